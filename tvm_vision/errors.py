@@ -1,0 +1,37 @@
+"""The exceptions of tvm_vision: a leaf that every part may import and that imports nothing.
+
+A message is one line that states what was needed, what was found and what to do about it.
+Commands print that line and exit with code 1; no other exception is meant to reach a user.
+"""
+
+
+class TvmVisionError(Exception):
+    """Base of everything tvm_vision raises on purpose."""
+
+
+class UnsupportedModelError(TvmVisionError):
+    """A model uses something (an operator, a dynamic shape, a type) that cannot be compiled."""
+
+
+class UnsupportedKernelError(TvmVisionError):
+    """One kernel cannot be written for a device; names the kernel, the construct or type, and the
+    device feature that is missing."""
+
+
+class PackageError(TvmVisionError):
+    """A model package is damaged, incomplete, or of a format this version does not read."""
+
+
+class DeviceError(TvmVisionError):
+    """A device is absent, refused a request, ran out of memory or was lost.
+
+    The native library raises the same kind, so that one ``except`` serves both languages.
+    """
+
+
+class TuningError(TvmVisionError):
+    """A search for schedules could not be started, measured or resumed."""
+
+
+class InputError(TvmVisionError):
+    """What the caller passed in (a file, an image, an option) is not usable."""
