@@ -1,0 +1,1 @@
+"""The commands of ``tvm-vision``: one file a command, each parses, calls the library and prints."""
