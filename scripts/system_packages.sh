@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Installs the system packages that are missing, on Debian and Ubuntu through apt; says which, why.
+# Without the required ones nothing can be built: exit 1. Without the others it runs on the CPU.
+set -euo pipefail
+PATH="$PATH:/usr/sbin:/sbin"
+
+has_file() { compgen -G "$1" >/dev/null; }
+has_header() { echo '#include <vulkan/vulkan_core.h>' | "${CXX:-g++}" -x c++ -E - >/dev/null 2>&1; }
+has_loader() { ldconfig -p 2>/dev/null | grep -q 'libvulkan\.so\.1'; }
+has_driver() {
+    [[ -n "${VK_ICD_FILENAMES:-}${VK_DRIVER_FILES:-}" ]] ||
+        has_file '/usr/share/vulkan/icd.d/*.json' || has_file '/etc/vulkan/icd.d/*.json'
+}
+has_layer() {
+    [[ -n "${VK_LAYER_PATH:-}" ]] ||
+        has_file '/usr/share/vulkan/explicit_layer.d/*khronos_validation*.json' ||
+        has_file '/etc/vulkan/explicit_layer.d/*khronos_validation*.json'
+}
+
+required=()
+optional=()
+need() { # list, package, reason, check…
+    local -n list=$1
+    local package=$2 reason=$3
+    shift 3
+    "$@" && return
+    list+=("$package")
+    echo "missing system package: $package ($reason)"
+}
+need required g++ "compiles the native library" command -v "${CXX:-g++}" >/dev/null
+need required libvulkan-dev "Vulkan's types for the native library" has_header
+need optional libvulkan1 "the Vulkan loader" has_loader
+need optional mesa-vulkan-drivers "Vulkan drivers: Intel, AMD, and lavapipe on the CPU" has_driver
+need optional vulkan-validationlayers "checks every Vulkan call in the tests" has_layer
+
+packages=("${required[@]}" "${optional[@]}")
+[[ ${#packages[@]} -eq 0 ]] && exit 0
+
+give_up() {
+    echo "$1; please install: ${packages[*]}" >&2
+    [[ ${#required[@]} -eq 0 ]] || exit 1
+    echo "going on without: networks run on the CPU, or unchecked" >&2
+    exit 0
+}
+command -v apt-get >/dev/null || give_up "apt-get was not found on this system"
+as_root=()
+if [[ $(id -u) -ne 0 ]]; then
+    command -v sudo >/dev/null || give_up "installing packages needs root, and there is no sudo"
+    as_root=(sudo)
+fi
+echo "installing with apt-get: ${packages[*]}"
+"${as_root[@]}" apt-get update -qq || give_up "apt-get update failed"
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null ||
+    give_up "apt-get install failed"
