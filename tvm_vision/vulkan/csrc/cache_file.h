@@ -1,0 +1,36 @@
+/*!
+ * \file cache_file.h
+ * \brief Files in the user's cache folder, guarded by a checksum.
+ */
+#ifndef TVM_VISION_VULKAN_CACHE_FILE_H_
+#define TVM_VISION_VULKAN_CACHE_FILE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tvm_vision {
+namespace vulkan {
+
+/*! \brief CRC-32 with the polynomial of ISO 3309 (as in PNG and zip). */
+uint32_t Crc32(const void* data, size_t bytes);
+
+/*!
+ * \brief Cache folder: TVM_VISION_CACHE_DIR, else XDG_CACHE_HOME/tvm_vision, else
+ * ~/.cache/tvm_vision.
+ * \return Empty when TVM_VISION_CACHE_DIR is set but empty, or no home is known: then nothing is
+ * cached.
+ */
+std::string CacheFolder();
+
+/*! \brief Payload of a cache file; empty when there is none, or it is foreign or damaged. */
+std::vector<uint8_t> ReadCacheFile(const std::string& path);
+
+/*! \brief Replace a cache file in one step; quietly does nothing where the folder cannot be
+ * written. */
+void WriteCacheFile(const std::string& path, const std::vector<uint8_t>& payload);
+
+}  // namespace vulkan
+}  // namespace tvm_vision
+
+#endif  // TVM_VISION_VULKAN_CACHE_FILE_H_
