@@ -1,0 +1,408 @@
+#include "device.h"
+
+#include <tvm/ffi/extra/c_env_api.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace tvm_vision {
+namespace vulkan {
+
+namespace {
+
+/*! \brief Bytes of one staging copy: large enough for full bus speed, small enough to overlap. */
+constexpr uint64_t kStagingChunk = 16u << 20;
+constexpr size_t kRecordingsInFlight = 64;
+constexpr std::chrono::milliseconds kQuietBeforeSave{1000};
+
+std::string Mebibytes(uint64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+  return text;
+}
+
+}  // namespace
+
+Device::Device(std::shared_ptr<const DeviceHandle> handle, int number)
+    : handle_(std::move(handle)), number_(number) {
+  const DevicePlan& plan = handle_->plan;
+  const DeviceFunctions& fn = handle_->fn;
+  fn.vkGetDeviceQueue(handle_->vk, plan.queue_family, 0, &queue_);
+  VkSemaphoreTypeCreateInfo type{};
+  type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
+  type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+  VkSemaphoreCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
+  info.pNext = &type;
+  VK_CHECK(snapshot().name, fn.vkCreateSemaphore(handle_->vk, &info, nullptr, &timeline_));
+  VkBufferUsageFlags transfer = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+  auto pool = [&](std::vector<uint32_t> types, bool map, VkBufferUsageFlags usage,
+                  uint64_t block_size) {
+    return std::make_shared<MemoryPool>(handle_, snapshot(), std::move(types), map, usage,
+                                        block_size, plan.alignment);
+  };
+  tensors_ = pool(plan.tensor_memory, plan.unified, transfer | VK_BUFFER_USAGE_STORAGE_BUFFER_BIT,
+                  plan.block_size);
+  upload_ = pool({plan.upload_memory}, true,
+                 VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT,
+                 2 * kStagingChunk);
+  readback_ =
+      pool({plan.readback_memory}, true, VK_BUFFER_USAGE_TRANSFER_DST_BIT, 2 * kStagingChunk);
+  pipeline_cache_ = std::make_unique<PipelineCache>(handle_);
+  streams_.push_back(std::make_unique<Stream>(this));
+}
+
+Device::~Device() {
+  streams_.clear();
+  handle_->fn.vkDeviceWaitIdle(handle_->vk);
+  in_flight_.clear();
+  free_.clear();
+  pipeline_cache_.reset();
+  handle_->fn.vkDestroySemaphore(handle_->vk, timeline_, nullptr);
+}
+
+std::shared_ptr<Buffer> Device::AllocateTensor(uint64_t bytes) {
+  std::shared_ptr<Buffer> buffer = tensors_->TryAllocate(bytes);
+  if (!buffer) {
+    // Freed tensors may still wait for the device to pass them.
+    Synchronize();
+    buffer = tensors_->TryAllocate(bytes);
+  }
+  if (!buffer) {
+    MemoryStatistics statistics = tensors_->Statistics();
+    const DeviceSnapshot& s = snapshot();
+    uint64_t heap = 0;
+    for (uint32_t type : handle_->plan.tensor_memory) {
+      heap = std::max<uint64_t>(heap, s.memory_heaps[s.memory_types[type].heapIndex].size);
+    }
+    TVM_FFI_THROW(DeviceError) << "out of device memory on " << s.name << ": needed "
+                               << Mebibytes(bytes) << " for a tensor; "
+                               << Mebibytes(statistics.used_bytes) << " in "
+                               << statistics.allocations << " tensors are in use, the memory holds "
+                               << Mebibytes(heap) << ", one allocation at most "
+                               << Mebibytes(s.max_allocation_size)
+                               << "; free tensors or use a smaller batch or image";
+  }
+  return buffer;
+}
+
+std::shared_ptr<Buffer> Device::AllocateUpload(uint64_t bytes) {
+  std::shared_ptr<Buffer> buffer = upload_->TryAllocate(bytes);
+  if (!buffer) {
+    TVM_FFI_THROW(DeviceError) << "out of host-visible memory on " << snapshot().name << ": needed "
+                               << Mebibytes(bytes) << " for arguments; free tensors";
+  }
+  return buffer;
+}
+
+std::shared_ptr<Buffer> Device::AllocateStaging(MemoryPool* pool, uint64_t bytes) {
+  std::shared_ptr<Buffer> buffer = pool->TryAllocate(bytes);
+  if (!buffer) {
+    Synchronize();
+    buffer = pool->TryAllocate(bytes);
+  }
+  if (!buffer) {
+    TVM_FFI_THROW(DeviceError) << "out of host-visible memory on " << snapshot().name << ": needed "
+                               << Mebibytes(bytes) << " to stage a copy; free tensors";
+  }
+  return buffer;
+}
+
+void Device::WaitForBuffer(const std::shared_ptr<Buffer>& buffer) {
+  uint64_t value;
+  {
+    std::lock_guard<std::mutex> guard(lock_);
+    FlushRecording(buffer->last_recording);
+    value = buffer->last_use;
+  }
+  Wait(value);
+}
+
+void Device::Upload(const void* from, const std::shared_ptr<Buffer>& to, uint64_t to_offset,
+                    uint64_t bytes, Stream* stream) {
+  if (to->mapped() != nullptr) {
+    WaitForBuffer(to);
+    std::memcpy(to->mapped() + to_offset, from, bytes);
+    return;
+  }
+  const uint8_t* source = static_cast<const uint8_t*>(from);
+  for (uint64_t done = 0; done < bytes; done += kStagingChunk) {
+    uint64_t size = std::min(kStagingChunk, bytes - done);
+    std::shared_ptr<Buffer> staging = AllocateStaging(upload_.get(), size);
+    std::memcpy(staging->mapped(), source + done, size);
+    std::lock_guard<std::mutex> guard(lock_);
+    stream->Copy(staging, 0, to, to_offset + done, size);
+  }
+}
+
+void Device::Download(const std::shared_ptr<Buffer>& from, uint64_t from_offset, void* to,
+                      uint64_t bytes, Stream* stream) {
+  if (from->mapped() != nullptr && handle_->plan.unified_cached) {
+    WaitForBuffer(from);
+    std::memcpy(to, from->mapped() + from_offset, bytes);
+    return;
+  }
+  uint8_t* target = static_cast<uint8_t*>(to);
+  for (uint64_t done = 0; done < bytes; done += kStagingChunk) {
+    uint64_t size = std::min(kStagingChunk, bytes - done);
+    std::shared_ptr<Buffer> staging = AllocateStaging(readback_.get(), size);
+    {
+      std::lock_guard<std::mutex> guard(lock_);
+      stream->Copy(from, from_offset + done, staging, 0, size);
+    }
+    Synchronize(stream);
+    std::memcpy(target + done, staging->mapped(), size);
+  }
+}
+
+void Device::CopyOnDevice(const std::shared_ptr<Buffer>& from, uint64_t from_offset,
+                          const std::shared_ptr<Buffer>& to, uint64_t to_offset, uint64_t bytes,
+                          Stream* stream) {
+  bool overlap = from == to && from_offset < to_offset + bytes && to_offset < from_offset + bytes;
+  std::shared_ptr<Buffer> between = overlap ? AllocateTensor(bytes) : nullptr;
+  std::lock_guard<std::mutex> guard(lock_);
+  if (overlap) {
+    stream->Copy(from, from_offset, between, 0, bytes);
+    stream->Copy(between, 0, to, to_offset, bytes);
+  } else {
+    stream->Copy(from, from_offset, to, to_offset, bytes);
+  }
+}
+
+Stream* Device::FindStream(void* handle) {
+  std::lock_guard<std::mutex> guard(lock_);
+  if (handle == nullptr) return streams_.front().get();
+  for (const std::unique_ptr<Stream>& stream : streams_) {
+    if (stream.get() == handle) return stream.get();
+  }
+  TVM_FFI_THROW(DeviceError) << "a stream handle of " << snapshot().name
+                             << " was needed, found one that was freed or belongs to another "
+                                "device; use the handle that create_stream of this device gave";
+  TVM_FFI_UNREACHABLE();
+}
+
+Stream* Device::CurrentStream() { return FindStream(TVMFFIEnvGetStream(kDLVulkan, number_)); }
+
+Stream* Device::CreateStream() {
+  std::lock_guard<std::mutex> guard(lock_);
+  streams_.push_back(std::make_unique<Stream>(this));
+  return streams_.back().get();
+}
+
+void Device::DestroyStream(Stream* stream) {
+  Synchronize(stream);
+  std::lock_guard<std::mutex> guard(lock_);
+  // The first stream is the default one and lives as long as the device.
+  auto found = std::find_if(streams_.begin() + 1, streams_.end(),
+                            [&](const std::unique_ptr<Stream>& s) { return s.get() == stream; });
+  if (found != streams_.end()) streams_.erase(found);
+}
+
+void Device::Synchronize() {
+  uint64_t value;
+  {
+    std::lock_guard<std::mutex> guard(lock_);
+    for (const std::unique_ptr<Stream>& stream : streams_) stream->Flush();
+    value = submitted_;
+  }
+  Wait(value);
+  pipeline_cache_->SaveIfQuiet(kQuietBeforeSave);
+}
+
+void Device::Synchronize(Stream* stream) {
+  uint64_t value;
+  {
+    std::lock_guard<std::mutex> guard(lock_);
+    value = stream->Flush();
+  }
+  Wait(value);
+}
+
+void Device::Wait(uint64_t value) {
+  if (value == 0) return;
+  VkSemaphoreWaitInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
+  info.semaphoreCount = 1;
+  info.pSemaphores = &timeline_;
+  info.pValues = &value;
+  VK_CHECK("waiting for " + snapshot().name,
+           handle_->fn.vkWaitSemaphores(handle_->vk, &info, UINT64_MAX));
+  std::lock_guard<std::mutex> guard(lock_);
+  Reap();
+}
+
+void Device::Reap() {
+  if (in_flight_.empty()) return;
+  uint64_t reached = 0;
+  VK_CHECK(snapshot().name,
+           handle_->fn.vkGetSemaphoreCounterValue(handle_->vk, timeline_, &reached));
+  while (!in_flight_.empty() && in_flight_.front()->value <= reached) {
+    in_flight_.front()->Recycle();
+    free_.push_back(std::move(in_flight_.front()));
+    in_flight_.pop_front();
+  }
+}
+
+std::unique_ptr<Recording> Device::NewRecording() {
+  Reap();
+  if (in_flight_.size() >= kRecordingsInFlight) {
+    uint64_t oldest = in_flight_.front()->value;
+    VkSemaphoreWaitInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
+    info.semaphoreCount = 1;
+    info.pSemaphores = &timeline_;
+    info.pValues = &oldest;
+    VK_CHECK("waiting for " + snapshot().name,
+             handle_->fn.vkWaitSemaphores(handle_->vk, &info, UINT64_MAX));
+    Reap();
+  }
+  std::unique_ptr<Recording> recording;
+  if (free_.empty()) {
+    recording = std::make_unique<Recording>(handle_);
+  } else {
+    recording = std::move(free_.back());
+    free_.pop_back();
+  }
+  recording->Begin(next_recording_++);
+  return recording;
+}
+
+uint64_t Device::Submit(std::unique_ptr<Recording> recording) {
+  recording->End();
+  uint64_t value = submitted_ + 1;
+  VkTimelineSemaphoreSubmitInfo timeline{};
+  timeline.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
+  timeline.signalSemaphoreValueCount = 1;
+  timeline.pSignalSemaphoreValues = &value;
+  VkSubmitInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
+  info.pNext = &timeline;
+  info.commandBufferCount = 1;
+  info.pCommandBuffers = &recording->cmd;
+  info.signalSemaphoreCount = 1;
+  info.pSignalSemaphores = &timeline_;
+  VK_CHECK("submitting to " + snapshot().name,
+           handle_->fn.vkQueueSubmit(queue_, 1, &info, VK_NULL_HANDLE));
+  submitted_ = value;
+  recording->value = value;
+  for (const std::shared_ptr<Buffer>& buffer : recording->buffers) buffer->last_use = value;
+  in_flight_.push_back(std::move(recording));
+  return value;
+}
+
+void Device::FlushRecording(uint64_t id) {
+  if (id == 0) return;
+  for (const std::unique_ptr<Stream>& stream : streams_) {
+    if (stream->open_recording() == id) stream->Flush();
+  }
+}
+
+DeviceList& DeviceList::Global() {
+  // Leaked: tensors may be freed after static destructors have run. Shutdown is what ends it.
+  static DeviceList* list = new DeviceList();
+  return *list;
+}
+
+void DeviceList::Initialize() {
+  if (initialized_) return;
+  initialized_ = true;
+  const GlobalFunctions* global = LoadVulkan(&status_);
+  if (global == nullptr) return;
+  try {
+    instance_ = std::make_shared<Instance>(*global);
+  } catch (const tvm::ffi::Error& error) {
+    status_ = error.message();
+    return;
+  }
+  const std::vector<DeviceSnapshot>& snapshots = instance_->snapshots();
+  if (snapshots.empty()) {
+    status_ =
+        "the Vulkan loader found no driver; install mesa-vulkan-drivers (Intel, AMD and the CPU) "
+        "or the vendor's driver, and check with vulkaninfo --summary";
+    return;
+  }
+  std::vector<size_t> usable;
+  std::string refusals;
+  for (size_t index : OrderDevices(snapshots)) {
+    DevicePlan plan = PlanDevice(snapshots[index]);
+    if (plan.refusal.empty()) {
+      usable.push_back(index);
+    } else {
+      refusals += (refusals.empty() ? "" : "; ") + snapshots[index].name + ": " + plan.refusal;
+    }
+  }
+  const char* selector = std::getenv("TVM_VISION_VULKAN_DEVICE");
+  std::vector<size_t> selected =
+      SelectDevices(snapshots, usable, selector == nullptr ? "" : selector, &status_);
+  for (size_t index : selected) {
+    entries_.push_back({index, PlanDevice(snapshots[index]), nullptr});
+  }
+  if (entries_.empty() && status_.empty()) {
+    status_ = "no Vulkan device of this machine can be used: " + refusals;
+  }
+}
+
+size_t DeviceList::size() {
+  std::lock_guard<std::mutex> guard(mutex_);
+  Initialize();
+  return entries_.size();
+}
+
+std::string DeviceList::status() {
+  std::lock_guard<std::mutex> guard(mutex_);
+  Initialize();
+  return status_;
+}
+
+DeviceList::Entry& DeviceList::Find(int i) {
+  Initialize();
+  if (entries_.empty()) {
+    TVM_FFI_THROW(DeviceError) << "a Vulkan device was needed, but " << status_;
+  }
+  if (i < 0 || static_cast<size_t>(i) >= entries_.size()) {
+    TVM_FFI_THROW(DeviceError) << "vulkan(" << i << ") was asked for, but this machine has "
+                               << entries_.size() << " Vulkan device"
+                               << (entries_.size() == 1 ? "" : "s") << ", numbered from 0";
+  }
+  return entries_[static_cast<size_t>(i)];
+}
+
+const DeviceSnapshot& DeviceList::snapshot(int i) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  size_t index = Find(i).physical_index;
+  return instance_->snapshots()[index];
+}
+
+const DevicePlan& DeviceList::plan(int i) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  return Find(i).plan;
+}
+
+uint64_t DeviceList::AvailableMemory(int i) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  size_t index = Find(i).physical_index;
+  return instance_->AvailableMemory(index);
+}
+
+std::shared_ptr<Device> DeviceList::Get(int i) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  Entry& entry = Find(i);
+  if (!entry.device) {
+    entry.device = std::make_shared<Device>(
+        std::make_shared<DeviceHandle>(instance_, entry.physical_index), i);
+  }
+  return entry.device;
+}
+
+void DeviceList::Shutdown() {
+  std::lock_guard<std::mutex> guard(mutex_);
+  for (Entry& entry : entries_) entry.device.reset();
+  entries_.clear();
+  instance_.reset();
+  initialized_ = false;
+  status_.clear();
+}
+
+}  // namespace vulkan
+}  // namespace tvm_vision

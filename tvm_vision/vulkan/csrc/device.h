@@ -1,0 +1,134 @@
+/*!
+ * \file device.h
+ * \brief A device in use: its queue, memory, streams and pipeline cache; and the list of all
+ * devices.
+ */
+#ifndef TVM_VISION_VULKAN_DEVICE_H_
+#define TVM_VISION_VULKAN_DEVICE_H_
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "stream.h"
+
+namespace tvm_vision {
+namespace vulkan {
+
+/*! \brief One opened device. Its lock guards recording and submission, so that any thread may call.
+ */
+class Device : public std::enable_shared_from_this<Device> {
+ public:
+  /*! \param number Its number as tvm.vulkan(number) counts. */
+  Device(std::shared_ptr<const DeviceHandle> handle, int number);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  int number() const { return number_; }
+  const DeviceHandle& handle() const { return *handle_; }
+  std::shared_ptr<const DeviceHandle> shared_handle() const { return handle_; }
+  const DeviceSnapshot& snapshot() const { return handle_->snapshot(); }
+  PipelineCache& pipeline_cache() { return *pipeline_cache_; }
+  std::mutex& lock() { return lock_; }
+
+  // ---- memory; the lock must not be held
+  /*! \brief Memory for a tensor; raises DeviceError when there is none left. */
+  std::shared_ptr<Buffer> AllocateTensor(uint64_t bytes);
+  MemoryStatistics TensorStatistics() { return tensors_->Statistics(); }
+
+  // ---- copies; the lock must not be held. Offsets and sizes in bytes.
+  void Upload(const void* from, const std::shared_ptr<Buffer>& to, uint64_t to_offset,
+              uint64_t bytes, Stream* stream);
+  /*! \brief Returns when the bytes are there. */
+  void Download(const std::shared_ptr<Buffer>& from, uint64_t from_offset, void* to, uint64_t bytes,
+                Stream* stream);
+  void CopyOnDevice(const std::shared_ptr<Buffer>& from, uint64_t from_offset,
+                    const std::shared_ptr<Buffer>& to, uint64_t to_offset, uint64_t bytes,
+                    Stream* stream);
+
+  // ---- streams; the lock must not be held
+  /*! \brief The stream behind a handle; nullptr means the default one. Raises DeviceError for
+   * others. */
+  Stream* FindStream(void* handle);
+  /*! \brief The stream that this thread set for the device, else the default one. */
+  Stream* CurrentStream();
+  Stream* CreateStream();
+  void DestroyStream(Stream* stream);
+  /*! \brief Submit everything recorded on every stream and wait for it. */
+  void Synchronize();
+  /*! \brief Submit what is recorded on one stream and wait for it. */
+  void Synchronize(Stream* stream);
+  /*! \brief Wait until the device's timeline reaches `value`. */
+  void Wait(uint64_t value);
+
+  // ---- for Stream; the lock must be held
+  std::shared_ptr<Buffer> AllocateUpload(uint64_t bytes);
+  std::unique_ptr<Recording> NewRecording();
+  uint64_t Submit(std::unique_ptr<Recording> recording);
+  /*! \brief Submit the open recording of this number, if it is still open on some stream. */
+  void FlushRecording(uint64_t id);
+
+ private:
+  void WaitForBuffer(const std::shared_ptr<Buffer>& buffer);
+  std::shared_ptr<Buffer> AllocateStaging(MemoryPool* pool, uint64_t bytes);
+  void Reap();
+  void ReapUntilBelow(size_t recordings);
+
+  std::shared_ptr<const DeviceHandle> handle_;
+  int number_;
+  std::mutex lock_;
+  VkQueue queue_ = VK_NULL_HANDLE;
+  VkSemaphore timeline_ = VK_NULL_HANDLE;
+  uint64_t submitted_ = 0;
+  uint64_t next_recording_ = 1;
+  std::deque<std::unique_ptr<Recording>> in_flight_;
+  std::vector<std::unique_ptr<Recording>> free_;
+  std::shared_ptr<MemoryPool> tensors_;
+  std::shared_ptr<MemoryPool> upload_;
+  std::shared_ptr<MemoryPool> readback_;
+  std::unique_ptr<PipelineCache> pipeline_cache_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+};
+
+/*! \brief All devices of this process, numbered as tvm.vulkan(i) counts them. */
+class DeviceList {
+ public:
+  static DeviceList& Global();
+
+  /*! \brief Number of devices that can be used; 0 when there are none. Never raises. */
+  size_t size();
+  /*! \brief One line saying why there is no device; empty when there is one. */
+  std::string status();
+  /*! \brief Snapshot of device i; raises DeviceError when there is no such device. */
+  const DeviceSnapshot& snapshot(int i);
+  const DevicePlan& plan(int i);
+  uint64_t AvailableMemory(int i);
+  /*! \brief The device, opened on first use; raises DeviceError. */
+  std::shared_ptr<Device> Get(int i);
+  /*! \brief Finish all work and let go of every device; what still lives keeps its device until it
+   * goes. */
+  void Shutdown();
+
+ private:
+  struct Entry {
+    size_t physical_index;
+    DevicePlan plan;
+    std::shared_ptr<Device> device;
+  };
+  void Initialize();
+  Entry& Find(int i);
+
+  std::mutex mutex_;
+  bool initialized_ = false;
+  std::string status_;
+  std::shared_ptr<Instance> instance_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace vulkan
+}  // namespace tvm_vision
+
+#endif  // TVM_VISION_VULKAN_DEVICE_H_

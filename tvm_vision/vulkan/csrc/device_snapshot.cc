@@ -1,0 +1,214 @@
+#include "device_snapshot.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tvm_vision {
+namespace vulkan {
+
+namespace {
+
+/*! \brief Links structures into a pNext chain, in any number, without naming each link. */
+class Chain {
+ public:
+  explicit Chain(void** head) : tail_(head) {}
+  template <typename T>
+  void Add(T* structure) {
+    *tail_ = structure;
+    tail_ = &structure->pNext;
+  }
+
+ private:
+  void** tail_;
+};
+
+template <typename T>
+T Tagged(VkStructureType type) {
+  T structure;
+  std::memset(&structure, 0, sizeof(structure));
+  structure.sType = type;
+  return structure;
+}
+
+std::vector<std::string> ReadExtensions(const InstanceFunctions& fn, VkPhysicalDevice physical) {
+  uint32_t count = 0;
+  VK_CHECK("device extensions",
+           fn.vkEnumerateDeviceExtensionProperties(physical, nullptr, &count, nullptr));
+  std::vector<VkExtensionProperties> properties(count);
+  VK_CHECK("device extensions",
+           fn.vkEnumerateDeviceExtensionProperties(physical, nullptr, &count, properties.data()));
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < count; ++i) names.emplace_back(properties[i].extensionName);
+  return names;
+}
+
+void ReadLimits(const VkPhysicalDeviceLimits& limits, DeviceSnapshot* s) {
+  s->max_workgroup_invocations = limits.maxComputeWorkGroupInvocations;
+  std::copy_n(limits.maxComputeWorkGroupSize, 3, s->max_workgroup_size.begin());
+  std::copy_n(limits.maxComputeWorkGroupCount, 3, s->max_workgroup_count.begin());
+  s->max_shared_memory = limits.maxComputeSharedMemorySize;
+  s->max_push_constants = limits.maxPushConstantsSize;
+  s->max_uniform_buffer_range = limits.maxUniformBufferRange;
+  s->max_storage_buffer_range = limits.maxStorageBufferRange;
+  s->max_storage_buffers_per_stage = limits.maxPerStageDescriptorStorageBuffers;
+  s->max_allocation_count = limits.maxMemoryAllocationCount;
+  s->min_storage_buffer_alignment = limits.minStorageBufferOffsetAlignment;
+  s->min_uniform_buffer_alignment = limits.minUniformBufferOffsetAlignment;
+  s->non_coherent_atom_size = limits.nonCoherentAtomSize;
+  s->timestamp_period = limits.timestampPeriod;
+}
+
+void ReadProperties(const InstanceFunctions& fn, VkPhysicalDevice physical, DeviceSnapshot* s) {
+  auto head = Tagged<VkPhysicalDeviceProperties2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2);
+  Chain chain(&head.pNext);
+  auto id = Tagged<VkPhysicalDeviceIDProperties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES);
+  auto subgroup = Tagged<VkPhysicalDeviceSubgroupProperties>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES);
+  auto maintenance3 = Tagged<VkPhysicalDeviceMaintenance3Properties>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES);
+  auto driver =
+      Tagged<VkPhysicalDeviceDriverProperties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES);
+  auto size_control = Tagged<VkPhysicalDeviceSubgroupSizeControlProperties>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES);
+  auto nvidia = Tagged<VkPhysicalDeviceShaderSMBuiltinsPropertiesNV>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV);
+  auto amd = Tagged<VkPhysicalDeviceShaderCorePropertiesAMD>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD);
+  chain.Add(&id);
+  chain.Add(&subgroup);
+  chain.Add(&maintenance3);
+  bool core12 = s->api_version >= VK_API_VERSION_1_2;
+  bool has_size_control = s->api_version >= VK_API_VERSION_1_3 ||
+                          s->HasExtension(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
+  if (core12) chain.Add(&driver);
+  if (has_size_control) chain.Add(&size_control);
+  if (s->HasExtension(VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) chain.Add(&nvidia);
+  if (s->HasExtension(VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME)) chain.Add(&amd);
+  fn.vkGetPhysicalDeviceProperties2(physical, &head);
+
+  std::copy_n(id.deviceUUID, VK_UUID_SIZE, s->device_uuid.begin());
+  s->subgroup_size = std::max(1u, subgroup.subgroupSize);
+  s->subgroup_operations = subgroup.supportedOperations;
+  s->subgroup_in_compute = (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
+  s->max_allocation_size = maintenance3.maxMemoryAllocationSize;
+  s->driver_name = driver.driverName;
+  s->driver_info = driver.driverInfo;
+  s->min_subgroup_size = has_size_control ? size_control.minSubgroupSize : s->subgroup_size;
+  s->max_subgroup_size = has_size_control ? size_control.maxSubgroupSize : s->subgroup_size;
+  bool compute_size_control = has_size_control && (size_control.requiredSubgroupSizeStages &
+                                                   VK_SHADER_STAGE_COMPUTE_BIT) != 0;
+  s->features.subgroup_size_control = compute_size_control;
+  s->compute_units =
+      nvidia.shaderSMCount != 0
+          ? nvidia.shaderSMCount
+          : amd.shaderEngineCount * amd.shaderArraysPerEngineCount * amd.computeUnitsPerShaderArray;
+}
+
+void ReadFeatures(const InstanceFunctions& fn, VkPhysicalDevice physical, DeviceSnapshot* s) {
+  auto head = Tagged<VkPhysicalDeviceFeatures2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2);
+  Chain chain(&head.pNext);
+  auto v11 = Tagged<VkPhysicalDeviceVulkan11Features>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES);
+  auto v12 = Tagged<VkPhysicalDeviceVulkan12Features>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
+  auto size_control = Tagged<VkPhysicalDeviceSubgroupSizeControlFeatures>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES);
+  auto dot = Tagged<VkPhysicalDeviceShaderIntegerDotProductFeatures>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES);
+  auto matrix = Tagged<VkPhysicalDeviceCooperativeMatrixFeaturesKHR>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR);
+  if (s->api_version >= VK_API_VERSION_1_2) {
+    chain.Add(&v11);
+    chain.Add(&v12);
+  }
+  bool core13 = s->api_version >= VK_API_VERSION_1_3;
+  if (core13 || s->HasExtension(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) {
+    chain.Add(&size_control);
+  }
+  if (core13 || s->HasExtension(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME)) {
+    chain.Add(&dot);
+  }
+  if (s->HasExtension(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME)) chain.Add(&matrix);
+  fn.vkGetPhysicalDeviceFeatures2(physical, &head);
+
+  DeviceFeatures* f = &s->features;
+  f->shader_int16 = head.features.shaderInt16;
+  f->shader_int64 = head.features.shaderInt64;
+  f->shader_float64 = head.features.shaderFloat64;
+  f->storage_buffer_16bit = v11.storageBuffer16BitAccess;
+  f->uniform_buffer_16bit = v11.uniformAndStorageBuffer16BitAccess;
+  f->push_constant_16bit = v11.storagePushConstant16;
+  f->shader_float16 = v12.shaderFloat16;
+  f->shader_int8 = v12.shaderInt8;
+  f->storage_buffer_8bit = v12.storageBuffer8BitAccess;
+  f->uniform_buffer_8bit = v12.uniformAndStorageBuffer8BitAccess;
+  f->push_constant_8bit = v12.storagePushConstant8;
+  f->vulkan_memory_model = v12.vulkanMemoryModel;
+  f->vulkan_memory_model_device_scope = v12.vulkanMemoryModelDeviceScope;
+  f->subgroup_extended_types = v12.shaderSubgroupExtendedTypes;
+  f->timeline_semaphore = v12.timelineSemaphore;
+  f->subgroup_size_control = f->subgroup_size_control && size_control.subgroupSizeControl;
+  f->compute_full_subgroups = size_control.computeFullSubgroups;
+  f->integer_dot_product = dot.shaderIntegerDotProduct;
+  f->cooperative_matrix = matrix.cooperativeMatrix && f->vulkan_memory_model;
+}
+
+void ReadMemory(const InstanceFunctions& fn, VkPhysicalDevice physical, DeviceSnapshot* s) {
+  VkPhysicalDeviceMemoryProperties memory;
+  fn.vkGetPhysicalDeviceMemoryProperties(physical, &memory);
+  s->memory_types.assign(memory.memoryTypes, memory.memoryTypes + memory.memoryTypeCount);
+  s->memory_heaps.assign(memory.memoryHeaps, memory.memoryHeaps + memory.memoryHeapCount);
+}
+
+void ReadQueues(const InstanceFunctions& fn, VkPhysicalDevice physical, DeviceSnapshot* s) {
+  uint32_t count = 0;
+  fn.vkGetPhysicalDeviceQueueFamilyProperties(physical, &count, nullptr);
+  s->queue_families.resize(count);
+  fn.vkGetPhysicalDeviceQueueFamilyProperties(physical, &count, s->queue_families.data());
+}
+
+void ReadMatrixShapes(PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR read,
+                      VkPhysicalDevice physical, DeviceSnapshot* s) {
+  uint32_t count = 0;
+  VK_CHECK(s->name, read(physical, &count, nullptr));
+  std::vector<VkCooperativeMatrixPropertiesKHR> shapes(
+      count, Tagged<VkCooperativeMatrixPropertiesKHR>(
+                 VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR));
+  VK_CHECK(s->name, read(physical, &count, shapes.data()));
+  for (const VkCooperativeMatrixPropertiesKHR& p : shapes) {
+    if (p.scope != VK_SCOPE_SUBGROUP_KHR) continue;
+    s->cooperative_matrix_shapes.push_back(
+        {p.MSize, p.NSize, p.KSize, static_cast<uint32_t>(p.AType), static_cast<uint32_t>(p.BType),
+         static_cast<uint32_t>(p.CType), static_cast<uint32_t>(p.ResultType)});
+  }
+}
+
+}  // namespace
+
+DeviceSnapshot TakeSnapshot(
+    const InstanceFunctions& fn, VkPhysicalDevice physical,
+    PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR cooperative_matrix_properties) {
+  DeviceSnapshot s;
+  VkPhysicalDeviceProperties basic;
+  fn.vkGetPhysicalDeviceProperties(physical, &basic);
+  s.name = basic.deviceName;
+  s.type = basic.deviceType;
+  s.vendor_id = basic.vendorID;
+  s.device_id = basic.deviceID;
+  s.api_version = basic.apiVersion;
+  s.driver_version = basic.driverVersion;
+  std::copy_n(basic.pipelineCacheUUID, VK_UUID_SIZE, s.pipeline_cache_uuid.begin());
+  ReadLimits(basic.limits, &s);
+  s.extensions = ReadExtensions(fn, physical);
+  ReadProperties(fn, physical, &s);
+  ReadFeatures(fn, physical, &s);
+  ReadMemory(fn, physical, &s);
+  ReadQueues(fn, physical, &s);
+  if (s.features.cooperative_matrix && cooperative_matrix_properties != nullptr) {
+    ReadMatrixShapes(cooperative_matrix_properties, physical, &s);
+  }
+  return s;
+}
+
+}  // namespace vulkan
+}  // namespace tvm_vision

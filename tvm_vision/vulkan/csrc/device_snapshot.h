@@ -1,0 +1,24 @@
+/*!
+ * \file device_snapshot.h
+ * \brief Read a physical device into plain data.
+ */
+#ifndef TVM_VISION_VULKAN_DEVICE_SNAPSHOT_H_
+#define TVM_VISION_VULKAN_DEVICE_SNAPSHOT_H_
+
+#include "device_plan.h"
+
+namespace tvm_vision {
+namespace vulkan {
+
+/*!
+ * \brief Ask a device for everything that planning and code generation use.
+ * \param cooperative_matrix_properties May be nullptr: then no matrix shapes are read.
+ */
+DeviceSnapshot TakeSnapshot(
+    const InstanceFunctions& fn, VkPhysicalDevice physical,
+    PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR cooperative_matrix_properties);
+
+}  // namespace vulkan
+}  // namespace tvm_vision
+
+#endif  // TVM_VISION_VULKAN_DEVICE_SNAPSHOT_H_

@@ -1,0 +1,159 @@
+#include "instance.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "device_snapshot.h"
+
+namespace tvm_vision {
+namespace vulkan {
+
+namespace {
+
+constexpr const char* kValidationLayer = "VK_LAYER_KHRONOS_validation";
+
+bool ValidationWanted() {
+  const char* value = std::getenv("TVM_VISION_VULKAN_VALIDATION");
+  return value != nullptr && *value != '\0' && std::string(value) != "0";
+}
+
+VKAPI_ATTR VkBool32 VKAPI_CALL OnMessage(VkDebugUtilsMessageSeverityFlagBitsEXT,
+                                         VkDebugUtilsMessageTypeFlagsEXT,
+                                         const VkDebugUtilsMessengerCallbackDataEXT* data, void*) {
+  Instance::validation_log().Add(data->pMessage);
+  return VK_FALSE;
+}
+
+VkDebugUtilsMessengerCreateInfoEXT MessengerInfo() {
+  VkDebugUtilsMessengerCreateInfoEXT info{};
+  info.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT;
+  info.messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT |
+                         VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
+  info.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT |
+                     VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT;
+  info.pfnUserCallback = OnMessage;
+  return info;
+}
+
+bool HasLayer(const GlobalFunctions& global, const char* name) {
+  uint32_t count = 0;
+  global.vkEnumerateInstanceLayerProperties(&count, nullptr);
+  std::vector<VkLayerProperties> layers(count);
+  global.vkEnumerateInstanceLayerProperties(&count, layers.data());
+  return std::any_of(layers.begin(), layers.end(), [&](const VkLayerProperties& layer) {
+    return std::strcmp(layer.layerName, name) == 0;
+  });
+}
+
+}  // namespace
+
+void ValidationLog::Add(std::string message) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  messages_.push_back(std::move(message));
+}
+
+std::vector<std::string> ValidationLog::Take() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return std::move(messages_);
+}
+
+ValidationLog& Instance::validation_log() {
+  // Leaked: the layer may speak while the process exits.
+  static ValidationLog* log = new ValidationLog();
+  return *log;
+}
+
+Instance::Instance(const GlobalFunctions& global) {
+  VkApplicationInfo application{};
+  application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
+  application.pApplicationName = "tvm_vision";
+  application.pEngineName = "tvm_vision";
+  application.apiVersion = VK_API_VERSION_1_3;
+  uint32_t loader_version = VK_API_VERSION_1_0;
+  global.vkEnumerateInstanceVersion(&loader_version);
+  if (loader_version < VK_API_VERSION_1_3) application.apiVersion = loader_version;
+
+  VkInstanceCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
+  info.pApplicationInfo = &application;
+  // The layer implements these two extensions itself, so they are there whenever it is.
+  const char* extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME,
+                              VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME};
+  VkValidationFeatureEnableEXT enabled[] = {
+      VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT};
+  VkValidationFeaturesEXT features{};
+  features.sType = VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT;
+  features.enabledValidationFeatureCount = 1;
+  features.pEnabledValidationFeatures = enabled;
+  VkDebugUtilsMessengerCreateInfoEXT messenger = MessengerInfo();
+  features.pNext = &messenger;
+  bool validate = ValidationWanted();
+  if (validate && !HasLayer(global, kValidationLayer)) {
+    TVM_FFI_THROW(DeviceError) << "TVM_VISION_VULKAN_VALIDATION is set, but the layer "
+                               << kValidationLayer
+                               << " is not installed; install the package vulkan-validationlayers "
+                                  "(Ubuntu 24.04 and Debian 12) or unset the variable";
+  }
+  if (validate) {
+    info.enabledLayerCount = 1;
+    info.ppEnabledLayerNames = &kValidationLayer;
+    info.enabledExtensionCount = 2;
+    info.ppEnabledExtensionNames = extensions;
+    info.pNext = &features;
+  }
+  VK_CHECK("the Vulkan instance", global.vkCreateInstance(&info, nullptr, &instance_));
+  fn_.Load(global, instance_);
+  if (validate) CreateMessenger(global);
+  cooperative_matrix_properties_ =
+      reinterpret_cast<PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR>(
+          global.vkGetInstanceProcAddr(instance_,
+                                       "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
+  uint32_t count = 0;
+  VkResult result = fn_.vkEnumeratePhysicalDevices(instance_, &count, nullptr);
+  // A loader without any driver answers with an error instead of zero devices.
+  if (result != VK_SUCCESS || count == 0) return;
+  physical_.resize(count);
+  VK_CHECK("the Vulkan instance",
+           fn_.vkEnumeratePhysicalDevices(instance_, &count, physical_.data()));
+  for (VkPhysicalDevice physical : physical_) {
+    snapshots_.push_back(TakeSnapshot(fn_, physical, cooperative_matrix_properties_));
+  }
+}
+
+Instance::~Instance() {
+  if (messenger_ != VK_NULL_HANDLE) destroy_messenger_(instance_, messenger_, nullptr);
+  if (instance_ != VK_NULL_HANDLE) fn_.vkDestroyInstance(instance_, nullptr);
+}
+
+void Instance::CreateMessenger(const GlobalFunctions& global) {
+  auto create = reinterpret_cast<PFN_vkCreateDebugUtilsMessengerEXT>(
+      global.vkGetInstanceProcAddr(instance_, "vkCreateDebugUtilsMessengerEXT"));
+  destroy_messenger_ = reinterpret_cast<PFN_vkDestroyDebugUtilsMessengerEXT>(
+      global.vkGetInstanceProcAddr(instance_, "vkDestroyDebugUtilsMessengerEXT"));
+  VkDebugUtilsMessengerCreateInfoEXT info = MessengerInfo();
+  VK_CHECK("the validation messenger", create(instance_, &info, nullptr, &messenger_));
+}
+
+uint64_t Instance::AvailableMemory(size_t i) const {
+  if (!snapshots_[i].HasExtension(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME)) return 0;
+  VkPhysicalDeviceMemoryBudgetPropertiesEXT budget{};
+  budget.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT;
+  VkPhysicalDeviceMemoryProperties2 properties{};
+  properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2;
+  properties.pNext = &budget;
+  fn_.vkGetPhysicalDeviceMemoryProperties2(physical_[i], &properties);
+  uint64_t available = 0;
+  for (uint32_t heap = 0; heap < properties.memoryProperties.memoryHeapCount; ++heap) {
+    if ((properties.memoryProperties.memoryHeaps[heap].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) ==
+        0) {
+      continue;
+    }
+    uint64_t used = std::min(budget.heapUsage[heap], budget.heapBudget[heap]);
+    available += budget.heapBudget[heap] - used;
+  }
+  return available;
+}
+
+}  // namespace vulkan
+}  // namespace tvm_vision

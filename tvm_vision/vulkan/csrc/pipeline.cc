@@ -1,0 +1,216 @@
+#include "pipeline.h"
+
+#include <cstdio>
+#include <cstring>
+
+#include "cache_file.h"
+
+namespace tvm_vision {
+namespace vulkan {
+
+namespace {
+
+/*! \brief Refuse a kernel that this device cannot run, naming what it lacks. */
+void CheckRunnable(const DeviceSnapshot& s, const KernelCode& code) {
+  auto refuse = [&](const std::string& needed) {
+    TVM_FFI_THROW(DeviceError) << "kernel " << code.name << " needs " << needed << ", but "
+                               << s.name << " (" << s.driver_name
+                               << ") does not have it; compile for this device with the target "
+                                  "{\"kind\": \"vulkan\", \"from_device\": 0}";
+  };
+  for (uint32_t capability : code.interface.capabilities) {
+    std::string missing = MissingForCapability(s, capability);
+    if (!missing.empty()) refuse(missing);
+  }
+  uint64_t invocations = 1;
+  for (int axis = 0; axis < 3; ++axis) {
+    uint32_t size = code.interface.local_size[axis];
+    invocations *= size;
+    if (size == 0 || size > s.max_workgroup_size[axis]) {
+      refuse("workgroups of " + std::to_string(size) + " invocations in axis " +
+             std::to_string(axis) + " (limit " + std::to_string(s.max_workgroup_size[axis]) + ")");
+    }
+  }
+  if (invocations > s.max_workgroup_invocations) {
+    refuse("workgroups of " + std::to_string(invocations) + " invocations (limit " +
+           std::to_string(s.max_workgroup_invocations) + ")");
+  }
+  if (code.num_buffers > s.max_storage_buffers_per_stage) {
+    refuse(std::to_string(code.num_buffers) + " storage buffers (limit " +
+           std::to_string(s.max_storage_buffers_per_stage) + ")");
+  }
+  uint32_t scalar_limit =
+      code.scalars_in_uniform_buffer ? s.max_uniform_buffer_range : s.max_push_constants;
+  if (code.scalar_bytes > scalar_limit) {
+    refuse(std::to_string(code.scalar_bytes) + " bytes of scalar arguments (limit " +
+           std::to_string(scalar_limit) + ")");
+  }
+  for (const auto& [binding, access] : code.interface.bindings) {
+    if (binding >= code.num_buffers + (code.scalars_in_uniform_buffer ? 1 : 0)) {
+      TVM_FFI_THROW(DeviceError) << "the shader of kernel " << code.name << " uses binding "
+                                 << binding << ", but the kernel has " << code.num_buffers
+                                 << " buffers; compile the network again";
+    }
+  }
+  bool fixed_size = s.min_subgroup_size == s.max_subgroup_size;
+  bool in_range =
+      code.subgroup_size >= s.min_subgroup_size && code.subgroup_size <= s.max_subgroup_size;
+  if (code.subgroup_size != 0 && code.subgroup_size != s.subgroup_size &&
+      !(in_range && s.features.subgroup_size_control)) {
+    refuse("subgroups of " + std::to_string(code.subgroup_size) + " lanes (it has " +
+           std::to_string(s.min_subgroup_size) +
+           (fixed_size ? "" : " to " + std::to_string(s.max_subgroup_size)) + ")");
+  }
+}
+
+}  // namespace
+
+Pipeline::Pipeline(std::shared_ptr<const DeviceHandle> owner, const KernelCode& code,
+                   VkPipelineCache cache)
+    : device(std::move(owner)),
+      name(code.name),
+      num_buffers(code.num_buffers),
+      scalar_bytes(code.scalar_bytes),
+      scalars_in_uniform_buffer(code.scalars_in_uniform_buffer),
+      access(code.num_buffers) {
+  const DeviceSnapshot& s = device->snapshot();
+  const DeviceFunctions& fn = device->fn;
+  CheckRunnable(s, code);
+  for (uint32_t i = 0; i < num_buffers; ++i) {
+    auto found = code.interface.bindings.find(i);
+    if (found != code.interface.bindings.end()) access[i] = found->second;
+  }
+
+  std::vector<VkDescriptorSetLayoutBinding> bindings;
+  for (uint32_t i = 0; i < num_buffers + (scalars_in_uniform_buffer ? 1 : 0); ++i) {
+    VkDescriptorSetLayoutBinding binding{};
+    binding.binding = i;
+    binding.descriptorType =
+        i < num_buffers ? VK_DESCRIPTOR_TYPE_STORAGE_BUFFER : VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER;
+    binding.descriptorCount = 1;
+    binding.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT;
+    bindings.push_back(binding);
+  }
+  VkDescriptorSetLayoutCreateInfo set_info{};
+  set_info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO;
+  set_info.bindingCount = static_cast<uint32_t>(bindings.size());
+  set_info.pBindings = bindings.data();
+  VK_CHECK(name, fn.vkCreateDescriptorSetLayout(device->vk, &set_info, nullptr, &set_layout));
+
+  VkPushConstantRange range{};
+  range.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT;
+  range.size = scalars_in_uniform_buffer ? 0 : scalar_bytes;
+  VkPipelineLayoutCreateInfo layout_info{};
+  layout_info.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO;
+  layout_info.setLayoutCount = 1;
+  layout_info.pSetLayouts = &set_layout;
+  layout_info.pushConstantRangeCount = range.size != 0 ? 1 : 0;
+  layout_info.pPushConstantRanges = &range;
+  VkShaderModuleCreateInfo shader_info{};
+  shader_info.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
+  shader_info.codeSize = code.words.size() * sizeof(uint32_t);
+  shader_info.pCode = code.words.data();
+  VkShaderModule shader = VK_NULL_HANDLE;
+
+  VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup{};
+  subgroup.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO;
+  subgroup.requiredSubgroupSize = code.subgroup_size;
+  VkComputePipelineCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
+  info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
+  info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
+  info.stage.pName = code.interface.entry_point.c_str();
+  if (code.subgroup_size != 0 && s.features.subgroup_size_control) {
+    info.stage.pNext = &subgroup;
+    // Lanes that a partial subgroup leaves idle would break shuffles between rows of threads.
+    if (s.features.compute_full_subgroups &&
+        code.interface.local_size[0] % code.subgroup_size == 0) {
+      info.stage.flags |= VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
+    }
+  }
+  VkResult result = fn.vkCreatePipelineLayout(device->vk, &layout_info, nullptr, &layout);
+  if (result == VK_SUCCESS) {
+    result = fn.vkCreateShaderModule(device->vk, &shader_info, nullptr, &shader);
+  }
+  if (result == VK_SUCCESS) {
+    info.stage.module = shader;
+    info.layout = layout;
+    result = fn.vkCreateComputePipelines(device->vk, cache, 1, &info, nullptr, &vk);
+  }
+  fn.vkDestroyShaderModule(device->vk, shader, nullptr);
+  if (result != VK_SUCCESS) {
+    fn.vkDestroyPipelineLayout(device->vk, layout, nullptr);
+    fn.vkDestroyDescriptorSetLayout(device->vk, set_layout, nullptr);
+    TVM_FFI_THROW(DeviceError) << "creating the pipeline of kernel " << name << " returned "
+                               << ResultName(result) << " on " << s.name << ResultRemedy(result);
+  }
+}
+
+Pipeline::~Pipeline() {
+  device->fn.vkDestroyPipeline(device->vk, vk, nullptr);
+  device->fn.vkDestroyPipelineLayout(device->vk, layout, nullptr);
+  device->fn.vkDestroyDescriptorSetLayout(device->vk, set_layout, nullptr);
+}
+
+PipelineCache::PipelineCache(std::shared_ptr<const DeviceHandle> device)
+    : device_(std::move(device)) {
+  const DeviceSnapshot& s = device_->snapshot();
+  std::string folder = CacheFolder();
+  if (!folder.empty()) {
+    char name[96];
+    char uuid[2 * VK_UUID_SIZE + 1];
+    for (size_t i = 0; i < VK_UUID_SIZE; ++i) {
+      std::snprintf(uuid + 2 * i, 3, "%02x", s.pipeline_cache_uuid[i]);
+    }
+    std::snprintf(name, sizeof(name), "/pipelines-%04x-%04x-%08x-%s.bin", s.vendor_id, s.device_id,
+                  s.driver_version, uuid);
+    path_ = folder + name;
+  }
+  std::vector<uint8_t> data;
+  if (!path_.empty()) data = ReadCacheFile(path_);
+  if (!HeaderMatches(data)) data.clear();
+  VkPipelineCacheCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
+  info.initialDataSize = data.size();
+  info.pInitialData = data.data();
+  VK_CHECK(s.name, device_->fn.vkCreatePipelineCache(device_->vk, &info, nullptr, &cache_));
+}
+
+PipelineCache::~PipelineCache() {
+  SaveIfQuiet(std::chrono::milliseconds(0));
+  device_->fn.vkDestroyPipelineCache(device_->vk, cache_, nullptr);
+}
+
+bool PipelineCache::HeaderMatches(const std::vector<uint8_t>& data) const {
+  // Vulkan specification, "Pipeline Cache Header": not every driver checks it before use.
+  VkPipelineCacheHeaderVersionOne header;
+  if (data.size() < sizeof(header)) return false;
+  std::memcpy(&header, data.data(), sizeof(header));
+  const DeviceSnapshot& s = device_->snapshot();
+  return header.headerVersion == VK_PIPELINE_CACHE_HEADER_VERSION_ONE &&
+         header.vendorID == s.vendor_id && header.deviceID == s.device_id &&
+         std::memcmp(header.pipelineCacheUUID, s.pipeline_cache_uuid.data(), VK_UUID_SIZE) == 0;
+}
+
+void PipelineCache::MarkChanged() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  changed_ = true;
+  last_change_ = std::chrono::steady_clock::now();
+}
+
+void PipelineCache::SaveIfQuiet(std::chrono::milliseconds quiet) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!changed_ || path_.empty()) return;
+  if (std::chrono::steady_clock::now() - last_change_ < quiet) return;
+  changed_ = false;
+  size_t size = 0;
+  const DeviceFunctions& fn = device_->fn;
+  if (fn.vkGetPipelineCacheData(device_->vk, cache_, &size, nullptr) != VK_SUCCESS) return;
+  std::vector<uint8_t> data(size);
+  if (fn.vkGetPipelineCacheData(device_->vk, cache_, &size, data.data()) != VK_SUCCESS) return;
+  data.resize(size);
+  WriteCacheFile(path_, data);
+}
+
+}  // namespace vulkan
+}  // namespace tvm_vision

@@ -1,0 +1,85 @@
+/*!
+ * \file pipeline.h
+ * \brief Compute pipelines and the cache of compiled ones on disk.
+ */
+#ifndef TVM_VISION_VULKAN_PIPELINE_H_
+#define TVM_VISION_VULKAN_PIPELINE_H_
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "device_handle.h"
+#include "spirv_reader.h"
+
+namespace tvm_vision {
+namespace vulkan {
+
+/*! \brief A kernel as the device runs it, whatever the device. */
+struct KernelCode {
+  std::string name;
+  std::vector<uint32_t> words;
+  ShaderInterface interface;
+  uint32_t num_buffers = 0;
+  /*! \brief Bytes of scalars, hidden ones included; 8 a scalar. */
+  uint32_t scalar_bytes = 0;
+  /*! \brief Scalars come in a uniform buffer at binding num_buffers instead of push constants. */
+  bool scalars_in_uniform_buffer = false;
+  /*! \brief Subgroup size the shader counts on, in lanes; 0 when it does not care. */
+  uint32_t subgroup_size = 0;
+};
+
+/*! \brief A compiled kernel on one device. Keeps the device alive. */
+struct Pipeline {
+  std::shared_ptr<const DeviceHandle> device;
+  VkDescriptorSetLayout set_layout = VK_NULL_HANDLE;
+  VkPipelineLayout layout = VK_NULL_HANDLE;
+  VkPipeline vk = VK_NULL_HANDLE;
+  std::string name;
+  uint32_t num_buffers = 0;
+  uint32_t scalar_bytes = 0;
+  bool scalars_in_uniform_buffer = false;
+  /*! \brief Access of each buffer argument, by binding. */
+  std::vector<BindingAccess> access;
+
+  /*! \brief Compile; raises DeviceError naming kernel and feature when the device cannot run it. */
+  Pipeline(std::shared_ptr<const DeviceHandle> device, const KernelCode& code,
+           VkPipelineCache cache);
+  ~Pipeline();
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+};
+
+/*! \brief The driver's compiled pipelines, kept between processes. */
+class PipelineCache {
+ public:
+  /*! \brief Start from the file of this device and driver, or empty where it is missing or foreign.
+   */
+  explicit PipelineCache(std::shared_ptr<const DeviceHandle> device);
+  ~PipelineCache();
+
+  VkPipelineCache vk() const { return cache_; }
+  /*! \brief A pipeline was compiled, so that the file is out of date. */
+  void MarkChanged();
+  /*! \brief Write the file if it is out of date and compiling has paused for `quiet`. */
+  void SaveIfQuiet(std::chrono::milliseconds quiet);
+  /*! \brief Where the file is; empty when nothing is cached. */
+  const std::string& path() const { return path_; }
+
+ private:
+  bool HeaderMatches(const std::vector<uint8_t>& data) const;
+
+  std::shared_ptr<const DeviceHandle> device_;
+  VkPipelineCache cache_ = VK_NULL_HANDLE;
+  std::string path_;
+  std::mutex mutex_;
+  bool changed_ = false;
+  std::chrono::steady_clock::time_point last_change_;
+};
+
+}  // namespace vulkan
+}  // namespace tvm_vision
+
+#endif  // TVM_VISION_VULKAN_PIPELINE_H_
