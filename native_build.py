@@ -37,7 +37,9 @@ class Toolchain:
 
     def compile_command(self, source: Path, obj: Path) -> list[str]:
         """The command that makes ``obj`` and, beside it, the list of headers it read (.d)."""
-        includes = [part for folder in self.include_dirs for part in ("-isystem", str(folder))]
+        # compat/ holds stand-ins for two headers that the wheel's own headers include and it lacks.
+        folders = (source.parent / "compat", *self.include_dirs)
+        includes = [part for folder in folders for part in ("-isystem", str(folder))]
         depfile = ["-MMD", "-MF", str(obj.with_suffix(".d"))]
         base = ["-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"]
         output = ["-c", str(source), "-o", str(obj)]

@@ -1,0 +1,282 @@
+#include "module.h"
+
+#include <tvm/ffi/container/array.h>
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/extra/json.h>
+#include <tvm/ffi/reflection/registry.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "buffer_registry.h"
+
+namespace tvm_vision {
+namespace vulkan {
+
+namespace ffi = tvm::ffi;
+
+namespace {
+
+constexpr uint32_t kScalarBytes = sizeof(uint64_t);
+
+int AxisOf(const std::string& tag) {
+  static const char* names[] = {"blockIdx.x",  "blockIdx.y",  "blockIdx.z",
+                                "threadIdx.x", "threadIdx.y", "threadIdx.z"};
+  for (int i = 0; i < 6; ++i) {
+    if (tag == names[i]) return i;
+  }
+  return -1;
+}
+
+bool IsHandle(DLDataType type) { return type.code == kDLOpaqueHandle; }
+
+/*! \brief Bits of a scalar as the shader reads them from its 8-byte slot. */
+uint64_t ScalarBits(ffi::AnyView value, DLDataType type) {
+  uint64_t bits = 0;
+  if (type.code == kDLFloat && type.bits == 64) {
+    double number = value.cast<double>();
+    std::memcpy(&bits, &number, sizeof(number));
+  } else if (type.code == kDLFloat) {
+    float number = static_cast<float>(value.cast<double>());
+    std::memcpy(&bits, &number, sizeof(number));
+  } else {
+    bits = static_cast<uint64_t>(value.cast<int64_t>());
+  }
+  return bits;
+}
+
+}  // namespace
+
+Kernel::Kernel(const KernelRecord& record) {
+  code_.name = record.name;
+  code_.words = record.words;
+  code_.interface = ReadShaderInterface(record.name, record.words);
+  for (DLDataType type : record.arg_types) {
+    if (!IsHandle(type)) {
+      bool wide_float = type.code == kDLFloat && (type.bits == 32 || type.bits == 64);
+      bool integer = type.code == kDLInt || type.code == kDLUInt || type.code == kDLBool;
+      if (type.lanes != 1 || (!wide_float && !integer)) {
+        TVM_FFI_THROW(DeviceError)
+            << "kernel " << record.name << " has a scalar argument of type "
+            << ffi::DLDataTypeToString(type)
+            << "; integers, float32 and float64 can be passed: pass others in a tensor";
+      }
+      scalar_types_.push_back(type);
+    } else if (!scalar_types_.empty()) {
+      TVM_FFI_THROW(DeviceError) << "kernel " << record.name
+                                 << " has a buffer after a scalar; buffers come first";
+    } else {
+      ++code_.num_buffers;
+    }
+  }
+  for (const std::string& tag : record.launch_param_tags) extents_.push_back({AxisOf(tag)});
+  folded_ = (record.flags & kFlagFoldedGrid) != 0;
+  code_.scalar_bytes =
+      static_cast<uint32_t>(scalar_types_.size() + (folded_ ? 3 : 0)) * kScalarBytes;
+  code_.scalars_in_uniform_buffer =
+      (record.flags & kFlagScalarsInUniformBuffer) != 0 && code_.scalar_bytes != 0;
+  code_.subgroup_size = (record.flags >> kSubgroupSizeShift) & 0xff;
+}
+
+std::shared_ptr<const Pipeline> Kernel::PipelineOn(Device* device) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::shared_ptr<const Pipeline>& pipeline = pipelines_[&device->handle()];
+  if (!pipeline) {
+    pipeline = std::make_shared<const Pipeline>(device->shared_handle(), code_,
+                                                device->pipeline_cache().vk());
+    device->pipeline_cache().MarkChanged();
+  }
+  return pipeline;
+}
+
+std::vector<uint64_t> Kernel::PackScalars(ffi::PackedArgs args) const {
+  std::vector<uint64_t> scalars;
+  for (size_t i = 0; i < scalar_types_.size(); ++i) {
+    int at = static_cast<int>(code_.num_buffers + i);
+    scalars.push_back(ScalarBits(args[at], scalar_types_[i]));
+  }
+  return scalars;
+}
+
+std::array<uint32_t, 3> Kernel::ReadGrid(ffi::PackedArgs args, bool* empty) const {
+  std::array<uint32_t, 3> grid{{1, 1, 1}};
+  size_t first = code_.num_buffers + scalar_types_.size();
+  *empty = false;
+  for (size_t i = 0; i < extents_.size(); ++i) {
+    int axis = extents_[i].axis;
+    if (axis < 0) continue;
+    int64_t extent = args[static_cast<int>(first + i)].cast<int64_t>();
+    if (axis < 3) {
+      if (extent <= 0) *empty = true;
+      if (extent > UINT32_MAX) {
+        TVM_FFI_THROW(DeviceError) << "kernel " << code_.name << " was launched with " << extent
+                                   << " workgroups in one axis; use a smaller tensor";
+      }
+      grid[axis] = static_cast<uint32_t>(std::max<int64_t>(extent, 0));
+    } else if (extent != code_.interface.local_size[axis - 3]) {
+      TVM_FFI_THROW(DeviceError) << "kernel " << code_.name << " was compiled for workgroups of "
+                                 << code_.interface.local_size[axis - 3] << " invocations in axis "
+                                 << axis - 3 << ", but launched with " << extent
+                                 << "; compile the network again";
+    }
+  }
+  return grid;
+}
+
+std::array<uint32_t, 3> Kernel::FoldGrid(const std::array<uint32_t, 3>& grid,
+                                         const DeviceSnapshot& snapshot) const {
+  const std::array<uint32_t, 3>& limit = snapshot.max_workgroup_count;
+  if (!folded_) {
+    for (int axis = 0; axis < 3; ++axis) {
+      if (grid[axis] <= limit[axis]) continue;
+      TVM_FFI_THROW(DeviceError) << "kernel " << code_.name << " was launched with " << grid[axis]
+                                 << " workgroups in axis " << axis << "; " << snapshot.name
+                                 << " takes at most " << limit[axis];
+    }
+    return grid;
+  }
+  uint64_t total = static_cast<uint64_t>(grid[0]) * grid[1] * grid[2];
+  auto fold = [](uint64_t count, uint32_t most) {
+    return static_cast<uint32_t>(std::min<uint64_t>(count, most));
+  };
+  auto ceil_div = [](uint64_t a, uint64_t b) { return (a + b - 1) / b; };
+  std::array<uint32_t, 3> folded;
+  folded[0] = fold(total, std::min(limit[0], 65535u));
+  folded[1] = fold(ceil_div(total, folded[0]), std::min(limit[1], 65535u));
+  uint64_t deep = ceil_div(total, static_cast<uint64_t>(folded[0]) * folded[1]);
+  // The shader counts workgroups in 32 bits.
+  if (total > UINT32_MAX || deep > limit[2]) {
+    TVM_FFI_THROW(DeviceError) << "kernel " << code_.name << " was launched with " << total
+                               << " workgroups; use a smaller tensor";
+  }
+  folded[2] = static_cast<uint32_t>(deep);
+  return folded;
+}
+
+void Kernel::Launch(ffi::PackedArgs args) {
+  size_t expected = code_.num_buffers + scalar_types_.size() + extents_.size();
+  if (static_cast<size_t>(args.size()) != expected) {
+    TVM_FFI_THROW(TypeError) << "kernel " << code_.name << " takes " << expected << " arguments ("
+                             << code_.num_buffers << " buffers, " << scalar_types_.size()
+                             << " scalars, " << extents_.size() << " launch extents), found "
+                             << args.size();
+  }
+  std::shared_ptr<Device> device;
+  std::vector<std::shared_ptr<Buffer>> buffers;
+  for (uint32_t i = 0; i < code_.num_buffers; ++i) {
+    void* handle = nullptr;
+    if (auto tensor = args[static_cast<int>(i)].try_cast<DLTensor*>()) {
+      handle = (*tensor)->data;
+      if ((*tensor)->byte_offset != 0) {
+        TVM_FFI_THROW(DeviceError)
+            << "kernel " << code_.name << " was given a view into a tensor; pass a whole tensor";
+      }
+    } else {
+      handle = args[static_cast<int>(i)].cast<void*>();
+    }
+    RegisteredBuffer found = BufferRegistry::Global().Find(handle, code_.name.c_str());
+    if (device && found.device != device) {
+      TVM_FFI_THROW(DeviceError) << "kernel " << code_.name << " was given tensors of "
+                                 << device->snapshot().name << " and of "
+                                 << found.device->snapshot().name << "; copy them to one device";
+    }
+    if (found.buffer->size() > found.device->snapshot().max_storage_buffer_range) {
+      TVM_FFI_THROW(DeviceError) << "kernel " << code_.name << " was given a tensor of "
+                                 << found.buffer->size() << " bytes; "
+                                 << found.device->snapshot().name << " lets a kernel see at most "
+                                 << found.device->snapshot().max_storage_buffer_range
+                                 << " (maxStorageBufferRange): use a smaller batch or image";
+    }
+    device = std::move(found.device);
+    buffers.push_back(std::move(found.buffer));
+  }
+  bool empty = false;
+  std::array<uint32_t, 3> grid = ReadGrid(args, &empty);
+  if (empty || buffers.empty()) return;
+  std::vector<uint64_t> scalars = PackScalars(args);
+  if (folded_) scalars.insert(scalars.end(), grid.begin(), grid.end());
+  std::array<uint32_t, 3> dispatch = FoldGrid(grid, device->snapshot());
+  std::shared_ptr<const Pipeline> pipeline = PipelineOn(device.get());
+  Stream* stream = device->CurrentStream();
+  std::lock_guard<std::mutex> guard(device->lock());
+  stream->Launch(pipeline, buffers, scalars.data(), dispatch);
+}
+
+VulkanModule::VulkanModule(KernelMap kernels, ffi::Map<ffi::String, ffi::String> source)
+    : records_(std::move(kernels)), source_(std::move(source)) {
+  for (const auto& [name, record] : records_) {
+    kernels_[name] = std::make_shared<Kernel>(record);
+  }
+}
+
+ffi::Optional<ffi::Function> VulkanModule::GetFunction(const ffi::String& name) {
+  auto found = kernels_.find(std::string(name));
+  if (found == kernels_.end()) return std::nullopt;
+  std::shared_ptr<Kernel> kernel = found->second;
+  return ffi::Function::FromPacked(
+      [kernel](ffi::PackedArgs args, ffi::Any*) { kernel->Launch(args); });
+}
+
+bool VulkanModule::ImplementsFunction(const ffi::String& name) {
+  return kernels_.count(std::string(name)) != 0;
+}
+
+ffi::Bytes VulkanModule::SaveToBytes() const { return ffi::Bytes(SerializeKernels(records_)); }
+
+ffi::String VulkanModule::InspectSource(const ffi::String& format) const {
+  ffi::String key = format.empty() ? ffi::String("glsl") : format;
+  auto found = source_.find(key);
+  return found == source_.end() ? ffi::String() : (*found).second;
+}
+
+namespace {
+
+/*! \brief Build a module from what the code generator hands over; see docs/vulkan-backend.md. */
+ffi::Module CreateModule(ffi::String kernels_json, ffi::Map<ffi::String, ffi::Bytes> shaders,
+                         ffi::Map<ffi::String, ffi::String> source) {
+  namespace json = ffi::json;
+  KernelMap kernels;
+  for (const auto& item : json::Parse(kernels_json).cast<json::Object>()) {
+    std::string name = std::string(item.first.cast<ffi::String>());
+    json::Object fields = item.second.cast<json::Object>();
+    KernelRecord record;
+    record.name = name;
+    for (ffi::Any type : fields.at("arg_types").cast<json::Array>()) {
+      record.arg_types.push_back(ffi::StringToDLDataType(type.cast<ffi::String>()));
+    }
+    for (ffi::Any tag : fields.at("launch_param_tags").cast<json::Array>()) {
+      record.launch_param_tags.push_back(std::string(tag.cast<ffi::String>()));
+    }
+    record.flags = static_cast<uint32_t>(fields.at("flags").cast<int64_t>());
+    auto shader = shaders.find(item.first.cast<ffi::String>());
+    if (shader == shaders.end()) {
+      TVM_FFI_THROW(DeviceError) << "no shader was given for kernel " << name;
+    }
+    ffi::Bytes code = (*shader).second;
+    if (code.size() % sizeof(uint32_t) != 0) {
+      TVM_FFI_THROW(DeviceError) << "the shader of kernel " << name << " has " << code.size()
+                                 << " bytes, which is no multiple of 4";
+    }
+    record.words.resize(code.size() / sizeof(uint32_t));
+    std::memcpy(record.words.data(), code.data(), code.size());
+    kernels.emplace(name, std::move(record));
+  }
+  return ffi::Module(ffi::make_object<VulkanModule>(std::move(kernels), std::move(source)));
+}
+
+ffi::Module LoadModule(const ffi::Bytes& bytes) {
+  return ffi::Module(ffi::make_object<VulkanModule>(DeserializeKernels(bytes.data(), bytes.size()),
+                                                    ffi::Map<ffi::String, ffi::String>()));
+}
+
+}  // namespace
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+  namespace refl = tvm::ffi::reflection;
+  refl::GlobalDef()
+      .def("tvm_vision.vulkan.module_create", CreateModule)
+      .def("tvm_vision.vulkan.module_load", LoadModule);
+}
+
+}  // namespace vulkan
+}  // namespace tvm_vision

@@ -1,0 +1,78 @@
+/*!
+ * \file module.h
+ * \brief The runtime module of kind "vulkan": kernels that TVM's host code calls.
+ */
+#ifndef TVM_VISION_VULKAN_MODULE_H_
+#define TVM_VISION_VULKAN_MODULE_H_
+
+#include <tvm/ffi/container/map.h>
+#include <tvm/ffi/extra/module.h>
+#include <tvm/ffi/function.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "device.h"
+#include "module_format.h"
+
+namespace tvm_vision {
+namespace vulkan {
+
+/*! \brief One kernel: its code and, for each device it ran on, its pipeline. Called from any
+ * thread. */
+class Kernel {
+ public:
+  /*! \brief Read the shader's interface; raises DeviceError for a damaged one. */
+  explicit Kernel(const KernelRecord& record);
+
+  /*!
+   * \brief Record a launch on the device that holds the first buffer.
+   * \param args Buffers (handles or tensors), scalars, then one extent for each launch tag.
+   */
+  void Launch(tvm::ffi::PackedArgs args);
+
+ private:
+  struct LaunchExtent {
+    /*! \brief 0 to 2: blockIdx.x to .z; 3 to 5: threadIdx.x to .z; -1: not an extent. */
+    int axis;
+  };
+  std::shared_ptr<const Pipeline> PipelineOn(Device* device);
+  std::vector<uint64_t> PackScalars(tvm::ffi::PackedArgs args) const;
+  std::array<uint32_t, 3> ReadGrid(tvm::ffi::PackedArgs args, bool* empty) const;
+  std::array<uint32_t, 3> FoldGrid(const std::array<uint32_t, 3>& grid,
+                                   const DeviceSnapshot& snapshot) const;
+
+  KernelCode code_;
+  std::vector<DLDataType> scalar_types_;
+  std::vector<LaunchExtent> extents_;
+  bool folded_ = false;
+  std::mutex mutex_;
+  std::map<const DeviceHandle*, std::shared_ptr<const Pipeline>> pipelines_;
+};
+
+/*! \brief The module; holds kernels, serializes to the form of module_format.h. */
+class VulkanModule : public tvm::ffi::ModuleObj {
+ public:
+  VulkanModule(KernelMap kernels, tvm::ffi::Map<tvm::ffi::String, tvm::ffi::String> source);
+
+  const char* kind() const final { return "vulkan"; }
+  int GetPropertyMask() const final {
+    return tvm::ffi::Module::kBinarySerializable | tvm::ffi::Module::kRunnable;
+  }
+  tvm::ffi::Optional<tvm::ffi::Function> GetFunction(const tvm::ffi::String& name) final;
+  bool ImplementsFunction(const tvm::ffi::String& name) final;
+  tvm::ffi::Bytes SaveToBytes() const final;
+  tvm::ffi::String InspectSource(const tvm::ffi::String& format) const final;
+
+ private:
+  KernelMap records_;
+  std::map<std::string, std::shared_ptr<Kernel>> kernels_;
+  tvm::ffi::Map<tvm::ffi::String, tvm::ffi::String> source_;
+};
+
+}  // namespace vulkan
+}  // namespace tvm_vision
+
+#endif  // TVM_VISION_VULKAN_MODULE_H_

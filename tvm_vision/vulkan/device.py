@@ -1,0 +1,209 @@
+"""The native library behind ``tvm.vulkan(i)``: loading it, registering it with TVM, asking it.
+
+Importing this module registers the backend. No Vulkan call is made before the first use of a device.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+from ..errors import DeviceError
+from . import target as _target
+
+LIBRARY_NAME = "libtvm_vision_vulkan.so"
+BACKEND_VARIABLE = "TVM_VISION_VULKAN_BACKEND"
+BACKENDS = ("tvm_vision", "tvm")
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """What a Vulkan device reports. Sizes in bytes, subgroup sizes in lanes.
+
+    ``index`` is the number in ``tvm.vulkan(index)``; ``type`` is ``"discrete"``, ``"integrated"``,
+    ``"virtual"``, ``"cpu"`` or ``"other"``; ``compute_units`` is 0 where the driver does not tell;
+    ``cooperative_matrix_shapes`` holds (m, n, k, A type, B type, C type, result type) per subgroup.
+    """
+
+    index: int
+    name: str
+    type: str
+    driver_name: str
+    driver_info: str
+    vulkan_api_version: int
+    memory_bytes: int
+    unified_memory: bool
+    compute_units: int
+    thread_warp_size: int
+    min_subgroup_size: int
+    max_subgroup_size: int
+    max_threads_per_block: int
+    max_shared_memory_per_block: int
+    max_push_constants_size: int
+    max_storage_buffer_range: int
+    timestamp_bits: int
+    timestamp_period_ns: float
+    supports_float16: bool
+    supports_float64: bool
+    supports_int8: bool
+    supports_int16: bool
+    supports_int64: bool
+    supports_8bit_buffer: bool
+    supports_16bit_buffer: bool
+    supports_integer_dot_product: bool
+    supports_cooperative_matrix: bool
+    cooperative_matrix_shapes: tuple[tuple[Any, ...], ...] = ()
+    properties: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether this is an implementation of Vulkan on the CPU, such as lavapipe."""
+        return self.type == "cpu"
+
+    @property
+    def api_version(self) -> str:
+        """Vulkan version of the device, as ``"1.3.230"``."""
+        packed = self.vulkan_api_version
+        return f"{packed >> 22 & 0x7F}.{packed >> 12 & 0x3FF}.{packed & 0xFFF}"
+
+    def describe(self) -> str:
+        """One line for people: name, kind, driver; it says so when the device is a CPU."""
+        driver = " ".join(part for part in (self.driver_name, self.driver_info) if part)
+        kind = "a CPU implementation of Vulkan, no GPU" if self.is_cpu else f"{self.type} GPU"
+        return f"vulkan({self.index}): {self.name} ({kind}; {driver}; Vulkan {self.api_version})"
+
+
+def _load_library() -> ctypes.CDLL:
+    path = Path(__file__).with_name(LIBRARY_NAME)
+    if not path.exists():
+        raise DeviceError(
+            f"the native library {LIBRARY_NAME} was needed beside {Path(__file__).name}, found none; "
+            "build it with `pip install .` or `pip install -e .` in the repository"
+        )
+    # libtvm_runtime and libtvm_ffi are in the process already: `import tvm` loaded them.
+    return ctypes.CDLL(str(path), ctypes.RTLD_LOCAL)
+
+
+def _function(name: str) -> Any:
+    return tvm_ffi.get_global_func(f"tvm_vision.vulkan.{name}")
+
+
+def _build_vulkan(mod: Any, target: Any) -> Any:
+    # The code generator is imported by the first compilation: a robot that only runs never needs it.
+    from .build import build_vulkan
+
+    return build_vulkan(mod, target)
+
+
+def backend_in_use() -> str:
+    """``"tvm_vision"`` when ``tvm.vulkan(i)`` is ours, ``"tvm"`` when it is TVM's own."""
+    return _backend
+
+
+def register(backend: str | None = None) -> str:
+    """Make TVM run and compile for ``vulkan`` through this backend.
+
+    ``backend`` is ``"tvm_vision"`` or ``"tvm"``; None reads ``TVM_VISION_VULKAN_BACKEND`` and defaults
+    to ours. ``"tvm"`` keeps the Vulkan that an installed TVM brings itself. Returns the one in use.
+    Raises DeviceError for another name, or for ``"tvm"`` when TVM has no Vulkan of its own.
+    """
+    global _backend
+    wanted = backend or os.environ.get(BACKEND_VARIABLE) or "tvm_vision"
+    if wanted not in BACKENDS:
+        raise DeviceError(
+            f"{BACKEND_VARIABLE} must be one of {', '.join(BACKENDS)}, found {wanted!r}; unset it"
+        )
+    if wanted == "tvm":
+        if tvm_ffi.get_global_func("device_api.vulkan", allow_missing=True) is None:
+            raise DeviceError(
+                f"{BACKEND_VARIABLE}=tvm asks for TVM's own Vulkan, but this TVM was built without "
+                "it; unset the variable to use the one of tvm_vision"
+            )
+        _backend = "tvm"
+        return _backend
+    _function("register")(True)
+    tvm_ffi.register_global_func("target.build.vulkan", _build_vulkan, override=True)
+    _target.install()
+    _backend = "tvm_vision"
+    return _backend
+
+
+def _plain(value: Any) -> Any:
+    """FFI containers and strings as plain Python objects."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, (bool, int, float)) or value is None:
+        return value
+    if hasattr(value, "items"):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return tuple(_plain(item) for item in value)
+
+
+def devices() -> list[DeviceInfo]:
+    """All Vulkan devices, in the order of ``tvm.vulkan(0)``, ``tvm.vulkan(1)``, …; may be empty.
+
+    The order is discrete, integrated, virtual, other, CPU. ``TVM_VISION_VULKAN_DEVICE`` selects by
+    number or by part of a name, separated by commas.
+    """
+    names = [f.name for f in fields(DeviceInfo) if f.name not in ("index", "properties")]
+    found = []
+    for index, described in enumerate(_function("devices")()):
+        info = _plain(described)
+        found.append(
+            DeviceInfo(index=index, properties=info, **{name: info[name] for name in names})
+        )
+    return found
+
+
+def status() -> str:
+    """Why there is no Vulkan device, in one line with the remedy; empty when there is one."""
+    return str(_function("status")())
+
+
+def memory_in_use(device: int = 0) -> dict[str, int]:
+    """Memory of all tensors on a device: used, reserved and peak bytes, allocations, blocks."""
+    return _plain(_function("memory_in_use")(device))
+
+
+def pipeline_cache_path(device: int = 0) -> str:
+    """File that keeps the driver's compiled pipelines; empty when nothing is cached."""
+    return str(_function("pipeline_cache_path")(device))
+
+
+def validation_messages() -> list[str]:
+    """Messages of the validation layer since the last call (``TVM_VISION_VULKAN_VALIDATION=1``)."""
+    return [str(message) for message in _function("validation_messages")()]
+
+
+def shutdown() -> None:
+    """Finish all work and let go of every device; the next use opens them again.
+
+    Runs at exit by itself: it saves the pipeline cache and gives devices back in the right order.
+    """
+    _function("shutdown")()
+
+
+tvm_ffi.error.register_error("DeviceError", DeviceError)
+_LIBRARY = _load_library()
+_backend = "tvm_vision"
+register()
+atexit.register(shutdown)
+
+__all__ = [
+    "DeviceInfo",
+    "backend_in_use",
+    "devices",
+    "memory_in_use",
+    "pipeline_cache_path",
+    "register",
+    "shutdown",
+    "status",
+    "validation_messages",
+]

@@ -1,0 +1,73 @@
+"""``Target({"kind": "vulkan", "from_device": 0})`` with the device's own numbers in every attribute.
+
+TVM fills in a target kind's defaults (subgroups of 1 lane, 256 threads) before it asks the device, and
+then asks only for what is missing, so those three would stay wrong. The one place every way of writing
+a target in Python passes through is the FFI constructor; it is wrapped to ask the device first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import tvm_ffi
+
+
+_MARK = "_tvm_vision_original_target"
+
+
+def _as_config(written: Any) -> dict[str, Any] | None:
+    """The dict behind a target written as dict or JSON; None for anything else."""
+    if hasattr(written, "items"):
+        return {str(key): value for key, value in written.items()}
+    text = str(written) if isinstance(written, str) else ""
+    if not text.startswith("{"):
+        return None
+    try:
+        config = json.loads(text)
+    except json.JSONDecodeError:
+        return None  # TVM's own message names the place.
+    return config if isinstance(config, dict) else None
+
+
+def _complete(
+    written: Any, defaults: tuple[str, ...], read: Callable[[Any, str], Any], device: Callable
+) -> Any:
+    config = _as_config(written)
+    if config is None or config.get("kind") != "vulkan" or "from_device" not in config:
+        return written
+    dev = device("vulkan", int(config["from_device"]))
+    if not dev.exist:
+        return written
+    for name in defaults:
+        if name not in config:
+            config[name] = read(dev, name)
+    return tvm_ffi.convert(config)
+
+
+def install() -> None:
+    """Wrap TVM's target constructor; does nothing the second time or without TVM's compiler."""
+    if tvm_ffi.get_global_func("target.Target", allow_missing=True) is None:
+        return
+    import tvm
+    from tvm.target import Target, _ffi_api
+    from tvm.target.detect_target import register_device_target_detector
+
+    if hasattr(_ffi_api, _MARK):
+        return
+    original = _ffi_api.Target
+    structural = ("kind", "tag", "keys", "host")
+    exported = Target({"kind": "vulkan"}).export()
+    defaults = tuple(str(name) for name in exported if name not in structural)
+    read = tvm_ffi.get_global_func("device_api.vulkan.get_target_property")
+
+    def construct(written: Any, *host: Any) -> Any:
+        return original(_complete(written, defaults, read, tvm.device), *host)
+
+    # The caller takes the FFI's own function type without a check, so a plain one would crash.
+    _ffi_api.Target = tvm_ffi.convert(construct)
+    setattr(_ffi_api, _MARK, original)
+    register_device_target_detector(
+        "vulkan", lambda dev: Target({"kind": "vulkan", "from_device": dev.index})
+    )
