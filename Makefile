@@ -25,7 +25,7 @@ help:
 
 demo: $(NATIVE) $(DEMO_DATA)
 	@test -f $(DEMO_MODEL) || $(MAKE) --no-print-directory $(EXPORT)
-	@$(BIN)/tvm-vision demo --model $(DEMO_MODEL) --output $(DEMO_OUTPUT)
+	@$(BIN)/tvm-vision demo-classifier --model $(DEMO_MODEL) --output $(DEMO_OUTPUT)
 
 test: $(NATIVE)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

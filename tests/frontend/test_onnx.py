@@ -1,0 +1,219 @@
+"""Importing ONNX: results against onnxruntime's, shapes, and one line for each refusal."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tvm_vision.errors import InputError, UnsupportedModelError
+from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.frontend.signature import Signature, TensorSpec
+
+OPSET = 17
+RNG_SEED = 7
+
+
+def make_model(nodes, inputs, outputs, weights=(), opset=OPSET, domain=""):
+    """A model; inputs and outputs are (name, shape) of float32."""
+    graph = helper.make_graph(
+        nodes,
+        "test",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in outputs],
+        [numpy_helper.from_array(array, name) for name, array in weights],
+    )
+    imports = [helper.make_opsetid("", opset)]
+    if domain:
+        imports.append(helper.make_opsetid(domain, 1))
+    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+
+def conv_model(batch=1):
+    rng = np.random.default_rng(RNG_SEED)
+    weight = rng.standard_normal((4, 3, 3, 3)).astype(np.float32)
+    bias = rng.standard_normal(4).astype(np.float32)
+    low, high = np.float32(0.0), np.float32(6.0)
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[0, 0, 1, 1], strides=[2, 2]),
+        helper.make_node("Clip", ["c", "low", "high"], ["y"]),
+    ]
+    weights = [("w", weight), ("b", bias), ("low", np.array(low)), ("high", np.array(high))]
+    return make_model(nodes, [("x", (batch, 3, 8, 8))], [("y", tuple("nchw"))], weights)
+
+
+def relu_model(shape, **options):
+    node = helper.make_node("Relu", ["x"], ["y"])
+    return make_model([node], [("x", shape)], [("y", shape)], **options)
+
+
+def run_on_cpu(module, *arrays):
+    import tvm
+    from tvm import relax
+
+    machine = relax.VirtualMachine(tvm.compile(module, tvm.target.Target("llvm")), tvm.cpu())
+    result = machine["main"](*[tvm.runtime.tensor(array) for array in arrays])
+    return [part.numpy() for part in ([result] if hasattr(result, "numpy") else result)]
+
+
+def test_conv_with_asymmetric_pads_and_clip_matches_onnxruntime():
+    model = conv_model()
+    module, signature = import_onnx(model)
+    assert signature == Signature(
+        (TensorSpec("x", (1, 3, 8, 8), "float32"),), (TensorSpec("y", (1, 4, 4, 4), "float32"),)
+    )
+    data = np.random.default_rng(RNG_SEED).standard_normal((1, 3, 8, 8)).astype(np.float32)
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": data})[0]
+    np.testing.assert_allclose(run_on_cpu(module, data)[0], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_import_from_a_file_and_the_model_stays_as_it_was(tmp_path):
+    model = conv_model()
+    before = model.SerializeToString()
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    _, from_file = import_onnx(path)
+    _, from_memory = import_onnx(model)
+    assert from_file == from_memory
+    assert model.SerializeToString() == before
+
+
+def test_several_inputs_and_outputs_keep_their_order_and_names():
+    nodes = [
+        helper.make_node("Add", ["b.2", "a.1"], ["sum"]),
+        helper.make_node("Sub", ["b.2", "a.1"], ["1difference"]),
+    ]
+    model = make_model(
+        nodes, [("b.2", (2, 3)), ("a.1", (2, 3))], [("sum", (2, 3)), ("1difference", (2, 3))]
+    )
+    module, signature = import_onnx(model)
+    assert [spec.name for spec in signature.inputs] == ["b.2", "a.1"]
+    assert [spec.name for spec in signature.outputs] == ["sum", "1difference"]
+    b, a = np.full((2, 3), 5, np.float32), np.full((2, 3), 2, np.float32)
+    total, difference = run_on_cpu(module, b, a)
+    assert total.max() == 7
+    assert difference.max() == 3
+
+
+def test_weights_listed_among_the_inputs_are_not_inputs():
+    model = conv_model()
+    for tensor in model.graph.initializer:
+        model.graph.input.append(
+            helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+        )
+    _, signature = import_onnx(model)
+    assert [spec.name for spec in signature.inputs] == ["x"]
+
+
+def test_open_dimensions_take_the_given_shape():
+    _, signature = import_onnx(conv_model(batch="N"), input_shapes={"x": (2, 3, 8, 8)})
+    assert signature.inputs[0].shape == (2, 3, 8, 8)
+    assert signature.outputs[0].shape == (2, 4, 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("model", "shapes", "error", "message"),
+    [
+        (
+            relu_model(("N", 3)),
+            None,
+            UnsupportedModelError,
+            r"fixed shapes are needed, and input 'x' is \(N, 3\): pass input_shapes",
+        ),
+        (relu_model(("N", 3)), {"x": (1, 4)}, InputError, r"\(N, 3\), and \(1, 4\) does not fit"),
+        (relu_model(("N", 3)), {"x": (1, 3, 1)}, InputError, "does not fit"),
+        (relu_model(("N", 3)), {"x": (0, 3)}, InputError, "does not fit"),
+        (relu_model((1, 3)), {"z": (1, 3)}, InputError, "names 'z', and the model's inputs are: x"),
+        (relu_model((1, 3), opset=6), None, UnsupportedModelError, "opset 7 to .* found opset 6"),
+        (relu_model((1, 3), opset=999), None, UnsupportedModelError, "found opset 999: export"),
+    ],
+)
+def test_shapes_and_opsets_that_do_not_fit(model, shapes, error, message):
+    with pytest.raises(error, match=message) as caught:
+        import_onnx(model, input_shapes=shapes)
+    assert "\n" not in str(caught.value)
+
+
+def test_custom_operators_are_named():
+    node = helper.make_node("Sparkle", ["x"], ["y"], domain="acme")
+    model = make_model([node], [("x", (1,))], [("y", (1,))], domain="acme")
+    with pytest.raises(UnsupportedModelError, match=r"found acme\.Sparkle: export"):
+        import_onnx(model)
+
+
+def test_an_operator_that_tvm_lacks_is_named(capsys):
+    node = helper.make_node("Det", ["x"], ["y"])
+    model = make_model([node], [("x", (2, 3, 3))], [("y", (2,))])
+    with pytest.raises(UnsupportedModelError, match="TVM cannot import the model: .*Det") as caught:
+        import_onnx(model)
+    assert "\n" not in str(caught.value)
+    assert capsys.readouterr().out == ""
+
+
+def test_an_operator_that_tvm_has_only_in_part_is_named(capsys):
+    weight = np.ones((1, 1, 1, 1, 1, 1), np.float32)
+    node = helper.make_node("Conv", ["x", "w"], ["y"])
+    model = make_model(
+        [node], [("x", (1, 1, 2, 2, 2, 2))], [("y", tuple("nchwde"))], [("w", weight)]
+    )
+    with pytest.raises(UnsupportedModelError, match="import the operator Conv: Ndim > 5"):
+        import_onnx(model)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_model_that_is_not_valid_is_refused():
+    model = relu_model((1, 3))
+    model.graph.node[0].input[0] = "nowhere"
+    with pytest.raises(UnsupportedModelError, match="the model is not valid ONNX: .*nowhere"):
+        import_onnx(model)
+
+
+def test_an_output_whose_size_depends_on_the_data_is_refused():
+    graph = helper.make_graph(
+        [helper.make_node("NonZero", ["x"], ["y"])],
+        "test",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (4,))],
+        [helper.make_tensor_value_info("y", TensorProto.INT64, (1, "n"))],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
+    with pytest.raises(UnsupportedModelError, match="'y' depends on the data"):
+        import_onnx(model)
+
+
+def test_a_sequence_input_is_refused():
+    model = relu_model((1,))
+    model.graph.input[0].type.sequence_type.elem_type.tensor_type.elem_type = TensorProto.FLOAT
+    with pytest.raises(UnsupportedModelError):
+        import_onnx(model)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model", b"\x08\x08\xff\xff"])
+def test_a_damaged_file(tmp_path, content):
+    path = tmp_path / "bad.onnx"
+    path.write_bytes(content)
+    with pytest.raises(UnsupportedModelError) as caught:
+        import_onnx(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(InputError, match=r"none\.onnx' is not a file"):
+        import_onnx(tmp_path / "none.onnx")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (("", (1,), "float32"), "expected a name"),
+        (("x", (-1,), "float32"), "expected sizes of at least 0 for 'x', got -1"),
+        (("x", (1.5,), "float32"), "got 1.5"),
+        (("x", (1,), ""), "expected a dtype"),
+    ],
+)
+def test_tensor_spec_checks_its_fields(fields, message):
+    with pytest.raises(ValueError, match=message):
+        TensorSpec(*fields)
+
+
+def test_tensor_spec_prints_as_one_would_say_it():
+    assert str(TensorSpec("x", (1, 3), "float32")) == "x: float32[1, 3]"

@@ -1,0 +1,40 @@
+"""The choice of a device as a pure function, and the line that tells of it."""
+
+import pytest
+
+from tvm_vision.errors import DeviceError
+from tvm_vision.runtime.device import choose_device, plan_choice
+
+
+GPU = "vulkan(0): Robot GPU (integrated GPU; radv Mesa 25.0.7; Vulkan 1.4.305)"
+LAVAPIPE = "vulkan(1): llvmpipe (a CPU implementation of Vulkan, no GPU; Vulkan 1.3.230)"
+NO_LOADER = "the Vulkan loader libvulkan.so.1 was not found: apt install libvulkan1"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "devices", "status", "kind", "description"),
+    [
+        ("auto", [GPU], "", "vulkan", GPU),
+        ("vulkan", [GPU, LAVAPIPE], "", "vulkan", GPU),
+        ("cpu", [GPU], "", "cpu", "CPU through LLVM, as asked"),
+        ("auto", [], NO_LOADER, "cpu", f"CPU through LLVM, without Vulkan: {NO_LOADER}"),
+    ],
+)
+def test_choice(wanted, devices, status, kind, description):
+    choice = plan_choice(wanted, devices, status)
+    assert (choice.kind, choice.description) == (kind, description)
+
+
+def test_no_fallback_when_vulkan_is_asked_for():
+    with pytest.raises(DeviceError, match="a Vulkan device is needed: the Vulkan loader .* apt"):
+        plan_choice("vulkan", [], NO_LOADER)
+
+
+def test_an_unknown_word_is_refused():
+    with pytest.raises(ValueError, match="expected a device of auto, vulkan, cpu, got 'gpu'"):
+        choose_device("gpu")
+
+
+def test_cpu_needs_no_vulkan():
+    device = choose_device("cpu").tvm_device()
+    assert device.dlpack_device_type() == 1

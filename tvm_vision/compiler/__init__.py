@@ -1,0 +1,1 @@
+"""Relax modules in, executables for one target out: passes, schedules, build."""

@@ -1,0 +1,35 @@
+"""Writes each photo of a demo run with its classes drawn beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import cv2
+
+from ..errors import InputError
+from ..models.draw import draw_classification
+from .classify import DemoResult
+from .photos import read_photo
+
+
+def write_pictures(result: DemoResult, folder: Path) -> list[Path]:
+    """One PNG a photo; returns their paths. Raises InputError where the folder is not writable."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"'{folder}' cannot be made ({error.strerror}): choose another") from None
+    device = result.device.description.partition(";")[0].partition(" (")[0]
+    caption = f"EfficientNet-Lite0, {result.inference_ms:.1f} ms, {device}"
+    written = []
+    for photo in result.photos:
+        picture = draw_classification(read_photo(photo.photo), photo.ours, caption=caption)
+        path = folder / f"{photo.photo.stem}.png"
+        encoded, data = cv2.imencode(".png", picture)
+        if not encoded:
+            raise InputError(f"OpenCV cannot write PNG, so '{path}' was not written")
+        try:
+            path.write_bytes(data.tobytes())
+        except OSError as error:
+            raise InputError(f"'{path}' cannot be written ({error.strerror})") from None
+        written.append(path)
+    return written

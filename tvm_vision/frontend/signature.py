@@ -1,0 +1,38 @@
+"""What goes into a model and what comes out: names, shapes and types, all fixed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One input or output.
+
+    ``name`` as in the model file, ``shape`` in elements, ``dtype`` as numpy spells it ("float32").
+    Raises ValueError for an empty name, a size below 0 or an empty dtype.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise ValueError("expected a name for the tensor, got an empty string")
+        for size in self.shape:
+            if not isinstance(size, int) or size < 0:
+                raise ValueError(f"expected sizes of at least 0 for '{self.name}', got {size!r}")
+        if not self.dtype:
+            raise ValueError(f"expected a dtype for '{self.name}', got an empty string")
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Inputs and outputs of a model in the order of its parameters and results."""
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]

@@ -1,0 +1,105 @@
+"""From a picture to the tensor that an ImageNet classifier was trained on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import InputError
+
+COLOR_ORDERS = ("rgb", "bgr")
+INTERPOLATIONS = {
+    "linear": cv2.INTER_LINEAR,
+    "cubic": cv2.INTER_CUBIC,
+    "area": cv2.INTER_AREA,
+}
+
+
+@dataclass(frozen=True)
+class ClassifierInput:
+    """How a classifier wants its picture: all that is needed to make its input, as numbers.
+
+    size: height and width of the tensor, in pixels.
+    crop: side of the centre crop, as a share of the largest crop of that aspect that fits.
+    mean, std: for each channel of the tensor; value = (pixel - mean) / std, pixel in 0..255.
+    color_order: order of the tensor's channels, "rgb" or "bgr".
+    interpolation: "area" (averages what it shrinks), "cubic" or "linear".
+
+    Raises ValueError for a number out of its range.
+    """
+
+    size: tuple[int, int]
+    crop: float = 1.0
+    mean: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    std: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    color_order: str = "rgb"
+    interpolation: str = "area"
+
+    def __post_init__(self) -> None:
+        if len(self.size) != 2 or min(self.size) < 1:
+            raise ValueError(f"expected a size of (height, width) of at least 1, got {self.size}")
+        if not 0.0 < self.crop <= 1.0:
+            raise ValueError(f"expected a crop above 0 and up to 1, got {self.crop}")
+        if len(self.mean) != 3 or len(self.std) != 3 or min(self.std) <= 0.0:
+            raise ValueError(
+                f"expected 3 means and 3 positive stds, got {self.mean} and {self.std}"
+            )
+        if self.color_order not in COLOR_ORDERS:
+            raise ValueError(f"expected a color_order of rgb or bgr, got '{self.color_order}'")
+        if self.interpolation not in INTERPOLATIONS:
+            known = ", ".join(INTERPOLATIONS)
+            raise ValueError(f"expected an interpolation of {known}, got '{self.interpolation}'")
+
+
+# Numbers of the reference implementation (TensorFlow TPU models, efficientnet/lite): pixels to
+# (x - 127) / 128, a centre crop of 224 / (224 + 32).
+EFFICIENTNET_LITE0 = ClassifierInput(
+    size=(224, 224), crop=224 / 256, mean=(127.0,) * 3, std=(128.0,) * 3
+)
+
+
+def prepare(
+    image: npt.NDArray[np.uint8], config: ClassifierInput, *, color_order: str = "rgb"
+) -> npt.NDArray[np.float32]:
+    """Crop, resize and normalise one picture.
+
+    image: uint8 [height, width, 3], channels in ``color_order`` ("rgb", or OpenCV's "bgr").
+
+    Returns float32 [1, 3, config.size[0], config.size[1]], contiguous.
+    Raises InputError for another shape, type or order.
+    """
+    _check_image(image, color_order)
+    crop = _centre_crop(image, config)
+    height, width = config.size
+    resized = cv2.resize(crop, (width, height), interpolation=INTERPOLATIONS[config.interpolation])
+    if color_order != config.color_order:
+        resized = resized[:, :, ::-1]
+    mean = np.array(config.mean, np.float32)
+    scale = 1.0 / np.array(config.std, np.float32)
+    normalised = (resized.astype(np.float32) - mean) * scale
+    return np.ascontiguousarray(normalised.transpose(2, 0, 1)[np.newaxis])
+
+
+def _check_image(image: npt.NDArray[np.uint8], color_order: str) -> None:
+    if color_order not in COLOR_ORDERS:
+        raise InputError(f"expected a color_order of rgb or bgr, got '{color_order}'")
+    array = np.asarray(image)
+    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3 or array.size == 0:
+        raise InputError(
+            f"expected a picture of uint8 [height, width, 3], got {array.dtype} "
+            f"{list(array.shape)}: convert it first (cv2.cvtColor, astype)"
+        )
+
+
+def _centre_crop(image: npt.NDArray[np.uint8], config: ClassifierInput) -> npt.NDArray[np.uint8]:
+    """The middle of the picture in the aspect of the tensor, at least one pixel."""
+    height, width = image.shape[:2]
+    scale = config.crop * min(height / config.size[0], width / config.size[1])
+    crop_height = max(1, round(config.size[0] * scale))
+    crop_width = max(1, round(config.size[1] * scale))
+    top = (height - crop_height + 1) // 2
+    left = (width - crop_width + 1) // 2
+    return image[top : top + crop_height, left : left + crop_width]

@@ -1,0 +1,59 @@
+"""Which device a network runs on, said in one line: never a silent fallback."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import DeviceError
+
+CHOICES = ("auto", "vulkan", "cpu")
+
+
+@dataclass(frozen=True)
+class DeviceChoice:
+    """A device and why: ``kind`` is "vulkan" or "cpu", ``description`` one line for people."""
+
+    kind: str
+    description: str
+
+    def tvm_device(self) -> Any:
+        """The tvm.runtime.Device; for Vulkan, the backend is registered first."""
+        import tvm
+
+        if self.kind == "cpu":
+            return tvm.cpu(0)
+        import tvm_vision.vulkan  # noqa: F401  registers the device API
+
+        return tvm.device("vulkan", 0)
+
+
+def choose_device(wanted: str = "auto") -> DeviceChoice:
+    """The first Vulkan device, or TVM's CPU path where there is none.
+
+    wanted: "auto", "vulkan" (no fallback) or "cpu".
+
+    Raises DeviceError when "vulkan" is wanted and there is none; ValueError for another word.
+    """
+    if wanted not in CHOICES:
+        raise ValueError(f"expected a device of {', '.join(CHOICES)}, got '{wanted}'")
+    if wanted == "cpu":
+        return plan_choice(wanted, (), "")
+    from tvm_vision import vulkan
+
+    return plan_choice(wanted, [info.describe() for info in vulkan.devices()], vulkan.status())
+
+
+def plan_choice(wanted: str, devices: Sequence[str], status: str) -> DeviceChoice:
+    """The choice as a function of what there is.
+
+    devices: a line for each Vulkan device; status: why there is none.
+    """
+    if wanted == "cpu":
+        return DeviceChoice("cpu", "CPU through LLVM, as asked")
+    if devices:
+        return DeviceChoice("vulkan", devices[0])
+    if wanted == "vulkan":
+        raise DeviceError(f"a Vulkan device is needed: {status}")
+    return DeviceChoice("cpu", f"CPU through LLVM, without Vulkan: {status}")
