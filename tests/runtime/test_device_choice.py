@@ -5,7 +5,6 @@ import pytest
 from tvm_vision.errors import DeviceError
 from tvm_vision.runtime.device import choose_device, plan_choice
 
-
 GPU = "vulkan(0): Robot GPU (integrated GPU; radv Mesa 25.0.7; Vulkan 1.4.305)"
 LAVAPIPE = "vulkan(1): llvmpipe (a CPU implementation of Vulkan, no GPU; Vulkan 1.3.230)"
 NO_LOADER = "the Vulkan loader libvulkan.so.1 was not found: apt install libvulkan1"

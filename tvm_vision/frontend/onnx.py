@@ -182,12 +182,13 @@ def _signature(proto: onnx.ModelProto, module: tvm.IRModule) -> Signature:
 def _spec(name: str, tensor_type: Any) -> TensorSpec:
     """The spec of a relax.TensorType. Raises UnsupportedModelError where its shape is not fixed."""
     shape = getattr(tensor_type, "shape", None)
-    sizes = [] if shape is None else [getattr(size, "value", None) for size in shape]
-    if shape is None or None in sizes:
+    sizes = [getattr(size, "value", None) for size in shape] if shape is not None else [None]
+    fixed = tuple(int(size) for size in sizes if size is not None)
+    if len(fixed) < len(sizes):
         raise UnsupportedModelError(
             f"fixed shapes are needed, and '{name}' depends on the data: found {tensor_type}"
         )
-    return TensorSpec(name, tuple(int(size) for size in sizes), str(tensor_type.dtype))
+    return TensorSpec(name, fixed, str(tensor_type.dtype))
 
 
 def _first_line(error: BaseException) -> str:
