@@ -1,0 +1,371 @@
+"""What has to be known about a kernel before its first line is printed.
+
+One walk over the lowered function binds every variable's range in an analyzer and notes each use of
+each buffer; two small fixpoints then find the control flow that differs between the threads of a
+workgroup, and the 64-bit temporaries whose values fit 32 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, sym, tirx
+from tvm.ir.prim import expr as prim
+
+from tvm_vision.errors import UnsupportedKernelError
+from tvm_vision.vulkan import glsl_types as types
+from tvm_vision.vulkan.glsl_types import INT64, Type
+
+INT32_RANGE = (-(1 << 31), (1 << 31) - 1)
+BARRIER = "tirx.tvm_storage_sync"
+SHUFFLES = (
+    "tirx.tvm_warp_shuffle",
+    "tirx.tvm_warp_shuffle_up",
+    "tirx.tvm_warp_shuffle_down",
+    "tirx.tvm_warp_shuffle_xor",
+    "tirx.tvm_warp_activemask",
+)
+ATOMICS = ("tirx.atomic_add",)
+
+
+def handle(node: Any) -> int:
+    """Identity of an IR node (equal Python wrappers may differ, the node behind them does not)."""
+    return node.__chandle__()
+
+
+def type_of(expression: Any) -> Type:
+    """The scalar or vector type of an expression.
+
+    Raises:
+        UnsupportedKernelError: a type no shader has.
+    """
+    return types.parse(str(expression.ty.dtype))
+
+
+def operator_name(call: Any) -> str:
+    """The name of a call's operator, "" for a call of a function."""
+    return call.op.name if isinstance(call.op, ir.Op) else ""
+
+
+@dataclass
+class Access:
+    """One load or store: element type of the view, type of the value, index."""
+
+    element: Type
+    value: Type
+    index: Any
+
+
+@dataclass
+class BufferUse:
+    """All uses of one piece of memory (a kernel's argument or an allocation)."""
+
+    reads: bool = False
+    writes: bool = False
+    atomic: bool = False
+    accesses: list[Access] = field(default_factory=list)
+
+
+class Analysis:
+    """Facts about one kernel; see the module's docstring."""
+
+    def __init__(self, function: Any) -> None:
+        self.analyzer = sym.Analyzer()
+        self.uses: dict[int, BufferUse] = {}
+        self.root: dict[int, Any] = {}  # buffer variable -> the parameter or allocation it views
+        self.axes: dict[int, Any] = {}  # thread axes (IterVar) by their variable
+        self.extents: dict[str, Any] = {}
+        self.with_barrier: set[int] = set()
+        self.divergent: set[int] = set()
+        self.narrow: set[int] = set()  # allocations of int64 whose values fit int32
+        self.uses_shuffles = False
+        self._stores: list[tuple[Any, Any, bool]] = []
+        self._int64_allocations: list[Any] = []
+        self._changed = False
+        for parameter in function.params:
+            if isinstance(parameter.ty, ir.PointerType):
+                self.root[handle(parameter)] = parameter
+        self._scan(function.body)
+        if self.with_barrier:
+            self._find_divergence(function.body)
+        self._find_narrow()
+
+    # -- the walk -------------------------------------------------------------------------------
+
+    def _scan(self, stmt: Any) -> bool:
+        """Returns whether the statement contains a workgroup barrier."""
+        found = False
+        if isinstance(stmt, tirx.SeqStmt):
+            for part in stmt.seq:
+                found |= self._scan(part)
+        elif isinstance(stmt, tirx.AttrStmt):
+            if stmt.attr_key == "thread_extent":
+                self._thread(stmt.node, stmt.value)
+            found = self._scan(stmt.body)
+        elif isinstance(stmt, tirx.For):
+            self._expression(stmt.min)
+            self._expression(stmt.extent)
+            extent = stmt.extent
+            if stmt.step is None:
+                self._bind(stmt.loop_var, ir.Range.from_min_extent(stmt.min, extent))
+            found = self._scan(stmt.body)
+        elif isinstance(stmt, tirx.While):
+            self._expression(stmt.condition)
+            found = self._scan(stmt.body)
+        elif isinstance(stmt, tirx.IfThenElse):
+            self._expression(stmt.condition)
+            found = self._scan(stmt.then_case)
+            if stmt.else_case is not None:
+                found |= self._scan(stmt.else_case)
+        elif isinstance(stmt, tirx.Bind):
+            self._expression(stmt.value)
+            if isinstance(stmt.var.ty, ir.PrimType):
+                self._bind(stmt.var, stmt.value)
+            else:
+                self.root[handle(stmt.var)] = self.root_of(stmt.value)
+        elif isinstance(stmt, tirx.BufferStore):
+            self._store(stmt)
+        elif isinstance(stmt, tirx.AllocBuffer):
+            self.root[handle(stmt.buffer)] = stmt.buffer
+            if str(stmt.buffer.ty.dtype.dtype) == "int64":
+                self._int64_allocations.append(stmt.buffer)
+        elif isinstance(stmt, tirx.DeclBuffer):
+            self.root[handle(stmt.buffer)] = self.root_of(stmt.data)
+        elif isinstance(stmt, tirx.Evaluate):
+            self._expression(stmt.value)
+            value = stmt.value
+            found = isinstance(value, ir.Call) and operator_name(value) == BARRIER
+        if found:
+            self.with_barrier.add(handle(stmt))
+        return found
+
+    def _thread(self, axis: Any, extent: Any) -> None:
+        self.axes[handle(axis.var)] = axis
+        self.extents.setdefault(axis.thread_tag, extent)
+        zero = tirx.const(0, str(axis.var.ty.dtype))
+        bound = extent if isinstance(extent, prim.IntImm) else None
+        if bound is not None:
+            extent = tirx.const(int(extent.value), str(axis.var.ty.dtype))
+            self._bind(axis.var, ir.Range.from_min_extent(zero, extent))
+        else:
+            top = tirx.const(INT32_RANGE[1], str(axis.var.ty.dtype))
+            self._bind(axis.var, ir.Range.from_min_extent(zero, top))
+
+    def _bind(self, var: Any, value: Any) -> None:
+        of = types.parse(str(var.ty.dtype))
+        if of.is_integer and of.lanes == 1:
+            self.analyzer.bind(var, value, True)
+
+    def _store(self, stmt: Any) -> None:
+        for index in stmt.indices:
+            self._expression(index)
+        self._expression(stmt.value)
+        use = self.use(stmt.buffer)
+        use.writes = True
+        use.accesses.append(Access(self.element(stmt.buffer), type_of(stmt.value), stmt.indices[0]))
+        self._stores.append((stmt.buffer, stmt.value, False))
+
+    def _expression(self, expression: Any) -> None:
+        tvm_ffi.structural_walk(
+            expression,
+            [(ir.TensorLoad, self._load), (ir.Call, self._call), (prim.Let, self._let)],
+            order="pre",
+        )
+
+    def _let(self, let: Any) -> None:
+        if isinstance(let.var.ty, ir.PrimType):
+            self._bind(let.var, let.value)
+
+    def _load(self, load: Any) -> None:
+        use = self.use(load.source)
+        use.reads = True
+        use.accesses.append(Access(self.element(load.source), type_of(load), load.indices[0]))
+
+    def _call(self, call: Any) -> None:
+        name = operator_name(call)
+        if name in SHUFFLES:
+            self.uses_shuffles = True
+        elif name in ATOMICS:
+            target = call.args[0]
+            if not isinstance(target, ir.Call) or operator_name(target) != "tirx.address_of":
+                raise UnsupportedKernelError(f"{name} needs the address of a buffer's element")
+            use = self.use(target.args[0].source)
+            use.reads = use.writes = use.atomic = True
+
+    # -- buffers --------------------------------------------------------------------------------
+
+    def root_of(self, data: Any) -> Any:
+        """The parameter or allocation behind a pointer expression."""
+        if isinstance(data, ir.Call) and operator_name(data) == "tirx.buffer_data":
+            data = data.args[0]
+        if isinstance(data, ir.Var) and handle(data) in self.root:
+            return self.root[handle(data)]
+        raise UnsupportedKernelError(f"a buffer views memory by a computed pointer: {data}")
+
+    def element(self, buffer: Any) -> Type:
+        """The element type of a buffer variable; may have several lanes."""
+        return types.parse(str(buffer.ty.dtype.dtype))
+
+    def use(self, buffer: Any) -> BufferUse:
+        """The uses of the memory behind a buffer variable."""
+        root = self.root.get(handle(buffer))
+        if root is None:
+            raise UnsupportedKernelError(f"buffer {buffer.name} is used without a declaration")
+        return self.uses.setdefault(handle(root), BufferUse())
+
+    # -- ranges ---------------------------------------------------------------------------------
+
+    def bounds(self, expression: Any) -> tuple[int, int]:
+        """Smallest and largest possible value of a scalar integer expression."""
+        found = self.analyzer.const_int_bound(expression)
+        return int(found.min_value), int(found.max_value)
+
+    def fits_int32(self, expression: Any) -> bool:
+        low, high = self.bounds(expression)
+        return INT32_RANGE[0] <= low and high <= INT32_RANGE[1]
+
+    def non_negative(self, expression: Any) -> bool:
+        return self.bounds(expression)[0] >= 0
+
+    def multiple_of(self, expression: Any, factor: int) -> bool:
+        """Whether a scalar index is provably a multiple of ``factor``."""
+        found = self.analyzer.modular_set(expression)
+        return int(found.coeff) % factor == 0 and int(found.base) % factor == 0
+
+    # -- control flow that differs between threads ------------------------------------------------
+
+    def uniform(self, expression: Any) -> bool:
+        """Whether all threads of a workgroup compute the same value."""
+        return all(not self._differs(leaf) for leaf in _leaves(expression))
+
+    def _differs(self, leaf: Any) -> bool:
+        if isinstance(leaf, ir.TensorLoad):
+            return handle(self.root[handle(leaf.source)]) in self.divergent
+        if isinstance(leaf, ir.Call):
+            name = operator_name(leaf)
+            return name in SHUFFLES or name in ATOMICS
+        axis = self.axes.get(handle(leaf))
+        in_workgroup = axis is not None and axis.thread_tag.startswith("threadIdx")
+        return in_workgroup or handle(leaf) in self.divergent
+
+    def _find_divergence(self, body: Any) -> None:
+        self._changed = True
+        while self._changed:
+            self._changed = False
+            self._spread(body, False)
+
+    def _mark(self, var: Any) -> None:
+        if handle(var) not in self.divergent:
+            self.divergent.add(handle(var))
+            self._changed = True
+
+    def _spread(self, stmt: Any, inside: bool) -> None:
+        """Marks what differs between threads; ``inside``: within control flow that differs."""
+        if isinstance(stmt, tirx.SeqStmt):
+            for part in stmt.seq:
+                self._spread(part, inside)
+        elif isinstance(stmt, tirx.AttrStmt):
+            self._spread(stmt.body, inside)
+        elif isinstance(stmt, tirx.For):
+            differs = inside or not (self.uniform(stmt.min) and self.uniform(stmt.extent))
+            if differs:
+                self._mark(stmt.loop_var)
+            self._spread(stmt.body, differs)
+        elif isinstance(stmt, tirx.While):
+            self._spread(stmt.body, inside or not self.uniform(stmt.condition))
+        elif isinstance(stmt, tirx.IfThenElse):
+            differs = inside or not self.uniform(stmt.condition)
+            self._spread(stmt.then_case, differs)
+            if stmt.else_case is not None:
+                self._spread(stmt.else_case, differs)
+        elif isinstance(stmt, tirx.Bind):
+            if not self.uniform(stmt.value):
+                self._mark(stmt.var)
+        elif isinstance(stmt, tirx.BufferStore):
+            root = self.root[handle(stmt.buffer)]
+            # Shared and global memory is the same for all, whoever wrote it, if the index is.
+            private = isinstance(root.ty, tirx.BufferType) and _scope(root) in ("local", "")
+            if private and (inside or not self.uniform(stmt.value)):
+                self._mark(root)
+
+    # -- 64-bit temporaries -----------------------------------------------------------------------
+
+    def _find_narrow(self) -> None:
+        candidates = {
+            handle(a) for a in self._int64_allocations if not self.uses.get(handle(a), _NONE).atomic
+        }
+        for variable, root in self.root.items():
+            if variable != handle(root):
+                candidates.discard(handle(root))
+        while True:
+            self.narrow = candidates
+            bad = {
+                handle(self.root[handle(buffer)])
+                for buffer, value, _ in self._stores
+                if handle(self.root[handle(buffer)]) in candidates and not self.narrowable(value)
+            }
+            if not bad:
+                return
+            candidates = candidates - bad
+
+    def narrowable(self, expression: Any) -> bool:
+        """Whether an int64 expression can be computed in 32 bits with the same result."""
+        if type_of(expression) != INT64:
+            return False
+        if isinstance(expression, ir.TensorLoad):
+            return handle(self.root[handle(expression.source)]) in self.narrow
+        if isinstance(expression, prim.Cast):
+            of = type_of(expression.value)
+            if of.is_integer:
+                return of.bits < 32 or of == types.INT32
+            return of.kind == "bool"
+        if isinstance(expression, prim.Select):
+            return self.narrowable(expression.true_value) and self.narrowable(
+                expression.false_value
+            )
+        if isinstance(expression, ir.Call):
+            if operator_name(expression) == "prim.if_then_else":
+                return all(self.narrowable(e) for e in list(expression.args)[1:])
+            return False
+        if isinstance(expression, (prim.Min, prim.Max)):
+            return self.narrowable(expression.a) and self.narrowable(expression.b)
+        if isinstance(expression, prim.RShift) and isinstance(expression.b, prim.IntImm):
+            return self.narrowable(expression.a) and 0 <= int(expression.b.value) < 32
+        if isinstance(expression, (ir.Var, prim.IntImm)):
+            return self.fits_int32(expression)
+        if isinstance(expression, _EXACT_IN_32_BITS):
+            return (
+                self.narrowable(expression.a)
+                and self.narrowable(expression.b)
+                and self.fits_int32(expression)
+            )
+        return False
+
+
+_NONE = BufferUse()
+_EXACT_IN_32_BITS = (
+    prim.Add,
+    prim.Sub,
+    prim.Mul,
+    prim.Div,
+    prim.Mod,
+    prim.FloorDiv,
+    prim.FloorMod,
+    prim.BitwiseAnd,
+)
+
+
+def _scope(buffer: Any) -> str:
+    return str(buffer.ty.storage_scope)
+
+
+def _leaves(expression: Any) -> Iterator[Any]:
+    found: list[Any] = []
+    tvm_ffi.structural_walk(
+        expression,
+        [(ir.TensorLoad, found.append), (ir.Var, found.append), (ir.Call, found.append)],
+    )
+    return iter(found)

@@ -1,0 +1,501 @@
+"""Expressions of TensorIR in GLSL: one method a node type, found by a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tvm import ir, tirx
+from tvm.ir.prim import expr as prim
+
+from tvm_vision.errors import UnsupportedKernelError
+from tvm_vision.vulkan import glsl_intrinsics
+from tvm_vision.vulkan import glsl_types as types
+from tvm_vision.vulkan.glsl_analysis import Access, Analysis, handle, operator_name, type_of
+from tvm_vision.vulkan.glsl_emit import Emitter
+from tvm_vision.vulkan.glsl_memory import Memory
+from tvm_vision.vulkan.glsl_prelude import Prelude
+from tvm_vision.vulkan.glsl_types import BOOL, INT32, INT64, Type
+from tvm_vision.vulkan.glsl_vector import (
+    CONDITIONAL,
+    UNARY,
+    Code,
+    Value,
+    broadcast,
+    compare,
+    construct,
+    infix,
+    lanewise,
+    partwise,
+    wrap,
+)
+
+_INFIX = {
+    prim.Add: "+",
+    prim.Sub: "-",
+    prim.Mul: "*",
+    prim.BitwiseAnd: "&",
+    prim.BitwiseOr: "|",
+    prim.BitwiseXor: "^",
+}
+_ON_BOOLS = {"&": "&&", "|": "||", "^": "!="}
+_COMPARISONS = {
+    prim.EQ: "==",
+    prim.NE: "!=",
+    prim.LT: "<",
+    prim.LE: "<=",
+    prim.GT: ">",
+    prim.GE: ">=",
+}
+_INTEGER_HELPERS = {prim.FloorDiv: "floordiv", prim.FloorMod: "floormod", prim.Mod: "truncmod"}
+_REBUILT = {  # nodes whose two operands may be computed modulo 2^32
+    prim.Add: prim.Add,
+    prim.Sub: prim.Sub,
+    prim.Mul: prim.Mul,
+}
+
+
+class ExpressionPrinter(Emitter):
+    """Turns expressions into Values; may emit temporaries into the current block."""
+
+    def __init__(self, kernel: str, analysis: Analysis, attributes: dict) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.analysis = analysis
+        self.attributes = attributes
+        self.requirements = types.Requirements(kernel, attributes)
+        self.prelude = Prelude(self.requirements)
+        self.memory = Memory(analysis, self.requirements, self)
+        self.variables: dict[int, Value] = {}
+        self.narrow_names: dict[int, str] = {}  # int64 variables held in 32 bits
+        self.common: dict[str, str] = {}  # text of a named expression -> its name
+        self._kept: list[Any] = []  # placeholders must outlive their handles
+
+    @contextmanager
+    def capture(self) -> Iterator[list]:
+        """As Emitter.capture; what is named inside is forgotten outside."""
+        known = len(self.common)
+        with super().capture() as lines:
+            yield lines
+        while len(self.common) > known:
+            self.common.popitem()
+
+    # -- entry points -------------------------------------------------------------------------------
+
+    def visit(self, expression: Any) -> Value:
+        """The GLSL of an expression.
+
+        Raises:
+            UnsupportedKernelError: a node, an operator or a type that has no form in a shader.
+        """
+        method = _METHODS.get(type(expression))
+        if method is None:
+            raise UnsupportedKernelError(
+                f"kernel {self.kernel}: a {type(expression).__name__} node has no form in a shader"
+            )
+        if (
+            not isinstance(expression, _LEAVES)
+            and type_of(expression) == INT64
+            and self.analysis.narrowable(expression)
+        ):
+            self.requirements.value(INT64)
+            return Value(INT64, [Code(f"int64_t({self.visit(self.to_32_bits(expression)).text})")])
+        value = method(self, expression)
+        if value.type.kind != "bool":
+            self.requirements.value(value.type)
+        return value
+
+    def scalar(self, expression: Any) -> str:
+        """The text of an expression of one lane."""
+        value = self.visit(expression)
+        if value.type.lanes != 1:
+            raise UnsupportedKernelError(
+                f"kernel {self.kernel}: needs a scalar, got {value.type}: {expression}"
+            )
+        return value.text
+
+    def index(self, expression: Any) -> str:
+        """A buffer index in 32 bits. Exact for 64-bit ones: an index below 2^32 is its low word."""
+        of = type_of(expression)
+        if of.bits == 64:
+            expression = self.to_32_bits(expression)
+        text = self.scalar(expression)
+        return text if of.bits >= 32 else f"int({text})"
+
+    def indices(self, expression: Any, first: int) -> list[str]:
+        """One index a lane, less ``first``."""
+        if isinstance(expression, prim.Ramp):
+            base = self.atom_text(self.index(expression.base), INT32)
+            stride = self.atom_text(self.index(expression.stride), INT32)
+            texts = []
+            for lane in range(int(expression.lanes)):
+                offset: str = infix("*", stride, str(lane))
+                if stride.lstrip("-").isdigit():
+                    offset = str(int(stride) * lane)
+                texts.append(base if offset == "0" else infix("+", base, offset))
+        else:
+            value = self.atomic(self.visit(expression))
+            texts = [Code(f"int({value.lane(i)})") for i in range(value.type.lanes)]
+        return [infix("-", text, str(first)) if first else text for text in texts]
+
+    def to_32_bits(self, expression: Any) -> Any:
+        """An int32 expression equal to an int64 one modulo 2^32 (exactly, where it fits)."""
+        node = type(expression)
+        if isinstance(expression, prim.IntImm):
+            value = int(expression.value) & 0xFFFFFFFF
+            return tirx.const(value - (1 << 32) if value >> 31 else value, "int32")
+        if node in _REBUILT:
+            return _REBUILT[node](self.to_32_bits(expression.a), self.to_32_bits(expression.b))
+        if isinstance(expression, prim.Cast):
+            of = type_of(expression.value)
+            if of == INT32:
+                return expression.value
+            if of.bits < 32:
+                return prim.Cast("int32", expression.value)
+        if type_of(expression) == INT64 and self.analysis.narrowable(expression):
+            return self._narrowed(expression)
+        if isinstance(expression, ir.Var) and handle(expression) in self.narrow_names:
+            return self._placeholder(self.narrow_names[handle(expression)], expression)
+        return self._placeholder(Code(f"int({self.scalar(expression)})"), expression)
+
+    def _narrowed(self, expression: Any) -> Any:
+        node = type(expression)
+        if isinstance(expression, ir.TensorLoad):
+            element = self.analysis.element(expression.source)
+            access = Access(element, element, expression.indices[0])
+            place = self.memory.narrow_place(expression.source, access)
+            if place is not None:
+                return self._placeholder(Code(place), expression)
+        elif isinstance(expression, ir.Var):
+            name = self.narrow_names.get(handle(expression))
+            if name is not None:
+                return self._placeholder(name, expression)
+        elif isinstance(expression, prim.Select):
+            branches = (expression.true_value, expression.false_value)
+            return prim.Select(expression.condition, *map(self.to_32_bits, branches))
+        elif isinstance(expression, ir.Call):
+            condition, *branches = expression.args
+            return tirx.if_then_else(condition, *map(self.to_32_bits, branches))
+        elif isinstance(expression, (prim.BinaryOpExpr, prim.RShift, prim.BitwiseAnd)):
+            return node(self.to_32_bits(expression.a), self.to_32_bits(expression.b))
+        return self._placeholder(Code(f"int({self.visit_leaf(expression)})"), expression)
+
+    def visit_leaf(self, expression: Any) -> str:
+        """The text of an int64 expression, not narrowed again."""
+        return _METHODS[type(expression)](self, expression).text
+
+    def _placeholder(self, text: str, stands_for: Any) -> Any:
+        """An int32 variable that prints as ``text`` and has the bounds of what it stands for."""
+        var = tirx.Var("narrow", "int32")
+        self._kept.append(var)
+        self.variables[handle(var)] = Value(INT32, [text])
+        low, high = self.analysis.bounds(stands_for)
+        if -(1 << 31) <= low and high < 1 << 31:
+            span = ir.Range(tirx.const(low, "int32"), tirx.const(min(high, (1 << 31) - 2) + 1, "int32"))
+            if high < (1 << 31) - 1:
+                self.analysis.analyzer.bind(var, span, True)
+        return var
+
+    # -- leaves ---------------------------------------------------------------------------------------
+
+    def _variable(self, var: Any) -> Value:
+        found = self.variables.get(handle(var))
+        if found is None:
+            raise UnsupportedKernelError(f"kernel {self.kernel}: variable {var.name} is not defined")
+        return found
+
+    def _integer(self, constant: Any) -> Value:
+        of = type_of(constant)
+        return Value(of, [Code(types.literal(int(constant.value), of))])
+
+    def _float(self, constant: Any) -> Value:
+        of = type_of(constant)
+        return Value(of, [Code(types.literal(float(constant.value), of))])
+
+    def _load(self, load: Any) -> Value:
+        access = Access(self.analysis.element(load.source), type_of(load), load.indices[0])
+        return self.memory.load(load.source, access)
+
+    # -- operators ------------------------------------------------------------------------------------
+
+    def named(self, value: Value) -> Value:
+        """The name of an expression that a constant in scope already holds."""
+        if len(value.parts) == 1 and value.parts[0] in self.common:
+            return Value(value.type, [self.common[value.parts[0]]])
+        return value
+
+    def _infix(self, node: Any) -> Value:
+        symbol = _INFIX[type(node)]
+        a, b = self.visit(node.a), self.visit(node.b)
+        if a.type.kind == "bool":
+            return self.logical(_ON_BOOLS[symbol], a, b)
+        return self.named(partwise(a.type, lambda w, x, y: infix(symbol, x, y), a, b))
+
+    def logical(self, symbol: str, a: Value, b: Value) -> Value:
+        """``&&``, ``||`` or ``!=`` of bools, lane by lane: GLSL has the first two for scalars only."""
+        if a.type.lanes > 1:
+            a, b = self.atomic(a), self.atomic(b)
+        return lanewise(a.type, lambda x, y: infix(symbol, x, y), a, b)
+
+    def _divide(self, node: Any) -> Value:
+        a, b = self.visit(node.a), self.visit(node.b)
+        if self._unsigned_division(node, a.type):
+            return self._as_unsigned("/", a, b)
+        return self.named(partwise(a.type, lambda w, x, y: infix("/", x, y), a, b))
+
+    def _modulo(self, node: Any) -> Value:
+        a, b = self.visit(node.a), self.visit(node.b)
+        name = _INTEGER_HELPERS[type(node)]
+        of = a.type
+        if of.kind == "float":
+            raise UnsupportedKernelError(f"kernel {self.kernel}: {name} of {of} has no form")
+        if of.kind == "uint":
+            symbol = "/" if name == "floordiv" else "%"
+            return partwise(of, lambda w, x, y: infix(symbol, x, y), a, b)
+        if self._unsigned_division(node, of):
+            return self._as_unsigned("/" if name == "floordiv" else "%", a, b)
+        function = self.prelude.call(name, of.scalar)
+        if of.lanes > 1:
+            a, b = self.atomic(a), self.atomic(b)
+        return self.named(lanewise(of, lambda x, y: Code(f"{function}({x}, {y})"), a, b))
+
+    def _unsigned_division(self, node: Any, of: Type) -> bool:
+        """Provably the same as in unsigned numbers, where it takes fewer instructions."""
+        if of != INT32 or not isinstance(node.b, prim.IntImm) or int(node.b.value) <= 0:
+            return False
+        return self.analysis.non_negative(node.a)
+
+    def _as_unsigned(self, symbol: str, a: Value, b: Value) -> Value:
+        quotient = infix(symbol, Code(f"uint({a.text})"), f"{b.text}u")
+        return self.named(Value(INT32, [Code(f"int({quotient})")]))
+
+    def _extreme(self, node: Any) -> Value:
+        name = "min" if isinstance(node, prim.Min) else "max"
+        a, b = self.visit(node.a), self.visit(node.b)
+        return self.named(partwise(a.type, lambda w, x, y: Code(f"{name}({x}, {y})"), a, b))
+
+    def _compare(self, node: Any) -> Value:
+        left, right = node.a, node.b
+        if type_of(left) == INT64 and all(map(self.analysis.narrowable, (left, right))):
+            left, right = self.to_32_bits(left), self.to_32_bits(right)
+        a, b = self.visit(left), self.visit(right)
+        symbol = _COMPARISONS[type(node)]
+        of = BOOL.with_lanes(a.type.lanes)
+        if a.type.kind == "float" and a.parts == b.parts and symbol in ("==", "!="):
+            unequal = glsl_intrinsics.apply(self, "isnan", [a], of)
+            return unequal if symbol == "!=" else self._negate(unequal)
+        return partwise(of, lambda w, x, y: compare(symbol, x, y, w), a, b)
+
+    def _both(self, node: Any) -> Value:
+        symbol = "&&" if isinstance(node, prim.And) else "||"
+        a = self.visit(node.a)
+        with self.capture() as lines:
+            b = self.visit(node.b)
+        if not lines:
+            return self.logical(symbol, a, b)
+        if a.type.lanes > 1:
+            for line in lines:
+                self.emit(line)
+            return self.logical(symbol, a, b)
+        result = self.declare(BOOL, "t")
+        self.assign(result, a)
+        head = f"if ({result.text})" if symbol == "&&" else f"if (!{result.text})"
+        with self.block(head):
+            for line in lines:
+                self.emit(line)
+            self.assign(result, b)
+        return result
+
+    def _not(self, node: Any) -> Value:
+        return self._negate(self.visit(node.a))
+
+    def _negate(self, value: Value) -> Value:
+        def one(width: int, part: str) -> str:
+            return Code(f"!{wrap(part, UNARY)}", UNARY) if width == 1 else Code(f"not({part})")
+
+        return partwise(value.type, one, value)
+
+    def _complement(self, node: Any) -> Value:
+        value = self.visit(node.a)
+        if value.type.kind == "bool":
+            return self._negate(value)
+        return partwise(value.type, lambda w, x: Code(f"~{wrap(x, UNARY)}", UNARY), value)
+
+    def _shift(self, node: Any) -> Value:
+        symbol = "<<" if isinstance(node, prim.LShift) else ">>"
+        a, b = self.visit(node.a), self.visit(node.b)
+        if b.type.bits != 32:
+            b = self.convert(b, INT32.with_lanes(b.type.lanes))
+        return self.named(partwise(a.type, lambda w, x, y: infix(symbol, x, y), a, b))
+
+    def _select(self, node: Any) -> Value:
+        condition = self.visit(node.condition)
+        return self.choose(condition, self.visit(node.true_value), self.visit(node.false_value))
+
+    def choose(self, condition: Value, a: Value, b: Value) -> Value:
+        """Picks by a bool, lane by lane where the condition has lanes; both sides are evaluated."""
+        if condition.type.lanes == 1:
+            if len(a.parts) > 1:
+                condition = self.atomic(condition)
+            return partwise(a.type, lambda w, x, y: _conditional(condition.text, x, y), a, b)
+        condition, a, b = self.atomic(condition), self.atomic(a), self.atomic(b)
+        return lanewise(a.type, _conditional, condition, a, b)
+
+    def _cast(self, node: Any) -> Value:
+        of = type_of(node)
+        inner = node.value
+        source = type_of(inner)
+        if source == INT64 and of != INT64 and self.analysis.narrowable(inner):
+            inner = self.to_32_bits(inner)
+        return self.convert(self.visit(inner), of)
+
+    def convert(self, value: Value, of: Type) -> Value:
+        """A conversion with the meaning it has in C."""
+        if value.type == of:
+            return value
+        self.requirements.value(of)
+        if value.type.kind == "float" and of.is_integer and of.bits < 32:
+            value = self.convert(value, INT32.with_lanes(of.lanes))
+        elif value.type.kind == "bool" and of.is_integer and of.bits != 32:
+            value = self.convert(value, INT32.with_lanes(of.lanes))
+        elif value.type.kind == "bool" and of == types.FLOAT16.with_lanes(of.lanes):
+            value = self.convert(value, types.FLOAT32.with_lanes(of.lanes))
+        elif of.kind == "bool" and value.type.bits != 32:
+            zero = broadcast(value.type, types.literal(0, value.type))
+            return partwise(of, lambda w, x, y: compare("!=", x, y, w), value, zero)
+        return partwise(
+            of, lambda w, x: Code(f"{types.name(of.with_lanes(w))}({x})"), value
+        )
+
+    # -- vectors --------------------------------------------------------------------------------------
+
+    def _ramp(self, node: Any) -> Value:
+        of = type_of(node)
+        base = self.atom_text(self.scalar(node.base), of.scalar)
+        stride = self.scalar(node.stride)
+        lanes = []
+        for lane in range(of.lanes):
+            if isinstance(node.stride, prim.IntImm):
+                offset = types.literal(int(node.stride.value) * lane, of.scalar)
+            else:
+                offset = infix("*", stride, types.literal(lane, of.scalar))
+            lanes.append(base if lane == 0 else infix("+", base, offset))
+        return construct(of, lanes)
+
+    def _broadcast(self, node: Any) -> Value:
+        of = type_of(node)
+        inner = self.visit(node.value)
+        if inner.type.lanes > 1:
+            inner = self.atomic(inner)
+            count = inner.type.lanes
+            return construct(of, [inner.lane(i % count) for i in range(of.lanes)])
+        text = inner.text if of.lanes <= 4 else self.atom_text(inner.text, inner.type)
+        return broadcast(of, text)
+
+    def _shuffle(self, node: Any) -> Value:
+        pool: list[str] = []
+        for vector in node.vectors:
+            value = self.atomic(self.visit(vector))
+            pool += [value.lane(i) for i in range(value.type.lanes)]
+        picked = []
+        for index in node.indices:
+            if not isinstance(index, prim.IntImm):
+                raise UnsupportedKernelError(
+                    f"kernel {self.kernel}: shuffle needs constant indices, got {index}"
+                )
+            picked.append(pool[int(index.value)])
+        return construct(type_of(node), picked)
+
+    # -- calls, branches, lets ------------------------------------------------------------------------
+
+    def _let(self, node: Any) -> Value:
+        self.bind(node.var, node.value)
+        return self.visit(node.body)
+
+    def bind(self, var: Any, expression: Any) -> None:
+        """Names the value of a let or Bind."""
+        of = type_of(var)
+        if of == INT64 and self.analysis.narrowable(expression):
+            text = self.scalar(self.to_32_bits(expression))
+            name = self.temporary(text, INT32, var.name)
+            self.narrow_names[handle(var)] = name
+            self.requirements.value(INT64)
+            self.variables[handle(var)] = Value(INT64, [Code(f"int64_t({name})")])
+            return
+        value = self.visit(expression)
+        names = []
+        for part, lanes in zip(value.parts, _part_lanes(of)):
+            names.append(self.temporary(part, of.with_lanes(lanes), var.name))
+        self.variables[handle(var)] = Value(of, names)
+        if len(names) == 1 and of.is_integer and "[" not in value.text and "(" not in value.text:
+            self.common.setdefault(value.text, names[0])
+
+    def _call(self, call: Any) -> Value:
+        name = operator_name(call)
+        if name == "prim.if_then_else":
+            return self._branch(call)
+        return glsl_intrinsics.call(self, call)
+
+    def _branch(self, call: Any) -> Value:
+        """if_then_else: the side not taken is never evaluated.
+
+        GLSL promises that for ``?:``, and glslang keeps the promise by a branch unless both sides
+        are plain variables or constants; sides that need statements get an if of their own.
+        """
+        condition = self.visit(call.args[0])
+        if condition.type.lanes > 1:
+            return self.choose(condition, self.visit(call.args[1]), self.visit(call.args[2]))
+        with self.capture() as first:
+            a = self.visit(call.args[1])
+        with self.capture() as second:
+            b = self.visit(call.args[2])
+        if not first and not second and len(a.parts) == 1:
+            return Value(a.type, [_conditional(condition.text, a.text, b.text)])
+        result = self.declare(a.type, "t")
+        with self.block(f"if ({condition.text})"):
+            for line in first:
+                self.emit(line)
+            self.assign(result, a)
+        with self.block("else"):
+            for line in second:
+                self.emit(line)
+            self.assign(result, b)
+        return result
+
+
+def _part_lanes(of: Type) -> list[int]:
+    return [min(4, of.lanes - at) for at in range(0, of.lanes, 4)]
+
+
+def _conditional(condition: str, a: str, b: str) -> Code:
+    above = CONDITIONAL + 1
+    return Code(f"{wrap(condition, above)} ? {wrap(a, above)} : {wrap(b, above)}", CONDITIONAL)
+
+
+_LEAVES = (ir.Var, prim.IntImm, prim.Cast, ir.TensorLoad, prim.Let)
+_METHODS: dict[type, Any] = {
+    ir.Var: ExpressionPrinter._variable,
+    prim.IntImm: ExpressionPrinter._integer,
+    prim.FloatImm: ExpressionPrinter._float,
+    ir.TensorLoad: ExpressionPrinter._load,
+    prim.Div: ExpressionPrinter._divide,
+    prim.Min: ExpressionPrinter._extreme,
+    prim.Max: ExpressionPrinter._extreme,
+    prim.And: ExpressionPrinter._both,
+    prim.Or: ExpressionPrinter._both,
+    prim.Not: ExpressionPrinter._not,
+    prim.BitwiseNot: ExpressionPrinter._complement,
+    prim.LShift: ExpressionPrinter._shift,
+    prim.RShift: ExpressionPrinter._shift,
+    prim.Select: ExpressionPrinter._select,
+    prim.Cast: ExpressionPrinter._cast,
+    prim.Ramp: ExpressionPrinter._ramp,
+    prim.Broadcast: ExpressionPrinter._broadcast,
+    prim.Shuffle: ExpressionPrinter._shuffle,
+    prim.Let: ExpressionPrinter._let,
+    ir.Call: ExpressionPrinter._call,
+    **{node: ExpressionPrinter._infix for node in _INFIX},
+    **{node: ExpressionPrinter._compare for node in _COMPARISONS},
+    **{node: ExpressionPrinter._modulo for node in _INTEGER_HELPERS},
+}

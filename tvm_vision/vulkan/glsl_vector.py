@@ -1,0 +1,152 @@
+"""Pieces of GLSL expressions, and vectors of any number of lanes split into parts of up to four.
+
+A value of 16 lanes is four vec4; one of 6 lanes is a vec4 and a vec2. Everything elementwise works
+part by part, everything else lane by lane.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from tvm_vision.vulkan import glsl_types as types
+from tvm_vision.vulkan.glsl_types import Type
+
+_ATOM = re.compile(r"[A-Za-z_0-9]+(\.[xyzw])?|\d+\.\d+(e[-+]\d+)?|\d+[ul]+|-\d+")
+_INTEGER = re.compile(r"-?\d{1,9}")
+PRIMARY, UNARY, CONDITIONAL = 100, 90, 1
+_PRECEDENCE = {
+    "||": 10,
+    "&&": 11,
+    "|": 12,
+    "^": 13,
+    "&": 14,
+    "==": 15,
+    "!=": 15,
+    "<": 16,
+    "<=": 16,
+    ">": 16,
+    ">=": 16,
+    "<<": 17,
+    ">>": 17,
+    "+": 18,
+    "-": 18,
+    "*": 19,
+    "/": 19,
+    "%": 19,
+}
+_COMPARE = {
+    "==": "equal",
+    "!=": "notEqual",
+    "<": "lessThan",
+    "<=": "lessThanEqual",
+    ">": "greaterThan",
+    ">=": "greaterThanEqual",
+}
+
+
+class Code(str):
+    """GLSL text with the precedence of its outermost operator."""
+
+    precedence: int
+
+    def __new__(cls, text: str, precedence: int = PRIMARY) -> Code:
+        self = super().__new__(cls, text)
+        self.precedence = precedence
+        return self
+
+
+class Value:
+    """A typed expression: one part for up to four lanes, several parts for more."""
+
+    __slots__ = ("type", "parts")
+
+    def __init__(self, of: Type, parts: Iterable[str]) -> None:
+        self.type = of
+        self.parts = tuple(parts)
+
+    @property
+    def text(self) -> str:
+        return self.parts[0]
+
+    def lane(self, index: int) -> str:
+        """One lane as a scalar expression; the part it lies in should be an atom."""
+        if self.type.lanes == 1:
+            return self.parts[0]
+        part, offset = divmod(index, 4)
+        if widths(self.type.lanes)[part] == 1:
+            return self.parts[part]
+        return Code(f"{wrap(self.parts[part], PRIMARY)}.{'xyzw'[offset]}")
+
+
+def widths(lanes: int) -> list[int]:
+    """How a vector is split: [4, 4] for 8 lanes, [4, 2] for 6."""
+    whole, rest = divmod(lanes, 4)
+    return [4] * whole + ([rest] if rest else [])
+
+
+def is_atom(text: str) -> bool:
+    """Whether repeating the text costs nothing: a name, a lane of a name, a literal."""
+    return _ATOM.fullmatch(text) is not None
+
+
+def wrap(text: str, at_least: int) -> str:
+    """Parenthesises what binds less tightly than its surroundings."""
+    found = getattr(text, "precedence", PRIMARY)
+    if found == PRIMARY and text.startswith("-"):
+        found = UNARY
+    return text if found >= at_least else f"({text})"
+
+
+def infix(symbol: str, a: str, b: str) -> Code:
+    """``a symbol b`` with as few parentheses as it takes; keeps the order of evaluation."""
+    if symbol == "+" and _INTEGER.fullmatch(b):
+        if _INTEGER.fullmatch(a):
+            return Code(str(int(a) + int(b)))
+        if b.startswith("-"):
+            symbol, b = "-", b[1:]
+    precedence = _PRECEDENCE[symbol]
+    careful = symbol in ("&", "|", "^", "<<", ">>", "&&", "||")  # read wrong without parentheses
+    left = wrap(a, PRIMARY if careful and getattr(a, "precedence", 100) != precedence else precedence)
+    right = wrap(b, UNARY if careful else precedence + 1)
+    return Code(f"{left} {symbol} {right}", precedence)
+
+
+def compare(symbol: str, a: str, b: str, width: int) -> Code:
+    """A comparison of scalars (``<``) or of vectors (``lessThan``)."""
+    if width == 1:
+        return infix(symbol, a, b)
+    return Code(f"{_COMPARE[symbol]}({a}, {b})")
+
+
+def construct(of: Type, lanes: Sequence[str]) -> Value:
+    """A value from one scalar text per lane."""
+    if of.lanes == 1:
+        return Value(of, lanes)
+    parts, at = [], 0
+    for width in widths(of.lanes):
+        chunk = list(lanes[at : at + width])
+        at += width
+        if width == 1:
+            parts.append(chunk[0])
+        elif all(text == chunk[0] for text in chunk):
+            parts.append(Code(f"{types.name(of.with_lanes(width))}({chunk[0]})"))
+        else:
+            parts.append(Code(f"{types.name(of.with_lanes(width))}({', '.join(chunk)})"))
+    return Value(of, parts)
+
+
+def broadcast(of: Type, scalar: str) -> Value:
+    """The same scalar in every lane."""
+    return construct(of, [scalar] * of.lanes)
+
+
+def partwise(of: Type, function: Callable[..., str], *values: Value) -> Value:
+    """Applies ``function(width, *parts)`` to each part of values of the same number of lanes."""
+    chunks = widths(of.lanes)
+    return Value(of, (function(w, *(v.parts[i] for v in values)) for i, w in enumerate(chunks)))
+
+
+def lanewise(of: Type, function: Callable[..., str], *values: Value) -> Value:
+    """Applies ``function(*scalars)`` lane by lane; the parts of the values should be atoms."""
+    return construct(of, [function(*(v.lane(i) for v in values)) for i in range(of.lanes)])

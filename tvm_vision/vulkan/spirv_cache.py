@@ -1,0 +1,63 @@
+"""Compiled shaders kept on disk by content: one file a shader, a checksum in front of the words.
+
+The folder is $TVM_VISION_CACHE_DIR, else $XDG_CACHE_HOME/tvm_vision, else ~/.cache/tvm_vision.
+An empty TVM_VISION_CACHE_DIR, or a folder that cannot be written, means no cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+_DIGEST_BYTES = 32
+_MAGIC = 0x07230203  # first word of every SPIR-V module
+
+
+def folder() -> Path | None:
+    """The folder of compiled shaders, or None when caching is switched off."""
+    chosen = os.environ.get("TVM_VISION_CACHE_DIR")
+    if chosen == "":
+        return None
+    if chosen is not None:
+        return Path(chosen) / "spirv"
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "tvm_vision" / "spirv"
+
+
+def load(key: str) -> bytes | None:
+    """The module stored under ``key``; None when absent or when the entry is damaged."""
+    where = folder()
+    if where is None:
+        return None
+    try:
+        entry = (where / f"{key}.spv").read_bytes()
+    except OSError:
+        return None
+    digest, spirv = entry[:_DIGEST_BYTES], entry[_DIGEST_BYTES:]
+    if len(spirv) < 20 or len(spirv) % 4 or hashlib.sha256(spirv).digest() != digest:
+        return None
+    if int.from_bytes(spirv[:4], "little") != _MAGIC:
+        return None
+    return spirv
+
+
+def store(key: str, spirv: bytes) -> None:
+    """Writes an entry under a temporary name and renames it: a reader never sees half a file."""
+    where = folder()
+    if where is None:
+        return
+    temporary = None
+    try:
+        where.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=where, prefix=f"{key}.", suffix=".tmp")
+        with os.fdopen(handle, "wb") as out:
+            out.write(hashlib.sha256(spirv).digest() + spirv)
+        os.replace(temporary, where / f"{key}.spv")
+    except OSError:
+        if temporary is not None:
+            try:
+                os.unlink(temporary)
+            except OSError:
+                pass
