@@ -128,7 +128,7 @@ class KernelPrinter(ExpressionPrinter):
     def _must_fold(self) -> bool:
         for tag, extent in self.analysis.extents.items():
             if tag.startswith("blockIdx"):
-                if not isinstance(extent, prim.IntImm) or int(extent.value) > GRID_LIMIT:
+                if type(extent) is not prim.IntImm or int(extent.value) > GRID_LIMIT:
                     return True
         return False
 
@@ -137,7 +137,7 @@ class KernelPrinter(ExpressionPrinter):
         for tag, extent in self.analysis.extents.items():
             kind, _, axis = tag.partition(".")
             if kind == "threadIdx":
-                if not isinstance(extent, prim.IntImm):
+                if type(extent) is not prim.IntImm:
                     raise UnsupportedKernelError(
                         f"{tag} needs a constant extent, as Vulkan fixes the workgroup size in the "
                         f"shader, got {extent}"
@@ -189,7 +189,7 @@ class KernelPrinter(ExpressionPrinter):
         texts = {}
         for tag, extent in self.analysis.extents.items():
             kind, _, axis = tag.partition(".")
-            if isinstance(extent, prim.IntImm) and int(extent.value) == 1:
+            if type(extent) is prim.IntImm and int(extent.value) == 1:
                 texts[tag] = "0"
                 continue
             if kind == "threadIdx":
@@ -234,7 +234,7 @@ class KernelPrinter(ExpressionPrinter):
         extents = []
         for axis in _AXES:
             extent = self.analysis.extents.get(f"blockIdx.{axis}")
-            constant = extent is None or isinstance(extent, prim.IntImm)
+            constant = extent is None or type(extent) is prim.IntImm
             extents.append("1" if extent is None else str(extent.value if constant else extent))
         return " x ".join(extents) + (", folded" if self._folded else "")
 
@@ -296,7 +296,7 @@ class KernelPrinter(ExpressionPrinter):
 
     def _evaluate(self, stmt: Any) -> None:
         value = stmt.value
-        if not isinstance(value, ir.Call):
+        if type(value) is not ir.Call:
             return
         name = operator_name(value)
         if name == BARRIER:
@@ -358,17 +358,17 @@ class KernelPrinter(ExpressionPrinter):
         var, extent = stmt.loop_var, stmt.extent
         of = type_of(var)
         narrow = of == INT64 and self.analysis.narrowable(var) and self.analysis.narrowable(extent)
-        once = isinstance(extent, prim.IntImm) and int(extent.value) == 1 and stmt.step is None
+        once = type(extent) is prim.IntImm and int(extent.value) == 1 and stmt.step is None
         if once and not _has_jump(stmt.body):
             self.bind(var, stmt.min)
             body()
             return
         held = INT32 if narrow else of
         convert = self.to_32_bits if narrow else lambda e: e
-        zero = isinstance(stmt.min, prim.IntImm) and int(stmt.min.value) == 0
+        zero = type(stmt.min) is prim.IntImm and int(stmt.min.value) == 0
         end = extent if zero else self.analysis.analyzer.simplify(stmt.min + extent)
         first = self.scalar(convert(stmt.min))
-        last = self.scalar(convert(end)) if isinstance(end, prim.IntImm) else None
+        last = self.scalar(convert(end)) if type(end) is prim.IntImm else None
         if last is None:
             last = self.atom_text(self.scalar(convert(end)), held)
         step = None if stmt.step is None else self.scalar(convert(stmt.step))
@@ -434,7 +434,7 @@ class KernelPrinter(ExpressionPrinter):
 
     def _predicated(self, stmt: Any, active: str) -> None:
         """Runs a statement for the threads whose ``active`` holds, its barriers for all."""
-        parts = list(stmt.seq) if isinstance(stmt, tirx.SeqStmt) else [stmt]
+        parts = list(stmt.seq) if type(stmt) is tirx.SeqStmt else [stmt]
         run: list[Any] = []
         for part in parts:
             if isinstance(part, (tirx.AllocBuffer, tirx.DeclBuffer)):
@@ -454,7 +454,7 @@ class KernelPrinter(ExpressionPrinter):
         slot = self.slot()
         with self.block(f"if ({active})"):
             for part in run:
-                if isinstance(part, tirx.Bind) and isinstance(part.var.ty, ir.PrimType):
+                if type(part) is tirx.Bind and isinstance(part.var.ty, ir.PrimType):
                     self._bind_outside(part, slot)
                 else:
                     self._statement(part)
@@ -471,16 +471,16 @@ class KernelPrinter(ExpressionPrinter):
         self.variables[handle(stmt.var)] = Value(of, names)
 
     def _with_barrier(self, stmt: Any, active: str) -> None:
-        if isinstance(stmt, tirx.Evaluate):
+        if type(stmt) is tirx.Evaluate:
             self._barrier()
-        elif isinstance(stmt, tirx.AttrStmt):
+        elif type(stmt) is tirx.AttrStmt:
             self._predicated(stmt.body, active)
-        elif isinstance(stmt, tirx.SeqStmt):
+        elif type(stmt) is tirx.SeqStmt:
             self._predicated(stmt, active)
-        elif isinstance(stmt, tirx.For):
+        elif type(stmt) is tirx.For:
             self._need_uniform(stmt)
             self._loop(stmt, lambda: self._predicated(stmt.body, active))
-        elif isinstance(stmt, tirx.IfThenElse):
+        elif type(stmt) is tirx.IfThenElse:
             inner = self.names.unique("taken")
             self.emit(f"bool {inner} = false;")
             with self.block(f"if ({active})"):

@@ -7,7 +7,6 @@ workgroup, and the 64-bit temporaries whose values fit 32 bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,63 +80,78 @@ class Analysis:
         self.with_barrier: set[int] = set()
         self.divergent: set[int] = set()
         self.narrow: set[int] = set()  # allocations of int64 whose values fit int32
-        self.uses_shuffles = False
-        self._stores: list[tuple[Any, Any, bool]] = []
+        self._stores: list[tuple[Any, Any]] = []
         self._int64_allocations: list[Any] = []
         self._changed = False
+        self._divergence_known = False
         for parameter in function.params:
             if isinstance(parameter.ty, ir.PointerType):
                 self.root[handle(parameter)] = parameter
-        self._scan(function.body)
-        if self.with_barrier:
-            self._find_divergence(function.body)
+        self._body = function.body
+        self._has_barrier = False
+        self._walk()
+        if self._has_barrier:
+            self._note_barriers(self._body)
         self._find_narrow()
 
     # -- the walk -------------------------------------------------------------------------------
 
-    def _scan(self, stmt: Any) -> bool:
-        """Returns whether the statement contains a workgroup barrier."""
-        found = False
-        if isinstance(stmt, tirx.SeqStmt):
-            for part in stmt.seq:
-                found |= self._scan(part)
-        elif isinstance(stmt, tirx.AttrStmt):
-            if stmt.attr_key == "thread_extent":
-                self._thread(stmt.node, stmt.value)
-            found = self._scan(stmt.body)
-        elif isinstance(stmt, tirx.For):
-            self._expression(stmt.min)
-            self._expression(stmt.extent)
-            extent = stmt.extent
-            if stmt.step is None:
-                self._bind(stmt.loop_var, ir.Range.from_min_extent(stmt.min, extent))
-            found = self._scan(stmt.body)
-        elif isinstance(stmt, tirx.While):
-            self._expression(stmt.condition)
-            found = self._scan(stmt.body)
-        elif isinstance(stmt, tirx.IfThenElse):
-            self._expression(stmt.condition)
-            found = self._scan(stmt.then_case)
+    def _walk(self) -> None:
+        """Visits all nodes in program order, so that what is used has been bound."""
+        tvm_ffi.structural_walk(
+            self._body,
+            [
+                (tirx.AttrStmt, self._attribute),
+                (tirx.For, self._for),
+                (tirx.Bind, self._bind_statement),
+                (tirx.BufferStore, self._store),
+                (tirx.AllocBuffer, self._allocate),
+                (tirx.DeclBuffer, self._declare),
+                (ir.TensorLoad, self._load),
+                (ir.Call, self._call),
+                (prim.Let, self._let),
+            ],
+            order="pre",
+        )
+
+    def _attribute(self, stmt: Any) -> None:
+        if stmt.attr_key == "thread_extent":
+            self._thread(stmt.node, stmt.value)
+
+    def _for(self, stmt: Any) -> None:
+        if stmt.step is None:
+            self._bind(stmt.loop_var, ir.Range.from_min_extent(stmt.min, stmt.extent))
+
+    def _bind_statement(self, stmt: Any) -> None:
+        if isinstance(stmt.var.ty, ir.PrimType):
+            self._bind(stmt.var, stmt.value)
+        else:
+            self.root[handle(stmt.var)] = self.root_of(stmt.value)
+
+    def _allocate(self, stmt: Any) -> None:
+        self.root[handle(stmt.buffer)] = stmt.buffer
+        if str(stmt.buffer.ty.dtype.dtype) == "int64":
+            self._int64_allocations.append(stmt.buffer)
+
+    def _declare(self, stmt: Any) -> None:
+        self.root[handle(stmt.buffer)] = self.root_of(stmt.data)
+
+    def _note_barriers(self, stmt: Any) -> bool:
+        """Finds the statements that contain a barrier; returns whether this one does."""
+        node = type(stmt)
+        if node is tirx.SeqStmt:
+            found = any([self._note_barriers(part) for part in stmt.seq])
+        elif node in (tirx.AttrStmt, tirx.For, tirx.While):
+            found = self._note_barriers(stmt.body)
+        elif node is tirx.IfThenElse:
+            found = self._note_barriers(stmt.then_case)
             if stmt.else_case is not None:
-                found |= self._scan(stmt.else_case)
-        elif isinstance(stmt, tirx.Bind):
-            self._expression(stmt.value)
-            if isinstance(stmt.var.ty, ir.PrimType):
-                self._bind(stmt.var, stmt.value)
-            else:
-                self.root[handle(stmt.var)] = self.root_of(stmt.value)
-        elif isinstance(stmt, tirx.BufferStore):
-            self._store(stmt)
-        elif isinstance(stmt, tirx.AllocBuffer):
-            self.root[handle(stmt.buffer)] = stmt.buffer
-            if str(stmt.buffer.ty.dtype.dtype) == "int64":
-                self._int64_allocations.append(stmt.buffer)
-        elif isinstance(stmt, tirx.DeclBuffer):
-            self.root[handle(stmt.buffer)] = self.root_of(stmt.data)
-        elif isinstance(stmt, tirx.Evaluate):
-            self._expression(stmt.value)
+                found |= self._note_barriers(stmt.else_case)
+        elif node is tirx.Evaluate:
             value = stmt.value
             found = isinstance(value, ir.Call) and operator_name(value) == BARRIER
+        else:
+            found = False
         if found:
             self.with_barrier.add(handle(stmt))
         return found
@@ -160,20 +174,10 @@ class Analysis:
             self.analyzer.bind(var, value, True)
 
     def _store(self, stmt: Any) -> None:
-        for index in stmt.indices:
-            self._expression(index)
-        self._expression(stmt.value)
         use = self.use(stmt.buffer)
         use.writes = True
         use.accesses.append(Access(self.element(stmt.buffer), type_of(stmt.value), stmt.indices[0]))
-        self._stores.append((stmt.buffer, stmt.value, False))
-
-    def _expression(self, expression: Any) -> None:
-        tvm_ffi.structural_walk(
-            expression,
-            [(ir.TensorLoad, self._load), (ir.Call, self._call), (prim.Let, self._let)],
-            order="pre",
-        )
+        self._stores.append((stmt.buffer, stmt.value))
 
     def _let(self, let: Any) -> None:
         if isinstance(let.var.ty, ir.PrimType):
@@ -186,8 +190,8 @@ class Analysis:
 
     def _call(self, call: Any) -> None:
         name = operator_name(call)
-        if name in SHUFFLES:
-            self.uses_shuffles = True
+        if name == BARRIER:
+            self._has_barrier = True
         elif name in ATOMICS:
             target = call.args[0]
             if not isinstance(target, ir.Call) or operator_name(target) != "tirx.address_of":
@@ -239,7 +243,17 @@ class Analysis:
 
     def uniform(self, expression: Any) -> bool:
         """Whether all threads of a workgroup compute the same value."""
-        return all(not self._differs(leaf) for leaf in _leaves(expression))
+        leaves = _leaves(expression)
+        if not leaves:
+            return True
+        if any(self._in_workgroup(leaf) for leaf in leaves):
+            return False
+        self._find_divergence()
+        return not any(self._differs(leaf) for leaf in leaves)
+
+    def _in_workgroup(self, leaf: Any) -> bool:
+        axis = self.axes.get(handle(leaf))
+        return axis is not None and axis.thread_tag.startswith("threadIdx")
 
     def _differs(self, leaf: Any) -> bool:
         if isinstance(leaf, ir.TensorLoad):
@@ -247,15 +261,19 @@ class Analysis:
         if isinstance(leaf, ir.Call):
             name = operator_name(leaf)
             return name in SHUFFLES or name in ATOMICS
-        axis = self.axes.get(handle(leaf))
-        in_workgroup = axis is not None and axis.thread_tag.startswith("threadIdx")
-        return in_workgroup or handle(leaf) in self.divergent
+        return self._in_workgroup(leaf) or handle(leaf) in self.divergent
 
-    def _find_divergence(self, body: Any) -> None:
+    def _same(self, expression: Any) -> bool:
+        return not any(self._differs(leaf) for leaf in _leaves(expression))
+
+    def _find_divergence(self) -> None:
+        if self._divergence_known:
+            return
+        self._divergence_known = True
         self._changed = True
         while self._changed:
             self._changed = False
-            self._spread(body, False)
+            self._spread(self._body, False)
 
     def _mark(self, var: Any) -> None:
         if handle(var) not in self.divergent:
@@ -264,31 +282,31 @@ class Analysis:
 
     def _spread(self, stmt: Any, inside: bool) -> None:
         """Marks what differs between threads; ``inside``: within control flow that differs."""
-        if isinstance(stmt, tirx.SeqStmt):
+        if type(stmt) is tirx.SeqStmt:
             for part in stmt.seq:
                 self._spread(part, inside)
-        elif isinstance(stmt, tirx.AttrStmt):
+        elif type(stmt) is tirx.AttrStmt:
             self._spread(stmt.body, inside)
-        elif isinstance(stmt, tirx.For):
-            differs = inside or not (self.uniform(stmt.min) and self.uniform(stmt.extent))
+        elif type(stmt) is tirx.For:
+            differs = inside or not (self._same(stmt.min) and self._same(stmt.extent))
             if differs:
                 self._mark(stmt.loop_var)
             self._spread(stmt.body, differs)
-        elif isinstance(stmt, tirx.While):
-            self._spread(stmt.body, inside or not self.uniform(stmt.condition))
-        elif isinstance(stmt, tirx.IfThenElse):
-            differs = inside or not self.uniform(stmt.condition)
+        elif type(stmt) is tirx.While:
+            self._spread(stmt.body, inside or not self._same(stmt.condition))
+        elif type(stmt) is tirx.IfThenElse:
+            differs = inside or not self._same(stmt.condition)
             self._spread(stmt.then_case, differs)
             if stmt.else_case is not None:
                 self._spread(stmt.else_case, differs)
-        elif isinstance(stmt, tirx.Bind):
-            if not self.uniform(stmt.value):
+        elif type(stmt) is tirx.Bind:
+            if not self._same(stmt.value):
                 self._mark(stmt.var)
-        elif isinstance(stmt, tirx.BufferStore):
+        elif type(stmt) is tirx.BufferStore:
             root = self.root[handle(stmt.buffer)]
             # Shared and global memory is the same for all, whoever wrote it, if the index is.
             private = isinstance(root.ty, tirx.BufferType) and _scope(root) in ("local", "")
-            if private and (inside or not self.uniform(stmt.value)):
+            if private and (inside or not self._same(stmt.value)):
                 self._mark(root)
 
     # -- 64-bit temporaries -----------------------------------------------------------------------
@@ -304,7 +322,7 @@ class Analysis:
             self.narrow = candidates
             bad = {
                 handle(self.root[handle(buffer)])
-                for buffer, value, _ in self._stores
+                for buffer, value in self._stores
                 if handle(self.root[handle(buffer)]) in candidates and not self.narrowable(value)
             }
             if not bad:
@@ -362,10 +380,11 @@ def _scope(buffer: Any) -> str:
     return str(buffer.ty.storage_scope)
 
 
-def _leaves(expression: Any) -> Iterator[Any]:
+def _leaves(expression: Any) -> list[Any]:
+    """Loads, variables and calls in an expression."""
     found: list[Any] = []
     tvm_ffi.structural_walk(
         expression,
         [(ir.TensorLoad, found.append), (ir.Var, found.append), (ir.Call, found.append)],
     )
-    return iter(found)
+    return found

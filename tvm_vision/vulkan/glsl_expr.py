@@ -95,7 +95,7 @@ class ExpressionPrinter(Emitter):
                 f"kernel {self.kernel}: a {type(expression).__name__} node has no form in a shader"
             )
         if (
-            not isinstance(expression, _LEAVES)
+            type(expression) not in _LEAVES
             and type_of(expression) == INT64
             and self.analysis.narrowable(expression)
         ):
@@ -125,7 +125,7 @@ class ExpressionPrinter(Emitter):
 
     def indices(self, expression: Any, first: int) -> list[str]:
         """One index a lane, less ``first``."""
-        if isinstance(expression, prim.Ramp):
+        if type(expression) is prim.Ramp:
             base = self.atom_text(self.index(expression.base), INT32)
             stride = self.atom_text(self.index(expression.stride), INT32)
             texts = []
@@ -142,12 +142,12 @@ class ExpressionPrinter(Emitter):
     def to_32_bits(self, expression: Any) -> Any:
         """An int32 expression equal to an int64 one modulo 2^32 (exactly, where it fits)."""
         node = type(expression)
-        if isinstance(expression, prim.IntImm):
+        if type(expression) is prim.IntImm:
             value = int(expression.value) & 0xFFFFFFFF
             return tirx.const(value - (1 << 32) if value >> 31 else value, "int32")
         if node in _REBUILT:
             return _REBUILT[node](self.to_32_bits(expression.a), self.to_32_bits(expression.b))
-        if isinstance(expression, prim.Cast):
+        if type(expression) is prim.Cast:
             of = type_of(expression.value)
             if of == INT32:
                 return expression.value
@@ -161,7 +161,7 @@ class ExpressionPrinter(Emitter):
 
     def _narrowed(self, expression: Any) -> Any:
         node = type(expression)
-        if isinstance(expression, ir.TensorLoad):
+        if type(expression) is ir.TensorLoad:
             element = self.analysis.element(expression.source)
             access = Access(element, element, expression.indices[0])
             place = self.memory.narrow_place(expression.source, access)
@@ -171,10 +171,10 @@ class ExpressionPrinter(Emitter):
             name = self.narrow_names.get(handle(expression))
             if name is not None:
                 return self._placeholder(name, expression)
-        elif isinstance(expression, prim.Select):
+        elif type(expression) is prim.Select:
             branches = (expression.true_value, expression.false_value)
             return prim.Select(expression.condition, *map(self.to_32_bits, branches))
-        elif isinstance(expression, ir.Call):
+        elif type(expression) is ir.Call:
             condition, *branches = expression.args
             return tirx.if_then_else(condition, *map(self.to_32_bits, branches))
         elif isinstance(expression, (prim.BinaryOpExpr, prim.RShift, prim.BitwiseAnd)):
@@ -262,7 +262,7 @@ class ExpressionPrinter(Emitter):
 
     def _unsigned_division(self, node: Any, of: Type) -> bool:
         """Provably the same as in unsigned numbers, where it takes fewer instructions."""
-        if of != INT32 or not isinstance(node.b, prim.IntImm) or int(node.b.value) <= 0:
+        if of != INT32 or type(node.b) is not prim.IntImm or int(node.b.value) <= 0:
             return False
         return self.analysis.non_negative(node.a)
 
@@ -271,7 +271,7 @@ class ExpressionPrinter(Emitter):
         return self.named(Value(INT32, [Code(f"int({quotient})")]))
 
     def _extreme(self, node: Any) -> Value:
-        name = "min" if isinstance(node, prim.Min) else "max"
+        name = "min" if type(node) is prim.Min else "max"
         a, b = self.visit(node.a), self.visit(node.b)
         return self.named(partwise(a.type, lambda w, x, y: Code(f"{name}({x}, {y})"), a, b))
 
@@ -288,7 +288,7 @@ class ExpressionPrinter(Emitter):
         return partwise(of, lambda w, x, y: compare(symbol, x, y, w), a, b)
 
     def _both(self, node: Any) -> Value:
-        symbol = "&&" if isinstance(node, prim.And) else "||"
+        symbol = "&&" if type(node) is prim.And else "||"
         a = self.visit(node.a)
         with self.capture() as lines:
             b = self.visit(node.b)
@@ -323,7 +323,7 @@ class ExpressionPrinter(Emitter):
         return partwise(value.type, lambda w, x: Code(f"~{wrap(x, UNARY)}", UNARY), value)
 
     def _shift(self, node: Any) -> Value:
-        symbol = "<<" if isinstance(node, prim.LShift) else ">>"
+        symbol = "<<" if type(node) is prim.LShift else ">>"
         a, b = self.visit(node.a), self.visit(node.b)
         if b.type.bits != 32:
             b = self.convert(b, INT32.with_lanes(b.type.lanes))
@@ -376,7 +376,7 @@ class ExpressionPrinter(Emitter):
         stride = self.scalar(node.stride)
         lanes = []
         for lane in range(of.lanes):
-            if isinstance(node.stride, prim.IntImm):
+            if type(node.stride) is prim.IntImm:
                 offset = types.literal(int(node.stride.value) * lane, of.scalar)
             else:
                 offset = infix("*", stride, types.literal(lane, of.scalar))
@@ -400,7 +400,7 @@ class ExpressionPrinter(Emitter):
             pool += [value.lane(i) for i in range(value.type.lanes)]
         picked = []
         for index in node.indices:
-            if not isinstance(index, prim.IntImm):
+            if type(index) is not prim.IntImm:
                 raise UnsupportedKernelError(
                     f"kernel {self.kernel}: shuffle needs constant indices, got {index}"
                 )
@@ -473,7 +473,7 @@ def _conditional(condition: str, a: str, b: str) -> Code:
     return Code(f"{wrap(condition, above)} ? {wrap(a, above)} : {wrap(b, above)}", CONDITIONAL)
 
 
-_LEAVES = (ir.Var, prim.IntImm, prim.Cast, ir.TensorLoad, prim.Let)
+_LEAVES = frozenset((ir.Var, prim.IntImm, prim.FloatImm, prim.Cast, ir.TensorLoad, prim.Let))
 _METHODS: dict[type, Any] = {
     ir.Var: ExpressionPrinter._variable,
     prim.IntImm: ExpressionPrinter._integer,

@@ -4,7 +4,8 @@ GLSL allows a driver very coarse trigonometry (errors of 2^-11), leaves pow of a
 tanh of a large argument undefined, and has no transcendental function for double at all. The
 functions here are the textbook ones: argument reduction, then a Taylor or Chebyshev polynomial long
 enough for the type (about 3e-7 relative for float, 1e-14 for double; powers and exponentials of
-large arguments lose as many digits as the argument has before the point).
+large arguments lose as many digits as the argument has before the point). Sums whose order matters are
+``precise``: drivers merge x - k a - k b into x - k (a + b) otherwise.
 
 In a source, ``T`` stands for the type and ``@name(`` for a function of the same type: another
 helper where there is one, else the GLSL built-in. A source belongs to both types unless it is
@@ -184,7 +185,7 @@ T tv_erf(T x) {
     "exp10": """
 T tv_exp10(T x) {
   T k = roundEven(x * 3.32192809488736234787);
-  T r = (x - k * LOG10_2_HIGH) - k * LOG10_2_LOW;
+  precise T r = (x - k * LOG10_2_HIGH) - k * LOG10_2_LOW;
   return @ldexp(@exp(r * 2.30258509299404568402), int(clamp(k, -3000.0, 3000.0)));
 }""",
     # Powers of a negative base are real for whole exponents; whole exponents up to 64 by squaring.
@@ -264,7 +265,8 @@ T tv_log(T x) {{
   T m = @ldexp(x, -e);
   T s = (m - 1.0) / (m + 1.0);
   T z = s * s;
-  return float(e) * 0.693359375 - (float(e) * 2.12194440e-4 - 2.0 * s * {horner("z", _odd(6, 1))});
+  precise T r = float(e) * 0.693359375 - (float(e) * 2.12194440e-4 - 2.0 * s * {horner("z", _odd(6, 1))});
+  return r;
 }}""",
     "log10": """
 T tv_log10(T x) {
@@ -308,7 +310,7 @@ DOUBLE = {
     "exp": f"""
 T tv_exp(T x) {{
   T k = roundEven(clamp(x, -2000.0, 2000.0) * 1.44269504088896340736);
-  T r = (x - k * 6.93147180369123816490e-1) - k * 1.90821492927058770002e-10;
+  precise T r = (x - k * 6.93147180369123816490e-1) - k * 1.90821492927058770002e-10;
   if (@isnan(x)) return x;
   if (x > 800.0) return @infinity(x);
   if (x < -800.0) return T(0.0);
@@ -345,7 +347,8 @@ T tv_{name}(T x) {{
   if (!(x > 0.0) || @isinf(x) || @isnan(x)) return @log_special(x);
   int e;
   T l = @log_parts(x, e);
-  return {value};
+  precise T r = {value};
+  return r;
 }}"""
         for name, value in (
             (

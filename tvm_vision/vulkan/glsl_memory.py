@@ -84,7 +84,7 @@ class Memory:
         element = self._analysis.element(buffer)
         storage.size = element.lanes
         for extent in buffer.ty.shape:
-            if not isinstance(extent, prim.IntImm):
+            if type(extent) is not prim.IntImm:
                 raise UnsupportedKernelError(f"array {name}: needs a constant size, got {extent}")
             storage.size *= int(extent.value)
         storage.narrow = handle(buffer) in self._analysis.narrow
@@ -123,7 +123,7 @@ class Memory:
     def _touched(self, access: Access, whole: int) -> tuple[int, int]:
         """First and one past the last element an access may touch."""
         index, step, lanes = access.index, 0, 1
-        if isinstance(index, prim.Ramp) and isinstance(index.stride, prim.IntImm):
+        if type(index) is prim.Ramp and type(index.stride) is prim.IntImm:
             step, lanes, index = int(index.stride.value), int(index.lanes), index.base
         elif types.parse(str(index.ty.dtype)).lanes > 1:
             return 0, whole
@@ -138,9 +138,9 @@ class Memory:
     def _contiguous(self, access: Access) -> tuple[Any, int] | None:
         """(index of the first scalar, number of scalars) of an access without gaps."""
         index, lanes = access.index, access.element.lanes
-        if isinstance(index, prim.Ramp):
+        if type(index) is prim.Ramp:
             stride = index.stride
-            if not (isinstance(stride, prim.IntImm) and int(stride.value) == 1):
+            if not (type(stride) is prim.IntImm and int(stride.value) == 1):
                 return None
             base = index.base
         elif types.parse(str(index.ty.dtype)).lanes == 1:
