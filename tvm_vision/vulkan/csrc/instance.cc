@@ -102,7 +102,11 @@ Instance::Instance(const GlobalFunctions& global) {
     info.ppEnabledExtensionNames = extensions;
     info.pNext = &features;
   }
-  VK_CHECK("the Vulkan instance", global.vkCreateInstance(&info, nullptr, &instance_));
+  VkResult created = global.vkCreateInstance(&info, nullptr, &instance_);
+  // So answers a loader without any driver, and others give an instance without devices: both mean
+  // that there are none.
+  if (created == VK_ERROR_INCOMPATIBLE_DRIVER) return;
+  VK_CHECK("the Vulkan instance", created);
   fn_.Load(global, instance_);
   if (validate) CreateMessenger(global);
   cooperative_matrix_properties_ =
@@ -111,7 +115,6 @@ Instance::Instance(const GlobalFunctions& global) {
                                        "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
   uint32_t count = 0;
   VkResult result = fn_.vkEnumeratePhysicalDevices(instance_, &count, nullptr);
-  // A loader without any driver answers with an error instead of zero devices.
   if (result != VK_SUCCESS || count == 0) return;
   physical_.resize(count);
   VK_CHECK("the Vulkan instance",

@@ -2,18 +2,21 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
+
 namespace tvm_vision {
 namespace vulkan {
 
 const GlobalFunctions* LoadVulkan(std::string* error) {
   static std::string load_error;
   static const GlobalFunctions* functions = []() -> const GlobalFunctions* {
-    void* library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) library = dlopen("libvulkan.so", RTLD_NOW | RTLD_LOCAL);
+    const char* chosen = std::getenv("TVM_VISION_VULKAN_LOADER");
+    const char* path = chosen != nullptr && *chosen != '\0' ? chosen : "libvulkan.so.1";
+    void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
-      load_error =
-          "the Vulkan loader libvulkan.so.1 is not installed; install the package libvulkan1 and a "
-          "driver (mesa-vulkan-drivers for Intel, AMD and the CPU)";
+      load_error = "the Vulkan loader " + std::string(path) +
+                   " is not installed; install the package libvulkan1 and a driver "
+                   "(mesa-vulkan-drivers for Intel, AMD and the CPU)";
       return nullptr;
     }
     // The handle is never closed: drivers keep threads and exit handlers of their own.

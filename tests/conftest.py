@@ -1,0 +1,50 @@
+"""Shared by all tests: the validation layer watches, caches stay in a temporary folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+
+_CACHE = tempfile.mkdtemp(prefix="tvm_vision-test-cache-")
+# Before the first import of tvm_vision: the native library reads them when it opens a device.
+os.environ["TVM_VISION_CACHE_DIR"] = _CACHE
+os.environ.setdefault("TVM_VISION_VULKAN_VALIDATION", "1")
+
+import pytest  # noqa: E402
+
+import tvm_vision.vulkan as vulkan  # noqa: E402
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    lines = []
+    if "VK_LAYER_KHRONOS_validation" in vulkan.status():
+        os.environ["TVM_VISION_VULKAN_VALIDATION"] = "0"
+        vulkan.shutdown()
+        lines.append("vulkan validation: OFF, the package vulkan-validationlayers is not installed")
+    else:
+        lines.append(f"vulkan validation: {os.environ['TVM_VISION_VULKAN_VALIDATION']}")
+    lines += [device.describe() for device in vulkan.devices()]
+    return lines if vulkan.devices() else [*lines, f"no Vulkan device: {vulkan.status()}"]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    shutil.rmtree(_CACHE, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def device_info() -> vulkan.DeviceInfo:
+    """The first Vulkan device; tests that need one cannot run without a driver."""
+    found = vulkan.devices()
+    if not found:
+        pytest.fail(f"these tests need a Vulkan device (lavapipe will do): {vulkan.status()}")
+    return found[0]
+
+
+@pytest.fixture(autouse=True)
+def no_validation_messages() -> Iterator[None]:
+    """Every test fails that makes the validation layer speak."""
+    vulkan.validation_messages()
+    yield
+    assert vulkan.validation_messages() == []

@@ -1,0 +1,243 @@
+"""Six vision networks as ONNX models with fixed random weights, built without PyTorch.
+
+Layer structure of the published networks (SqueezeNet 1.1, ResNet-18, MobileNetV2, ShuffleNetV2 1.0x,
+EfficientNet-Lite0) with batch norms folded, and a YOEO-like one: an encoder, two detection heads and a
+segmentation decoder with upsampling and an arg max.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+
+class Builder:
+    """Collects ONNX nodes; values are (name, shape) pairs, weights are He-scaled uniform noise."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = np.random.default_rng(seed)
+        self.nodes: list[onnx.NodeProto] = []
+        self.weights: list[onnx.TensorProto] = []
+
+    def constant(self, array: np.ndarray) -> str:
+        name = f"w{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(array, name))
+        return name
+
+    def node(self, kind: str, inputs: list[str], outputs: int = 1, **attributes: object) -> str:
+        names = [f"v{len(self.nodes)}_{i}" for i in range(outputs)]
+        self.nodes.append(helper.make_node(kind, inputs, names, **attributes))
+        return names[0]
+
+    def conv(
+        self,
+        x: str,
+        cin: int,
+        cout: int,
+        k: int = 1,
+        stride: int = 1,
+        groups: int = 1,
+        act: str = "",
+    ) -> str:
+        fan = cin // groups * k * k
+        bound = np.sqrt(3.0 * 1.7 / fan)
+        w = self.random.uniform(-bound, bound, (cout, cin // groups, k, k)).astype("float32")
+        b = self.random.uniform(-0.1, 0.1, cout).astype("float32")
+        pad = (k - 1) // 2
+        y = self.node(
+            "Conv",
+            [x, self.constant(w), self.constant(b)],
+            kernel_shape=[k, k],
+            strides=[stride, stride],
+            pads=[pad] * 4,
+            group=groups,
+        )
+        return self.activation(y, act)
+
+    def activation(self, x: str, act: str) -> str:
+        if act == "relu6":
+            low, high = np.float32(0), np.float32(6)
+            return self.node("Clip", [x, self.constant(low), self.constant(high)])
+        if act == "leaky":
+            return self.node("LeakyRelu", [x], alpha=0.1)
+        return self.node("Relu", [x]) if act == "relu" else x
+
+    def pool(self, x: str, k: int, stride: int, pad: int = 0, ceil: int = 0) -> str:
+        return self.node(
+            "MaxPool",
+            [x],
+            kernel_shape=[k, k],
+            strides=[stride] * 2,
+            pads=[pad] * 4,
+            ceil_mode=ceil,
+        )
+
+    def head(self, x: str, cin: int, classes: int = 1000) -> str:
+        flat = self.node("Flatten", [self.node("GlobalAveragePool", [x])], axis=1)
+        bound = np.sqrt(3.0 / cin)
+        w = self.random.uniform(-bound, bound, (classes, cin)).astype("float32")
+        b = self.random.uniform(-0.1, 0.1, classes).astype("float32")
+        return self.node("Gemm", [flat, self.constant(w), self.constant(b)], transB=1)
+
+    def model(self, size: int, outputs: list[tuple[str, int]]) -> onnx.ModelProto:
+        graph = helper.make_graph(
+            self.nodes,
+            "network",
+            [helper.make_tensor_value_info("input", TensorProto.FLOAT, [1, 3, size, size])],
+            [helper.make_tensor_value_info(name, kind, None) for name, kind in outputs],
+            self.weights,
+        )
+        opset = [helper.make_opsetid("", 13)]
+        model = helper.make_model(graph, opset_imports=opset, ir_version=8)
+        return onnx.shape_inference.infer_shapes(model, strict_mode=True)
+
+
+def squeezenet1_1(size: int = 224) -> onnx.ModelProto:
+    b = Builder(1)
+    x = b.pool(b.conv("input", 3, 64, 3, 2, act="relu"), 3, 2, ceil=1)
+    cin = 64
+    for squeeze, expand, pool in (
+        (16, 64, False), (16, 64, True), (32, 128, False), (32, 128, True),
+        (48, 192, False), (48, 192, False), (64, 256, False), (64, 256, False),
+    ):  # fmt: skip
+        s = b.conv(x, cin, squeeze, act="relu")
+        parts = [b.conv(s, squeeze, expand, k, act="relu") for k in (1, 3)]
+        x, cin = b.node("Concat", parts, axis=1), 2 * expand
+        if pool:
+            x = b.pool(x, 3, 2, ceil=1)
+    x = b.node("GlobalAveragePool", [b.conv(x, cin, 1000, act="relu")])
+    return b.model(size, [(b.node("Flatten", [x], axis=1), TensorProto.FLOAT)])
+
+
+def resnet18(size: int = 224) -> onnx.ModelProto:
+    b = Builder(2)
+    x = b.pool(b.conv("input", 3, 64, 7, 2, act="relu"), 3, 2, 1)
+    cin = 64
+    for width in (64, 128, 256, 512):
+        for block in range(2):
+            stride = 2 if block == 0 and width > 64 else 1
+            y = b.conv(b.conv(x, cin, width, 3, stride, act="relu"), width, width, 3)
+            short = x if stride == 1 and cin == width else b.conv(x, cin, width, 1, stride)
+            x, cin = b.node("Relu", [b.node("Add", [y, short])]), width
+    return b.model(size, [(b.head(x, cin), TensorProto.FLOAT)])
+
+
+def _inverted_residual(b: Builder, x: str, cin: int, cout: int, k: int, stride: int, t: int) -> str:
+    hidden = cin * t
+    y = b.conv(x, cin, hidden, act="relu6") if t != 1 else x
+    y = b.conv(y, hidden, hidden, k, stride, hidden, act="relu6")
+    y = b.conv(y, hidden, cout)
+    return b.node("Add", [x, y]) if stride == 1 and cin == cout else y
+
+
+def mobilenet_v2(size: int = 224) -> onnx.ModelProto:
+    b = Builder(3)
+    x, cin = b.conv("input", 3, 32, 3, 2, act="relu6"), 32
+    for t, cout, repeat, stride in (
+        (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2),
+        (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1),
+    ):  # fmt: skip
+        for i in range(repeat):
+            x = _inverted_residual(b, x, cin, cout, 3, stride if i == 0 else 1, t)
+            cin = cout
+    return b.model(size, [(b.head(b.conv(x, cin, 1280, act="relu6"), 1280), TensorProto.FLOAT)])
+
+
+def efficientnet_lite0(size: int = 224) -> onnx.ModelProto:
+    b = Builder(4)
+    x, cin = b.conv("input", 3, 32, 3, 2, act="relu6"), 32
+    for t, cout, repeat, stride, k in (
+        (1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3),
+        (6, 112, 3, 1, 5), (6, 192, 4, 2, 5), (6, 320, 1, 1, 3),
+    ):  # fmt: skip
+        for i in range(repeat):
+            x = _inverted_residual(b, x, cin, cout, k, stride if i == 0 else 1, t)
+            cin = cout
+    return b.model(size, [(b.head(b.conv(x, cin, 1280, act="relu6"), 1280), TensorProto.FLOAT)])
+
+
+def _shuffle(b: Builder, x: str, channels: int, size: int) -> str:
+    shape = b.constant(np.array([1, 2, channels // 2, size, size]))
+    y = b.node("Transpose", [b.node("Reshape", [x, shape])], perm=[0, 2, 1, 3, 4])
+    return b.node("Reshape", [y, b.constant(np.array([1, channels, size, size]))])
+
+
+def shufflenet_v2(size: int = 224) -> onnx.ModelProto:
+    b = Builder(5)
+    x, cin, edge = b.pool(b.conv("input", 3, 24, 3, 2, act="relu"), 3, 2, 1), 24, size // 4
+    for cout, repeat in ((116, 4), (232, 8), (464, 4)):
+        half = cout // 2
+        for i in range(repeat):
+            stride = 2 if i == 0 else 1
+            if i == 0:
+                left = b.conv(b.conv(x, cin, cin, 3, 2, cin), cin, half, act="relu")
+                right, width, edge = x, cin, edge // 2
+            else:
+                split = b.constant(np.array([half, half]))
+                left = b.node("Split", [x, split], outputs=2, axis=1)
+                right, width = left[:-1] + "1", half
+            y = b.conv(right, width, half, act="relu")
+            y = b.conv(b.conv(y, half, half, 3, stride, half), half, half, act="relu")
+            x, cin = _shuffle(b, b.node("Concat", [left, y], axis=1), cout, edge), cout
+    return b.model(size, [(b.head(b.conv(x, cin, 1024, act="relu"), 1024), TensorProto.FLOAT)])
+
+
+def _upsample(b: Builder, x: str) -> str:
+    scales = b.constant(np.array([1, 1, 2, 2], "float32"))
+    return b.node(
+        "Resize", [x, "", scales], mode="nearest", nearest_mode="floor",
+        coordinate_transformation_mode="asymmetric",
+    )  # fmt: skip
+
+
+def yoeo_like(size: int = 128) -> onnx.ModelProto:
+    b = Builder(6)
+    skips, x, cin = [], "input", 3
+    for cout in (16, 32, 64, 128, 256):
+        x = b.conv(x, cin, cout, 3, 2, act="leaky")
+        half = b.conv(x, cout, cout // 2, 3, act="leaky")
+        x = b.node("Concat", [half, b.conv(half, cout // 2, cout // 2, 3, act="leaky")], axis=1)
+        skips.append((x, cout))
+        cin = cout
+    deep = b.conv(x, 256, 24, 1)
+    up = _upsample(b, b.conv(x, 256, 64, 1, act="leaky"))
+    fine = b.conv(b.node("Concat", [up, skips[3][0]], axis=1), 64 + 128, 24, 3)
+    rows = []
+    for head, edge in ((deep, size // 32), (fine, size // 16)):
+        split = b.node("Reshape", [head, b.constant(np.array([1, 3, 8, edge, edge]))])
+        moved = b.node("Transpose", [split], perm=[0, 1, 3, 4, 2])
+        rows.append(
+            b.node("Reshape", [b.node("Sigmoid", [moved]), b.constant(np.array([1, -1, 8]))])
+        )
+    detections = b.node("Concat", rows, axis=1)
+    y, width = x, 256
+    for skip, channels in reversed(skips[:-1]):
+        y = b.node("Concat", [_upsample(b, y), skip], axis=1)
+        y, width = b.conv(y, width + channels, channels, 3, act="leaky"), channels
+    logits = b.conv(_upsample(b, y), width, 3, 3)
+    best = b.node("ArgMax", [logits], axis=1, keepdims=0)
+    mask = b.node("Cast", [best], to=TensorProto.UINT8)
+    return b.model(size, [(detections, TensorProto.FLOAT), (mask, TensorProto.UINT8)])
+
+
+NETWORKS: dict[str, Callable[..., onnx.ModelProto]] = {
+    "squeezenet1_1": squeezenet1_1,
+    "resnet18": resnet18,
+    "mobilenet_v2": mobilenet_v2,
+    "shufflenet_v2": shufflenet_v2,
+    "yoeo_like": yoeo_like,
+    "efficientnet_lite0": efficientnet_lite0,
+}
+
+
+def reference(model: onnx.ModelProto, image: np.ndarray) -> list[np.ndarray]:
+    """What onnxruntime computes for an input (1, 3, H, W) float32."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    return session.run(None, {"input": image})
