@@ -1,8 +1,8 @@
 """Six vision networks as ONNX models with fixed random weights, built without PyTorch.
 
-Layer structure of the published networks (SqueezeNet 1.1, ResNet-18, MobileNetV2, ShuffleNetV2 1.0x,
-EfficientNet-Lite0) with batch norms folded, and a YOEO-like one: an encoder, two detection heads and a
-segmentation decoder with upsampling and an arg max.
+Layer structure of the published networks (SqueezeNet 1.1, ResNet-18, MobileNetV2, ShuffleNetV2
+1.0x, EfficientNet-Lite0) with batch norms folded, and a YOEO-like one: an encoder, two detection
+heads and a segmentation decoder with upsampling and an arg max.
 """
 
 from __future__ import annotations

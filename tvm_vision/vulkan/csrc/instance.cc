@@ -12,6 +12,7 @@ namespace vulkan {
 namespace {
 
 constexpr const char* kValidationLayer = "VK_LAYER_KHRONOS_validation";
+constexpr uint32_t kFirstVersionWithCooperativeMatrix = VK_MAKE_API_VERSION(0, 1, 3, 255);
 
 bool ValidationWanted() {
   const char* value = std::getenv("TVM_VISION_VULKAN_VALIDATION");
@@ -36,14 +37,16 @@ VkDebugUtilsMessengerCreateInfoEXT MessengerInfo() {
   return info;
 }
 
-bool HasLayer(const GlobalFunctions& global, const char* name) {
+/*! \brief Vulkan version that a layer was written for; 0 when the layer is not installed. */
+uint32_t LayerVersion(const GlobalFunctions& global, const char* name) {
   uint32_t count = 0;
   global.vkEnumerateInstanceLayerProperties(&count, nullptr);
   std::vector<VkLayerProperties> layers(count);
   global.vkEnumerateInstanceLayerProperties(&count, layers.data());
-  return std::any_of(layers.begin(), layers.end(), [&](const VkLayerProperties& layer) {
-    return std::strcmp(layer.layerName, name) == 0;
-  });
+  for (const VkLayerProperties& layer : layers) {
+    if (std::strcmp(layer.layerName, name) == 0) return layer.specVersion;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -89,7 +92,8 @@ Instance::Instance(const GlobalFunctions& global) {
   VkDebugUtilsMessengerCreateInfoEXT messenger = MessengerInfo();
   features.pNext = &messenger;
   bool validate = ValidationWanted();
-  if (validate && !HasLayer(global, kValidationLayer)) {
+  uint32_t layer_version = validate ? LayerVersion(global, kValidationLayer) : 0;
+  if (validate && layer_version == 0) {
     TVM_FFI_THROW(DeviceError) << "TVM_VISION_VULKAN_VALIDATION is set, but the layer "
                                << kValidationLayer
                                << " is not installed; install the package vulkan-validationlayers "
@@ -121,6 +125,11 @@ Instance::Instance(const GlobalFunctions& global) {
            fn_.vkEnumeratePhysicalDevices(instance_, &count, physical_.data()));
   for (VkPhysicalDevice physical : physical_) {
     snapshots_.push_back(TakeSnapshot(fn_, physical, cooperative_matrix_properties_));
+    if (validate && layer_version < kFirstVersionWithCooperativeMatrix) {
+      // An older layer takes the extension's structures for errors.
+      snapshots_.back().features.cooperative_matrix = false;
+      snapshots_.back().cooperative_matrix_shapes.clear();
+    }
   }
 }
 
