@@ -325,8 +325,15 @@ class KernelPrinter(ExpressionPrinter):
         self.emit("barrier();")
 
     def _store(self, stmt: Any) -> None:
+        value = self.visit(stmt.value)
+        if handle(stmt) in self.analysis.with_barrier:
+            value = self.atomic(value)
+            self._barrier()
+        self._write(stmt, value)
+
+    def _write(self, stmt: Any, value: Value) -> None:
         access = Access(self.analysis.element(stmt.buffer), type_of(stmt.value), stmt.indices[0])
-        self.memory.store(stmt.buffer, access, self.visit(stmt.value))
+        self.memory.store(stmt.buffer, access, value)
 
     def _allocate(self, stmt: Any) -> None:
         storage = self.memory.add_allocation(stmt.buffer, self.names.unique(stmt.buffer.name))
@@ -459,6 +466,15 @@ class KernelPrinter(ExpressionPrinter):
                 else:
                     self._statement(part)
 
+    def _store_in_lockstep(self, stmt: Any, active: str) -> None:
+        """All threads read before any of them writes."""
+        kept = self.declare(type_of(stmt.value), "kept")
+        with self.block(f"if ({active})"):
+            self.assign(kept, self.visit(stmt.value))
+        self._barrier()
+        with self.block(f"if ({active})"):
+            self._write(stmt, kept)
+
     def _bind_outside(self, stmt: Any, slot: Slot) -> None:
         of = type_of(stmt.var)
         value = self.visit(stmt.value)
@@ -473,6 +489,8 @@ class KernelPrinter(ExpressionPrinter):
     def _with_barrier(self, stmt: Any, active: str) -> None:
         if type(stmt) is tirx.Evaluate:
             self._barrier()
+        elif type(stmt) is tirx.BufferStore:
+            self._store_in_lockstep(stmt, active)
         elif type(stmt) is tirx.AttrStmt:
             self._predicated(stmt.body, active)
         elif type(stmt) is tirx.SeqStmt:

@@ -15,6 +15,7 @@ from tvm import ir, sym, tirx
 from tvm.ir.prim import expr as prim
 
 from tvm_vision.errors import UnsupportedKernelError
+from tvm_vision.vulkan import glsl_races
 from tvm_vision.vulkan import glsl_types as types
 from tvm_vision.vulkan.glsl_types import INT64, Type
 
@@ -78,6 +79,7 @@ class Analysis:
         self.axes: dict[int, Any] = {}  # thread axes (IterVar) by their variable
         self.extents: dict[str, Any] = {}
         self.with_barrier: set[int] = set()
+        self.values: dict[int, Any] = {}  # let-bound variables
         self.divergent: set[int] = set()
         self.narrow: set[int] = set()  # allocations of int64 whose values fit int32
         self._stores: list[tuple[Any, Any]] = []
@@ -91,7 +93,7 @@ class Analysis:
         self._has_barrier = False
         self._walk()
         if self._has_barrier:
-            self._note_barriers(self._body)
+            self._note_barriers(self._body, [])
         self._find_narrow()
 
     # -- the walk -------------------------------------------------------------------------------
@@ -124,6 +126,7 @@ class Analysis:
 
     def _bind_statement(self, stmt: Any) -> None:
         if isinstance(stmt.var.ty, ir.PrimType):
+            self.values[handle(stmt.var)] = stmt.value
             self._bind(stmt.var, stmt.value)
         else:
             self.root[handle(stmt.var)] = self.root_of(stmt.value)
@@ -136,20 +139,35 @@ class Analysis:
     def _declare(self, stmt: Any) -> None:
         self.root[handle(stmt.buffer)] = self.root_of(stmt.data)
 
-    def _note_barriers(self, stmt: Any) -> bool:
-        """Finds the statements that contain a barrier; returns whether this one does."""
+    def _note_barriers(self, stmt: Any, conditions: list[Any]) -> bool:
+        """Finds the statements that contain a barrier, or need one between reading and writing.
+
+        ``conditions``: those around the statement, None where a loop makes the threads part.
+        """
         node = type(stmt)
         if node is tirx.SeqStmt:
-            found = any([self._note_barriers(part) for part in stmt.seq])
-        elif node in (tirx.AttrStmt, tirx.For, tirx.While):
-            found = self._note_barriers(stmt.body)
+            found = any([self._note_barriers(part, conditions) for part in stmt.seq])
+        elif node is tirx.AttrStmt:
+            found = self._note_barriers(stmt.body, conditions)
+        elif node is tirx.For:
+            together = self.uniform(stmt.min) and self.uniform(stmt.extent)
+            found = self._note_barriers(stmt.body, conditions if together else [*conditions, None])
+        elif node is tirx.While:
+            found = self._note_barriers(stmt.body, [*conditions, None])
         elif node is tirx.IfThenElse:
-            found = self._note_barriers(stmt.then_case)
+            found = self._note_barriers(stmt.then_case, [*conditions, stmt.condition])
             if stmt.else_case is not None:
-                found |= self._note_barriers(stmt.else_case)
+                other = [*conditions, prim.Not(stmt.condition)]
+                found |= self._note_barriers(stmt.else_case, other)
         elif node is tirx.Evaluate:
             value = stmt.value
             found = isinstance(value, ir.Call) and operator_name(value) == BARRIER
+        elif node is tirx.BufferStore:
+            found = (
+                None not in conditions
+                and _scope(self.root[handle(stmt.buffer)]).startswith("shared")
+                and glsl_races.needs_lockstep(self, stmt, conditions)
+            )
         else:
             found = False
         if found:
@@ -305,8 +323,7 @@ class Analysis:
         elif type(stmt) is tirx.BufferStore:
             root = self.root[handle(stmt.buffer)]
             # Shared and global memory is the same for all, whoever wrote it, if the index is.
-            private = isinstance(root.ty, tirx.BufferType) and _scope(root) in ("local", "")
-            if private and (inside or not self._same(stmt.value)):
+            if _scope(root) == "local" and (inside or not self._same(stmt.value)):
                 self._mark(root)
 
     # -- 64-bit temporaries -----------------------------------------------------------------------
@@ -376,8 +393,9 @@ _EXACT_IN_32_BITS = (
 )
 
 
-def _scope(buffer: Any) -> str:
-    return str(buffer.ty.storage_scope)
+def _scope(root: Any) -> str:
+    """The memory an allocation lies in; "" for an argument of the kernel."""
+    return str(root.ty.storage_scope) if isinstance(root.ty, tirx.BufferType) else ""
 
 
 def _leaves(expression: Any) -> list[Any]:

@@ -249,7 +249,7 @@ class ExpressionPrinter(Emitter):
         name = _INTEGER_HELPERS[type(node)]
         of = a.type
         if of.kind == "float":
-            raise UnsupportedKernelError(f"kernel {self.kernel}: {name} of {of} has no form")
+            return self._float_modulo(name, a, b)
         if of.kind == "uint":
             symbol = "/" if name == "floordiv" else "%"
             return partwise(of, lambda w, x, y: infix(symbol, x, y), a, b)
@@ -259,6 +259,17 @@ class ExpressionPrinter(Emitter):
         if of.lanes > 1:
             a, b = self.atomic(a), self.atomic(b)
         return self.named(lanewise(of, lambda x, y: Code(f"{function}({x}, {y})"), a, b))
+
+    def _float_modulo(self, name: str, a: Value, b: Value) -> Value:
+        if name == "truncmod":
+            return glsl_intrinsics.apply(self, "fmod", [a, b], a.type)
+        if name == "floormod":
+            a, b = self.atomic(a), self.atomic(b)
+        quotient = partwise(a.type, lambda w, x, y: Code(f"floor({infix('/', x, y)})"), a, b)
+        if name == "floordiv":
+            return quotient
+        product = partwise(a.type, lambda w, x, y: infix("*", x, y), quotient, b)
+        return partwise(a.type, lambda w, x, y: infix("-", x, y), a, product)
 
     def _unsigned_division(self, node: Any, of: Type) -> bool:
         """Provably the same as in unsigned numbers, where it takes fewer instructions."""
