@@ -17,6 +17,7 @@ from tvm_vision.vulkan.glsl_analysis import (
     Access,
     Analysis,
     handle,
+    is_private,
     operator_name,
     type_of,
 )
@@ -89,6 +90,8 @@ class KernelPrinter(ExpressionPrinter):
         scalars = [p for p in parameters if not isinstance(p.ty, ir.PointerType)]
         names = self._buffer_names()
         for binding, parameter in enumerate(buffers):
+            if is_private(parameter):
+                continue
             wanted = names.get(handle(parameter), parameter.name)
             self.memory.add_argument(parameter, self.names.unique(wanted), binding)
         for parameter in scalars:
@@ -292,7 +295,7 @@ class KernelPrinter(ExpressionPrinter):
         self._statement(stmt.body)
 
     def _skip(self, stmt: Any) -> None:
-        """Asserts are checked on the host; declared buffers are resolved by the analysis."""
+        """Asserts are checked on the host."""
 
     def _evaluate(self, stmt: Any) -> None:
         value = stmt.value
@@ -344,6 +347,11 @@ class KernelPrinter(ExpressionPrinter):
         for slot, storage in self._declarations:
             slot.extend(self.memory.local_declarations(storage))
         return super().text()
+
+    def _declare(self, stmt: Any) -> None:
+        """A view was resolved by the analysis, unless it stands for memory of its own."""
+        if self.analysis.root[handle(stmt.buffer)].same_as(stmt.buffer):
+            self._allocate(stmt)
 
     def _bind(self, stmt: Any) -> None:
         if isinstance(stmt.var.ty, ir.PrimType):
@@ -535,7 +543,7 @@ _STATEMENTS: dict[type, Callable[[KernelPrinter, Any], None]] = {
     tirx.SeqStmt: KernelPrinter._sequence,
     tirx.AttrStmt: KernelPrinter._attribute,
     tirx.AssertStmt: KernelPrinter._skip,
-    tirx.DeclBuffer: KernelPrinter._skip,
+    tirx.DeclBuffer: KernelPrinter._declare,
     tirx.AllocBuffer: KernelPrinter._allocate,
     tirx.Bind: KernelPrinter._bind,
     tirx.BufferStore: KernelPrinter._store,

@@ -50,6 +50,14 @@ def operator_name(call: Any) -> str:
     return call.op.name if isinstance(call.op, ir.Op) else ""
 
 
+def is_private(root: Any) -> bool:
+    """Whether a kernel's parameter is meant as memory of each thread.
+
+    Buffers declared but never allocated (topi.gpu.scan) come as parameters of scope "local".
+    """
+    return isinstance(root.ty, ir.PointerType) and str(root.ty.storage_scope) == "local"
+
+
 @dataclass
 class Access:
     """One load or store: element type of the view, type of the value, index."""
@@ -137,7 +145,10 @@ class Analysis:
             self._int64_allocations.append(stmt.buffer)
 
     def _declare(self, stmt: Any) -> None:
-        self.root[handle(stmt.buffer)] = self.root_of(stmt.data)
+        root = self.root_of(stmt.data)
+        if is_private(root):
+            root = stmt.buffer
+        self.root[handle(stmt.buffer)] = root
 
     def _note_barriers(self, stmt: Any, conditions: list[Any]) -> bool:
         """Finds the statements that contain a barrier, or need one between reading and writing.
