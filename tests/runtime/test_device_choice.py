@@ -29,6 +29,16 @@ def test_no_fallback_when_vulkan_is_asked_for():
         plan_choice("vulkan", [], NO_LOADER)
 
 
+def test_no_fallback_when_a_device_is_named(monkeypatch):
+    from tvm_vision import vulkan
+
+    monkeypatch.setenv("TVM_VISION_VULKAN_DEVICE", "toaster")
+    monkeypatch.setattr(vulkan, "devices", list)
+    monkeypatch.setattr(vulkan, "status", lambda: "no device is called toaster")
+    with pytest.raises(DeviceError, match="no device is called toaster"):
+        choose_device("auto")
+
+
 def test_an_unknown_word_is_refused():
     with pytest.raises(ValueError, match="expected a device of auto, vulkan, cpu, got 'gpu'"):
         choose_device("gpu")

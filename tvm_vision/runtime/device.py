@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 from ..errors import DeviceError
 
 CHOICES = ("auto", "vulkan", "cpu")
+# Names a Vulkan device; tvm_vision.vulkan reads it.
+SELECTION = "TVM_VISION_VULKAN_DEVICE"
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,8 @@ class DeviceChoice:
 def choose_device(wanted: str = "auto") -> DeviceChoice:
     """The first Vulkan device, or TVM's CPU path where there is none.
 
-    wanted: "auto", "vulkan" (no fallback) or "cpu".
+    wanted: "auto", "vulkan" (no fallback) or "cpu". With TVM_VISION_VULKAN_DEVICE set, "auto" is
+    "vulkan".
 
     Raises DeviceError when "vulkan" is wanted and there is none; ValueError for another word.
     """
@@ -40,6 +44,9 @@ def choose_device(wanted: str = "auto") -> DeviceChoice:
         raise ValueError(f"expected a device of {', '.join(CHOICES)}, got '{wanted}'")
     if wanted == "cpu":
         return plan_choice(wanted, (), "")
+    if wanted == "auto" and os.environ.get(SELECTION):
+        # Who names a device does not want another one.
+        wanted = "vulkan"
     from tvm_vision import vulkan
 
     return plan_choice(wanted, [info.describe() for info in vulkan.devices()], vulkan.status())
