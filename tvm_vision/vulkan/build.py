@@ -65,12 +65,10 @@ def compile_kernels(kernels: list[Kernel], target: Target) -> dict[str, bytes]:
     workers = max(1, min(os.cpu_count() or 1, len(kernels)))
     with ThreadPoolExecutor(workers) as pool:
         jobs = [
-            pool.submit(
-                spirv.compile_glsl, kernel.source, name=kernel.name, target_env=environment
-            )
+            pool.submit(spirv.compile_glsl, kernel.source, name=kernel.name, target_env=environment)
             for kernel in kernels
         ]
-        shaders = {kernel.name: job.result() for kernel, job in zip(kernels, jobs)}
+        shaders = {kernel.name: job.result() for kernel, job in zip(kernels, jobs, strict=True)}
     folder = os.environ.get(DUMP_VARIABLE)
     if folder:
         _dump(kernels, shaders, Path(folder))

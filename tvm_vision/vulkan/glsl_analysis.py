@@ -104,7 +104,7 @@ class Analysis:
             self._note_barriers(self._body, [])
         self._find_narrow()
 
-    # -- the walk -------------------------------------------------------------------------------
+    # -- the walk -------------------------------------------------------------
 
     def _walk(self) -> None:
         """Visits all nodes in program order, so that what is used has been bound."""
@@ -157,7 +157,8 @@ class Analysis:
         """
         node = type(stmt)
         if node is tirx.SeqStmt:
-            found = any([self._note_barriers(part, conditions) for part in stmt.seq])
+            parts = [self._note_barriers(part, conditions) for part in stmt.seq]
+            found = any(parts)
         elif node is tirx.AttrStmt:
             found = self._note_barriers(stmt.body, conditions)
         elif node is tirx.For:
@@ -228,7 +229,7 @@ class Analysis:
             use = self.use(target.args[0].source)
             use.reads = use.writes = use.atomic = True
 
-    # -- buffers --------------------------------------------------------------------------------
+    # -- buffers --------------------------------------------------------------
 
     def root_of(self, data: Any) -> Any:
         """The parameter or allocation behind a pointer expression."""
@@ -249,7 +250,7 @@ class Analysis:
             raise UnsupportedKernelError(f"buffer {buffer.name} is used without a declaration")
         return self.uses.setdefault(handle(root), BufferUse())
 
-    # -- ranges ---------------------------------------------------------------------------------
+    # -- ranges ---------------------------------------------------------------
 
     def bounds(self, expression: Any) -> tuple[int, int]:
         """Smallest and largest possible value of a scalar integer expression."""
@@ -268,7 +269,7 @@ class Analysis:
         found = self.analyzer.modular_set(expression)
         return int(found.coeff) % factor == 0 and int(found.base) % factor == 0
 
-    # -- control flow that differs between threads ------------------------------------------------
+    # -- control flow that differs between threads ----------------------------
 
     def uniform(self, expression: Any) -> bool:
         """Whether all threads of a workgroup compute the same value."""
@@ -337,7 +338,7 @@ class Analysis:
             if _scope(root) == "local" and (inside or not self._same(stmt.value)):
                 self._mark(root)
 
-    # -- 64-bit temporaries -----------------------------------------------------------------------
+    # -- 64-bit temporaries ---------------------------------------------------
 
     def _find_narrow(self) -> None:
         candidates = {

@@ -103,7 +103,7 @@ class Emitter:
         """The same value with parts that are cheap to repeat."""
         parts = [
             self.atom_text(part, value.type.with_lanes(width))
-            for part, width in zip(value.parts, widths(value.type.lanes))
+            for part, width in zip(value.parts, widths(value.type.lanes), strict=True)
         ]
         return Value(value.type, parts)
 
@@ -117,7 +117,7 @@ class Emitter:
         return Value(of, parts)
 
     def assign(self, target: Value, value: Value) -> None:
-        for name, part in zip(target.parts, value.parts):
+        for name, part in zip(target.parts, value.parts, strict=True):
             self.emit(f"{name} = {part};")
 
     def text(self) -> str:

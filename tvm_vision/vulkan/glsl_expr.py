@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tvm import ir, tirx
+from tvm import ir
 from tvm.ir.prim import expr as prim
 
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.vulkan import glsl_intrinsics
 from tvm_vision.vulkan import glsl_types as types
-from tvm_vision.vulkan.glsl_analysis import Access, Analysis, handle, operator_name, type_of
-from tvm_vision.vulkan.glsl_emit import Emitter
+from tvm_vision.vulkan.glsl_analysis import (
+    Access,
+    Analysis,
+    handle,
+    operator_name,
+    type_of,
+)
 from tvm_vision.vulkan.glsl_memory import Memory
+from tvm_vision.vulkan.glsl_narrow import NarrowingPrinter
 from tvm_vision.vulkan.glsl_prelude import Prelude
 from tvm_vision.vulkan.glsl_types import BOOL, INT32, INT64, Type
 from tvm_vision.vulkan.glsl_vector import (
@@ -26,11 +33,14 @@ from tvm_vision.vulkan.glsl_vector import (
     compare,
     construct,
     infix,
+    is_atom,
     lanewise,
     partwise,
+    widths,
     wrap,
 )
 
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _INFIX = {
     prim.Add: "+",
     prim.Sub: "-",
@@ -49,28 +59,23 @@ _COMPARISONS = {
     prim.GE: ">=",
 }
 _INTEGER_HELPERS = {prim.FloorDiv: "floordiv", prim.FloorMod: "floormod", prim.Mod: "truncmod"}
-_REBUILT = {  # nodes whose two operands may be computed modulo 2^32
-    prim.Add: prim.Add,
-    prim.Sub: prim.Sub,
-    prim.Mul: prim.Mul,
-}
 
 
-class ExpressionPrinter(Emitter):
+class ExpressionPrinter(NarrowingPrinter):
     """Turns expressions into Values; may emit temporaries into the current block."""
 
     def __init__(self, kernel: str, analysis: Analysis, attributes: dict) -> None:
         super().__init__()
+        self.subgroup_extensions: set[str] = set()
+        self.subgroup_size = 0  # lanes the kernel counts on; 0: any
         self.kernel = kernel
         self.analysis = analysis
         self.attributes = attributes
         self.requirements = types.Requirements(kernel, attributes)
         self.prelude = Prelude(self.requirements)
         self.memory = Memory(analysis, self.requirements, self)
-        self.variables: dict[int, Value] = {}
-        self.narrow_names: dict[int, str] = {}  # int64 variables held in 32 bits
         self.common: dict[str, str] = {}  # text of a named expression -> its name
-        self._kept: list[Any] = []  # placeholders must outlive their handles
+        self.mutable: set[str] = set()  # names whose value changes
 
     @contextmanager
     def capture(self) -> Iterator[list]:
@@ -81,7 +86,7 @@ class ExpressionPrinter(Emitter):
         while len(self.common) > known:
             self.common.popitem()
 
-    # -- entry points -------------------------------------------------------------------------------
+    # -- entry points ---------------------------------------------------------
 
     def visit(self, expression: Any) -> Value:
         """The GLSL of an expression.
@@ -106,103 +111,18 @@ class ExpressionPrinter(Emitter):
             self.requirements.value(value.type)
         return value
 
-    def scalar(self, expression: Any) -> str:
-        """The text of an expression of one lane."""
-        value = self.visit(expression)
-        if value.type.lanes != 1:
-            raise UnsupportedKernelError(
-                f"kernel {self.kernel}: needs a scalar, got {value.type}: {expression}"
-            )
-        return value.text
+    def plain(self, expression: Any) -> Value:
+        """As visit, but an int64 expression stays one."""
+        return _METHODS[type(expression)](self, expression)
 
-    def index(self, expression: Any) -> str:
-        """A buffer index in 32 bits. Exact for 64-bit ones: an index below 2^32 is its low word."""
-        of = type_of(expression)
-        if of.bits == 64:
-            expression = self.to_32_bits(expression)
-        text = self.scalar(expression)
-        return text if of.bits >= 32 else f"int({text})"
-
-    def indices(self, expression: Any, first: int) -> list[str]:
-        """One index a lane, less ``first``."""
-        if type(expression) is prim.Ramp:
-            base = self.atom_text(self.index(expression.base), INT32)
-            stride = self.atom_text(self.index(expression.stride), INT32)
-            texts = []
-            for lane in range(int(expression.lanes)):
-                offset: str = infix("*", stride, str(lane))
-                if stride.lstrip("-").isdigit():
-                    offset = str(int(stride) * lane)
-                texts.append(base if offset == "0" else infix("+", base, offset))
-        else:
-            value = self.atomic(self.visit(expression))
-            texts = [Code(f"int({value.lane(i)})") for i in range(value.type.lanes)]
-        return [infix("-", text, str(first)) if first else text for text in texts]
-
-    def to_32_bits(self, expression: Any) -> Any:
-        """An int32 expression equal to an int64 one modulo 2^32 (exactly, where it fits)."""
-        node = type(expression)
-        if type(expression) is prim.IntImm:
-            value = int(expression.value) & 0xFFFFFFFF
-            return tirx.const(value - (1 << 32) if value >> 31 else value, "int32")
-        if node in _REBUILT:
-            return _REBUILT[node](self.to_32_bits(expression.a), self.to_32_bits(expression.b))
-        if type(expression) is prim.Cast:
-            of = type_of(expression.value)
-            if of == INT32:
-                return expression.value
-            if of.bits < 32:
-                return prim.Cast("int32", expression.value)
-        if type_of(expression) == INT64 and self.analysis.narrowable(expression):
-            return self._narrowed(expression)
-        if isinstance(expression, ir.Var) and handle(expression) in self.narrow_names:
-            return self._placeholder(self.narrow_names[handle(expression)], expression)
-        return self._placeholder(Code(f"int({self.scalar(expression)})"), expression)
-
-    def _narrowed(self, expression: Any) -> Any:
-        node = type(expression)
-        if type(expression) is ir.TensorLoad:
-            element = self.analysis.element(expression.source)
-            access = Access(element, element, expression.indices[0])
-            place = self.memory.narrow_place(expression.source, access)
-            if place is not None:
-                return self._placeholder(Code(place), expression)
-        elif isinstance(expression, ir.Var):
-            name = self.narrow_names.get(handle(expression))
-            if name is not None:
-                return self._placeholder(name, expression)
-        elif type(expression) is prim.Select:
-            branches = (expression.true_value, expression.false_value)
-            return prim.Select(expression.condition, *map(self.to_32_bits, branches))
-        elif type(expression) is ir.Call:
-            condition, *branches = expression.args
-            return tirx.if_then_else(condition, *map(self.to_32_bits, branches))
-        elif isinstance(expression, (prim.BinaryOpExpr, prim.RShift, prim.BitwiseAnd)):
-            return node(self.to_32_bits(expression.a), self.to_32_bits(expression.b))
-        return self._placeholder(Code(f"int({self.visit_leaf(expression)})"), expression)
-
-    def visit_leaf(self, expression: Any) -> str:
-        """The text of an int64 expression, not narrowed again."""
-        return _METHODS[type(expression)](self, expression).text
-
-    def _placeholder(self, text: str, stands_for: Any) -> Any:
-        """An int32 variable that prints as ``text`` and has the bounds of what it stands for."""
-        var = tirx.Var("narrow", "int32")
-        self._kept.append(var)
-        self.variables[handle(var)] = Value(INT32, [text])
-        low, high = self.analysis.bounds(stands_for)
-        if -(1 << 31) <= low and high < 1 << 31:
-            span = ir.Range(tirx.const(low, "int32"), tirx.const(min(high, (1 << 31) - 2) + 1, "int32"))
-            if high < (1 << 31) - 1:
-                self.analysis.analyzer.bind(var, span, True)
-        return var
-
-    # -- leaves ---------------------------------------------------------------------------------------
+    # -- leaves ---------------------------------------------------------------
 
     def _variable(self, var: Any) -> Value:
         found = self.variables.get(handle(var))
         if found is None:
-            raise UnsupportedKernelError(f"kernel {self.kernel}: variable {var.name} is not defined")
+            raise UnsupportedKernelError(
+                f"kernel {self.kernel}: variable {var.name} is not defined"
+            )
         return found
 
     def _integer(self, constant: Any) -> Value:
@@ -217,13 +137,27 @@ class ExpressionPrinter(Emitter):
         access = Access(self.analysis.element(load.source), type_of(load), load.indices[0])
         return self.memory.load(load.source, access)
 
-    # -- operators ------------------------------------------------------------------------------------
+    # -- operators ------------------------------------------------------------
 
     def named(self, value: Value) -> Value:
         """The name of an expression that a constant in scope already holds."""
         if len(value.parts) == 1 and value.parts[0] in self.common:
             return Value(value.type, [self.common[value.parts[0]]])
         return value
+
+    def remember(self, text: str, name: str) -> None:
+        """Lets a constant stand for an expression wherever its text comes up again in its scope."""
+        if "[" not in text and self.mutable.isdisjoint(_WORD.findall(text)):
+            self.common.setdefault(text, name)
+
+    def index_atom(self, text: str) -> str:
+        """A name for an index that is used more than once."""
+        if is_atom(text):
+            return text
+        if text not in self.common:
+            self.remember(text, name := self.temporary(text, INT32, "at"))
+            return name
+        return self.common[text]
 
     def _infix(self, node: Any) -> Value:
         symbol = _INFIX[type(node)]
@@ -233,7 +167,7 @@ class ExpressionPrinter(Emitter):
         return self.named(partwise(a.type, lambda w, x, y: infix(symbol, x, y), a, b))
 
     def logical(self, symbol: str, a: Value, b: Value) -> Value:
-        """``&&``, ``||`` or ``!=`` of bools, lane by lane: GLSL has the first two for scalars only."""
+        """``&&``, ``||`` or ``!=`` of bools, lane by lane: GLSL has two of them for scalars only."""
         if a.type.lanes > 1:
             a, b = self.atomic(a), self.atomic(b)
         return lanewise(a.type, lambda x, y: infix(symbol, x, y), a, b)
@@ -350,6 +284,8 @@ class ExpressionPrinter(Emitter):
             if len(a.parts) > 1:
                 condition = self.atomic(condition)
             return partwise(a.type, lambda w, x, y: _conditional(condition.text, x, y), a, b)
+        if a.type.bits == 32:
+            return partwise(a.type, lambda w, c, x, y: Code(f"mix({y}, {x}, {c})"), condition, a, b)
         condition, a, b = self.atomic(condition), self.atomic(a), self.atomic(b)
         return lanewise(a.type, _conditional, condition, a, b)
 
@@ -375,11 +311,9 @@ class ExpressionPrinter(Emitter):
         elif of.kind == "bool" and value.type.bits != 32:
             zero = broadcast(value.type, types.literal(0, value.type))
             return partwise(of, lambda w, x, y: compare("!=", x, y, w), value, zero)
-        return partwise(
-            of, lambda w, x: Code(f"{types.name(of.with_lanes(w))}({x})"), value
-        )
+        return partwise(of, lambda w, x: Code(f"{types.name(of.with_lanes(w))}({x})"), value)
 
-    # -- vectors --------------------------------------------------------------------------------------
+    # -- vectors --------------------------------------------------------------
 
     def _ramp(self, node: Any) -> Value:
         of = type_of(node)
@@ -418,7 +352,7 @@ class ExpressionPrinter(Emitter):
             picked.append(pool[int(index.value)])
         return construct(type_of(node), picked)
 
-    # -- calls, branches, lets ------------------------------------------------------------------------
+    # -- calls, branches, lets ------------------------------------------------
 
     def _let(self, node: Any) -> Value:
         self.bind(node.var, node.value)
@@ -436,17 +370,28 @@ class ExpressionPrinter(Emitter):
             return
         value = self.visit(expression)
         names = []
-        for part, lanes in zip(value.parts, _part_lanes(of)):
+        for part, lanes in zip(value.parts, widths(of.lanes), strict=True):
             names.append(self.temporary(part, of.with_lanes(lanes), var.name))
         self.variables[handle(var)] = Value(of, names)
-        if len(names) == 1 and of.is_integer and "[" not in value.text and "(" not in value.text:
-            self.common.setdefault(value.text, names[0])
+        if len(names) == 1 and of.is_integer:
+            self.remember(value.text, names[0])
 
     def _call(self, call: Any) -> Value:
         name = operator_name(call)
         if name == "prim.if_then_else":
             return self._branch(call)
         return glsl_intrinsics.call(self, call)
+
+    def require_subgroup(self, size: int) -> None:
+        """Notes that the kernel is right only with subgroups of ``size`` lanes."""
+        found = self.attributes.get("thread_warp_size")
+        if self.subgroup_size not in (0, size) or (found is not None and int(found) != size):
+            raise UnsupportedKernelError(
+                f"kernel {self.kernel}: its schedule counts on subgroups of {size} lanes, the "
+                f"target has {found if found is not None else self.subgroup_size} "
+                "(thread_warp_size): schedule for this target"
+            )
+        self.subgroup_size = size
 
     def _branch(self, call: Any) -> Value:
         """if_then_else: the side not taken is never evaluated.
@@ -473,10 +418,6 @@ class ExpressionPrinter(Emitter):
                 self.emit(line)
             self.assign(result, b)
         return result
-
-
-def _part_lanes(of: Type) -> list[int]:
-    return [min(4, of.lanes - at) for at in range(0, of.lanes, 4)]
 
 
 def _conditional(condition: str, a: str, b: str) -> Code:
@@ -506,7 +447,7 @@ _METHODS: dict[type, Any] = {
     prim.Shuffle: ExpressionPrinter._shuffle,
     prim.Let: ExpressionPrinter._let,
     ir.Call: ExpressionPrinter._call,
-    **{node: ExpressionPrinter._infix for node in _INFIX},
-    **{node: ExpressionPrinter._compare for node in _COMPARISONS},
-    **{node: ExpressionPrinter._modulo for node in _INTEGER_HELPERS},
+    **dict.fromkeys(_INFIX, ExpressionPrinter._infix),
+    **dict.fromkeys(_COMPARISONS, ExpressionPrinter._compare),
+    **dict.fromkeys(_INTEGER_HELPERS, ExpressionPrinter._modulo),
 }

@@ -4,8 +4,8 @@ GLSL allows a driver very coarse trigonometry (errors of 2^-11), leaves pow of a
 tanh of a large argument undefined, and has no transcendental function for double at all. The
 functions here are the textbook ones: argument reduction, then a Taylor or Chebyshev polynomial long
 enough for the type (about 3e-7 relative for float, 1e-14 for double; powers and exponentials of
-large arguments lose as many digits as the argument has before the point). Sums whose order matters are
-``precise``: drivers merge x - k a - k b into x - k (a + b) otherwise.
+large arguments lose as many digits as the argument has before the point). Sums whose order matters
+are ``precise``: drivers merge x - k a - k b into x - k (a + b) otherwise.
 
 In a source, ``T`` stands for the type and ``@name(`` for a function of the same type: another
 helper where there is one, else the GLSL built-in. A source belongs to both types unless it is
@@ -99,7 +99,8 @@ T tv_log1p(T x) {
     "asinh": """
 T tv_asinh(T x) {
   T a = abs(x);
-  T r = a > 1.0e8 ? @log(a) + 0.693147180559945309417 : @log1p(a + a * a / (1.0 + sqrt(a * a + 1.0)));
+  T r = a > 1.0e8 ? @log(a) + 0.693147180559945309417
+                  : @log1p(a + a * a / (1.0 + sqrt(a * a + 1.0)));
   return a == 0.0 ? x : sign(x) * r;
 }""",
     "acosh": """
@@ -114,6 +115,10 @@ T tv_atanh(T x) {
   if (a > 1.0) return @nan(x);
   T r = 0.5 * @log1p(2.0 * a / (1.0 - a));
   return a == 0.0 ? x : sign(x) * r;
+}""",
+    "log_special": """
+T tv_log_special(T x) {
+  return x == 0.0 ? -@infinity(x) : (x > 0.0 ? x : @nan(x));
 }""",
     "tan": """
 T tv_tan(T x) {
@@ -225,8 +230,13 @@ _ATAN = """
 T tv_atan(T x) {
   T a = abs(x);
   T base = T(0.0), t = a;
-  if (a > 2.41421356237309504880) { base = T(1.57079632679489661923); t = -1.0 / a; }
-  else if (a > 0.41421356237309504880) { base = T(0.785398163397448309616); t = (a - 1.0) / (a + 1.0); }
+  if (a > 2.41421356237309504880) {
+    base = T(1.57079632679489661923);
+    t = -1.0 / a;
+  } else if (a > 0.41421356237309504880) {
+    base = T(0.785398163397448309616);
+    t = (a - 1.0) / (a + 1.0);
+  }
   T z = t * t;
   return @isnan(x) ? x : @copysign(base + t * SERIES, x);
 }"""
@@ -260,12 +270,13 @@ T tv_expm1(T x) {{
     # m in [sqrt(1/2), sqrt(2)), log m = 2 atanh((m - 1) / (m + 1)).
     "log": f"""
 T tv_log(T x) {{
-  if (!(x > 0.0) || @isinf(x) || @isnan(x)) return x == 0.0 ? -@infinity(x) : (x > 0.0 ? x : @nan(x));
+  if (!(x > 0.0) || @isinf(x) || @isnan(x)) return @log_special(x);
   int e = @exponent(x * 1.41421356237309504880);
   T m = @ldexp(x, -e);
   T s = (m - 1.0) / (m + 1.0);
   T z = s * s;
-  precise T r = float(e) * 0.693359375 - (float(e) * 2.12194440e-4 - 2.0 * s * {horner("z", _odd(6, 1))});
+  T l = 2.0 * s * {horner("z", _odd(6, 1))};
+  precise T r = float(e) * 0.693359375 - (float(e) * 2.12194440e-4 - l);
   return r;
 }}""",
     "log10": """
@@ -337,10 +348,6 @@ T tv_log_parts(T x, out int e) {{
   T z = s * s;
   return 2.0 * s * {horner("z", _odd(12, 1))};
 }}""",
-    "log_special": """
-T tv_log_special(T x) {
-  return x == 0.0 ? -@infinity(x) : (x > 0.0 ? x : @nan(x));
-}""",
     **{
         name: f"""
 T tv_{name}(T x) {{
@@ -353,7 +360,8 @@ T tv_{name}(T x) {{
         for name, value in (
             (
                 "log",
-                "double(e) * 6.93147180369123816490e-1 + (double(e) * 1.90821492927058770002e-10 + l)",
+                "double(e) * 6.93147180369123816490e-1"
+                " + (double(e) * 1.90821492927058770002e-10 + l)",
             ),
             ("log2", "double(e) + l * 1.44269504088896340736"),
             (

@@ -25,6 +25,7 @@ from tvm_vision.vulkan.glsl_vector import (
     infix,
     lanewise,
     partwise,
+    widths,
 )
 
 if TYPE_CHECKING:
@@ -274,7 +275,10 @@ def call(printer: ExpressionPrinter, node: Any) -> Value:
     """A call node: an operator of the table, a C function, a subgroup operation, an atomic."""
     name = operator_name(node)
     if not name:
-        return printer.call_function(node)
+        raise UnsupportedKernelError(
+            f"kernel {printer.kernel}: calls the function {node.op}: a kernel must be "
+            "self-contained, inline it before building (tirx.transform.InlinePrivateFunctions)"
+        )
     if name in EXTERNS:
         return _extern(printer, node)
     if name in SHUFFLES:
@@ -345,7 +349,7 @@ def _shuffle(printer: ExpressionPrinter, name: str, node: Any) -> Value:
     # A shuffle inside a larger expression could end up in a branch: it gets a statement of its own.
     shuffled = partwise(value.type, lambda w, x: f"subgroupShuffle({x}, {chosen})", value)
     names = []
-    for part, lanes in zip(shuffled.parts, _lanes_of(value.type)):
+    for part, lanes in zip(shuffled.parts, widths(value.type.lanes), strict=True):
         names.append(printer.temporary(part, value.type.with_lanes(lanes), "shuffled"))
     if value.type.bits != 32:
         printer.subgroup_extensions.add(
@@ -358,10 +362,6 @@ def _extended(of: Type) -> str:
     if of.kind == "float":
         return "float16" if of.bits == 16 else "int64"
     return f"int{of.bits}"
-
-
-def _lanes_of(of: Type) -> list[int]:
-    return [min(4, of.lanes - at) for at in range(0, of.lanes, 4)]
 
 
 def _atomic_add(printer: ExpressionPrinter, node: Any) -> Value:

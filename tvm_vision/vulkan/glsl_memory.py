@@ -52,7 +52,7 @@ class Memory:
         self._printer = printer
         self.storages: dict[int, Storage] = {}
 
-    # -- what there is ----------------------------------------------------------------------------
+    # -- what there is --------------------------------------------------------
 
     def add_argument(self, parameter: Any, name: str, binding: int) -> None:
         """Registers a buffer argument of the kernel."""
@@ -133,7 +133,7 @@ class Memory:
         low, high = low * access.element.lanes, (high + 1) * access.element.lanes
         return max(low, 0), min(high, whole)
 
-    # -- widths -----------------------------------------------------------------------------------
+    # -- widths ---------------------------------------------------------------
 
     def _contiguous(self, access: Access) -> tuple[Any, int] | None:
         """(index of the first scalar, number of scalars) of an access without gaps."""
@@ -164,7 +164,7 @@ class Memory:
     def _common_width(self, use: BufferUse) -> int:
         return min((self._width(access) for access in use.accesses), default=1)
 
-    # -- loads and stores ---------------------------------------------------------------------------
+    # -- loads and stores -----------------------------------------------------
 
     def _array(self, storage: Storage, scalar: Type, width: int) -> str:
         held = UINT32 if storage.as_words else scalar
@@ -178,6 +178,8 @@ class Memory:
             if name != storage.name:
                 name = self._printer.names.unique(name)
             storage.arrays[key] = name
+            if storage.kind != "buffer" and storage.size == width:
+                self._printer.mutable.add(name)  # printed without an index
             if storage.kind == "buffer":
                 self._requirements.buffer(held)
             if held.kind != "bool":
@@ -208,7 +210,7 @@ class Memory:
                 base = self._analysis.analyzer.simplify(base)
             text = self._printer.index(base)
             if lanes // width > 1:
-                text = self._printer.atom_text(text, INT32)
+                text = self._printer.index_atom(text)
             places = [infix("+", text, str(k)) if k else text for k in range(lanes // width)]
         if storage.kind != "buffer" and storage.size == width:
             return storage, width, [array] * len(places)
@@ -306,11 +308,13 @@ class Memory:
         inside = places[0][len(array) + 1 : -1] if places[0] != array else "0"
         return storage, array, inside
 
-    # -- declarations -------------------------------------------------------------------------------
+    # -- declarations ---------------------------------------------------------
 
     def local_declarations(self, storage: Storage) -> list[str]:
         """Declarations of a local array; none when it is never used."""
-        return [self._declare(held, width, name, storage) for (held, width), name in _sorted(storage)]
+        return [
+            self._declare(held, width, name, storage) for (held, width), name in _sorted(storage)
+        ]
 
     def _declare(self, held: Type, width: int, name: str, storage: Storage) -> str:
         size = storage.size

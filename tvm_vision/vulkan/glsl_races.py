@@ -25,7 +25,7 @@ class _Unknown(Exception):
     """An index or a condition depends on more than the thread's number."""
 
 
-_BINARY = {
+_BINARY: dict[type, Any] = {
     prim.Add: np.add,
     prim.Sub: np.subtract,
     prim.Mul: np.multiply,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from functools import lru_cache
+from functools import cache
 from typing import NamedTuple
 
 from tvm_vision.errors import UnsupportedKernelError
@@ -87,7 +87,7 @@ _STORAGE = {  # bits of a lane: (extension, target attribute, Vulkan feature)
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def parse(dtype: str) -> Type:
     """Reads a TVM dtype string such as "float16x4".
 

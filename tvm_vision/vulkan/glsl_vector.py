@@ -59,7 +59,7 @@ class Code(str):
 class Value:
     """A typed expression: one part for up to four lanes, several parts for more."""
 
-    __slots__ = ("type", "parts")
+    __slots__ = ("parts", "type")
 
     def __init__(self, of: Type, parts: Iterable[str]) -> None:
         self.type = of
@@ -107,7 +107,9 @@ def infix(symbol: str, a: str, b: str) -> Code:
             symbol, b = "-", b[1:]
     precedence = _PRECEDENCE[symbol]
     careful = symbol in ("&", "|", "^", "<<", ">>", "&&", "||")  # read wrong without parentheses
-    left = wrap(a, PRIMARY if careful and getattr(a, "precedence", 100) != precedence else precedence)
+    left = wrap(
+        a, PRIMARY if careful and getattr(a, "precedence", 100) != precedence else precedence
+    )
     right = wrap(b, UNARY if careful else precedence + 1)
     return Code(f"{left} {symbol} {right}", precedence)
 

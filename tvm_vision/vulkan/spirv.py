@@ -38,15 +38,23 @@ _TEXT_OPTIONS = 1 << 6 | 1 << 3  # friendly names, indent (spv_binary_to_text_op
 class _Input(ctypes.Structure):
     """glslang_input_t of glslang_c_interface.h, 13.x."""
 
-    _fields_ = (
-        [(name, ctypes.c_int) for name in ("language", "stage", "client", "client_version")]
-        + [(name, ctypes.c_int) for name in ("target_language", "target_language_version")]
-        + [("code", ctypes.c_char_p)]
-        + [(name, ctypes.c_int) for name in ("default_version", "default_profile")]
-        + [(name, ctypes.c_int) for name in ("force_default", "forward_compatible", "messages")]
-        + [("resource", ctypes.c_void_p), ("callbacks", ctypes.c_void_p * 3)]
-        + [("callbacks_ctx", ctypes.c_void_p)]
-    )
+    _fields_ = [
+        ("language", ctypes.c_int),
+        ("stage", ctypes.c_int),
+        ("client", ctypes.c_int),
+        ("client_version", ctypes.c_int),
+        ("target_language", ctypes.c_int),
+        ("target_language_version", ctypes.c_int),
+        ("code", ctypes.c_char_p),
+        ("default_version", ctypes.c_int),
+        ("default_profile", ctypes.c_int),
+        ("force_default", ctypes.c_int),
+        ("forward_compatible", ctypes.c_int),
+        ("messages", ctypes.c_int),
+        ("resource", ctypes.c_void_p),
+        ("callbacks", ctypes.c_void_p * 3),
+        ("callbacks_ctx", ctypes.c_void_p),
+    ]
 
 
 class _Binary(ctypes.Structure):

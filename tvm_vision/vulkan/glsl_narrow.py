@@ -1,0 +1,132 @@
+"""64-bit index arithmetic in 32 bits.
+
+A buffer holds fewer than 2^32 elements, so the low word of an index is the index, and the low word
+of a sum or product is that of its operands' low words. Quotients, comparisons and the like are computed
+in 32 bits where the ranges of the operands prove it exact. That is faster everywhere, and some
+drivers miscompile 64-bit integers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import ir, tirx
+from tvm.ir.prim import expr as prim
+
+from tvm_vision.errors import UnsupportedKernelError
+from tvm_vision.vulkan.glsl_analysis import Access, Analysis, handle, type_of
+from tvm_vision.vulkan.glsl_emit import Emitter
+from tvm_vision.vulkan.glsl_memory import Memory
+from tvm_vision.vulkan.glsl_types import INT32, INT64
+from tvm_vision.vulkan.glsl_vector import Code, Value, infix
+
+_REBUILT = (prim.Add, prim.Sub, prim.Mul)
+
+
+class NarrowingPrinter(Emitter):
+    """The part of the expression printer that deals with indices and 64-bit integers."""
+
+    kernel: str
+    analysis: Analysis
+    memory: Memory
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.variables: dict[int, Value] = {}
+        self.narrow_names: dict[int, str] = {}  # int64 variables held in 32 bits
+        self._kept: list[Any] = []  # placeholders must outlive their handles
+
+    def visit(self, expression: Any) -> Value:
+        """The GLSL of an expression."""
+        raise NotImplementedError
+
+    def plain(self, expression: Any) -> Value:
+        """As visit, but not narrowed."""
+        raise NotImplementedError
+
+    def scalar(self, expression: Any) -> str:
+        """The text of an expression of one lane."""
+        value = self.visit(expression)
+        if value.type.lanes != 1:
+            raise UnsupportedKernelError(
+                f"kernel {self.kernel}: needs a scalar, got {value.type}: {expression}"
+            )
+        return value.text
+
+    def index(self, expression: Any) -> str:
+        """A buffer index in 32 bits. Exact for 64-bit ones: an index below 2^32 is its low word."""
+        of = type_of(expression)
+        if of.bits == 64:
+            expression = self.to_32_bits(expression)
+        text = self.scalar(expression)
+        return text if of.bits >= 32 else f"int({text})"
+
+    def indices(self, expression: Any, first: int) -> list[str]:
+        """One index a lane, less ``first``."""
+        if type(expression) is prim.Ramp:
+            base = self.atom_text(self.index(expression.base), INT32)
+            stride = self.atom_text(self.index(expression.stride), INT32)
+            texts = []
+            for lane in range(int(expression.lanes)):
+                offset: str = infix("*", stride, str(lane))
+                if stride.lstrip("-").isdigit():
+                    offset = str(int(stride) * lane)
+                texts.append(base if offset == "0" else infix("+", base, offset))
+        else:
+            value = self.atomic(self.visit(expression))
+            texts = [Code(f"int({value.lane(i)})") for i in range(value.type.lanes)]
+        return [infix("-", text, str(first)) if first else text for text in texts]
+
+    def to_32_bits(self, expression: Any) -> Any:
+        """An int32 expression equal to an int64 one modulo 2^32 (exactly, where it fits)."""
+        node = type(expression)
+        if type(expression) is prim.IntImm:
+            value = int(expression.value) & 0xFFFFFFFF
+            return tirx.const(value - (1 << 32) if value >> 31 else value, "int32")
+        if node in _REBUILT:
+            return node(self.to_32_bits(expression.a), self.to_32_bits(expression.b))
+        if type(expression) is prim.Cast:
+            of = type_of(expression.value)
+            if of == INT32:
+                return expression.value
+            if of.bits < 32:
+                return prim.Cast("int32", expression.value)
+        if type_of(expression) == INT64 and self.analysis.narrowable(expression):
+            return self._narrowed(expression)
+        if isinstance(expression, ir.Var) and handle(expression) in self.narrow_names:
+            return self._placeholder(self.narrow_names[handle(expression)], expression)
+        return self._placeholder(Code(f"int({self.scalar(expression)})"), expression)
+
+    def _narrowed(self, expression: Any) -> Any:
+        node = type(expression)
+        if type(expression) is ir.TensorLoad:
+            element = self.analysis.element(expression.source)
+            access = Access(element, element, expression.indices[0])
+            place = self.memory.narrow_place(expression.source, access)
+            if place is not None:
+                return self._placeholder(Code(place), expression)
+        elif isinstance(expression, ir.Var):
+            name = self.narrow_names.get(handle(expression))
+            if name is not None:
+                return self._placeholder(name, expression)
+        elif type(expression) is prim.Select:
+            branches = (expression.true_value, expression.false_value)
+            return prim.Select(expression.condition, *map(self.to_32_bits, branches))
+        elif type(expression) is ir.Call:
+            condition, *branches = expression.args
+            return tirx.if_then_else(condition, *map(self.to_32_bits, branches))
+        elif isinstance(expression, (prim.BinaryOpExpr, prim.RShift, prim.BitwiseAnd)):
+            return node(self.to_32_bits(expression.a), self.to_32_bits(expression.b))
+        return self._placeholder(Code(f"int({self.plain(expression).text})"), expression)
+
+    def _placeholder(self, text: str, stands_for: Any) -> Any:
+        """An int32 variable that prints as ``text`` and has the bounds of what it stands for."""
+        var = tirx.Var("narrow", "int32")
+        self._kept.append(var)
+        self.variables[handle(var)] = Value(INT32, [text])
+        low, high = self.analysis.bounds(stands_for)
+        if -(1 << 31) <= low and high < (1 << 31) - 1:
+            self.analysis.analyzer.bind(
+                var, ir.Range(tirx.const(low, "int32"), tirx.const(high + 1, "int32")), True
+            )
+        return var
