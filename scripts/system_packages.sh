@@ -27,7 +27,8 @@ need() { # list, package, reason, check…
     list+=("$package")
     echo "missing system package: $package ($reason)"
 }
-need required g++ "compiles the native library" command -v "${CXX:-g++}" >/dev/null
+has_compiler() { command -v "${CXX:-g++}" >/dev/null; }
+need required g++ "compiles the native library" has_compiler
 need required libvulkan-dev "Vulkan's types for the native library" has_header
 need optional libvulkan1 "the Vulkan loader" has_loader
 need optional mesa-vulkan-drivers "Vulkan drivers: Intel, AMD, and lavapipe on the CPU" has_driver
@@ -35,21 +36,6 @@ need optional vulkan-validationlayers "checks every Vulkan call in the tests" ha
 
 packages=("${required[@]}" "${optional[@]}")
 [[ ${#packages[@]} -eq 0 ]] && exit 0
-
-give_up() {
-    echo "$1; please install: ${packages[*]}" >&2
-    [[ ${#required[@]} -eq 0 ]] || exit 1
-    echo "going on without: networks run on the CPU, or unchecked" >&2
-    exit 0
-}
-command -v apt-get >/dev/null || give_up "apt-get was not found on this system"
-as_root=()
-if [[ $(id -u) -ne 0 ]]; then
-    command -v sudo >/dev/null || give_up "installing packages needs root, and there is no sudo"
-    as_root=(sudo)
-fi
-echo "installing with apt-get: ${packages[*]}"
-"${as_root[@]}" apt-get update -qq || give_up "apt-get update failed"
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null ||
-    give_up "apt-get install failed"
+"$(dirname "$0")/apt_install.sh" "${packages[@]}" && exit 0
+[[ ${#required[@]} -eq 0 ]] || exit 1
+echo "going on without: networks run on the CPU, or unchecked" >&2
