@@ -1,6 +1,6 @@
 """Neural vision for robots: networks on any Vulkan GPU with the stock wheel of Apache TVM.
 
-Importing it registers the Vulkan backend, so that ``tvm.vulkan(0)`` and targets of kind ``vulkan`` work.
+Importing it registers the Vulkan backend: ``tvm.vulkan(0)`` and targets of kind ``vulkan`` work.
 """
 
 from . import vulkan

@@ -13,7 +13,7 @@ import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
-from tvm import relax
+from tvm import relax, s_tir, te
 from tvm.target import Target
 
 from tvm_vision.compiler.relax_vm import compile_relax
@@ -229,8 +229,23 @@ def test_operator_in_half_precision(case: Case, device_info: Any) -> None:
 def test_more_workgroups_than_one_axis_takes() -> None:
     # 70,000 rows of reductions: more workgroups than the 65,535 every device takes in one axis.
     check(Case("ReduceSum", [(70_000, 3), i64(1)], {"keepdims": 0}))
-    # Elementwise kernels take up to 1024 elements a workgroup.
-    check(Case("Add", [(68_000_000,), (1,)], dtype="uint8", low=0, high=100, opset=14))
+
+
+@pytest.mark.parametrize("n", [65_535, 65_536, 140_001])
+def test_more_workgroups_in_one_axis_with_one_thread_each(n: int) -> None:
+    source = te.placeholder((n,), "int32", "source")
+    result = te.compute((n,), lambda i: source[i] * 3 + 1, "result")
+    schedule = s_tir.Schedule(te.create_prim_func([source, result]))
+    (loop,) = schedule.get_loops(schedule.get_sblock("result"))
+    block, thread = schedule.split(loop, [None, 1])
+    schedule.bind(block, "blockIdx.x")
+    schedule.bind(thread, "threadIdx.x")
+    target = Target({"kind": "vulkan", "from_device": 0}, "llvm")
+    run = tvm.compile(schedule.mod, target=target)
+    host = np.arange(n, dtype="int32")
+    out = tvm.runtime.empty((n,), "int32", tvm.vulkan(0))
+    run(tvm.runtime.tensor(host, tvm.vulkan(0)), out)
+    np.testing.assert_array_equal(out.numpy(), host * 3 + 1)
 
 
 sizes = st.integers(1, 40)
