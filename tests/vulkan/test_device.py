@@ -192,6 +192,26 @@ def test_backend_choice_is_checked() -> None:
         vulkan.register("cuda")
 
 
+def test_forked_child_is_told_so() -> None:
+    code = """
+import os, sys, numpy as np, tvm, tvm_vision.vulkan as v
+kept = tvm.runtime.tensor(np.ones(8, "float32"), tvm.vulkan(0))
+if os.fork() == 0:
+    try:
+        tvm.runtime.empty((1,), "float32", tvm.vulkan(0))
+    except v.device.DeviceError as error:
+        print("child:", error, flush=True)
+    sys.exit(0)
+print("child ended with", os.wait()[1])
+print("parent:", kept.numpy().sum())
+"""
+    done = run_python(code)
+    child, ended, parent = done.stdout.splitlines()
+    assert "cannot be used in the child; start it with multiprocessing's method spawn" in child
+    assert ended == "child ended with 0"
+    assert parent == "parent: 8.0"
+
+
 def test_exit_leaves_no_validation_message() -> None:
     code = """
 import numpy as np, tvm, tvm_vision.vulkan as v

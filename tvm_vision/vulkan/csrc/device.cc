@@ -1,6 +1,7 @@
 #include "device.h"
 
 #include <tvm/ffi/extra/c_env_api.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -22,10 +23,19 @@ std::string Mebibytes(uint64_t bytes) {
   return text;
 }
 
+/*! \brief A child that was forked shares the parent's GPU state, which no driver allows. */
+void RefuseAfterFork(pid_t opened_by) {
+  if (opened_by == getpid()) return;
+  TVM_FFI_THROW(DeviceError)
+      << "Vulkan was opened before this process was forked and cannot be used in the child; start "
+         "it "
+         "with multiprocessing's method spawn, or use Vulkan first in the child";
+}
+
 }  // namespace
 
 Device::Device(std::shared_ptr<const DeviceHandle> handle, int number)
-    : handle_(std::move(handle)), number_(number) {
+    : handle_(std::move(handle)), number_(number), process_(getpid()) {
   const DevicePlan& plan = handle_->plan;
   const DeviceFunctions& fn = handle_->fn;
   fn.vkGetDeviceQueue(handle_->vk, plan.queue_family, 0, &queue_);
@@ -50,7 +60,7 @@ Device::Device(std::shared_ptr<const DeviceHandle> handle, int number)
   readback_ =
       pool({plan.readback_memory}, true, VK_BUFFER_USAGE_TRANSFER_DST_BIT, 2 * kStagingChunk);
   pipeline_cache_ = std::make_unique<PipelineCache>(handle_);
-  streams_.push_back(std::make_unique<Stream>(this));
+  streams_.push_back(std::make_shared<Stream>(this));
 }
 
 Device::~Device() {
@@ -120,7 +130,7 @@ void Device::WaitForBuffer(const std::shared_ptr<Buffer>& buffer) {
 }
 
 void Device::Upload(const void* from, const std::shared_ptr<Buffer>& to, uint64_t to_offset,
-                    uint64_t bytes, Stream* stream) {
+                    uint64_t bytes, const std::shared_ptr<Stream>& stream) {
   if (to->mapped() != nullptr) {
     WaitForBuffer(to);
     std::memcpy(to->mapped() + to_offset, from, bytes);
@@ -137,7 +147,7 @@ void Device::Upload(const void* from, const std::shared_ptr<Buffer>& to, uint64_
 }
 
 void Device::Download(const std::shared_ptr<Buffer>& from, uint64_t from_offset, void* to,
-                      uint64_t bytes, Stream* stream) {
+                      uint64_t bytes, const std::shared_ptr<Stream>& stream) {
   if (from->mapped() != nullptr && handle_->plan.unified_cached) {
     WaitForBuffer(from);
     std::memcpy(to, from->mapped() + from_offset, bytes);
@@ -158,7 +168,7 @@ void Device::Download(const std::shared_ptr<Buffer>& from, uint64_t from_offset,
 
 void Device::CopyOnDevice(const std::shared_ptr<Buffer>& from, uint64_t from_offset,
                           const std::shared_ptr<Buffer>& to, uint64_t to_offset, uint64_t bytes,
-                          Stream* stream) {
+                          const std::shared_ptr<Stream>& stream) {
   bool overlap = from == to && from_offset < to_offset + bytes && to_offset < from_offset + bytes;
   std::shared_ptr<Buffer> between = overlap ? AllocateTensor(bytes) : nullptr;
   std::lock_guard<std::mutex> guard(lock_);
@@ -170,11 +180,11 @@ void Device::CopyOnDevice(const std::shared_ptr<Buffer>& from, uint64_t from_off
   }
 }
 
-Stream* Device::FindStream(void* handle) {
+std::shared_ptr<Stream> Device::FindStream(void* handle) {
   std::lock_guard<std::mutex> guard(lock_);
-  if (handle == nullptr) return streams_.front().get();
-  for (const std::unique_ptr<Stream>& stream : streams_) {
-    if (stream.get() == handle) return stream.get();
+  if (handle == nullptr) return streams_.front();
+  for (const std::shared_ptr<Stream>& stream : streams_) {
+    if (stream.get() == handle) return stream;
   }
   TVM_FFI_THROW(DeviceError) << "a stream handle of " << snapshot().name
                              << " was needed, found one that was freed or belongs to another "
@@ -182,20 +192,21 @@ Stream* Device::FindStream(void* handle) {
   TVM_FFI_UNREACHABLE();
 }
 
-Stream* Device::CurrentStream() { return FindStream(TVMFFIEnvGetStream(kDLVulkan, number_)); }
-
-Stream* Device::CreateStream() {
-  std::lock_guard<std::mutex> guard(lock_);
-  streams_.push_back(std::make_unique<Stream>(this));
-  return streams_.back().get();
+std::shared_ptr<Stream> Device::CurrentStream() {
+  return FindStream(TVMFFIEnvGetStream(kDLVulkan, number_));
 }
 
-void Device::DestroyStream(Stream* stream) {
+std::shared_ptr<Stream> Device::CreateStream() {
+  std::lock_guard<std::mutex> guard(lock_);
+  streams_.push_back(std::make_shared<Stream>(this));
+  return streams_.back();
+}
+
+void Device::DestroyStream(const std::shared_ptr<Stream>& stream) {
   Synchronize(stream);
   std::lock_guard<std::mutex> guard(lock_);
   // The first stream is the default one and lives as long as the device.
-  auto found = std::find_if(streams_.begin() + 1, streams_.end(),
-                            [&](const std::unique_ptr<Stream>& s) { return s.get() == stream; });
+  auto found = std::find(streams_.begin() + 1, streams_.end(), stream);
   if (found != streams_.end()) streams_.erase(found);
 }
 
@@ -203,14 +214,14 @@ void Device::Synchronize() {
   uint64_t value;
   {
     std::lock_guard<std::mutex> guard(lock_);
-    for (const std::unique_ptr<Stream>& stream : streams_) stream->Flush();
+    for (const std::shared_ptr<Stream>& stream : streams_) stream->Flush();
     value = submitted_;
   }
   Wait(value);
   pipeline_cache_->SaveIfQuiet(kQuietBeforeSave);
 }
 
-void Device::Synchronize(Stream* stream) {
+void Device::Synchronize(const std::shared_ptr<Stream>& stream) {
   uint64_t value;
   {
     std::lock_guard<std::mutex> guard(lock_);
@@ -245,6 +256,7 @@ void Device::Reap() {
 }
 
 std::unique_ptr<Recording> Device::NewRecording() {
+  RefuseAfterFork(process_);
   Reap();
   if (in_flight_.size() >= kRecordingsInFlight) {
     uint64_t oldest = in_flight_.front()->value;
@@ -293,7 +305,7 @@ uint64_t Device::Submit(std::unique_ptr<Recording> recording) {
 
 void Device::FlushRecording(uint64_t id) {
   if (id == 0) return;
-  for (const std::unique_ptr<Stream>& stream : streams_) {
+  for (const std::shared_ptr<Stream>& stream : streams_) {
     if (stream->open_recording() == id) stream->Flush();
   }
 }
@@ -305,8 +317,9 @@ DeviceList& DeviceList::Global() {
 }
 
 void DeviceList::Initialize() {
-  if (initialized_) return;
+  if (initialized_) return RefuseAfterFork(process_);
   initialized_ = true;
+  process_ = getpid();
   const GlobalFunctions* global = LoadVulkan(&status_);
   if (global == nullptr) return;
   try {
@@ -397,6 +410,7 @@ std::shared_ptr<Device> DeviceList::Get(int i) {
 
 void DeviceList::Shutdown() {
   std::lock_guard<std::mutex> guard(mutex_);
+  if (initialized_ && process_ != getpid()) return;  // they belong to the parent
   for (Entry& entry : entries_) entry.device.reset();
   entries_.clear();
   instance_.reset();

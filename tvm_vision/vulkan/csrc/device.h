@@ -6,6 +6,8 @@
 #ifndef TVM_VISION_VULKAN_DEVICE_H_
 #define TVM_VISION_VULKAN_DEVICE_H_
 
+#include <sys/types.h>
+
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -41,26 +43,27 @@ class Device : public std::enable_shared_from_this<Device> {
 
   // ---- copies; the lock must not be held. Offsets and sizes in bytes.
   void Upload(const void* from, const std::shared_ptr<Buffer>& to, uint64_t to_offset,
-              uint64_t bytes, Stream* stream);
+              uint64_t bytes, const std::shared_ptr<Stream>& stream);
   /*! \brief Returns when the bytes are there. */
   void Download(const std::shared_ptr<Buffer>& from, uint64_t from_offset, void* to, uint64_t bytes,
-                Stream* stream);
+                const std::shared_ptr<Stream>& stream);
   void CopyOnDevice(const std::shared_ptr<Buffer>& from, uint64_t from_offset,
                     const std::shared_ptr<Buffer>& to, uint64_t to_offset, uint64_t bytes,
-                    Stream* stream);
+                    const std::shared_ptr<Stream>& stream);
 
   // ---- streams; the lock must not be held
   /*! \brief The stream behind a handle; nullptr means the default one. Raises DeviceError for
    * others. */
-  Stream* FindStream(void* handle);
+  std::shared_ptr<Stream> FindStream(void* handle);
   /*! \brief The stream that this thread set for the device, else the default one. */
-  Stream* CurrentStream();
-  Stream* CreateStream();
-  void DestroyStream(Stream* stream);
+  std::shared_ptr<Stream> CurrentStream();
+  /*! \brief A new stream; its address is the handle that FindStream takes. */
+  std::shared_ptr<Stream> CreateStream();
+  void DestroyStream(const std::shared_ptr<Stream>& stream);
   /*! \brief Submit everything recorded on every stream and wait for it. */
   void Synchronize();
   /*! \brief Submit what is recorded on one stream and wait for it. */
-  void Synchronize(Stream* stream);
+  void Synchronize(const std::shared_ptr<Stream>& stream);
   /*! \brief Wait until the device's timeline reaches `value`. */
   void Wait(uint64_t value);
 
@@ -79,6 +82,7 @@ class Device : public std::enable_shared_from_this<Device> {
 
   std::shared_ptr<const DeviceHandle> handle_;
   int number_;
+  pid_t process_;
   std::mutex lock_;
   VkQueue queue_ = VK_NULL_HANDLE;
   VkSemaphore timeline_ = VK_NULL_HANDLE;
@@ -90,7 +94,7 @@ class Device : public std::enable_shared_from_this<Device> {
   std::shared_ptr<MemoryPool> upload_;
   std::shared_ptr<MemoryPool> readback_;
   std::unique_ptr<PipelineCache> pipeline_cache_;
-  std::vector<std::unique_ptr<Stream>> streams_;
+  std::vector<std::shared_ptr<Stream>> streams_;
 };
 
 /*! \brief All devices of this process, numbered as tvm.vulkan(i) counts them. */
@@ -123,6 +127,7 @@ class DeviceList {
 
   std::mutex mutex_;
   bool initialized_ = false;
+  pid_t process_ = 0;
   std::string status_;
   std::shared_ptr<Instance> instance_;
   std::vector<Entry> entries_;

@@ -113,7 +113,7 @@ class VulkanDeviceAPI final : public tvm::runtime::DeviceAPI {
   }
 
   TVMStreamHandle CreateStream(DLDevice dev) final {
-    return DeviceList::Global().Get(dev.device_id)->CreateStream();
+    return DeviceList::Global().Get(dev.device_id)->CreateStream().get();
   }
 
   void FreeStream(DLDevice dev, TVMStreamHandle stream) final {
@@ -125,8 +125,8 @@ class VulkanDeviceAPI final : public tvm::runtime::DeviceAPI {
     // Streams share one queue and each submission waits for those before it, so handing both over
     // in this order is all that is needed.
     std::shared_ptr<Device> device = DeviceList::Global().Get(dev.device_id);
-    Stream* first = device->FindStream(from);
-    Stream* second = device->FindStream(to);
+    std::shared_ptr<Stream> first = device->FindStream(from);
+    std::shared_ptr<Stream> second = device->FindStream(to);
     std::lock_guard<std::mutex> guard(device->lock());
     second->Flush();
     first->Flush();
@@ -156,7 +156,7 @@ class VulkanDeviceAPI final : public tvm::runtime::DeviceAPI {
   }
 
  private:
-  static Stream* StreamOf(Device& device, TVMStreamHandle stream) {
+  static std::shared_ptr<Stream> StreamOf(Device& device, TVMStreamHandle stream) {
     return stream == nullptr ? device.CurrentStream() : device.FindStream(stream);
   }
 
@@ -245,7 +245,7 @@ class VulkanTimerNode : public tvm::runtime::TimerNode {
   }
 
   std::shared_ptr<Device> device_;
-  Stream* stream_;
+  std::shared_ptr<Stream> stream_;
   std::shared_ptr<TimestampPair> timestamps_;
   bool running_ = false;
   std::chrono::steady_clock::time_point host_start_;

@@ -197,7 +197,7 @@ void Kernel::Launch(ffi::PackedArgs args) {
   if (folded_) scalars.insert(scalars.end(), grid.begin(), grid.end());
   std::array<uint32_t, 3> dispatch = FoldGrid(grid, device->snapshot());
   std::shared_ptr<const Pipeline> pipeline = PipelineOn(device.get());
-  Stream* stream = device->CurrentStream();
+  std::shared_ptr<Stream> stream = device->CurrentStream();
   std::lock_guard<std::mutex> guard(device->lock());
   stream->Launch(pipeline, buffers, scalars.data(), dispatch);
 }

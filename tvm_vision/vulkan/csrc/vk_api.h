@@ -121,7 +121,8 @@ struct DeviceFunctions {
 #undef TVM_VISION_VK_DECLARE
 
 /*!
- * \brief Open the Vulkan loader: libvulkan.so.1, or the library that TVM_VISION_VULKAN_LOADER names.
+ * \brief Open the Vulkan loader: libvulkan.so.1, or the library that TVM_VISION_VULKAN_LOADER
+ * names.
  * \param error Receives one line (what is missing, which package brings it) when nullptr comes
  * back.
  * \return The entry points, owned by the process, or nullptr.
