@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,7 +153,6 @@ class KernelPrinter(StatementPrinter):
             value = Code(f"float16_t(unpackHalf2x16({name}).x)")
         elif of != held:
             value = Code(f"{types.name(of)}({name})")
-        self.requirements.value(held)
         self.variables[handle(parameter)] = Value(of, [value])
 
     def _axes(self) -> None:
@@ -192,6 +192,7 @@ class KernelPrinter(StatementPrinter):
         coherent = bool(self.analysis.with_barrier)
         blocks = self.memory.buffer_declarations(coherent)
         shared = self.memory.shared_declarations()
+        scalars = self._scalar_block(body, in_uniform, binding)
         prelude = self.prelude.text()
         extensions = set(self.requirements.extensions) | self.subgroup_extensions
         if self.unrolls:
@@ -207,7 +208,7 @@ class KernelPrinter(StatementPrinter):
             "",
             f"layout(local_size_x = {x}, local_size_y = {y}, local_size_z = {z}) in;",
             *blocks,
-            *self._scalar_block(in_uniform, binding),
+            *scalars,
             *shared,
             "",
         ]
@@ -221,13 +222,17 @@ class KernelPrinter(StatementPrinter):
             extents.append("1" if extent is None else str(extent.value if constant else extent))
         return " x ".join(extents) + (", folded" if self._folded else "")
 
-    def _scalar_block(self, in_uniform: bool, binding: int) -> list[str]:
-        if not self._scalars:
+    def _scalar_block(self, body: str, in_uniform: bool, binding: int) -> list[str]:
+        """The scalars the body reads; one it ignores shall not ask for its type."""
+        used = set(re.findall(r"\w+", body))
+        if not any(name in used for name, _ in self._scalars):
             return []
         where = f"std140, set = 0, binding = {binding}" if in_uniform else "push_constant"
         lines = [f"layout({where}) uniform Scalars {{"]
         for number, (name, of) in enumerate(self._scalars):
-            lines.append(f"  layout(offset = {number * SCALAR_BYTES}) {types.name(of)} {name};")
+            if name in used:
+                self.requirements.value(of)
+                lines.append(f"  layout(offset = {number * SCALAR_BYTES}) {types.name(of)} {name};")
         return [*lines, "};"]
 
     def _check_shared_memory(self) -> None:

@@ -39,7 +39,7 @@ class Names:
         """``wanted``, made legal and, by a number at its end, unique."""
         base = re.sub(r"_+", "_", re.sub(r"\W", "_", wanted, flags=re.ASCII)).strip("_")
         if not base or base[0].isdigit() or base in _RESERVED or base.startswith(("gl_", "tv_")):
-            base = f"v_{base}"
+            base = f"v_{base}".rstrip("_")
         found, number = base, 0
         while found in self._used:
             number += 1

@@ -167,7 +167,7 @@ class ExpressionPrinter(NarrowingPrinter):
         return self.named(partwise(a.type, lambda w, x, y: infix(symbol, x, y), a, b))
 
     def logical(self, symbol: str, a: Value, b: Value) -> Value:
-        """``&&``, ``||`` or ``!=`` of bools, lane by lane: GLSL has two of them for scalars only."""
+        """``&&``, ``||`` or ``!=`` of bools, lane by lane: GLSL has two of these for scalars."""
         if a.type.lanes > 1:
             a, b = self.atomic(a), self.atomic(b)
         return lanewise(a.type, lambda x, y: infix(symbol, x, y), a, b)

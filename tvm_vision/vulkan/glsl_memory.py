@@ -285,8 +285,6 @@ class Memory:
         """What an array holds for a value of type ``of``."""
         if storage.as_words and of.kind == "float":
             return f"floatBitsToUint({text})"
-        if storage.narrow:
-            return f"{types.name(INT32.with_lanes(of.lanes))}({text})"
         if of.kind == "bool" and storage.kind == "buffer":
             words = types.name(UINT32.with_lanes(of.lanes))
             return f"{types.name(types.storage(of))}({words}({text}))"

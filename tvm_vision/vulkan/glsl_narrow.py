@@ -1,9 +1,9 @@
 """64-bit index arithmetic in 32 bits.
 
 A buffer holds fewer than 2^32 elements, so the low word of an index is the index, and the low word
-of a sum or product is that of its operands' low words. Quotients, comparisons and the like are computed
-in 32 bits where the ranges of the operands prove it exact. That is faster everywhere, and some
-drivers miscompile 64-bit integers.
+of a sum or product is that of its operands' low words. Quotients, comparisons and the like are
+computed in 32 bits where the ranges of the operands prove it exact. That is faster everywhere, and
+some drivers miscompile 64-bit integers.
 """
 
 from __future__ import annotations

