@@ -151,8 +151,6 @@ def test_classification(dtype: str) -> None:
     for name, reference in (("isnan", np.isnan), ("isinf", np.isinf), ("isfinite", np.isfinite)):
         found = lowering.evaluate(lambda a, n=name: getattr(tirx, n)(a), x, dtype="bool")
         np.testing.assert_array_equal(found, reference(x), err_msg=name)
-    found = lowering.evaluate(lambda a: a != a, x, dtype="bool")
-    np.testing.assert_array_equal(found, np.isnan(x))
 
 
 def test_ldexp() -> None:
@@ -188,7 +186,7 @@ INTEGER_OPERATORS: dict[str, tuple[Callable, Callable]] = {
 }
 
 
-@pytest.mark.parametrize("vector", [1, 4, 16])
+@pytest.mark.parametrize("vector", [1, 8])
 @pytest.mark.parametrize("dtype", INTEGERS)
 @pytest.mark.parametrize("name", INTEGER_OPERATORS)
 def test_integer_operator(name: str, dtype: str, vector: int) -> None:

@@ -85,7 +85,7 @@ def dynamic(pa: T.handle, pb: T.handle, scale: T.float32, shift: T.int8):
 def shared_dynamic(
     a: T.Buffer((256,), "float32"), b: T.Buffer((256,), "float16"), c: T.Buffer((256,), "float32")
 ):
-    for bx in T.thread_binding(1, "blockIdx.x"):
+    for _ in T.thread_binding(1, "blockIdx.x"):
         for tx in T.thread_binding(64, "threadIdx.x"):
             s = T.alloc_buffer((256,), "float32", scope="shared.dyn")
             h = T.alloc_buffer((256,), "float16", scope="shared.dyn")
@@ -134,7 +134,7 @@ def test_barriers_stand_outside_of_branches() -> None:
     (kernel,) = lowering.kernels(softmax())
     barriers = [line for line in kernel.source.splitlines() if "barrier();" in line]
     assert barriers
-    assert {line for line in barriers} == {"  barrier();"}
+    assert set(barriers) == {"  barrier();"}
 
 
 def test_tree_reductions_need_no_barrier_between_reading_and_writing() -> None:
