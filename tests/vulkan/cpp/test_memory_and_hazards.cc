@@ -50,34 +50,56 @@ TEST(BestFitKeepsLargeRangesWhole) {
   CHECK(ranges.Allocate(7 * 256) == c);
 }
 
+namespace {
+
+BufferAccess Read(const void* memory, uint64_t begin = 0, uint64_t end = 100) {
+  return {memory, begin, end, true, false};
+}
+
+BufferAccess Write(const void* memory, uint64_t begin = 0, uint64_t end = 100) {
+  return {memory, begin, end, false, true};
+}
+
+}  // namespace
+
 TEST(BarriersOnlyForTrueDependencies) {
   int x, y, z;
   HazardTracker tracker;
-  CHECK(!tracker.Access({{&x, true, false}, {&y, false, true}}));
-  CHECK(!tracker.Access({{&x, true, false}, {&z, false, true}}));  // reads the same, writes another
-  CHECK(tracker.Access({{&y, true, false}}));                      // read after write
-  CHECK(!tracker.Access({{&y, true, false}}));                     // read after read
-  CHECK(tracker.Access({{&y, false, true}}));                      // write after read
-  CHECK(tracker.Access({{&y, false, true}}));                      // write after write
-  CHECK(!tracker.Access({{&x, false, true}}));                     // an old read, before a barrier
+  CHECK(!tracker.Access({Read(&x), Write(&y)}));
+  CHECK(!tracker.Access({Read(&x), Write(&z)}));  // reads the same, writes another
+  CHECK(tracker.Access({Read(&y)}));              // read after write
+  CHECK(!tracker.Access({Read(&y)}));             // read after read
+  CHECK(tracker.Access({Write(&y)}));             // write after read
+  CHECK(tracker.Access({Write(&y)}));             // write after write
+  CHECK(!tracker.Access({Write(&x)}));            // an old read, before a barrier
+}
+
+TEST(PartsThatDoNotOverlapAreIndependent) {
+  int x;
+  HazardTracker tracker;
+  CHECK(!tracker.Access({Write(&x, 0, 50)}));
+  CHECK(!tracker.Access({Write(&x, 50, 100)}));
+  CHECK(tracker.Access({Read(&x, 49, 51)}));
+  CHECK(!tracker.Access({Write(&x, 0, 49)}));
+  CHECK(tracker.Access({Write(&x, 50, 60)}));
 }
 
 TEST(BarrierCoversEverythingBefore) {
   int x, y;
   HazardTracker tracker;
-  CHECK(!tracker.Access({{&x, false, true}}));
-  CHECK(!tracker.Access({{&y, false, true}}));
-  CHECK(tracker.Access({{&x, true, false}}));
-  CHECK(!tracker.Access({{&y, true, false}}));
+  CHECK(!tracker.Access({Write(&x)}));
+  CHECK(!tracker.Access({Write(&y)}));
+  CHECK(tracker.Access({Read(&x)}));
+  CHECK(!tracker.Access({Read(&y)}));
   tracker.Reset();
-  CHECK(!tracker.Access({{&x, false, true}}));
+  CHECK(!tracker.Access({Write(&x)}));
 }
 
 TEST(OneOperationMayReadAndWriteOneBuffer) {
   int x;
   HazardTracker tracker;
-  CHECK(!tracker.Access({{&x, true, true}}));
-  CHECK(tracker.Access({{&x, true, true}}));
+  CHECK(!tracker.Access({{&x, 0, 4, true, true}}));
+  CHECK(tracker.Access({{&x, 0, 4, true, true}}));
   CHECK(!tracker.Access({}));
 }
 

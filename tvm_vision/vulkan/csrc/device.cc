@@ -17,6 +17,10 @@ constexpr uint64_t kStagingChunk = 16u << 20;
 constexpr size_t kRecordingsInFlight = 64;
 constexpr std::chrono::milliseconds kQuietBeforeSave{1000};
 
+/*! \brief What this thread records for later; see Device::Capture. */
+thread_local const Device* captured_device = nullptr;
+thread_local std::shared_ptr<Stream> capture_stream;
+
 std::string Mebibytes(uint64_t bytes) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
@@ -119,7 +123,8 @@ std::shared_ptr<Buffer> Device::AllocateStaging(MemoryPool* pool, uint64_t bytes
   return buffer;
 }
 
-void Device::WaitForBuffer(const std::shared_ptr<Buffer>& buffer) {
+void Device::WaitForBuffer(const std::shared_ptr<Buffer>& used) {
+  std::shared_ptr<Buffer> buffer = used->owner();
   uint64_t value;
   {
     std::lock_guard<std::mutex> guard(lock_);
@@ -193,7 +198,13 @@ std::shared_ptr<Stream> Device::FindStream(void* handle) {
 }
 
 std::shared_ptr<Stream> Device::CurrentStream() {
+  if (captured_device == this) return capture_stream;
   return FindStream(TVMFFIEnvGetStream(kDLVulkan, number_));
+}
+
+void Device::Capture(std::shared_ptr<Stream> stream) {
+  captured_device = stream ? this : nullptr;
+  capture_stream = std::move(stream);
 }
 
 std::shared_ptr<Stream> Device::CreateStream() {
@@ -214,7 +225,7 @@ void Device::Synchronize() {
   uint64_t value;
   {
     std::lock_guard<std::mutex> guard(lock_);
-    for (const std::shared_ptr<Stream>& stream : streams_) stream->Flush();
+    FlushStreams();
     value = submitted_;
   }
   Wait(value);
@@ -255,7 +266,7 @@ void Device::Reap() {
   }
 }
 
-std::unique_ptr<Recording> Device::NewRecording() {
+std::unique_ptr<Recording> Device::NewRecording(bool reusable) {
   RefuseAfterFork(process_);
   Reap();
   if (in_flight_.size() >= kRecordingsInFlight) {
@@ -276,12 +287,19 @@ std::unique_ptr<Recording> Device::NewRecording() {
     recording = std::move(free_.back());
     free_.pop_back();
   }
-  recording->Begin(next_recording_++);
+  recording->Begin(next_recording_++, reusable);
   return recording;
 }
 
 uint64_t Device::Submit(std::unique_ptr<Recording> recording) {
   recording->End();
+  uint64_t value = SubmitAgain(recording.get());
+  in_flight_.push_back(std::move(recording));
+  return value;
+}
+
+uint64_t Device::SubmitAgain(Recording* recording) {
+  RefuseAfterFork(process_);
   uint64_t value = submitted_ + 1;
   VkTimelineSemaphoreSubmitInfo timeline{};
   timeline.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
@@ -299,8 +317,11 @@ uint64_t Device::Submit(std::unique_ptr<Recording> recording) {
   submitted_ = value;
   recording->value = value;
   for (const std::shared_ptr<Buffer>& buffer : recording->buffers) buffer->last_use = value;
-  in_flight_.push_back(std::move(recording));
   return value;
+}
+
+void Device::FlushStreams() {
+  for (const std::shared_ptr<Stream>& stream : streams_) stream->Flush();
 }
 
 void Device::FlushRecording(uint64_t id) {

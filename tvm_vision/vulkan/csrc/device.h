@@ -51,12 +51,25 @@ class Device : public std::enable_shared_from_this<Device> {
                     const std::shared_ptr<Buffer>& to, uint64_t to_offset, uint64_t bytes,
                     const std::shared_ptr<Stream>& stream);
 
+  /*! \brief Wait until the device is done with a buffer, so that the host may touch it. */
+  void WaitForBuffer(const std::shared_ptr<Buffer>& buffer);
+  /*! \brief Mapped memory that the host writes (upload) or reads (read-back); raises DeviceError.
+   */
+  std::shared_ptr<Buffer> AllocateHostWritten(uint64_t bytes) {
+    return AllocateStaging(upload_.get(), bytes);
+  }
+  std::shared_ptr<Buffer> AllocateHostRead(uint64_t bytes) {
+    return AllocateStaging(readback_.get(), bytes);
+  }
+
   // ---- streams; the lock must not be held
   /*! \brief The stream behind a handle; nullptr means the default one. Raises DeviceError for
    * others. */
   std::shared_ptr<Stream> FindStream(void* handle);
   /*! \brief The stream that this thread set for the device, else the default one. */
   std::shared_ptr<Stream> CurrentStream();
+  /*! \brief Until called with nullptr, this thread's launches on this device go to `stream`. */
+  void Capture(std::shared_ptr<Stream> stream);
   /*! \brief A new stream; its address is the handle that FindStream takes. */
   std::shared_ptr<Stream> CreateStream();
   void DestroyStream(const std::shared_ptr<Stream>& stream);
@@ -69,13 +82,18 @@ class Device : public std::enable_shared_from_this<Device> {
 
   // ---- for Stream; the lock must be held
   std::shared_ptr<Buffer> AllocateUpload(uint64_t bytes);
-  std::unique_ptr<Recording> NewRecording();
+  std::unique_ptr<Recording> NewRecording(bool reusable = false);
   uint64_t Submit(std::unique_ptr<Recording> recording);
+  /*! \brief Submit a reusable recording that was ended and is not in flight; the caller keeps it.
+   */
+  uint64_t SubmitAgain(Recording* recording);
+  /*! \brief Submit what is recorded on every stream, so that it comes before what is submitted
+   * next. */
+  void FlushStreams();
   /*! \brief Submit the open recording of this number, if it is still open on some stream. */
   void FlushRecording(uint64_t id);
 
  private:
-  void WaitForBuffer(const std::shared_ptr<Buffer>& buffer);
   std::shared_ptr<Buffer> AllocateStaging(MemoryPool* pool, uint64_t bytes);
   void Reap();
   void ReapUntilBelow(size_t recordings);

@@ -191,7 +191,7 @@ class VulkanTimerNode : public tvm::runtime::TimerNode {
   explicit VulkanTimerNode(DLDevice dev)
       : device_(DeviceList::Global().Get(dev.device_id)), stream_(device_->CurrentStream()) {
     if (device_->handle().plan.timestamp_bits != 0) {
-      timestamps_ = std::make_shared<TimestampPair>(device_->shared_handle());
+      timestamps_ = std::make_shared<Timestamps>(device_->shared_handle(), 2);
     }
   }
 
@@ -231,7 +231,7 @@ class VulkanTimerNode : public tvm::runtime::TimerNode {
   int64_t SyncAndGetElapsedNanos() override {
     if (!timestamps_) return host_nanoseconds_;
     device_->Synchronize(stream_);
-    return timestamps_->Nanoseconds();
+    return timestamps_->Nanoseconds()[1];
   }
 
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tvm_vision.vulkan.Timer", VulkanTimerNode,
@@ -246,7 +246,7 @@ class VulkanTimerNode : public tvm::runtime::TimerNode {
 
   std::shared_ptr<Device> device_;
   std::shared_ptr<Stream> stream_;
-  std::shared_ptr<TimestampPair> timestamps_;
+  std::shared_ptr<Timestamps> timestamps_;
   bool running_ = false;
   std::chrono::steady_clock::time_point host_start_;
   int64_t host_nanoseconds_ = 0;

@@ -5,20 +5,23 @@
 #ifndef TVM_VISION_VULKAN_HAZARD_TRACKER_H_
 #define TVM_VISION_VULKAN_HAZARD_TRACKER_H_
 
+#include <cstdint>
 #include <unordered_map>
 #include <vector>
 
 namespace tvm_vision {
 namespace vulkan {
 
-/*! \brief One operation's use of one buffer. */
+/*! \brief One operation's use of the bytes [begin, end) of one piece of memory. */
 struct BufferAccess {
-  const void* buffer;
+  const void* memory;
+  uint64_t begin;
+  uint64_t end;
   bool reads;
   bool writes;
 };
 
-/*! \brief Remembers what happened to each buffer since the last barrier. */
+/*! \brief Remembers what happened to each piece of memory since the last barrier. */
 class HazardTracker {
  public:
   /*!
@@ -28,14 +31,10 @@ class HazardTracker {
    */
   bool Access(const std::vector<BufferAccess>& accesses) {
     bool barrier = false;
-    for (const BufferAccess& access : accesses) {
-      auto it = since_barrier_.find(access.buffer);
-      if (it == since_barrier_.end()) continue;
-      if (it->second.written || access.writes) barrier = true;
-    }
+    for (const BufferAccess& access : accesses) barrier = barrier || Conflicts(access);
     if (barrier) since_barrier_.clear();
     for (const BufferAccess& access : accesses) {
-      since_barrier_[access.buffer].written |= access.writes;
+      since_barrier_[access.memory].push_back({access.begin, access.end, access.writes});
     }
     return barrier;
   }
@@ -44,10 +43,23 @@ class HazardTracker {
   void Reset() { since_barrier_.clear(); }
 
  private:
-  struct State {
-    bool written = false;
+  struct Range {
+    uint64_t begin;
+    uint64_t end;
+    bool written;
   };
-  std::unordered_map<const void*, State> since_barrier_;
+
+  bool Conflicts(const BufferAccess& access) const {
+    auto found = since_barrier_.find(access.memory);
+    if (found == since_barrier_.end()) return false;
+    for (const Range& range : found->second) {
+      bool overlap = range.begin < access.end && access.begin < range.end;
+      if (overlap && (range.written || access.writes)) return true;
+    }
+    return false;
+  }
+
+  std::unordered_map<const void*, std::vector<Range>> since_barrier_;
 };
 
 }  // namespace vulkan

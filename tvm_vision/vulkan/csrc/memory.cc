@@ -11,7 +11,15 @@ Buffer::Buffer(std::shared_ptr<MemoryPool> pool, std::list<MemoryBlock>::iterato
                uint64_t offset, uint64_t size)
     : pool_(std::move(pool)), block_(block), offset_(offset), size_(size) {}
 
-Buffer::~Buffer() { pool_->Free(block_, offset_); }
+Buffer::Buffer(std::shared_ptr<Buffer> whole, uint64_t offset, uint64_t size)
+    : whole_(std::move(whole)),
+      block_(whole_->block_),
+      offset_(whole_->offset_ + offset),
+      size_(size) {}
+
+Buffer::~Buffer() {
+  if (!whole_) pool_->Free(block_, offset_);
+}
 
 MemoryPool::MemoryPool(std::shared_ptr<const DeviceHandle> device, const DeviceSnapshot& snapshot,
                        std::vector<uint32_t> types, bool map, VkBufferUsageFlags usage,

@@ -42,11 +42,16 @@ struct MemoryStatistics {
   uint64_t blocks = 0;
 };
 
-/*! \brief A range of a block; gives the range back when it goes. Keeps its pool alive. */
-class Buffer {
+/*!
+ * \brief A range of a block, or of another buffer. Gives the range back when it goes; keeps its
+ * pool, or the buffer it is a part of, alive.
+ */
+class Buffer : public std::enable_shared_from_this<Buffer> {
  public:
   Buffer(std::shared_ptr<MemoryPool> pool, std::list<MemoryBlock>::iterator block, uint64_t offset,
          uint64_t size);
+  /*! \brief The part of `whole` from `offset` on; `whole` is no part itself. */
+  Buffer(std::shared_ptr<Buffer> whole, uint64_t offset, uint64_t size);
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
@@ -55,9 +60,12 @@ class Buffer {
   /*! \brief Offset of the first byte inside vk(). */
   uint64_t offset() const { return offset_; }
   uint64_t size() const { return size_; }
+  /*! \brief The buffer that owns the memory: this one, or the one it is a part of. */
+  std::shared_ptr<Buffer> owner() { return whole_ ? whole_ : shared_from_this(); }
   /*! \brief First byte in the host's memory, or nullptr. */
   uint8_t* mapped() const { return block_->mapped ? block_->mapped + offset_ : nullptr; }
 
+  // Of an owner only: parts share the state of the whole.
   /*! \brief Number of the recording that used the buffer last; guarded by the device's lock. */
   uint64_t last_recording = 0;
   /*! \brief Timeline value after which the device is done with it; guarded by the device's lock. */
@@ -65,6 +73,7 @@ class Buffer {
 
  private:
   std::shared_ptr<MemoryPool> pool_;
+  std::shared_ptr<Buffer> whole_;
   std::list<MemoryBlock>::iterator block_;
   uint64_t offset_;
   uint64_t size_;

@@ -20,6 +20,12 @@ constexpr uint32_t kSetsPerPool = 64;
 constexpr VkPipelineStageFlags kDeviceStages =
     VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
 
+BufferAccess AccessOf(const std::shared_ptr<Buffer>& buffer, uint64_t offset, uint64_t bytes,
+                      bool reads, bool writes) {
+  uint64_t begin = buffer->offset() + offset;
+  return {buffer->owner().get(), begin, begin + bytes, reads, writes};
+}
+
 }  // namespace
 
 Recording::Recording(std::shared_ptr<const DeviceHandle> device) : device_(std::move(device)) {
@@ -44,11 +50,11 @@ Recording::~Recording() {
   device_->fn.vkDestroyCommandPool(device_->vk, pool_, nullptr);
 }
 
-void Recording::Begin(uint64_t new_id) {
+void Recording::Begin(uint64_t new_id, bool reusable) {
   id = new_id;
   VkCommandBufferBeginInfo info{};
   info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
-  info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+  info.flags = reusable ? 0 : VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
   VK_CHECK(device_->snapshot().name, device_->fn.vkBeginCommandBuffer(cmd, &info));
   // Whatever was submitted before, by this stream or another, comes first.
   VkMemoryBarrier barrier{};
@@ -116,28 +122,33 @@ VkDescriptorSet Recording::AllocateSet(VkDescriptorSetLayout layout, uint32_t st
   return set;
 }
 
-TimestampPair::TimestampPair(std::shared_ptr<const DeviceHandle> owner) : device(std::move(owner)) {
+Timestamps::Timestamps(std::shared_ptr<const DeviceHandle> owner, uint32_t number)
+    : device(std::move(owner)), count(number) {
   VkQueryPoolCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
   info.queryType = VK_QUERY_TYPE_TIMESTAMP;
-  info.queryCount = 2;
+  info.queryCount = count;
   VK_CHECK(device->snapshot().name,
            device->fn.vkCreateQueryPool(device->vk, &info, nullptr, &pool));
 }
 
-TimestampPair::~TimestampPair() { device->fn.vkDestroyQueryPool(device->vk, pool, nullptr); }
+Timestamps::~Timestamps() { device->fn.vkDestroyQueryPool(device->vk, pool, nullptr); }
 
-int64_t TimestampPair::Nanoseconds() const {
-  uint64_t ticks[2] = {0, 0};
+std::vector<int64_t> Timestamps::Nanoseconds() const {
+  std::vector<uint64_t> ticks(count);
   VK_CHECK(device->snapshot().name,
-           device->fn.vkGetQueryPoolResults(device->vk, pool, 0, 2, sizeof(ticks), ticks,
-                                            sizeof(uint64_t),
-                                            VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT));
+           device->fn.vkGetQueryPoolResults(
+               device->vk, pool, 0, count, ticks.size() * sizeof(uint64_t), ticks.data(),
+               sizeof(uint64_t), VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT));
   uint32_t bits = device->plan.timestamp_bits;
   uint64_t mask = bits >= 64 ? UINT64_MAX : (uint64_t{1} << bits) - 1;
-  uint64_t elapsed = (ticks[1] - ticks[0]) & mask;
-  return static_cast<int64_t>(static_cast<double>(elapsed) *
-                              static_cast<double>(device->snapshot().timestamp_period));
+  std::vector<int64_t> elapsed;
+  for (uint64_t tick : ticks) {
+    elapsed.push_back(
+        static_cast<int64_t>(static_cast<double>((tick - ticks[0]) & mask) *
+                             static_cast<double>(device->snapshot().timestamp_period)));
+  }
+  return elapsed;
 }
 
 Recording& Stream::Open() {
@@ -148,8 +159,9 @@ Recording& Stream::Open() {
   return *recording_;
 }
 
-void Stream::Use(const std::shared_ptr<Buffer>& buffer) {
+void Stream::Use(const std::shared_ptr<Buffer>& used) {
   Recording& recording = Open();
+  std::shared_ptr<Buffer> buffer = used->owner();
   if (buffer->last_recording == recording.id) return;
   device_->FlushRecording(buffer->last_recording);
   buffer->last_recording = recording.id;
@@ -157,7 +169,16 @@ void Stream::Use(const std::shared_ptr<Buffer>& buffer) {
 }
 
 void Stream::BarrierIfNeeded(const std::vector<BufferAccess>& accesses) {
-  if (!hazards_.Access(accesses)) return;
+  if (hazards_.Access(accesses)) EmitBarrier();
+}
+
+void Stream::FullBarrier() {
+  Open();
+  hazards_.Reset();
+  EmitBarrier();
+}
+
+void Stream::EmitBarrier() {
   VkMemoryBarrier barrier{};
   barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
   barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
@@ -169,6 +190,7 @@ void Stream::BarrierIfNeeded(const std::vector<BufferAccess>& accesses) {
 
 void Stream::FlushIfLong() {
   ++recording_->operations;
+  if (capturing_) return;
   uint32_t limit = timers_running > 0 ? kOperationsPerTimedSubmit : kOperationsPerSubmit;
   if (recording_->operations >= limit || recording_->staging_bytes >= kStagingPerSubmit) Flush();
 }
@@ -186,7 +208,8 @@ void Stream::Launch(const std::shared_ptr<const Pipeline>& pipeline,
   std::vector<VkDescriptorBufferInfo> infos;
   for (size_t i = 0; i < buffers.size(); ++i) {
     Use(buffers[i]);
-    accesses.push_back({buffers[i].get(), pipeline->access[i].reads, pipeline->access[i].writes});
+    const BindingAccess& access = pipeline->access[i];
+    accesses.push_back(AccessOf(buffers[i], 0, buffers[i]->size(), access.reads, access.writes));
     infos.push_back({buffers[i]->vk(), buffers[i]->offset(), buffers[i]->size()});
   }
   if (uniform) {
@@ -225,27 +248,32 @@ void Stream::Copy(const std::shared_ptr<Buffer>& from, uint64_t from_offset,
                   const std::shared_ptr<Buffer>& to, uint64_t to_offset, uint64_t bytes) {
   Use(from);
   Use(to);
-  BarrierIfNeeded({{from.get(), true, false}, {to.get(), false, true}});
+  BarrierIfNeeded({AccessOf(from, from_offset, bytes, true, false),
+                   AccessOf(to, to_offset, bytes, false, true)});
   VkBufferCopy region{from->offset() + from_offset, to->offset() + to_offset, bytes};
   device_->handle().fn.vkCmdCopyBuffer(recording_->cmd, from->vk(), to->vk(), 1, &region);
   recording_->staging_bytes += bytes;
   FlushIfLong();
 }
 
-void Stream::WriteTimestamp(const std::shared_ptr<const TimestampPair>& pair, uint32_t index) {
+void Stream::WriteTimestamp(const std::shared_ptr<const Timestamps>& timestamps, uint32_t index) {
   Recording& recording = Open();
   const DeviceFunctions& fn = device_->handle().fn;
-  recording.kept.push_back(pair);
   if (index == 0) {
-    fn.vkCmdResetQueryPool(recording.cmd, pair->pool, 0, 2);
-    // What follows must not start before the clock does.
-    fn.vkCmdPipelineBarrier(recording.cmd, kDeviceStages, kDeviceStages, 0, 0, nullptr, 0, nullptr,
-                            0, nullptr);
+    recording.kept.push_back(timestamps);
+    fn.vkCmdResetQueryPool(recording.cmd, timestamps->pool, 0, timestamps->count);
   }
-  fn.vkCmdWriteTimestamp(recording.cmd, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pair->pool, index);
+  FullBarrier();
+  fn.vkCmdWriteTimestamp(recording.cmd, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, timestamps->pool,
+                         index);
 }
 
 uint64_t Stream::Flush() {
+  if (capturing_) {
+    TVM_FFI_THROW(DeviceError)
+        << "a kernel waits for the device or copies while the network is being "
+           "recorded, which cannot be repeated; compile the network again";
+  }
   if (recording_) last_value_ = device_->Submit(std::move(recording_));
   return last_value_;
 }

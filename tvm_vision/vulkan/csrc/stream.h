@@ -30,7 +30,8 @@ class Recording {
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
 
-  void Begin(uint64_t id);
+  /*! \param reusable It will be submitted more than once, never while it is in flight. */
+  void Begin(uint64_t id, bool reusable);
   void End();
   /*! \brief Drop what was used, so that the recording can begin anew. */
   void Recycle();
@@ -55,15 +56,18 @@ class Recording {
   size_t current_pool_ = 0;
 };
 
-/*! \brief Two timestamps on the device. */
-struct TimestampPair {
+/*! \brief Timestamps on the device. */
+struct Timestamps {
   std::shared_ptr<const DeviceHandle> device;
   VkQueryPool pool = VK_NULL_HANDLE;
+  uint32_t count = 0;
 
-  explicit TimestampPair(std::shared_ptr<const DeviceHandle> device);
-  ~TimestampPair();
-  /*! \brief Nanoseconds between the two; both must have been reached. */
-  int64_t Nanoseconds() const;
+  Timestamps(std::shared_ptr<const DeviceHandle> device, uint32_t count);
+  ~Timestamps();
+  Timestamps(const Timestamps&) = delete;
+  Timestamps& operator=(const Timestamps&) = delete;
+  /*! \brief Nanoseconds from the first timestamp to each one; all must have been reached. */
+  std::vector<int64_t> Nanoseconds() const;
 };
 
 /*!
@@ -72,6 +76,9 @@ struct TimestampPair {
 class Stream {
  public:
   explicit Stream(Device* device) : device_(device) {}
+  /*! \brief A stream that captures: what is launched goes into `recording` and is not submitted. */
+  Stream(Device* device, std::unique_ptr<Recording> recording)
+      : device_(device), recording_(std::move(recording)), capturing_(true) {}
 
   /*!
    * \brief Record one kernel.
@@ -84,8 +91,15 @@ class Stream {
   /*! \brief Record a copy between buffers of this device; ranges must not overlap. */
   void Copy(const std::shared_ptr<Buffer>& from, uint64_t from_offset,
             const std::shared_ptr<Buffer>& to, uint64_t to_offset, uint64_t bytes);
-  /*! \brief Record timestamp 0 or 1, reached when everything before it has finished. */
-  void WriteTimestamp(const std::shared_ptr<const TimestampPair>& pair, uint32_t index);
+  /*!
+   * \brief Record a timestamp, reached when everything before it has finished; what follows starts
+   * after it. Number 0 comes first: it resets the others.
+   */
+  void WriteTimestamp(const std::shared_ptr<const Timestamps>& timestamps, uint32_t index);
+  /*! \brief Everything recorded before finishes before what follows begins. */
+  void FullBarrier();
+  /*! \brief End a capture. \return What was captured. */
+  std::unique_ptr<Recording> Finish() { return std::move(recording_); }
   /*! \brief Submit what was recorded. \return Timeline value of the last submission of this stream.
    */
   uint64_t Flush();
@@ -100,10 +114,12 @@ class Stream {
   Recording& Open();
   void Use(const std::shared_ptr<Buffer>& buffer);
   void BarrierIfNeeded(const std::vector<BufferAccess>& accesses);
+  void EmitBarrier();
   void FlushIfLong();
 
   Device* device_;
   std::unique_ptr<Recording> recording_;
+  bool capturing_ = false;
   HazardTracker hazards_;
   uint64_t last_value_ = 0;
 };
