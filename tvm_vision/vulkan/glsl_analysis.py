@@ -90,6 +90,7 @@ class Analysis:
         self.values: dict[int, Any] = {}  # let-bound variables
         self.divergent: set[int] = set()
         self.narrow: set[int] = set()  # allocations of int64 whose values fit int32
+        self._bound: dict[int, Any] = {}
         self._stores: list[tuple[Any, Any]] = []
         self._int64_allocations: list[Any] = []
         self._changed = False
@@ -199,9 +200,20 @@ class Analysis:
             self._bind(axis.var, ir.Range.from_min_extent(zero, top))
 
     def _bind(self, var: Any, value: Any) -> None:
+        """Tells the analyzer a variable's value or range.
+
+        Unrolled copies of a loop may share variables and differ in bounds: such a variable keeps
+        what holds for all copies, that is nothing.
+        """
         of = types.parse(str(var.ty.dtype))
-        if of.is_integer and of.lanes == 1:
-            self.analyzer.bind(var, value, True)
+        if not of.is_integer or of.lanes != 1:
+            return
+        known = self._bound.setdefault(handle(var), value)
+        if known is not value and not tvm_ffi.structural_equal(known, value):
+            self.values.pop(handle(var), None)
+            value = tirx.Var("unknown", str(var.ty.dtype))
+            self._bound[handle(var)] = value
+        self.analyzer.bind(var, value, True)
 
     def _store(self, stmt: Any) -> None:
         use = self.use(stmt.buffer)
