@@ -1,0 +1,295 @@
+"""The graph executor on Vulkan and on the CPU, with a small network made by hand from TensorIR."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import te, tirx
+from tvm.target import Target
+
+from tvm_vision.compiler.default_schedules import default_schedules
+from tvm_vision.errors import InputError, PackageError
+from tvm_vision.runtime import graph_executor
+
+N = 1000
+BYTES = 4096  # of a storage: N floats, rounded up
+
+# y = (x * w + x) twice over; z = y + 1, with w a parameter. Storage 3 is reused.
+GRAPH: dict[str, Any] = {
+    "storages": [BYTES, BYTES, BYTES, BYTES, BYTES],
+    "tensors": [
+        {"shape": [N], "dtype": "float32", "storage": 0, "offset": 0},
+        {"shape": [N], "dtype": "float32", "storage": 1, "offset": 0},
+        {"shape": [N], "dtype": "float32", "storage": 3, "offset": 0},
+        {"shape": [N], "dtype": "float32", "storage": 2, "offset": 0},
+        {"shape": [10, N // 10], "dtype": "float32", "storage": 2, "offset": 0},
+        {"shape": [N], "dtype": "float32", "storage": 4, "offset": 0},
+    ],
+    "params": {"w": 1},
+    "inputs": [0],
+    "outputs": [4, 5],
+    "kernels": [
+        {"function": "scale_add", "args": [0, 1, 2], "num_outputs": 1, "nodes": ["Mul_0", "Add_0"]},
+        {"function": "scale_add", "args": [2, 1, 3], "num_outputs": 1, "nodes": ["Mul_1", "Add_1"]},
+        {"function": "plus_one", "args": [3, 5], "num_outputs": 1, "nodes": ["Add_2"]},
+    ],
+}
+MOD_JSON = {
+    "graph": GRAPH,
+    "inputs": [{"name": "x", "shape": [N], "dtype": "float32"}],
+    "outputs": [
+        {"name": "y", "shape": [10, N // 10], "dtype": "float32"},
+        {"name": "z", "shape": [N], "dtype": "float32"},
+    ],
+}
+
+
+def functions() -> tvm.IRModule:
+    x, w = te.placeholder((N,), "float32", "x"), te.placeholder((N,), "float32", "w")
+    scaled = te.compute((N,), lambda i: x[i] * w[i] + x[i], "scaled")
+    plus = te.compute((N,), lambda i: x[i] + tirx.const(1.0, "float32"), "plus")
+    made = {
+        "scale_add": te.create_prim_func([x, w, scaled]),
+        "plus_one": te.create_prim_func([x, plus]),
+    }
+    return tvm.IRModule({n: f.with_attr("global_symbol", n) for n, f in made.items()})
+
+
+def expected(x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    y = x
+    for _ in range(2):
+        y = y * w + y
+    return y.reshape(10, -1), y + 1
+
+
+@pytest.fixture(scope="module", params=["vulkan", "cpu"])
+def built(request: pytest.FixtureRequest, device_info: Any) -> tuple[Any, Any]:
+    """The library and the device."""
+    if request.param == "cpu":
+        return tvm.compile(functions(), target=Target("llvm")), tvm.cpu(0)
+    target = Target({"kind": "vulkan", "from_device": 0}, "llvm")
+    with target:
+        scheduled = default_schedules()(functions())
+    return tvm.compile(scheduled, target=target), tvm.vulkan(0)
+
+
+@pytest.fixture
+def executor(built: tuple[Any, Any]) -> graph_executor.GraphExecutor:
+    library, device = built
+    made = graph_executor.create(json.dumps(MOD_JSON), library_module(library), device)
+    made.load_params({"w": WEIGHTS})
+    return made
+
+
+def library_module(executable: Any) -> Any:
+    return getattr(executable, "mod", executable)
+
+
+RANDOM = np.random.default_rng(11)
+WEIGHTS = RANDOM.random(N, "float32")
+
+
+def frame(seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).random(N, "float32")
+
+
+def assert_frame(executor: graph_executor.GraphExecutor, x: np.ndarray) -> None:
+    y, z = expected(x, WEIGHTS)
+    np.testing.assert_allclose(executor.get_output(0).numpy(), y, rtol=1e-5)
+    np.testing.assert_allclose(executor.get_output("z").numpy(), z, rtol=1e-5)
+
+
+def test_inputs_by_name_number_and_keyword(executor: graph_executor.GraphExecutor) -> None:
+    executor.set_input("x", frame(1))
+    executor.run()
+    assert_frame(executor, frame(1))
+    executor.set_input(0, frame(2))
+    executor.run()
+    assert_frame(executor, frame(2))
+    executor.set_input(x=frame(3))
+    executor.run()
+    assert_frame(executor, frame(3))
+    executor.run(x=frame(4))
+    assert_frame(executor, frame(4))
+    assert executor.num_inputs == 1
+    assert executor.output_names == ("y", "z")
+    assert set(executor.outputs()) == {"y", "z"}
+
+
+def test_inputs_stay_set(executor: graph_executor.GraphExecutor) -> None:
+    executor.set_input(0, frame(5))
+    for _ in range(5):
+        executor.run()
+        assert_frame(executor, frame(5))
+
+
+def test_outputs_are_copies(executor: graph_executor.GraphExecutor) -> None:
+    executor.run(x=frame(6))
+    first = executor.get_output(1).numpy()
+    kept = first.copy()
+    executor.run(x=frame(7))
+    np.testing.assert_array_equal(first, kept)
+
+
+def test_two_frames_in_flight(executor: graph_executor.GraphExecutor) -> None:
+    tickets = []
+    for seed in range(2):
+        executor.set_input(0, frame(seed))
+        tickets.append(executor.submit())
+    for seed in range(2, 30):
+        executor.wait(tickets.pop(0))
+        assert_frame(executor, frame(seed - 2))
+        executor.set_input(0, frame(seed))
+        tickets.append(executor.submit())
+    executor.wait(tickets[1])
+    assert_frame(executor, frame(29))
+
+
+def test_third_frame_and_unknown_ticket_are_refused(executor: graph_executor.GraphExecutor) -> None:
+    for seed in range(2):
+        executor.set_input(0, frame(seed))
+        executor.submit()
+    with pytest.raises(InputError, match="2 frames are in flight; wait for the oldest"):
+        executor.submit()
+    with pytest.raises(InputError, match="frame 99 is not in flight"):
+        executor.wait(99)
+
+
+def test_recorded_once(executor: graph_executor.GraphExecutor) -> None:
+    for seed in range(5):
+        executor.run(x=frame(seed))
+    assert executor.recordings == (1 if executor.device.type == "vulkan" else 0)
+
+
+def test_tensor_on_the_device_is_read_in_place(executor: graph_executor.GraphExecutor) -> None:
+    on_device = tvm.runtime.tensor(frame(8), executor.device)
+    for seed in (8, 9):
+        on_device.copyfrom(frame(seed))
+        executor.run(x=on_device)
+        assert_frame(executor, frame(seed))
+    if executor.device.type == "vulkan":
+        assert executor.recordings == 1
+    executor.run(x=frame(10))
+    assert_frame(executor, frame(10))
+    executor.run(x=on_device)
+    assert_frame(executor, frame(9))
+
+
+def test_tensor_of_another_device(executor: graph_executor.GraphExecutor) -> None:
+    other = tvm.cpu(0) if executor.device.type == "vulkan" else tvm.vulkan(0)
+    executor.run(x=tvm.runtime.tensor(frame(12), other))
+    assert_frame(executor, frame(12))
+
+
+def test_two_executors_share_a_library(built: tuple[Any, Any]) -> None:
+    library, device = built
+    pair = [graph_executor.create(MOD_JSON, library_module(library), device) for _ in range(2)]
+    for i, made in enumerate(pair):
+        made.load_params({"w": WEIGHTS * i})
+    for i, made in enumerate(pair):
+        made.run(x=frame(i))
+    for i, made in enumerate(pair):
+        y, _ = expected(frame(i), WEIGHTS * i)
+        np.testing.assert_allclose(made.get_output(0).numpy(), y, rtol=1e-5)
+
+
+def test_params_as_saved_bytes(executor: graph_executor.GraphExecutor) -> None:
+    doubled = tvm.runtime.tensor(WEIGHTS * 2, device=tvm.cpu(0))
+    executor.load_params(tvm.runtime.save_param_dict({"w": doubled}))
+    executor.run(x=frame(13))
+    y, _ = expected(frame(13), WEIGHTS * 2)
+    np.testing.assert_allclose(executor.get_output(0).numpy(), y, rtol=1e-5)
+
+
+def test_profile(executor: graph_executor.GraphExecutor) -> None:
+    executor.set_input(0, frame(14))
+    executor.run()
+    report = executor.profile(repeat=5, warmup=1)
+    assert [k.nodes for k in report.kernels] == [("Mul_0", "Add_0"), ("Mul_1", "Add_1"), ("Add_2",)]
+    assert all(k.median_us > 0 for k in report.kernels)
+    assert sum(k.share for k in report.kernels) == pytest.approx(1)
+    assert report.sum_us == pytest.approx(sum(k.median_us for k in report.kernels))
+    assert report.wall_us > 0
+    assert report.kernels[0].device == f"{executor.device.type}0"
+    assert json.dumps(report.to_dict())
+    executor.run()
+    assert_frame(executor, frame(14))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.zeros(N - 1, "float32"), r"input x must be \(1000\) float32, found \(999\) float32"),
+        (np.zeros((1, N), "float32"), r"found \(1, 1000\) float32"),
+        (np.zeros(N, "float64"), "found .* float64"),
+        ([1.0, 2.0], "must be a numpy array or a tensor, found list"),
+    ],
+)
+def test_wrong_inputs(executor: graph_executor.GraphExecutor, value: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        executor.set_input("x", value)
+
+
+def test_missing_things_are_named(built: tuple[Any, Any]) -> None:
+    library, device = built
+    made = graph_executor.create(MOD_JSON, library_module(library), device)
+    with pytest.raises(InputError, match="no outputs before the first run"):
+        made.get_output(0)
+    with pytest.raises(InputError, match='has no input "q"; it has x'):
+        made.set_input("q", frame(0))
+    with pytest.raises(InputError, match="has 2 outputs, numbered from 0; found number 2"):
+        made.get_output(2)
+    made.set_input(0, frame(0))
+    with pytest.raises(InputError, match="call load_params first"):
+        made.run()
+    with pytest.raises(PackageError, match="the parameters lack w"):
+        made.load_params({})
+    made.load_params({"w": WEIGHTS})
+    made.run()
+    fresh = graph_executor.create(MOD_JSON, library_module(library), device)
+    fresh.load_params({"w": WEIGHTS})
+    with pytest.raises(InputError, match="input x was not set"):
+        fresh.run()
+
+
+def damaged(change: Any) -> dict[str, Any]:
+    graph = copy.deepcopy(MOD_JSON)
+    change(graph["graph"])
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda g: g["kernels"][0].update(function="nothing"), "mod.so has no function nothing"),
+        (lambda g: g["kernels"][0].update(args=[0, 99]), "an argument of scale_add is no number"),
+        (lambda g: g["tensors"][0].update(storage=9), "tensor 0's storage is no number"),
+        (lambda g: g["tensors"][0].update(shape=[1 << 20]), "runs past the end of its storage"),
+        (lambda g: g["tensors"][0].update(shape=[1 << 39, 1 << 39]), "too large"),
+        (lambda g: g["tensors"][0].update(shape=[-1]), "extent is no number"),
+        (lambda g: g["tensors"][0].update(offset=4), "no multiple of 256"),
+        (lambda g: g["tensors"][0].update(dtype="float33x"), "unknown dtype|too large|damaged"),
+        (lambda g: g.update(outputs=[0, 5]), "shares its memory with input x"),
+        (lambda g: g.update(params={"w": 0}), "shares its memory"),
+        (lambda g: g.update(outputs=[4]), "names and tensors"),
+        (lambda g: g.pop("storages"), 'has no "storages"'),
+        (lambda g: g.update(kernels=5), '"kernels" is no list'),
+    ],
+)
+def test_damaged_graphs_are_refused(built: tuple[Any, Any], change: Any, message: str) -> None:
+    library, device = built
+    with pytest.raises(PackageError, match=message):
+        graph_executor.create(damaged(change), library_module(library), device)
+
+
+def test_no_json(built: tuple[Any, Any]) -> None:
+    library, device = built
+    with pytest.raises(PackageError, match="found no JSON"):
+        graph_executor.create("{", library_module(library), device)
+    with pytest.raises(InputError, match="runs on cpu or vulkan, found opencl"):
+        graph_executor.create(MOD_JSON, library_module(library), tvm.opencl(0))

@@ -1,0 +1,162 @@
+"""Runs a compiled network: one recorded submission a frame on Vulkan, function calls on the CPU.
+
+The names are those of TVM's former graph executor, so that code written for it needs one changed
+import. It needs TVM's runtime library alone (``TVM_USE_RUNTIME_LIB=1``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+
+from .. import vulkan
+from ..errors import InputError, PackageError
+from .profiler import KernelInfo, ProfileReport, summarise
+
+for _error in (InputError, PackageError):
+    tvm_ffi.error.register_error(_error.__name__, _error)
+
+Value = Any  # numpy array or tvm.runtime.Tensor
+Key = int | str
+
+
+def create(graph_json: str | Mapping[str, Any], lib: Any, device: Any) -> GraphExecutor:
+    """An executor for a network.
+
+    graph_json: text or content of mod.json. lib: the loaded mod.so (``tvm.runtime.load_module``).
+    device: ``tvm.vulkan(i)`` or ``tvm.cpu(0)``.
+
+    Raises PackageError when graph and library do not belong together, DeviceError when the device
+    is absent, too small or lacks a feature.
+    """
+    text = graph_json if isinstance(graph_json, str) else json.dumps(graph_json)
+    return GraphExecutor(text, lib, device)
+
+
+class GraphExecutor:
+    """A network on a device, ready to take frames. Not thread-safe; one object a thread."""
+
+    def __init__(self, graph_json: str, lib: Any, device: Any) -> None:
+        make = tvm_ffi.get_global_func("tvm_vision.graph_executor.create")
+        self.device = device
+        try:
+            self.info: dict[str, Any] = json.loads(graph_json)
+        except json.JSONDecodeError as error:
+            raise PackageError(
+                f"the content of mod.json was needed, found no JSON ({error}); compile the network "
+                "again"
+            ) from None
+        self._module = make(graph_json, lib, device)
+        self._call = {
+            name: self._module[name]
+            for name in ("set_input", "run", "submit", "wait", "get_output", "profile")
+        }
+        self.input_names = tuple(str(name) for name in self._module["names"](True))
+        self.output_names = tuple(str(name) for name in self._module["names"](False))
+
+    @property
+    def num_inputs(self) -> int:
+        """Number of inputs."""
+        return len(self.input_names)
+
+    @property
+    def num_outputs(self) -> int:
+        """Number of outputs."""
+        return len(self.output_names)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes that the network holds on its device: weights, activations, inputs and outputs."""
+        return int(self._module["memory_bytes"]())
+
+    @property
+    def recordings(self) -> int:
+        """How often the network was recorded; it is again only when inputs are bound anew."""
+        return int(self._module["recordings"]())
+
+    @property
+    def device_description(self) -> str:
+        """One line that names the device and says when it is a CPU."""
+        if self.device.type == "cpu":
+            return "cpu(0): the CPU through LLVM"
+        return vulkan.devices()[self.device.index].describe()
+
+    def load_params(self, params: bytes | Mapping[str, Value]) -> None:
+        """Load the weights: the content of mod.params, or arrays by name.
+
+        Raises PackageError when one is missing, InputError for a wrong shape or type.
+        """
+        if isinstance(params, (bytes, bytearray)):
+            params = tvm.runtime.load_param_dict(bytes(params))
+        self._module["load_params"]({str(k): _tensor(v) for k, v in params.items()})
+
+    def set_input(self, key: Key | None = None, value: Value = None, **by_name: Value) -> None:
+        """Set inputs of the next frame by number, name or keyword; they stay set for later runs.
+
+        A value is a numpy array or tensor of the input's shape and dtype. It is copied, unless it
+        is a tensor on the executor's own device: that is read in place and must keep its content
+        until the frame is done.
+        Raises InputError for an unknown input, a wrong shape or dtype.
+        """
+        if key is not None:
+            self._call["set_input"](key, _tensor(value))
+        for name, item in by_name.items():
+            self._call["set_input"](name, _tensor(item))
+
+    def run(self, **by_name: Value) -> None:
+        """Run one frame, from the inputs that are set to finished outputs."""
+        self.set_input(**by_name)
+        self._call["run"]()
+
+    def submit(self) -> int:
+        """Start the frame whose inputs are set; returns its ticket for ``wait``.
+
+        Two frames may be in flight: while one is on the device, set the inputs of the next one and
+        submit it. Inputs must be set for each frame. Raises InputError for a third frame.
+        """
+        return int(self._call["submit"]())
+
+    def wait(self, ticket: int) -> None:
+        """Wait for a submitted frame; ``get_output`` then gives its outputs."""
+        self._call["wait"](ticket)
+
+    def get_output(self, key: Key) -> Any:
+        """A copy of an output of the last finished frame, a tensor on the CPU (``.numpy()``)."""
+        return self._call["get_output"](key)
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        """All outputs of the last finished frame by name."""
+        return {name: self.get_output(i).numpy() for i, name in enumerate(self.output_names)}
+
+    def profile(self, repeat: int = 30, warmup: int = 5) -> ProfileReport:
+        """Time each kernel and each stage on the device, over ``repeat`` frames.
+
+        The kernels are timed in a recording of its own, with a timestamp between any two; span,
+        upload, read-back and wall time come from recordings without them. On the CPU the host's
+        clock is read. Inputs must be set.
+        """
+        if repeat < 1:
+            raise InputError(f"a profile needs at least 1 run, found repeat={repeat}")
+        for _ in range(warmup):
+            self._call["profile"]()
+        samples = np.array([list(self._call["profile"]()) for _ in range(repeat)], np.float64)
+        graph = self.info.get("graph", self.info)
+        kernels = [KernelInfo(k["function"], tuple(k.get("nodes", ()))) for k in graph["kernels"]]
+        device = f"{self.device.type}{self.device.index}"
+        return summarise(kernels, samples, device, self.device_description)
+
+
+def _tensor(value: Value) -> Any:
+    if isinstance(value, np.ndarray):
+        return tvm.runtime.tensor(np.ascontiguousarray(value), device=tvm.cpu(0))
+    if isinstance(value, tvm.runtime.Tensor):
+        return value
+    raise InputError(
+        f"an input must be a numpy array or a tensor, found {type(value).__name__}; "
+        "convert it with numpy.asarray"
+    )

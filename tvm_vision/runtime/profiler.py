@@ -1,0 +1,103 @@
+"""What a profile of a network says: where the time of a frame goes, and what is left unexplained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+# After the kernels, a sample holds span, upload, read-back and wall time.
+STAGES = ("span", "upload", "readback", "wall")
+
+
+@dataclass(frozen=True)
+class KernelInfo:
+    """A kernel's function and the network's nodes it computes."""
+
+    function: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class KernelProfile:
+    """Times of one kernel in microseconds; ``share`` of the sum of all medians, 0 to 1."""
+
+    index: int
+    function: str
+    nodes: tuple[str, ...]
+    device: str
+    median_us: float
+    p95_us: float
+    share: float
+
+
+@dataclass(frozen=True)
+class ProfileReport:
+    """Medians over ``repeat`` frames, in microseconds.
+
+    ``sum_us`` adds up the kernels, each timed alone between two timestamps; ``span_us`` is the time
+    from the first to the last kernel of a frame as it runs in production, where neighbours may
+    overlap; ``wall_us`` is a whole frame by the host's clock.
+    """
+
+    device: str
+    device_description: str
+    repeat: int
+    kernels: tuple[KernelProfile, ...]
+    sum_us: float
+    span_us: float
+    upload_us: float
+    readback_us: float
+    wall_us: float
+
+    @property
+    def unexplained_us(self) -> float:
+        """What of the wall time is neither upload, kernels nor read-back: driver, queue and host."""
+        return self.wall_us - self.span_us - self.upload_us - self.readback_us
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {**asdict(self), "unexplained_us": self.unexplained_us}
+
+
+def summarise(
+    kernels: Sequence[KernelInfo], samples: np.ndarray, device: str, description: str
+) -> ProfileReport:
+    """The report of ``samples``: float64 (runs, kernels + 4) nanoseconds, stages last.
+
+    Raises ValueError when the columns do not fit the kernels.
+    """
+    if samples.ndim != 2 or samples.shape[1] != len(kernels) + len(STAGES):
+        raise ValueError(
+            f"expected samples of (runs, {len(kernels) + len(STAGES)}), got {samples.shape}"
+        )
+    micro = samples / 1e3
+    medians = np.median(micro, axis=0)
+    high = np.percentile(micro, 95, axis=0)
+    total = float(medians[: len(kernels)].sum())
+    stages = dict(zip(STAGES, medians[len(kernels) :].tolist(), strict=True))
+    profiles = tuple(
+        KernelProfile(
+            index=i,
+            function=kernel.function,
+            nodes=kernel.nodes,
+            device=device,
+            median_us=float(medians[i]),
+            p95_us=float(high[i]),
+            share=float(medians[i]) / total if total > 0 else 0.0,
+        )
+        for i, kernel in enumerate(kernels)
+    )
+    return ProfileReport(
+        device=device,
+        device_description=description,
+        repeat=len(samples),
+        kernels=profiles,
+        sum_us=total,
+        span_us=stages["span"],
+        upload_us=stages["upload"],
+        readback_us=stages["readback"],
+        wall_us=stages["wall"],
+    )

@@ -1,0 +1,146 @@
+#include <tvm/runtime/device_api.h>
+
+#include <chrono>
+#include <cstring>
+
+#include "graph_runner.h"
+
+namespace tvm_vision {
+namespace vulkan {
+
+namespace ffi = tvm::ffi;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+int64_t Nanoseconds(Clock::duration duration) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
+}
+
+/*! \brief Memory of the host, aligned as TVM's kernels expect. */
+class HostMemory {
+ public:
+  explicit HostMemory(uint64_t bytes)
+      : data_(tvm::runtime::DeviceAPI::Get({kDLCPU, 0})
+                  ->AllocDataSpace({kDLCPU, 0}, bytes == 0 ? 1 : bytes,
+                                   tvm::runtime::kAllocAlignment, {kDLUInt, 8, 1})) {}
+  ~HostMemory() { tvm::runtime::DeviceAPI::Get({kDLCPU, 0})->FreeDataSpace({kDLCPU, 0}, data_); }
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+  uint8_t* data() const { return static_cast<uint8_t*>(data_); }
+
+ private:
+  void* data_;
+};
+
+/*! \brief Calls the graph's functions one after another; a submitted frame is done at once. */
+class CpuRunner : public GraphRunner {
+ public:
+  CpuRunner(const GraphSpec& graph, const ffi::Module& library)
+      : graph_(graph), functions_(BindFunctions(graph, library)) {
+    std::vector<bool> of_slot(graph_.storages.size(), false);
+    for (uint32_t id : graph_.inputs) of_slot[graph_.tensors[id].storage] = true;
+    for (uint32_t id : graph_.outputs) of_slot[graph_.tensors[id].storage] = true;
+    for (size_t slot = 0; slot < kSlots; ++slot) {
+      for (size_t i = 0; i < graph_.storages.size(); ++i) {
+        bool shared = slot != 0 && !of_slot[i];
+        memory_[slot].push_back(shared ? memory_[0][i]
+                                       : std::make_shared<HostMemory>(graph_.storages[i]));
+        if (!shared) bytes_ += graph_.storages[i];
+      }
+      tensors_[slot] = DescribeTensors(slot);
+    }
+  }
+
+  void LoadParam(uint32_t tensor, const DLTensor& value) final {
+    std::memcpy(tensors_[0][tensor].data,
+                static_cast<const uint8_t*>(value.data) + value.byte_offset,
+                graph_.tensors[tensor].bytes);
+  }
+
+  void SetInput(size_t slot, size_t i, ffi::Tensor value) final {
+    DLTensor& target = tensors_[slot][graph_.inputs[i]];
+    const DLTensor* source = value.GetDLTensorPtr();
+    if (source->device.device_type != kDLCPU) {
+      CopyTo(*source, target.data);
+      return;
+    }
+    std::memcpy(target.data, static_cast<const uint8_t*>(source->data) + source->byte_offset,
+                graph_.tensors[graph_.inputs[i]].bytes);
+  }
+
+  void Submit(size_t slot) final {
+    for (size_t k = 0; k < graph_.kernels.size(); ++k) Call(slot, k);
+  }
+
+  void Wait(size_t) final {}
+
+  void GetOutput(size_t slot, size_t i, DLTensor* into) final {
+    uint32_t id = graph_.outputs[i];
+    std::memcpy(into->data, tensors_[slot][id].data, graph_.tensors[id].bytes);
+  }
+
+  ProfileSample Profile() final {
+    ProfileSample sample;
+    Clock::time_point start = Clock::now();
+    Submit(0);
+    sample.span = sample.wall = Nanoseconds(Clock::now() - start);
+    for (size_t k = 0; k < graph_.kernels.size(); ++k) {
+      start = Clock::now();
+      Call(0, k);
+      sample.kernels.push_back(Nanoseconds(Clock::now() - start));
+    }
+    return sample;
+  }
+
+  uint64_t MemoryBytes() const final { return bytes_; }
+
+ private:
+  std::vector<DLTensor> DescribeTensors(size_t slot) {
+    std::vector<DLTensor> described;
+    for (GraphTensor& tensor : graph_.tensors) {
+      DLTensor t{};
+      t.data = memory_[slot][tensor.storage]->data() + tensor.offset;
+      t.device = {kDLCPU, 0};
+      t.ndim = static_cast<int32_t>(tensor.shape.size());
+      t.dtype = tensor.dtype;
+      t.shape = tensor.shape.data();
+      described.push_back(t);
+    }
+    return described;
+  }
+
+  static void CopyTo(const DLTensor& source, void* data) {
+    DLTensor from = source;
+    DLTensor to = source;
+    to.data = data;
+    to.byte_offset = 0;
+    to.device = {kDLCPU, 0};
+    tvm::runtime::DeviceAPI* api = tvm::runtime::DeviceAPI::Get(source.device);
+    api->CopyDataFromTo(&from, &to, nullptr);
+    api->StreamSync(source.device, nullptr);
+  }
+
+  void Call(size_t slot, size_t k) {
+    std::vector<ffi::AnyView> args;
+    for (uint32_t id : graph_.kernels[k].args) args.emplace_back(&tensors_[slot][id]);
+    ffi::Any ignored;
+    functions_[k].CallPacked(args.data(), static_cast<int32_t>(args.size()), &ignored);
+  }
+
+  GraphSpec graph_;
+  std::vector<ffi::Function> functions_;
+  std::vector<std::shared_ptr<HostMemory>> memory_[kSlots];
+  std::vector<DLTensor> tensors_[kSlots];
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<GraphRunner> CreateCpuRunner(const GraphSpec& graph, const ffi::Module& library) {
+  return std::make_unique<CpuRunner>(graph, library);
+}
+
+}  // namespace vulkan
+}  // namespace tvm_vision

@@ -1,0 +1,75 @@
+/*!
+ * \file graph_runner.h
+ * \brief What runs a static graph on one kind of device. A frame goes through a slot; while one
+ * slot is on the device, another can be filled.
+ */
+#ifndef TVM_VISION_VULKAN_GRAPH_RUNNER_H_
+#define TVM_VISION_VULKAN_GRAPH_RUNNER_H_
+
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/extra/module.h>
+#include <tvm/ffi/function.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph_spec.h"
+
+namespace tvm_vision {
+namespace vulkan {
+
+/*! \brief One profiled run; times in nanoseconds. */
+struct ProfileSample {
+  std::vector<int64_t> kernels;
+  /*! \brief First to last kernel, of a run without timestamps between the kernels. */
+  int64_t span = 0;
+  int64_t upload = 0;
+  int64_t readback = 0;
+  /*! \brief From handing the frame over to having its outputs, by the host's clock. */
+  int64_t wall = 0;
+};
+
+/*! \brief A network on a device: memory, bound functions, slots. Not thread-safe: one user at a
+ * time. */
+class GraphRunner {
+ public:
+  static constexpr size_t kSlots = 2;
+
+  virtual ~GraphRunner() = default;
+  /*! \brief Copy a constant to where the graph has it. */
+  virtual void LoadParam(uint32_t tensor, const DLTensor& value) = 0;
+  /*! \brief Give slot `slot` its input i; the value is copied unless it lies on the graph's device.
+   */
+  virtual void SetInput(size_t slot, size_t i, tvm::ffi::Tensor value) = 0;
+  /*! \brief Start the frame of a slot. */
+  virtual void Submit(size_t slot) = 0;
+  /*! \brief Wait for the frame of a slot; returns at once when it is not running. */
+  virtual void Wait(size_t slot) = 0;
+  /*! \brief Copy output i of a finished frame into a contiguous tensor on the CPU. */
+  virtual void GetOutput(size_t slot, size_t i, DLTensor* into) = 0;
+  /*! \brief Run the frame of slot 0 and time each kernel, in a recording of its own. */
+  virtual ProfileSample Profile() = 0;
+  /*! \brief Bytes this network holds on the device. */
+  virtual uint64_t MemoryBytes() const = 0;
+  /*! \brief How often the network was recorded; 0 where nothing is recorded. */
+  virtual int64_t Recordings() const { return 0; }
+};
+
+/*! \brief The functions of the graph's kernels, looked up once; raises PackageError naming a
+ * missing one. */
+std::vector<tvm::ffi::Function> BindFunctions(const GraphSpec& graph,
+                                              const tvm::ffi::Module& library);
+
+/*! \brief Check that a value has the shape and type of an input; raises InputError. */
+void CheckValue(const GraphTensor& wanted, const DLTensor& value, const std::string& what);
+
+std::unique_ptr<GraphRunner> CreateCpuRunner(const GraphSpec& graph,
+                                             const tvm::ffi::Module& library);
+std::unique_ptr<GraphRunner> CreateVulkanRunner(const GraphSpec& graph,
+                                                const tvm::ffi::Module& library, int device);
+
+}  // namespace vulkan
+}  // namespace tvm_vision
+
+#endif  // TVM_VISION_VULKAN_GRAPH_RUNNER_H_

@@ -1,0 +1,334 @@
+#include <tvm/ffi/error.h>
+
+#include <chrono>
+#include <cstring>
+
+#include "buffer_registry.h"
+#include "graph_runner.h"
+
+namespace tvm_vision {
+namespace vulkan {
+
+namespace ffi = tvm::ffi;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/*! \brief Handles that kernels can be called with while a network is recorded. */
+class Handles {
+ public:
+  ~Handles() {
+    for (void* handle : handles_) BufferRegistry::Global().Remove(handle);
+  }
+  void* Add(const std::shared_ptr<Buffer>& whole, uint64_t offset, uint64_t bytes,
+            const std::shared_ptr<Device>& device) {
+    auto part = std::make_shared<Buffer>(whole, offset, std::max<uint64_t>(bytes, 1));
+    handles_.push_back(BufferRegistry::Global().Add({std::move(part), device}));
+    return handles_.back();
+  }
+
+ private:
+  std::vector<void*> handles_;
+};
+
+/*! \brief Directs this thread's launches into a recording for as long as it lives. */
+class CaptureScope {
+ public:
+  CaptureScope(Device* device, const std::shared_ptr<Stream>& stream) : device_(device) {
+    device_->Capture(stream);
+  }
+  ~CaptureScope() { device_->Capture(nullptr); }
+  CaptureScope(const CaptureScope&) = delete;
+  CaptureScope& operator=(const CaptureScope&) = delete;
+
+ private:
+  Device* device_;
+};
+
+/*!
+ * \brief Records the whole network once: upload, kernels, read-back. Each frame is one submission.
+ *
+ * Inputs and outputs exist once for each slot. Where the device's memory is mapped they are written
+ * and read in place, otherwise through staging buffers that the recording copies from and to.
+ */
+class VulkanRunner : public GraphRunner {
+ public:
+  VulkanRunner(const GraphSpec& graph, const ffi::Module& library, int number)
+      : graph_(graph),
+        functions_(BindFunctions(graph, library)),
+        device_(DeviceList::Global().Get(number)) {
+    const DevicePlan& plan = device_->handle().plan;
+    in_place_input_ = plan.unified;
+    in_place_output_ = plan.unified && plan.unified_cached;
+    std::vector<bool> of_slot(graph_.storages.size(), false);
+    for (uint32_t id : graph_.inputs) of_slot[graph_.tensors[id].storage] = true;
+    for (uint32_t id : graph_.outputs) of_slot[graph_.tensors[id].storage] = true;
+    for (size_t s = 0; s < kSlots; ++s) {
+      Slot& slot = slots_[s];
+      for (size_t i = 0; i < graph_.storages.size(); ++i) {
+        bool shared = s != 0 && !of_slot[i];
+        slot.storages.push_back(shared ? slots_[0].storages[i] : Allocate(graph_.storages[i]));
+      }
+      slot.bound = slot.storages;
+      for (uint32_t id : graph_.inputs) {
+        uint64_t bytes = graph_.tensors[id].bytes;
+        slot.upload.push_back(in_place_input_ ? nullptr : device_->AllocateHostWritten(bytes));
+        slot.external.emplace_back(std::nullopt);
+      }
+      for (uint32_t id : graph_.outputs) {
+        uint64_t bytes = graph_.tensors[id].bytes;
+        slot.readback.push_back(in_place_output_ ? nullptr : device_->AllocateHostRead(bytes));
+      }
+    }
+  }
+
+  ~VulkanRunner() override {
+    try {
+      for (size_t s = 0; s < kSlots; ++s) Wait(s);
+    } catch (const ffi::Error&) {
+      // The device is lost: nothing runs any more, and nobody is left to tell.
+    }
+  }
+
+  void LoadParam(uint32_t tensor, const DLTensor& value) final {
+    for (size_t s = 0; s < kSlots; ++s) Wait(s);
+    const GraphTensor& t = graph_.tensors[tensor];
+    if (t.bytes == 0) return;
+    device_->Upload(static_cast<const uint8_t*>(value.data) + value.byte_offset,
+                    slots_[0].storages[t.storage], t.offset, t.bytes, device_->CurrentStream());
+  }
+
+  void SetInput(size_t s, size_t i, ffi::Tensor value) final {
+    Wait(s);
+    const DLTensor* given = value.GetDLTensorPtr();
+    const GraphTensor& t = graph_.tensors[graph_.inputs[i]];
+    if (given->device.device_type == kDLVulkan) {
+      RegisteredBuffer found = BufferRegistry::Global().Find(given->data, "set_input");
+      if (found.device == device_ && given->byte_offset == 0) {
+        Bind(s, i, found.buffer, value);
+        return;
+      }
+      std::vector<uint8_t> host(t.bytes);
+      found.device->Download(found.buffer, given->byte_offset, host.data(), t.bytes,
+                             found.device->CurrentStream());
+      WriteInput(s, i, host.data());
+      return;
+    }
+    WriteInput(s, i, static_cast<const uint8_t*>(given->data) + given->byte_offset);
+  }
+
+  void Submit(size_t s) final {
+    Wait(s);
+    Slot& slot = slots_[s];
+    if (!slot.recording) {
+      slot.recording = Record(s, nullptr, Marks::kNone);
+      ++recordings_;
+    }
+    std::lock_guard<std::mutex> guard(device_->lock());
+    device_->FlushStreams();
+    slot.running = device_->SubmitAgain(slot.recording.get());
+  }
+
+  void Wait(size_t s) final {
+    device_->Wait(slots_[s].running);
+    slots_[s].running = 0;
+  }
+
+  void GetOutput(size_t s, size_t i, DLTensor* into) final {
+    Wait(s);
+    const GraphTensor& t = graph_.tensors[graph_.outputs[i]];
+    const Slot& slot = slots_[s];
+    const uint8_t* from = in_place_output_ ? slot.storages[t.storage]->mapped() + t.offset
+                                           : slot.readback[i]->mapped();
+    std::memcpy(into->data, from, t.bytes);
+  }
+
+  ProfileSample Profile() final {
+    if (device_->handle().plan.timestamp_bits == 0) {
+      TVM_FFI_THROW(DeviceError) << device_->snapshot().name
+                                 << " has no timestamps, so its kernels cannot be timed";
+    }
+    ProfileSample sample;
+    Clock::time_point start = Clock::now();
+    Submit(0);
+    Wait(0);
+    sample.wall =
+        std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+    std::vector<int64_t> stages = RunTimed(&timed_stages_, Marks::kStages);
+    sample.upload = stages[1] - stages[0];
+    sample.span = stages[2] - stages[1];
+    sample.readback = stages[3] - stages[2];
+    std::vector<int64_t> times = RunTimed(&timed_kernels_, Marks::kKernels);
+    for (size_t k = 0; k + 1 < times.size(); ++k) sample.kernels.push_back(times[k + 1] - times[k]);
+    return sample;
+  }
+
+  uint64_t MemoryBytes() const final {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < graph_.storages.size(); ++i) {
+      bool of_slot = slots_[0].storages[i] != slots_[1].storages[i];
+      bytes += graph_.storages[i] * (of_slot ? kSlots : 1);
+    }
+    return bytes;
+  }
+
+  int64_t Recordings() const final { return recordings_; }
+
+ private:
+  /*! \brief Where a recording has timestamps: nowhere, around the stages, or around each kernel. */
+  enum class Marks { kNone, kStages, kKernels };
+
+  struct Slot {
+    /*! \brief Memory of each storage; those of inputs and outputs are the slot's own. */
+    std::vector<std::shared_ptr<Buffer>> storages;
+    /*! \brief The same, but for inputs that lie in a tensor of the user's. */
+    std::vector<std::shared_ptr<Buffer>> bound;
+    /*! \brief Those tensors, kept alive. */
+    std::vector<ffi::Optional<ffi::Tensor>> external;
+    std::vector<std::shared_ptr<Buffer>> upload;
+    std::vector<std::shared_ptr<Buffer>> readback;
+    std::unique_ptr<Recording> recording;
+    /*! \brief Timeline value of the frame on the device; 0 when there is none. */
+    uint64_t running = 0;
+  };
+
+  struct Timed {
+    std::shared_ptr<Timestamps> timestamps;
+    std::unique_ptr<Recording> recording;
+  };
+
+  std::shared_ptr<Buffer> Allocate(uint64_t bytes) { return device_->AllocateTensor(bytes); }
+
+  /*! \brief Read input i of slot s from a tensor of the user's from now on; nullopt ends that. */
+  void Bind(size_t s, size_t i, const std::shared_ptr<Buffer>& buffer,
+            ffi::Optional<ffi::Tensor> keep) {
+    Slot& slot = slots_[s];
+    slot.external[i] = std::move(keep);
+    std::shared_ptr<Buffer>& bound = slot.bound[graph_.tensors[graph_.inputs[i]].storage];
+    if (bound == buffer) return;
+    bound = buffer;
+    slot.recording.reset();
+    if (s != 0) return;
+    timed_stages_ = Timed();
+    timed_kernels_ = Timed();
+  }
+
+  void WriteInput(size_t s, size_t i, const uint8_t* data) {
+    const GraphTensor& t = graph_.tensors[graph_.inputs[i]];
+    Slot& slot = slots_[s];
+    Bind(s, i, slot.storages[t.storage], std::nullopt);
+    uint8_t* target =
+        in_place_input_ ? slot.storages[t.storage]->mapped() + t.offset : slot.upload[i]->mapped();
+    std::memcpy(target, data, t.bytes);
+  }
+
+  void CopyInputs(const Slot& slot, Stream* stream) {
+    std::lock_guard<std::mutex> guard(device_->lock());
+    for (size_t i = 0; i < graph_.inputs.size(); ++i) {
+      const GraphTensor& t = graph_.tensors[graph_.inputs[i]];
+      if (in_place_input_ || slot.external[i].has_value() || t.bytes == 0) continue;
+      stream->Copy(slot.upload[i], 0, slot.storages[t.storage], t.offset, t.bytes);
+    }
+  }
+
+  void CopyOutputs(const Slot& slot, Stream* stream) {
+    std::lock_guard<std::mutex> guard(device_->lock());
+    for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+      const GraphTensor& t = graph_.tensors[graph_.outputs[i]];
+      if (in_place_output_ || t.bytes == 0) continue;
+      stream->Copy(slot.storages[t.storage], t.offset, slot.readback[i], 0, t.bytes);
+    }
+  }
+
+  std::vector<DLTensor> DescribeTensors(const Slot& slot, Handles* handles) {
+    std::vector<DLTensor> described;
+    for (GraphTensor& tensor : graph_.tensors) {
+      DLTensor t{};
+      t.data = handles->Add(slot.bound[tensor.storage], tensor.offset, tensor.bytes, device_);
+      t.device = {kDLVulkan, device_->number()};
+      t.ndim = static_cast<int32_t>(tensor.shape.size());
+      t.dtype = tensor.dtype;
+      t.shape = tensor.shape.data();
+      described.push_back(t);
+    }
+    return described;
+  }
+
+  std::unique_ptr<Recording> Record(size_t s, const std::shared_ptr<Timestamps>& timestamps,
+                                    Marks marks) {
+    Slot& slot = slots_[s];
+    Handles handles;
+    std::vector<DLTensor> tensors = DescribeTensors(slot, &handles);
+    std::shared_ptr<Stream> stream;
+    {
+      std::lock_guard<std::mutex> guard(device_->lock());
+      stream = std::make_shared<Stream>(device_.get(), device_->NewRecording(true));
+    }
+    uint32_t next = 0;
+    auto mark = [&](Marks of) {
+      if (marks != of) return;
+      std::lock_guard<std::mutex> guard(device_->lock());
+      stream->WriteTimestamp(timestamps, next++);
+    };
+    mark(Marks::kStages);
+    CopyInputs(slot, stream.get());
+    mark(Marks::kStages);
+    {
+      CaptureScope capture(device_.get(), stream);
+      for (size_t k = 0; k < graph_.kernels.size(); ++k) {
+        mark(Marks::kKernels);
+        std::vector<ffi::AnyView> args;
+        for (uint32_t id : graph_.kernels[k].args) args.emplace_back(&tensors[id]);
+        ffi::Any ignored;
+        functions_[k].CallPacked(args.data(), static_cast<int32_t>(args.size()), &ignored);
+      }
+      mark(Marks::kKernels);
+    }
+    mark(Marks::kStages);
+    CopyOutputs(slot, stream.get());
+    mark(Marks::kStages);
+    std::lock_guard<std::mutex> guard(device_->lock());
+    std::unique_ptr<Recording> recording = stream->Finish();
+    recording->End();
+    return recording;
+  }
+
+  std::vector<int64_t> RunTimed(Timed* timed, Marks marks) {
+    Wait(0);
+    if (!timed->recording) {
+      uint32_t count =
+          marks == Marks::kStages ? 4 : static_cast<uint32_t>(graph_.kernels.size()) + 1;
+      timed->timestamps = std::make_shared<Timestamps>(device_->shared_handle(), count);
+      timed->recording = Record(0, timed->timestamps, marks);
+    }
+    uint64_t value;
+    {
+      std::lock_guard<std::mutex> guard(device_->lock());
+      device_->FlushStreams();
+      value = device_->SubmitAgain(timed->recording.get());
+    }
+    device_->Wait(value);
+    return timed->timestamps->Nanoseconds();
+  }
+
+  GraphSpec graph_;
+  std::vector<ffi::Function> functions_;
+  std::shared_ptr<Device> device_;
+  bool in_place_input_ = false;
+  bool in_place_output_ = false;
+  Slot slots_[kSlots];
+  Timed timed_stages_;
+  Timed timed_kernels_;
+  int64_t recordings_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<GraphRunner> CreateVulkanRunner(const GraphSpec& graph, const ffi::Module& library,
+                                                int device) {
+  return std::make_unique<VulkanRunner>(graph, library, device);
+}
+
+}  // namespace vulkan
+}  // namespace tvm_vision
