@@ -1,4 +1,4 @@
-"""What a profile of a network says: where the time of a frame goes, and what is left unexplained."""
+"""What a profile of a network says: where the time of a frame goes, and what is unexplained."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ProfileReport:
 
     @property
     def unexplained_us(self) -> float:
-        """What of the wall time is neither upload, kernels nor read-back: driver, queue and host."""
+        """What of the wall time is no upload, kernel or read-back: driver, queue and host."""
         return self.wall_us - self.span_us - self.upload_us - self.readback_us
 
     def to_dict(self) -> dict[str, Any]:
