@@ -1,0 +1,220 @@
+"""Writing: the same bytes each time, the whole or nothing, and TVM reads what was written."""
+
+import subprocess
+import sys
+import tarfile
+from dataclasses import dataclass, field
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import packages
+import pytest
+import tvm
+from packages import sample_graph, write_sample
+from tvm import te
+from tvm.target import Target
+
+from tvm_vision.errors import PackageError
+from tvm_vision.frontend.signature import TensorSpec
+from tvm_vision.package import (
+    DeviceInfo,
+    ModelInfo,
+    Preprocessing,
+    read_package,
+    repack_package,
+    unpack_package,
+    write_package,
+)
+from tvm_vision.package.params import list_params, write_params
+
+MODEL = ModelInfo("tiny", kind="classifier", labels=("a", "b", "c"))
+
+
+@dataclass
+class Compiled:
+    """Stands for the compiler's result: one function, and a graph that names others."""
+
+    library: Any
+    graph: dict = field(default_factory=sample_graph)
+    params: dict = field(default_factory=lambda: dict(packages.WEIGHTS))
+    target: Any = field(default_factory=lambda: Target({"kind": "llvm"}))
+    inputs: tuple = (TensorSpec("x", (4,), "float32"),)
+    outputs: tuple = (TensorSpec("y", (1, 3), "float32"),)
+    precision: str = "fp32"
+    opt_level: int = 3
+    memory: dict = field(default_factory=lambda: {"weights": 60, "activations": 40, "peak": 100})
+
+
+def relu_library():
+    x = te.placeholder((3,), name="x")
+    y = te.compute((3,), lambda i: te.max(x[i], 0.0), name="y")
+    function = te.create_prim_func([x, y]).with_attr("global_symbol", "relu")
+    return tvm.compile(tvm.IRModule({"relu": function}), Target({"kind": "llvm"})).mod
+
+
+@pytest.fixture(scope="module")
+def library():
+    return relu_library()
+
+
+def write(path, library, **changes):
+    return write_package(path, Compiled(library, **changes), MODEL)
+
+
+def test_what_is_written_is_read_and_runs(tmp_path, library):
+    path = tmp_path / "deeper" / "out.tar"
+    info = write_package(path, Compiled(library), MODEL, device=DeviceInfo("GPU", "driver 1"))
+    with read_package(path) as package:
+        assert package.info == info
+        assert info.device == DeviceInfo("GPU", "driver 1")
+        package.check_machine()
+        loaded = tvm.runtime.load_module(str(package.library_path))
+        weights = tvm.runtime.load_param_dict(package.params_path.read_bytes())
+    x, y = (tvm.runtime.tensor(np.float32(values)) for values in ([-1, 0, 2], [9, 9, 9]))
+    loaded["relu"](x, y)
+    assert y.numpy().tolist() == [0, 0, 2]
+    assert {name: array.numpy().tolist() for name, array in weights.items()} == {
+        name: array.tolist() for name, array in packages.WEIGHTS.items()
+    }
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path, library):
+    write(tmp_path / "first.tar", library)
+    code = (
+        "import sys; sys.path[:0] = sys.argv[2:]; import test_write as t\n"
+        "t.write(sys.argv[1], t.relu_library())"
+    )
+    folders = [str(path) for path in (packages.__file__, __file__)]
+    folders = [path.rpartition("/")[0] for path in folders]
+    second = tmp_path / "second.tar"
+    subprocess.run([sys.executable, "-c", code, second, *folders], check=True, cwd=tmp_path)
+    assert second.read_bytes() == (tmp_path / "first.tar").read_bytes()
+    with tarfile.open(second) as archive:
+        entries = archive.getmembers()
+    assert [entry.name for entry in entries] == ["mod.json", "mod.params", "mod.so"]
+    assert {(entry.mtime, entry.uid, entry.gid, entry.mode) for entry in entries} == {
+        (0, 0, 0, 0o644)
+    }
+
+
+def test_folder_and_tar_are_the_same_package(tmp_path, library):
+    write(tmp_path / "out.tar", library)
+    write(tmp_path / "out", library)
+    unpack_package(tmp_path / "out.tar", tmp_path / "unpacked")
+    for name in ("mod.json", "mod.params", "mod.so"):
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "unpacked" / name).read_bytes()
+    repack_package(tmp_path / "unpacked", tmp_path / "again.tar")
+    assert (tmp_path / "again.tar").read_bytes() == (tmp_path / "out.tar").read_bytes()
+    write(tmp_path / "out", library)
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "out.tar", "unpacked", "again.tar"}
+
+
+def test_an_edited_folder_is_refused_until_it_is_repacked(tmp_path):
+    folder = write_sample(tmp_path / "folder")
+    text = (folder / "mod.json").read_text()
+    (folder / "mod.json").write_text(text.replace('"dog"', '"wolf"'))
+    with pytest.raises(PackageError, match=r"mod\.json must have the checksum .* package repack"):
+        read_package(folder)
+    repack_package(folder, tmp_path / "new.tar")
+    with read_package(tmp_path / "new.tar") as package:
+        assert package.info.model.labels == ("cat", "wolf", "fish")
+
+
+def test_repacking_checks_like_reading(tmp_path):
+    folder = write_sample(tmp_path / "folder")
+    (folder / "mod.params").write_bytes(b"nothing")
+    with pytest.raises(PackageError, match=r"mod\.params cannot be read"):
+        repack_package(folder, tmp_path / "new.tar")
+    assert not (tmp_path / "new.tar").exists()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda p: unpack_package(p / "a.tar", p / "b.tar"), "a folder is needed to unpack into"),
+        (lambda p: repack_package(p / "folder", p / "b"), r"a name that ends in \.tar is needed"),
+        (lambda p: repack_package(p / "a.tar", p / "b.tar"), "a folder is needed to repack"),
+        (lambda p: unpack_package(p / "a.tar", p / "full"), r"has other files \('mine'\)"),
+        (lambda p: unpack_package(p / "a.tar", p / "a.tar" / "x"), "cannot be written"),
+    ],
+)
+def test_the_wrong_way_round(tmp_path, call, message):
+    write_sample(tmp_path / "a.tar")
+    write_sample(tmp_path / "folder")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").touch()
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(PackageError, match=message):
+        call(tmp_path)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_nothing_is_written_when_the_graph_is_not_sound(tmp_path, library):
+    graph = sample_graph()
+    graph["kernels"][0]["args"][-1] = 99
+    with pytest.raises(PackageError, match="must be ids below 6"):
+        write(tmp_path / "out.tar", library, graph=graph)
+    with pytest.raises(PackageError, match=r"weight 'p1' must be float32 \[3\], found float32 \[2"):
+        weights = {**packages.WEIGHTS, "p1": np.zeros(2, np.float32)}
+        write(tmp_path / "out.tar", library, params=weights)
+    with pytest.raises(PackageError, match="'p1' is complex64"):
+        weights = {**packages.WEIGHTS, "p1": np.zeros(3, np.complex64)}
+        write(tmp_path / "out.tar", library, params=weights)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_leaves_nothing(tmp_path, library, monkeypatch):
+    from tvm_vision.package import container
+
+    def full(stream, members):
+        stream.write(b"some")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(container, "write_tar", full)
+    with pytest.raises(PackageError, match=r"cannot be written \(No space left on device\)"):
+        write(tmp_path / "out.tar", library)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_linker(tmp_path, library, monkeypatch):
+    monkeypatch.setattr("tvm.support.cc.get_cc", lambda: None)
+    with pytest.raises(PackageError, match=r"needs a C\+\+ compiler, .*: apt install g\+\+"):
+        write(tmp_path / "out.tar", library)
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    with pytest.raises(PackageError, match="mod.so cannot be linked with"):
+        target = Target({"kind": "llvm", "mtriple": "sparc-linux-gnu"})
+        write(tmp_path / "out.tar", library, target=target)
+
+
+def test_preprocessing_is_kept(tmp_path, library):
+    model = ModelInfo("tiny", preprocessing=Preprocessing((224, 192), crop=0.875, std=(58.4,) * 3))
+    write_package(tmp_path / "out.tar", Compiled(library), model)
+    with read_package(tmp_path / "out.tar") as package:
+        assert package.info.model == model
+
+
+def test_tvm_reads_weights_of_every_type(tmp_path):
+    rng = np.random.default_rng(5)
+    arrays = {
+        name: rng.integers(0, 2, (2, 3)).astype(name)
+        for name in ("bool", "int8", "uint8", "int64", "float16", "float32", "float64")
+    }
+    arrays |= {
+        "b": np.zeros(2, ml_dtypes.bfloat16),
+        "scalar": np.float32(3),
+        "none": np.zeros((0, 2)),
+    }
+    arrays["turned"] = rng.random((3, 4)).T
+    path = tmp_path / "mod.params"
+    with path.open("wb") as stream:
+        write_params(stream, arrays)
+    loaded = tvm.runtime.load_param_dict(path.read_bytes())
+    for name, array in arrays.items():
+        assert loaded[name].dtype == str(np.asarray(array).dtype)
+        np.testing.assert_array_equal(loaded[name].numpy(), array)
+    ours = {name: tvm.runtime.tensor(np.asarray(arrays[name])) for name in sorted(arrays)}
+    assert path.read_bytes() == bytes(tvm.runtime.save_param_dict(ours))
+    with path.open("rb") as stream:
+        stored = list_params(stream)
+    assert stored["turned"].shape == (4, 3)

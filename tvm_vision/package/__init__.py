@@ -1,0 +1,42 @@
+"""The artifact, a tar or folder of mod.json, mod.params and mod.so: write, read, check, repack.
+
+Reading needs neither TVM nor numpy: everything is checked before anything native is loaded.
+"""
+
+from .artifact import (
+    Package,
+    read_package,
+    repack_package,
+    unpack_package,
+    write_package,
+)
+from .graph import Graph, Kernel, PlannedTensor
+from .info import (
+    FORMAT,
+    FORMAT_VERSION,
+    DeviceInfo,
+    MemoryUse,
+    ModelInfo,
+    PackageInfo,
+    Preprocessing,
+    TensorInfo,
+)
+
+__all__ = [
+    "FORMAT",
+    "FORMAT_VERSION",
+    "DeviceInfo",
+    "Graph",
+    "Kernel",
+    "MemoryUse",
+    "ModelInfo",
+    "Package",
+    "PackageInfo",
+    "PlannedTensor",
+    "Preprocessing",
+    "TensorInfo",
+    "read_package",
+    "repack_package",
+    "unpack_package",
+    "write_package",
+]

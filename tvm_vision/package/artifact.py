@@ -1,0 +1,276 @@
+"""Packages on disk: write one, read and check one, unpack and repack."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import shutil
+import stat
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from ..errors import PackageError
+from . import container
+from .build import package_info, write_library
+from .container import INFO, MAX_INFO_BYTES, MEMBERS, Extent
+from .info import LIBRARY, PARAMS, DeviceInfo, ModelInfo, PackageInfo
+from .params import check_params, list_params, write_params
+
+if TYPE_CHECKING:
+    from .build import Compiled
+
+PathLike = str | os.PathLike[str]
+REMEDY = "compile the model again, or copy the package again"
+
+
+class Package:
+    """A checked package: ``info`` (mod.json), and where mod.so and mod.params lie.
+
+    A package read from a tar owns a private temporary folder, which goes with it: keep it until
+    the library and the weights are loaded, or use it in a ``with``.
+    """
+
+    def __init__(self, info: PackageInfo, folder: Path, *, temporary: bool = False) -> None:
+        self.info = info
+        self.folder = folder
+        self.library_path = folder / LIBRARY
+        self.params_path = folder / PARAMS
+        self._finalizer = weakref.finalize(
+            self, shutil.rmtree if temporary else _keep, folder, ignore_errors=True
+        )
+
+    def __enter__(self) -> Package:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the temporary folder; a second call does nothing."""
+        self._finalizer()
+
+    def check_machine(self) -> None:
+        """Raise PackageError where mod.so is made for another processor than this one."""
+        with self.library_path.open("rb") as stream:
+            header = stream.read(20)
+        found = _MACHINES.get(header[18:20]) if header[:6] == b"\x7fELF\x02\x01" else None
+        if found != platform.machine():
+            raise PackageError(
+                f"{LIBRARY} is made for {found or 'an unknown processor'}, and this machine is "
+                f"{platform.machine()}: compile the model for this machine"
+            )
+
+
+_MACHINES = {b"\x3e\0": "x86_64", b"\xb7\0": "aarch64"}
+
+
+def _keep(_: Path, ignore_errors: bool) -> None:
+    """Stands where a temporary folder would be removed."""
+
+
+def write_package(
+    path: PathLike,
+    compiled: Compiled,
+    model_info: ModelInfo,
+    *,
+    device: DeviceInfo | None = None,
+) -> PackageInfo:
+    """Write a package: a tar where ``path`` ends in .tar, else a folder; the whole or nothing.
+
+    compiled: what the compiler returns. device: whose kernels they are, None for the CPU.
+
+    The same input gives the same bytes. Raises PackageError where it cannot be written or linked,
+    or where the graph is not consistent (then nothing is written).
+    """
+    with tempfile.TemporaryDirectory(prefix="tvm_vision-") as scratch:
+        folder = Path(scratch)
+        with (folder / PARAMS).open("wb") as stream:
+            write_params(stream, compiled.params)
+        write_library(compiled.library, folder / LIBRARY, compiled.target)
+        members = {name: _checksum(folder / name) for name in (LIBRARY, PARAMS)}
+        info = package_info(compiled, model_info, device=device, members=members)
+        with (folder / PARAMS).open("rb") as stream:
+            check_params(list_params(stream), info.graph.params, info.graph.tensors)
+        (folder / INFO).write_bytes(info.to_bytes())
+        _store(folder, Path(path))
+    return info
+
+
+def read_package(path: PathLike) -> Package:
+    """Check a package, tar or folder, and make its members ready to be loaded.
+
+    Nothing of it is executed. Raises PackageError for whatever is damaged, inconsistent or of
+    another version, and where there is none.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return _read_folder(path)
+    with _open_file(path) as stream:
+        extents = container.list_tar(stream)
+        info = PackageInfo.from_bytes(container.read_extent(stream, INFO, extents[INFO]))
+        folder = Path(tempfile.mkdtemp(prefix="tvm_vision-"))
+        package = Package(info, folder, temporary=True)
+        try:
+            found = {
+                name: container.copy_extent(stream, extents[name], folder / name)
+                for name in (PARAMS, LIBRARY)
+            }
+            _check_members(found, info)
+            _check_params(package)
+        except BaseException:
+            package.close()
+            raise
+    return package
+
+
+def unpack_package(path: PathLike, folder: PathLike) -> PackageInfo:
+    """Write a package's members into a new folder. Raises PackageError where it is not sound."""
+    if Path(folder).suffix == ".tar":
+        raise PackageError(f"a folder is needed to unpack into, found '{folder}': drop the .tar")
+    return _copy(Path(path), Path(folder))
+
+
+def repack_package(folder: PathLike, path: PathLike) -> PackageInfo:
+    """Write a folder's package as a tar, with the checksums that its members have now.
+
+    So that a mod.json may be edited (labels, preprocessing); it is checked like any other.
+    """
+    folder, path = Path(folder), Path(path)
+    if not folder.is_dir():
+        raise PackageError(f"a folder is needed to repack, and '{folder}' is none: unpack first")
+    if path.suffix != ".tar":
+        raise PackageError(f"a name that ends in .tar is needed to repack into, found '{path}'")
+    return _copy(folder, path, edited=True)
+
+
+def _copy(source: Path, target: Path, *, edited: bool = False) -> PackageInfo:
+    package = _read_folder(source, edited=True) if edited else read_package(source)
+    with package, tempfile.TemporaryDirectory(prefix="tvm_vision-") as scratch:
+        folder = Path(scratch)
+        for name in (PARAMS, LIBRARY):
+            shutil.copyfile(package.folder / name, folder / name)
+        (folder / INFO).write_bytes(package.info.to_bytes())
+        _store(folder, target)
+        return package.info
+
+
+@contextlib.contextmanager
+def _open_file(path: Path) -> Iterator[BinaryIO]:
+    try:
+        # Not blocking: a pipe is refused below instead of waited for.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError as error:
+        raise PackageError(
+            f"a package is needed, and '{path}' cannot be opened ({error.strerror}): check the path"
+        ) from None
+    with open(handle, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise PackageError(f"a package is a tar or a folder, and '{path}' is neither")
+        yield stream
+
+
+def _read_folder(folder: Path, *, edited: bool = False) -> Package:
+    """Check a package in a folder; one that was ``edited`` gets the checksums it has now."""
+    sizes = {name: _plain_size(folder, name) for name in MEMBERS}
+    if sizes[INFO] > MAX_INFO_BYTES:
+        raise PackageError(f"mod.json has {sizes[INFO]} bytes, and {MAX_INFO_BYTES} are allowed")
+    with _open_file(folder / INFO) as stream:
+        info = PackageInfo.from_bytes(stream.read(sizes[INFO]), edited=edited)
+    found = {name: _checksum(folder / name) for name in (PARAMS, LIBRARY)}
+    if edited:
+        info = replace(info, members=found)
+    _check_members(found, info)
+    package = Package(info, folder)
+    _check_params(package)
+    return package
+
+
+def _plain_size(folder: Path, name: str) -> int:
+    """Bytes of a member. Raises PackageError where it is missing, a link or a device."""
+    try:
+        status = (folder / name).lstat()
+    except OSError as error:
+        raise PackageError(
+            f"a package needs {name}, and '{folder}' has none that can be read "
+            f"({error.strerror}): {REMEDY}"
+        ) from None
+    if not stat.S_ISREG(status.st_mode):
+        raise PackageError(f"'{folder / name}' must be a plain file, and is a link or device")
+    return status.st_size
+
+
+def _check_members(found: Mapping[str, str], info: PackageInfo) -> None:
+    for name, checksum in found.items():
+        needed = info.members[name]
+        if checksum != needed:
+            raise PackageError(
+                f"{name} must have the SHA-256 {needed[:12]}... of mod.json, found "
+                f"{checksum[:12]}...: it was changed or damaged; {REMEDY}"
+            )
+
+
+def _check_params(package: Package) -> None:
+    with package.params_path.open("rb") as stream:
+        graph = package.info.graph
+        check_params(list_params(stream), graph.params, graph.tensors)
+
+
+def _checksum(path: Path) -> str:
+    with _open_file(path) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        return container.copy_extent(stream, Extent(0, size), None)
+
+
+def _store(folder: Path, path: Path) -> None:
+    """Put the members where they belong: complete under another name first, then renamed."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".tar":
+            _store_tar({name: folder / name for name in MEMBERS}, path)
+        else:
+            _store_folder(folder, path)
+    except OSError as error:
+        raise PackageError(f"'{path}' cannot be written ({error.strerror or error})") from None
+
+
+def _store_tar(members: Mapping[str, Path], path: Path) -> None:
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with open(handle, "wb") as stream:
+            container.write_tar(stream, members)
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def _store_folder(source: Path, path: Path) -> None:
+    others = (
+        sorted({entry.name for entry in path.iterdir()} - set(MEMBERS)) if path.exists() else []
+    )
+    if others:
+        raise PackageError(f"'{path}' has other files ('{others[0]}'): choose a new folder")
+    scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        fresh, old = scratch / "new", scratch / "old"
+        fresh.mkdir()
+        for name in MEMBERS:
+            shutil.copyfile(source / name, fresh / name)
+        if path.exists():
+            path.rename(old)
+        fresh.rename(path)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _umask() -> int:
+    """The process's mask of file modes; there is no way to read it without setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,125 @@
+"""From what the compiler returns to the members of a package."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..errors import PackageError
+from .info import FORMAT, FORMAT_VERSION, DeviceInfo, ModelInfo, PackageInfo, plain
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class Spec(Protocol):
+    """Name, shape and type of an input or output."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def shape(self) -> Sequence[int]: ...
+    @property
+    def dtype(self) -> str: ...
+
+
+class Compiled(Protocol):
+    """What ``write_package`` needs of a compiled network (the compiler's CompiledModel has it).
+
+    library: tvm.runtime.Module with the functions of ``graph`` (a dict, as in mod.json); params:
+    arrays by name; target: tvm.target.Target; memory: bytes of weights, activations, peak.
+    """
+
+    library: Any
+    graph: Mapping[str, Any]
+    params: Mapping[str, np.ndarray]
+    target: Any
+    inputs: Sequence[Spec]
+    outputs: Sequence[Spec]
+    precision: str
+    opt_level: int
+    memory: Mapping[str, int]
+
+
+def package_info(
+    compiled: Compiled,
+    model: ModelInfo,
+    *,
+    device: DeviceInfo | None,
+    members: Mapping[str, str],
+) -> PackageInfo:
+    """The mod.json of a compiled network, checked as a reader checks it."""
+    import tvm
+
+    from .. import __version__
+
+    document = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "model": asdict(model),
+        "inputs": [_tensor(spec, _input_units(model)) for spec in compiled.inputs],
+        "outputs": [_tensor(spec, "") for spec in compiled.outputs],
+        "graph": compiled.graph,
+        "target": json.loads(str(compiled.target)),
+        "device": None if device is None else asdict(device),
+        "versions": {"tvm": tvm.__version__, "tvm_vision": __version__},
+        "precision": compiled.precision,
+        "opt_level": compiled.opt_level,
+        "records": None,
+        "memory": compiled.memory,
+        "members": members,
+    }
+    return PackageInfo.from_json(plain(document))
+
+
+def _tensor(spec: Spec, units: str) -> dict[str, Any]:
+    shape = [int(size) for size in spec.shape]
+    layout = "NCHW" if len(shape) == 4 else ""
+    units = units if layout else ""
+    return {
+        "name": spec.name,
+        "shape": shape,
+        "dtype": spec.dtype,
+        "layout": layout,
+        "units": units,
+    }
+
+
+def _input_units(model: ModelInfo) -> str:
+    if model.preprocessing is None:
+        return ""
+    return "(pixel of 0..255 - mean) / std, for each channel"
+
+
+def write_library(library: Any, path: Path, target: Any) -> None:
+    """Link the host code and shaders into a shared library.
+
+    Raises PackageError where no C++ compiler for the target's processor is installed.
+    """
+    from tvm.support import cc
+
+    compiler = cc.get_cc()
+    machine = _machine(target)
+    if machine != platform.machine():
+        compiler = f"{machine}-linux-gnu-g++"
+    if compiler is None:
+        raise PackageError(
+            "linking mod.so needs a C++ compiler, and none is installed: apt install g++"
+        )
+    try:
+        # No hash of the linker's own, and no path of this run, so that the bytes are the same.
+        library.export_library(str(path), cc=compiler, options=["-Wl,--build-id=none"])
+    except (RuntimeError, OSError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+        raise PackageError(f"mod.so cannot be linked with {compiler}: {reason}") from None
+
+
+def _machine(target: Any) -> str:
+    """Processor of the host code, as platform.machine() names it."""
+    attributes = json.loads(str(target.host or target))
+    triple = attributes.get("mtriple", "")
+    return triple.partition("-")[0] or platform.machine()
