@@ -201,7 +201,7 @@ if os.fork() == 0:
         tvm.runtime.empty((1,), "float32", tvm.vulkan(0))
     except v.device.DeviceError as error:
         print("child:", error, flush=True)
-    sys.exit(0)
+    os._exit(0)  # as multiprocessing ends its children: drivers' exit handlers are the parent's
 print("child ended with", os.wait()[1])
 print("parent:", kept.numpy().sum())
 """
