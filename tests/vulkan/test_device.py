@@ -10,10 +10,11 @@ import threading
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
 from tvm.target import Target
 
 import tvm_vision.vulkan as vulkan
-from tvm_vision.errors import DeviceError, TvmVisionError
+from tvm_vision.errors import DeviceError, TvmVisionError, UnsupportedKernelError
 
 pytestmark = pytest.mark.usefixtures("device_info")
 
@@ -238,3 +239,11 @@ print([m for m in sys.modules if m.startswith("tvm_vision.vulkan.glsl") or m == 
 """
     done = run_python(code, TVM_USE_RUNTIME_LIB="1")
     assert done.stdout.split("\n")[:2] == ["[0, 1, 2]", "[]"], done.stderr
+
+
+def test_exceptions_keep_their_class_through_tvm() -> None:
+    def refuse() -> None:
+        raise UnsupportedKernelError("kernel k: told in one line")
+
+    with pytest.raises(UnsupportedKernelError, match="told in one line"):
+        tvm_ffi.convert(refuse)()

@@ -18,9 +18,6 @@ from .. import vulkan
 from ..errors import InputError, PackageError
 from .profiler import KernelInfo, ProfileReport, summarise
 
-for _error in (InputError, PackageError):
-    tvm_ffi.error.register_error(_error.__name__, _error)
-
 Value = Any  # numpy array or tvm.runtime.Tensor
 Key = int | str
 

@@ -1,6 +1,6 @@
 """Vulkan for the stock TVM wheel: device, memory, kernels and code generator.
 
-Importing it registers the backend; a product of its own, it uses nothing else of tvm_vision but errors.
+Importing it registers the backend. A product of its own: of tvm_vision it uses errors alone.
 """
 
 from .device import (

@@ -1,6 +1,6 @@
 """The native library behind ``tvm.vulkan(i)``: loading it, registering it with TVM, asking it.
 
-Importing this module registers the backend. No Vulkan call is made before the first use of a device.
+Importing this module registers the backend. Vulkan is not called before a device is first used.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-import tvm
 import tvm_ffi
 
+from .. import errors
 from ..errors import DeviceError
 from . import target as _target
 
@@ -84,8 +84,8 @@ def _load_library() -> ctypes.CDLL:
     path = Path(__file__).with_name(LIBRARY_NAME)
     if not path.exists():
         raise DeviceError(
-            f"the native library {LIBRARY_NAME} was needed beside {Path(__file__).name}, found none; "
-            "build it with `pip install .` or `pip install -e .` in the repository"
+            f"the native library {LIBRARY_NAME} was needed beside {Path(__file__).name}, found "
+            "none; build it with `pip install .` or `pip install -e .` in the repository"
         )
     # libtvm_runtime and libtvm_ffi are in the process already: `import tvm` loaded them.
     return ctypes.CDLL(str(path), ctypes.RTLD_LOCAL)
@@ -96,7 +96,7 @@ def _function(name: str) -> Any:
 
 
 def _build_vulkan(mod: Any, target: Any) -> Any:
-    # The code generator is imported by the first compilation: a robot that only runs never needs it.
+    # Imported by the first compilation: a robot that only runs never needs the code generator.
     from .build import build_vulkan
 
     return build_vulkan(mod, target)
@@ -110,9 +110,9 @@ def backend_in_use() -> str:
 def register(backend: str | None = None) -> str:
     """Make TVM run and compile for ``vulkan`` through this backend.
 
-    ``backend`` is ``"tvm_vision"`` or ``"tvm"``; None reads ``TVM_VISION_VULKAN_BACKEND`` and defaults
-    to ours. ``"tvm"`` keeps the Vulkan that an installed TVM brings itself. Returns the one in use.
-    Raises DeviceError for another name, or for ``"tvm"`` when TVM has no Vulkan of its own.
+    ``backend`` is ``"tvm_vision"`` or ``"tvm"``; None reads ``TVM_VISION_VULKAN_BACKEND`` and
+    defaults to ours. ``"tvm"`` keeps the Vulkan that an installed TVM brings itself. Returns the
+    one in use. Raises DeviceError for another name, or for ``"tvm"`` when TVM has no Vulkan of its own.
     """
     global _backend
     wanted = backend or os.environ.get(BACKEND_VARIABLE) or "tvm_vision"
@@ -190,7 +190,10 @@ def shutdown() -> None:
     _function("shutdown")()
 
 
-tvm_ffi.error.register_error("DeviceError", DeviceError)
+# An exception that passes through TVM's C++, in either direction, keeps its class by this name.
+for _class in vars(errors).values():
+    if isinstance(_class, type) and issubclass(_class, errors.TvmVisionError):
+        tvm_ffi.error.register_error(_class.__name__, _class)
 _LIBRARY = _load_library()
 _backend = "tvm_vision"
 register()

@@ -1,8 +1,8 @@
-"""``Target({"kind": "vulkan", "from_device": 0})`` with the device's own numbers in every attribute.
+"""``Target({"kind": "vulkan", "from_device": 0})`` with the device's own numbers in it.
 
-TVM fills in a target kind's defaults (subgroups of 1 lane, 256 threads) before it asks the device, and
-then asks only for what is missing, so those three would stay wrong. The one place every way of writing
-a target in Python passes through is the FFI constructor; it is wrapped to ask the device first.
+TVM fills in a target kind's defaults (subgroups of 1 lane, 256 threads) before it asks the device,
+and then asks only for what is missing, so those would stay wrong. The one place that every way of
+writing a target in Python passes is the FFI constructor; it is wrapped to ask the device first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 import tvm_ffi
-
 
 _MARK = "_tvm_vision_original_target"
 
