@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import tvm  # noqa: F401  loads the libraries that ours links to, and the compiler where it is
 import tvm_ffi
 
 from .. import errors
@@ -112,7 +113,8 @@ def register(backend: str | None = None) -> str:
 
     ``backend`` is ``"tvm_vision"`` or ``"tvm"``; None reads ``TVM_VISION_VULKAN_BACKEND`` and
     defaults to ours. ``"tvm"`` keeps the Vulkan that an installed TVM brings itself. Returns the
-    one in use. Raises DeviceError for another name, or for ``"tvm"`` when TVM has no Vulkan of its own.
+    one in use. Raises DeviceError for another name, or for ``"tvm"`` when TVM has no Vulkan of its
+    own.
     """
     global _backend
     wanted = backend or os.environ.get(BACKEND_VARIABLE) or "tvm_vision"
