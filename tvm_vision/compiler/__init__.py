@@ -1,1 +1,9 @@
-"""Relax modules in, executables for one target out: passes, schedules, build."""
+"""Relax modules in, compiled networks for one target out: passes, static graph, memory, build.
+
+``compile_model`` is all of it; ``parse_target`` reads targets as people write them.
+"""
+
+from .build import CompiledModel, compile_model
+from .target import parse_target
+
+__all__ = ["CompiledModel", "compile_model", "parse_target"]

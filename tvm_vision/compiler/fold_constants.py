@@ -23,6 +23,15 @@ FOLDS: dict[str, Callable[[Sequence[Array], tuple[int, ...]], Array]] = {
     "relax.isnan": lambda args, shape: np.isnan(args[0]),
     "relax.where": lambda args, shape: np.where(*args),
     "relax.reshape": lambda args, shape: args[0].reshape(shape),
+    "relax.expand_dims": lambda args, shape: args[0].reshape(shape),
+    "relax.squeeze": lambda args, shape: args[0].reshape(shape),
+    "relax.add": lambda args, shape: args[0] + args[1],
+    "relax.subtract": lambda args, shape: args[0] - args[1],
+    "relax.multiply": lambda args, shape: args[0] * args[1],
+    "relax.negative": lambda args, shape: -args[0],
+    "relax.sqrt": lambda args, shape: np.sqrt(args[0]),
+    "relax.maximum": lambda args, shape: np.maximum(*args),
+    "relax.minimum": lambda args, shape: np.minimum(*args),
 }
 
 

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
+from typing import Any
+
 import tvm
 from tvm.target import Target, codegen
 
+from ..errors import DeviceError, InputError
+
 KINDS = ("vulkan", "cpu")
+TARGET_KINDS = ("vulkan", "llvm")
+EXAMPLES = '"auto", "vulkan", "vulkan --from_device 0", "llvm", "llvm -mcpu=x86-64-v3" or JSON'
 
 
 def host_target() -> Target:
@@ -25,3 +34,114 @@ def target_for(kind: str, index: int = 0) -> Target:
     import tvm_vision.vulkan  # noqa: F401  registers the device API that from_device asks
 
     return tvm.target.Target({"kind": "vulkan", "from_device": index}, host=host_target())
+
+
+def parse_target(target: str | dict[str, Any] | Target) -> Target:
+    """The target that ``target`` spells, as TVM wants it.
+
+    "auto" is the first Vulkan device, or this processor where there is none. "vulkan" asks device 0
+    for its limits, "vulkan --from_device N" device N; with attributes of its own
+    ("vulkan -max_threads_per_block=256") it asks none. "llvm" is this processor, as is
+    "-mcpu=native"; "-mcpu" and "-mtriple" name others. An option is -key=value, --key=value or
+    --key value. JSON and dicts go to TVM, with a plain host for Vulkan where none is given.
+
+    Raises InputError for a target that is not one, DeviceError for a device that is not there.
+    """
+    if isinstance(target, Target):
+        return target
+    config = dict(target) if isinstance(target, dict) else _config(str(target).strip())
+    kind = config.get("kind")
+    if kind not in TARGET_KINDS:
+        raise InputError(f"a target such as {EXAMPLES} is needed, found kind {kind!r}")
+    config = _vulkan(config) if kind == "vulkan" else _llvm(config)
+    try:
+        return Target(config)
+    except (ValueError, TypeError, tvm.error.InternalError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(f"TVM does not take the target {target!r}: {reason}") from None
+
+
+def _config(text: str) -> dict[str, Any]:
+    if text == "auto":
+        return {"kind": "vulkan" if _vulkan_devices() else "llvm"}
+    if text.startswith("{"):
+        try:
+            return dict(json.loads(text))
+        except json.JSONDecodeError as error:
+            raise InputError(f"a target in JSON is needed, found {text!r}: {error}") from None
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise InputError(
+            f"a target such as {EXAMPLES} is needed, found {text!r}: {error}"
+        ) from None
+    if not words:
+        raise InputError(f"a target such as {EXAMPLES} is needed, found an empty string")
+    kind = "llvm" if words[0] == "cpu" else words[0]
+    return {"kind": kind, **_options(words[1:], text)}
+
+
+def _options(words: list[str], text: str) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    rest = iter(words)
+    for word in rest:
+        match = re.fullmatch(r"--?([A-Za-z][\w.-]*)(?:=(.*))?", word)
+        if match is None:
+            raise InputError(
+                f"an option such as -mcpu=native is needed in the target {text!r}, found {word!r}"
+            )
+        name, value = match[1], match[2] if match[2] is not None else next(rest, None)
+        if value is None:
+            raise InputError(f"the option {word} of the target {text!r} needs a value")
+        options[name] = _option_value(name, value)
+    return options
+
+
+def _option_value(name: str, value: str) -> Any:
+    if name in ("mattr", "keys", "libs"):
+        return value.split(",")
+    if value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    return int(value) if re.fullmatch(r"-?\d+", value) else value
+
+
+def _vulkan(config: dict[str, Any]) -> dict[str, Any]:
+    # Code on the host only launches kernels: any processor of the kind will do.
+    config.setdefault("host", {"kind": "llvm"})
+    if set(config) <= {"kind", "host"}:
+        config["from_device"] = 0
+    if "from_device" in config:
+        wanted, found = config["from_device"], _vulkan_devices()
+        if not isinstance(wanted, int) or not 0 <= wanted < len(found):
+            have = f"{len(found)} found" if found else _vulkan_status()
+            raise DeviceError(
+                f"Vulkan device {wanted} is needed to read its limits: {have}; name the limits in "
+                "the target (JSON) to compile for a device that is elsewhere"
+            )
+    return config
+
+
+def _llvm(config: dict[str, Any]) -> dict[str, Any]:
+    native = codegen.llvm_get_system_cpu()
+    if config.get("mcpu") == "native" or not {"mcpu", "mtriple", "mattr"}.intersection(config):
+        config["mcpu"] = native
+    if "mcpu" in config and not codegen.llvm_is_valid_cpu(
+        config["mcpu"], config.get("mtriple") or codegen.llvm_get_system_triple()
+    ):
+        raise InputError(
+            f"a processor that LLVM knows is needed, found -mcpu={config['mcpu']}: "
+            f"this one is {native}"
+        )
+    return config
+
+
+def _vulkan_devices() -> list[Any]:
+    from tvm_vision import vulkan
+
+    return vulkan.devices()
+
+
+def _vulkan_status() -> str:
+    from tvm_vision import vulkan
+
+    return vulkan.status()

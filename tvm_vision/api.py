@@ -1,0 +1,113 @@
+"""``tvm_vision.compile``: from a model to a package, in one call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from .errors import InputError
+
+if TYPE_CHECKING:
+    from .compiler import CompiledModel
+    from .package import DeviceInfo, ModelInfo
+
+PathLike = str | os.PathLike[str]
+
+
+def compile(
+    model: Any,
+    output: PathLike | None = None,
+    *,
+    target: Any = "auto",
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    example_inputs: Sequence[Any] | None = None,
+    opt_level: int = 3,
+    precision: str = "fp32",
+    name: str | None = None,
+    model_info: ModelInfo | None = None,
+    progress: Callable[[str], object] | None = None,
+) -> Path | CompiledModel:
+    """Compile a model and write it as a package.
+
+    model: an ONNX file or onnx.ModelProto; a torch.nn.Module (with ``example_inputs``) or
+        torch.export.ExportedProgram; or what a front end returns, (IRModule, Signature).
+    output: the package, a tar where it ends in .tar, else a folder; None writes nothing.
+    target: "auto", "vulkan", "vulkan --from_device 0", "llvm -mcpu=native", JSON, ...
+    input_shapes: input name -> shape, for inputs that the model leaves open.
+    opt_level: 0 to 3, see ``tvm_vision.compiler.passes``.
+    precision: "fp32", or "fp16" for weights and activations as halves.
+    name: of the model in the package; the file's name where not given.
+    model_info: everything else that the package says about the model (kind, labels,
+        preprocessing); its name counts.
+    progress: called with a few words before each step.
+
+    Returns the package's path; without ``output`` the CompiledModel.
+
+    Raises InputError, UnsupportedModelError, UnsupportedKernelError, DeviceError or PackageError,
+    each with a line that says what to do.
+    """
+    from .compiler import compile_model, parse_target
+
+    tell = progress or (lambda words: None)
+    chosen = parse_target(target)
+    tell("reading the model")
+    module, signature = _imported(model, input_shapes, example_inputs)
+    title = model_info.name if model_info is not None else name or _name_of(model)
+    tell(f"compiling for {chosen.attrs.get('device_name', chosen.kind.name)}")
+    compiled = compile_model(
+        module, signature, target=chosen, opt_level=opt_level, precision=precision, name=title
+    )
+    if output is None:
+        return compiled
+    tell(f"writing {output}")
+    return _written(compiled, Path(output), model_info)
+
+
+def _imported(
+    model: Any,
+    input_shapes: Mapping[str, Sequence[int]] | None,
+    example_inputs: Sequence[Any] | None,
+) -> tuple[Any, Any]:
+    """IRModule and Signature of whatever ``compile`` takes."""
+    if isinstance(model, tuple) and len(model) == 2:
+        return model
+    if isinstance(model, (str, os.PathLike)) or type(model).__name__ == "ModelProto":
+        from .frontend.onnx import import_onnx
+
+        return import_onnx(model, input_shapes=input_shapes)
+    if any(base.__module__.partition(".")[0] == "torch" for base in type(model).__mro__):
+        from .frontend.torch import import_torch
+
+        return import_torch(model, example_inputs)
+    raise InputError(
+        "a model to compile is an ONNX file or model, a PyTorch module or exported program, found "
+        f"{type(model).__name__}"
+    )
+
+
+def _name_of(model: Any) -> str:
+    if isinstance(model, (str, os.PathLike)):
+        return Path(model).stem or "network"
+    return "network"
+
+
+def _written(compiled: CompiledModel, output: Path, model_info: ModelInfo | None) -> Path:
+    from .package import ModelInfo, write_package
+
+    info = model_info or ModelInfo(name=compiled.name)
+    # A frozen dataclass is no match for a protocol with plain attributes.
+    write_package(output, cast(Any, compiled), info, device=_device_of(compiled))
+    return output
+
+
+def _device_of(compiled: CompiledModel) -> DeviceInfo | None:
+    """The device whose limits the kernels were made for; None for the CPU."""
+    from .package import DeviceInfo
+
+    if "gpu" not in compiled.target.keys:
+        return None
+    attributes = compiled.target.attrs
+    driver = f"{attributes.get('driver_name', '')} {attributes.get('driver_version', '')}".strip()
+    return DeviceInfo(name=str(attributes.get("device_name", "unknown")), driver=driver)

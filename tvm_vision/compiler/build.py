@@ -1,0 +1,159 @@
+"""``compile_model``, from an imported network to kernels, a static graph and parameters."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm.target import Target
+
+from ..errors import InputError
+from ..frontend.signature import Signature, TensorSpec
+from .cpu_schedules import cpu_schedules
+from .default_schedules import default_schedules
+from .half_precision import to_half
+from .lowering import lower_to_graph
+from .passes import check_opt_level, to_kernels
+from .static_graph import Kernel, StaticGraph, describe
+from .target import parse_target
+
+PRECISIONS = ("fp32", "fp16")
+# Names end up in files and in shaders; long chains of fused operators are cut.
+MAX_NAME = 80
+
+
+@dataclass(frozen=True)
+class CompiledModel:
+    """A network compiled for one target.
+
+    Attributes:
+        name: of the network.
+        library: tvm.runtime.Module with a function for each kernel of ``graph``; exportable.
+        graph: the static graph as plain data: storages (bytes), tensors, params, inputs, outputs,
+            kernels.
+        params: the constants by their name in ``graph``.
+        target: what it was compiled for.
+        inputs, outputs: names, shapes and types, in the order of ``graph``.
+        precision: "fp32" or "fp16", what is stored in memory.
+        opt_level: 0 to 3, see ``passes``.
+        memory: device memory in bytes: "weights", "activations", "peak".
+    """
+
+    name: str
+    library: Any
+    graph: dict[str, Any]
+    params: dict[str, np.ndarray]
+    target: Target
+    inputs: list[TensorSpec]
+    outputs: list[TensorSpec]
+    precision: str
+    opt_level: int
+    memory: dict[str, int]
+
+
+def compile_model(
+    module: tvm.IRModule,
+    signature: Signature,
+    *,
+    target: str | dict[str, Any] | Target = "auto",
+    opt_level: int = 3,
+    precision: str = "fp32",
+    name: str = "network",
+) -> CompiledModel:
+    """Compile the Relax module of a front end.
+
+    The same input gives the same graph, parameters, names and library, byte for byte.
+
+    target: see ``parse_target``. opt_level: see ``passes``. precision: "fp16" stores weights and
+    activations as halves; sums, inputs and outputs stay float32.
+
+    Raises InputError for options that do not exist, DeviceError for a device that is absent or
+    lacks what the precision needs, UnsupportedModelError and UnsupportedKernelError for networks
+    and operators that cannot be compiled.
+    """
+    check_opt_level(opt_level)
+    if precision not in PRECISIONS:
+        raise InputError(f"a precision of {' or '.join(PRECISIONS)} is needed, found {precision!r}")
+    chosen = parse_target(target)
+    if precision == "fp16":
+        _check_half(chosen)
+    kernels, nodes = to_kernels(module, chosen, opt_level)
+    graph = lower_to_graph(kernels, nodes)
+    if precision == "fp16":
+        graph = to_half(graph)
+    graph = _short_names(graph)
+    plain, memory = describe(graph)
+    return CompiledModel(
+        name=name,
+        library=build_library(graph, chosen),
+        graph=plain,
+        params={f"p{i}": value for i, value in enumerate(graph.params.values())},
+        target=chosen,
+        inputs=_specs(signature.inputs, graph, graph.inputs),
+        outputs=_specs(signature.outputs, graph, graph.outputs),
+        precision=precision,
+        opt_level=opt_level,
+        memory={
+            "weights": memory.weights,
+            "activations": memory.activations,
+            "peak": memory.peak,
+        },
+    )
+
+
+def build_library(graph: StaticGraph, target: Target) -> Any:
+    """The functions of ``graph`` scheduled and compiled: a tvm.runtime.Module."""
+    named = sorted(graph.functions.items())
+    module = tvm.IRModule({name: f.with_attr("global_symbol", name) for name, f in named})
+    with target, tvm.transform.PassContext(opt_level=3):
+        if "gpu" in target.keys:
+            module = default_schedules()(module)
+        else:
+            module = cpu_schedules(module, target)
+        return tvm.tirx.build(module, target=target)
+
+
+def _check_half(target: Target) -> None:
+    if "gpu" not in target.keys:
+        return
+    lacking = [
+        feature
+        for feature in ("supports_float16", "supports_16bit_buffer")
+        if not int(target.attrs.get(feature, 0))
+    ]
+    if lacking:
+        raise InputError(
+            f"precision fp16 needs {' and '.join(lacking)}, which the target "
+            f"'{target.attrs.get('device_name', target.kind.name)}' lacks: compile with fp32"
+        )
+
+
+def _short_names(graph: StaticGraph) -> StaticGraph:
+    names = {name: _short(name) for name in graph.functions}
+    graph.functions = {names[name]: func for name, func in graph.functions.items()}
+    graph.kernels = [Kernel(names[k.function], k.inputs, k.outputs, k.nodes) for k in graph.kernels]
+    return graph
+
+
+def _short(name: str) -> str:
+    if len(name) <= MAX_NAME:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{name[: MAX_NAME - 9]}_{digest}"
+
+
+def _specs(
+    given: tuple[TensorSpec, ...], graph: StaticGraph, tensors: list[int]
+) -> list[TensorSpec]:
+    if len(given) != len(tensors):
+        raise InputError(
+            f"a signature with {len(tensors)} tensors is needed, as the module has, "
+            f"found {len(given)}: {', '.join(map(str, given))}"
+        )
+    return [
+        TensorSpec(spec.name, graph.tensors[t].shape, graph.tensors[t].dtype)
+        for spec, t in zip(given, tensors, strict=True)
+    ]

@@ -1,0 +1,138 @@
+"""Simple schedules for processors: threads over the outer loops, vectors over the innermost.
+
+Sums (convolutions, products, pools) keep a tile of outputs in registers: a few channels times one
+vector along the last axis. What cannot be scheduled so stays as it is, which is slow but right.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Any
+
+import tvm
+from tvm import s_tir, tirx
+from tvm.s_tir import Schedule
+from tvm.target import Target, codegen
+
+LOGGER = logging.getLogger(__name__)
+
+FAILURES = (s_tir.ScheduleError, tvm.error.InternalError, ValueError)
+# Below this many operations a kernel is done before other threads have woken up.
+WORTH_THREADS = 16384
+# Sums of fewer terms have little to reuse in registers: depthwise convolutions and pools.
+LONG_SUM = 64
+CHANNELS = (8, 5, 4, 3, 2)
+
+
+def cpu_schedules(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
+    """A schedule for each TensorIR function of ``mod`` that has none."""
+    lanes = max(4, int(codegen.llvm_get_vector_width(target)) // 32)
+    scheduled = {gv: _scheduled(func, lanes) for gv, func in mod.functions_items()}
+    return tvm.IRModule(scheduled, attrs=mod.attrs)
+
+
+def _scheduled(func: Any, lanes: int) -> Any:
+    plain = isinstance(func, tirx.PrimFunc) and isinstance(func.body, s_tir.SBlockRealize)
+    if not plain or func.attrs.get("tirx.is_scheduled", False):
+        return func
+    try:
+        schedule = Schedule(func)
+        _inline(schedule)
+        for block in _blocks(schedule):
+            _attempt(schedule, block, lanes)
+        return schedule.mod["main"].with_attrs(func.attrs)
+    except FAILURES as error:
+        LOGGER.debug("left without a schedule: %s", error)
+        return func
+
+
+def _blocks(schedule: Schedule) -> list[Any]:
+    return list(schedule.get_child_blocks(schedule.get_sblock("root")))
+
+
+def _attempt(schedule: Schedule, block: Any, lanes: int) -> None:
+    try:
+        kinds = _kinds(schedule, block)
+        if "O" in kinds or not kinds or len(schedule.get_loops(block)) != len(kinds):
+            return
+        if "R" in kinds:
+            _sum(schedule, block, kinds, lanes)
+        else:
+            _elementwise(schedule, block, lanes)
+    except FAILURES as error:
+        LOGGER.debug("a block left as it is: %s", error)
+
+
+def _kinds(schedule: Schedule, block: Any) -> str:
+    """A letter for each axis of a block: S(patial), R(educed), O(ther)."""
+    letters = {tirx.IterVar.DataPar: "S", tirx.IterVar.CommReduce: "R"}
+    return "".join(letters.get(axis.iter_type, "O") for axis in schedule.get(block).iter_vars)
+
+
+def _extent(schedule: Schedule, loop: Any) -> int:
+    extent = schedule.get(loop).extent
+    return int(extent.value) if isinstance(extent, tirx.IntImm) else 0
+
+
+def _inline(schedule: Schedule) -> None:
+    """Elementwise blocks go into those that read them; not padding before a sum, which would put
+    a comparison into the innermost loop."""
+    for block in _blocks(schedule):
+        if "R" in _kinds(schedule, block) or _pads_a_sum(schedule, block):
+            continue
+        try:
+            schedule.compute_inline(block)
+        except FAILURES:  # An output: it stays.
+            continue
+
+
+def _pads_a_sum(schedule: Schedule, block: Any) -> bool:
+    body = schedule.get(block).body
+    chooses = isinstance(body, tirx.BufferStore) and "if_then_else" in str(
+        getattr(getattr(body.value, "op", None), "name", "")
+    )
+    return chooses and any("R" in _kinds(schedule, c) for c in schedule.get_consumers(block))
+
+
+def _elementwise(schedule: Schedule, block: Any, lanes: int) -> None:
+    loops = schedule.get_loops(block)
+    total = math.prod(_extent(schedule, loop) for loop in loops)
+    width = _width(_extent(schedule, loops[-1]), lanes)
+    if width > 1:
+        outer, inner = schedule.split(loops[-1], factors=[None, width])
+        schedule.vectorize(inner)
+        loops = [*loops[:-1], outer]
+    if total >= WORTH_THREADS:
+        schedule.parallel(schedule.fuse(*loops))
+
+
+def _sum(schedule: Schedule, block: Any, kinds: str, lanes: int) -> None:
+    loops = schedule.get_loops(block)
+    spatial = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == "S"]
+    reduced = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == "R"]
+    terms = math.prod(_extent(schedule, loop) for loop in reduced)
+    total = terms * math.prod(_extent(schedule, loop) for loop in spatial)
+    inner = []
+    width = _width(_extent(schedule, spatial[-1]), lanes) if spatial else 1
+    # Matrix products have their channels last, convolutions second.
+    place = 1 if len(spatial) > 2 else len(spatial) - 1
+    if terms > LONG_SUM and 0 <= place < len(spatial) - 1:
+        extent = _extent(schedule, spatial[place])
+        tile = next((c for c in CHANNELS if extent % c == 0), 1)
+        spatial[place], channel = schedule.split(spatial[place], factors=[None, tile])
+        inner.append((channel, "unroll"))
+    if width > 1:
+        spatial[-1], vector = schedule.split(spatial[-1], factors=[None, width])
+        inner.append((vector, "vectorize"))
+    schedule.reorder(*spatial, *reduced, *[loop for loop, _ in inner])
+    for loop, kind in inner:
+        getattr(schedule, kind)(loop)
+    schedule.decompose_reduction(block, reduced[0])
+    if spatial and total >= WORTH_THREADS:
+        schedule.parallel(schedule.fuse(*spatial))
+
+
+def _width(extent: int, lanes: int) -> int:
+    """Elements of a vector: the largest divisor of ``extent`` that fits two registers."""
+    return max((w for w in range(1, 2 * lanes + 1) if extent and extent % w == 0), default=1)

@@ -1,0 +1,215 @@
+"""Scales and shifts of channels move into the weights of the operator before them.
+
+A convolution followed by additions and products with one constant a channel (a bias, a batch norm
+taken apart) computes ``(w * x) * scale + shift``; that is ``(w * scale) * x + shift``, one addition
+instead of four operators. Products with constant weights are treated alike.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.ir.expr import GenericConst
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+Array = np.ndarray
+
+# Operator -> (axis of channels in the result, axis of channels in the weights); axes of the result
+# count from its end where they are negative. The layouts are checked, not assumed.
+_CHANNELS = {
+    "relax.nn.conv1d": (1, 0),
+    "relax.nn.conv2d": (1, 0),
+    "relax.nn.conv3d": (1, 0),
+    "relax.nn.conv1d_transpose": (1, 1),
+    "relax.nn.conv2d_transpose": (1, 1),
+    "relax.nn.conv3d_transpose": (1, 1),
+    "relax.matmul": (-1, -1),
+}
+
+# Operator -> new (scale, shift) from the old ones and a constant; second where the constant stands
+# first, None where that is no scale and shift.
+_Step = Callable[[Array, Array, Array], tuple[Array, Array]]
+_STEPS: dict[str, tuple[_Step, _Step | None]] = {
+    "relax.add": (lambda a, b, c: (a, b + c), lambda a, b, c: (a, b + c)),
+    "relax.subtract": (lambda a, b, c: (a, b - c), lambda a, b, c: (-a, c - b)),
+    "relax.multiply": (lambda a, b, c: (a * c, b * c), lambda a, b, c: (a * c, b * c)),
+    "relax.divide": (lambda a, b, c: (a / c, b / c), None),
+}
+
+
+@dataclass
+class _Chain:
+    """A linear operator and the constants applied to it so far; ``steps`` counts the operators."""
+
+    start: relax.Var
+    call: relax.Call
+    scale: Array
+    shift: Array
+    steps: int
+
+
+@tvm.transform.module_pass(opt_level=0, name="FoldScalesIntoWeights")
+def fold_scales(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
+    """A pass over ``main``: see this file's first lines. Dead bindings are left behind."""
+    folder = _Folder(mod)
+    folder.builder_.update_func(mod.get_global_var("main"), folder.rewrite(mod["main"]))
+    return folder.builder_.get()
+
+
+@mutator
+class _Folder(PyExprMutator):
+    def rewrite(self, main: relax.Function) -> relax.Function:
+        self._ends = _chains(main)
+        return self.visit_expr(main)
+
+    def visit_var_binding_(self, binding: relax.VarBinding) -> None:
+        chain = self._ends.get(binding.var)
+        if chain is None:
+            super().visit_var_binding_(binding)
+            return
+        call = chain.call
+        data, weights = self.visit_expr(call.args[0]), call.args[1].value.numpy()
+        axis = _CHANNELS[call.op.name][1]
+        scale = _along(chain.scale, weights.ndim, axis)
+        folded = relax.const((weights * scale).astype(weights.dtype))
+        linear = self.builder_.emit(
+            relax.Call(call.op, [data, folded], call.attrs, call.ty_args), str(chain.start.name)
+        )
+        ndim = len(binding.var.ty.shape)
+        shift = _along(chain.shift, ndim, _CHANNELS[call.op.name][0]).astype(weights.dtype)
+        self.set_var_remap(
+            binding.var, self._emit(relax.op.add(linear, relax.const(shift)), binding.var)
+        )
+
+    def _emit(self, value: relax.Expr, var: relax.Var) -> relax.Var:
+        emit = self.builder_.emit
+        if not isinstance(var, relax.DataflowVar):
+            emit = self.builder_.emit_output
+        return emit(value, str(var.name))
+
+
+def _chains(main: relax.Function) -> dict[relax.Var, _Chain]:
+    """The last variable of each chain that is worth folding, with the chain."""
+    uses = _uses(main)
+    open_chains: dict[relax.Var, _Chain] = {}
+    for block in main.body.blocks:
+        for binding in block.bindings:
+            value = getattr(binding, "value", None)
+            if not isinstance(value, relax.Call):
+                continue
+            started = _start(binding.var, value)
+            if started is not None:
+                open_chains[binding.var] = started
+                continue
+            extended = _extend(value, open_chains, uses)
+            if extended is not None:
+                before, chain = extended
+                del open_chains[before]
+                open_chains[binding.var] = chain
+    # One addition after the operator is what folding would leave: nothing to gain.
+    return {
+        var: chain
+        for var, chain in open_chains.items()
+        if chain.steps > 1 or (chain.steps == 1 and not np.all(chain.scale == 1))
+    }
+
+
+def _uses(main: relax.Function) -> Counter[relax.Var]:
+    uses: Counter[relax.Var] = Counter()
+
+    def count(expr: Any) -> None:
+        if isinstance(expr, relax.Call):
+            uses.update(arg for arg in expr.args if isinstance(arg, relax.Var))
+        elif isinstance(expr, relax.Tuple):
+            uses.update(item for item in expr.fields if isinstance(item, relax.Var))
+        elif isinstance(expr, relax.TupleGetItem):
+            uses[expr.tuple_value] += 1
+        elif isinstance(expr, relax.Var):
+            uses[expr] += 1
+
+    for block in main.body.blocks:
+        for binding in block.bindings:
+            count(binding.value)
+    result = main.body.body
+    if isinstance(result, relax.Tuple):
+        count(result)
+    uses[result] += 1
+    return uses
+
+
+def _start(var: relax.Var, call: relax.Call) -> _Chain | None:
+    name = getattr(call.op, "name", "")
+    if name not in _CHANNELS or not isinstance(call.args[1], GenericConst):
+        return None
+    weights = call.args[1].value.numpy()
+    if weights.dtype.kind != "f" or not _usual_layout(name, call, weights):
+        return None
+    channels = weights.shape[_CHANNELS[name][1]]
+    return _Chain(var, call, np.ones(channels), np.zeros(channels), 0)
+
+
+def _usual_layout(name: str, call: relax.Call, weights: Array) -> bool:
+    """Channels on the axes of _CHANNELS, the result of the weights' type."""
+    if str(call.ty.dtype) != str(weights.dtype) or call.ty.ndim < 2:
+        return False
+    if name == "relax.matmul":
+        return weights.ndim == 2
+    attrs = call.attrs
+    kernel = "IO" if name.endswith("_transpose") else "OI"
+    grouped = name.endswith("_transpose") and int(attrs.groups) != 1
+    layouts = (str(attrs.data_layout)[:2], str(attrs.out_layout or "NC")[:2])
+    return layouts == ("NC", "NC") and str(attrs.kernel_layout).startswith(kernel) and not grouped
+
+
+def _extend(
+    call: relax.Call, chains: dict[relax.Var, _Chain], uses: Counter[relax.Var]
+) -> tuple[relax.Var, _Chain] | None:
+    """The variable that ``call`` continues, and the longer chain."""
+    steps = _STEPS.get(getattr(call.op, "name", ""))
+    if steps is None:
+        return None
+    for place, step in enumerate(steps):
+        var, constant = call.args[place], call.args[1 - place]
+        if step is None or not isinstance(var, relax.Var) or var not in chains or uses[var] != 1:
+            continue
+        chain = chains[var]
+        value = _by_channel(constant, chain, call)
+        if value is None:
+            return None
+        with np.errstate(all="ignore"):
+            scale, shift = step(chain.scale, chain.shift, value)
+        if not (np.isfinite(scale).all() and np.isfinite(shift).all()):
+            return None
+        return var, _Chain(chain.start, chain.call, scale, shift, chain.steps + 1)
+    return None
+
+
+def _by_channel(constant: Any, chain: _Chain, call: relax.Call) -> Array | None:
+    """The constant as one float64 a channel, or None where it is something else."""
+    same_type = str(call.ty.dtype) == str(chain.call.ty.dtype)
+    same_shape = list(call.ty.shape) == list(chain.call.ty.shape)
+    if not isinstance(constant, GenericConst) or not same_type or not same_shape:
+        return None
+    value = constant.value.numpy()
+    channels, ndim = len(chain.scale), len(call.ty.shape)
+    if value.size == 1:
+        return np.full(channels, value.reshape(()), np.float64)
+    axis = _CHANNELS[chain.call.op.name][0] % ndim
+    expected = [1] * ndim
+    expected[axis] = channels
+    if value.ndim > ndim or [1] * (ndim - value.ndim) + list(value.shape) != expected:
+        return None
+    return value.reshape(-1).astype(np.float64)
+
+
+def _along(values: Array, ndim: int, axis: int) -> Array:
+    """``values`` as a tensor of ``ndim`` axes that varies along ``axis`` alone."""
+    shape = [1] * ndim
+    shape[axis] = -1
+    return values.reshape(shape)

@@ -1,0 +1,247 @@
+"""A TensorIR function that keeps its sums in float32 and its tensors in memory as halves.
+
+A load of a half is widened where it happens, a store is narrowed; everything between stays as it
+was, in float32. A buffer that is summed into stays float32 and is narrowed by a block of its own,
+which schedules inline like any other elementwise one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+from tvm import ir, s_tir, tirx
+from tvm.ir import prim
+
+HALF, SINGLE = "float16", "float32"
+
+
+def narrowable(func: tirx.PrimFunc) -> list[bool]:
+    """For each parameter of ``func``, whether its buffer can hold halves instead of float32.
+
+    False for other types, for buffers that are used by more than loads and stores, and everywhere
+    in functions that are scheduled already.
+    """
+    if not _is_plain(func):
+        return [False] * len(func.params)
+    uses = _uses(func.body)
+    return [_is_single(p) and p in uses and _is_ordinary(uses[p]) for p in func.params]
+
+
+def narrowed(func: tirx.PrimFunc, positions: Collection[int]) -> tirx.PrimFunc:
+    """``func`` with halves in the buffers of the parameters at ``positions`` (all narrowable)."""
+    summed = _loaded_params(func, positions)
+    func = _with_separate_sums(func, [func.params[i] for i in sorted(summed)])
+    func = _retyped(func, [func.params[i] for i in sorted(positions)])
+    # Padding is a copy: what it writes are halves too. Each round may expose the next.
+    while exact := _exact_intermediates(func):
+        func = _retyped(func, exact)
+    return func
+
+
+def _is_ordinary(uses: Counter[str]) -> bool:
+    """True where all mentions of a buffer are loads, stores, regions and its allocation."""
+    return 2 * uses["any"] == uses.total()
+
+
+def _is_single(var: Any) -> bool:
+    return tirx.buffer.is_buffer_var(var) and str(var.ty.dtype) == SINGLE
+
+
+def _is_plain(func: tirx.PrimFunc) -> bool:
+    """True for a root block without bound threads or matched buffers below it."""
+    if not isinstance(func.body, s_tir.SBlockRealize) or func.attrs.get("tirx.is_scheduled", False):
+        return False
+    odd: list[Any] = []
+
+    def check(node: Any) -> None:
+        bound = isinstance(node, tirx.For) and node.thread_binding is not None
+        if bound or isinstance(node, (tirx.AttrStmt, s_tir.MatchBufferRegion)):
+            odd.append(node)
+
+    tvm_ffi.structural_walk(func.body, ((tirx.For, tirx.AttrStmt, s_tir.MatchBufferRegion), check))
+    return not odd
+
+
+def _uses(body: Any) -> dict[Any, Counter[str]]:
+    """For each variable how often it is a "load", "store", "region", "alloc", and there at all
+    ("any")."""
+    uses: dict[Any, Counter[str]] = {}
+
+    def count(buffer: Any, kind: str) -> None:
+        uses.setdefault(buffer, Counter())[kind] += 1
+
+    def count_allocated(block: Any) -> None:
+        for buffer in block.alloc_buffers:
+            count(buffer, "alloc")
+
+    tvm_ffi.structural_walk(
+        body,
+        [
+            (ir.Var, lambda node: count(node, "any")),
+            (ir.TensorLoad, lambda node: count(node.source, "load")),
+            (tirx.BufferStore, lambda node: count(node.buffer, "store")),
+            (ir.TensorRegion, lambda node: count(node.source, "region")),
+            (s_tir.SBlock, count_allocated),
+        ],
+    )
+    return uses
+
+
+def _loaded_params(func: tirx.PrimFunc, positions: Collection[int]) -> set[int]:
+    """Those of ``positions`` whose buffers are both stored and loaded: sums, mostly."""
+    uses = _uses(func.body)
+    chosen = {i: uses.get(func.params[i], Counter()) for i in positions}
+    return {i for i, use in chosen.items() if use["store"] and use["load"]}
+
+
+def _replaced(body: Any, new: dict[Any, Any]) -> Any:
+    """``body`` with other buffers; loads and stores convert between the types."""
+
+    def load(node: Any) -> Any:
+        buffer = new.get(node.source, node.source)
+        if buffer.same_as(node.source):
+            return node
+        return _cast(tirx.BufferLoad(buffer, node.indices), str(node.source.ty.dtype))
+
+    def store(node: Any) -> Any:
+        buffer = new.get(node.buffer, node.buffer)
+        if buffer.same_as(node.buffer):
+            return node
+        return tirx.BufferStore(buffer, _cast(node.value, str(buffer.ty.dtype)), node.indices)
+
+    def region(node: Any) -> Any:
+        buffer = new.get(node.source, node.source)
+        return (
+            node if buffer.same_as(node.source) else ir.TensorRegion(buffer, node.region, node.ty)
+        )
+
+    def block(node: Any) -> Any:
+        if not any(b in new for b in node.alloc_buffers):
+            return node
+        buffers = [new.get(b, b) for b in node.alloc_buffers]
+        return _block_with(node, alloc_buffers=buffers)
+
+    return tvm_ffi.structural_map(
+        body,
+        [
+            (ir.TensorLoad, load),
+            (tirx.BufferStore, store),
+            (ir.TensorRegion, region),
+            (s_tir.SBlock, block),
+        ],
+        order="post",
+    )
+
+
+def _cast(value: Any, dtype: str) -> Any:
+    """``value`` as ``dtype``, without widening and narrowing again."""
+    if str(value.ty.dtype) == dtype:
+        return value
+    if dtype == HALF and _is_exact(value):
+        if isinstance(value, prim.Cast):
+            return value.value
+        if isinstance(value, prim.FloatImm):
+            return prim.FloatImm(HALF, value.value)
+        condition, left, right = _branches(value)
+        choose = prim.Select if isinstance(value, prim.Select) else tirx.if_then_else
+        return choose(condition, _cast(left, HALF), _cast(right, HALF))
+    return prim.Cast(dtype, value)
+
+
+def _is_exact(value: Any) -> bool:
+    """True where a float32 value is known to be a half: widened halves, constants, choices."""
+    if isinstance(value, prim.Cast):
+        return str(value.value.ty.dtype) == HALF
+    if isinstance(value, prim.FloatImm):
+        with np.errstate(over="ignore"):
+            return float(np.float16(value.value)) == float(value.value)
+    branches = _branches(value)
+    return branches is not None and _is_exact(branches[1]) and _is_exact(branches[2])
+
+
+def _branches(value: Any) -> Any:
+    """Condition and both values of a choice; None for another expression."""
+    if isinstance(value, prim.Select):
+        return value.condition, value.true_value, value.false_value
+    if isinstance(value, ir.Call) and getattr(value.op, "name", "").endswith("if_then_else"):
+        return tuple(value.args)
+    return None
+
+
+def _exact_intermediates(func: tirx.PrimFunc) -> list[Any]:
+    """Float32 buffers inside ``func`` that only ever hold halves."""
+    uses = _uses(func.body)
+    stores: dict[Any, list[Any]] = {}
+
+    def note(node: Any) -> None:
+        stores.setdefault(node.buffer, []).append(node.value)
+
+    tvm_ffi.structural_walk(func.body, (tirx.BufferStore, note))
+    root = func.body.block
+    return [
+        buffer
+        for buffer in root.alloc_buffers
+        if _is_single(buffer)
+        and _is_ordinary(uses[buffer])
+        and len(stores.get(buffer, ())) == 1
+        and not isinstance(stores[buffer][0], prim.FloatImm)
+        and _is_exact(stores[buffer][0])
+    ]
+
+
+def _retyped(func: tirx.PrimFunc, buffers: Sequence[Any]) -> tirx.PrimFunc:
+    """``func`` with halves in ``buffers``, parameters or buffers of the root block."""
+    new = {b: tirx.decl_buffer(b.ty.shape, HALF, name=b.name) for b in buffers}
+    params = [new.get(p, p) for p in func.params]
+    return tirx.PrimFunc(params, _replaced(func.body, new), func.ret_type, func.attrs, func.span)
+
+
+def _with_separate_sums(func: tirx.PrimFunc, params: Sequence[Any]) -> tirx.PrimFunc:
+    """``func`` computing ``params`` in buffers of its own, each copied by a last block."""
+    if not params:
+        return func
+    inner = {p: tirx.decl_buffer(p.ty.shape, SINGLE, name=f"{p.name}_sum") for p in params}
+    body = _replaced(func.body, inner)
+    root = body.block
+    copies = [_copy_block(inner[p], p) for p in params]
+    root = _block_with(
+        root,
+        body=tirx.SeqStmt([root.body, *copies]),
+        alloc_buffers=[*root.alloc_buffers, *inner.values()],
+    )
+    body = s_tir.SBlockRealize(body.iter_values, body.predicate, root)
+    return tirx.PrimFunc(func.params, body, func.ret_type, func.attrs, func.span)
+
+
+def _copy_block(source: Any, target: Any) -> Any:
+    shape = list(target.ty.shape)
+    loops = [tirx.Var(f"c{i}", size.ty.dtype) for i, size in enumerate(shape)]
+    axes = [
+        tirx.IterVar(ir.Range(0, size), tirx.Var(f"v_c{i}", size.ty.dtype), tirx.IterVar.DataPar)
+        for i, size in enumerate(shape)
+    ]
+    at = [axis.var for axis in axes]
+    point = [ir.Range.from_min_extent(v, 1) for v in at]
+    block = s_tir.SBlock(
+        axes,
+        [tirx.BufferRegion(source, point)],
+        [tirx.BufferRegion(target, point)],
+        "narrow",
+        tirx.BufferStore(target, tirx.BufferLoad(source, at), at),
+    )
+    body: Any = s_tir.SBlockRealize(loops, True, block)
+    for loop, size in zip(reversed(loops), reversed(shape), strict=True):
+        body = tirx.For(loop, 0, size, tirx.ForKind.SERIAL, body)
+    return body
+
+
+def _block_with(block: Any, **changes: Any) -> Any:
+    fields = (
+        "iter_vars", "reads", "writes", "name_hint", "body", "init", "alloc_buffers",
+        "match_buffers", "annotations", "span",
+    )  # fmt: skip
+    return s_tir.SBlock(**{**{name: getattr(block, name) for name in fields}, **changes})

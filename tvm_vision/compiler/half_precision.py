@@ -1,0 +1,81 @@
+"""Half precision of a whole network: which tensors are halves, and kernels for them.
+
+Weights and activations are stored as halves, sums stay float32 inside every kernel. Inputs and
+outputs of the network keep their type; the kernels next to them convert. A tensor stays float32
+where one of its kernels cannot take halves, or where a weight is too large for one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .half_kernels import HALF, SINGLE, narrowable, narrowed
+from .static_graph import Kernel, StaticGraph, Tensor
+
+# Largest finite half.
+HALF_MAX = float(np.finfo(np.float16).max)
+
+
+def to_half(graph: StaticGraph) -> StaticGraph:
+    """The same network with halves in memory wherever that is possible."""
+    halves = _half_roots(graph)
+    variants: dict[tuple[str, tuple[int, ...]], str] = {}
+    functions: dict[str, Any] = {}
+    kernels = []
+    for kernel in graph.kernels:
+        tensors = [*kernel.inputs, *kernel.outputs]
+        positions = tuple(i for i, t in enumerate(tensors) if graph.root(t) in halves)
+        key = (kernel.function, positions)
+        if key not in variants:
+            variants[key] = _variant_name(kernel.function, positions, functions)
+            original = graph.functions[kernel.function]
+            functions[variants[key]] = narrowed(original, positions) if positions else original
+        kernels.append(Kernel(variants[key], kernel.inputs, kernel.outputs, kernel.nodes))
+    return StaticGraph(
+        tensors=[
+            Tensor(t.shape, HALF if t.root in halves else t.dtype, t.root) for t in graph.tensors
+        ],
+        kernels=kernels,
+        params={
+            t: value.astype(np.float16) if t in halves else value
+            for t, value in graph.params.items()
+        },
+        inputs=graph.inputs,
+        outputs=graph.outputs,
+        functions=functions,
+    )
+
+
+def _half_roots(graph: StaticGraph) -> set[int]:
+    """The tensors with memory of their own that become halves."""
+    fixed = {graph.root(t) for t in (*graph.inputs, *graph.outputs)}
+    fixed.update(t for t, value in graph.params.items() if not _fits(value))
+    possible = {name: narrowable(func) for name, func in graph.functions.items()}
+    for kernel in graph.kernels:
+        tensors = [*kernel.inputs, *kernel.outputs]
+        for tensor, can in zip(tensors, possible[kernel.function], strict=True):
+            if not can:
+                fixed.add(graph.root(tensor))
+    singles = {i for i, t in enumerate(graph.tensors) if t.root == i and t.dtype == SINGLE}
+    return singles - fixed
+
+
+def _fits(value: np.ndarray) -> bool:
+    """True where all finite numbers of a float32 array stay finite as halves."""
+    if value.dtype != np.float32:
+        return False
+    finite = np.abs(value[np.isfinite(value)])
+    return finite.size == 0 or float(finite.max()) <= HALF_MAX
+
+
+def _variant_name(name: str, positions: tuple[int, ...], taken: dict[str, object]) -> str:
+    if not positions:
+        return name
+    half = f"{name}_half"
+    number = 0
+    while half in taken:
+        number += 1
+        half = f"{name}_half_{number}"
+    return half

@@ -1,0 +1,120 @@
+"""Which nodes of the model a fused kernel computes.
+
+A front end names the variable of each binding after the node that it comes from. Fusion drops these
+names, and merges groups that are alike; so each call inside a group is found again, by its
+function and its arguments, among the calls from before the fusion.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Hashable, Iterator
+from typing import Any
+
+import tvm
+from tvm import relax
+from tvm.ir.expr import GenericConst
+
+from ..frontend.node_names import node_name
+from .lowering import called_function
+
+Scope = dict[Any, Hashable]
+
+
+class NodeNames:
+    """The calls in ``main`` of ``calls``, before fusion, each with its node."""
+
+    def __init__(self, calls: tvm.IRModule) -> None:
+        # (function, identities of its arguments) -> (identity of its result, node), in order.
+        self._calls: dict[Hashable, deque[tuple[Hashable, str]]] = defaultdict(deque)
+        scope = _outer_scope(calls)
+        for position, (var, value) in enumerate(_bindings(calls["main"])):
+            name = _called(value)
+            if name is None:
+                scope[var] = _identity(value, scope)
+                continue
+            scope[var] = ("call", position)
+            key = (name, _identity(value.args[1], scope))
+            self._calls[key].append((scope[var], node_name(str(var.name)) or name))
+
+    def of_calls(self, fused: tvm.IRModule) -> list[list[str]]:
+        """The nodes in each call in ``main`` of ``fused``, in order and without repetition.
+
+        fused: the same module, before or after FuseOps. Where a call is not found, its function's
+        name stands for the node.
+        """
+        remaining = {key: deque(found) for key, found in self._calls.items()}
+        functions = {gv.name_hint: f for gv, f in fused.functions_items()}
+        scope = _outer_scope(fused)
+        names = []
+        for var, value in _bindings(fused["main"]):
+            name = _called(value)
+            if name is None:
+                scope[var] = _identity(value, scope)
+                continue
+            found: list[str] = []
+            group = functions.get(name)
+            if isinstance(group, relax.Function):
+                inner = dict(
+                    zip(group.params, (_identity(a, scope) for a in value.args), strict=True)
+                )
+                scope[var] = self._inside(group, inner, remaining, found)
+            else:
+                scope[var] = _match(value, name, scope, remaining, found)
+            names.append(list(dict.fromkeys(found)))
+        return names
+
+    def _inside(
+        self, group: relax.Function, scope: Scope, remaining: dict[Any, Any], found: list[str]
+    ) -> Hashable:
+        for var, value in _bindings(group):
+            name = _called(value)
+            if name is None:
+                scope[var] = _identity(value, scope)
+            else:
+                scope[var] = _match(value, name, scope, remaining, found)
+        return _identity(group.body.body, scope)
+
+
+def _match(
+    call: Any, name: str, scope: Scope, remaining: dict[Any, Any], found: list[str]
+) -> Hashable:
+    """The identity of a call's result; the node is added to ``found``."""
+    matches = remaining.get((name, _identity(call.args[1], scope)))
+    if not matches:
+        found.append(name)
+        return ("unknown", name)
+    # Equal calls are told apart by their order; the last one may serve again.
+    identity, node = matches.popleft() if len(matches) > 1 else matches[0]
+    found.append(node)
+    return identity
+
+
+def _outer_scope(mod: tvm.IRModule) -> Scope:
+    return {param: ("input", i) for i, param in enumerate(mod["main"].params)}
+
+
+def _bindings(function: relax.Function) -> Iterator[tuple[Any, Any]]:
+    for block in function.body.blocks:
+        for binding in block.bindings:
+            yield binding.var, getattr(binding, "value", None)
+
+
+def _called(value: Any) -> str | None:
+    return called_function(value) if isinstance(value, relax.Call) else None
+
+
+def _identity(expr: Any, scope: Scope) -> Hashable:
+    """What ``expr`` is, in terms that fusion does not change."""
+    if isinstance(expr, relax.Var):
+        return scope.get(expr)
+    if isinstance(expr, GenericConst):
+        return ("constant", expr.value.__chandle__())
+    if isinstance(expr, relax.Tuple):
+        return tuple(_identity(field, scope) for field in expr.fields)
+    if isinstance(expr, relax.TupleGetItem):
+        of = _identity(expr.tuple_value, scope)
+        # A tuple made in place is seen through: fusion removes it.
+        whole = isinstance(of, tuple) and (not of or of[0] not in ("call", "input", "constant"))
+        return of[expr.index] if whole else ("item", of, expr.index)  # type: ignore[index]
+    return str(expr)

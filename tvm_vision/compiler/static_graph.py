@@ -1,0 +1,184 @@
+"""The static graph: kernels in order, the tensors they take, and which tensors share memory.
+
+This is the form between Relax and the artifact. Lowering makes it, conversion to half precision
+rewrites it, the memory plan gives every tensor its storage, and ``describe`` writes it down for
+the executor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .memory_plan import LiveRange, MemoryPlan, plan_memory
+
+# Bits of the types whose names do not end in them.
+_OTHER_BITS = {"bool": 8, "bfloat16": 16}
+
+
+@dataclass
+class Tensor:
+    """One tensor: its shape in elements and its type.
+
+    ``root`` is the position of the tensor whose memory it uses: its own, or, for a view (a
+    reshape), that of the tensor behind it.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    root: int
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes, elements packed."""
+        return math.prod(self.shape) * dtype_bytes(self.dtype)
+
+
+@dataclass
+class Kernel:
+    """One call of ``function(*inputs, *outputs)``; ``nodes`` names the network's nodes in it."""
+
+    function: str
+    inputs: list[int]
+    outputs: list[int]
+    nodes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class StaticGraph:
+    """A network as kernels over tensors; inputs, outputs and keys of ``params`` are positions.
+
+    ``functions`` holds the TensorIR function of every name that ``kernels`` use. Each output is
+    written by a kernel and is neither an input, a parameter, nor another output.
+    """
+
+    tensors: list[Tensor] = field(default_factory=list)
+    kernels: list[Kernel] = field(default_factory=list)
+    params: dict[int, np.ndarray] = field(default_factory=dict)
+    inputs: list[int] = field(default_factory=list)
+    outputs: list[int] = field(default_factory=list)
+    functions: dict[str, Any] = field(default_factory=dict)
+
+    def add_tensor(self, shape: Iterable[int], dtype: str, view_of: int | None = None) -> int:
+        """Append a tensor, as a view of another one or with memory of its own; its position."""
+        position = len(self.tensors)
+        root = position if view_of is None else self.tensors[view_of].root
+        self.tensors.append(Tensor(tuple(shape), dtype, root))
+        return position
+
+    def root(self, tensor: int) -> int:
+        """The tensor whose memory ``tensor`` uses."""
+        return self.tensors[tensor].root
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of device memory: parameters, everything else (inputs and outputs too), both."""
+
+    weights: int
+    activations: int
+
+    @property
+    def peak(self) -> int:
+        """All of it: memory is taken once, before the first run."""
+        return self.weights + self.activations
+
+
+def dtype_bytes(dtype: str) -> int:
+    """Bytes of an element of ``dtype`` as TVM spells it. Raises ValueError for odd widths."""
+    digits = "".join(c for c in dtype if c.isdigit())
+    bits = _OTHER_BITS.get(dtype) or (int(digits) if digits else 0)
+    if bits == 0 or bits % 8:
+        raise ValueError(f"expected a type of whole bytes, got '{dtype}'")
+    return bits // 8
+
+
+def drop_unused(graph: StaticGraph) -> StaticGraph:
+    """The same graph without kernels, tensors and functions on which no output depends."""
+    needed = {graph.root(t) for t in graph.outputs}
+    kernels: list[Kernel] = []
+    for kernel in reversed(graph.kernels):
+        if needed.intersection(graph.root(t) for t in kernel.outputs):
+            needed.update(graph.root(t) for t in kernel.inputs)
+            kernels.append(kernel)
+    kernels.reverse()
+    named = [*graph.inputs, *graph.outputs]
+    named += [t for kernel in kernels for t in (*kernel.inputs, *kernel.outputs)]
+    used = sorted({*named, *(graph.root(t) for t in named)})
+    place = {old: new for new, old in enumerate(used)}
+    old_tensors = [graph.tensors[t] for t in used]
+    return StaticGraph(
+        tensors=[Tensor(t.shape, t.dtype, place[t.root]) for t in old_tensors],
+        kernels=[
+            Kernel(k.function, [place[t] for t in k.inputs], [place[t] for t in k.outputs], k.nodes)
+            for k in kernels
+        ],
+        params={place[t]: value for t, value in graph.params.items() if t in place},
+        inputs=[place[t] for t in graph.inputs],
+        outputs=[place[t] for t in graph.outputs],
+        functions={k.function: graph.functions[k.function] for k in kernels},
+    )
+
+
+def live_ranges(graph: StaticGraph) -> dict[int, LiveRange]:
+    """Range of kernels for which the memory of each intermediate tensor must be kept, by root.
+
+    Inputs, outputs and parameters keep their memory and are left out.
+    """
+    kept = {graph.root(t) for t in (*graph.inputs, *graph.outputs, *graph.params)}
+    ranges: dict[int, LiveRange] = {}
+    for position, kernel in enumerate(graph.kernels):
+        for tensor in (*kernel.inputs, *kernel.outputs):
+            root = graph.root(tensor)
+            if root in kept:
+                continue
+            first = ranges[root].first if root in ranges else position
+            ranges[root] = LiveRange(graph.tensors[root].nbytes, first, position)
+    return ranges
+
+
+def describe(graph: StaticGraph) -> tuple[dict[str, Any], Memory]:
+    """The graph as plain data with planned storage, and the memory it needs."""
+    ranges = live_ranges(graph)
+    plan = plan_memory(list(ranges.values()))
+    storages, storage_of = _storages(graph, list(ranges), plan)
+    tensors = [
+        {"shape": list(t.shape), "dtype": t.dtype, "storage": storage_of[t.root], "offset": 0}
+        for t in graph.tensors
+    ]
+    kernels = [
+        {
+            "function": kernel.function,
+            "args": [*kernel.inputs, *kernel.outputs],
+            "num_outputs": len(kernel.outputs),
+            "nodes": list(kernel.nodes),
+        }
+        for kernel in graph.kernels
+    ]
+    plain = {
+        "storages": storages,
+        "tensors": tensors,
+        "params": {f"p{i}": tensor for i, tensor in enumerate(graph.params)},
+        "inputs": list(graph.inputs),
+        "outputs": list(graph.outputs),
+        "kernels": kernels,
+    }
+    weights = sum(storages[storage_of[t]] for t in graph.params)
+    return plain, Memory(weights, sum(storages) - weights)
+
+
+def _storages(
+    graph: StaticGraph, planned: Sequence[int], plan: MemoryPlan
+) -> tuple[list[int], dict[int, int]]:
+    """Sizes of all storages, and root -> storage: the planned ones, then one for each rest."""
+    storages = list(plan.sizes)
+    storage_of = dict(zip(planned, plan.storage_of, strict=True))
+    for position, tensor in enumerate(graph.tensors):
+        if tensor.root == position and position not in storage_of:
+            storage_of[position] = len(storages)
+            storages.append(tensor.nbytes)
+    return storages, storage_of
