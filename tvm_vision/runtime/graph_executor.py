@@ -88,9 +88,9 @@ class GraphExecutor:
 
         Raises PackageError when one is missing, InputError for a wrong shape or type.
         """
-        if isinstance(params, (bytes, bytearray)):
-            params = tvm.runtime.load_param_dict(bytes(params))
-        self._module["load_params"]({str(k): _tensor(v) for k, v in params.items()})
+        saved = isinstance(params, (bytes, bytearray))
+        arrays: Any = tvm.runtime.load_param_dict(bytes(params)) if saved else params
+        self._module["load_params"]({str(k): _tensor(v) for k, v in arrays.items()})
 
     def set_input(self, key: Key | None = None, value: Value = None, **by_name: Value) -> None:
         """Set inputs of the next frame by number, name or keyword; they stay set for later runs.
