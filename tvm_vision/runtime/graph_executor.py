@@ -88,8 +88,9 @@ class GraphExecutor:
 
         Raises PackageError when one is missing, InputError for a wrong shape or type.
         """
-        saved = isinstance(params, (bytes, bytearray))
-        arrays: Any = tvm.runtime.load_param_dict(bytes(params)) if saved else params
+        arrays: Mapping[str, Value] = (
+            tvm.runtime.load_param_dict(params) if isinstance(params, bytes) else params
+        )
         self._module["load_params"]({str(k): _tensor(v) for k, v in arrays.items()})
 
     def set_input(self, key: Key | None = None, value: Value = None, **by_name: Value) -> None:
