@@ -8,8 +8,16 @@ import click
 
 from tvm_vision.errors import TvmVisionError
 
+from .benchmark import benchmark
+from .check import check
+from .classify import classify
+from .compile import compile as compile_command
 from .demo_classifier import demo_classifier
 from .devices import devices
+from .inspect import inspect
+from .package import package
+from .profile import profile
+from .run import run
 
 
 class OneLineErrors(click.Group):
@@ -19,14 +27,34 @@ class OneLineErrors(click.Group):
         try:
             return super().invoke(ctx)
         except TvmVisionError as error:
-            raise click.ClickException(str(error)) from error
+            raise click.ClickException(" ".join(str(error).split())) from error
 
 
-@click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})
+def hyphens(name: str) -> str:
+    """--input_shape is --input-shape: older tools spell options with underscores."""
+    return name.replace("_", "-")
+
+
+SETTINGS = {"help_option_names": ["-h", "--help"], "token_normalize_func": hyphens}
+
+
+@click.group(cls=OneLineErrors, context_settings=SETTINGS)
 @click.version_option(package_name="tvm_vision")
 def main() -> None:
     """Run vision networks on this machine's GPU: the stock TVM wheel with a Vulkan backend."""
 
 
-main.add_command(demo_classifier)
-main.add_command(devices)
+COMMANDS = (
+    benchmark,
+    check,
+    classify,
+    compile_command,
+    demo_classifier,
+    devices,
+    inspect,
+    package,
+    profile,
+    run,
+)
+for command in COMMANDS:
+    main.add_command(command)

@@ -33,9 +33,10 @@ PATH = click.Path(dir_okay=False, path_type=Path)
     help="auto: the first Vulkan device, else the CPU, and it says which.",
 )
 def demo_classifier(photos: tuple[Path, ...], model: Path, output: Path, device: str) -> None:
-    """Classify PHOTOS with EfficientNet-Lite0, beside onnxruntime's result.
+    """Classify photos, beside onnxruntime.
 
-    Without PHOTOS it takes those that scikit-image and scikit-learn ship.
+    By EfficientNet-Lite0 with its ImageNet weights. Without PHOTOS it takes those that
+    scikit-image and scikit-learn ship.
 
     \b
     Example:

@@ -27,7 +27,9 @@ FEATURES = (
 
 @click.command()
 def devices() -> None:
-    """List this machine's Vulkan devices: type, driver, memory, limits, features.
+    """List this machine's Vulkan devices.
+
+    Each with its type, driver, memory, limits and features.
 
     \b
     Example:

@@ -24,7 +24,18 @@ def test_each_command_has_help_with_an_example(command):
 
 
 def test_the_commands():
-    assert COMMANDS == ["demo-classifier", "devices"]
+    assert COMMANDS == [
+        "benchmark",
+        "check",
+        "classify",
+        "compile",
+        "demo-classifier",
+        "devices",
+        "inspect",
+        "package",
+        "profile",
+        "run",
+    ]
 
 
 def test_an_error_is_one_line_and_exit_code_1(tmp_path):

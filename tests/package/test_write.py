@@ -3,20 +3,18 @@
 import subprocess
 import sys
 import tarfile
-from dataclasses import dataclass, field
-from typing import Any
 
+import handmade
 import ml_dtypes
 import numpy as np
 import packages
 import pytest
 import tvm
+from handmade import MODEL, Compiled
 from packages import sample_graph, write_sample
-from tvm import te
 from tvm.target import Target
 
 from tvm_vision.errors import PackageError
-from tvm_vision.frontend.signature import TensorSpec
 from tvm_vision.package import (
     DeviceInfo,
     ModelInfo,
@@ -28,34 +26,10 @@ from tvm_vision.package import (
 )
 from tvm_vision.package.params import list_params, write_params
 
-MODEL = ModelInfo("tiny", kind="classifier", labels=("a", "b", "c"))
-
-
-@dataclass
-class Compiled:
-    """Stands for the compiler's result: one function, and a graph that names others."""
-
-    library: Any
-    graph: dict = field(default_factory=sample_graph)
-    params: dict = field(default_factory=lambda: dict(packages.WEIGHTS))
-    target: Any = field(default_factory=lambda: Target({"kind": "llvm"}))
-    inputs: tuple = (TensorSpec("x", (4,), "float32"),)
-    outputs: tuple = (TensorSpec("y", (1, 3), "float32"),)
-    precision: str = "fp32"
-    opt_level: int = 3
-    memory: dict = field(default_factory=lambda: {"weights": 60, "activations": 40, "peak": 100})
-
-
-def relu_library():
-    x = te.placeholder((3,), name="x")
-    y = te.compute((3,), lambda i: te.max(x[i], 0.0), name="y")
-    function = te.create_prim_func([x, y]).with_attr("global_symbol", "relu")
-    return tvm.compile(tvm.IRModule({"relu": function}), Target({"kind": "llvm"})).mod
-
 
 @pytest.fixture(scope="module")
 def library():
-    return relu_library()
+    return handmade.library()
 
 
 def write(path, library, **changes):
@@ -82,8 +56,8 @@ def test_what_is_written_is_read_and_runs(tmp_path, library):
 def test_the_same_input_gives_the_same_bytes(tmp_path, library):
     write(tmp_path / "first.tar", library)
     code = (
-        "import sys; sys.path[:0] = sys.argv[2:]; import test_write as t\n"
-        "t.write(sys.argv[1], t.relu_library())"
+        "import sys; sys.path[:0] = sys.argv[2:]; import handmade, test_write as t\n"
+        "t.write(sys.argv[1], handmade.library())"
     )
     folders = [str(path) for path in (packages.__file__, __file__)]
     folders = [path.rpartition("/")[0] for path in folders]

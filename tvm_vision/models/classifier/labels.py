@@ -1,9 +1,10 @@
-"""The names of the 1000 classes of ImageNet (ILSVRC 2012), in the order of a network's outputs."""
+"""Names of classes, in the order of a network's outputs: from a file, or the 1000 of ImageNet."""
 
 from __future__ import annotations
 
 from collections import Counter
 from functools import cache
+from pathlib import Path
 
 from ...errors import InputError
 
@@ -29,3 +30,26 @@ def imagenet_labels() -> tuple[str, ...]:
     return tuple(
         short if uses[short] == 1 else every for short, every in zip(first, synonyms, strict=True)
     )
+
+
+def read_labels(source: str) -> tuple[str, ...]:
+    """Labels from a text file, one a line in the order of the outputs, or "imagenet" for those.
+
+    Raises InputError where the file cannot be read or has no label.
+    """
+    if source == "imagenet":
+        return imagenet_labels()
+    try:
+        text = Path(source).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise InputError(
+            f"a text file with a label a line, or the word imagenet, is needed, and '{source}' "
+            f"cannot be read ({reason})"
+        ) from None
+    labels = tuple(line.strip() for line in text.splitlines())
+    while labels and not labels[-1]:
+        labels = labels[:-1]
+    if not labels:
+        raise InputError(f"a label a line is needed, and '{source}' has none")
+    return labels

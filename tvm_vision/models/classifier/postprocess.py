@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ...errors import InputError
 from ..results import Classification
+
+SUM_TOLERANCE = 1e-3
 
 
 def softmax(logits: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -18,10 +21,23 @@ def softmax(logits: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return exponentials / exponentials.sum(axis=-1, keepdims=True)
 
 
+def probabilities_of(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Softmax of logits; what is a distribution already stays as it is.
+
+    Many exported networks end in a softmax. None below 0 and a sum of 1 (to 1e-3) tell; logits
+    that look like that by chance differ from their softmax only in how sure they are.
+    """
+    exact = np.asarray(values, np.float64)
+    if exact.size > 1 and exact.min() >= 0.0 and abs(exact.sum() - 1.0) <= SUM_TOLERANCE:
+        return exact / exact.sum()
+    return softmax(exact)
+
+
 def classify(logits: npt.ArrayLike, labels: Sequence[str], *, top: int = 5) -> Classification:
     """The ``top`` likeliest classes; equal ones in the order of their index.
 
-    logits: float [classes] or [1, classes]; fewer than ``top`` classes give as many as there are.
+    logits: float [classes] or [1, classes], or their softmax; fewer than ``top`` classes give as
+    many as there are.
     labels: one name for each class.
 
     Raises InputError for another shape, a wrong number of labels, NaN, or top below 1.
@@ -37,7 +53,7 @@ def classify(logits: npt.ArrayLike, labels: Sequence[str], *, top: int = 5) -> C
         raise InputError(f"expected a top of at least 1, got {top}")
     if not np.isfinite(values).all():
         raise InputError("expected finite logits, got NaN or infinity: the network went wrong")
-    probabilities = softmax(values)
+    probabilities = probabilities_of(values)
     best = np.argsort(-probabilities, kind="stable")[:top]
     return Classification(
         class_ids=tuple(int(index) for index in best),

@@ -9,12 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import InputError
+from ...package import Preprocessing
+from .presets import preset
 
 COLOR_ORDERS = ("rgb", "bgr")
 INTERPOLATIONS = {
     "linear": cv2.INTER_LINEAR,
     "cubic": cv2.INTER_CUBIC,
     "area": cv2.INTER_AREA,
+    "nearest": cv2.INTER_NEAREST,
 }
 
 
@@ -26,7 +29,8 @@ class ClassifierInput:
     crop: side of the centre crop, as a share of the largest crop of that aspect that fits.
     mean, std: for each channel of the tensor; value = (pixel - mean) / std, pixel in 0..255.
     color_order: order of the tensor's channels, "rgb" or "bgr".
-    interpolation: "area" (averages what it shrinks), "cubic" or "linear".
+    interpolation: "area" (averages what it shrinks), "cubic", "linear" or "nearest".
+    letterbox: pad to the tensor's aspect with zeros, centred, instead of cropping.
 
     Raises ValueError for a number out of its range.
     """
@@ -37,6 +41,21 @@ class ClassifierInput:
     std: tuple[float, float, float] = (1.0, 1.0, 1.0)
     color_order: str = "rgb"
     interpolation: str = "area"
+    letterbox: bool = False
+
+    @classmethod
+    def from_package(cls, preprocessing: Preprocessing) -> ClassifierInput:
+        """The numbers that a package carries."""
+        mean, std = preprocessing.mean, preprocessing.std
+        return cls(
+            size=preprocessing.size,
+            crop=preprocessing.crop,
+            mean=(mean[0], mean[1], mean[2]),
+            std=(std[0], std[1], std[2]),
+            color_order=preprocessing.color_order,
+            interpolation=preprocessing.interpolation,
+            letterbox=preprocessing.letterbox,
+        )
 
     def __post_init__(self) -> None:
         if len(self.size) != 2 or min(self.size) < 1:
@@ -54,17 +73,13 @@ class ClassifierInput:
             raise ValueError(f"expected an interpolation of {known}, got '{self.interpolation}'")
 
 
-# Numbers of the reference implementation (TensorFlow TPU models, efficientnet/lite): pixels to
-# (x - 127) / 128, a centre crop of 224 / (224 + 32).
-EFFICIENTNET_LITE0 = ClassifierInput(
-    size=(224, 224), crop=224 / 256, mean=(127.0,) * 3, std=(128.0,) * 3
-)
+EFFICIENTNET_LITE0 = ClassifierInput.from_package(preset("efficientnet-lite", (224, 224)))
 
 
 def prepare(
     image: npt.NDArray[np.uint8], config: ClassifierInput, *, color_order: str = "rgb"
 ) -> npt.NDArray[np.float32]:
-    """Crop, resize and normalise one picture.
+    """Crop or pad, resize and normalise one picture.
 
     image: uint8 [height, width, 3], channels in ``color_order`` ("rgb", or OpenCV's "bgr").
 
@@ -72,7 +87,7 @@ def prepare(
     Raises InputError for another shape, type or order.
     """
     _check_image(image, color_order)
-    crop = _centre_crop(image, config)
+    crop = _letterbox(image, config) if config.letterbox else _centre_crop(image, config)
     height, width = config.size
     resized = cv2.resize(crop, (width, height), interpolation=INTERPOLATIONS[config.interpolation])
     if color_order != config.color_order:
@@ -103,3 +118,16 @@ def _centre_crop(image: npt.NDArray[np.uint8], config: ClassifierInput) -> npt.N
     top = (height - crop_height + 1) // 2
     left = (width - crop_width + 1) // 2
     return image[top : top + crop_height, left : left + crop_width]
+
+
+def _letterbox(image: npt.NDArray[np.uint8], config: ClassifierInput) -> npt.NDArray[np.uint8]:
+    """The picture in the middle of a black one in the aspect of the tensor."""
+    height, width = image.shape[:2]
+    scale = max(height / config.size[0], width / config.size[1])
+    rows = max(0, round(config.size[0] * scale) - height)
+    columns = max(0, round(config.size[1] * scale) - width)
+    top, left = rows // 2, columns // 2
+    padded = cv2.copyMakeBorder(
+        image, top, rows - top, left, columns - left, cv2.BORDER_CONSTANT, value=(0, 0, 0)
+    )
+    return padded.astype(np.uint8, copy=False)

@@ -1,0 +1,40 @@
+"""One package, made once, and the command as a function."""
+
+import handmade
+import pytest
+from click.testing import CliRunner
+
+from tvm_vision.tools.cli import main
+
+
+@pytest.fixture(scope="session")
+def artifact(tmp_path_factory):
+    """A package for the CPU; nobody writes to it."""
+    return handmade.write_artifact(tmp_path_factory.mktemp("artifact") / "tiny.tar")
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory):
+    """The ONNX file of the same network."""
+    return handmade.write_model(tmp_path_factory.mktemp("model") / "tiny.onnx")
+
+
+@pytest.fixture
+def command():
+    """Runs ``tvm-vision`` with arguments; the result has exit_code, stdout and stderr."""
+    return lambda *arguments: CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def refuses(command):
+    """Runs a command that must fail with exit code 1; returns its one line."""
+
+    def run(*arguments):
+        result = command(*arguments)
+        assert result.exit_code == 1, result.output
+        assert isinstance(result.exception, SystemExit), result.exception
+        lines = [line for line in result.stderr.splitlines() if not line.startswith("device: ")]
+        assert len(lines) == 1, result.output
+        return lines[0]
+
+    return run

@@ -1,0 +1,234 @@
+"""run, benchmark, check, profile and inspect, on a package made by hand, on the CPU."""
+
+import json
+import subprocess
+import sys
+
+import cv2
+import handmade
+import numpy as np
+import onnx
+import packages
+import pytest
+
+from tvm_vision.package import ModelInfo, Preprocessing, write_package
+
+X = np.float32([-1, 0.5, 2, 1])
+
+
+@pytest.fixture
+def x_file(tmp_path):
+    np.savez(tmp_path / "x.npz", x=X)
+    return tmp_path / "x.npz"
+
+
+def test_run_from_npz_to_npz(command, artifact, x_file, tmp_path):
+    result = command("run", artifact, "--inputs", x_file, "--output", tmp_path / "new" / "y.npz")
+    assert result.exit_code == 0, result.output
+    assert result.stderr.startswith("device: cpu(0)")
+    assert "y       float32[1, 3]" in result.stdout
+    with np.load(tmp_path / "new" / "y.npz") as outputs:
+        assert outputs.files == ["y"]
+        np.testing.assert_allclose(outputs["y"], handmade.expected(X), rtol=1e-6)
+
+
+def test_run_takes_the_spellings_of_tvmc(command, artifact, x_file, tmp_path):
+    result = command("run", artifact, "-i", x_file, "--outputs", tmp_path / "y.npz", "--print_time")
+    assert result.exit_code == 0, result.output
+    assert "time: median" in result.stdout
+
+
+def test_run_prints_the_largest_values(command, artifact):
+    result = command("run", artifact, "--fill-mode", "ones", "--print-top", "2")
+    values = handmade.expected(np.ones(4, np.float32))[0]
+    assert result.stdout.splitlines()[-2:] == [f"y[2] = {values[2]:g}", f"y[1] = {values[1]:g}"]
+
+
+def test_run_with_profile(command, artifact):
+    result = command("run", artifact, "--profile", "--repeat", "2")
+    assert "matmul_add  MatMul_0 Add_1  cpu0" in result.stdout
+    assert "unexplained" in result.stdout
+
+
+def test_random_inputs_are_the_same_each_time(command, artifact, tmp_path):
+    for name in ("a.npz", "b.npz"):
+        command("run", artifact, "-o", tmp_path / name)
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({}, "the inputs x: float32[4] are needed, and 'x' is missing"),
+        ({"z": X}, "and 'z' is not among them, 'x' is missing"),
+        ({"x": X[:3]}, "and 'x' is float32[3]"),
+        ({"x": X.astype(np.float64)}, "and 'x' is float64[4]"),
+    ],
+)
+def test_inputs_that_do_not_fit(refuses, artifact, tmp_path, arrays, message):
+    np.savez(tmp_path / "in.npz", **arrays)
+    output = tmp_path / "y.npz"
+    assert message in refuses("run", artifact, "--inputs", tmp_path / "in.npz", "-o", output)
+    assert not output.exists()
+
+
+@pytest.mark.parametrize("content", [None, b"", b"PK\x03\x04 broken", b"text", b"\x80\x04K\x01."])
+def test_files_that_are_no_npz(refuses, artifact, tmp_path, content):
+    path = tmp_path / "in.npz"
+    if content is not None:
+        path.write_bytes(content)
+    assert f"'{path}' is not a" in refuses("run", artifact, "--inputs", path)
+
+
+def test_pickled_objects_are_not_loaded(refuses, artifact, tmp_path):
+    np.savez(tmp_path / "in.npz", x=np.array([print], dtype=object))
+    assert "is not an .npz file" in refuses("run", artifact, "--inputs", tmp_path / "in.npz")
+
+
+def test_nan_is_noted(command, artifact, tmp_path):
+    np.savez(tmp_path / "in.npz", x=np.float32([np.nan, np.inf, 1, 2]))
+    result = command("run", artifact, "--inputs", tmp_path / "in.npz")
+    assert result.exit_code == 0
+    assert "note: input 'x' has 2 values that are NaN or infinite of 4" in result.stderr
+
+
+def test_an_output_that_cannot_be_written(refuses, artifact):
+    assert "cannot be written (" in refuses("run", artifact, "-o", artifact / "y.npz")
+
+
+def test_a_picture_needs_preprocessing(refuses, artifact, tmp_path):
+    cv2.imwrite(str(tmp_path / "cat.png"), np.zeros((9, 9, 3), np.uint8))
+    assert "compile it with --preprocess" in refuses(
+        "run", artifact, "--image", tmp_path / "cat.png"
+    )
+    assert "is not a file" in refuses("run", artifact, "--image", tmp_path / "dog.png")
+
+
+def test_inputs_and_image_exclude_each_other(command, artifact, x_file):
+    assert command("run", artifact, "--inputs", x_file, "--image", "a.png").exit_code == 2
+
+
+def test_a_device_that_the_package_is_not_for(refuses, artifact):
+    message = refuses("run", artifact, "--device", "vulkan")
+    assert (
+        "made for cpu, and vulkan is asked for: compile the model with --target vulkan" in message
+    )
+
+
+@pytest.mark.parametrize("name", ["run", "benchmark", "inspect", "profile"])
+def test_every_command_refuses_a_damaged_package(refuses, artifact, tmp_path, name):
+    damaged = tmp_path / "damaged.tar"
+    damaged.write_bytes(artifact.read_bytes()[:-20000])
+    assert "the package cannot be read: " in refuses(name, damaged)
+    assert "cannot be opened" in refuses(name, tmp_path / "none.tar")
+
+
+def test_code_that_is_no_library(refuses, tmp_path):
+    path = packages.write_sample(tmp_path / "fake.tar")
+    assert "mod.so cannot be loaded" in refuses("run", path)
+
+
+def test_a_graph_that_the_library_does_not_have(refuses, tmp_path):
+    graph = packages.sample_graph()
+    graph["kernels"][1]["function"] = "softplus"
+    path = tmp_path / "p.tar"
+    write_package(path, handmade.Compiled(handmade.library(), graph=graph), handmade.MODEL)
+    assert "softplus" in refuses("run", path)
+
+
+def test_benchmark(command, artifact):
+    result = command("benchmark", artifact, "--repeat", "3", "--number", "2", "--json")
+    times = json.loads(result.stdout)
+    assert times["repeat"] == 3
+    assert times["number"] == 2
+    assert 0 < times["min_ms"] <= times["median_ms"] <= times["max_ms"]
+    assert command("benchmark", artifact, "--repeat", "3").stdout.startswith("median ")
+
+
+def test_profile(command, artifact, model):
+    result = command("profile", artifact, "--repeat", "3", "--per-layer-error", model)
+    assert result.exit_code == 0, result.output
+    header, first, second, *rest = result.stdout.splitlines()
+    assert header.split()[-3:] == ["max", "rel", "error"]
+    assert first.split()[1:5] == ["matmul_add", "MatMul_0", "Add_1", "cpu0"]
+    assert float(second.split()[-1]) < 1e-6
+    assert [line.split()[0] for line in rest if line] == [
+        "sum", "span", "upload", "read-back", "wall", "unexplained",
+    ]  # fmt: skip
+    document = json.loads(command("profile", artifact, "--json", "--repeat", "2").stdout)
+    assert [kernel["nodes"] for kernel in document["kernels"]] == [
+        ["MatMul_0", "Add_1"],
+        ["Relu_2"],
+    ]
+    assert {"sum_us", "span_us", "upload_us", "readback_us", "wall_us"} <= set(document)
+
+
+def test_check_passes_and_fails(command, refuses, artifact, model, tmp_path):
+    result = command("check", artifact, model)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[1].endswith("ok")
+    assert json.loads(command("check", artifact, model, "--json").stdout)[0]["max_rel"] < 1e-6
+
+    other = onnx.load(model)
+    other.graph.initializer[0].raw_data = (1.01 * packages.WEIGHTS["p0"]).tobytes()
+    onnx.save(other, tmp_path / "other.onnx")
+    message = refuses("check", artifact, tmp_path / "other.onnx")
+    assert "y must be within 0.001 of onnxruntime's, and is not" in message
+    loose = command("check", artifact, tmp_path / "other.onnx", "--tolerance", "0.1")
+    assert loose.exit_code == 0
+
+
+def test_check_with_another_model(refuses, artifact, model, tmp_path):
+    other = onnx.load(model)
+    other.graph.input[0].name = other.graph.node[0].input[1] = "elsewhere"
+    onnx.save(other, tmp_path / "other.onnx")
+    message = refuses("check", artifact, tmp_path / "other.onnx")
+    assert "the model's inputs elsewhere are needed, found x" in message
+    assert "is not a file" in refuses("check", artifact, tmp_path / "none.onnx")
+    (tmp_path / "text.onnx").write_text("text")
+    assert "onnxruntime cannot load it" in refuses("check", artifact, tmp_path / "text.onnx")
+
+
+def test_inspect(command, tmp_path):
+    model = ModelInfo("tiny", "classifier", ("a", "b", "c"), (), Preprocessing((2, 2), crop=0.5))
+    write_package(tmp_path / "p.tar", handmade.Compiled(handmade.library()), model)
+    result = command("inspect", tmp_path / "p.tar", "--kernels")
+    assert result.exit_code == 0, result.output
+    for line in (
+        "model        tiny (classifier, 3 labels)",
+        "input        x: float32[4]",
+        "output       y: float32[1, 3]",
+        "picture      2x2 rgb, crop 0.5, area",
+        "kernels      2 calls of 2 functions",
+        "memory       100 B peak: 60 B weights, 40 B activations",
+        "precision    fp32, optimisation level 3",
+        "1  relu        float32[3]                          float32[3]  Relu_2",
+    ):
+        assert line in result.stdout.splitlines()
+    document = json.loads(command("inspect", tmp_path / "p.tar", "--json").stdout)
+    assert document["model"]["preprocessing"]["crop"] == 0.5
+
+
+def test_unpack_edit_repack(command, refuses, artifact, tmp_path):
+    folder, again = tmp_path / "tiny", tmp_path / "again.tar"
+    assert "wrote" in command("package", "unpack", artifact, folder).stdout
+    assert command("run", folder).exit_code == 0
+    text = (folder / "mod.json").read_text()
+    (folder / "mod.json").write_text(text.replace('"tiny"', '"large"'))
+    assert "use 'tvm-vision package repack'" in refuses("run", folder)
+    assert "large, 2 kernels" in command("package", "repack", folder, again).stdout
+    assert "model        large" in command("inspect", again).stdout
+
+
+def test_the_command_as_a_process(artifact, x_file, tmp_path):
+    code = "import sys; from tvm_vision.tools.cli import main; main(sys.argv[1:])"
+    start = [sys.executable, "-c", code, "run", str(artifact)]
+    good = subprocess.run([*start, "--inputs", str(x_file)], capture_output=True, text=True)
+    assert good.returncode == 0, good.stderr
+    assert good.stdout.splitlines()[1].split()[:2] == ["y", "float32[1,"]
+    bad = subprocess.run([*start, "--inputs", "none.npz"], capture_output=True, text=True)
+    assert bad.returncode == 1
+    assert bad.stderr.splitlines()[-1] == (
+        "Error: an .npz file is needed, and 'none.npz' is not a file: check the path"
+    )
+    assert "Traceback" not in bad.stderr

@@ -1,0 +1,113 @@
+"""``tvm-vision compile``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .options import PATH
+from .progress import progress
+from .table import data_size
+
+
+def parse_shapes(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> dict[str, tuple[int, ...]]:
+    """NAME:1,3,416,416 (also tvmc's NAME:[1,3,416,416]) as {NAME: (1, 3, 416, 416)}."""
+    shapes = {}
+    for value in values:
+        name, colon, sizes = value.rpartition(":")
+        try:
+            shape = tuple(int(size) for size in sizes.strip("[]").split(",") if size.strip())
+        except ValueError:
+            shape = ()
+        if not (colon and name and shape):
+            raise click.BadParameter(f"NAME:SIZE,SIZE,... is needed, found '{value}'")
+        shapes[name] = shape
+    return shapes
+
+
+@click.command()
+@click.argument("model", type=PATH)
+@click.option(
+    "--output", "-o", type=PATH, required=True,
+    help="The package: a tar where it ends in .tar, else a folder.",
+)  # fmt: skip
+@click.option(
+    "--target", default="auto", show_default=True,
+    help="'vulkan', 'vulkan --from_device 1', 'llvm -mcpu=cortex-a72', JSON; auto: the first "
+    "Vulkan device, else this machine's CPU.",
+)  # fmt: skip
+@click.option(
+    "--input-shape", "--input-shapes", "input_shapes", multiple=True, callback=parse_shapes,
+    metavar="NAME:SHAPE", help="Fixes a dynamic input, as in image:1,3,416,416; repeatable.",
+)  # fmt: skip
+@click.option(
+    "--opt-level", type=click.IntRange(0, 3), default=3, show_default=True,
+    help="0: as it is; 1: constants folded; 2: operators fused; 3: all there is.",
+)  # fmt: skip
+@click.option(
+    "--precision", type=click.Choice(["fp32", "fp16"]), default="fp32", show_default=True,
+    help="What weights and activations are stored as.",
+)  # fmt: skip
+@click.option("--name", help="Name of the network.  [default: the file's]")
+@click.option(
+    "--kind", type=click.Choice(["network", "classifier"]), default="network", show_default=True,
+    help="What it is for.",
+)  # fmt: skip
+@click.option("--labels", help="Text file with a label a line, or 'imagenet'.")
+@click.option(
+    "--preprocess", metavar="NAME|FILE",
+    help="How pictures are prepared: imagenet, efficientnet-lite, inception, unit, pixels, or a "
+    ".json file with crop, mean, std, ...",
+)  # fmt: skip
+def compile(  # the command's name
+    model: Path,
+    output: Path,
+    target: str,
+    input_shapes: dict[str, tuple[int, ...]],
+    opt_level: int,
+    precision: str,
+    name: str | None,
+    kind: str,
+    labels: str | None,
+    preprocess: str | None,
+) -> None:
+    """Compile a network into a package.
+
+    MODEL is an ONNX file, or a .pt2 file of torch.export.
+
+    \b
+    Example:
+      tvm-vision compile model.onnx -o model.tar
+      tvm-vision compile model.onnx -o model.tar --target llvm --input-shape image:1,3,416,416
+      tvm-vision compile lite0.onnx -o lite0.tar --precision fp16 --kind classifier \\
+          --labels imagenet --preprocess efficientnet-lite
+    """
+    from tvm_vision.api import compile as compile_network
+
+    with progress(f"compiling {model.name}"):
+        compile_network(
+            model,
+            output,
+            target=target,
+            input_shapes=input_shapes,
+            opt_level=opt_level,
+            precision=precision,
+            name=name,
+            kind=kind,
+            labels=labels,
+            preprocessing=preprocess,
+        )
+    from tvm_vision.package import read_package
+
+    with read_package(output) as package:
+        info = package.info
+        files = (package.library_path, package.params_path)
+        size = sum(path.stat().st_size for path in files)
+    place = info.device.name if info.device else info.target["kind"]
+    click.echo(
+        f"wrote {output}: {data_size(size)}, {len(info.graph.kernels)} kernels for {place}, "
+        f"{data_size(info.memory.peak)} of device memory"
+    )

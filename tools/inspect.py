@@ -1,0 +1,108 @@
+"""``tvm-vision inspect``."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .options import artifact_argument, json_option
+from .table import data_size, table
+
+if TYPE_CHECKING:
+    from tvm_vision.package import Package, PackageInfo
+
+
+@click.command()
+@artifact_argument()
+@click.option("--kernels", is_flag=True, help="List every kernel with its tensors and nodes.")
+@json_option("mod.json")
+def inspect(artifact: Path, kernels: bool, as_json: bool) -> None:
+    """Check a package and print what is in it.
+
+    Nothing of ARTIFACT is run.
+
+    \b
+    Example:
+      tvm-vision inspect model.tar
+      tvm-vision inspect model.tar --kernels
+      tvm-vision inspect model.tar --json | jq .model.labels
+    """
+    from tvm_vision.package import read_package
+
+    with read_package(artifact) as package:
+        if as_json:
+            click.echo(json.dumps(package.info.to_json(), indent=2, ensure_ascii=False))
+            return
+        for line in summary(package):
+            click.echo(line)
+        if kernels:
+            for line in kernel_lines(package.info):
+                click.echo(line)
+
+
+def summary(package: Package) -> Iterator[str]:
+    """What a package is, in a dozen lines."""
+    info = package.info
+    model = info.model
+    labels = f", {len(model.labels)} labels" if model.labels else ""
+    yield f"model        {model.name} ({model.kind}{labels})"
+    for tensor in info.inputs:
+        yield f"input        {tensor}{_remark(tensor.layout, tensor.units)}"
+    for tensor in info.outputs:
+        yield f"output       {tensor}{_remark(tensor.layout, tensor.units)}"
+    if model.preprocessing is not None:
+        p = model.preprocessing
+        fit = "letterbox" if p.letterbox else f"crop {p.crop:g}"
+        yield f"picture      {p.size[0]}x{p.size[1]} {p.color_order}, {fit}, {p.interpolation}"
+        yield f"  mean, std  {', '.join(f'{m:g}' for m in p.mean)}; {_numbers(p.std)}"
+    counts = Counter(kernel.function for kernel in info.graph.kernels)
+    yield f"kernels      {len(info.graph.kernels)} calls of {len(counts)} functions"
+    memory = info.memory
+    yield (
+        f"memory       {data_size(memory.peak)} peak: {data_size(memory.weights)} weights, "
+        f"{data_size(memory.activations)} activations"
+    )
+    yield f"target       {_target(info)}"
+    if info.device is not None:
+        yield f"device       {info.device.name} ({info.device.driver or 'driver unknown'})"
+    yield f"precision    {info.precision}, optimisation level {info.opt_level}"
+    yield f"made by      {', '.join(f'{name} {v}' for name, v in sorted(info.versions.items()))}"
+    yield f"tuned by     {info.records or 'nothing: default schedules'}"
+    for path in (package.library_path, package.params_path):
+        checksum = info.members[path.name]
+        yield f"{path.name:<12} {data_size(path.stat().st_size)}, SHA-256 {checksum[:16]}..."
+
+
+def _remark(*words: str) -> str:
+    found = [word for word in words if word]
+    return f"  ({', '.join(found)})" if found else ""
+
+
+def _numbers(values: tuple[float, ...]) -> str:
+    return ", ".join(f"{value:g}" for value in values)
+
+
+def _target(info: PackageInfo) -> str:
+    host = info.target.get("host")
+    names = [str(info.target["kind"])]
+    for target in (info.target, host if isinstance(host, dict) else {}):
+        names += [str(target[key]) for key in ("mtriple", "mcpu") if target.get(key)]
+    return ", ".join(names)
+
+
+def kernel_lines(info: PackageInfo) -> list[str]:
+    """A table of the kernels in order: what each reads and writes, and the nodes it computes."""
+    tensors = info.graph.tensors
+    rows = []
+    for index, kernel in enumerate(info.graph.kernels):
+        reads, writes = (
+            " ".join(f"{tensors[i].dtype}{list(tensors[i].shape)}" for i in ids).replace(", ", ",")
+            for ids in (kernel.reads, kernel.writes)
+        )
+        rows.append((index, kernel.function, reads, writes, " ".join(kernel.nodes)))
+    return ["", *table(("#", "function", "reads", "writes", "nodes"), rows, left=5)]

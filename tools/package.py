@@ -1,0 +1,56 @@
+"""``tvm-vision package``: unpack and repack."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .options import PATH, artifact_argument
+
+
+@click.group()
+def package() -> None:
+    """Take packages apart and put them together again.
+
+    \b
+    Example:
+      tvm-vision package unpack model.tar model
+      tvm-vision package repack model model-2.tar
+    """
+
+
+@package.command()
+@artifact_argument()
+@click.argument("folder", type=PATH)
+def unpack(artifact: Path, folder: Path) -> None:
+    """Write what is in the tar ARTIFACT into FOLDER, which is made.
+
+    FOLDER is a package as well: every command takes it.
+
+    \b
+    Example:
+      tvm-vision package unpack model.tar model
+    """
+    from tvm_vision.package import unpack_package
+
+    unpack_package(artifact, folder)
+    click.echo(f"wrote {folder}: mod.json, mod.params, mod.so")
+
+
+@package.command()
+@click.argument("folder", type=PATH)
+@click.argument("artifact", type=PATH)
+def repack(folder: Path, artifact: Path) -> None:
+    """Write FOLDER as the tar ARTIFACT, after mod.json was edited, for example its labels.
+
+    Everything is checked as when a package is read; the checksums are made anew.
+
+    \b
+    Example:
+      tvm-vision package repack model model-2.tar
+    """
+    from tvm_vision.package import repack_package
+
+    info = repack_package(folder, artifact)
+    click.echo(f"wrote {artifact}: {info.model.name}, {len(info.graph.kernels)} kernels")

@@ -1,0 +1,49 @@
+"""What the commands that run a network have in common: load it, and set its inputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .progress import progress
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tvm_vision.runtime.graph_executor import GraphExecutor
+
+
+def load_network(artifact: Path, device: str) -> GraphExecutor:
+    """The package's executor, after a line on standard error that names the device."""
+    from tvm_vision.runtime.loader import load
+
+    with progress(f"loading {artifact.name}"):
+        executor = load(artifact, device=device)
+    click.echo(f"device: {executor.device_description}", err=True)
+    return executor
+
+
+def set_inputs(
+    executor: GraphExecutor, inputs: Path | None, image: Path | None, fill_mode: str
+) -> dict[str, np.ndarray]:
+    """Set all inputs of the network, from a file, a picture or values; returns them by name."""
+    from tvm_vision.models.picture import picture_inputs
+    from tvm_vision.runtime.inputs import check_inputs, filled, input_specs, load_arrays
+    from tvm_vision.runtime.sources import read_image
+
+    if inputs is not None and image is not None:
+        raise click.UsageError("--inputs and --image exclude each other")
+    specs = input_specs(executor.info)
+    if inputs is not None:
+        arrays = load_arrays(inputs)
+    elif image is not None:
+        arrays = picture_inputs(executor.info, read_image(image))
+    else:
+        arrays = filled(specs, fill_mode)
+    for note in check_inputs(arrays, specs):
+        click.echo(f"note: {note}", err=True)
+    for name, array in arrays.items():
+        executor.set_input(name, array)
+    return arrays

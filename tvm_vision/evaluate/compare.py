@@ -1,0 +1,100 @@
+"""The difference between two results of a network, in numbers that can be judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+
+# Largest error, relative to the largest value of an output, that a precision may show: float32
+# sums in another order; halves carry 11 bits, over some dozens of layers.
+TOLERANCES = {"fp32": 1e-3, "fp16": 3e-2}
+
+
+@dataclass(frozen=True)
+class OutputError:
+    """How far an output is from its reference.
+
+    max_abs: largest difference. max_rel: largest difference, relative to the largest reference
+    value. mean_abs: mean difference. equal: share of the elements that are exactly equal.
+    argmax_agreement: share of the places along the last axis but itself whose arg max is the same;
+    None where that axis has one element.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    max_abs: float
+    max_rel: float
+    mean_abs: float
+    equal: float
+    argmax_agreement: float | None
+
+    def within(self, tolerance: float) -> bool:
+        """Whether it is close enough: integers by the share that differs, others by max_rel."""
+        return (1.0 - self.equal if self.is_integer else self.max_rel) <= tolerance
+
+    @property
+    def is_integer(self) -> bool:
+        return np.dtype(self.dtype).kind in "iub" if self.dtype != "bfloat16" else False
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def tolerance_for(precision: str) -> float:
+    """The tolerance of a precision, "fp32" or "fp16"."""
+    return TOLERANCES[precision]
+
+
+def compare_outputs(
+    ours: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray]
+) -> list[OutputError]:
+    """The error of each output, in the order of ``reference``.
+
+    Raises InputError where names or shapes are not the same.
+    """
+    if set(ours) != set(reference):
+        raise InputError(
+            f"the same outputs are needed of both, found {', '.join(ours)} and "
+            f"{', '.join(reference)}: is this the model that the package was made from?"
+        )
+    return [compare(name, ours[name], wanted) for name, wanted in reference.items()]
+
+
+def compare(name: str, ours: np.ndarray, reference: np.ndarray) -> OutputError:
+    """The error of one tensor. Raises InputError where the shapes differ."""
+    if ours.shape != reference.shape:
+        raise InputError(
+            f"'{name}' must be {list(reference.shape)} as onnxruntime has it, found "
+            f"{list(ours.shape)}: is this the model that the package was made from?"
+        )
+    first, second = ours.astype(np.float64), reference.astype(np.float64)
+    same = (first == second) | (np.isnan(first) & np.isnan(second))
+    with np.errstate(invalid="ignore"):
+        difference = np.where(same, 0.0, np.abs(first - second))
+    # NaN on one side only, or infinities of other signs, are as wrong as can be.
+    difference = np.where(np.isnan(difference), np.inf, difference)
+    finite = np.abs(second[np.isfinite(second)])
+    scale = finite.max() if finite.size and finite.max() > 0 else 1.0
+    worst = float(difference.max(initial=0.0))
+    return OutputError(
+        name=name,
+        shape=tuple(ours.shape),
+        dtype=str(ours.dtype),
+        max_abs=worst,
+        max_rel=worst / float(scale),
+        mean_abs=float(difference.mean()) if difference.size else 0.0,
+        equal=float(same.mean()) if same.size else 1.0,
+        argmax_agreement=_argmax_agreement(first, second),
+    )
+
+
+def _argmax_agreement(ours: np.ndarray, reference: np.ndarray) -> float | None:
+    if ours.ndim == 0 or ours.shape[-1] < 2 or ours.size == 0:
+        return None
+    return float((ours.argmax(axis=-1) == reference.argmax(axis=-1)).mean())

@@ -1,0 +1,117 @@
+"""Where a network goes wrong: the output of every kernel beside the value onnxruntime has there.
+
+The kernels run one by one over planned memory of its own, so that each output can be read before
+its place is used again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..package import Graph, Kernel, read_package
+from ..runtime.device import choose_device
+from .compare import OutputError, compare
+from .reference import Reference
+
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class LayerError:
+    """The error of kernel ``index``, whose output is the ONNX value ``value``."""
+
+    index: int
+    function: str
+    value: str
+    error: OutputError
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "index": self.index,
+            "function": self.function,
+            "value": self.value,
+            **self.error.to_dict(),
+        }
+
+
+def layer_errors(
+    package: str | os.PathLike[str],
+    inputs: Arrays,
+    model: Path,
+    *,
+    device: str = "auto",
+) -> dict[int, LayerError]:
+    """The error of each kernel that computes a value of the ONNX model, by the kernel's position.
+
+    Kernels whose last node has no name in the model (what the compiler made itself), or whose
+    output has another size (another layout), have none. Raises InputError where no kernel has one.
+    """
+    values = node_outputs(model)
+    with read_package(package) as opened:
+        graph = opened.info.graph
+        wanted = {
+            index: values[kernel.nodes[-1]]
+            for index, kernel in enumerate(graph.kernels)
+            if kernel.nodes and kernel.nodes[-1] in values
+        }
+        reference = Reference(model, values=list(wanted.values())).run(inputs)
+        kind = opened.info.device_kind if device == "auto" else device
+        errors = {}
+        for index, output in _outputs(opened, graph, inputs, kind):
+            name = wanted.get(index)
+            if name is not None and reference[name].size == output.size:
+                shaped = output.reshape(reference[name].shape)
+                error = compare(name, shaped, reference[name])
+                errors[index] = LayerError(index, graph.kernels[index].function, name, error)
+    if not errors:
+        raise InputError(
+            f"nodes of '{model}' are needed in the package, and none has a name of it: is this the "
+            "model that the package was made from?"
+        )
+    return errors
+
+
+def node_outputs(model: Path) -> dict[str, str]:
+    """The first output of each node, by the node's name as the front end gives it."""
+    import onnx
+
+    from ..frontend.node_names import name_nodes
+
+    proto = onnx.load(model, load_external_data=False)
+    name_nodes(proto.graph)
+    return {node.name: node.output[0] for node in proto.graph.node if node.output}
+
+
+def _outputs(
+    package: Any, graph: Graph, inputs: Arrays, device_kind: str
+) -> Iterator[tuple[int, np.ndarray]]:
+    """(position, last output) of each kernel that has run."""
+    import tvm
+
+    package.check_machine()
+    device = choose_device(device_kind).tvm_device()
+    library = tvm.runtime.load_module(str(package.library_path))
+    storages = [tvm.runtime.empty((max(1, size),), "uint8", device) for size in graph.storages]
+    tensors = [
+        storages[t.storage]._create_view(t.shape, t.dtype, relative_byte_offset=t.offset)
+        for t in graph.tensors
+    ]
+    names = [tensor.name for tensor in package.info.inputs]
+    for name, index in zip(names, graph.inputs, strict=True):
+        tensors[index].copyfrom(np.ascontiguousarray(inputs[name]))
+    for name, weight in tvm.runtime.load_param_dict(package.params_path.read_bytes()).items():
+        weight.copyto(tensors[graph.params[str(name)]])
+    for index, kernel in enumerate(graph.kernels):
+        yield index, _run(library, kernel, tensors)
+
+
+def _run(library: Any, kernel: Kernel, tensors: list[Any]) -> np.ndarray:
+    library[kernel.function](*(tensors[index] for index in kernel.args))
+    return tensors[kernel.writes[-1]].numpy()

@@ -1,0 +1,81 @@
+"""The same network by onnxruntime: its outputs, and, for the layers, any value in between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import InputError, UnsupportedModelError
+
+if TYPE_CHECKING:
+    import onnx
+
+Arrays = dict[str, np.ndarray]
+
+
+class Reference:
+    """An ONNX model in onnxruntime, on the CPU."""
+
+    def __init__(self, model: Path | onnx.ModelProto, *, values: Sequence[str] = ()) -> None:
+        """model: a file, or a model already loaded. values: names to give beside the outputs.
+
+        Raises InputError where onnxruntime or the file is missing, UnsupportedModelError where it
+        cannot run the model.
+        """
+        try:
+            import onnxruntime
+        except ImportError:
+            raise InputError(
+                "the reference is onnxruntime, which is not installed: pip install onnxruntime"
+            ) from None
+        if isinstance(model, Path) and not model.is_file():
+            raise InputError(f"an ONNX file is needed, and '{model}' is not a file: check the path")
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        source = _with_outputs(model, values) if values else model
+        try:
+            self._session = onnxruntime.InferenceSession(
+                str(source) if isinstance(source, Path) else source.SerializeToString(),
+                options,
+                providers=["CPUExecutionProvider"],
+            )
+        except Exception as error:  # onnxruntime's exceptions have no base of their own
+            raise UnsupportedModelError(f"onnxruntime cannot load it: {_reason(error)}") from None
+        self.inputs = [value.name for value in self._session.get_inputs()]
+        self.outputs = [value.name for value in self._session.get_outputs()]
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
+        """Outputs by name. Raises InputError for inputs that do not fit the model."""
+        if set(inputs) != set(self.inputs):
+            raise InputError(
+                f"the model's inputs {', '.join(self.inputs)} are needed, found "
+                f"{', '.join(inputs)}: is this the model that the package was made from?"
+            )
+        try:
+            values = self._session.run(None, dict[str, Any](inputs))
+        except Exception as error:
+            raise InputError(f"onnxruntime cannot run the model: {_reason(error)}") from None
+        return dict(zip(self.outputs, values, strict=True))
+
+
+def _with_outputs(model: Path | onnx.ModelProto, values: Sequence[str]) -> onnx.ModelProto:
+    """A copy of the model that gives ``values`` too; names that no node makes are left out."""
+    import onnx
+
+    copy = onnx.ModelProto()
+    copy.CopyFrom(onnx.load(model) if isinstance(model, Path) else model)
+    present = {output.name for output in copy.graph.output}
+    made = {name for node in copy.graph.node for name in node.output if name}
+    for name in values:
+        if name in made - present:
+            copy.graph.output.add().name = name
+            present.add(name)
+    return copy
+
+
+def _reason(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0][:300] if lines else type(error).__name__

@@ -1,0 +1,71 @@
+"""A classifier at work: pictures in, the likeliest classes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import InputError
+from ...package import ModelInfo
+from ...runtime.inputs import input_specs, numpy_dtype
+from ..results import Classification
+from .postprocess import classify
+from .preprocess import ClassifierInput, prepare
+
+Image = npt.NDArray[np.uint8]
+
+
+class Classifier:
+    """A loaded classifier, whose preprocessing and labels come from its package."""
+
+    def __init__(self, executor: Any, *, labels: Sequence[str] | None = None) -> None:
+        """executor: what tvm_vision.load returns. labels: instead of the package's.
+
+        Raises InputError where the package's network is no classifier of pictures.
+        """
+        info = executor.info
+        model = ModelInfo.from_json(info["model"])
+        specs = input_specs(info)
+        if len(specs) != 1 or specs[0].layout != "NCHW" or model.preprocessing is None:
+            raise InputError(
+                f"a classifier with one NCHW input and preprocessing is needed, and '{model.name}' "
+                "is none: compile it with --kind classifier --preprocess imagenet (or another)"
+            )
+        self._executor = executor
+        self._config = ClassifierInput.from_package(model.preprocessing)
+        self._spec = specs[0]
+        self._output = info["outputs"][0]["name"]
+        self._labels = tuple(model.labels if labels is None else labels)
+
+    @property
+    def batch(self) -> int:
+        """Pictures in one run."""
+        return self._spec.shape[0]
+
+    def logits(self, images: Sequence[Image]) -> npt.NDArray[Any]:
+        """Up to ``batch`` pictures, uint8 [height, width, 3] BGR -> float [pictures, classes]."""
+        if not 1 <= len(images) <= self.batch:
+            raise InputError(f"1 to {self.batch} pictures are needed, found {len(images)}")
+        tensor = np.zeros(self._spec.shape, numpy_dtype(self._spec.dtype))
+        for index, image in enumerate(images):
+            tensor[index] = prepare(image, self._config, color_order="bgr")[0]
+        self._executor.set_input(self._spec.name, tensor)
+        self._executor.run()
+        output = self._executor.get_output(self._output).numpy()
+        return output.reshape(self.batch, -1)[: len(images)]
+
+    def __call__(self, images: Sequence[Image], *, top: int = 5) -> list[Classification]:
+        """The likeliest classes of each picture; any number of pictures."""
+        results = []
+        for chunk in _chunks(images, self.batch):
+            for row in self.logits(chunk):
+                labels = self._labels or tuple(f"class {index}" for index in range(row.size))
+                results.append(classify(row, labels, top=top))
+        return results
+
+
+def _chunks(images: Sequence[Image], size: int) -> Iterator[Sequence[Image]]:
+    return (images[start : start + size] for start in range(0, len(images), size))

@@ -1,0 +1,56 @@
+"""Preprocessing of families of classifiers by name, as numbers of published reference code."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from ...errors import InputError
+from ...package import Preprocessing
+from ...package.fields import parse_object
+
+# torchvision and most others: pixels in 0..1, then mean and deviation of ImageNet's channels; the
+# shorter side to 256 and a centre crop of 224, which is a crop of 224 / 256 first.
+IMAGENET_MEAN = (0.485 * 255, 0.456 * 255, 0.406 * 255)
+IMAGENET_STD = (0.229 * 255, 0.224 * 255, 0.225 * 255)
+PRESETS: dict[str, Preprocessing] = {
+    "imagenet": Preprocessing((1, 1), crop=224 / 256, mean=IMAGENET_MEAN, std=IMAGENET_STD),
+    # TensorFlow TPU models, efficientnet/lite: (pixel - 127) / 128, a crop of 224 / (224 + 32).
+    "efficientnet-lite": Preprocessing((1, 1), crop=224 / 256, mean=(127.0,) * 3, std=(128.0,) * 3),
+    # TensorFlow's "inception" preprocessing: -1..1.
+    "inception": Preprocessing((1, 1), crop=0.875, mean=(127.5,) * 3, std=(127.5,) * 3),
+    "unit": Preprocessing((1, 1), std=(255.0,) * 3),
+    "pixels": Preprocessing((1, 1)),
+}
+
+
+def preset(name: str, size: tuple[int, int]) -> Preprocessing:
+    """The preset for a tensor of ``size`` (height, width).
+
+    name: one of PRESETS, or the path of a JSON file that has their fields (those that are missing
+    are as in "pixels").
+
+    Raises InputError for another name, PackageError for another form of the file.
+    """
+    found = PRESETS.get(name)
+    if found is not None:
+        fields = asdict(found)
+    elif name.endswith(".json"):
+        fields = {**asdict(PRESETS["pixels"]), **_read(Path(name))}
+    else:
+        raise InputError(
+            f"a preprocessing of {', '.join(PRESETS)} or a .json file is needed, found '{name}'"
+        )
+    document = json.loads(json.dumps({**fields, "size": list(size)}))
+    return Preprocessing.from_json(document, "preprocessing")
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        content = parse_object(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"'{path}' cannot be read ({error.strerror}): check the path") from None
+    if not isinstance(content, dict):
+        raise InputError(f"'{path}' must be a JSON object, found {type(content).__name__}")
+    return content

@@ -1,0 +1,36 @@
+"""One picture as the inputs of a network, prepared as its package says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError
+from ..package import ModelInfo
+from ..runtime.inputs import input_specs, numpy_dtype
+from .classifier.preprocess import ClassifierInput, prepare
+
+
+def picture_inputs(
+    info: Mapping[str, Any], image: npt.NDArray[np.uint8]
+) -> dict[str, npt.NDArray[Any]]:
+    """Arrays by name, the picture repeated where the network takes several at once.
+
+    info: mod.json. image: uint8 [height, width, 3] in BGR.
+
+    Raises InputError where the package does not say how pictures are prepared.
+    """
+    model = ModelInfo.from_json(info["model"])
+    specs = input_specs(info)
+    if model.preprocessing is None or len(specs) != 1 or specs[0].layout != "NCHW":
+        needed = "; ".join(map(str, specs))
+        raise InputError(
+            f"a network with one NCHW input and preprocessing is needed for a picture, and "
+            f"'{model.name}' takes {needed}: compile it with --preprocess, or pass --inputs"
+        )
+    tensor = prepare(image, ClassifierInput.from_package(model.preprocessing), color_order="bgr")
+    repeated = np.broadcast_to(tensor, specs[0].shape)
+    return {specs[0].name: np.ascontiguousarray(repeated, numpy_dtype(specs[0].dtype))}

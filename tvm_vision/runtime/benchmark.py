@@ -1,0 +1,93 @@
+"""How long something takes: repeated measurements by the host's clock, and their statistics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+
+
+@dataclass(frozen=True)
+class BenchmarkResult:
+    """Seconds of one run, one value a repetition: the mean over the ``number`` runs in it."""
+
+    seconds: tuple[float, ...]
+    number: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.seconds or self.number < 1:
+            raise ValueError(f"expected times and a number of at least 1, got {self}")
+
+    @property
+    def mean_ms(self) -> float:
+        return self._milliseconds(np.mean)
+
+    @property
+    def median_ms(self) -> float:
+        return self._milliseconds(np.median)
+
+    @property
+    def min_ms(self) -> float:
+        return self._milliseconds(np.min)
+
+    @property
+    def max_ms(self) -> float:
+        return self._milliseconds(np.max)
+
+    @property
+    def std_ms(self) -> float:
+        return self._milliseconds(np.std)
+
+    @property
+    def p95_ms(self) -> float:
+        return self._milliseconds(lambda times: np.percentile(times, 95))
+
+    def _milliseconds(self, statistic: Callable[[Any], Any]) -> float:
+        return 1e3 * float(statistic(np.array(self.seconds)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The statistics in milliseconds, as plain data for JSON."""
+        names = ("mean_ms", "median_ms", "p95_ms", "min_ms", "max_ms", "std_ms")
+        values = {name: getattr(self, name) for name in names}
+        return {"repeat": len(self.seconds), "number": self.number, **values}
+
+    def __str__(self) -> str:
+        return (
+            f"median {self.median_ms:.3f} ms, mean {self.mean_ms:.3f}, p95 {self.p95_ms:.3f}, "
+            f"min {self.min_ms:.3f}, max {self.max_ms:.3f}, std {self.std_ms:.3f} "
+            f"({len(self.seconds)} repetitions of {self.number})"
+        )
+
+
+def measure(
+    run: Callable[[], object],
+    *,
+    repeat: int = 10,
+    number: int = 1,
+    warmup: int = 1,
+    clock: Callable[[], float] = time.perf_counter,
+) -> BenchmarkResult:
+    """Time ``run``, which returns when the work is done.
+
+    repeat: measurements; number: runs in each; warmup: runs before, not measured (the first ones
+    allocate, record and raise the clock rates).
+
+    Raises InputError for repeat or number below 1, or warmup below 0.
+    """
+    for name, value, least in (("repeat", repeat, 1), ("number", number, 1), ("warmup", warmup, 0)):
+        if value < least:
+            raise InputError(f"a {name} of at least {least} is needed, found {value}")
+    for _ in range(warmup):
+        run()
+    times = []
+    for _ in range(repeat):
+        start = clock()
+        for _ in range(number):
+            run()
+        times.append((clock() - start) / number)
+    return BenchmarkResult(tuple(times), number)

@@ -1,0 +1,109 @@
+"""Inputs for a network: from .npz files, from fill modes, checked against what it wants."""
+
+from __future__ import annotations
+
+import contextlib
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..package import TensorInfo
+
+Arrays = dict[str, np.ndarray]
+FILL_MODES = ("random", "zeros", "ones")
+SEED = 0
+
+
+def input_specs(info: Mapping[str, Any]) -> list[TensorInfo]:
+    """The inputs in a mod.json, as an executor has it in ``info``."""
+    return [
+        TensorInfo.from_json(item, f"inputs[{index}]") for index, item in enumerate(info["inputs"])
+    ]
+
+
+def load_arrays(path: Path) -> Arrays:
+    """The arrays of an .npz file. Raises InputError where it is none; nothing is unpickled."""
+    if not path.is_file():
+        raise InputError(f"an .npz file is needed, and '{path}' is not a file: check the path")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if isinstance(archive, np.ndarray):
+                raise InputError(
+                    f"'{path}' has one unnamed array: save it by numpy.savez(name=...)"
+                )
+            return {name: archive[name] for name in archive.files}
+    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"'{path}' is not an .npz file of arrays: {reason}") from None
+
+
+def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write an .npz file, whole or not at all. Raises InputError where it cannot be written."""
+    scratch = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with scratch.open("wb") as stream:
+            np.savez(stream, **dict[str, Any](arrays))
+        scratch.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            scratch.unlink()
+        raise InputError(f"'{path}' cannot be written ({error.strerror})") from None
+
+
+def filled(specs: Sequence[TensorInfo], mode: str) -> Arrays:
+    """An array for each input: "random" (uniform in 0..1, always the same), "zeros" or "ones".
+
+    Integers are drawn from 0..127, booleans are either.
+    """
+    if mode not in FILL_MODES:
+        raise InputError(f"a fill mode of {', '.join(FILL_MODES)} is needed, found '{mode}'")
+    random = np.random.default_rng(SEED)
+    return {spec.name: _fill(spec, mode, random) for spec in specs}
+
+
+def _fill(spec: TensorInfo, mode: str, random: np.random.Generator) -> np.ndarray:
+    dtype = numpy_dtype(spec.dtype)
+    if mode != "random":
+        return np.full(spec.shape, mode == "ones", dtype)
+    if dtype.kind in "iub":
+        return random.integers(0, 2 if dtype.kind == "b" else 128, spec.shape).astype(dtype)
+    return random.random(spec.shape).astype(dtype)
+
+
+def numpy_dtype(name: str) -> np.dtype:
+    """The numpy type of a name in mod.json."""
+    if name == "bfloat16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name)
+
+
+def check_inputs(arrays: Mapping[str, np.ndarray], specs: Sequence[TensorInfo]) -> list[str]:
+    """Raise InputError for missing, unknown or ill-fitting inputs, all of them in one line.
+
+    Returns a line for each input that is usable but holds NaN or infinity.
+    """
+    known = {spec.name: spec for spec in specs}
+    problems = [f"'{name}' is not among them" for name in arrays if name not in known]
+    notes = []
+    for name, spec in known.items():
+        array = arrays.get(name)
+        if array is None:
+            problems.append(f"'{name}' is missing")
+        elif tuple(array.shape) != spec.shape or str(array.dtype) != spec.dtype:
+            problems.append(f"'{name}' is {array.dtype}{list(array.shape)}")
+        elif array.dtype.kind == "f" and not np.isfinite(array).all():
+            bad = int(array.size - np.isfinite(array).sum())
+            notes.append(
+                f"input '{name}' has {bad} values that are NaN or infinite of {array.size}"
+            )
+    if problems:
+        needed = "; ".join(str(spec) for spec in specs) or "none"
+        raise InputError(f"the inputs {needed} are needed, and {', '.join(problems)}")
+    return notes

@@ -1,0 +1,132 @@
+"""Where frames come from: pictures, folders, video files, cameras, one iterator for all of them.
+
+A frame is uint8 [height, width, 3] in BGR, as OpenCV gives it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError
+
+Image = npt.NDArray[np.uint8]
+
+PICTURES = frozenset({".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
+# A camera may need a moment, and gives up after this many empty reads in a row.
+EMPTY_READS = 20
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One picture: ``name`` for people ("cat.jpg", "drive.mp4#12", "camera 0#12")."""
+
+    name: str
+    image: Image
+
+
+def frames(sources: Iterable[str | Path]) -> Iterator[Frame]:
+    """All frames of each source, one after the other, read as they are asked for.
+
+    A source is a picture, a folder of pictures (by name), a video file, or the number of a camera,
+    which never ends. Raises InputError, when it comes to it, for a source that cannot be read.
+    """
+    for source in sources:
+        yield from _frames(source)
+
+
+def read_image(path: Path) -> Image:
+    """One picture. Raises InputError where it is none that OpenCV can read."""
+    if not path.is_file():
+        raise InputError(f"a picture is needed, and '{path}' is not a file: check the path")
+    image = _decode(path)
+    if image is None:
+        raise InputError(f"'{path}' is not a picture that OpenCV can read: use PNG or JPEG")
+    return image
+
+
+def _frames(source: str | Path) -> Iterator[Frame]:
+    path = Path(source)
+    if isinstance(source, str) and source.isdecimal() and not path.exists():
+        return _video(int(source), f"camera {source}")
+    if path.is_dir():
+        return _folder(path)
+    if not path.is_file():
+        raise InputError(
+            f"a picture, folder, video or camera number is needed, and '{source}' is none: check "
+            "the path"
+        )
+    image = _decode(path) if path.suffix.lower() not in VIDEOS else None
+    if image is not None:
+        return iter([Frame(path.name, image)])
+    if path.suffix.lower() in PICTURES:
+        raise InputError(f"'{path}' is not a picture that OpenCV can read: use PNG or JPEG")
+    return _video(str(path), path.name)
+
+
+VIDEOS = frozenset({".avi", ".m4v", ".mjpeg", ".mkv", ".mov", ".mp4", ".mpg", ".webm"})
+
+
+def _decode(path: Path) -> Image | None:
+    # Decoded from memory: cv2.imread answers a broken file with a warning and None.
+    try:
+        data = np.frombuffer(path.read_bytes(), np.uint8)
+    except OSError as error:
+        raise InputError(f"'{path}' cannot be read ({error.strerror}): check the file") from None
+    try:
+        image = cv2.imdecode(data, cv2.IMREAD_COLOR) if data.size else None
+    except cv2.error:
+        # A picture that claims more pixels than OpenCV accepts.
+        return None
+    return None if image is None else image.astype(np.uint8, copy=False)
+
+
+def _folder(folder: Path) -> Iterator[Frame]:
+    paths = sorted(
+        path
+        for path in folder.iterdir()
+        if path.suffix.lower() in PICTURES and not path.name.startswith(".")
+    )
+    if not paths:
+        known = ", ".join(sorted(PICTURES))
+        raise InputError(f"a folder with pictures ({known}) is needed, and '{folder}' has none")
+    return (Frame(path.name, read_image(path)) for path in paths)
+
+
+def _video(source: str | int, name: str) -> Iterator[Frame]:
+    with _silent_opencv():
+        capture = cv2.VideoCapture(source)
+    try:
+        count = 0
+        empty = 0
+        limit = EMPTY_READS if isinstance(source, int) else 1
+        while capture.isOpened() and empty < limit:
+            read, image = capture.read()
+            if not read:
+                empty += 1
+                continue
+            yield Frame(f"{name}#{count}", image.astype(np.uint8, copy=False))
+            count, empty = count + 1, 0
+        if isinstance(source, int):
+            raise InputError(f"{name} gives no picture: check that it is there and not in use")
+        if count == 0:
+            raise InputError(f"'{source}' is neither a picture nor a video that OpenCV can read")
+    finally:
+        capture.release()
+
+
+@contextlib.contextmanager
+def _silent_opencv() -> Iterator[None]:
+    """Without the lines that OpenCV writes itself: what goes wrong is raised."""
+    level = cv2.utils.logging.getLogLevel()
+    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+    try:
+        yield
+    finally:
+        cv2.utils.logging.setLogLevel(level)
