@@ -45,7 +45,7 @@ def parse_shapes(
 )  # fmt: skip
 @click.option(
     "--opt-level", type=click.IntRange(0, 3), default=3, show_default=True,
-    help="0: as it is; 1: constants folded; 2: operators fused; 3: all there is.",
+    help="0: as it is; 1: constants folded; 2: and operators fused; 3: and scales put into weights.",
 )  # fmt: skip
 @click.option(
     "--precision", type=click.Choice(["fp32", "fp16"]), default="fp32", show_default=True,
@@ -76,7 +76,7 @@ def compile(  # the command's name
 ) -> None:
     """Compile a network into a package.
 
-    MODEL is an ONNX file, or a .pt2 file of torch.export.
+    MODEL is an ONNX file. The package holds all that is needed to run it.
 
     \b
     Example:
@@ -86,8 +86,16 @@ def compile(  # the command's name
           --labels imagenet --preprocess efficientnet-lite
     """
     from tvm_vision.api import compile as compile_network
+    from tvm_vision.models.classifier import preset, read_labels
+    from tvm_vision.package import ModelInfo, read_package
 
-    with progress(f"compiling {model.name}"):
+    model_info = ModelInfo(
+        name=name or model.stem or "network",
+        kind=kind,
+        labels=() if labels is None else read_labels(labels),
+        preprocessing=None if preprocess is None else preset(preprocess),
+    )
+    with progress(f"compiling {model.name}") as tell:
         compile_network(
             model,
             output,
@@ -95,12 +103,9 @@ def compile(  # the command's name
             input_shapes=input_shapes,
             opt_level=opt_level,
             precision=precision,
-            name=name,
-            kind=kind,
-            labels=labels,
-            preprocessing=preprocess,
+            model_info=model_info,
+            progress=tell,
         )
-    from tvm_vision.package import read_package
 
     with read_package(output) as package:
         info = package.info

@@ -80,7 +80,7 @@ def summary(package: Package) -> Iterator[str]:
 
 def _remark(*words: str) -> str:
     found = [word for word in words if word]
-    return f"  ({', '.join(found)})" if found else ""
+    return f"  {', '.join(found)}" if found else ""
 
 
 def _numbers(values: tuple[float, ...]) -> str:

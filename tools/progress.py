@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 PATIENCE_SECONDS = 2.0
 
 
 @contextlib.contextmanager
-def progress(text: str) -> Iterator[None]:
-    """Show ``text`` with the time gone by on standard error, while the block runs."""
+def progress(text: str) -> Iterator[Callable[[str], None]]:
+    """Show ``text`` with the time gone by on standard error, while the block runs.
+
+    The block gets a function that shows another text.
+    """
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield
+        yield lambda text: None
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     display = Progress(*columns, console=console, transient=True)
-    display.add_task(text, total=None)
+    task = display.add_task(text, total=None)
     timer = threading.Timer(PATIENCE_SECONDS, display.start)
     timer.daemon = True
     timer.start()
     try:
-        yield
+        yield lambda text: display.update(task, description=text)
     finally:
         timer.cancel()
         timer.join()

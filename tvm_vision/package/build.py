@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -57,6 +57,7 @@ def package_info(
 
     from .. import __version__
 
+    model = _with_size(model, compiled.inputs)
     document = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -74,6 +75,20 @@ def package_info(
         "members": members,
     }
     return PackageInfo.from_json(plain(document))
+
+
+def _with_size(model: ModelInfo, inputs: Sequence[Spec]) -> ModelInfo:
+    """The model with the size of its pictures, where that is left to the network."""
+    if model.preprocessing is None or model.preprocessing.size != (0, 0):
+        return model
+    shape = tuple(inputs[0].shape) if inputs else ()
+    if len(shape) != 4 or shape[1] != 3:
+        raise PackageError(
+            f"preprocessing is for a first input [batch, 3, height, width], found {list(shape)}: "
+            "compile without it"
+        )
+    sized = replace(model.preprocessing, size=(int(shape[2]), int(shape[3])))
+    return replace(model, preprocessing=sized)
 
 
 def _tensor(spec: Spec, units: str) -> dict[str, Any]:

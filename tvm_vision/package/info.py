@@ -40,7 +40,8 @@ def _sha256(value: Any, where: str) -> str:
 class Preprocessing:
     """From a picture to the network's input, as numbers.
 
-    size: height and width of the tensor, in pixels.
+    size: height and width of the tensor, in pixels; (0, 0) becomes that of the network's first
+        input when a package is written.
     letterbox: pad to the tensor's aspect first, centred, with zeros, instead of cropping.
     crop: side of the centre crop, as a share of the largest crop of that aspect that fits.
     interpolation: "area", "cubic", "linear" or "nearest".
@@ -48,7 +49,7 @@ class Preprocessing:
     mean, std: for each channel; value = (pixel - mean) / std, pixel in 0..255.
     """
 
-    size: tuple[int, int]
+    size: tuple[int, int] = (0, 0)
     letterbox: bool = False
     crop: float = 1.0
     interpolation: str = "area"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from ...errors import InputError
@@ -15,18 +15,18 @@ from ...package.fields import parse_object
 IMAGENET_MEAN = (0.485 * 255, 0.456 * 255, 0.406 * 255)
 IMAGENET_STD = (0.229 * 255, 0.224 * 255, 0.225 * 255)
 PRESETS: dict[str, Preprocessing] = {
-    "imagenet": Preprocessing((1, 1), crop=224 / 256, mean=IMAGENET_MEAN, std=IMAGENET_STD),
+    "imagenet": Preprocessing(crop=224 / 256, mean=IMAGENET_MEAN, std=IMAGENET_STD),
     # TensorFlow TPU models, efficientnet/lite: (pixel - 127) / 128, a crop of 224 / (224 + 32).
-    "efficientnet-lite": Preprocessing((1, 1), crop=224 / 256, mean=(127.0,) * 3, std=(128.0,) * 3),
+    "efficientnet-lite": Preprocessing(crop=224 / 256, mean=(127.0,) * 3, std=(128.0,) * 3),
     # TensorFlow's "inception" preprocessing: -1..1.
-    "inception": Preprocessing((1, 1), crop=0.875, mean=(127.5,) * 3, std=(127.5,) * 3),
-    "unit": Preprocessing((1, 1), std=(255.0,) * 3),
-    "pixels": Preprocessing((1, 1)),
+    "inception": Preprocessing(crop=0.875, mean=(127.5,) * 3, std=(127.5,) * 3),
+    "unit": Preprocessing(std=(255.0,) * 3),
+    "pixels": Preprocessing(),
 }
 
 
-def preset(name: str, size: tuple[int, int]) -> Preprocessing:
-    """The preset for a tensor of ``size`` (height, width).
+def preset(name: str, size: tuple[int, int] = (0, 0)) -> Preprocessing:
+    """The preset for a tensor of ``size`` (height, width; (0, 0): as the network has it).
 
     name: one of PRESETS, or the path of a JSON file that has their fields (those that are missing
     are as in "pixels").
@@ -42,8 +42,9 @@ def preset(name: str, size: tuple[int, int]) -> Preprocessing:
         raise InputError(
             f"a preprocessing of {', '.join(PRESETS)} or a .json file is needed, found '{name}'"
         )
-    document = json.loads(json.dumps({**fields, "size": list(size)}))
-    return Preprocessing.from_json(document, "preprocessing")
+    # Checked with a size that is valid, since (0, 0) stands for none.
+    document = json.loads(json.dumps({**fields, "size": [1, 1]}))
+    return replace(Preprocessing.from_json(document, "preprocessing"), size=size)
 
 
 def _read(path: Path) -> dict[str, object]:
