@@ -83,6 +83,13 @@ class GraphExecutor:
             return "cpu(0): the CPU through LLVM"
         return vulkan.devices()[self.device.index].describe()
 
+    def prepare(self) -> None:
+        """Compile the pipelines and record the network, which the first frame would wait for.
+
+        Raises DeviceError naming kernel and feature where the device cannot run the network.
+        """
+        self._module["prepare"]()
+
     def load_params(self, params: bytes | Mapping[str, Value]) -> None:
         """Load the weights: the content of mod.params, or arrays by name.
 
@@ -151,7 +158,8 @@ class GraphExecutor:
 
 def _tensor(value: Value) -> Any:
     if isinstance(value, np.ndarray):
-        return tvm.runtime.tensor(np.ascontiguousarray(value), device=tvm.cpu(0))
+        # Not ascontiguousarray: that gives a scalar a dimension.
+        return tvm.runtime.tensor(np.asarray(value, order="C"), device=tvm.cpu(0))
     if isinstance(value, tvm.runtime.Tensor):
         return value
     raise InputError(

@@ -1,55 +1,61 @@
-"""From a package to an executor that is ready to take frames."""
+"""From a package on disk to an executor that takes frames."""
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
 import tvm
 
-from ..errors import InputError, PackageError, TvmVisionError
-from ..package import Package, PackageInfo, read_package
-from .device import CHOICES, choose_device
+from .. import vulkan
+from ..errors import DeviceError, PackageError
+from ..package import Package, read_package
+from .device import CHOICES
 from .graph_executor import GraphExecutor, create
 
 
-def load(path: str | os.PathLike[str], device: str = "auto") -> GraphExecutor:
-    """Check a package, tar or folder, load it and its weights onto a device.
+def load(path: str | os.PathLike[str] | Package, device: str = "auto") -> GraphExecutor:
+    """Load a package, a tar or folder, onto its device; the network is ready for its first frame.
 
-    device: "auto" (what the package was made for), "vulkan" or "cpu".
+    device: "auto" takes the kind of device that the package was compiled for; "vulkan" and "cpu"
+    insist on one. With several Vulkan devices TVM_VISION_VULKAN_DEVICE chooses.
 
-    Raises PackageError for a package that is not sound, InputError for a device that it was not
-    made for, DeviceError where that device is absent, too small or lacks a feature.
+    mod.so is native code: loading a package is trusting who made it. Everything else of it is
+    checked before. Raises PackageError for a package that is damaged or for another machine,
+    DeviceError where the device is absent or lacks what a kernel needs.
     """
-    with read_package(path) as package:
-        kind = _device_kind(package.info, device)
-        package.check_machine()
-        chosen = choose_device(kind).tvm_device()
-        executor = create(package.info.to_json(), _library(package), chosen)
-        executor.load_params(package.params_path.read_bytes())
+    package = path if isinstance(path, Package) else read_package(path)
+    package.check_machine()
+    chosen = _device(str(package.info.target.get("kind")), device)
+    try:
+        library = tvm.runtime.load_module(str(package.library_path))
+    except (OSError, RuntimeError, tvm.error.InternalError) as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise PackageError(
+            f"mod.so of the package cannot be loaded ({reason}); compile the network again"
+        ) from None
+    executor = create(json.dumps(package.info.to_json()), library, chosen)
+    executor.load_params(package.params_path.read_bytes())
+    executor.prepare()
     return executor
 
 
-def _device_kind(info: PackageInfo, wanted: str) -> str:
+def _device(kind: str, wanted: str) -> Any:
+    """The tvm.runtime.Device for kernels of a target kind, "vulkan" or "llvm"."""
     if wanted not in CHOICES:
-        raise InputError(f"a device of {', '.join(CHOICES)} is needed, found '{wanted}'")
-    made_for = info.device_kind
-    if wanted not in ("auto", made_for):
-        target = {"cpu": "llvm"}.get(wanted, wanted)
-        raise InputError(
-            f"the package is made for {made_for}, and {wanted} is asked for: compile the model "
-            f"with --target {target}"
+        raise ValueError(f"expected a device of {', '.join(CHOICES)}, got '{wanted}'")
+    needed = "vulkan" if kind == "vulkan" else "cpu"
+    if wanted not in ("auto", needed):
+        raise DeviceError(
+            f"device {wanted} was asked for, but the package was compiled for {needed}; compile the "
+            f"network with --target {'llvm' if wanted == 'cpu' else 'vulkan'}"
         )
-    return made_for
-
-
-def _library(package: Package) -> Any:
-    try:
-        return tvm.runtime.load_module(str(package.library_path))
-    except TvmVisionError:
-        raise
-    except Exception as error:  # TVM and the dynamic linker raise every kind there is
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
-        raise PackageError(
-            f"mod.so cannot be loaded ({reason}): compile the model again with this tvm_vision"
-        ) from None
+    if needed == "cpu":
+        return tvm.cpu(0)
+    if not vulkan.devices():
+        raise DeviceError(
+            f"the package was compiled for vulkan, but {vulkan.status()}; or compile the network "
+            "with --target llvm"
+        )
+    return tvm.vulkan(0)

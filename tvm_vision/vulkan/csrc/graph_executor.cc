@@ -203,6 +203,8 @@ class GraphExecutor : public ffi::ModuleObj {
     *rv = result;
   }
 
+  void Prepare(ffi::PackedArgs, ffi::Any*) { runner_->Prepare(); }
+
   void MemoryBytes(ffi::PackedArgs, ffi::Any* rv) {
     *rv = static_cast<int64_t>(runner_->MemoryBytes());
   }
@@ -231,6 +233,7 @@ const std::map<std::string, GraphExecutor::Method>& GraphExecutor::Methods() {
       {"get_output", &GraphExecutor::GetOutput},
       {"profile", &GraphExecutor::Profile},
       {"names", &GraphExecutor::Names},
+      {"prepare", &GraphExecutor::Prepare},
       {"memory_bytes", &GraphExecutor::MemoryBytes},
       {"recordings", &GraphExecutor::Recordings},
   };

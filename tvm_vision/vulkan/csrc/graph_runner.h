@@ -42,6 +42,9 @@ class GraphRunner {
   /*! \brief Give slot `slot` its input i; the value is copied unless it lies on the graph's device.
    */
   virtual void SetInput(size_t slot, size_t i, tvm::ffi::Tensor value) = 0;
+  /*! \brief Do what the first frame would wait for; raises where the device cannot run the network.
+   */
+  virtual void Prepare() {}
   /*! \brief Start the frame of a slot. */
   virtual void Submit(size_t slot) = 0;
   /*! \brief Wait for the frame of a slot; returns at once when it is not running. */

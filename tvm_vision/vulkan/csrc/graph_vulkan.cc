@@ -118,13 +118,12 @@ class VulkanRunner : public GraphRunner {
     WriteInput(s, i, static_cast<const uint8_t*>(given->data) + given->byte_offset);
   }
 
+  void Prepare() final { RecordIfNeeded(0); }
+
   void Submit(size_t s) final {
     Wait(s);
+    RecordIfNeeded(s);
     Slot& slot = slots_[s];
-    if (!slot.recording) {
-      slot.recording = Record(s, nullptr, Marks::kNone);
-      ++recordings_;
-    }
     std::lock_guard<std::mutex> guard(device_->lock());
     device_->FlushStreams();
     slot.running = device_->SubmitAgain(slot.recording.get());
@@ -253,6 +252,12 @@ class VulkanRunner : public GraphRunner {
       described.push_back(t);
     }
     return described;
+  }
+
+  void RecordIfNeeded(size_t s) {
+    if (slots_[s].recording) return;
+    slots_[s].recording = Record(s, nullptr, Marks::kNone);
+    ++recordings_;
   }
 
   std::unique_ptr<Recording> Record(size_t s, const std::shared_ptr<Timestamps>& timestamps,

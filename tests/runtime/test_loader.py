@@ -1,0 +1,101 @@
+"""From a model to a package to frames: ``tvm_vision.compile`` and ``tvm_vision.load``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import networks
+import numpy as np
+import pytest
+from onnx import TensorProto
+
+import tvm_vision
+from tvm_vision.errors import DeviceError, PackageError
+
+pytestmark = pytest.mark.usefixtures("device_info")
+SIZE = 16
+
+
+def model() -> Any:
+    builder = networks.Builder(9)
+    x = builder.conv("input", 3, 8, 3, 2, act="relu6")
+    return builder.model(SIZE, [(builder.head(x, 8, 10), TensorProto.FLOAT)])
+
+
+IMAGE = np.random.default_rng(2).random((1, 3, SIZE, SIZE), "float32")
+REFERENCE = networks.reference(model(), IMAGE)[0]
+
+
+@pytest.fixture(scope="module", params=["vulkan", "llvm"])
+def package(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("package") / f"{request.param}.tar"
+    return Path(tvm_vision.compile(model(), path, target=request.param))
+
+
+def test_round_trip(package: Path) -> None:
+    executor = tvm_vision.load(package)
+    executor.run(input=IMAGE)
+    np.testing.assert_allclose(executor.get_output(0).numpy(), REFERENCE, rtol=1e-4, atol=1e-5)
+    assert executor.info["model"]["name"] == "network"
+    assert executor.device.type == ("vulkan" if package.stem == "vulkan" else "cpu")
+    assert executor.memory_bytes >= executor.info["memory"]["weights"]
+
+
+def test_recorded_before_the_first_frame(package: Path) -> None:
+    executor = tvm_vision.load(package)
+    assert executor.recordings == (1 if executor.device.type == "vulkan" else 0)
+
+
+RUN = """
+import sys, numpy as np, tvm_vision
+executor = tvm_vision.load(sys.argv[1])
+executor.run(input=np.load(sys.argv[2]))
+np.save(sys.argv[3], executor.get_output(0).numpy())
+compiler = ("tvm.relax", "tvm.tirx", "tvm_vision.compiler", "tvm_vision.vulkan.glsl", "onnx", "torch")
+print([name for name in compiler if name in sys.modules])
+"""
+
+
+def test_a_robot_needs_the_runtime_library_alone(package: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", IMAGE)
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, package, tmp_path / "x.npy", tmp_path / "y.npy"],
+        env={**os.environ, "TVM_USE_RUNTIME_LIB": "1"},
+        text=True,
+        capture_output=True,
+    )
+    assert done.stdout.strip() == "[]", done.stderr
+    result = np.load(tmp_path / "y.npy")
+    np.testing.assert_allclose(result, REFERENCE, rtol=1e-4, atol=1e-5)
+
+
+def test_device_that_does_not_fit(package: Path) -> None:
+    wanted, other = ("cpu", "llvm") if package.stem == "vulkan" else ("vulkan", "vulkan")
+    with pytest.raises(DeviceError, match=f"--target {other}"):
+        tvm_vision.load(package, device=wanted)
+    with pytest.raises(ValueError, match="expected a device of auto, vulkan, cpu, got 'tpu'"):
+        tvm_vision.load(package, device="tpu")
+
+
+def test_package_for_vulkan_without_vulkan(package: Path) -> None:
+    if package.stem != "vulkan":
+        return
+    code = "import sys, tvm_vision; tvm_vision.load(sys.argv[1])"
+    done = subprocess.run(
+        [sys.executable, "-c", code, package],
+        env={**os.environ, "TVM_VISION_VULKAN_LOADER": "/nonexistent.so"},
+        text=True,
+        capture_output=True,
+    )
+    last = done.stderr.strip().splitlines()[-1]
+    assert "the package was compiled for vulkan, but the Vulkan loader" in last
+    assert "install the package libvulkan1" in last
+
+
+def test_missing_package() -> None:
+    with pytest.raises(PackageError, match=r"nowhere\.tar"):
+        tvm_vision.load("nowhere.tar")
