@@ -48,8 +48,8 @@ def _device(kind: str, wanted: str) -> Any:
     needed = "vulkan" if kind == "vulkan" else "cpu"
     if wanted not in ("auto", needed):
         raise DeviceError(
-            f"device {wanted} was asked for, but the package was compiled for {needed}; compile the "
-            f"network with --target {'llvm' if wanted == 'cpu' else 'vulkan'}"
+            f"device {wanted} was asked for, but the package was compiled for {needed}; compile "
+            f"the network with --target {'llvm' if wanted == 'cpu' else 'vulkan'}"
         )
     if needed == "cpu":
         return tvm.cpu(0)
