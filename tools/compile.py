@@ -45,7 +45,7 @@ def parse_shapes(
 )  # fmt: skip
 @click.option(
     "--opt-level", type=click.IntRange(0, 3), default=3, show_default=True,
-    help="0: as it is; 1: constants folded; 2: and operators fused; 3: and scales put into weights.",
+    help="0: as it is; 1: constants folded; 2: and operators fused; 3: and scales folded in.",
 )  # fmt: skip
 @click.option(
     "--precision", type=click.Choice(["fp32", "fp16"]), default="fp32", show_default=True,

@@ -6,37 +6,45 @@ from pathlib import Path
 
 import click
 
-PATH = click.Path(dir_okay=False, path_type=Path)
+from .options import PATH
+from .progress import progress
 
 
 @click.command()
 @click.argument("photos", nargs=-1, type=PATH)
 @click.option(
-    "--model",
-    type=PATH,
-    default=Path("build/models/efficientnet-lite0.onnx"),
-    show_default=True,
-    help="ONNX file of the network; made when it is not there (needs the extra 'export').",
-)
+    "--network", type=click.Choice(["efficientnet-lite0", "mobilenet-v2"]),
+    default="efficientnet-lite0", show_default=True, help="Which network.",
+)  # fmt: skip
 @click.option(
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("demo_output"),
-    show_default=True,
+    "--model", type=PATH,
+    help="ONNX file of the network; made when it is not there (needs the extra 'export').  "
+    "[default: build/models/NETWORK.onnx]",
+)  # fmt: skip
+@click.option(
+    "--precision", type=click.Choice(["fp32", "fp16"]), default="fp32", show_default=True,
+    help="What weights and activations are stored as.",
+)  # fmt: skip
+@click.option(
+    "--output", type=PATH, default=Path("demo_output"), show_default=True,
     help="Folder for the photos with their classes drawn beside.",
-)
+)  # fmt: skip
 @click.option(
-    "--device",
-    type=click.Choice(["auto", "vulkan", "cpu"]),
-    default="auto",
-    show_default=True,
+    "--device", type=click.Choice(["auto", "vulkan", "cpu"]), default="auto", show_default=True,
     help="auto: the first Vulkan device, else the CPU, and it says which.",
-)
-def demo_classifier(photos: tuple[Path, ...], model: Path, output: Path, device: str) -> None:
+)  # fmt: skip
+def demo_classifier(
+    photos: tuple[Path, ...],
+    network: str,
+    model: Path | None,
+    precision: str,
+    output: Path,
+    device: str,
+) -> None:
     """Classify photos, beside onnxruntime.
 
-    By EfficientNet-Lite0 with its ImageNet weights. Without PHOTOS it takes those that
-    scikit-image and scikit-learn ship.
+    By a network with its ImageNet weights, compiled into a package. Without PHOTOS it takes those
+    that scikit-image and scikit-learn ship.
 
     \b
     Example:
@@ -45,6 +53,14 @@ def demo_classifier(photos: tuple[Path, ...], model: Path, output: Path, device:
     from tvm_vision.demo.annotate import write_pictures
     from tvm_vision.demo.classify import run_demo
 
-    result = run_demo(model, photos, device=device, report=click.echo)
+    with progress("classifying"):
+        result = run_demo(
+            model,
+            photos,
+            network=network,
+            precision=precision,
+            device=device,
+            report=click.echo,
+        )
     for path in write_pictures(result, output):
         click.echo(f"wrote {path}")

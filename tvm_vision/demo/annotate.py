@@ -8,8 +8,8 @@ import cv2
 
 from ..errors import InputError
 from ..models.draw import draw_classification
+from ..runtime.sources import read_image
 from .classify import DemoResult
-from .photos import read_photo
 
 
 def write_pictures(result: DemoResult, folder: Path) -> list[Path]:
@@ -19,10 +19,10 @@ def write_pictures(result: DemoResult, folder: Path) -> list[Path]:
     except OSError as error:
         raise InputError(f"'{folder}' cannot be made ({error.strerror}): choose another") from None
     device = result.device.description.partition(";")[0].partition(" (")[0]
-    caption = f"EfficientNet-Lite0, {result.inference_ms:.1f} ms, {device}"
+    caption = f"{result.network}, {result.inference_ms:.1f} ms, {device}"
     written = []
     for photo in result.photos:
-        picture = draw_classification(read_photo(photo.photo), photo.ours, caption=caption)
+        picture = draw_classification(read_image(photo.photo), photo.ours, caption=caption)
         path = folder / f"{photo.photo.stem}.png"
         encoded, data = cv2.imencode(".png", picture)
         if not encoded:

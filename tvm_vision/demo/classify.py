@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import DeviceError, InputError, UnsupportedModelError
-from ..models.classifier import EFFICIENTNET_LITE0, classify, imagenet_labels, prepare
+from ..evaluate import tolerance_for
+from ..models.classifier import (
+    Classifier,
+    ClassifierInput,
+    classify,
+    imagenet_labels,
+    prepare,
+    preset,
+)
 from ..models.results import Classification
+from ..runtime.benchmark import measure
 from ..runtime.device import DeviceChoice, choose_device
-from .photos import bundled_photos, read_photo
-from .weights import SHAPE, export_efficientnet_lite0
+from ..runtime.sources import Image, read_image
+from .networks import SHAPE, DemoNetwork, find_network
+from .photos import bundled_photos
 
-# Largest difference of the logits, relative to the largest logit, that fp32 may show.
-TOLERANCE = 1e-3
 MAX_RUNS = 20
 MAX_SECONDS = 5.0
 
@@ -45,6 +51,7 @@ class PhotoResult:
 class DemoResult:
     """All photos, and the times: to compile (s), and the median of one inference (ms)."""
 
+    network: str
     device: DeviceChoice
     photos: tuple[PhotoResult, ...]
     compile_seconds: float
@@ -52,85 +59,94 @@ class DemoResult:
 
 
 class CompiledClassifier:
-    """A classifier of EfficientNet-Lite0's input and 1000 classes, compiled for one device."""
+    """One of the demo's networks as a package, loaded for one device."""
 
-    def __init__(self, model: Path, device: DeviceChoice) -> None:
-        """Import and compile ``model``; raises UnsupportedModelError where it does not fit."""
-        from tvm import relax
+    def __init__(
+        self, network: DemoNetwork, model: Path, device: DeviceChoice, precision: str = "fp32"
+    ) -> None:
+        """Compile ``model`` into a package beside it and load that.
 
-        from ..compiler.relax_vm import compile_relax
-        from ..compiler.target import target_for
-        from ..frontend.onnx import import_onnx
+        Raises UnsupportedModelError where the model is of other shapes than ``network``.
+        """
+        from ..api import compile as compile_network
+        from ..package import ModelInfo
+        from ..runtime.loader import load
 
-        module, signature = import_onnx(model)
-        shapes = [spec.shape for spec in (*signature.inputs, *signature.outputs)]
-        if shapes != [SHAPE, (1, 1000)]:
-            found = "; ".join(str(spec) for spec in (*signature.inputs, *signature.outputs))
+        info = ModelInfo(
+            name=network.name,
+            kind="classifier",
+            labels=imagenet_labels(),
+            preprocessing=preset(network.preprocessing),
+        )
+        self.package = model.with_name(f"{model.stem}-{device.kind}-{precision}.tar")
+        target = "vulkan" if device.kind == "vulkan" else "llvm"
+        compile_network(model, self.package, target=target, precision=precision, model_info=info)
+        self._executor = load(self.package, device.kind)
+        tensors = [*self._executor.info["inputs"], *self._executor.info["outputs"]]
+        if [tensor["shape"] for tensor in tensors] != [list(SHAPE), [1, 1000]]:
+            found = "; ".join(f"{tensor['name']} {tensor['shape']}" for tensor in tensors)
             raise UnsupportedModelError(
                 f"a network from image [1, 3, 224, 224] to [1, 1000] is needed, '{model}' has "
                 f"{found}: delete it to have it made anew"
             )
-        self._device = device.tvm_device()
-        executable = compile_relax(module, target_for(device.kind))
-        self._main = relax.VirtualMachine(executable, self._device)["main"]
+        self.classifier = Classifier(self._executor)
 
-    def logits(self, image: Tensor) -> Tensor:
-        """float32 [1, 3, 224, 224] -> float32 [1, 1000]."""
-        return self._main(self._upload(image)).numpy()
+    def logits(self, image: Image) -> Tensor:
+        """uint8 [height, width, 3] in BGR -> float32 [1, 1000]."""
+        return self.classifier.logits([image])
 
-    def time_ms(self, image: Tensor) -> float:
-        """Median milliseconds of one inference, the image being on the device already."""
-        tensor = self._upload(image)
-        self._main(tensor)
-        self._device.sync()
-        times: list[float] = []
-        while len(times) < MAX_RUNS and sum(times) < MAX_SECONDS:
-            start = time.perf_counter()
-            self._main(tensor)
-            self._device.sync()
-            times.append(time.perf_counter() - start)
-        return 1e3 * statistics.median(times)
-
-    def _upload(self, image: Tensor) -> Any:
-        import tvm
-
-        return tvm.runtime.tensor(image, device=self._device)
+    def time_ms(self) -> float:
+        """Median milliseconds of one inference, upload and read-back included."""
+        first = measure(self._executor.run, repeat=1)
+        repeat = max(1, min(MAX_RUNS, int(1e3 * MAX_SECONDS / first.median_ms)))
+        return measure(self._executor.run, repeat=repeat, warmup=0).median_ms
 
 
 def run_demo(
-    model: Path, photos: Sequence[Path] = (), *, device: str = "auto", report: Report = print
+    model: Path | None = None,
+    photos: Sequence[Path] = (),
+    *,
+    network: str = "efficientnet-lite0",
+    precision: str = "fp32",
+    device: str = "auto",
+    report: Report = print,
 ) -> DemoResult:
     """Classify ``photos`` (default: the bundled ones) and compare with onnxruntime.
 
-    model: ONNX file; made from the Python packages with the weights where it is not there.
-    device: "auto", "vulkan" or "cpu". report: called with each line to show.
+    model: ONNX file of the network (default: under build/models); made from the Python packages
+    with the weights where it is not there; the package is written beside it. network: one of
+    NETWORKS. precision: "fp32" or "fp16". device: "auto", "vulkan" or "cpu". report: called with
+    each line to show.
 
-    Raises DeviceError when the results differ from onnxruntime's by more than 1e-3; what the
-    importer, the compiler and the device raise goes through.
+    Raises DeviceError when the results differ from onnxruntime's by more than 1e-3 (fp16: 3e-2);
+    what the importer, the compiler and the device raise goes through.
     """
+    chosen = find_network(network)
+    model = model or Path("build/models") / f"{chosen.name}.onnx"
     paths = list(photos) or bundled_photos()
-    images = [read_photo(path) for path in paths]
-    tensors = [prepare(image, EFFICIENTNET_LITE0, color_order="bgr") for image in images]
+    images = [read_image(path) for path in paths]
     if not model.is_file():
-        report(f"exporting EfficientNet-Lite0 with its ImageNet weights to {model}")
-        export_efficientnet_lite0(model)
+        report(f"exporting {chosen.title} with its ImageNet weights to {model}")
+        chosen.export(model)
     choice = choose_device(device)
     report(f"device: {choice.description}")
 
     start = time.perf_counter()
-    network = CompiledClassifier(model, choice)
+    compiled = CompiledClassifier(chosen, model, choice, precision)
     compile_seconds = time.perf_counter() - start
-    report(f"compiled {model.name} in {compile_seconds:.1f} s")
+    report(f"compiled {model.name} to {compiled.package.name} in {compile_seconds:.1f} s")
 
     reference = _onnxruntime(model)
+    config = ClassifierInput.from_package(preset(chosen.preprocessing, SHAPE[2:]))
     results = []
-    for path, tensor in zip(paths, tensors, strict=True):
-        results.append(_compare(path, network.logits(tensor), reference(tensor)))
+    for path, image in zip(paths, images, strict=True):
+        tensor = prepare(image, config, color_order="bgr")
+        results.append(_compare(path, compiled.logits(image), reference(tensor)))
         _report_photo(results[-1], report)
-    inference_ms = network.time_ms(tensors[0])
-    report(f"one inference takes {inference_ms:.2f} ms (median), without upload")
-    _check_errors(results, choice, report)
-    return DemoResult(choice, tuple(results), compile_seconds, inference_ms)
+    inference_ms = compiled.time_ms()
+    report(f"one inference takes {inference_ms:.2f} ms (median), upload and read-back included")
+    _check_errors(results, choice, tolerance_for(precision), report)
+    return DemoResult(chosen.title, choice, tuple(results), compile_seconds, inference_ms)
 
 
 def _onnxruntime(model: Path) -> Callable[[Tensor], Tensor]:
@@ -158,11 +174,13 @@ def _report_photo(result: PhotoResult, report: Report) -> None:
         report(f"  {ours[:28]:<28}{100 * p:>7.2f} %     {theirs[:30]:<30}{100 * q:>9.2f} %")
 
 
-def _check_errors(results: Sequence[PhotoResult], choice: DeviceChoice, report: Report) -> None:
+def _check_errors(
+    results: Sequence[PhotoResult], choice: DeviceChoice, tolerance: float, report: Report
+) -> None:
     worst = max(results, key=lambda result: result.error)
-    if not worst.error <= TOLERANCE:
+    if not worst.error <= tolerance:
         raise DeviceError(
             f"the logits for {worst.photo.name} differ from onnxruntime's by {worst.error:.1e} of "
-            f"the largest, and {TOLERANCE:.0e} is allowed: {choice.description} computes wrongly"
+            f"the largest, and {tolerance:.0e} is allowed: {choice.description} computes wrongly"
         )
     report(f"largest difference to onnxruntime's logits: {worst.error:.1e} of the largest")

@@ -1,0 +1,49 @@
+"""Write docs/commands.md from the help of the commands: python scripts/commands_doc.py.
+
+A test compares the file with what this makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from tvm_vision.tools.cli import main
+
+TARGET = Path(__file__).resolve().parent.parent / "docs" / "commands.md"
+WIDTH = 88
+INTRODUCTION = """\
+# Commands
+
+Made by `python scripts/commands_doc.py` from the commands' own help; do not edit.
+
+An error is one line on standard error and exit code 1; wrong usage is exit code 2. Options may be
+spelled with underscores too (`--input_shape`). What a command prints on standard output is its
+result; progress, the device and notes go to standard error.
+
+A package holds native code: loading one is trusting it. The checks find damage, not malice.
+"""
+
+
+def document() -> str:
+    """The whole text of docs/commands.md."""
+    sections = [f"## {title}\n\n```\n{text}\n```\n" for title, text in helps(main, "tvm-vision")]
+    return "\n".join([INTRODUCTION, *sections])
+
+
+def helps(command: click.Command, path: str) -> Iterator[tuple[str, str]]:
+    """(name, help text) of a command and of all below it."""
+    context = click.Context(
+        command, info_name=path, terminal_width=WIDTH, **command.context_settings
+    )
+    text = command.get_help(context)
+    yield path, "\n".join(line.rstrip() for line in text.splitlines())
+    if isinstance(command, click.Group):
+        for name in sorted(command.commands):
+            yield from helps(command.commands[name], f"{path} {name}")
+
+
+if __name__ == "__main__":
+    TARGET.write_text(document(), "utf-8")
