@@ -33,16 +33,18 @@ def document() -> str:
     return "\n".join([INTRODUCTION, *sections])
 
 
-def helps(command: click.Command, path: str) -> Iterator[tuple[str, str]]:
+def helps(
+    command: click.Command, name: str, parent: click.Context | None = None
+) -> Iterator[tuple[str, str]]:
     """(name, help text) of a command and of all below it."""
     context = click.Context(
-        command, info_name=path, terminal_width=WIDTH, **command.context_settings
+        command, parent, info_name=name, terminal_width=WIDTH, **command.context_settings
     )
     text = command.get_help(context)
-    yield path, "\n".join(line.rstrip() for line in text.splitlines())
+    yield context.command_path, "\n".join(line.rstrip() for line in text.splitlines())
     if isinstance(command, click.Group):
-        for name in sorted(command.commands):
-            yield from helps(command.commands[name], f"{path} {name}")
+        for child in sorted(command.commands):
+            yield from helps(command.commands[child], child, context)
 
 
 if __name__ == "__main__":
