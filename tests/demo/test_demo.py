@@ -25,6 +25,7 @@ def test_results_agree_with_onnxruntime_and_are_shown(model, photo, tmp_path):
     text = "\n".join(lines)
     assert "device: CPU through LLVM, as asked" in text
     assert only.ours.labels[0][:28] in text
+    assert "5 likeliest classes in the same order: on 1 of 1 photos" in text
     written = write_pictures(result, tmp_path / "out" / "deeper")
     assert [path.name for path in written] == ["photo.png"]
     assert read_image(written[0]).shape[0] == 420

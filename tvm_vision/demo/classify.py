@@ -184,3 +184,7 @@ def _check_errors(
             f"the largest, and {tolerance:.0e} is allowed: {choice.description} computes wrongly"
         )
     report(f"largest difference to onnxruntime's logits: {worst.error:.1e} of the largest")
+    for count in (1, 5):
+        same = sum(r.ours.class_ids[:count] == r.reference.class_ids[:count] for r in results)
+        words = "likeliest class" if count == 1 else f"{count} likeliest classes in the same order"
+        report(f"the {words}: on {same} of {len(results)} photos as onnxruntime has it")

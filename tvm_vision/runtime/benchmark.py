@@ -21,7 +21,9 @@ class BenchmarkResult:
 
     def __post_init__(self) -> None:
         if not self.seconds or self.number < 1:
-            raise ValueError(f"expected times and a number of at least 1, got {self}")
+            raise ValueError(
+                f"expected times and a number of at least 1, got {self.seconds} and {self.number}"
+            )
 
     @property
     def mean_ms(self) -> float:

@@ -1,0 +1,51 @@
+"""Errors between two results, worked out by hand."""
+
+import numpy as np
+import pytest
+
+from tvm_vision.errors import InputError
+from tvm_vision.evaluate import compare_outputs, tolerance_for
+from tvm_vision.evaluate.compare import compare
+
+NAN, INF = np.nan, np.inf
+
+
+@pytest.mark.parametrize(
+    ("ours", "reference", "max_abs", "max_rel", "equal", "argmax"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], 0.0, 0.0, 1.0, 1.0),
+        ([1.0, 2.5], [1.0, -2.0], 4.5, 2.25, 0.5, 0.0),
+        ([[1, 0], [0, 1]], [[1, 0], [1, 0]], 1.0, 1.0, 0.5, 0.5),
+        ([0.0, 0.0], [0.0, 0.0], 0.0, 0.0, 1.0, 1.0),
+        ([0.5], [0.0], 0.5, 0.5, 0.0, None),
+        ([NAN, 1.0], [NAN, 1.0], 0.0, 0.0, 1.0, 1.0),
+        ([NAN, 1.0], [1.0, 1.0], INF, INF, 0.5, 1.0),
+        ([INF, 1.0], [INF, 1.0], 0.0, 0.0, 1.0, 1.0),
+        ([INF, 1.0], [-INF, 1.0], INF, INF, 0.5, 0.0),
+        ([], [], 0.0, 0.0, 1.0, None),
+    ],
+)
+def test_compare(ours, reference, max_abs, max_rel, equal, argmax):
+    error = compare("y", np.float32(ours), np.float32(reference))
+    assert (error.max_abs, error.max_rel) == (max_abs, max_rel)
+    assert (error.equal, error.argmax_agreement) == (equal, argmax)
+    assert error.within(1e-3) is (max_rel <= 1e-3)
+
+
+def test_integers_are_judged_by_the_share_that_differs():
+    ours, reference = np.zeros(1000, np.uint8), np.zeros(1000, np.uint8)
+    ours[3] = 200
+    error = compare("mask", ours, reference)
+    assert error.within(2e-3)
+    assert not error.within(1e-4)
+
+
+def test_other_names_and_shapes_are_refused():
+    with pytest.raises(InputError, match="the same outputs are needed of both, found a and b"):
+        compare_outputs({"a": np.zeros(1)}, {"b": np.zeros(1)})
+    with pytest.raises(InputError, match=r"'a' must be \[2\] as onnxruntime has it, found \[1\]"):
+        compare_outputs({"a": np.zeros(1)}, {"a": np.zeros(2)})
+
+
+def test_halves_may_be_further_off():
+    assert tolerance_for("fp16") > tolerance_for("fp32")

@@ -1,0 +1,128 @@
+"""Frames from pictures, folders and videos; what cannot be read is one clear error."""
+
+import cv2
+import numpy as np
+import pytest
+
+from tvm_vision.errors import InputError
+from tvm_vision.runtime import sources
+from tvm_vision.runtime.sources import frames, read_image
+
+
+def picture(path, value=0, size=(6, 8)):
+    cv2.imwrite(str(path), np.full((*size, 3), value, np.uint8))
+    return path
+
+
+def video(path, count, size=(48, 64)):
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 10, size[::-1])
+    assert writer.isOpened()
+    for index in range(count):
+        writer.write(np.full((*size, 3), 20 * index, np.uint8))
+    writer.release()
+    return path
+
+
+def names(*given):
+    return [frame.name for frame in frames(given)]
+
+
+def test_pictures_keep_their_order_and_values(tmp_path):
+    paths = [picture(tmp_path / "b.png", 7), picture(tmp_path / "a.bmp", 9)]
+    first, second = frames(paths)
+    assert (first.name, second.name) == ("b.png", "a.bmp")
+    assert first.image.shape == (6, 8, 3)
+    assert first.image.dtype == np.uint8
+    assert (first.image.max(), second.image.min()) == (7, 9)
+
+
+def test_a_folder_by_name_without_what_is_no_picture(tmp_path):
+    for name in ("c.png", "a.jpg", "b.JPEG", ".hidden.png"):
+        picture(tmp_path / name)
+    (tmp_path / "notes.txt").write_text("no picture")
+    assert names(tmp_path) == ["a.jpg", "b.JPEG", "c.png"]
+
+
+def test_a_video_frame_by_frame(tmp_path):
+    path = video(tmp_path / "drive.avi", 3)
+    images = list(frames([str(path)]))
+    assert [frame.name for frame in images] == ["drive.avi#0", "drive.avi#1", "drive.avi#2"]
+    means = [frame.image.mean() for frame in images]
+    np.testing.assert_allclose(means, [0, 20, 40], atol=3)
+
+
+def test_frames_are_read_when_they_are_asked_for(tmp_path):
+    stream = frames([picture(tmp_path / "a.png"), tmp_path / "none.png"])
+    assert next(stream).name == "a.png"
+    with pytest.raises(InputError, match=r"'.*none\.png' is none: check the path"):
+        next(stream)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("broken.png", b"", "is not a picture that OpenCV can read"),
+        ("broken.jpg", b"\xff\xd8\xff\xe0 broken", "is not a picture that OpenCV can read"),
+        ("broken.mp4", b"no video", "is neither a picture nor a video"),
+        ("broken.xyz", b"text", "is neither a picture nor a video"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path, name, content, message):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        list(frames([path]))
+
+
+def test_a_picture_that_claims_to_be_huge(tmp_path):
+    import struct
+    import zlib
+
+    head = struct.pack(">IIBBBBB", 2**31 - 1, 2**31 - 1, 8, 2, 0, 0, 0)
+    chunk = b"IHDR" + head
+    data = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + chunk
+    path = tmp_path / "huge.png"
+    path.write_bytes(data + struct.pack(">I", zlib.crc32(chunk)))
+    with pytest.raises(InputError, match="is not a picture that OpenCV can read"):
+        read_image(path)
+
+
+def test_an_empty_folder(tmp_path):
+    with pytest.raises(InputError, match=r"a folder with pictures \(\.bmp, .*\) is needed"):
+        list(frames([tmp_path]))
+
+
+class Camera:
+    """Stands for cv2.VideoCapture: ``images`` in turn, None where it is not ready."""
+
+    images: tuple = ()
+
+    def __init__(self, source):
+        assert source == 3
+        self.left = list(self.images)
+        self.released = False
+
+    def isOpened(self):
+        return True
+
+    def read(self):
+        image = self.left.pop(0) if self.left else None
+        return image is not None, image
+
+    def release(self):
+        self.released = True
+
+
+def test_a_camera_may_miss_a_picture_but_not_stay_silent(monkeypatch):
+    image = np.zeros((2, 2, 3), np.uint8)
+    monkeypatch.setattr(Camera, "images", (image, None, image))
+    monkeypatch.setattr(sources.cv2, "VideoCapture", Camera)
+    stream = frames(["3"])
+    assert [next(stream).name, next(stream).name] == ["camera 3#0", "camera 3#1"]
+    with pytest.raises(InputError, match="camera 3 gives no picture: check that it is there"):
+        next(stream)
+
+
+def test_a_camera_that_is_not_there():
+    with pytest.raises(InputError, match="camera 97 gives no picture"):
+        list(frames(["97"]))
