@@ -30,11 +30,10 @@ def load_arrays(path: Path) -> Arrays:
     if not path.is_file():
         raise InputError(f"an .npz file is needed, and '{path}' is not a file: check the path")
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if isinstance(archive, np.ndarray):
-                raise InputError(
-                    f"'{path}' has one unnamed array: save it by numpy.savez(name=...)"
-                )
+        archive = np.load(path, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise InputError(f"'{path}' has one unnamed array: save it by numpy.savez(name=...)")
+        with archive:
             return {name: archive[name] for name in archive.files}
     except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__

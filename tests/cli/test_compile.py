@@ -1,0 +1,215 @@
+"""compile, and what follows, from a small ONNX file: on the CPU and on the first Vulkan device."""
+
+import json
+
+import cv2
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+LABELS = ("ball", "goalpost", "robot", "nothing")
+
+
+def classifier(batch=1):
+    """Conv 3 -> 8 with stride 4, Relu, global average, Gemm 8 -> 4; the batch may be a name."""
+    rng = np.random.default_rng(3)
+    weights = {
+        "kernel": rng.standard_normal((8, 3, 3, 3)).astype(np.float32),
+        "matrix": rng.standard_normal((8, 4)).astype(np.float32),
+        "bias": rng.standard_normal(4).astype(np.float32),
+    }
+    nodes = [
+        helper.make_node("Conv", ["image", "kernel"], ["conv"], "stem", strides=[4, 4]),
+        helper.make_node("Relu", ["conv"], ["positive"], "act"),
+        helper.make_node("GlobalAveragePool", ["positive"], ["pooled"], "pool"),
+        helper.make_node("Flatten", ["pooled"], ["flat"], "flat"),
+        helper.make_node("Gemm", ["flat", "matrix", "bias"], ["scores"], "head"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "small",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, (batch, 3, 32, 32))],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, (batch, 4))],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Folder with small.onnx, dynamic.onnx, labels.txt, and photos/a.png, b.jpg, c.png."""
+    folder = tmp_path_factory.mktemp("files")
+    onnx.save(classifier(), folder / "small.onnx")
+    onnx.save(classifier("batch"), folder / "dynamic.onnx")
+    (folder / "labels.txt").write_text("\n".join(LABELS))
+    (folder / "photos").mkdir()
+    rng = np.random.default_rng(4)
+    for name in ("a.png", "b.jpg", "c.png"):
+        cv2.imwrite(str(folder / "photos" / name), rng.integers(0, 256, (40, 60, 3), np.uint8))
+    return folder
+
+
+@pytest.fixture(scope="module", params=["llvm", "vulkan"])
+def package(request, files):
+    """small.onnx compiled as a classifier."""
+    from click.testing import CliRunner
+
+    from tvm_vision.tools.cli import main
+
+    if request.param == "vulkan":
+        request.getfixturevalue("device_info")
+    path = files / f"small-{request.param}.tar"
+    arguments = [
+        files / "small.onnx",
+        "-o",
+        path,
+        "--target",
+        request.param,
+        "--kind",
+        "classifier",
+    ]
+    options = ["--labels", files / "labels.txt", "--preprocess", "imagenet"]
+    result = CliRunner().invoke(main, ["compile", *map(str, arguments + options)])
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith(f"wrote {path}: ")
+    return path
+
+
+def test_check(command, package, files):
+    photo = files / "photos" / "a.png"
+    result = command("check", package, files / "small.onnx", "--image", photo)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[1].split()[-1] == "ok"
+
+
+def test_inspect(command, package):
+    document = json.loads(command("inspect", package, "--json").stdout)
+    assert document["model"]["labels"] == list(LABELS)
+    assert document["model"]["preprocessing"]["size"] == [32, 32]
+    assert document["inputs"][0]["layout"] == "NCHW"
+    nodes = [node for kernel in document["graph"]["kernels"] for node in kernel["nodes"]]
+    assert "stem" in nodes
+    assert "head" in nodes
+
+
+def test_classify_as_table_and_as_json(command, package, files):
+    table = command("classify", package, files / "photos", "--top", "2").stdout.splitlines()
+    assert [line for line in table if not line.startswith(" ")] == ["a.png", "b.jpg", "c.png"]
+    assert len(table) == 9
+    photo = files / "photos" / "c.png"
+    (line,) = command("classify", package, photo, "--json").stdout.splitlines()
+    record = json.loads(line)
+    assert record["name"] == "c.png"
+    assert {entry["label"] for entry in record["classes"]} == set(LABELS)
+    assert sum(entry["probability"] for entry in record["classes"]) == pytest.approx(1, abs=1e-4)
+    assert table[7].split()[0] == record["classes"][0]["label"]
+
+
+def test_classify_with_a_limit_and_other_labels(command, refuses, package, files):
+    result = command("classify", package, files / "photos", "--limit", "2", "--json")
+    assert len(result.stdout.splitlines()) == 2
+    (files / "short.txt").write_text("one\ntwo")
+    message = refuses("classify", package, files / "photos", "--labels", files / "short.txt")
+    assert "expected 4 labels, one a class, got 2" in message
+    assert "is none: check the path" in refuses("classify", package, "nowhere")
+
+
+def test_run_and_profile(command, package, files, tmp_path):
+    photo, output = files / "photos" / "b.jpg", tmp_path / "y.npz"
+    assert command("run", package, "--image", photo, "--output", output).exit_code == 0
+    with np.load(output) as arrays:
+        assert arrays["scores"].shape == (1, 4)
+    result = command(
+        "profile", package, "--repeat", "2", "--per-layer-error", files / "small.onnx", "--json"
+    )
+    assert result.exit_code == 0, result.output
+    errors = {entry["value"]: entry for entry in json.loads(result.stdout)["layer_errors"]}
+    assert errors["scores"]["max_rel"] < 1e-5
+
+
+def test_the_same_command_gives_the_same_bytes(command, package, files, tmp_path):
+    target = "vulkan" if "vulkan" in package.name else "llvm"
+    again = tmp_path / "again.tar"
+    arguments = ["--target", target, "--kind", "classifier", "--preprocess", "imagenet"]
+    labels = ["--labels", files / "labels.txt"]
+    command("compile", files / "small.onnx", "-o", again, *arguments, *labels)
+    assert again.read_bytes() == package.read_bytes()
+
+
+def test_a_dynamic_batch_is_fixed_by_an_option(command, refuses, files, tmp_path):
+    path = tmp_path / "four.tar"
+    model = files / "dynamic.onnx"
+    assert "fixed shapes are needed" in refuses("compile", model, "-o", path, "--target", "llvm")
+    assert not path.exists()
+    arguments = ["--input_shape", "image:4,3,32,32", "--preprocess", "unit", "--kind", "classifier"]
+    result = command("compile", model, "-o", path, "--target", "llvm", *arguments)
+    assert result.exit_code == 0, result.output
+    lines = command("classify", path, files / "photos", "--json").stdout.splitlines()
+    assert [json.loads(line)["name"] for line in lines] == ["a.png", "b.jpg", "c.png"]
+    assert command("check", path, model).exit_code == 0
+
+
+def test_halves(command, files, tmp_path):
+    path = tmp_path / "half.tar"
+    options = ["--target", "llvm", "--precision", "fp16"]
+    result = command("compile", files / "small.onnx", "-o", path, *options)
+    assert result.exit_code == 0, result.output
+    assert "precision    fp16" in command("inspect", path).stdout
+    assert command("check", path, files / "small.onnx").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--target", "toaster"], "a target such as "),
+        (["--target", "{broken"], "a target in JSON is needed"),
+        (["--target", "vulkan --from_device 97"], "Vulkan device 97 is needed"),
+        (["--input-shape", "picture:1,3,32,32"], "names 'picture', and the model's inputs are"),
+        (["--input-shape", "image:1,4,32,32"], "input 'image' is (1, 3, 32, 32), and"),
+        (["--labels", "none.txt"], "a text file with a label a line"),
+        (["--preprocess", "caffe"], "a preprocessing of imagenet"),
+    ],
+)
+def test_options_that_cannot_be(refuses, files, tmp_path, arguments, message):
+    output = tmp_path / "out.tar"
+    target = [] if "--target" in arguments else ["--target", "llvm"]
+    assert message in refuses("compile", files / "small.onnx", "-o", output, *target, *arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("value", ["image", "image:", ":1,3", "image:1,x", "image:[]"])
+def test_shapes_that_are_none(command, files, tmp_path, value):
+    result = command("compile", files / "small.onnx", "-o", "x.tar", "--input-shape", value)
+    assert result.exit_code == 2
+    assert "NAME:SIZE,SIZE,... is needed" in result.output
+
+
+def unknown_operator(model):
+    model.graph.node[1].op_type = "Teleport"
+
+
+def foreign_operator(model):
+    model.graph.node[1].domain = "com.example"
+    model.opset_import.append(helper.make_opsetid("com.example", 1))
+
+
+@pytest.mark.parametrize(
+    ("change", "word"), [(unknown_operator, "Teleport"), (foreign_operator, "com.example.Relu")]
+)
+def test_operators_that_nobody_knows(refuses, tmp_path, change, word):
+    model = classifier()
+    change(model)
+    onnx.save(model, tmp_path / "strange.onnx")
+    message = refuses("compile", tmp_path / "strange.onnx", "-o", tmp_path / "x.tar")
+    assert word in message
+    assert not (tmp_path / "x.tar").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"text", b"\x08\x08\x12"])
+def test_files_that_are_no_model(refuses, tmp_path, content):
+    path = tmp_path / "broken.onnx"
+    path.write_bytes(content)
+    refuses("compile", path, "-o", tmp_path / "x.tar", "--target", "llvm")
+    assert "is not a file" in refuses("compile", tmp_path / "none.onnx", "-o", tmp_path / "x.tar")
+    assert not (tmp_path / "x.tar").exists()
