@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 import tvm
 from tvm.target import Target
 
-from ..errors import InputError
+from ..errors import InputError, TvmVisionError, UnsupportedModelError
 from ..frontend.signature import Signature, TensorSpec
 from .cpu_schedules import cpu_schedules
 from .default_schedules import default_schedules
@@ -80,15 +82,18 @@ def compile_model(
     chosen = parse_target(target)
     if precision == "fp16":
         _check_half(chosen)
-    kernels, nodes = to_kernels(module, chosen, opt_level)
+    with _one_line("operators of the network"):
+        kernels, nodes = to_kernels(module, chosen, opt_level)
     graph = lower_to_graph(kernels, nodes)
     if precision == "fp16":
         graph = to_half(graph)
     graph = _short_names(graph)
     plain, memory = describe(graph)
+    with _one_line("kernels of the network"):
+        library = build_library(graph, chosen)
     return CompiledModel(
         name=name,
-        library=build_library(graph, chosen),
+        library=library,
         graph=plain,
         params={f"p{i}": value for i, value in enumerate(graph.params.values())},
         target=chosen,
@@ -114,6 +119,19 @@ def build_library(graph: StaticGraph, target: Target) -> Any:
         else:
             module = cpu_schedules(module, target)
         return tvm.tirx.build(module, target=target)
+
+
+@contextlib.contextmanager
+def _one_line(what: str) -> Iterator[None]:
+    """Turns whatever TVM raises while it compiles into one line, and leaves our own alone."""
+    try:
+        yield
+    except TvmVisionError:
+        raise
+    except Exception as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        reason = lines[0] if lines else type(error).__name__
+        raise UnsupportedModelError(f"TVM cannot compile the {what}: {reason}") from error
 
 
 def _check_half(target: Target) -> None:

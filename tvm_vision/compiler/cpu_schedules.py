@@ -11,6 +11,7 @@ import math
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target, codegen
@@ -76,10 +77,17 @@ def _extent(schedule: Schedule, loop: Any) -> int:
 
 
 def _inline(schedule: Schedule) -> None:
-    """Elementwise blocks go into those that read them; not padding before a sum, which would put
-    a comparison into the innermost loop."""
+    """Elementwise blocks go into those that read them.
+
+    Not padding before a sum, which would put a comparison into the innermost loop; nor functions
+    such as tanh, which LLVM writes out with their argument many times, nested ones exponentially.
+    """
     for block in _blocks(schedule):
-        if "R" in _kinds(schedule, block) or _pads_a_sum(schedule, block):
+        if (
+            "R" in _kinds(schedule, block)
+            or _pads_a_sum(schedule, block)
+            or _calls(schedule, block)
+        ):
             continue
         try:
             schedule.compute_inline(block)
@@ -93,6 +101,18 @@ def _pads_a_sum(schedule: Schedule, block: Any) -> bool:
         getattr(getattr(body.value, "op", None), "name", "")
     )
     return chooses and any("R" in _kinds(schedule, c) for c in schedule.get_consumers(block))
+
+
+def _calls(schedule: Schedule, block: Any) -> bool:
+    """True where a block calls a function of numbers."""
+    calls: list[Any] = []
+
+    def note(node: Any) -> None:
+        if not getattr(node.op, "name", "").endswith("if_then_else"):
+            calls.append(node)
+
+    tvm_ffi.structural_walk(schedule.get(block).body, (tvm.ir.Call, note))
+    return bool(calls)
 
 
 def _elementwise(schedule: Schedule, block: Any, lanes: int) -> None:

@@ -8,8 +8,8 @@ instead of four operators. Products with constant weights are treated alike.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,7 @@ class _Chain:
 
     start: relax.Var
     call: relax.Call
+    weights: Array
     scale: Array
     shift: Array
     steps: int
@@ -74,7 +75,7 @@ class _Folder(PyExprMutator):
             super().visit_var_binding_(binding)
             return
         call = chain.call
-        data, weights = self.visit_expr(call.args[0]), call.args[1].value.numpy()
+        data, weights = self.visit_expr(call.args[0]), chain.weights
         axis = _CHANNELS[call.op.name][1]
         scale = _along(chain.scale, weights.ndim, axis)
         folded = relax.const((weights * scale).astype(weights.dtype))
@@ -96,22 +97,20 @@ class _Folder(PyExprMutator):
 
 def _chains(main: relax.Function) -> dict[relax.Var, _Chain]:
     """The last variable of each chain that is worth folding, with the chain."""
-    uses = _uses(main)
+    names = _Names(main)
     open_chains: dict[relax.Var, _Chain] = {}
-    for block in main.body.blocks:
-        for binding in block.bindings:
-            value = getattr(binding, "value", None)
-            if not isinstance(value, relax.Call):
-                continue
-            started = _start(binding.var, value)
-            if started is not None:
-                open_chains[binding.var] = started
-                continue
-            extended = _extend(value, open_chains, uses)
-            if extended is not None:
-                before, chain = extended
-                del open_chains[before]
-                open_chains[binding.var] = chain
+    for binding in _bindings(main):
+        if not isinstance(binding.value, relax.Call):
+            continue
+        started = _start(binding.var, binding.value, names)
+        if started is not None:
+            open_chains[binding.var] = started
+            continue
+        extended = _extend(binding.value, open_chains, names)
+        if extended is not None:
+            before, chain = extended
+            del open_chains[before]
+            open_chains[binding.var] = chain
     # One addition after the operator is what folding would leave: nothing to gain.
     return {
         var: chain
@@ -120,38 +119,55 @@ def _chains(main: relax.Function) -> dict[relax.Var, _Chain]:
     }
 
 
-def _uses(main: relax.Function) -> Counter[relax.Var]:
-    uses: Counter[relax.Var] = Counter()
-
-    def count(expr: Any) -> None:
-        if isinstance(expr, relax.Call):
-            uses.update(arg for arg in expr.args if isinstance(arg, relax.Var))
-        elif isinstance(expr, relax.Tuple):
-            uses.update(item for item in expr.fields if isinstance(item, relax.Var))
-        elif isinstance(expr, relax.TupleGetItem):
-            uses[expr.tuple_value] += 1
-        elif isinstance(expr, relax.Var):
-            uses[expr] += 1
-
+def _bindings(main: relax.Function) -> Iterator[Any]:
     for block in main.body.blocks:
-        for binding in block.bindings:
-            count(binding.value)
-    result = main.body.body
-    if isinstance(result, relax.Tuple):
-        count(result)
-    uses[result] += 1
-    return uses
+        yield from (b for b in block.bindings if isinstance(b, relax.VarBinding))
 
 
-def _start(var: relax.Var, call: relax.Call) -> _Chain | None:
+class _Names:
+    """Sees through variables that only name something else, and counts the uses of the others."""
+
+    def __init__(self, main: relax.Function) -> None:
+        self._meant: dict[relax.Var, Any] = {}
+        self.uses: Counter[relax.Var] = Counter()
+        for binding in _bindings(main):
+            if isinstance(binding.value, relax.Call):
+                for arg in binding.value.args:
+                    self._count(arg)
+            else:
+                self._meant[binding.var] = self.meant(binding.value)
+        self._count(main.body.body)
+
+    def meant(self, expr: Any) -> Any:
+        """What ``expr`` stands for: a constant, the variable of a call, a tuple."""
+        if isinstance(expr, relax.Var):
+            return self._meant.get(expr, expr)
+        if isinstance(expr, relax.TupleGetItem):
+            of = self.meant(expr.tuple_value)
+            return self.meant(of.fields[expr.index]) if isinstance(of, relax.Tuple) else expr
+        return expr
+
+    def _count(self, expr: Any) -> None:
+        expr = self.meant(expr)
+        if isinstance(expr, relax.Var):
+            self.uses[expr] += 1
+        elif isinstance(expr, relax.Tuple):
+            for item in expr.fields:
+                self._count(item)
+
+
+def _start(var: relax.Var, call: relax.Call, names: _Names) -> _Chain | None:
     name = getattr(call.op, "name", "")
-    if name not in _CHANNELS or not isinstance(call.args[1], GenericConst):
+    if name not in _CHANNELS:
         return None
-    weights = call.args[1].value.numpy()
+    constant = names.meant(call.args[1])
+    if not isinstance(constant, GenericConst):
+        return None
+    weights = constant.value.numpy()
     if weights.dtype.kind != "f" or not _usual_layout(name, call, weights):
         return None
     channels = weights.shape[_CHANNELS[name][1]]
-    return _Chain(var, call, np.ones(channels), np.zeros(channels), 0)
+    return _Chain(var, call, weights, np.ones(channels), np.zeros(channels), 0)
 
 
 def _usual_layout(name: str, call: relax.Call, weights: Array) -> bool:
@@ -168,15 +184,17 @@ def _usual_layout(name: str, call: relax.Call, weights: Array) -> bool:
 
 
 def _extend(
-    call: relax.Call, chains: dict[relax.Var, _Chain], uses: Counter[relax.Var]
+    call: relax.Call, chains: dict[relax.Var, _Chain], names: _Names
 ) -> tuple[relax.Var, _Chain] | None:
     """The variable that ``call`` continues, and the longer chain."""
     steps = _STEPS.get(getattr(call.op, "name", ""))
     if steps is None:
         return None
     for place, step in enumerate(steps):
-        var, constant = call.args[place], call.args[1 - place]
-        if step is None or not isinstance(var, relax.Var) or var not in chains or uses[var] != 1:
+        var, constant = names.meant(call.args[place]), names.meant(call.args[1 - place])
+        if step is None or not isinstance(var, relax.Var):
+            continue
+        if var not in chains or names.uses[var] != 1:
             continue
         chain = chains[var]
         value = _by_channel(constant, chain, call)
@@ -186,7 +204,7 @@ def _extend(
             scale, shift = step(chain.scale, chain.shift, value)
         if not (np.isfinite(scale).all() and np.isfinite(shift).all()):
             return None
-        return var, _Chain(chain.start, chain.call, scale, shift, chain.steps + 1)
+        return var, replace(chain, scale=scale, shift=shift, steps=chain.steps + 1)
     return None
 
 

@@ -174,7 +174,6 @@ def _fixed(tensor_type: Any, what: str) -> tuple[tuple[int, ...], str]:
 
 
 def _shown(call: relax.Call) -> str:
-    name = getattr(call.op, "name", "") or getattr(call.op, "name_hint", "") or str(call.op)
-    first = call.args[0] if len(call.args) else None
-    callee = getattr(first, "global_symbol", "")
-    return f"{name} of {callee}" if callee else name
+    """The operator's name, or the outside function's that it calls."""
+    callee = getattr(call.args[0], "global_symbol", "") if len(call.args) else ""
+    return callee or getattr(call.op, "name", "") or str(call.op)

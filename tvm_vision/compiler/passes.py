@@ -58,9 +58,12 @@ def _simplify(opt_level: int) -> list[tvm.transform.Pass]:
     """Rewrites of operators. Norms are always taken apart: in TVM they carry running averages."""
     passes = [relax.transform.DecomposeOpsForInference()]
     if opt_level >= 1:
-        passes += [fold_constants, relax.transform.EliminateCommonSubexpr()]
+        passes += [
+            fold_constants,
+            relax.transform.EliminateCommonSubexpr(),
+        ]
     if opt_level >= 3:
-        passes += [fold_scales, fold_constants]
+        passes.append(fold_scales)
     return [*passes, relax.transform.DeadCodeElimination()]
 
 
