@@ -67,8 +67,9 @@ def check(
     worst = [error.name for error in errors if not error.within(tolerance)]
     if worst:
         raise click.ClickException(
-            f"{', '.join(worst)} must be within {tolerance:g} of onnxruntime's, and is not: "
-            "compile with --precision fp32 or a lower --opt-level, and report it"
+            f"{', '.join(worst)} must be within {tolerance:g} of onnxruntime's, and is not: is "
+            f"'{model}' what the package was made from? If so, 'tvm-vision profile "
+            "--per-layer-error' shows where it goes wrong"
         )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from tvm_vision import __version__
 from tvm_vision.errors import TvmVisionError
 
 from .benchmark import benchmark
@@ -39,7 +40,7 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "token_normalize_func": hyphe
 
 
 @click.group(cls=OneLineErrors, context_settings=SETTINGS)
-@click.version_option(package_name="tvm_vision")
+@click.version_option(__version__, prog_name="tvm-vision")
 def main() -> None:
     """Run vision networks on this machine's GPU: the stock TVM wheel with a Vulkan backend."""
 

@@ -70,3 +70,9 @@ def test_help_imports_neither_opencv_nor_onnx():
     )
     done = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, check=True)
     assert done.stdout.splitlines()[-1] == "False False"
+
+
+def test_version():
+    from tvm_vision import __version__
+
+    assert run("--version").output == f"tvm-vision, version {__version__}\n"

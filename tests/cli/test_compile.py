@@ -1,6 +1,9 @@
 """compile, and what follows, from a small ONNX file: on the CPU and on the first Vulkan device."""
 
 import json
+import os
+import subprocess
+import sys
 
 import cv2
 import numpy as np
@@ -213,3 +216,34 @@ def test_files_that_are_no_model(refuses, tmp_path, content):
     refuses("compile", path, "-o", tmp_path / "x.tar", "--target", "llvm")
     assert "is not a file" in refuses("compile", tmp_path / "none.onnx", "-o", tmp_path / "x.tar")
     assert not (tmp_path / "x.tar").exists()
+
+
+def test_compiling_without_the_compiler_is_one_line(files, tmp_path):
+    code = "import sys; from tvm_vision.tools.cli import main; main(sys.argv[1:])"
+    arguments = ["compile", str(files / "small.onnx"), "-o", str(tmp_path / "x.tar")]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TVM_USE_RUNTIME_LIB": "1"},
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: compiling needs TVM's compiler, and TVM_USE_RUNTIME_LIB")
+    assert done.stderr.count("\n") == 1
+
+
+def test_running_needs_the_runtime_alone(package, files):
+    code = (
+        "import sys; from tvm_vision.tools.cli import main\n"
+        "main(sys.argv[1:], standalone_mode=False)\n"
+        "print(sorted(name for name in sys.modules if name.startswith(('tvm_vision.compiler',"
+        " 'tvm_vision.frontend', 'onnx', 'tvm.relax.frontend'))))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "classify", str(package), str(files / "photos")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TVM_USE_RUNTIME_LIB": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -117,7 +117,7 @@ def test_a_device_that_the_package_is_not_for(refuses, artifact):
 def test_every_command_refuses_a_damaged_package(refuses, artifact, tmp_path, name):
     damaged = tmp_path / "damaged.tar"
     damaged.write_bytes(artifact.read_bytes()[:-20000])
-    assert "the package cannot be read: " in refuses(name, damaged)
+    assert "damaged.tar': it cannot be read: " in refuses(name, damaged)
     assert "cannot be opened" in refuses(name, tmp_path / "none.tar")
 
 

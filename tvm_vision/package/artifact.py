@@ -110,7 +110,7 @@ def read_package(path: PathLike) -> Package:
     path = Path(path)
     if path.is_dir():
         return _read_folder(path)
-    with _open_file(path) as stream:
+    with _open_file(path) as stream, _naming(path):
         extents = container.list_tar(stream)
         info = PackageInfo.from_bytes(container.read_extent(stream, INFO, extents[INFO]))
         folder = Path(tempfile.mkdtemp(prefix="tvm_vision-"))
@@ -174,19 +174,28 @@ def _open_file(path: Path) -> Iterator[BinaryIO]:
         yield stream
 
 
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Messages of the block begin with the package's path."""
+    try:
+        yield
+    except PackageError as error:
+        raise PackageError(f"'{path}': {error}") from None
+
+
 def _read_folder(folder: Path, *, edited: bool = False) -> Package:
     """Check a package in a folder; one that was ``edited`` gets the checksums it has now."""
     sizes = {name: _plain_size(folder, name) for name in MEMBERS}
-    if sizes[INFO] > MAX_INFO_BYTES:
-        raise PackageError(f"mod.json has {sizes[INFO]} bytes, and {MAX_INFO_BYTES} are allowed")
-    with _open_file(folder / INFO) as stream:
+    with _open_file(folder / INFO) as stream, _naming(folder):
+        if sizes[INFO] > MAX_INFO_BYTES:
+            raise PackageError(f"{INFO} has {sizes[INFO]} bytes, {MAX_INFO_BYTES} are allowed")
         info = PackageInfo.from_bytes(stream.read(sizes[INFO]), edited=edited)
-    found = {name: _checksum(folder / name) for name in (PARAMS, LIBRARY)}
-    if edited:
-        info = replace(info, members=found)
-    _check_members(found, info)
-    package = Package(info, folder)
-    _check_params(package)
+        found = {name: _checksum(folder / name) for name in (PARAMS, LIBRARY)}
+        if edited:
+            info = replace(info, members=found)
+        _check_members(found, info)
+        package = Package(info, folder)
+        _check_params(package)
     return package
 
 

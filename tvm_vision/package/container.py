@@ -24,7 +24,7 @@ INFO = "mod.json"
 MEMBERS = (INFO, "mod.params", "mod.so")
 # Enough for a graph of a hundred thousand kernels.
 MAX_INFO_BYTES = 64 << 20
-REMEDY = "compile the model again, or repack the folder with 'tvm-vision package repack'"
+REMEDY = "copy the package again, or compile the model again"
 KINDS = {
     b"1": "a hard link", b"2": "a symbolic link", b"3": "a character device",
     b"4": "a block device", b"5": "a folder", b"6": "a pipe", b"7": "a contiguous file",
@@ -143,4 +143,4 @@ def _check_member(name: str, kind: str, found: Mapping[str, Extent]) -> None:
 
 
 def _refuse(reason: str) -> NoReturn:
-    raise PackageError(f"the package cannot be read: {reason}: {REMEDY}")
+    raise PackageError(f"it cannot be read: {reason}: {REMEDY}")
