@@ -22,7 +22,7 @@ def compile(
     *,
     target: Any = "auto",
     input_shapes: Mapping[str, Sequence[int]] | None = None,
-    example_inputs: Sequence[Any] | None = None,
+    example_inputs: Sequence[Any] = (),
     opt_level: int = 3,
     precision: str = "fp32",
     name: str | None = None,
@@ -31,11 +31,11 @@ def compile(
 ) -> Path | CompiledModel:
     """Compile a model and write it as a package.
 
-    model: an ONNX file or onnx.ModelProto; a torch.nn.Module (with ``example_inputs``) or
-        torch.export.ExportedProgram; or what a front end returns, (IRModule, Signature).
+    model: see ``tvm_vision.frontend.model.import_model``: an ONNX file, a PyTorch module, ...
     output: the package, a tar where it ends in .tar, else a folder; None writes nothing.
     target: "auto", "vulkan", "vulkan --from_device 0", "llvm -mcpu=native", JSON, ...
-    input_shapes: input name -> shape, for inputs that the model leaves open.
+    input_shapes: input name -> shape, for inputs that an ONNX model leaves open.
+    example_inputs: tensors to compile a torch.nn.Module for.
     opt_level: 0 to 3, see ``tvm_vision.compiler.passes``.
     precision: "fp32", or "fp16" for weights and activations as halves.
     name: of the model in the package; the file's name where not given.
@@ -48,12 +48,16 @@ def compile(
     Raises InputError, UnsupportedModelError, UnsupportedKernelError, DeviceError or PackageError,
     each with a line that says what to do.
     """
+    _need_compiler()
     from .compiler import compile_model, parse_target
+    from .frontend.model import import_model
 
     tell = progress or (lambda words: None)
     chosen = parse_target(target)
     tell("reading the model")
-    module, signature = _imported(model, input_shapes, example_inputs)
+    module, signature = import_model(
+        model, input_shapes=input_shapes, example_inputs=example_inputs
+    )
     title = model_info.name if model_info is not None else name or _name_of(model)
     tell(f"compiling for {chosen.attrs.get('device_name', chosen.kind.name)}")
     compiled = compile_model(
@@ -65,26 +69,15 @@ def compile(
     return _written(compiled, Path(output), model_info)
 
 
-def _imported(
-    model: Any,
-    input_shapes: Mapping[str, Sequence[int]] | None,
-    example_inputs: Sequence[Any] | None,
-) -> tuple[Any, Any]:
-    """IRModule and Signature of whatever ``compile`` takes."""
-    if isinstance(model, tuple) and len(model) == 2:
-        return model
-    if isinstance(model, (str, os.PathLike)) or type(model).__name__ == "ModelProto":
-        from .frontend.onnx import import_onnx
+def _need_compiler() -> None:
+    """Raise InputError where only TVM's runtime library is loaded."""
+    import tvm
 
-        return import_onnx(model, input_shapes=input_shapes)
-    if any(base.__module__.partition(".")[0] == "torch" for base in type(model).__mro__):
-        from .frontend.torch import import_torch
-
-        return import_torch(model, example_inputs)
-    raise InputError(
-        "a model to compile is an ONNX file or model, a PyTorch module or exported program, found "
-        f"{type(model).__name__}"
-    )
+    if tvm.base._RUNTIME_ONLY:
+        raise InputError(
+            "compiling needs TVM's compiler, and TVM_USE_RUNTIME_LIB=1 leaves it out: unset it, or "
+            "compile on another machine"
+        )
 
 
 def _name_of(model: Any) -> str:
