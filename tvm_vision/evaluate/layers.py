@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from ..package import Graph, Kernel, read_package
 from ..runtime.device import choose_device
 from .compare import OutputError, compare
 from .reference import Reference
+
+if TYPE_CHECKING:
+    import onnx
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -53,7 +56,8 @@ def layer_errors(
     Kernels whose last node has no name in the model (what the compiler made itself), or whose
     output has another size (another layout), have none. Raises InputError where no kernel has one.
     """
-    values = node_outputs(model)
+    proto = simplified_model(model, inputs)
+    values = {node.name: node.output[0] for node in proto.graph.node if node.output}
     with read_package(package) as opened:
         graph = opened.info.graph
         wanted = {
@@ -61,7 +65,7 @@ def layer_errors(
             for index, kernel in enumerate(graph.kernels)
             if kernel.nodes and kernel.nodes[-1] in values
         }
-        reference = Reference(model, values=list(wanted.values())).run(inputs)
+        reference = Reference(proto, values=list(wanted.values())).run(inputs)
         kind = opened.info.device_kind if device == "auto" else device
         errors = {}
         for index, output in _outputs(opened, graph, inputs, kind):
@@ -78,15 +82,28 @@ def layer_errors(
     return errors
 
 
-def node_outputs(model: Path) -> dict[str, str]:
-    """The first output of each node, by the node's name as the front end gives it."""
+def simplified_model(model: Path, inputs: Arrays) -> onnx.ModelProto:
+    """The model with its nodes named and simplified as the front end does it.
+
+    A batch norm that went into a convolution is then in the reference's convolution too.
+    Raises InputError where the file is no model that can be read.
+    """
     import onnx
+    import onnxsim
 
     from ..frontend.node_names import name_nodes
 
-    proto = onnx.load(model, load_external_data=False)
+    try:
+        proto = onnx.load(model)
+    except Exception as error:  # protobuf's and onnx's exceptions have no base of their own
+        raise InputError(f"'{model}' cannot be read as ONNX: {error}") from None
     name_nodes(proto.graph)
-    return {node.name: node.output[0] for node in proto.graph.node if node.output}
+    shapes = {name: list(array.shape) for name, array in inputs.items()}
+    try:
+        simplified, _ = onnxsim.simplify(proto, overwrite_input_shapes=shapes)
+    except Exception:  # onnxsim raises whatever its C++ core does; the front end goes on as well
+        return proto
+    return simplified
 
 
 def _outputs(
