@@ -7,20 +7,27 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import os
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import onnx
 from google.protobuf.message import DecodeError
 
 from ..errors import InputError, UnsupportedModelError
-from .signature import Signature, TensorSpec
+from .fold import folded
+from .node_names import name_nodes
+from .refusals import RefusedNodes, describe, first_line
+from .rewrites import expand_functions, rewrite
+from .signature import Signature, spec_of
 
 if TYPE_CHECKING:
     import tvm
+
+LOGGER = logging.getLogger(__name__)
 
 # Below this, operators carry attributes (broadcast axes, spatial flags) the importer ignores.
 MIN_OPSET = 7
@@ -36,15 +43,20 @@ def import_onnx(
     model: a file, or a model already loaded (it is not changed).
     input_shapes: input name -> shape, for inputs whose shape is not fixed in the model.
 
+    The variables of the module are named after the nodes: see frontend.node_names.
+
     Raises InputError for a file or shapes that cannot be used, UnsupportedModelError for a model
-    that is damaged, dynamic, or uses operators TVM does not have.
+    that is damaged, dynamic, or uses operators TVM does not have: one line that names each of them.
     """
     proto = model if isinstance(model, onnx.ModelProto) else _load(Path(model))
     _check(proto)
     shapes = _fixed_shapes(proto, input_shapes or {})
-    simplified = _simplify(proto, shapes)
-    module = _convert(simplified, shapes)
-    return module, _signature(simplified, module)
+    prepared = onnx.ModelProto()
+    prepared.CopyFrom(proto)
+    name_nodes(prepared.graph)
+    prepared = expand_functions(prepared)
+    module, imported = _convert_first(prepared, shapes)
+    return module, _signature(imported, module)
 
 
 def _load(path: Path) -> onnx.ModelProto:
@@ -55,7 +67,7 @@ def _load(path: Path) -> onnx.ModelProto:
     except DecodeError as error:
         raise UnsupportedModelError(f"'{path}' is not an ONNX model: {error}") from None
     except (OSError, onnx.checker.ValidationError) as error:
-        raise InputError(f"'{path}' cannot be read: {_first_line(error)}") from None
+        raise InputError(f"'{path}' cannot be read: {first_line(error)}") from None
 
 
 def _check(proto: onnx.ModelProto) -> None:
@@ -83,7 +95,7 @@ def _check(proto: onnx.ModelProto) -> None:
     try:
         onnx.checker.check_model(proto)
     except onnx.checker.ValidationError as error:
-        raise UnsupportedModelError(f"the model is not valid ONNX: {_first_line(error)}") from None
+        raise UnsupportedModelError(f"the model is not valid ONNX: {first_line(error)}") from None
 
 
 def _graph_inputs(proto: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
@@ -131,66 +143,82 @@ def _fixed_shape(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> lis
     return sizes
 
 
-def _simplify(proto: onnx.ModelProto, shapes: dict[str, list[int]]) -> onnx.ModelProto:
+def _simplified(proto: onnx.ModelProto, shapes: dict[str, list[int]]) -> onnx.ModelProto | None:
+    """The model with its constants folded; None where onnxsim fails or returns a broken model."""
     import onnxsim
 
     try:
         simplified, _ = onnxsim.simplify(proto, overwrite_input_shapes=shapes)
         onnx.checker.check_model(simplified)
     except Exception as error:  # onnxsim raises whatever its C++ core does
-        raise UnsupportedModelError(
-            f"onnxsim cannot simplify the model: {_first_line(error)}"
-        ) from None
-    return simplified
+        LOGGER.debug("onnxsim cannot simplify the model: %s", first_line(error))
+        return None
+    same = [v.name for v in simplified.graph.output] == [v.name for v in proto.graph.output]
+    return simplified if same else None
 
 
-def _convert(proto: onnx.ModelProto, shapes: dict[str, list[int]]) -> tvm.IRModule:
-    from tvm.relax.frontend.onnx import from_onnx
+def _folded_by_us(proto: onnx.ModelProto, shapes: dict[str, list[int]]) -> onnx.ModelProto:
+    """A copy with ``shapes`` for inputs, and all that follows from them folded by ourselves."""
+    fixed = onnx.ModelProto()
+    fixed.CopyFrom(proto)
+    for value in _graph_inputs(fixed):
+        for size, given in zip(value.type.tensor_type.shape.dim, shapes[value.name], strict=True):
+            size.dim_value = given
+    for value in fixed.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    return folded(fixed)
 
-    # The importer prints before it raises, and warns of each name that it makes an identifier.
-    printed = io.StringIO()
+
+def _convert_first(
+    proto: onnx.ModelProto, shapes: dict[str, list[int]]
+) -> tuple[tvm.IRModule, onnx.ModelProto]:
+    """The module of the simplified model, or else of the model as it is; and which model it was.
+
+    Folding makes constants of what TVM wants constant, so the simplified model has fewer
+    operators to refuse; but onnxsim may fail, or write what TVM does not read.
+    """
+    error: UnsupportedModelError | None = None
+    for candidate in (_simplified, _folded_by_us):
+        model = candidate(proto, shapes)
+        if model is None:
+            continue
+        try:
+            return _convert(model, shapes), model
+        except UnsupportedModelError as refused:
+            error = error or refused
+    assert error is not None
+    raise error
+
+
+def _convert(model: onnx.ModelProto, shapes: dict[str, list[int]]) -> tvm.IRModule:
+    from .onnx_importer import convert
+
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(printed):
+        rewritten = rewrite(model)
+    except RefusedNodes as error:
+        raise UnsupportedModelError(describe(error.refusals)) from None
+    # The importer prints before it raises, and warns of each name that it makes an identifier.
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
-            return from_onnx(proto, shape_dict=shapes)
+            return convert(rewritten, shapes)
+    except RefusedNodes as error:
+        raise UnsupportedModelError(describe(error.refusals)) from None
     except Exception as error:  # the importer raises every kind there is
-        operator = _operator_in(printed.getvalue())
-        raise UnsupportedModelError(f"TVM cannot import {operator}: {_first_line(error)}") from None
-
-
-def _operator_in(printed: str) -> str:
-    """Name of the operator in what TVM's importer printed, as words for a message."""
-    _, found, rest = printed.partition("Error converting operator ")
-    return f"the operator {rest.partition(',')[0]}" if found else "the model"
+        raise UnsupportedModelError(f"TVM cannot import the model: {first_line(error)}") from None
 
 
 def _signature(proto: onnx.ModelProto, module: tvm.IRModule) -> Signature:
     main = module["main"]
     inputs = [
-        _spec(value.name, param.ty)
+        spec_of(value.name, param.ty)
         for value, param in zip(_graph_inputs(proto), main.params, strict=True)
     ]
     outputs = proto.graph.output
     result = main.ret_ty
     types = [result] if len(outputs) == 1 else list(result.fields)
-    return Signature(
-        inputs=tuple(inputs),
-        outputs=tuple(_spec(v.name, t) for v, t in zip(outputs, types, strict=True)),
-    )
-
-
-def _spec(name: str, tensor_type: Any) -> TensorSpec:
-    """The spec of a relax.TensorType. Raises UnsupportedModelError where its shape is not fixed."""
-    shape = getattr(tensor_type, "shape", None)
-    sizes = [getattr(size, "value", None) for size in shape] if shape is not None else [None]
-    fixed = tuple(int(size) for size in sizes if size is not None)
-    if len(fixed) < len(sizes):
-        raise UnsupportedModelError(
-            f"fixed shapes are needed, and '{name}' depends on the data: found {tensor_type}"
-        )
-    return TensorSpec(name, fixed, str(tensor_type.dtype))
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    specs = [spec_of(value.name, kind) for value, kind in zip(outputs, types, strict=True)]
+    for spec in specs:
+        if 0 in spec.shape:
+            raise UnsupportedModelError(f"output '{spec.name}' has no elements: {spec}")
+    return Signature(inputs=tuple(inputs), outputs=tuple(specs))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+from ..errors import UnsupportedModelError
 
 
 @dataclass(frozen=True)
@@ -36,3 +39,15 @@ class Signature:
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+
+
+def spec_of(name: str, tensor_type: Any) -> TensorSpec:
+    """The spec of a relax.TensorType. Raises UnsupportedModelError where its shape is not fixed."""
+    shape = getattr(tensor_type, "shape", None)
+    sizes = [getattr(size, "value", None) for size in shape] if shape is not None else [None]
+    fixed = tuple(int(size) for size in sizes if size is not None)
+    if len(fixed) < len(sizes):
+        raise UnsupportedModelError(
+            f"fixed shapes are needed, and '{name}' depends on the data: found {tensor_type}"
+        )
+    return TensorSpec(name, fixed, str(tensor_type.dtype))

@@ -1,0 +1,91 @@
+"""Nodes whose inputs are all known, computed at once: for models that onnxsim cannot fold."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+
+from .onnx_graph import GraphEditor, Unsupported, constant_value, inferred
+
+# Larger results are weights rather than shapes; they stay computations.
+MAX_ELEMENTS = 1 << 20
+RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"} | {
+    "RandomUniformLike"
+}
+
+
+def folded(model: onnx.ModelProto) -> onnx.ModelProto:
+    """``model`` with constants in place of nodes on constants, and of shapes that are fixed.
+
+    A folded node may fix the shape of others, whose Shape nodes are constants then: it is done
+    until nothing changes.
+    """
+    while True:
+        model = inferred(model)
+        graph = GraphEditor(model)
+        kept = [node for node in model.graph.node if not _fold(node, graph)]
+        if len(kept) == len(model.graph.node):
+            return model
+        changed = onnx.ModelProto()
+        changed.CopyFrom(model)
+        del changed.graph.node[:]
+        changed.graph.node.extend(kept)
+        changed.graph.initializer.extend(graph.new_constants)
+        model = changed
+
+
+def _fold(node: onnx.NodeProto, graph: GraphEditor) -> bool:
+    """Make constants of the results of ``node``; False where that is not possible."""
+    if node.op_type == "Constant":
+        value = constant_value(node)
+        results = None if value is None else [value]
+    else:
+        results = _computed(node, graph)
+    if results is None or any(np.size(result) > MAX_ELEMENTS for result in results):
+        return False
+    for name, result in zip(node.output, results, strict=False):
+        if name:
+            graph.set_constant(name, np.asarray(result))
+    return True
+
+
+def _computed(node: onnx.NodeProto, graph: GraphEditor) -> list[np.ndarray] | None:
+    if node.op_type in ("Shape", "Size"):
+        try:
+            # Only the shape counts: one element seen from everywhere stands for all of them.
+            values = [np.broadcast_to(np.float32(0), graph.shape(node.input[0]))]
+        except Unsupported:
+            return None
+    elif node.op_type in RANDOM or any(a.type == onnx.AttributeProto.GRAPH for a in node.attribute):
+        return None
+    else:
+        found = [graph.constant(name) for name in node.input if name]
+        if any(value is None for value in found):
+            return None
+        values = [value for value in found if value is not None]
+    return _evaluated(node, values, graph.opset)
+
+
+def _evaluated(
+    node: onnx.NodeProto, values: list[np.ndarray], opset: int
+) -> list[np.ndarray] | None:
+    from onnx.reference import ReferenceEvaluator
+
+    names = [name for name in node.input if name]
+    inputs = [
+        onnx.helper.make_tensor_value_info(
+            name, onnx.helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
+        )
+        for name, value in dict(zip(names, values, strict=True)).items()
+    ]
+    outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in node.output if name]
+    graph = onnx.helper.make_graph([node], "node", inputs, outputs)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
+    try:
+        results = ReferenceEvaluator(model).run(None, dict(zip(names, values, strict=True)))
+    except Exception:  # what the reference cannot compute stays a node
+        return None
+    if not all(isinstance(result, (np.ndarray, np.generic)) for result in results):
+        return None
+    by_name = iter(results)
+    return [next(by_name) if name else np.zeros(0) for name in node.output]

@@ -1,0 +1,169 @@
+"""An ONNX graph to be rewritten: what is known of its values, and new nodes and constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+
+def inferred(model: onnx.ModelProto) -> onnx.ModelProto:
+    """``model`` with the types of all values that follow from its inputs, as far as known."""
+    try:
+        return onnx.shape_inference.infer_shapes(model, data_prop=True)
+    except Exception:  # a model that inference does not understand goes on as it is
+        return model
+
+
+class Unsupported(Exception):
+    """Raised by a rewrite for a node that TVM would import wrongly; the text says why."""
+
+
+class GraphEditor:
+    """Looks at a model's values and makes nodes for rewrites; the model itself is not changed."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        graph = model.graph
+        self.opset = next(e.version for e in model.opset_import if e.domain in ("", "ai.onnx"))
+        self.new_constants: list[onnx.TensorProto] = []
+        self._constants: dict[str, Any] = {tensor.name: tensor for tensor in graph.initializer}
+        self._types = {
+            value.name: value.type.tensor_type
+            for value in [*graph.input, *graph.value_info, *graph.output]
+        }
+        self._taken = set(self._constants) | set(self._types)
+        for node in graph.node:
+            self._taken.update(node.output)
+            if node.op_type == "Constant":
+                value = constant_value(node)
+                if value is not None:
+                    self._constants[node.output[0]] = value
+
+    def constant(self, name: str) -> np.ndarray | None:
+        """The value of a weight or Constant node; None where it is computed at run time."""
+        found = self._constants.get(name)
+        if isinstance(found, onnx.TensorProto):
+            found = self._constants[name] = numpy_helper.to_array(found)
+        return found
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Sizes of a value. Raises Unsupported where they are not fixed."""
+        if name in self._constants:
+            value = self._constants[name]
+            return tuple(value.dims if isinstance(value, onnx.TensorProto) else value.shape)
+        tensor = self._types.get(name)
+        if tensor is None or not tensor.HasField("shape"):
+            raise Unsupported(f"the shape of '{name}' is not known")
+        if any(not size.HasField("dim_value") for size in tensor.shape.dim):
+            raise Unsupported(f"the shape of '{name}' is not fixed")
+        return tuple(size.dim_value for size in tensor.shape.dim)
+
+    def dtype(self, name: str) -> np.dtype:
+        """Element type of a value. Raises Unsupported where it is not known."""
+        value = self.constant(name)
+        if value is not None:
+            return value.dtype
+        tensor = self._types.get(name)
+        if tensor is None or not tensor.elem_type:
+            raise Unsupported(f"the type of '{name}' is not known")
+        return helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+
+    def make_constant(self, value: np.ndarray, like: str = "constant") -> str:
+        """The name of a new weight with this value."""
+        name = self.fresh(like)
+        self.set_constant(name, value)
+        return name
+
+    def set_constant(self, name: str, value: np.ndarray) -> None:
+        """Make the value called ``name``, whose node goes, a weight."""
+        self.new_constants.append(numpy_helper.from_array(np.array(value, order="C"), name))
+        self._constants[name] = value
+
+    def fresh(self, like: str) -> str:
+        """A name that no value has."""
+        name, number = like, 0
+        while name in self._taken:
+            number += 1
+            name = f"{like}.{number}"
+        self._taken.add(name)
+        return name
+
+
+class Steps:
+    """The nodes that stand for one node, in order; each call adds one and returns its result."""
+
+    def __init__(self, graph: GraphEditor, node: onnx.NodeProto) -> None:
+        self.graph, self.node = graph, node
+        self.nodes: list[onnx.NodeProto] = []
+
+    def __call__(self, operator: str, *inputs: str | np.ndarray, to: str = "", **attrs: Any) -> str:
+        """Add a node; arrays among its inputs become constants; ``to`` names its output."""
+        names = [
+            value if isinstance(value, str) else self.graph.make_constant(value, self.node.name)
+            for value in inputs
+        ]
+        output = to or self.graph.fresh(f"{self.node.output[0]}/{operator}")
+        self.nodes.append(helper.make_node(operator, names, [output], **attrs))
+        return output
+
+    def cast(self, value: str, dtype: np.dtype | type) -> str:
+        """Add a Cast."""
+        output = self.graph.fresh(f"{value}/{np.dtype(dtype).name}")
+        to = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        self.nodes.append(helper.make_node("Cast", [value], [output], to=to))
+        return output
+
+    def axes(self, operator: str, value: str, axes: Sequence[int], **attrs: Any) -> str:
+        """Add Squeeze, Unsqueeze or ReduceSum, whose axes are an attribute before opset 13."""
+        if self.graph.opset < 13:
+            return self(operator, value, axes=list(axes), **attrs)
+        return self(operator, value, np.array(axes, np.int64), **attrs)
+
+    def finish(self, value: str, output: int = 0) -> list[onnx.NodeProto]:
+        """The nodes, with ``value`` as the result of the node that they stand for."""
+        for step in self.nodes:
+            step.output[:] = [self.node.output[output] if n == value else n for n in step.output]
+            step.input[:] = [self.node.output[output] if n == value else n for n in step.input]
+        return self.nodes
+
+
+Rewrite = Callable[[onnx.NodeProto, GraphEditor], "Sequence[onnx.NodeProto] | None"]
+
+
+def attribute(node: onnx.NodeProto, name: str, default: Any = None) -> Any:
+    """The value of an attribute, text as str; ``default`` where the node has none."""
+    for entry in node.attribute:
+        if entry.name == name:
+            value = helper.get_attribute_value(entry)
+            return value.decode() if isinstance(value, bytes) else value
+    return default
+
+
+def with_attributes(node: onnx.NodeProto, *without: str, **changed: Any) -> onnx.NodeProto:
+    """A copy of ``node``, attributes left out or set."""
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    dropped = {*without, *changed}
+    kept = [entry for entry in node.attribute if entry.name not in dropped]
+    del copy.attribute[:]
+    copy.attribute.extend(kept)
+    copy.attribute.extend(helper.make_attribute(key, value) for key, value in changed.items())
+    return copy
+
+
+def constant_value(node: onnx.NodeProto) -> np.ndarray | None:
+    """The value of a Constant node in any of its forms but text and sparse tensors."""
+    for name, dtype in (
+        ("value_float", np.float32),
+        ("value_floats", np.float32),
+        ("value_int", np.int64),
+        ("value_ints", np.int64),
+    ):
+        value = attribute(node, name)
+        if value is not None:
+            return np.array(value, dtype)
+    tensor = attribute(node, "value")
+    return None if tensor is None else numpy_helper.to_array(tensor)

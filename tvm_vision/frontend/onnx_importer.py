@@ -1,0 +1,132 @@
+"""TVM's ONNX importer with two changes: variables keep the names of the ONNX nodes, and it goes on
+after an operator that it cannot convert, so that one error names them all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+from tvm import relax
+from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter, onnx_input
+
+from .node_names import node_name, variable_hint
+from .refusals import Refusal, RefusedNodes, first_line
+from .relax_names import name_bindings
+
+
+class Importer(ONNXGraphImporter):
+    """Converts the nodes of one graph; each node must have a name that no other node has."""
+
+    def __init__(self, model: onnx.ModelProto, shapes: dict[str, list[int]]) -> None:
+        super().__init__(shapes, "float32")
+        graph = model.graph
+        self._types = {
+            value.name: value.type.tensor_type for value in [*graph.value_info, *graph.output]
+        }
+        self._results = {node.name: list(node.output) for node in graph.node}
+        self._refusals: list[Refusal] = []
+        self._inside_branch = False
+        # Variables that converters bound themselves, as Clip's does, with the node they belong to.
+        self.bound: dict[relax.Var, str] = {}
+
+    def _check_for_unsupported_ops(self, graph: Any) -> None:
+        """Nothing beforehand: each node is tried, and what fails is gathered."""
+
+    def _construct_nodes(self, graph: Any) -> None:
+        super()._construct_nodes(graph)
+        if self._refusals:
+            raise RefusedNodes(self._refusals)
+
+    def _convert_operator(self, op_name: str, inputs: Any, attrs: Any, opset: int) -> Any:
+        name = attrs["tvm_custom"]["name"]
+        if op_name == "Concat":
+            inputs = _some(inputs)
+        try:
+            value = super()._convert_operator(op_name, inputs, attrs, opset)
+            missing = self._missing_results(value, name)
+            if missing:
+                raise NotImplementedError(missing)
+        except Exception as error:  # the converters raise every kind there is
+            self._refusals.append(Refusal(op_name, name, _reason(error)))
+            return self._placeholder(name)
+        return value if self._inside_branch else self._named(value, name)
+
+    def _convert_subgraph(self, bb: Any, graph: Any) -> Any:
+        outer, self._inside_branch = self._inside_branch, True
+        try:
+            return super()._convert_subgraph(bb, graph)
+        finally:
+            self._inside_branch = outer
+
+    def _named(self, value: Any, name: str) -> Any:
+        """``value``, with each tensor in it that has no variable yet bound to one."""
+        if isinstance(value, relax.Tuple):
+            return relax.Tuple([self._named(field, name) for field in value.fields])
+        if _without_elements(value):
+            return relax.const(
+                np.zeros([int(size) for size in value.ty.shape], str(value.ty.dtype))
+            )
+        if isinstance(value, relax.Var):
+            self.bound.setdefault(value, name)
+        computed = isinstance(value, (relax.Call, relax.TupleGetItem))
+        if computed and isinstance(value.ty, (relax.TensorType, relax.TupleType)):
+            return self.bb.emit(value, name_hint=variable_hint(name))
+        return value
+
+    def _missing_results(self, value: Any, name: str) -> str:
+        """What is wrong where a converter returns fewer results than the node has; else nothing."""
+        wanted = len(self._results.get(name, ()))
+        fields = getattr(value.ty, "fields", None)
+        found = 1 if fields is None else len(fields)
+        return f"TVM has {found} of its {wanted} results" if found < wanted else ""
+
+    def _placeholder(self, name: str) -> Any:
+        """Variables of the types that the node's results have, for the nodes that follow."""
+        # An output that is left out has the empty name; any type does for it.
+        any_type = onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, ()).tensor_type
+        types = [
+            self._types.get(result) if result else any_type
+            for result in self._results.get(name, ())
+        ]
+        if not types or any(t is None or not t.HasField("shape") for t in types):
+            raise RefusedNodes(self._refusals)
+        fields = [_variable(t) for t in types]
+        return fields[0] if len(fields) == 1 else relax.Tuple(fields)
+
+
+def convert(model: onnx.ModelProto, shapes: dict[str, list[int]]) -> Any:
+    """The IRModule of ``model``, whose nodes are named; raises RefusedNodes or what TVM raises."""
+    opset = next(e.version for e in model.opset_import if e.domain in ("", "ai.onnx"))
+    importer = Importer(model, shapes)
+    module = importer.from_onnx(model.graph, opset)
+    return name_bindings(module, lambda var: node_name(var.name) or importer.bound.get(var))
+
+
+def _without_elements(value: Any) -> bool:
+    """True for a tensor one of whose sizes is 0: there is nothing to compute."""
+    shape = getattr(value.ty, "shape", None) if isinstance(value.ty, relax.TensorType) else None
+    return shape is not None and any(getattr(size, "value", None) == 0 for size in shape)
+
+
+def _some(inputs: Any) -> Any:
+    """The inputs that have elements, or all where none has."""
+    kept = onnx_input()
+    kept.extend(value for value in inputs if not _without_elements(value))
+    return kept if len(kept) else inputs
+
+
+def _variable(tensor: onnx.TypeProto.Tensor) -> relax.Var:
+    shape = [size.dim_value for size in tensor.shape.dim]
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
+    return relax.Var("refused", relax.TensorType(shape, dtype))
+
+
+def _reason(error: BaseException) -> str:
+    first = first_line(error)
+    if isinstance(error, KeyError):
+        return f"the attribute {first} is missing"
+    if isinstance(error, NotImplementedError) and first.endswith("not implemented."):
+        return "TVM has no such operator"
+    return first

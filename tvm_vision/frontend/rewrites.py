@@ -1,0 +1,114 @@
+"""Nodes that TVM imports wrongly or not at all, put as nodes that it imports rightly.
+
+A table from operator to a small function; each takes a node and returns the nodes that replace it,
+or None to leave it, or raises Unsupported for a node that would come out wrong.
+"""
+
+from __future__ import annotations
+
+import onnx
+import onnx.inliner
+
+from .node_names import name_nodes
+from .onnx_graph import GraphEditor, Rewrite, Unsupported, attribute, inferred
+from .refusals import Refusal, RefusedNodes
+from .rewrites_image import IMAGE_REWRITES
+from .rewrites_math import MATH_REWRITES
+from .rewrites_quantized import QUANTIZED_REWRITES
+
+REWRITES: dict[str, Rewrite] = {**IMAGE_REWRITES, **MATH_REWRITES, **QUANTIZED_REWRITES}
+
+# Operators whose bodies of ONNX's own definition TVM imports better than the operator: it takes
+# Attention for the one of another domain.
+EXPANDED = ("Attention",)
+MAX_DEPTH = 4
+
+
+def rewrite(model: onnx.ModelProto) -> onnx.ModelProto:
+    """``model`` with the nodes of REWRITES replaced, and types of all values as far as known.
+
+    The last of the nodes that replace a node takes its name, the others start with it. Raises
+    RefusedNodes for nodes that would come out wrong.
+    """
+    model = inferred(model)
+    graph = GraphEditor(model)
+    nodes: list[onnx.NodeProto] = []
+    refusals = []
+    for node in model.graph.node:
+        function = REWRITES.get(node.op_type)
+        try:
+            replaced = function(node, graph) if function else None
+        except Unsupported as error:
+            refusals.append(Refusal(node.op_type, node.name, str(error)))
+            replaced = None
+        if replaced is None:
+            nodes.append(node)
+            continue
+        for number, step in enumerate(replaced):
+            last = number == len(replaced) - 1
+            step.name = node.name if last else f"{node.name}/{step.op_type}_{number}"
+            nodes.append(step)
+    if refusals:
+        raise RefusedNodes(refusals)
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    del changed.graph.node[:]
+    changed.graph.node.extend(nodes)
+    changed.graph.initializer.extend(graph.new_constants)
+    return inferred(changed)
+
+
+def expand_functions(model: onnx.ModelProto) -> onnx.ModelProto:
+    """``model`` with ONNX's bodies in place of function operators that TVM does not have."""
+    # A body may hold such operators again.
+    for _ in range(MAX_DEPTH):
+        wanted = sorted({("", node.op_type) for node in model.graph.node if _to_expand(node)})
+        if not wanted:
+            break
+        typed = inferred(model)
+        _complete(typed.graph)
+        try:
+            model = onnx.inliner.inline_selected_functions(
+                typed, wanted, inline_schema_functions=True
+            )
+        except RuntimeError:  # a body that needs a type which is not known: refused by name later
+            break
+        name_nodes(model.graph)
+    return model
+
+
+def _to_expand(node: onnx.NodeProto) -> bool:
+    from tvm.relax.frontend.onnx.onnx_frontend import _get_convert_map
+
+    # Of these TVM returns only the first output, or takes only the last axis.
+    if node.op_type == "LayerNormalization":
+        return any(node.output[1:])
+    if node.op_type == "RMSNormalization":
+        return attribute(node, "axis", -1) != -1
+    missing = node.op_type not in _get_convert_map() and node.op_type not in REWRITES
+    if not missing and node.op_type not in EXPANDED:
+        return False
+    schema = onnx.defs.get_schema(node.op_type, domain=node.domain)
+    return bool(schema.has_function or schema.has_context_dependent_function)
+
+
+def _complete(graph: onnx.GraphProto) -> None:
+    """Add what the inliner does not find by itself: types of weights, and attributes left out."""
+    known = {value.name for value in [*graph.value_info, *graph.input]}
+    graph.value_info.extend(
+        onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+        for tensor in graph.initializer
+        if tensor.name not in known
+    )
+    # An input that is left out has the empty name.
+    graph.value_info.append(onnx.ValueInfoProto(name="", type=onnx.TypeProto()))
+    for node in graph.node:
+        if not _to_expand(node):
+            continue
+        given = {entry.name for entry in node.attribute}
+        schema = onnx.defs.get_schema(node.op_type, domain=node.domain)
+        node.attribute.extend(
+            entry.default_value
+            for name, entry in schema.attributes.items()
+            if name not in given and entry.default_value.type
+        )

@@ -1,0 +1,247 @@
+"""Rewrites of operators on images and feature maps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+
+from .onnx_graph import GraphEditor, Rewrite, Steps, Unsupported, attribute, with_attributes
+from .resize import AxisResize, nearest_indices, weights
+
+Nodes = Sequence[onnx.NodeProto] | None
+
+
+def resize(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """Resize of every opset with plain sizes for TVM, or a Gather or MatMul for each axis.
+
+    TVM knows neither antialias, axes, nor a policy of the aspect ratio, takes the ratio of the
+    sizes for the scale, and refuses empty constants that stand for inputs left out.
+    """
+    shape = graph.shape(node.input[0])
+    if node.op_type == "Upsample" or graph.opset < 11:
+        scales = _given(node, graph, 1)
+        if scales is None:
+            scales = attribute(node, "scales")
+        return _resized(node, graph, shape, None, scales, None, "asymmetric", "floor")
+    roi, scales, sizes = (_given(node, graph, index) for index in (1, 2, 3))
+    return _resized(
+        node,
+        graph,
+        shape,
+        roi,
+        scales,
+        sizes,
+        attribute(node, "coordinate_transformation_mode", "half_pixel"),
+        attribute(node, "nearest_mode", "round_prefer_floor"),
+    )
+
+
+def _given(node: onnx.NodeProto, graph: GraphEditor, index: int) -> np.ndarray | None:
+    """A constant input; None where it is left out, which an empty constant says as well."""
+    if len(node.input) <= index or not node.input[index]:
+        return None
+    value = graph.constant(node.input[index])
+    if value is None:
+        raise Unsupported("roi, scales and sizes have to be constants")
+    return value if value.size else None
+
+
+def _resized(
+    node: onnx.NodeProto,
+    graph: GraphEditor,
+    shape: tuple[int, ...],
+    roi: np.ndarray | None,
+    scales: Sequence[float] | np.ndarray | None,
+    sizes: np.ndarray | None,
+    coordinates: str,
+    nearest: str,
+) -> Nodes:
+    axes = [axis % len(shape) for axis in attribute(node, "axes", range(len(shape)))]
+    policy = attribute(node, "keep_aspect_ratio_policy", "stretch")
+    factors, after = _factors(shape, axes, scales, sizes, policy)
+    plans = [
+        AxisResize(
+            before,
+            after[axis],
+            factors[axis],
+            coordinates,
+            nearest,
+            attribute(node, "cubic_coeff_a", -0.75),
+            bool(attribute(node, "exclude_outside", 0)),
+            bool(attribute(node, "antialias", 0)),
+        )
+        for axis, before in enumerate(shape)
+    ]
+    mode = attribute(node, "mode", "nearest")
+    if _tvm_is_right(plans, mode):
+        return _plain_resize(node, graph, plans, mode, roi, axes)
+    return _axis_by_axis(node, graph, plans, mode)
+
+
+def _factors(
+    shape: tuple[int, ...],
+    axes: list[int],
+    scales: Sequence[float] | np.ndarray | None,
+    sizes: np.ndarray | None,
+    policy: str,
+) -> tuple[list[float], list[int]]:
+    """Scale and size of each axis of the result."""
+    factors, after = [1.0] * len(shape), list(shape)
+    if sizes is not None:
+        ratios = [int(size) / shape[axis] for axis, size in zip(axes, sizes, strict=True)]
+        if policy != "stretch":
+            ratios = [min(ratios) if policy == "not_larger" else max(ratios)] * len(axes)
+        for axis, ratio in zip(axes, ratios, strict=True):
+            factors[axis], after[axis] = ratio, int(np.floor(ratio * shape[axis] + 0.5))
+    elif scales is not None:
+        for axis, scale in zip(axes, scales, strict=True):
+            factors[axis] = float(scale)
+            # In single precision, as the sizes of the model's other values were computed.
+            after[axis] = int(np.floor(np.float32(shape[axis]) * np.float32(scale)))
+    else:
+        raise Unsupported("neither scales nor sizes are given")
+    return factors, after
+
+
+def _tvm_is_right(plans: list[AxisResize], mode: str) -> bool:
+    if len(plans) not in (3, 4, 5) or any(not plan.unchanged for plan in plans[:2]):
+        return False
+    if mode != "nearest" and any(plan.antialias and plan.scale < 1 for plan in plans):
+        return False
+    if plans[0].coordinates == "half_pixel_symmetric":
+        return False
+    # Between the corners of one element TVM divides by zero.
+    if plans[0].coordinates == "align_corners" and any(p.after == 1 < p.before for p in plans):
+        return False
+    return all(abs(p.scale * p.before - p.after) < 1e-4 for p in plans)
+
+
+def _plain_resize(
+    node: onnx.NodeProto,
+    graph: GraphEditor,
+    plans: list[AxisResize],
+    mode: str,
+    roi: np.ndarray | None,
+    axes: list[int],
+) -> Nodes:
+    whole = np.zeros(2 * len(plans), np.float32)
+    whole[len(plans) :] = 1
+    if roi is not None:
+        whole[axes], whole[[len(plans) + axis for axis in axes]] = np.split(roi, 2)
+    sizes = np.array([plan.after for plan in plans], np.int64)
+    plain = with_attributes(
+        node,
+        "axes",
+        "keep_aspect_ratio_policy",
+        "antialias",
+        "scales",
+        mode=mode,
+        coordinate_transformation_mode=plans[0].coordinates,
+        nearest_mode=plans[0].nearest,
+    )
+    plain.op_type = "Resize"
+    crops = plans[0].coordinates == "tf_crop_and_resize"
+    roi_name = graph.make_constant(whole, f"{node.name}/roi") if crops else ""
+    plain.input[:] = [node.input[0], roi_name, "", graph.make_constant(sizes, f"{node.name}/sizes")]
+    return [plain]
+
+
+def _axis_by_axis(
+    node: onnx.NodeProto, graph: GraphEditor, plans: list[AxisResize], mode: str
+) -> Nodes:
+    dtype = graph.dtype(node.input[0])
+    if mode != "nearest" and not np.issubdtype(dtype, np.floating):
+        raise Unsupported(f"mode {mode} of {dtype} on these axes")
+    steps = Steps(graph, node)
+    value = node.input[0]
+    last = len(plans) - 1
+    for axis, plan in enumerate(plans):
+        if plan.unchanged:
+            continue
+        try:
+            if mode == "nearest":
+                value = steps("Gather", value, nearest_indices(plan), axis=axis)
+                continue
+            matrix = weights(plan, mode).astype(dtype)
+        except ValueError as error:
+            raise Unsupported(str(error)) from None
+        if axis == last:
+            value = steps("MatMul", value, matrix.T)
+        elif axis == last - 1:
+            value = steps("MatMul", matrix, value)
+        else:
+            swap = list(range(len(plans)))
+            swap[axis], swap[last] = last, axis
+            value = steps("Transpose", value, perm=swap)
+            value = steps("MatMul", value, matrix.T)
+            value = steps("Transpose", value, perm=swap)
+    return steps.finish(value if value != node.input[0] else steps("Identity", value))
+
+
+def conv_transpose(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """ConvTranspose with the pads that follow from output_shape, which TVM does not read."""
+    wanted = attribute(node, "output_shape")
+    if not wanted:
+        return None
+    shape, kernel = graph.shape(node.input[0])[2:], graph.shape(node.input[1])[2:]
+    ones = [1] * len(shape)
+    strides = attribute(node, "strides", ones)
+    dilations = attribute(node, "dilations", ones)
+    extra = list(attribute(node, "output_padding", [0] * len(shape)))
+    begins, ends = [], []
+    for i, size in enumerate(wanted[-len(shape) :]):
+        full = strides[i] * (shape[i] - 1) + extra[i] + (kernel[i] - 1) * dilations[i] + 1
+        total = full - size
+        if total < 0:
+            extra[i], total = extra[i] - total, 0
+        half = total // 2
+        upper = attribute(node, "auto_pad", "NOTSET") == "SAME_UPPER"
+        begins.append(half if upper else total - half)
+        ends.append(total - begins[-1])
+    return [
+        with_attributes(node, "auto_pad", "output_shape", pads=begins + ends, output_padding=extra)
+    ]
+
+
+def batch_normalization(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """TVM would take the statistics of the training mode from its inputs."""
+    if attribute(node, "training_mode", 0):
+        raise Unsupported("training_mode: export the model for inference")
+    return None
+
+
+def dropout(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """Dropout does nothing at inference; TVM's mask is of another type."""
+    training = graph.constant(node.input[2]) if len(node.input) > 2 and node.input[2] else False
+    if training is None or bool(training):
+        raise Unsupported("training mode: export the model for inference")
+    steps = [onnx.helper.make_node("Identity", node.input[:1], node.output[:1])]
+    if len(node.output) > 1 and node.output[1]:
+        mask = graph.make_constant(np.ones(graph.shape(node.input[0]), bool), f"{node.name}/mask")
+        steps.insert(0, onnx.helper.make_node("Identity", [mask], node.output[1:]))
+    return steps
+
+
+def roi_align(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """ONNX takes the largest of the weighted corners, TVM the largest of the samples."""
+    if attribute(node, "mode", "avg") == "max":
+        raise Unsupported("mode max, which TVM computes otherwise")
+    return None
+
+
+def non_max_suppression(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """How many boxes come out depends on the data, and TVM gives the result a fixed size."""
+    raise Unsupported("the number of boxes depends on the data: end the model before it")
+
+
+IMAGE_REWRITES: dict[str, Rewrite] = {
+    "BatchNormalization": batch_normalization,
+    "ConvTranspose": conv_transpose,
+    "Dropout": dropout,
+    "NonMaxSuppression": non_max_suppression,
+    "Resize": resize,
+    "RoiAlign": roi_align,
+    "Upsample": resize,
+}

@@ -1,0 +1,179 @@
+"""Rewrites of constants, comparisons, reductions and integer arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from .onnx_graph import GraphEditor, Rewrite, Steps, Unsupported, attribute, constant_value
+
+Nodes = Sequence[onnx.NodeProto] | None
+
+
+def constant(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """TVM reads the attribute ``value`` of a Constant and none of its other forms."""
+    value = constant_value(node)
+    if value is None:
+        return None
+    tensor = onnx.numpy_helper.from_array(value, node.output[0])
+    return [helper.make_node("Constant", [], node.output[:], value=tensor)]
+
+
+def is_inf(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """TVM's IsInf finds both infinities, whatever is asked for."""
+    positive, negative = (attribute(node, f"detect_{sign}", 1) for sign in ("positive", "negative"))
+    if positive and negative:
+        return None
+    steps = Steps(graph, node)
+    zero = np.zeros((), graph.dtype(node.input[0]))
+    if not positive and not negative:
+        return steps.finish(steps("Less", node.input[0], node.input[0]))
+    sided = steps("Greater" if positive else "Less", node.input[0], zero)
+    return steps.finish(steps("And", steps("IsInf", node.input[0]), sided))
+
+
+def bit_shift(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """A shift by the width or more, or by less than none, is whatever the device makes of it."""
+    dtype = graph.dtype(node.input[0])
+    width = np.array(dtype.itemsize * 8, dtype)
+    amount = graph.constant(node.input[1])
+    if amount is not None and np.all((amount >= 0) & (amount < width)):
+        return None
+    steps = Steps(graph, node)
+    inside = steps("Less", node.input[1], width)
+    signed = np.issubdtype(dtype, np.signedinteger)
+    if signed:
+        enough = steps("GreaterOrEqual", node.input[1], np.zeros((), dtype))
+        inside = steps("And", inside, enough)
+    direction = attribute(node, "direction")
+    # A signed number shifted right out of its width leaves its sign behind.
+    keeps_sign = signed and direction == "RIGHT"
+    beyond = np.array(width - 1 if keeps_sign else 0, dtype)
+    amount_used = steps("Where", inside, node.input[1], beyond)
+    shifted = steps("BitShift", node.input[0], amount_used, direction=direction)
+    if keeps_sign:
+        return steps.finish(shifted)
+    return steps.finish(steps("Where", inside, shifted, np.zeros((), dtype)))
+
+
+def power(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """Exponents in the type of the base; TVM has no power of integers, small ones are products."""
+    dtype = graph.dtype(node.input[0])
+    if np.issubdtype(dtype, np.floating):
+        if graph.dtype(node.input[1]) == dtype:
+            return None
+        steps = Steps(graph, node)
+        exponents = steps.cast(node.input[1], dtype)
+        return steps.finish(steps("Pow", node.input[0], exponents))
+    exponent = graph.constant(node.input[1])
+    if exponent is None or exponent.size != 1 or int(exponent.item()) not in range(1, 9):
+        raise Unsupported(f"a power of {dtype}: cast to float first")
+    steps = Steps(graph, node)
+    value = node.input[0]
+    for _ in range(int(exponent.item()) - 1):
+        value = steps("Mul", value, node.input[0])
+    return steps.finish(value if steps.nodes else steps("Identity", value))
+
+
+def one_hot(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """OneHot as a comparison with every class; TVM wants the two values to be constants."""
+    depth = graph.constant(node.input[1])
+    if depth is None or graph.constant(node.input[2]) is not None:
+        return None
+    count = int(depth.item())
+    rank = len(graph.shape(node.input[0])) + 1
+    axis = attribute(node, "axis", -1) % rank
+    shape = [1] * rank
+    shape[axis] = count
+    steps = Steps(graph, node)
+    classes = np.arange(count, dtype=np.int64).reshape(shape)
+    index = steps.axes("Unsqueeze", steps.cast(node.input[0], np.int64), [axis])
+    # Negative indices count from the end.
+    below = steps("Less", index, np.zeros((), np.int64))
+    index = steps("Where", below, steps("Add", index, np.array(count, np.int64)), index)
+    off, on = (
+        steps("Gather", node.input[2], np.array(which, np.int64), axis=0) for which in (0, 1)
+    )
+    return steps.finish(steps("Where", steps("Equal", index, classes), on, off))
+
+
+def elu(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """TVM's Elu has a constant in float32: other types are computed in that."""
+    dtype = graph.dtype(node.input[0])
+    if dtype == np.float32:
+        return None
+    steps = Steps(graph, node)
+    wide = steps.cast(node.input[0], np.float32)
+    wide = steps("Elu", wide, alpha=attribute(node, "alpha", 1.0))
+    return steps.finish(steps.cast(wide, dtype))
+
+
+def lp_normalization(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """x divided by its norm along an axis; 0 where the norm is 0."""
+    order, axis = attribute(node, "p", 2), attribute(node, "axis", -1)
+    steps = Steps(graph, node)
+    dtype = graph.dtype(node.input[0])
+    terms = steps("Abs", node.input[0]) if order == 1 else steps("Mul", *[node.input[0]] * 2)
+    norm = steps.axes("ReduceSum", terms, [axis], keepdims=1)
+    norm = norm if order == 1 else steps("Sqrt", norm)
+    is_zero = steps("Equal", norm, np.zeros((), dtype))
+    divisor = steps("Where", is_zero, np.ones((), dtype), norm)
+    return steps.finish(steps("Div", node.input[0], divisor))
+
+
+def reduce_extreme(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """ReduceMax and ReduceMin of bools in uint8: TVM knows no smallest and largest bool."""
+    if graph.dtype(node.input[0]) != np.bool_ or 0 in graph.shape(node.input[0]):
+        return reduce_nothing(node, graph)
+    steps = Steps(graph, node)
+    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    numbers = steps.cast(node.input[0], np.uint8)
+    reduced = steps(node.op_type, numbers, *node.input[1:], **attributes)
+    return steps.finish(steps("Not", steps("Equal", reduced, np.zeros((), np.uint8))))
+
+
+# What a reduction of no elements at all gives.
+_OF_NOTHING = {
+    "ReduceL1": 0.0,
+    "ReduceL2": 0.0,
+    "ReduceLogSum": -np.inf,
+    "ReduceLogSumExp": -np.inf,
+    "ReduceMax": -np.inf,
+    "ReduceMin": np.inf,
+    "ReduceProd": 1.0,
+    "ReduceSum": 0.0,
+    "ReduceSumSquare": 0.0,
+}
+
+
+def reduce_nothing(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """A reduction over an axis of no elements is a constant; no kernel can run over nothing."""
+    if 0 not in graph.shape(node.input[0]):
+        return None
+    dtype = graph.dtype(node.input[0])
+    value = _OF_NOTHING[node.op_type]
+    if np.isinf(value) and not np.issubdtype(dtype, np.floating):
+        low, high = (
+            (False, True) if dtype == np.bool_ else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        )
+        value = high if value > 0 else low
+    filled = np.full(graph.shape(node.output[0]), value, dtype)
+    tensor = onnx.numpy_helper.from_array(filled, node.output[0])
+    return [helper.make_node("Constant", [], node.output[:], value=tensor)]
+
+
+MATH_REWRITES: dict[str, Rewrite] = {
+    "BitShift": bit_shift,
+    "Constant": constant,
+    "Elu": elu,
+    "IsInf": is_inf,
+    "LpNormalization": lp_normalization,
+    "OneHot": one_hot,
+    "Pow": power,
+    **dict.fromkeys(_OF_NOTHING, reduce_nothing),
+    "ReduceMax": reduce_extreme,
+    "ReduceMin": reduce_extreme,
+}
