@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 
+from .check import check
 from .options import PATH
 from .progress import progress
 from .table import data_size
@@ -62,7 +64,16 @@ def parse_shapes(
     help="How pictures are prepared: imagenet, efficientnet-lite, inception, unit, pixels, or a "
     ".json file with crop, mean, std, ...",
 )  # fmt: skip
+@click.option(
+    "--check",
+    "check_after",
+    is_flag=True,
+    help="Compare it with onnxruntime, as the command check does.",
+)
+@click.option("--dump-shaders", type=PATH, metavar="FOLDER", help="Write each kernel's shader.")
+@click.pass_context
 def compile(  # the command's name
+    ctx: click.Context,
     model: Path,
     output: Path,
     target: str,
@@ -73,10 +84,13 @@ def compile(  # the command's name
     kind: str,
     labels: str | None,
     preprocess: str | None,
+    check_after: bool,
+    dump_shaders: Path | None,
 ) -> None:
     """Compile a network into a package.
 
-    MODEL is an ONNX file. The package holds all that is needed to run it.
+    MODEL is an ONNX file, or a .pt2 file that torch.export.save wrote. The package holds all that
+    is needed to run it.
 
     \b
     Example:
@@ -95,6 +109,9 @@ def compile(  # the command's name
         labels=() if labels is None else read_labels(labels),
         preprocessing=None if preprocess is None else preset(preprocess),
     )
+    if dump_shaders is not None:
+        # Read by the code generator, which knows nothing of commands.
+        os.environ["TVM_VISION_DUMP_SHADERS"] = str(dump_shaders)
     with progress(f"compiling {model.name}") as tell:
         compile_network(
             model,
@@ -116,3 +133,5 @@ def compile(  # the command's name
         f"wrote {output}: {data_size(size)}, {len(info.graph.kernels)} kernels for {place}, "
         f"{data_size(info.memory.peak)} of device memory"
     )
+    if check_after:
+        ctx.invoke(check, artifact=output, model=model)

@@ -15,7 +15,7 @@ LABELS = ("ball", "goalpost", "robot", "nothing")
 
 
 def classifier(batch=1):
-    """Conv 3 -> 8 with stride 4, Clip to 0..6, global average, Gemm 8 -> 4; the batch may be a name."""
+    """Conv 3 -> 8 of stride 4, Clip to 0..6, average, Gemm 8 -> 4; the batch may be a name."""
     rng = np.random.default_rng(3)
     weights = {
         "kernel": rng.standard_normal((8, 3, 3, 3)).astype(np.float32),
@@ -155,13 +155,24 @@ def test_a_dynamic_batch_is_fixed_by_an_option(command, refuses, files, tmp_path
     assert command("check", path, model).exit_code == 0
 
 
-def test_halves(command, files, tmp_path):
+def test_halves_checked_at_once(command, files, tmp_path):
     path = tmp_path / "half.tar"
-    options = ["--target", "llvm", "--precision", "fp16"]
+    options = ["--target", "llvm", "--precision", "fp16", "--check"]
     result = command("compile", files / "small.onnx", "-o", path, *options)
     assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[-1].endswith("ok")
     assert "precision    fp16" in command("inspect", path).stdout
-    assert command("check", path, files / "small.onnx").exit_code == 0
+
+
+@pytest.mark.usefixtures("device_info")
+def test_shaders_to_read(command, files, tmp_path, monkeypatch):
+    # Set by the command; the fixture takes it back.
+    monkeypatch.setenv("TVM_VISION_DUMP_SHADERS", "")
+    folder = tmp_path / "shaders"
+    arguments = ["-o", tmp_path / "p.tar", "--target", "vulkan", "--dump-shaders", folder]
+    result = command("compile", files / "small.onnx", *arguments)
+    assert result.exit_code == 0, result.output
+    assert "#version" in next(folder.glob("*.comp")).read_text()
 
 
 @pytest.mark.parametrize(
