@@ -21,6 +21,7 @@ from .lowering import lower_to_graph
 from .passes import check_opt_level, to_kernels
 from .static_graph import Kernel, StaticGraph, describe
 from .target import parse_target
+from .workspaces import mark_hand_threaded, plan_workspaces
 
 PRECISIONS = ("fp32", "fp16")
 # Names end up in files and in shaders; long chains of fused operators are cut.
@@ -88,9 +89,9 @@ def compile_model(
     if precision == "fp16":
         graph = to_half(graph)
     graph = _short_names(graph)
-    plain, memory = describe(graph)
     with _one_line("kernels of the network"):
-        library = build_library(graph, chosen)
+        graph, library = build_library(graph, chosen)
+    plain, memory = describe(graph)
     return CompiledModel(
         name=name,
         library=library,
@@ -109,16 +110,17 @@ def compile_model(
     )
 
 
-def build_library(graph: StaticGraph, target: Target) -> Any:
-    """The functions of ``graph`` scheduled and compiled: a tvm.runtime.Module."""
+def build_library(graph: StaticGraph, target: Target) -> tuple[StaticGraph, Any]:
+    """The functions of ``graph`` scheduled and compiled, and the graph with their workspaces."""
     named = sorted(graph.functions.items())
     module = tvm.IRModule({name: f.with_attr("global_symbol", name) for name, f in named})
     with target, tvm.transform.PassContext(opt_level=3):
         if "gpu" in target.keys:
-            module = default_schedules()(module)
+            module = default_schedules()(mark_hand_threaded(module))
+            graph, module = plan_workspaces(graph, module)
         else:
             module = cpu_schedules(module, target)
-        return tvm.tirx.build(module, target=target)
+        return graph, tvm.tirx.build(module, target=target)
 
 
 @contextlib.contextmanager

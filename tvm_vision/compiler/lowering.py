@@ -22,6 +22,7 @@ from .static_graph import Kernel, StaticGraph, drop_unused
 Value = Any
 
 CALL_TIR = "relax.call_tir"
+RUNTIME_RESHAPE = "vm.builtin.reshape"
 
 
 def lower_to_graph(mod: tvm.IRModule, nodes: Sequence[Sequence[str]] = ()) -> StaticGraph:
@@ -95,6 +96,10 @@ class _Lowering:
         return self._constants[key]
 
     def _call(self, call: relax.Call) -> Value:
+        if _shown(call) == RUNTIME_RESHAPE:
+            # What TVM's scans are wrapped in: (tensor, shape).
+            shape, dtype = _fixed(call.ty, RUNTIME_RESHAPE)
+            return self._graph.add_tensor(shape, dtype, view_of=_flat(self._value(call.args[1]))[0])
         name = called_function(call)
         if name is None or not isinstance(self._functions.get(name), tirx.PrimFunc):
             raise UnsupportedModelError(

@@ -1,0 +1,106 @@
+"""Memory between the launches of one function, planned with everything else.
+
+A function of several kernels (a sort, a sum in two steps) keeps what one hands to the next in
+buffers of its own, which the host would take from the device at every call. They become arguments,
+after the results, so that the plan holds all memory there is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import ir, s_tir, tirx
+
+from .static_graph import Kernel, StaticGraph
+
+SCHEDULED = "tirx.is_scheduled"
+
+
+def mark_hand_threaded(mod: tvm.IRModule) -> tvm.IRModule:
+    """Mark functions that bind all their threads themselves, so that no schedule does it again."""
+    marked = {
+        gv: func.with_attr(SCHEDULED, True) if _binds_all_threads(func) else func
+        for gv, func in mod.functions_items()
+    }
+    return tvm.IRModule(marked, attrs=mod.attrs)
+
+
+def plan_workspaces(graph: StaticGraph, mod: tvm.IRModule) -> tuple[StaticGraph, tvm.IRModule]:
+    """Arguments for the workspaces of the scheduled GPU functions in ``mod``, and tensors for them.
+
+    The tensors of a kernel are its outputs: it writes them before it reads them.
+    """
+    functions, added = {}, {}
+    for gv, func in mod.functions_items():
+        buffers = _handed_on(func)
+        added[gv.name_hint] = buffers
+        functions[gv] = _with_arguments(func, buffers) if buffers else func
+    kernels = []
+    for kernel in graph.kernels:
+        extra = [
+            graph.add_tensor((int(n.value) for n in b.ty.shape), str(b.ty.dtype))
+            for b in added[kernel.function]
+        ]
+        outputs = [*kernel.outputs, *extra]
+        kernels.append(Kernel(kernel.function, kernel.inputs, outputs, kernel.nodes))
+    graph.kernels = kernels
+    return graph, tvm.IRModule(functions, attrs=mod.attrs)
+
+
+def _handed_on(func: Any) -> list[Any]:
+    """Buffers in device memory that more than one launch of ``func`` uses."""
+    if not isinstance(func.body, s_tir.SBlockRealize):
+        return []
+    root = func.body.block
+    fixed = [
+        b
+        for b in root.alloc_buffers
+        if b.ty.storage_scope in ("", "global")
+        and all(isinstance(size, tirx.IntImm) for size in b.ty.shape)
+    ]
+    # A part that launches by hand may do so many times.
+    users = [(_variables(part), 2 if _launches(part) else 1) for part in _parts(func)]
+    return [b for b in fixed if sum(launches for used, launches in users if b in used) > 1]
+
+
+def _parts(func: Any) -> list[Any]:
+    """The statements below the root, each a launch or more."""
+    body = func.body.block.body
+    return list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
+
+
+def _variables(statement: Any) -> set[Any]:
+    found: dict[Any, None] = {}
+    tvm_ffi.structural_walk(statement, (ir.Var, lambda var: found.setdefault(var)))
+    return set(found)
+
+
+def _binds_all_threads(func: Any) -> bool:
+    """True where every block below the root launches threads by hand."""
+    if not isinstance(func, tirx.PrimFunc) or not isinstance(func.body, s_tir.SBlockRealize):
+        return False
+    return all(_launches(part) for part in _parts(func))
+
+
+def _launches(statement: Any) -> bool:
+    found: list[Any] = []
+
+    def note(node: Any) -> None:
+        if str(node.attr_key) in ("thread_extent", "virtual_thread"):
+            found.append(node)
+
+    tvm_ffi.structural_walk(statement, (tirx.AttrStmt, note))
+    return bool(found)
+
+
+def _with_arguments(func: tirx.PrimFunc, buffers: list[Any]) -> tirx.PrimFunc:
+    root = func.body.block
+    kept = [b for b in root.alloc_buffers if b not in buffers]
+    block = s_tir.SBlock(
+        root.iter_vars, root.reads, root.writes, root.name_hint, root.body, root.init, kept,
+        root.match_buffers, root.annotations, root.span,
+    )  # fmt: skip
+    body = s_tir.SBlockRealize(func.body.iter_values, func.body.predicate, block)
+    return tirx.PrimFunc([*func.params, *buffers], body, func.ret_type, func.attrs, func.span)
