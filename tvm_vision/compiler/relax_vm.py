@@ -10,6 +10,7 @@ from tvm.target import Target
 
 from .default_schedules import default_schedules
 from .passes import to_kernels
+from .workspaces import mark_hand_threaded
 
 
 def compile_relax(mod: tvm.IRModule, target: Target) -> Any:
@@ -21,5 +22,5 @@ def compile_relax(mod: tvm.IRModule, target: Target) -> Any:
     fused, _ = to_kernels(mod, target, opt_level=3)
     with target, tvm.transform.PassContext(opt_level=3):
         if "gpu" in target.keys:
-            fused = default_schedules()(fused)
+            fused = default_schedules()(mark_hand_threaded(fused))
         return relax.build(fused, target=target)
