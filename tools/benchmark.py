@@ -39,12 +39,10 @@ def benchmark(
       tvm-vision benchmark model.tar --repeat 200
       tvm-vision benchmark model.tar --device cpu --json
     """
-    from tvm_vision.runtime.benchmark import measure
-
     executor = load_network(artifact, device)
     set_inputs(executor, inputs, image, fill_mode)
     with progress("measuring"):
-        times = measure(executor.run, repeat=repeat, number=number, warmup=warmup)
+        times = executor.benchmark(repeat, number, warmup)
     if as_json:
         document = {"device": executor.device_description, **times.to_dict()}
         click.echo(json.dumps(document, indent=2))

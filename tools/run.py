@@ -52,7 +52,6 @@ def run(
       tvm-vision run model.tar --image cat.jpg --print-top 5
       tvm-vision run model.tar --fill-mode zeros --print-time --repeat 100
     """
-    from tvm_vision.runtime.benchmark import measure
     from tvm_vision.runtime.inputs import save_arrays
 
     executor = load_network(artifact, device)
@@ -70,7 +69,7 @@ def run(
         click.echo(f"wrote {output}")
     if print_time:
         with progress("measuring"):
-            times = measure(executor.run, repeat=repeat, number=number, warmup=warmup)
+            times = executor.benchmark(repeat, number, warmup)
         click.echo(f"time: {times}")
     if profile:
         from .profile import report_lines

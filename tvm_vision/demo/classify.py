@@ -21,7 +21,6 @@ from ..models.classifier import (
     preset,
 )
 from ..models.results import Classification
-from ..runtime.benchmark import measure
 from ..runtime.device import DeviceChoice, choose_device
 from ..runtime.sources import Image, read_image
 from .networks import SHAPE, DemoNetwork, find_network
@@ -97,9 +96,9 @@ class CompiledClassifier:
 
     def time_ms(self) -> float:
         """Median milliseconds of one inference, upload and read-back included."""
-        first = measure(self._executor.run, repeat=1)
+        first = self._executor.benchmark(repeat=1)
         repeat = max(1, min(MAX_RUNS, int(1e3 * MAX_SECONDS / first.median_ms)))
-        return measure(self._executor.run, repeat=repeat, warmup=0).median_ms
+        return self._executor.benchmark(repeat=repeat, warmup=0).median_ms
 
 
 def run_demo(

@@ -16,6 +16,7 @@ import tvm_ffi
 
 from .. import vulkan
 from ..errors import InputError, PackageError
+from .benchmark import BenchmarkResult, measure
 from .profiler import KernelInfo, ProfileReport, summarise
 
 Value = Any  # numpy array or tvm.runtime.Tensor
@@ -137,6 +138,13 @@ class GraphExecutor:
     def outputs(self) -> dict[str, np.ndarray]:
         """All outputs of the last finished frame by name."""
         return {name: self.get_output(i).numpy() for i, name in enumerate(self.output_names)}
+
+    def benchmark(self, repeat: int = 10, number: int = 1, warmup: int = 3) -> BenchmarkResult:
+        """Time whole frames by the host's clock: ``repeat`` times the mean of ``number`` runs.
+
+        Inputs must be set. Raises InputError for counts below 1 (``warmup``: below 0).
+        """
+        return measure(self.run, repeat=repeat, number=number, warmup=warmup)
 
     def profile(self, repeat: int = 30, warmup: int = 5) -> ProfileReport:
         """Time each kernel and each stage on the device, over ``repeat`` frames.
