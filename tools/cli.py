@@ -29,6 +29,11 @@ class OneLineErrors(click.Group):
             return super().invoke(ctx)
         except TvmVisionError as error:
             raise click.ClickException(" ".join(str(error).split())) from error
+        except MemoryError as error:
+            raise click.ClickException(
+                f"more memory is needed than this machine gives ({error or 'out of memory'}): use "
+                "a smaller batch or image"
+            ) from None
 
 
 def hyphens(name: str) -> str:

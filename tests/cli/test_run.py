@@ -11,6 +11,7 @@ import onnx
 import packages
 import pytest
 
+from tvm_vision.frontend.signature import TensorSpec
 from tvm_vision.package import ModelInfo, Preprocessing, write_package
 
 X = np.float32([-1, 0.5, 2, 1])
@@ -230,3 +231,26 @@ def test_the_command_as_a_process(artifact, x_file, tmp_path):
         "Error: an .npz file is needed, and 'none.npz' is not a file: check the path"
     )
     assert "Traceback" not in bad.stderr
+
+
+def test_more_memory_than_there_is(refuses, tmp_path):
+    # No machine has an address space of 3 TiB to spare; the kernels never run.
+    size = 2**38
+    names = ("x", "between", "y")
+    graph = {
+        "storages": [4 * size] * 3,
+        "tensors": [packages.tensor([size], index) for index in range(len(names))],
+        "params": {},
+        "inputs": [0],
+        "outputs": [2],
+        "kernels": [
+            {"function": "relu", "args": [index, index + 1], "num_outputs": 1, "nodes": []}
+            for index in range(2)
+        ],
+    }
+    x, y = (TensorSpec(name, (size,), "float32") for name in ("x", "y"))
+    compiled = handmade.Compiled(
+        handmade.library(), graph=graph, params={}, inputs=(x,), outputs=(y,)
+    )
+    write_package(tmp_path / "huge.tar", compiled, ModelInfo("huge"))
+    assert "Error: " in refuses("run", tmp_path / "huge.tar")

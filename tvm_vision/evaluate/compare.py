@@ -22,7 +22,7 @@ class OutputError:
     max_abs: largest difference. max_rel: largest difference, relative to the largest reference
     value. mean_abs: mean difference. equal: share of the elements that are exactly equal.
     argmax_agreement: share of the places along the last axis but itself whose arg max is the same;
-    None where that axis has one element.
+    None where that axis has one element, and for integers, which are no scores.
     """
 
     name: str
@@ -90,11 +90,11 @@ def compare(name: str, ours: np.ndarray, reference: np.ndarray) -> OutputError:
         max_rel=worst / float(scale),
         mean_abs=float(difference.mean()) if difference.size else 0.0,
         equal=float(same.mean()) if same.size else 1.0,
-        argmax_agreement=_argmax_agreement(first, second),
+        argmax_agreement=_argmax_agreement(ours, reference),
     )
 
 
 def _argmax_agreement(ours: np.ndarray, reference: np.ndarray) -> float | None:
-    if ours.ndim == 0 or ours.shape[-1] < 2 or ours.size == 0:
+    if ours.ndim == 0 or ours.shape[-1] < 2 or ours.size == 0 or ours.dtype.kind in "iub":
         return None
     return float((ours.argmax(axis=-1) == reference.argmax(axis=-1)).mean())

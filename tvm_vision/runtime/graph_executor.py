@@ -15,7 +15,7 @@ import tvm
 import tvm_ffi
 
 from .. import vulkan
-from ..errors import InputError, PackageError
+from ..errors import DeviceError, InputError, PackageError
 from .benchmark import BenchmarkResult, measure
 from .profiler import KernelInfo, ProfileReport, summarise
 
@@ -49,7 +49,15 @@ class GraphExecutor:
                 f"the content of mod.json was needed, found no JSON ({error}); compile the network "
                 "again"
             ) from None
-        self._module = make(graph_json, lib, device)
+        try:
+            self._module = make(graph_json, lib, device)
+        except tvm.error.InternalError as error:
+            if "bad_alloc" not in str(error):
+                raise
+            raise DeviceError(
+                f"memory on {device} for {_storage_bytes(self.info)} bytes is needed, and it does "
+                "not give so much; use a smaller batch or image"
+            ) from None
         self._call = {
             name: self._module[name]
             for name in ("set_input", "run", "submit", "wait", "get_output", "profile")
@@ -162,6 +170,11 @@ class GraphExecutor:
         kernels = [KernelInfo(k["function"], tuple(k.get("nodes", ()))) for k in graph["kernels"]]
         device = f"{self.device.type}{self.device.index}"
         return summarise(kernels, samples, device, self.device_description)
+
+
+def _storage_bytes(info: Mapping[str, Any]) -> int:
+    """Bytes of all storages of a network."""
+    return sum(info.get("graph", info)["storages"])
 
 
 def _tensor(value: Value) -> Any:
