@@ -17,7 +17,5 @@ def default_schedules() -> tvm.transform.Pass:
 
 
 @tvm.transform.module_pass(opt_level=0, name="DefaultSchedules")
-def _default_schedules(
-    mod: tvm.IRModule, _context: tvm.transform.PassContext
-) -> tvm.IRModule:
+def _default_schedules(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
     return schedule_module(mod, Target.current(allow_none=False))

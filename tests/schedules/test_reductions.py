@@ -1,0 +1,100 @@
+"""Pools, sums, softmax, normalisations and arg max against numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy_operators import average_pool, max_pool, softmax
+from schedule_runs import check, noise
+from tvm import relax
+
+pytestmark = pytest.mark.usefixtures("device_info")
+
+OP, NN = relax.op, relax.op.nn
+
+# name: (operator, numpy's, shape, kind)
+CASES: dict[str, tuple[Any, Any, tuple[int, ...], str]] = {
+    "global pool": (
+        lambda x: OP.mean(x, [2, 3]), lambda x: x.mean((2, 3)), (1, 80, 7, 7), "reduction",
+    ),
+    "global pool, odd": (
+        lambda x: OP.mean(x, [2, 3], keepdims=True), lambda x: x.mean((2, 3), keepdims=True),
+        (2, 37, 13, 11), "reduction",
+    ),
+    "sum of all": (lambda x: OP.sum(x), lambda x: x.sum(), (3, 17, 32), "reduction"),
+    "short sum of all": (lambda x: OP.sum(x), lambda x: x.sum(), (2, 3), "window"),
+    "sum of one": (lambda x: OP.sum(x, [1]), lambda x: x.sum(1), (1, 1), "window"),
+    "sum of a prime": (lambda x: OP.sum(x, [1]), lambda x: x.sum(1), (6, 101), "reduction"),
+    "sum over the first axis": (
+        lambda x: OP.sum(x, [0]), lambda x: x.sum(0), (64, 33), "reduction",
+    ),
+    "max": (lambda x: OP.max(x, [1]), lambda x: x.max(1), (4, 100, 7), "reduction"),
+    "many short sums": (lambda x: OP.sum(x, [1]), lambda x: x.sum(1), (900, 5), "window"),
+    "variance": (lambda x: OP.variance(x, [1]), lambda x: x.var(1), (6, 60), "reduction"),
+    "arg max of classes": (
+        lambda x: OP.argmax(x, 1), lambda x: x.argmax(1), (2, 300), "reduction",
+    ),
+    "arg max of pixels": (
+        lambda x: OP.argmax(x, 1), lambda x: x.argmax(1), (1, 3, 20, 22), "window",
+    ),
+    "softmax of classes": (
+        lambda x: NN.softmax(x, 1), lambda x: softmax(x, 1), (2, 1000), "reduction",
+    ),
+    "softmax of pixels": (
+        lambda x: NN.softmax(x, 1), lambda x: softmax(x, 1), (2, 5, 9, 11), "reduction",
+    ),
+    "softmax of one": (lambda x: NN.softmax(x, 1), lambda x: softmax(x, 1), (1, 1), "reduction"),
+    "max pool": (
+        lambda x: NN.max_pool2d(x, [3, 3], strides=2, padding=1), lambda x: max_pool(x, 3, 2, 1),
+        (2, 5, 12, 13), "window",
+    ),
+    "average pool": (
+        lambda x: NN.avg_pool2d(x, [2, 2], strides=2), lambda x: average_pool(x, 2, 2),
+        (1, 3, 9, 9), "window",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_reduction_equals_numpy(name: str) -> None:
+    build, reference, shape, kind = CASES[name]
+    x = noise([shape], len(name))[0]
+    expected = np.asarray(reference(x.astype("float64")))
+    assert check(build, [x], expected) == [kind]
+
+
+def test_layer_norm_equals_numpy() -> None:
+    x, scale, shift = noise([(5, 96), (96,), (96,)])
+    mean, variance = x.mean(1, keepdims=True), x.var(1, keepdims=True)
+    expected = (x - mean) / np.sqrt(variance + 1e-5) * scale + shift
+
+    def build(x: Any, g: Any, b: Any) -> Any:
+        return NN.layer_norm(x, g, b, axes=[-1])
+
+    assert check(build, [x, scale, shift], expected) == ["reduction"]
+
+
+@settings(
+    max_examples=10,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    st.lists(st.integers(1, 40), min_size=2, max_size=4),
+    st.integers(0, 3),
+    st.sampled_from(["sum", "max", "softmax"]),
+)
+def test_any_reduction_equals_numpy(shape: list[int], axis: int, kind: str) -> None:
+    axis %= len(shape)
+    x = noise([shape])[0]
+    build, reference = {
+        "sum": (lambda v: OP.sum(v, [axis]), lambda v: v.sum(axis)),
+        "max": (lambda v: OP.max(v, [axis]), lambda v: v.max(axis)),
+        "softmax": (lambda v: NN.softmax(v, axis), lambda v: softmax(v, axis)),
+    }[kind]
+    check(build, [x], reference(x.astype("float64")))

@@ -1,0 +1,90 @@
+"""Whole modules: no kernel is left without threads, what has some is left alone."""
+
+from __future__ import annotations
+
+import networks
+import pytest
+import tvm
+from schedule_runs import fused
+from tvm import relax, te, tirx
+from tvm.target import Target
+
+from tvm_vision.compiler.default_schedules import default_schedules
+from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.schedules import schedule_function, schedule_module
+from tvm_vision.schedules.common import Limits
+from tvm_vision.schedules.module import NONE, is_scheduled
+
+# Of subgroups of 8, 32 and 64; the first has only what every Vulkan device has.
+TARGETS = [
+    {"max_threads_per_block": 128, "max_shared_memory_per_block": 16384, "thread_warp_size": 8},
+    {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152, "thread_warp_size": 32},
+    {"max_threads_per_block": 1024, "max_shared_memory_per_block": 65536, "thread_warp_size": 64},
+]
+
+
+def kernels_of(name: str, size: int, target: Target) -> tvm.IRModule:
+    """The kernels of a network, fused but without schedules."""
+    module, _ = import_onnx(networks.NETWORKS[name](size))
+    with target, tvm.transform.PassContext(opt_level=3):
+        return tvm.transform.Sequential(
+            [
+                relax.transform.LegalizeOps(),
+                relax.transform.AnnotateTIROpPattern(),
+                relax.transform.FuseOps(),
+                relax.transform.FuseTIR(),
+                relax.transform.DeadCodeElimination(),
+            ]
+        )(module)
+
+
+@pytest.mark.parametrize("name", networks.NETWORKS)
+def test_no_kernel_of_a_network_is_left_unscheduled(name: str) -> None:
+    target = Target({"kind": "vulkan", **TARGETS[1]}, host="llvm")
+    for function in kernels_of(name, 96, target).functions.values():
+        if isinstance(function, tirx.PrimFunc):
+            result, kind = schedule_function(function, Limits.of(target))
+            assert kind != NONE
+            assert "threadIdx.x" in result.script()
+
+
+@pytest.mark.parametrize("attributes", TARGETS, ids=lambda a: str(a["thread_warp_size"]))
+def test_kernels_build_for_other_devices(attributes: dict[str, int]) -> None:
+    target = Target({"kind": "vulkan", "supports_int64": True, **attributes}, host="llvm")
+    mod = schedule_module(kernels_of("shufflenet_v2", 64, target), target)
+    with target:
+        relax.build(mod, target=target)  # refuses too many threads, too much shared memory
+
+
+def doubled(size: int) -> tirx.PrimFunc:
+    source = te.placeholder((size,), name="source")
+    return te.create_prim_func([source, te.compute((size,), lambda i: source[i] * 2)])
+
+
+def test_pass_schedules_for_the_target_in_scope() -> None:
+    target = Target({"kind": "vulkan", **TARGETS[0]}, host="llvm")
+    with target:
+        scheduled = default_schedules()(tvm.IRModule({"kernel": doubled(70000)}))["kernel"]
+    assert is_scheduled(scheduled)
+    assert "threadIdx.x" in scheduled.script()
+
+
+def test_scheduled_kernels_stay_as_they_are() -> None:
+    target = Target({"kind": "vulkan", **TARGETS[0]}, host="llvm")
+    once = schedule_module(tvm.IRModule({"kernel": doubled(9)}), target)
+    assert schedule_module(once, target)["kernel"].same_as(once["kernel"])
+
+
+def test_unknown_sizes_get_a_schedule() -> None:
+    size = tirx.Var("n", "int64")
+    source = te.placeholder((size,), name="source")
+    function = te.create_prim_func([source, te.compute((size,), lambda i: source[i] * 2)])
+    assert "threadIdx.x" in schedule_function(function, Limits(256, 16384, 32))[0].script()
+
+
+@pytest.mark.usefixtures("device_info")
+def test_missing_attributes_are_those_of_every_device() -> None:
+    limits = Limits.of(Target({"kind": "vulkan"}))
+    assert limits.threads >= 128
+    assert limits.shared_bytes >= 16384
+    assert fused(relax.op.nn.relu, [(3,)]).get_global_vars()

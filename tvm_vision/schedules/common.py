@@ -1,0 +1,166 @@
+"""What all schedules share: numbers of the target, a look at blocks, inlining."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import s_tir, tirx
+from tvm.s_tir import Schedule
+from tvm.target import Target
+
+# What a step of a schedule raises where it does not fit a kernel: the next kind is tried.
+FAILURES = (s_tir.ScheduleError, tvm.error.InternalError, AssertionError, ValueError)
+
+
+class NotThisKind(ValueError):
+    """A kernel is of another kind than the schedule is made for."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a workgroup of the target may have.
+
+    Attributes:
+        threads: most threads of a workgroup.
+        shared_bytes: most bytes of shared memory of a workgroup.
+        subgroup: threads of a subgroup; no schedule counts on them in lockstep.
+    """
+
+    threads: int
+    shared_bytes: int
+    subgroup: int
+
+    @classmethod
+    def of(cls, target: Target) -> Limits:
+        """Reads a target; a missing attribute gives what every Vulkan device has."""
+        attributes = target.attrs
+        return cls(
+            threads=int(attributes.get("max_threads_per_block", 128)),
+            shared_bytes=int(attributes.get("max_shared_memory_per_block", 16384)),
+            subgroup=int(attributes.get("thread_warp_size", 32)),
+        )
+
+
+def blocks_of(schedule: Schedule) -> list[Any]:
+    """The blocks of the only function, in the order they are computed."""
+    return list(schedule.get_child_blocks(schedule.get_sblock("root")))
+
+
+def kinds_of(schedule: Schedule, block: Any) -> str:
+    """One letter for each iteration variable of a block: S spatial, R reduced, O any other."""
+    letters = {tirx.IterVar.DataPar: "S", tirx.IterVar.CommReduce: "R"}
+    return "".join(letters.get(axis.iter_type, "O") for axis in schedule.get(block).iter_vars)
+
+
+def extents_of(schedule: Schedule, block: Any) -> list[int]:
+    """The extents of the iteration variables of a block.
+
+    Raises:
+        NotThisKind: one is not a constant.
+    """
+    extents = [axis.dom.extent for axis in schedule.get(block).iter_vars]
+    if any(not isinstance(extent, tirx.IntImm) for extent in extents):
+        raise NotThisKind("a loop has no constant extent")
+    return [int(extent) for extent in extents]
+
+
+def index_map(
+    schedule: Schedule, block: Any, function: Callable[..., Any], axes: int
+) -> tirx.IndexMap:
+    """The index map of a function of ``axes`` indices, in the integer type of a block's loops."""
+    of = str(schedule.get(block).iter_vars[0].var.ty.dtype)
+    return tirx.IndexMap.from_func(function, ndim=axes, index_dtype=of)
+
+
+def is_reduction(schedule: Schedule, block: Any) -> bool:
+    """Whether a block has a start value: a sum, also one of a single term."""
+    return schedule.get(block).init is not None
+
+
+def only_reduction(schedule: Schedule) -> Any:
+    """The only block that reduces.
+
+    Raises:
+        NotThisKind: there is none, or several.
+    """
+    found = [block for block in blocks_of(schedule) if is_reduction(schedule, block)]
+    if len(found) != 1:
+        raise NotThisKind(f"needs one reduction, has {len(found)}")
+    return found[0]
+
+
+def inline_producers(schedule: Schedule, block: Any, but: str = "") -> None:
+    """Computes what a block reads in place, and what that reads; not sums, nor ``but``."""
+    for producer in schedule.get_producers(block):
+        if is_reduction(schedule, producer) or schedule.get(producer).name_hint == but:
+            continue
+        inline_producers(schedule, producer, but)
+        schedule.compute_inline(producer)
+
+
+def inline_all(schedule: Schedule) -> list[Any]:
+    """Inlines every block that can be; returns those that stay: sums and outputs."""
+    remaining = []
+    for block in blocks_of(schedule):
+        try:
+            schedule.compute_inline(block)
+        except s_tir.ScheduleError:
+            remaining.append(block)
+    return remaining
+
+
+def inline_consumers(schedule: Schedule, block: Any) -> None:
+    """Computes what is made of a block's result within the block, down to the output.
+
+    The block must be a copy, not a sum: TVM inlines what follows a sum into each of its steps, and
+    where all extents are 1 it counts twice.
+
+    Raises:
+        NotThisKind: more than one output is made of the result.
+        tvm.s_tir.ScheduleError: the output is no value for value image of the result.
+    """
+    own = schedule.get(block).name_hint
+    for other in blocks_of(schedule):
+        inner = schedule.get_consumers(other) and not is_reduction(schedule, other)
+        if inner and schedule.get(other).name_hint != own and _follows(schedule, other, own):
+            inline_producers(schedule, other, own)
+            schedule.compute_inline(other)
+    consumers = schedule.get_consumers(block)
+    if len(consumers) > 1:
+        raise NotThisKind("a result becomes several outputs")
+    for consumer in consumers:
+        inline_producers(schedule, consumer, own)
+        schedule.reverse_compute_inline(consumer)
+
+
+def _follows(schedule: Schedule, block: Any, name: str) -> bool:
+    """Whether a block is computed from the result of the block of a name."""
+    producers = schedule.get_producers(block)
+    return any(
+        schedule.get(producer).name_hint == name or _follows(schedule, producer, name)
+        for producer in producers
+    )
+
+
+def largest_divisor(number: int, most: int) -> int:
+    """The largest divisor of ``number`` that is not above ``most``."""
+    return max(d for d in range(1, min(number, most) + 1) if number % d == 0)
+
+
+def power_of_two_up_to(number: int) -> int:
+    """The largest power of two that is not above ``number`` (at least 1)."""
+    return 1 << max(0, number.bit_length() - 1)
+
+
+def up(number: int, factor: int) -> int:
+    """How many times ``factor`` is needed to cover ``number``."""
+    return -(-number // factor)
+
+
+def product(numbers: Any) -> int:
+    """The product of integers; 1 of none."""
+    return math.prod(numbers)

@@ -1,0 +1,209 @@
+"""Sums of products: dense, strided, dilated, grouped and transposed convolutions, matrix products.
+
+What is recognised is the structure, not the name: a block that adds up products of two tensors.
+Every iteration variable is of one of four kinds, by the tensors that it indexes:
+
+- n: the output and the tensor whose neighbours are neighbours in the output (the image);
+- m: the output and the other tensor (output channels of the weights);
+- b: the output and both (groups, batches of matrices);
+- k: both tensors but not the output.
+
+Fused by kind they make the matrix product of gemm.py; a convolution is then one whose B is computed
+from the image as it is fetched (implicit GEMM).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tvm_ffi
+from tvm import tirx
+from tvm.ir import TensorLoad, Var
+from tvm.ir.prim import expr as prim
+from tvm.s_tir import Schedule
+
+from .common import (
+    Limits,
+    NotThisKind,
+    extents_of,
+    index_map,
+    kinds_of,
+    only_reduction,
+    product,
+)
+from .gemm import schedule_gemm
+from .gemm_tile import GemmTile, choose_tile
+
+LEAST_M, LEAST_N, LEAST_K = 3, 8, 4  # with less the tiles would be mostly padding
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A sum of products as a matrix product.
+
+    Attributes:
+        kinds: for each iteration variable one of b, m, n, k; g for one that is split into b and m.
+        extents: of the iteration variables.
+        group: how many values of the variable g share a group; 1 where there is none.
+    """
+
+    kinds: str
+    extents: tuple[int, ...]
+    group: int = 1
+
+    def size(self, kind: str) -> int:
+        """The extent of the fused b, m, n or k."""
+        size = product(e for e, k in zip(self.extents, self.kinds, strict=True) if k == kind)
+        grouped = [e for e, k in zip(self.extents, self.kinds, strict=True) if k == "g"]
+        if grouped and kind == "b":
+            size *= grouped[0] // self.group
+        if grouped and kind == "m":
+            size *= self.group
+        return size
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """b, m, n and k of the matrix product."""
+        b, m, n, k = (self.size(kind) for kind in "bmnk")
+        return b, m, n, k
+
+    def fuse(self, *axes: Any) -> tuple[Any, ...]:
+        """The index map to b, m, n, k."""
+        fused = dict.fromkeys("bmnk", 0 * axes[0])
+        for axis, extent, kind in zip(axes, self.extents, self.kinds, strict=True):
+            if kind == "g":
+                fused["b"] = fused["b"] * (extent // self.group) + axis // self.group
+                fused["m"] = fused["m"] * self.group + axis % self.group
+            else:
+                fused[kind] = fused[kind] * extent + axis
+        return tuple(fused[kind] for kind in "bmnk")
+
+
+def schedule_contraction(schedule: Schedule, limits: Limits, tile: GemmTile | None = None) -> None:
+    """Schedules a kernel that is one large sum of products and what surrounds it.
+
+    Args:
+        tile: how to cut it; None leaves it to the model.
+
+    Raises:
+        NotThisKind: another kernel, or one where tiles do not pay off.
+        tvm.s_tir.ScheduleError: a kernel that resists; the schedule is then spoilt.
+    """
+    block = only_reduction(schedule)
+    found = analyse(schedule, block)
+    b, m, n, k = found.sizes
+    if m < LEAST_M or n < LEAST_N or k < LEAST_K:
+        raise NotThisKind("too thin for tiles")
+    transform = index_map(schedule, block, found.fuse, len(found.kinds))
+    schedule.transform_block_layout(block, transform)
+    schedule_gemm(schedule, block, tile or choose_tile(b, m, n, k, limits))
+
+
+def analyse(schedule: Schedule, block: Any) -> Contraction:
+    """What kind each iteration variable of a block is of.
+
+    Raises:
+        NotThisKind: the block is no sum of products of two tensors.
+    """
+    body = schedule.get(block)
+    if set(kinds_of(schedule, block)) - {"S", "R"}:
+        raise NotThisKind("an axis is neither spatial nor reduced")
+    one, other = _factors(body)
+    extents = extents_of(schedule, block)
+    axes = [axis.var for axis in body.iter_vars]
+    used = [_variables(load.indices) for load in (one, other)]
+    written = _variables(body.body.indices)
+    last = [a for a, e in zip(axes, extents, strict=True) if _in(a, written) and e > 1]
+    if not last:
+        raise NotThisKind("has one output")
+    image = _image(last[-1], used)
+    kinds, group = "", 1
+    for axis, extent in zip(axes, extents, strict=True):
+        inside = (_in(axis, written), _in(axis, used[image]), _in(axis, used[1 - image]))
+        kind = _KINDS.get(inside)
+        if extent == 1:
+            kind = "n" if inside[0] else "k"
+        elif inside == (True, True, True):
+            group = _group(axis, extent, (one, other)[image].indices)
+            kind = "g" if group > 1 else "b"
+        if kind is None:
+            raise NotThisKind(f"axis {axis.name} is of none of the four kinds")
+        kinds += kind
+    if kinds.count("g") > 1 or ("g" in kinds and "m" in kinds.replace("g", "")):
+        raise NotThisKind("has groups of more than one axis")
+    return Contraction(kinds, tuple(extents), group)
+
+
+# (in the output, in the image, in the weights) -> kind
+_KINDS = {
+    (True, True, False): "n",
+    (True, False, True): "m",
+    (True, True, True): "b",
+    (False, True, True): "k",
+}
+
+
+def _image(axis: Any, used: list[list[Any]]) -> int:
+    """Which of the tensors an output's fastest axis belongs to."""
+    holds = [_in(axis, variables) for variables in used]
+    if holds[0] and holds[1]:
+        return 0
+    if not any(holds):
+        raise NotThisKind("an output axis indexes neither tensor")
+    return holds.index(True)
+
+
+def _factors(body: Any) -> tuple[Any, Any]:
+    """The two loads whose products a block adds up."""
+    store = body.body
+    if type(store) is not tirx.BufferStore or type(store.value) is not prim.Add:
+        raise NotThisKind("adds nothing up")
+    terms = [store.value.a, store.value.b]
+    own = [t for t in terms if type(t) is TensorLoad and t.source.same_as(store.buffer)]
+    rest = [t for t in terms if type(t) is prim.Mul]
+    if len(own) != 1 or len(rest) != 1:
+        raise NotThisKind("adds up no products")
+    loads = [_uncast(rest[0].a), _uncast(rest[0].b)]
+    if any(type(load) is not TensorLoad for load in loads):
+        raise NotThisKind("multiplies no tensors")
+    if loads[0].source.same_as(loads[1].source):
+        raise NotThisKind("multiplies a tensor with itself")
+    init = body.init
+    if type(init) is not tirx.BufferStore or not _is_zero(init.value):
+        raise NotThisKind("starts from a value other than 0")
+    return loads[0], loads[1]
+
+
+def _is_zero(value: Any) -> bool:
+    return type(value) in (prim.FloatImm, prim.IntImm) and float(value.value) == 0.0
+
+
+def _uncast(value: Any) -> Any:
+    return value.value if type(value) is prim.Cast else value
+
+
+def _variables(expressions: Any) -> list[Any]:
+    found: list[Any] = []
+    for expression in expressions:
+        tvm_ffi.structural_walk(expression, (Var, found.append))
+    return found
+
+
+def _in(axis: Any, variables: list[Any]) -> bool:
+    return any(axis.same_as(variable) for variable in variables)
+
+
+def _group(axis: Any, extent: int, indices: Any) -> int:
+    """The divisor where ``axis`` occurs in the indices only as ``axis // divisor``; else 1."""
+    divided: list[int] = []
+
+    def see(node: Any) -> None:
+        if axis.same_as(node.a) and type(node.b) is prim.IntImm:
+            divided.append(int(node.b.value))
+
+    for index in indices:
+        tvm_ffi.structural_walk(index, (prim.FloorDiv, see))
+    occurrences = sum(axis.same_as(variable) for variable in _variables(indices))
+    same = len(divided) == occurrences and len(set(divided)) == 1
+    return divided[0] if same and extent % divided[0] == 0 else 1

@@ -1,0 +1,134 @@
+"""How a matrix product is cut into tiles, and which cut a model of a GPU holds for the fastest."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import lru_cache
+
+from .common import Limits, up
+
+VECTOR = 4
+
+
+@dataclass(frozen=True)
+class GemmTile:
+    """How the work is cut: all that a tuner may vary.
+
+    Attributes:
+        m, n, k: the tile of C, and the length along k that is fetched at once.
+        thread_m, thread_n: outputs of one thread; thread_n a multiple of 4.
+        split_k: groups of threads that share k.
+    """
+
+    m: int
+    n: int
+    k: int
+    thread_m: int = 4
+    thread_n: int = 4
+    split_k: int = 1
+
+    @property
+    def threads(self) -> int:
+        """Threads of a workgroup."""
+        return self.m // self.thread_m * (self.n // self.thread_n) * self.split_k
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of a workgroup, for elements of 4 bytes."""
+        sums = self.m * self.n * self.split_k if self.split_k > 1 else 0
+        return 4 * ((self.m + self.n) * self.k + sums)
+
+    @property
+    def outputs_of_thread(self) -> int:
+        """Sums that a thread keeps in registers."""
+        return self.thread_m * self.thread_n
+
+
+# A model of a GPU of many units, each with four schedulers for 32 threads. Its numbers were fitted
+# to 1,500 kernels measured on one large GPU (benchmarks/schedules.md). Vulkan does not say how many
+# units there are; on a GPU of fewer, small tiles cost little, while large ones idle a large GPU.
+UNITS = 32
+SCHEDULERS = 4
+LANES = 32
+UNIT_THREADS = 1536
+UNIT_SHARED_BYTES = 200_000
+FETCH_CYCLES = 480.0  # from the first load of a tile to the barrier after it, beyond its own work
+QUAD_CYCLES = 10.0  # to find and load four neighbours of an image
+SHARED_CYCLES = 145.0  # from a load of shared memory to its use, for four steps along k
+LOAD_CYCLES = 0.8  # to load four values from shared memory
+MULTIPLY_CYCLES = 0.5  # to multiply and add once
+START_CYCLES = 590.0
+SPLIT_CYCLES = 18.0  # to begin to add up the sums of groups of threads
+GROUP_CYCLES = 23.0  # to add one of these sums
+OUTPUT_CYCLES = 20.0  # to write one output of a thread
+
+MOST_THREADS = 256
+LEAST_THREADS = 32
+TILES_M = (4, 8, 16, 32, 64)
+TILES_N = (16, 32, 64, 128)
+THREAD_SHAPES = ((2, 4), (4, 4), (8, 4))  # m and n of a thread
+SPLITS = (1, 2, 4, 8, 16)
+STEPS = (8, 16, 32)  # length along k of a group of threads in one tile
+
+
+@lru_cache(maxsize=1024)
+def choose_tile(b: int, m: int, n: int, k: int, limits: Limits) -> GemmTile:
+    """The tile that the model holds for the fastest for C[b, m, n] of k terms each."""
+    return candidates(b, m, n, k, limits)[0]
+
+
+def candidates(b: int, m: int, n: int, k: int, limits: Limits) -> list[GemmTile]:
+    """All tiles that the limits allow, the likeliest first; never empty."""
+    found = [tile for tile in _tiles(m, n, k) if fits(tile, limits)]
+    return sorted(found, key=lambda tile: (cycles(tile, b, m, n, k), tile.threads)) or [SMALLEST]
+
+
+SMALLEST = GemmTile(8, 16, 16, 1, 4)  # 32 threads and 1536 bytes: fits every device of Vulkan
+
+
+def fits(tile: GemmTile, limits: Limits) -> bool:
+    """Whether a workgroup of the target can hold a tile, with the same work for every thread.
+
+    The same, as TVM loses the condition under which a part of the threads works once a block is
+    moved into such a loop.
+    """
+    threads = tile.threads
+    if not LEAST_THREADS <= threads <= min(MOST_THREADS, limits.threads):
+        return False
+    even = (tile.m * tile.k // VECTOR, tile.n * tile.k // VECTOR, tile.m * tile.n)
+    return tile.shared_bytes <= limits.shared_bytes and not any(n % threads for n in even)
+
+
+def _tiles(m: int, n: int, k: int) -> list[GemmTile]:
+    """Tiles that are not mostly padding."""
+    sizes = itertools.product(
+        [size for size in TILES_M if size < 2 * max(m, TILES_M[0])],
+        [size for size in TILES_N if size < 2 * max(n, TILES_N[0])],
+    )
+    cuts = [(s, s * d) for s in SPLITS for d in STEPS if s * d < 2 * max(k, STEPS[0])]
+    return [
+        GemmTile(size_m, size_n, length, thread_m, thread_n, split)
+        for (size_m, size_n), (thread_m, thread_n), (split, length) in itertools.product(
+            sizes, THREAD_SHAPES, cuts
+        )
+        if size_m % thread_m == 0
+    ]
+
+
+def cycles(tile: GemmTile, b: int, m: int, n: int, k: int) -> float:
+    """Estimated cycles of a product: waves of workgroups, each with latency and shared work."""
+    groups = b * up(m, tile.m) * up(n, tile.n)
+    warps = up(tile.threads, LANES)
+    room = min(UNIT_THREADS // (warps * LANES), UNIT_SHARED_BYTES // tile.shared_bytes)
+    resident = max(1, min(up(groups, UNITS), room))
+    waves = up(groups, UNITS * resident)
+    fetch = up((tile.m + tile.n) * tile.k // VECTOR, tile.threads) * QUAD_CYCLES
+    depth = tile.k // tile.split_k
+    loads = (tile.thread_m + tile.thread_n) / VECTOR
+    work = depth * (MULTIPLY_CYCLES * tile.outputs_of_thread + LOAD_CYCLES * loads)
+    alone = FETCH_CYCLES + fetch + work + depth / VECTOR * SHARED_CYCLES
+    together = resident * warps / SCHEDULERS * (fetch + work)
+    split = SPLIT_CYCLES + GROUP_CYCLES * tile.split_k if tile.split_k > 1 else 0.0
+    end = START_CYCLES + split + OUTPUT_CYCLES * tile.outputs_of_thread
+    return waves * (up(k, tile.k) * (alone + together) + end)

@@ -1,0 +1,221 @@
+"""Long sums with few results: global pools, matrix times vector, softmax, normalisations, arg max.
+
+A workgroup takes some rows (a row: what one sum runs over). Each row has a line of threads, each of
+which adds up a part of it; TVM adds up the parts across the threads through shared memory. Then all
+threads write the outputs of the rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tvm_ffi
+from tvm.ir import TensorLoad, Var
+from tvm.s_tir import Schedule
+
+from .common import (
+    Limits,
+    NotThisKind,
+    extents_of,
+    inline_all,
+    is_reduction,
+    kinds_of,
+    largest_divisor,
+    power_of_two_up_to,
+    product,
+)
+
+LEAST_TERMS = 32  # shorter sums are left to one thread each
+MANY_ROWS = 32768  # as are so many rows
+MOST_THREADS = 256
+THREADS_OF_ROWS = 128
+
+
+@dataclass(frozen=True)
+class RowShape:
+    """How the rows are spread.
+
+    Attributes:
+        rows: rows of a workgroup.
+        parts: parts that each row is cut into.
+        rows_first: neighbouring threads work on neighbouring rows, not on neighbouring terms.
+    """
+
+    rows: int
+    parts: int
+    rows_first: bool
+
+    @property
+    def row_axis(self) -> str:
+        """The thread axis over the rows."""
+        return "threadIdx.x" if self.rows_first else "threadIdx.y"
+
+    @property
+    def part_axis(self) -> str:
+        """The thread axis over the parts of a row."""
+        return "threadIdx.y" if self.rows_first else "threadIdx.x"
+
+
+def schedule_reduction(schedule: Schedule, limits: Limits, shape: RowShape | None = None) -> None:
+    """Schedules sums over the same rows, one after the other, and the outputs made of them.
+
+    Args:
+        shape: how to spread the rows; None chooses.
+
+    Raises:
+        NotThisKind: no such kernel, or one where a thread for each row does as well.
+        tvm.s_tir.ScheduleError: a kernel that resists; the schedule is then spoilt.
+    """
+    blocks = inline_all(schedule)
+    sums = [block for block in blocks if is_reduction(schedule, block)]
+    if not sums:
+        raise NotThisKind("has no sum")
+    output = blocks[-1]
+    if is_reduction(schedule, output):
+        output = schedule.cache_write(output, 0, "shared")
+    if len(blocks) - len(sums) > 1 or schedule.get_consumers(output):
+        raise NotThisKind("has several outputs")
+    rows = _rows(schedule, sums)
+    terms = max(_terms(schedule, block) for block in sums)
+    if terms < LEAST_TERMS or product(rows) >= MANY_ROWS:
+        _row_a_thread(schedule, sums, output, limits)
+        return
+    shape = shape or choose_shape(schedule, sums[-1], rows, terms, limits)
+    for block in sums:
+        if len(schedule.get(block).writes) > 1:
+            _try_to_share(schedule.copy(), schedule.get(block).name_hint)
+    group = _spread_rows(schedule, output, sums[-1], shape)
+    for block in reversed(sums):
+        _share(schedule, block, group, shape)
+
+
+def choose_shape(
+    schedule: Schedule, block: Any, rows: list[int], terms: int, limits: Limits
+) -> RowShape:
+    """Neighbouring threads read neighbours in memory; few rows are cut into more parts."""
+    most = min(MOST_THREADS, limits.threads)
+    last = rows[-1] if rows else 1
+    rows_first = _reads_along_rows(schedule, block) and last > 1
+    if rows_first:
+        together = largest_divisor(last, 32)
+        return RowShape(together, power_of_two_up_to(min(terms, most // together)), True)
+    parts = power_of_two_up_to(min(terms, 32 if product(rows) > 256 else most))
+    return RowShape(largest_divisor(last, max(1, 128 // parts)), parts, False)
+
+
+def _rows(schedule: Schedule, sums: list[Any]) -> list[int]:
+    """The extents of the rows, the same for all sums but for axes of extent 1."""
+    found = []
+    for block in sums:
+        pairs = zip(extents_of(schedule, block), kinds_of(schedule, block), strict=True)
+        found.append([extent for extent, kind in pairs if kind == "S" and extent > 1])
+    if any(rows != found[0] for rows in found):
+        raise NotThisKind("sums over different rows")
+    return found[0]
+
+
+def _terms(schedule: Schedule, block: Any) -> int:
+    pairs = zip(extents_of(schedule, block), kinds_of(schedule, block), strict=True)
+    return product(extent for extent, kind in pairs if kind == "R")
+
+
+def _reads_along_rows(schedule: Schedule, block: Any) -> bool:
+    """Whether the last index of the largest tensor that a sum reads is one of its row."""
+    body = schedule.get(block)
+    spatial = [axis.var for axis in body.iter_vars if axis.iter_type == 0]
+    largest: tuple[int, bool] = (0, False)
+    for read in body.reads:
+        size = product(int(extent) for extent in read.source.shape)
+        last = _variables(read.region[-1].min) if len(read.region) else []
+        along = any(variable.same_as(axis) for variable in last for axis in spatial)
+        largest = max(largest, (size, along))
+    return largest[1]
+
+
+def _variables(expression: Any) -> list[Any]:
+    found: list[Any] = []
+    tvm_ffi.structural_walk(expression, (Var, found.append))
+    return found
+
+
+def _row_a_thread(schedule: Schedule, sums: list[Any], output: Any, limits: Limits) -> None:
+    """One thread for all of a row."""
+    if len(sums) == 1:
+        raise NotThisKind("has short sums, or many")
+    rows, _ = _rows_and_columns(schedule, output, sums[-1])
+    threads = min(THREADS_OF_ROWS, limits.threads)
+    group, thread = schedule.split(schedule.fuse(*rows), [None, threads])
+    schedule.bind(group, "blockIdx.x")
+    schedule.bind(thread, "threadIdx.x")
+    for block in reversed(sums):
+        schedule.set_scope(block, 0, "local")
+        schedule.compute_at(block, thread, preserve_unit_loops=True)
+
+
+def _rows_and_columns(schedule: Schedule, output: Any, last: Any) -> tuple[list[Any], list[Any]]:
+    """The loops of the output over rows, brought to the front, and those within a row."""
+    total = schedule.get(last).writes[0].source
+    body = schedule.get(output)
+    used: list[Any] = []
+
+    def see(load: Any) -> None:
+        if load.source.same_as(total):
+            for index in load.indices:
+                used.extend(_variables(index))
+
+    tvm_ffi.structural_walk(body.body, (TensorLoad, see))
+    loops = schedule.get_loops(output)
+    if len(body.iter_vars) != len(loops):
+        raise NotThisKind("loops and axes of the output differ")
+    rows: list[Any] = []
+    columns: list[Any] = []
+    units: list[Any] = []
+    for axis, loop in zip(body.iter_vars, loops, strict=True):
+        if any(axis.var.same_as(variable) for variable in used):
+            (rows if int(axis.dom.extent) > 1 else units).append(loop)
+        else:
+            columns.append(loop)
+    rows = units + rows or [schedule.add_unit_loop(output)]
+    schedule.reorder(*rows, *columns)
+    return rows, columns
+
+
+def _spread_rows(schedule: Schedule, output: Any, last: Any, shape: RowShape) -> Any:
+    """Binds the rows of the outputs to workgroups and their values to threads."""
+    rows, columns = _rows_and_columns(schedule, output, last)
+    many, own = schedule.split(rows[-1], [None, shape.rows])
+    columns = columns or [schedule.add_unit_loop(output)]
+    schedule.reorder(*rows[:-1], many, own, *columns)
+    group = schedule.fuse(*rows[:-1], many)
+    schedule.bind(group, "blockIdx.x")
+    schedule.bind(own, shape.row_axis)
+    _, thread = schedule.split(schedule.fuse(*columns), [None, shape.parts])
+    schedule.bind(thread, shape.part_axis)
+    return group
+
+
+def _try_to_share(trial: Schedule, name: str) -> None:
+    """Raises ScheduleError where TVM knows no way to put parts of a reduction together."""
+    block = trial.get_sblock(name)
+    kinds = kinds_of(trial, block)
+    loops = trial.get_loops(block)
+    if len(loops) != len(kinds):
+        raise NotThisKind("loops and axes of a sum differ")
+    trial.rfactor(loops[kinds.rindex("R")], 0)
+
+
+def _share(schedule: Schedule, block: Any, group: Any, shape: RowShape) -> None:
+    """Spreads the rows of a sum, and the terms of each, over the threads."""
+    for number in range(len(schedule.get(block).writes)):
+        schedule.set_scope(block, number, "shared")
+    schedule.compute_at(block, group, preserve_unit_loops=True)
+    kinds = kinds_of(schedule, block)
+    loops = schedule.get_loops(block)[-len(kinds) :]
+    reduced = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == "R"]
+    spatial = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == "S"]
+    spatial = spatial or [schedule.add_unit_loop(reduced[0])]
+    schedule.reorder(*spatial, *reduced)
+    schedule.bind(schedule.fuse(*spatial), shape.row_axis)
+    _, part = schedule.split(schedule.fuse(*reduced), [None, shape.parts])
+    schedule.bind(part, shape.part_axis)

@@ -1,0 +1,114 @@
+"""Short sums, one or a few outputs a thread: depthwise convolutions and pools.
+
+Also the last resort for any kernel with sums that no other schedule takes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import Any
+
+from tvm.s_tir import Schedule
+
+from .common import (
+    FAILURES,
+    Limits,
+    NotThisKind,
+    extents_of,
+    inline_all,
+    is_reduction,
+    kinds_of,
+    product,
+)
+
+MOST_UNROLLED = 64  # terms of a sum that are written out
+ENOUGH_THREADS = 65536  # from here on a thread may compute several outputs
+
+
+@dataclass(frozen=True)
+class WindowShape:
+    """How the outputs are spread.
+
+    Attributes:
+        threads: threads of a workgroup.
+        along: neighbouring outputs of one thread, along the last axis.
+    """
+
+    threads: int = 128
+    along: int = 1
+
+
+def schedule_window(schedule: Schedule, limits: Limits) -> None:
+    """Schedules a kernel so that a thread computes all that its outputs need.
+
+    Raises:
+        NotThisKind: the kernel has more than one output, or no sum.
+    """
+    blocks = inline_all(schedule)
+    outputs = [block for block in blocks if not schedule.get_consumers(block)]
+    sums = [block for block in blocks if is_reduction(schedule, block)]
+    if len(outputs) != 1 or not sums:
+        raise NotThisKind("has several outputs, or no sum")
+    anchor, output = sums[-1], outputs[0]
+    axes = zip(extents_of(schedule, anchor), kinds_of(schedule, anchor), strict=True)
+    shape = choose_shape([extent for extent, kind in axes if kind == "S"], limits)
+    if schedule.get(anchor).name_hint == schedule.get(output).name_hint:
+        output = schedule.cache_write(anchor, 0, "local")
+    thread = _bind(schedule, anchor, shape)
+    for number in range(len(schedule.get(anchor).writes)):
+        schedule.set_scope(anchor, number, "local")
+    schedule.reverse_compute_at(output, thread, preserve_unit_loops=True)
+    for block in reversed(sums[:-1]):
+        schedule.compute_at(block, thread, preserve_unit_loops=True)
+        for number in range(len(schedule.get(block).writes)):
+            schedule.set_scope(block, number, "local")
+        start_before_loops(schedule, block, thread)
+    start_before_loops(schedule, anchor, thread)
+
+
+def choose_shape(extents: list[int], limits: Limits) -> WindowShape:
+    """Several outputs a thread where there are more than enough of them."""
+    outputs = product(extents)
+    along = next((n for n in (4, 2) if extents and extents[-1] % n == 0), 1)
+    if outputs // along < ENOUGH_THREADS:
+        along = 1
+    threads = 1 if outputs == 1 else min(128, limits.threads)
+    return WindowShape(threads=threads, along=along)
+
+
+def _bind(schedule: Schedule, block: Any, shape: WindowShape) -> Any:
+    kinds = kinds_of(schedule, block)
+    loops = schedule.get_loops(block)
+    spatial = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == "S"]
+    reduced = [loop for loop, kind in zip(loops, kinds, strict=True) if kind != "S"]
+    spatial = spatial or [schedule.add_unit_loop(block)]
+    along, own = schedule.split(spatial[-1], [None, shape.along])
+    schedule.reorder(*spatial[:-1], along, *reduced, own)
+    fused = schedule.fuse(*spatial[:-1], along)
+    group, thread = schedule.split(fused, [None, shape.threads])
+    schedule.bind(group, "blockIdx.x")
+    schedule.bind(thread, "threadIdx.x")
+    schedule.unroll(own)
+    return thread
+
+
+def start_before_loops(schedule: Schedule, block: Any, thread: Any) -> None:
+    """Takes the start value out of the loops of a sum; writes them out where they are short.
+
+    Where TVM cannot, the start value stays within, under a condition.
+    """
+    inner = schedule.get_loops(block)
+    own = schedule.get(thread).loop_var
+    place = [schedule.get(loop).loop_var.same_as(own) for loop in inner].index(True)
+    terms = product(
+        e
+        for e, kind in zip(extents_of(schedule, block), kinds_of(schedule, block), strict=True)
+        if kind == "R"
+    )
+    if terms <= MOST_UNROLLED:
+        for loop in inner[place + 1 :]:
+            schedule.unroll(loop)
+    if place + 1 < len(inner):
+        with contextlib.suppress(*FAILURES):
+            schedule.decompose_reduction(block, inner[place + 1])
