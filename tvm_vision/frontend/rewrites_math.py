@@ -111,6 +111,15 @@ def elu(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     return steps.finish(steps.cast(wide, dtype))
 
 
+def axes_as_list(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """Squeeze and Unsqueeze with their axes as a list; TVM fails where one axis is a scalar."""
+    axes = graph.constant(node.input[1]) if len(node.input) > 1 and node.input[1] else None
+    if axes is None or axes.ndim:
+        return None
+    steps = Steps(graph, node)
+    return steps.finish(steps(node.op_type, node.input[0], axes.reshape(1)))
+
+
 def lp_normalization(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """x divided by its norm along an axis; 0 where the norm is 0."""
     order, axis = attribute(node, "p", 2), attribute(node, "axis", -1)
@@ -125,14 +134,24 @@ def lp_normalization(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 
 def reduce_extreme(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """ReduceMax and ReduceMin of bools in uint8: TVM knows no smallest and largest bool."""
-    if graph.dtype(node.input[0]) != np.bool_ or 0 in graph.shape(node.input[0]):
+    """ReduceMax and ReduceMin: TVM starts them from a finite number, and has none for bools."""
+    dtype = graph.dtype(node.input[0])
+    if 0 in graph.shape(node.input[0]):
         return reduce_nothing(node, graph)
-    steps = Steps(graph, node)
     attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-    numbers = steps.cast(node.input[0], np.uint8)
-    reduced = steps(node.op_type, numbers, *node.input[1:], **attributes)
-    return steps.finish(steps("Not", steps("Equal", reduced, np.zeros((), np.uint8))))
+    steps = Steps(graph, node)
+    if dtype == np.bool_:
+        numbers = steps.cast(node.input[0], np.uint8)
+        reduced = steps(node.op_type, numbers, *node.input[1:], **attributes)
+        return steps.finish(steps("Not", steps("Equal", reduced, np.zeros((), np.uint8))))
+    if not np.issubdtype(dtype, np.floating):
+        return None
+    # Where nothing but infinities went in, an infinity has to come out.
+    sign = -1 if node.op_type == "ReduceMax" else 1
+    limit, infinity = (np.array(sign * x, dtype) for x in (np.finfo(dtype).max, np.inf))
+    reduced = steps(node.op_type, *node.input, **attributes)
+    at_limit = steps("Equal", reduced, limit)
+    return steps.finish(steps("Where", at_limit, infinity, reduced))
 
 
 # What a reduction of no elements at all gives.
@@ -176,4 +195,6 @@ MATH_REWRITES: dict[str, Rewrite] = {
     **dict.fromkeys(_OF_NOTHING, reduce_nothing),
     "ReduceMax": reduce_extreme,
     "ReduceMin": reduce_extreme,
+    "Squeeze": axes_as_list,
+    "Unsqueeze": axes_as_list,
 }

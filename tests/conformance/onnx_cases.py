@@ -1,0 +1,175 @@
+"""The node tests of the onnx package as plain data: model, inputs, expected outputs, tolerance."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+PLAIN = {
+    TensorProto.BOOL,
+    TensorProto.INT8,
+    TensorProto.INT16,
+    TensorProto.INT32,
+    TensorProto.INT64,
+    TensorProto.UINT8,
+    TensorProto.UINT16,
+    TensorProto.UINT32,
+    TensorProto.UINT64,
+    TensorProto.FLOAT16,
+    TensorProto.FLOAT,
+    TensorProto.DOUBLE,
+}
+
+REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+
+# Operator -> inputs that decide about shapes and axes. In a network they are constants, in these
+# tests they are inputs like any other: here they become weights of the model, as in a network.
+PARAMETERS: dict[str, tuple[int, ...]] = {
+    "AffineGrid": (1,),
+    "BlackmanWindow": (0,),
+    "CenterCropPad": (1,),
+    "Col2Im": (1, 2),
+    "Compress": (1,),
+    "ConstantOfShape": (0,),
+    "CumSum": (1,),
+    "DFT": (1, 2),
+    "Dropout": (1, 2),
+    "Expand": (1,),
+    "HammingWindow": (0,),
+    "HannWindow": (0,),
+    "Loop": (0, 1),
+    "MaxUnpool": (2,),
+    "NonMaxSuppression": (2, 3, 4),
+    "OneHot": (1,),
+    "Pad": (1, 2, 3),
+    "Range": (0, 1, 2),
+    **{f"Reduce{kind}": (1,) for kind in REDUCTIONS},
+    "Reshape": (1,),
+    "Resize": (1, 2, 3),
+    "Slice": (1, 2, 3, 4),
+    "Split": (1,),
+    "SplitToSequence": (1,),
+    "STFT": (1, 3),
+    "Squeeze": (1,),
+    "Tile": (1, 2),
+    "TopK": (1,),
+    "Trilu": (1,),
+    "Unsqueeze": (1,),
+    "Upsample": (1,),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test. ``skipped`` says why it is outside of what is compared, or is empty."""
+
+    name: str
+    operator: str
+    model: onnx.ModelProto
+    inputs: dict[str, np.ndarray] = field(default_factory=dict)
+    outputs: tuple[np.ndarray, ...] = ()
+    rtol: float = 1e-3
+    atol: float = 1e-7
+    skipped: str = ""
+
+
+@cache
+def node_cases() -> dict[str, Case]:
+    """Every node test of the installed onnx package, by name.
+
+    A test whose name ends in ``_expanded`` holds the body of a function operator; it counts for
+    that operator.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from onnx.backend.test.loader import load_model_tests
+
+        found = {test.name: test for test in load_model_tests(kind="node")}
+    originals = {
+        name: _model(test).graph.node[0] for name, test in found.items() if "_expanded" not in name
+    }
+    return {
+        name: _case(test, originals[name.partition("_expanded")[0]])
+        for name, test in sorted(found.items())
+    }
+
+
+def _model(test: Any) -> onnx.ModelProto:
+    if test.model is not None:
+        return test.model
+    return onnx.load(Path(test.model_dir) / "model.onnx")
+
+
+def _case(test: Any, node: onnx.NodeProto) -> Case:
+    """``node`` is the operator that is tested; in an expanded test the model holds its body."""
+    model, operator = _model(test), node.op_type
+    skipped = _why_skipped(model)
+    if skipped:
+        return Case(test.name, operator, model, skipped=skipped)
+    inputs, outputs = _data(test, model)
+    model, inputs = _with_parameters(model, node, inputs)
+    return Case(test.name, operator, model, inputs, tuple(outputs), test.rtol, test.atol)
+
+
+def _why_skipped(model: onnx.ModelProto) -> str:
+    for value in [*model.graph.input, *model.graph.output]:
+        kind = value.type.WhichOneof("value")
+        if kind != "tensor_type":
+            return f"{kind.removesuffix('_type')} as an input or output"
+        tensor = value.type.tensor_type
+        if tensor.elem_type not in PLAIN:
+            return f"dtype {TensorProto.DataType.Name(tensor.elem_type).lower()}"
+    for value in model.graph.input:
+        if any(not size.HasField("dim_value") for size in value.type.tensor_type.shape.dim):
+            return "input without a fixed shape"
+    return ""
+
+
+def _data(test: Any, model: onnx.ModelProto) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
+    """Inputs by name and expected outputs in order, from memory or from the files of old wheels."""
+    if test.data_sets is not None:
+        given, expected = test.data_sets[0]
+    else:
+        folder = Path(test.model_dir) / "test_data_set_0"
+        given, expected = (
+            [onnx.load_tensor(path) for path in sorted(folder.glob(f"{kind}_*.pb"), key=_number)]
+            for kind in ("input", "output")
+        )
+    names = [value.name for value in model.graph.input]
+    return (
+        dict(zip(names, map(_array, given), strict=True)),
+        [_array(value) for value in expected],
+    )
+
+
+def _number(path: Path) -> int:
+    return int(path.stem.rpartition("_")[2])
+
+
+def _array(value: Any) -> np.ndarray:
+    if isinstance(value, onnx.TensorProto):
+        return numpy_helper.to_array(value)
+    return np.asarray(value)
+
+
+def _with_parameters(
+    model: onnx.ModelProto, node: onnx.NodeProto, inputs: dict[str, np.ndarray]
+) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """The model with the inputs of PARAMETERS as weights, and the inputs that remain."""
+    positions = PARAMETERS.get(node.op_type, ())
+    fixed = [name for index, name in enumerate(node.input) if name and index in positions]
+    if not fixed:
+        return model, inputs
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    del changed.graph.input[:]
+    changed.graph.input.extend(value for value in model.graph.input if value.name not in fixed)
+    changed.graph.initializer.extend(numpy_helper.from_array(inputs[name], name) for name in fixed)
+    return changed, {name: array for name, array in inputs.items() if name not in fixed}

@@ -1,0 +1,190 @@
+"""Run the node tests of the onnx package on llvm and on vulkan, one JSON line a result.
+
+    python tests/conformance/run.py --results build/conformance.jsonl --report docs/operators.md
+
+Cases that already have their results in the file are not run again, so that a run which was broken
+off goes on; remove the file to start anew. ``--every 25`` takes each 25th case, ``--only REGEX``
+those whose name matches. Exit code 1 where a case that passes on llvm does not pass on vulkan.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import queue
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from onnx_cases import node_cases
+from operator_report import differences, markdown, totals
+
+TARGETS = ("llvm", "vulkan")
+WORKER = Path(__file__).with_name("conformance_worker.py")
+# A process gathers the compiled code of its cases.
+CASES_OF_A_WORKER = 300
+
+Result = dict[str, Any]
+
+
+class Worker:
+    """A worker process that is started again whenever a case ended it."""
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout  # seconds, for one case on one target
+        self._served = 0
+        self._process: subprocess.Popen[str] | None = None
+
+    def run(self, case: str, operator: str, targets: Iterable[str]) -> Iterator[Result]:
+        """The results of one case in the order of ``targets``."""
+        remaining = list(targets)
+        while remaining:
+            self._send({"case": case, "targets": remaining})
+            while remaining:
+                result = self._receive()
+                ended = result.get("outcome") in ("crashed", "timeout")
+                yield {"case": case, "operator": operator, "target": remaining.pop(0)} | result
+                if ended:
+                    break
+
+    def stop(self) -> None:
+        """End the process; run() starts another."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _send(self, request: dict[str, Any]) -> None:
+        if self._served >= CASES_OF_A_WORKER:
+            self.stop()
+        if self._process is None:
+            self._start()
+        self._served += 1
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+
+    def _start(self) -> None:
+        self._served = 0
+        self._errors = tempfile.TemporaryFile("w+")
+        self._process = subprocess.Popen(
+            [sys.executable, str(WORKER)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        assert self._process.stdout is not None
+        arguments = (self._process.stdout, self._lines)
+        threading.Thread(target=_forward, args=arguments, daemon=True).start()
+
+    def _receive(self) -> Result:
+        try:
+            line = self._lines.get(timeout=self._timeout)
+        except queue.Empty:
+            self.stop()
+            return {"outcome": "timeout", "message": f"longer than {self._timeout:g} s"}
+        if line is not None:
+            return json.loads(line)
+        assert self._process is not None
+        code = self._process.wait()
+        self.stop()
+        return {"outcome": "crashed", "message": f"exit code {code}: {self._last_words()}"}
+
+    def _last_words(self) -> str:
+        self._errors.seek(0)
+        lines = [line.strip() for line in self._errors.read().splitlines() if line.strip()]
+        return lines[-1][:200] if lines else "no message"
+
+
+def _forward(stream: IO[str], lines: queue.SimpleQueue[str | None]) -> None:
+    for line in stream:
+        lines.put(line)
+    lines.put(None)
+
+
+def run_cases(
+    names: Iterable[str], targets: Iterable[str], *, jobs: int, timeout: float
+) -> Iterator[Result]:
+    """Results of the cases as they come, from ``jobs`` worker processes."""
+    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
+    results: queue.SimpleQueue[Result | None] = queue.SimpleQueue()
+    for name in names:
+        waiting.put(name)
+    cases, targets = node_cases(), tuple(targets)
+
+    def work() -> None:
+        worker = Worker(timeout)
+        try:
+            while True:
+                name = waiting.get_nowait()
+                for result in worker.run(name, cases[name].operator, targets):
+                    results.put(result)
+        except queue.Empty:
+            worker.stop()
+        finally:
+            results.put(None)
+
+    for _ in range(jobs):
+        threading.Thread(target=work, daemon=True).start()
+    for _ in range(jobs):
+        yield from iter(results.get, None)
+
+
+def read_results(path: Path) -> list[Result]:
+    """Results of earlier runs; a last line that was cut off is left out."""
+    results = []
+    for line in path.read_text().splitlines() if path.is_file() else []:
+        try:
+            results.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return results
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--results", type=Path, default=Path("build/conformance.jsonl"))
+    parser.add_argument("--report", type=Path, help="write the table of operators there")
+    parser.add_argument("--every", type=int, default=1, help="only each N-th case")
+    parser.add_argument("--only", type=re.compile, default=re.compile(""), help="regex of names")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--timeout", type=float, default=120, help="seconds a case and target")
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = _arguments()
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    results = read_results(options.results)
+    done = {(result["case"], result["target"]) for result in results}
+    names = [
+        name
+        for name in list(node_cases())[:: options.every]
+        if options.only.search(name) and any((name, target) not in done for target in TARGETS)
+    ]
+    print(f"{len(names)} cases to run, {len(results)} results kept", file=sys.stderr)
+    with options.results.open("a") as file:
+        for result in run_cases(names, TARGETS, jobs=options.jobs, timeout=options.timeout):
+            results.append(result)
+            file.write(json.dumps(result) + "\n")
+            file.flush()
+    if options.report:
+        options.report.write_text(markdown(results))
+    for target in TARGETS:
+        print(target, totals(results, target))
+    differing = differences(results)
+    for result in differing:
+        print(f"{result['case']}: {result['outcome']} on vulkan: {result['message']}")
+    return 1 if differing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

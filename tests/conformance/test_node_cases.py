@@ -1,0 +1,81 @@
+"""A fixed sample of ONNX's node tests on llvm and on vulkan; all of them under ``-m slow``.
+
+The full run and the page it generates are made by run.py.
+"""
+
+from __future__ import annotations
+
+import pytest
+from onnx_cases import node_cases
+from operator_report import differences, totals
+from run import TARGETS, run_cases
+
+# One case for each operator that vision networks are made of.
+VISION = (
+    "test_add_bcast",
+    "test_argmax_keepdims_example",
+    "test_averagepool_2d_ceil",
+    "test_basic_conv_with_padding",
+    "test_batchnorm_example",
+    "test_clip_example",
+    "test_concat_2d_axis_1",
+    "test_conv_with_strides_and_asymmetric_padding",
+    "test_convinteger_with_padding",
+    "test_convtranspose_output_shape",
+    "test_convtranspose_pads",
+    "test_depthtospace_crd_mode_example",
+    "test_flatten_axis1",
+    "test_gather_1",
+    "test_gemm_all_attributes",
+    "test_globalaveragepool",
+    "test_gridsample",
+    "test_hardsigmoid_example",
+    "test_hardswish",
+    "test_instancenorm_example",
+    "test_leakyrelu_example",
+    "test_lrn",
+    "test_matmul_3d",
+    "test_maxpool_2d_same_upper",
+    "test_mul_bcast",
+    "test_prelu_broadcast",
+    "test_qlinearconv",
+    "test_quantizelinear_axis",
+    "test_reduce_mean_keepdims_random",
+    "test_relu",
+    "test_reshape_negative_dim",
+    "test_resize_downsample_scales_linear_antialias",
+    "test_resize_upsample_scales_nearest",
+    "test_resize_upsample_sizes_cubic",
+    "test_sigmoid",
+    "test_slice",
+    "test_softmax_axis_1",
+    "test_softplus",
+    "test_spacetodepth_example",
+    "test_split_equal_parts_2d",
+    "test_sub_bcast",
+    "test_tanh",
+    "test_top_k",
+    "test_transpose_all_permutations_3",
+    "test_unsqueeze_axis_1",
+    "test_upsample_nearest",
+    "test_where_example",
+)
+EVERY = 40
+TIMEOUT = 60.0  # seconds, a case on a target
+
+
+def test_a_sample_is_right_on_both_targets() -> None:
+    """What passes on llvm passes on vulkan, nothing dies, and vision operators pass on both."""
+    names = sorted({*list(node_cases())[::EVERY], *VISION})
+    results = list(run_cases(names, TARGETS, jobs=2, timeout=TIMEOUT))
+    assert len(results) == len(TARGETS) * len(names)
+    assert differences(results) == []
+    assert [r for r in results if r["outcome"] in ("crashed", "timeout", "failed")] == []
+    assert [r for r in results if r["case"] in VISION and r["outcome"] != "passed"] == []
+
+
+@pytest.mark.slow
+def test_every_case_that_passes_on_llvm_passes_on_vulkan() -> None:
+    results = list(run_cases(node_cases(), TARGETS, jobs=2, timeout=120.0))
+    assert differences(results) == []
+    assert totals(results, "llvm")["passed"] >= 1300

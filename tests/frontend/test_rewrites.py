@@ -1,0 +1,206 @@
+"""Operators that TVM imports wrongly: right against onnxruntime, or refused by name."""
+
+import numpy as np
+import onnxruntime
+import onnxsim
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from test_onnx import make_model, run_on_cpu
+
+from tvm_vision.errors import UnsupportedModelError
+from tvm_vision.frontend.fold import folded
+from tvm_vision.frontend.node_names import node_name
+from tvm_vision.frontend.onnx import import_onnx
+
+SEED = 5
+
+
+def assert_equals_onnxruntime(model, *arrays, rtol=1e-4, atol=1e-5):
+    module, signature = import_onnx(model)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    names = [entry.name for entry in session.get_inputs()]
+    expected = session.run(None, dict(zip(names, arrays, strict=True)))
+    results = run_on_cpu(module, *arrays)
+    for spec, result, reference in zip(signature.outputs, results, expected, strict=True):
+        assert result.shape == spec.shape == reference.shape
+        np.testing.assert_allclose(result, reference, rtol=rtol, atol=atol)
+
+
+def image(*shape):
+    return np.random.default_rng(SEED).random(shape, np.float32)
+
+
+def resize_model(shape, output, inputs, opset=19, **attributes):
+    """``inputs``: roi, scales and sizes; an empty array is an empty constant, None is left out."""
+    names, weights = ["x"], []
+    for name, dtype, value in zip(
+        ("roi", "scales", "sizes"), (np.float32, np.float32, np.int64), inputs, strict=True
+    ):
+        names.append("" if value is None else name)
+        if value is not None:
+            weights.append((name, np.array(value, dtype)))
+    node = helper.make_node("Resize", names, ["y"], **attributes)
+    return make_model([node], [("x", shape)], [("y", output)], weights, opset=opset)
+
+
+@pytest.mark.parametrize(
+    ("output", "inputs", "attributes"),
+    [
+        # Empty constants stand for inputs that are left out, as old exporters wrote them.
+        ((1, 2, 10, 14), ([], [], [1, 2, 10, 14]), {"mode": "linear"}),
+        ((1, 2, 10, 14), ([], [1, 1, 2, 2], None), {"mode": "nearest"}),
+        # The scale is not the ratio of the sizes: 7 * 0.6 is 4.2, and the size 4.
+        ((1, 2, 3, 4), (None, [1, 1, 0.6, 0.6], None), {"mode": "linear"}),
+        ((1, 2, 3, 4), (None, [1, 1, 0.6, 0.6], None), {"mode": "cubic"}),
+        ((1, 2, 3, 4), (None, None, [1, 2, 3, 4]), {"mode": "linear", "antialias": 1}),
+        ((1, 2, 3, 4), (None, None, [1, 2, 3, 4]), {"mode": "cubic", "antialias": 1}),
+        ((1, 2, 10, 7), (None, None, [10]), {"mode": "linear", "axes": [2]}),
+        ((1, 4, 5, 7), (None, [1, 2, 1, 1], None), {"mode": "nearest"}),
+        (
+            (1, 2, 1, 1),
+            (None, None, [1, 2, 1, 1]),
+            {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
+        ),
+        (
+            (1, 2, 9, 13),
+            (None, None, [1, 2, 9, 13]),
+            {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
+        ),
+    ],
+)
+def test_resize(output, inputs, attributes):
+    model = resize_model((1, 2, 5, 7), output, inputs, **attributes)
+    assert_equals_onnxruntime(model, image(1, 2, 5, 7))
+
+
+def test_resize_of_opset_10_reads_its_scales():
+    node = helper.make_node("Resize", ["x", "scales"], ["y"], mode="nearest")
+    weights = [("scales", np.array([1, 1, 2, 3], np.float32))]
+    model = make_model([node], [("x", (1, 2, 3, 4))], [("y", (1, 2, 6, 12))], weights, opset=10)
+    assert_equals_onnxruntime(model, image(1, 2, 3, 4))
+
+
+@pytest.mark.parametrize(("size", "auto_pad"), [(10, "NOTSET"), (9, "NOTSET"), (8, "SAME_UPPER")])
+def test_conv_transpose_of_a_given_size(size, auto_pad):
+    weight = image(1, 2, 3, 3)
+    node = helper.make_node(
+        "ConvTranspose",
+        ["x", "w"],
+        ["y"],
+        strides=[2, 2],
+        output_shape=[size, size],
+        auto_pad=auto_pad,
+    )
+    model = make_model([node], [("x", (1, 1, 4, 4))], [("y", (1, 2, size, size))], [("w", weight)])
+    assert_equals_onnxruntime(model, image(1, 1, 4, 4))
+
+
+def test_quantised_convolution_equals_onnxruntime():
+    random = np.random.default_rng(SEED)
+    weights = [
+        ("w", random.integers(-128, 127, (4, 3, 3, 3), np.int8)),
+        ("ws", random.uniform(0.01, 0.02, 4).astype(np.float32)),
+        ("wz", np.zeros(4, np.int8)),
+        ("b", random.integers(-500, 500, 4).astype(np.int32)),
+        ("xs", np.float32(0.02)),
+        ("xz", np.uint8(120)),
+        ("ys", np.float32(0.1)),
+        ("yz", np.uint8(128)),
+    ]
+    node = helper.make_node(
+        "QLinearConv",
+        ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz", "b"],
+        ["y"],
+        pads=[1, 1, 1, 1],
+    )
+    graph = helper.make_graph(
+        [node],
+        "test",
+        [helper.make_tensor_value_info("x", TensorProto.UINT8, (1, 3, 6, 6))],
+        [helper.make_tensor_value_info("y", TensorProto.UINT8, (1, 4, 6, 6))],
+        [numpy_helper.from_array(np.array(value), name) for name, value in weights],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    data = random.integers(0, 255, (1, 3, 6, 6), np.uint8)
+    # Another order of the multiplications may round a half the other way.
+    assert_equals_onnxruntime(model, data, rtol=0, atol=1)
+
+
+def test_every_refused_node_is_named_in_one_line(capsys):
+    nodes = [
+        helper.make_node("Det", ["x"], ["a"], name="first"),
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("Det", ["r"], ["b"], name="second"),
+        helper.make_node("GRU", ["r", "w", "v"], ["g"], name="memory", hidden_size=2),
+        helper.make_node("Relu", ["g"], ["c"]),
+    ]
+    weights = [("w", np.ones((1, 6, 3), np.float32)), ("v", np.ones((1, 6, 2), np.float32))]
+    outputs = [("a", (2,)), ("b", (2,)), ("c", (2, 1, 3, 2))]
+    model = make_model(nodes, [("x", (2, 3, 3))], outputs, weights)
+    with pytest.raises(UnsupportedModelError) as caught:
+        import_onnx(model)
+    assert str(caught.value) == (
+        "3 nodes cannot be imported: Det (TVM has no such operator) at 'first', 'second'; "
+        "GRU (TVM has no such operator) at 'memory'"
+    )
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("operator", "inputs", "outputs", "attributes", "message"),
+    [
+        ("RoiAlign", [(1, 4), (1,)], [(1, 2, 1, 1)], {"mode": "max"}, "mode max"),
+        ("MaxPool", [], [(1, 2, 2, 2), (1, 2, 2, 2)], {"kernel_shape": [3, 3]}, "1 of its 2"),
+    ],
+)
+def test_what_would_come_out_wrong_is_refused(operator, inputs, outputs, attributes, message):
+    names = ["x", *(f"i{n}" for n in range(len(inputs)))]
+    results = [f"y{n}" for n in range(len(outputs))]
+    node = helper.make_node(operator, names, results, name="it", **attributes)
+    model = make_model(
+        [node],
+        list(zip(names, [(1, 2, 4, 4), *inputs], strict=True)),
+        list(zip(results, outputs, strict=True)),
+    )
+    for value, kind in [("i1", TensorProto.INT64), ("y1", TensorProto.INT64)]:
+        for entry in [*model.graph.input, *model.graph.output]:
+            if entry.name == value:
+                entry.type.tensor_type.elem_type = kind
+    with pytest.raises(UnsupportedModelError, match=f"{operator} .*{message}.* at 'it'"):
+        import_onnx(model)
+
+
+def shape_arithmetic_model():
+    """Flattens by a shape that is computed: TVM needs it folded."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Gather", ["shape", "zero"], ["batch"], axis=0),
+        helper.make_node("Concat", ["batch", "rest"], ["wanted"], axis=0),
+        helper.make_node("Reshape", ["x", "wanted"], ["flat"], name="flatten"),
+        helper.make_node("Relu", ["flat"], ["y"], name="/last relu"),
+    ]
+    weights = [("zero", np.array([0])), ("rest", np.array([-1]))]
+    return make_model(nodes, [("x", ("N", 3, 4))], [("y", ("N", 12))], weights)
+
+
+def test_where_onnxsim_fails_the_model_is_folded_here(monkeypatch):
+    def fail(*arguments, **options):
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(onnxsim, "simplify", fail)
+    module, signature = import_onnx(shape_arithmetic_model(), input_shapes={"x": (2, 3, 4)})
+    assert signature.outputs[0].shape == (2, 12)
+    data = image(2, 3, 4) - 0.5
+    np.testing.assert_array_equal(run_on_cpu(module, data)[0], np.maximum(data, 0).reshape(2, 12))
+
+
+def test_folding_leaves_only_what_depends_on_the_input():
+    model = shape_arithmetic_model()
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 2
+    assert [node.op_type for node in folded(model).graph.node] == ["Reshape", "Relu"]
+
+
+def test_variables_are_named_after_the_nodes():
+    module, _ = import_onnx(shape_arithmetic_model(), input_shapes={"x": (2, 3, 4)})
+    bindings = module["main"].body.blocks[0].bindings
+    assert {node_name(b.var.name) for b in bindings} - {None} >= {"flatten"}

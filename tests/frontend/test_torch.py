@@ -1,0 +1,103 @@
+"""PyTorch models against PyTorch itself, and one line for each refusal."""
+
+import sys
+
+import numpy as np
+import pytest
+from test_onnx import run_on_cpu
+
+from tvm_vision.errors import InputError, UnsupportedModelError
+from tvm_vision.frontend.torch import import_torch
+
+SEED = 3
+
+
+@pytest.fixture
+def torch():
+    module = pytest.importorskip("torch", reason="the extra 'export' (torch) is not installed")
+    module.manual_seed(SEED)
+    return module
+
+
+@pytest.fixture
+def network(torch):
+    class Network(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.features = torch.nn.Sequential(
+                torch.nn.Conv2d(3, 8, 3, stride=2, padding=1),
+                torch.nn.BatchNorm2d(8),
+                torch.nn.Hardswish(),
+                torch.nn.MaxPool2d(2),
+            )
+            self.head = torch.nn.Linear(8, 5)
+
+        def forward(self, image):
+            features = self.features(image)
+            larger = torch.nn.functional.interpolate(features, scale_factor=2.0, mode="bilinear")
+            return self.head(features.mean((2, 3))), larger
+
+    return Network().eval()
+
+
+def test_a_module_gives_what_pytorch_gives(torch, network):
+    image = torch.rand(1, 3, 16, 16)
+    module, signature = import_torch(network, (image,))
+    assert [str(spec) for spec in signature.inputs] == ["image: float32[1, 3, 16, 16]"]
+    assert [str(spec) for spec in signature.outputs] == [
+        "output_0: float32[1, 5]",
+        "output_1: float32[1, 8, 8, 8]",
+    ]
+    with torch.no_grad():
+        expected = network(image)
+    for result, reference in zip(run_on_cpu(module, image.numpy()), expected, strict=True):
+        np.testing.assert_allclose(result, reference.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_variables_are_named_after_the_layers(torch, network):
+    from tvm_vision.frontend.node_names import node_name
+
+    module, _ = import_torch(network, (torch.rand(1, 3, 16, 16),))
+    names = {node_name(b.var.name) for b in module["main"].body.blocks[0].bindings}
+    assert {"features.0/convolution", "head/addmm"} <= names
+
+
+def test_an_exported_program_and_its_file(torch, network, tmp_path):
+    program = torch.export.export(network, (torch.rand(1, 3, 16, 16),))
+    path = tmp_path / "network.pt2"
+    torch.export.save(program, path)
+    assert import_torch(program)[1] == import_torch(path)[1]
+
+
+def test_an_operator_that_tvm_lacks_is_named(torch):
+    class Triangle(torch.nn.Module):
+        def forward(self, x):
+            return torch.linalg.qr(x)[1]
+
+    with pytest.raises(
+        UnsupportedModelError, match=r"cannot be imported: aten.*qr.* at '"
+    ) as caught:
+        import_torch(Triangle().eval(), (torch.rand(3, 3),))
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_model_of_pytorch(torch, network, tmp_path):
+    with pytest.raises(InputError, match="found int"):
+        import_torch(3)
+    with pytest.raises(InputError, match=r"trains: call \.eval\(\) first"):
+        import_torch(network.train(), (torch.rand(1, 3, 16, 16),))
+    with pytest.raises(InputError, match="example inputs are needed"):
+        import_torch(network.eval())
+    with pytest.raises(InputError, match="is not a file"):
+        import_torch(tmp_path / "none.pt2")
+    (tmp_path / "bad.pt2").write_bytes(b"bad")
+    with pytest.raises(UnsupportedModelError, match=r"not a program of torch\.export\.save"):
+        import_torch(tmp_path / "bad.pt2")
+    with pytest.raises(UnsupportedModelError, match="torch.export cannot export"):
+        import_torch(network, (torch.rand(1, 4, 16, 16),))
+
+
+def test_without_pytorch_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(InputError, match=r"pip install 'tvm_vision\[export\]'"):
+        import_torch("model.pt2")
