@@ -46,3 +46,18 @@ def test_scans_are_kernels(device_info):
     module, signature = module_of(lambda b, x: b.emit(OP.cumsum(x, axis=1)), X.shape)
     compiled = compile_model(module, signature, target="vulkan")
     np.testing.assert_allclose(run(compiled, [X])[0], np.cumsum(X, axis=1), rtol=1e-5)
+
+
+def test_blocks_beside_hand_written_threads_are_bound(device_info):
+    """A scatter comes with a transposition of its indices in the same function."""
+    rows = np.array([[2], [0]], "int64")
+
+    def build(builder, data, updates):
+        return builder.emit(OP.scatter_nd(data, relax.const(rows), updates))
+
+    module, signature = module_of(build, X.shape, (2, 300))
+    compiled = compile_model(module, signature, target="vulkan")
+    updates = np.ones((2, 300), "float32")
+    expected = X.copy()
+    expected[rows[:, 0]] = updates
+    np.testing.assert_array_equal(run(compiled, [X, updates])[0], expected)

@@ -17,11 +17,12 @@ from ..frontend.signature import Signature, TensorSpec
 from .cpu_schedules import cpu_schedules
 from .default_schedules import default_schedules
 from .half_precision import to_half
+from .hand_threaded import finish_hand_threaded
 from .lowering import lower_to_graph
 from .passes import check_opt_level, to_kernels
 from .static_graph import Kernel, StaticGraph, describe
 from .target import parse_target
-from .workspaces import mark_hand_threaded, plan_workspaces
+from .workspaces import plan_workspaces
 
 PRECISIONS = ("fp32", "fp16")
 # Names end up in files and in shaders; long chains of fused operators are cut.
@@ -116,7 +117,7 @@ def build_library(graph: StaticGraph, target: Target) -> tuple[StaticGraph, Any]
     module = tvm.IRModule({name: f.with_attr("global_symbol", name) for name, f in named})
     with target, tvm.transform.PassContext(opt_level=3):
         if "gpu" in target.keys:
-            module = default_schedules()(mark_hand_threaded(module))
+            module = default_schedules()(finish_hand_threaded(module))
             graph, module = plan_workspaces(graph, module)
         else:
             module = cpu_schedules(module, target)

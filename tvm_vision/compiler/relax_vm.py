@@ -9,8 +9,8 @@ from tvm import relax
 from tvm.target import Target
 
 from .default_schedules import default_schedules
+from .hand_threaded import finish_hand_threaded
 from .passes import to_kernels
-from .workspaces import mark_hand_threaded
 
 
 def compile_relax(mod: tvm.IRModule, target: Target) -> Any:
@@ -22,5 +22,5 @@ def compile_relax(mod: tvm.IRModule, target: Target) -> Any:
     fused, _ = to_kernels(mod, target, opt_level=3)
     with target, tvm.transform.PassContext(opt_level=3):
         if "gpu" in target.keys:
-            fused = default_schedules()(mark_hand_threaded(fused))
+            fused = default_schedules()(finish_hand_threaded(fused))
         return relax.build(fused, target=target)

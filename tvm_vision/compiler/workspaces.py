@@ -13,18 +13,8 @@ import tvm
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
+from .hand_threaded import launches, parts_of
 from .static_graph import Kernel, StaticGraph
-
-SCHEDULED = "tirx.is_scheduled"
-
-
-def mark_hand_threaded(mod: tvm.IRModule) -> tvm.IRModule:
-    """Mark functions that bind all their threads themselves, so that no schedule does it again."""
-    marked = {
-        gv: func.with_attr(SCHEDULED, True) if _binds_all_threads(func) else func
-        for gv, func in mod.functions_items()
-    }
-    return tvm.IRModule(marked, attrs=mod.attrs)
 
 
 def plan_workspaces(graph: StaticGraph, mod: tvm.IRModule) -> tuple[StaticGraph, tvm.IRModule]:
@@ -61,38 +51,14 @@ def _handed_on(func: Any) -> list[Any]:
         and all(isinstance(size, tirx.IntImm) for size in b.ty.shape)
     ]
     # A part that launches by hand may do so many times.
-    users = [(_variables(part), 2 if _launches(part) else 1) for part in _parts(func)]
+    users = [(_variables(part), 2 if launches(part) else 1) for part in parts_of(func)]
     return [b for b in fixed if sum(launches for used, launches in users if b in used) > 1]
-
-
-def _parts(func: Any) -> list[Any]:
-    """The statements below the root, each a launch or more."""
-    body = func.body.block.body
-    return list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
 
 
 def _variables(statement: Any) -> set[Any]:
     found: dict[Any, None] = {}
     tvm_ffi.structural_walk(statement, (ir.Var, lambda var: found.setdefault(var)))
     return set(found)
-
-
-def _binds_all_threads(func: Any) -> bool:
-    """True where every block below the root launches threads by hand."""
-    if not isinstance(func, tirx.PrimFunc) or not isinstance(func.body, s_tir.SBlockRealize):
-        return False
-    return all(_launches(part) for part in _parts(func))
-
-
-def _launches(statement: Any) -> bool:
-    found: list[Any] = []
-
-    def note(node: Any) -> None:
-        if str(node.attr_key) in ("thread_extent", "virtual_thread"):
-            found.append(node)
-
-    tvm_ffi.structural_walk(statement, (tirx.AttrStmt, note))
-    return bool(found)
 
 
 def _with_arguments(func: tirx.PrimFunc, buffers: list[Any]) -> tirx.PrimFunc:
