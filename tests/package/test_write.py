@@ -153,11 +153,15 @@ def test_a_full_disk_leaves_nothing(tmp_path, library, monkeypatch):
 
 def test_no_linker(tmp_path, library, monkeypatch):
     monkeypatch.setattr("tvm.support.cc.get_cc", lambda: None)
-    with pytest.raises(PackageError, match=r"needs a C\+\+ compiler, .*: apt install g\+\+"):
+    with pytest.raises(PackageError, match=r"needs a C\+\+ compiler for it.* install g\+\+$"):
         write(tmp_path / "out.tar", library)
+    monkeypatch.setattr("shutil.which", lambda name: None)
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
-    with pytest.raises(PackageError, match="mod.so cannot be linked with"):
-        target = Target({"kind": "llvm", "mtriple": "sparc-linux-gnu"})
+    with pytest.raises(PackageError, match=r"for x86_64 .* apt install g\+\+-x86-64-linux-gnu$"):
+        target = Target({"kind": "llvm", "mtriple": "x86_64-linux-gnu"})
+        write(tmp_path / "out.tar", library, target=target)
+    monkeypatch.setattr("shutil.which", lambda name: "/bin/false")
+    with pytest.raises(PackageError, match=r"mod\.so cannot be linked with /bin/false: "):
         write(tmp_path / "out.tar", library, target=target)
 
 

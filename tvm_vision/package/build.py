@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -119,11 +120,14 @@ def write_library(library: Any, path: Path, target: Any) -> None:
 
     compiler = cc.get_cc()
     machine = _machine(target)
+    debian = "g++"
     if machine != platform.machine():
-        compiler = f"{machine}-linux-gnu-g++"
+        compiler = shutil.which(f"{machine}-linux-gnu-g++")
+        debian = f"g++-{machine.replace('_', '-')}-linux-gnu"
     if compiler is None:
         raise PackageError(
-            "linking mod.so needs a C++ compiler, and none is installed: apt install g++"
+            f"linking mod.so for {machine} needs a C++ compiler for it, and none is installed: apt "
+            f"install {debian}"
         )
     try:
         # No hash of the linker's own, and no path of this run, so that the bytes are the same.
