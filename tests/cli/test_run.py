@@ -254,3 +254,13 @@ def test_more_memory_than_there_is(refuses, tmp_path):
     )
     write_package(tmp_path / "huge.tar", compiled, ModelInfo("huge"))
     assert "Error: " in refuses("run", tmp_path / "huge.tar")
+
+
+def test_layers_of_another_model(refuses, artifact, model, tmp_path):
+    other = onnx.load(model)
+    for node in other.graph.node:
+        node.name = f"other_{node.name}"
+    onnx.save(other, tmp_path / "other.onnx")
+    message = refuses("profile", artifact, "--per-layer-error", tmp_path / "other.onnx")
+    assert "and none has a name of it: is this the model that the package was made from?" in message
+    assert "cannot be read as ONNX" in refuses("profile", artifact, "--per-layer-error", "none")
