@@ -14,8 +14,8 @@ from tvm.target import Target
 
 from ..errors import InputError, TvmVisionError, UnsupportedModelError
 from ..frontend.signature import Signature, TensorSpec
+from ..schedules import schedule_module
 from .cpu_schedules import cpu_schedules
-from .default_schedules import default_schedules
 from .half_precision import to_half
 from .hand_threaded import finish_hand_threaded
 from .lowering import lower_to_graph
@@ -117,7 +117,7 @@ def build_library(graph: StaticGraph, target: Target) -> tuple[StaticGraph, Any]
     module = tvm.IRModule({name: f.with_attr("global_symbol", name) for name, f in named})
     with target, tvm.transform.PassContext(opt_level=3):
         if "gpu" in target.keys:
-            module = default_schedules()(finish_hand_threaded(module))
+            module = schedule_module(finish_hand_threaded(module), target)
             graph, module = plan_workspaces(graph, module)
         else:
             module = cpu_schedules(module, target)
