@@ -53,7 +53,8 @@ def launches(statement: Any) -> bool:
 
 def _finished(func: tirx.PrimFunc) -> tirx.PrimFunc:
     schedule = Schedule(func)
-    root = schedule.get_sblock("root")
+    # A function that is one block has no block around it, and nothing beside the launches.
+    root = schedule.get_sblock(func.body.block.name_hint)
     for block in schedule.get_child_blocks(root):
         if launches(schedule.get(block).body):
             continue
