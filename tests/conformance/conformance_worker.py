@@ -17,38 +17,49 @@ import numpy as np
 from onnx_cases import Case, node_cases
 
 from tvm_vision.errors import TvmVisionError
+from tvm_vision.frontend.signature import TensorSpec
 
 Executor = Callable[..., list[np.ndarray]]
 
 
-def executor(module: Any, target: str) -> Executor:
-    """Compile for "llvm" or "vulkan"; the result maps input arrays to output arrays.
+def executor(imported: Any, target: str) -> Executor:
+    """Compile what a front end returned; the result maps input arrays to output arrays.
 
-    The one place that knows what compiles and what executes.
+    The one place that knows what compiles and what executes: the static graph, as in a package.
     """
     import tvm
-    from tvm import relax
 
-    from tvm_vision.compiler.relax_vm import compile_relax
-    from tvm_vision.compiler.target import target_for
+    from tvm_vision.compiler import compile_model
+    from tvm_vision.runtime import graph_executor
 
-    kind = "cpu" if target == "llvm" else target
-    device = tvm.cpu() if kind == "cpu" else tvm.vulkan(0)
-    machine = relax.VirtualMachine(compile_relax(module, target_for(kind)), device)
+    module, signature = imported
+    compiled = compile_model(module, signature, target=target)
+    info = {
+        "graph": compiled.graph,
+        "inputs": [_described(spec) for spec in compiled.inputs],
+        "outputs": [_described(spec) for spec in compiled.outputs],
+    }
+    device = tvm.cpu(0) if target == "llvm" else tvm.vulkan(0)
+    runner = graph_executor.create(info, compiled.library, device)
+    runner.load_params(compiled.params)
 
     def execute(*arrays: np.ndarray) -> list[np.ndarray]:
-        result = machine["main"](*[tvm.runtime.tensor(array, device) for array in arrays])
-        parts = [result] if isinstance(result, tvm.runtime.Tensor) else result
-        return [part.numpy() for part in parts]
+        for index, array in enumerate(arrays):
+            runner.set_input(index, array)
+        runner.run()
+        return [runner.get_output(index).numpy() for index in range(runner.num_outputs)]
 
     return execute
 
 
+def _described(spec: TensorSpec) -> dict[str, Any]:
+    return {"name": spec.name, "shape": list(spec.shape), "dtype": spec.dtype}
+
+
 def check(case: Case, imported: Any, target: str) -> tuple[str, str]:
     """Outcome and message of one case on one target."""
-    module, _ = imported
     try:
-        found = executor(module, target)(*case.inputs.values())
+        found = executor(imported, target)(*case.inputs.values())
     except Exception as error:  # whatever TVM raises is this case's result
         return "failed", f"{type(error).__name__}: {summary(error)}"
     try:

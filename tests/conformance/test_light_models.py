@@ -32,11 +32,11 @@ RTOL, ATOL = 1e-3, 1e-7  # those of the onnx package
 @pytest.mark.parametrize("name", MODELS)
 def test_light_model_gives_the_stored_output(name: str, target: str) -> None:
     path = FOLDER / f"light_{name}.onnx"
-    module, signature = import_onnx(path)
-    shape = signature.inputs[0].shape
+    imported = import_onnx(path)
+    shape = imported[1].inputs[0].shape
     # The input that the stored outputs were computed for: a ramp from 0 to 1.
     size = int(np.prod(shape))
     ramp = (np.arange(size).reshape(shape) / size).astype(np.float32)
-    result = executor(module, target)(ramp)[0]
+    result = executor(imported, target)(ramp)[0]
     stored = numpy_helper.to_array(onnx.load_tensor(path.with_name(f"{path.stem}_output_0.pb")))
     np.testing.assert_allclose(result.reshape(stored.shape), stored, rtol=RTOL, atol=ATOL)
