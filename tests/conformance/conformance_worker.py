@@ -60,6 +60,9 @@ def check(case: Case, imported: Any, target: str) -> tuple[str, str]:
     """Outcome and message of one case on one target."""
     try:
         found = executor(imported, target)(*case.inputs.values())
+    except TvmVisionError as error:
+        # What is ours is a refusal; what we pass on from TVM says so.
+        return ("failed" if "TVM cannot" in str(error) else "refused"), summary(error)
     except Exception as error:  # whatever TVM raises is this case's result
         return "failed", f"{type(error).__name__}: {summary(error)}"
     try:

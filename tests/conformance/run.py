@@ -17,7 +17,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,7 +26,7 @@ from onnx_cases import node_cases
 from operator_report import differences, markdown, totals
 
 TARGETS = ("llvm", "vulkan")
-WORKER = Path(__file__).with_name("conformance_worker.py")
+WORKER = (sys.executable, str(Path(__file__).with_name("conformance_worker.py")))
 # A process gathers the compiled code of its cases.
 CASES_OF_A_WORKER = 300
 
@@ -35,8 +36,9 @@ Result = dict[str, Any]
 class Worker:
     """A worker process that is started again whenever a case ended it."""
 
-    def __init__(self, timeout: float) -> None:
+    def __init__(self, timeout: float, command: Sequence[str] = WORKER) -> None:
         self._timeout = timeout  # seconds, for one case on one target
+        self._command = list(command)
         self._served = 0
         self._process: subprocess.Popen[str] | None = None
 
@@ -74,7 +76,7 @@ class Worker:
         self._served = 0
         self._errors = tempfile.TemporaryFile("w+")
         self._process = subprocess.Popen(
-            [sys.executable, str(WORKER)],
+            self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -160,6 +162,15 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def _setting() -> str:
+    """What ran where, for the page."""
+    import tvm_vision.vulkan
+
+    versions = ", ".join(f"{name} {version(name)}" for name in ("onnx", "onnxsim", "apache-tvm"))
+    devices = tvm_vision.vulkan.devices()
+    return f"Made with {versions} on {devices[0].describe() if devices else 'no Vulkan device'}."
+
+
 def main() -> int:
     options = _arguments()
     options.results.parent.mkdir(parents=True, exist_ok=True)
@@ -177,7 +188,7 @@ def main() -> int:
             file.write(json.dumps(result) + "\n")
             file.flush()
     if options.report:
-        options.report.write_text(markdown(results))
+        options.report.write_text(markdown(results, _setting()))
     for target in TARGETS:
         print(target, totals(results, target))
     differing = differences(results)
