@@ -98,7 +98,7 @@ class _Graph:
     def __init__(self, weights: Mapping[str, np.ndarray]) -> None:
         self._weights = weights
         self._nodes: list[onnx.NodeProto] = []
-        self._constants = {"low": np.float32(0), "high": np.float32(6)}
+        self._constants = {"low": np.array(0, np.float32), "high": np.array(6, np.float32)}
 
     def weight(self, name: str) -> str:
         self._constants[name] = self._weights[name]
