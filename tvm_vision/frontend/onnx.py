@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError
 from ..errors import InputError, UnsupportedModelError
 from .fold import folded
 from .node_names import name_nodes
-from .refusals import RefusedNodes, describe, first_line
+from .refusals import Refusal, RefusedNodes, describe, first_line
 from .rewrites import expand_functions, rewrite
 from .signature import Signature, spec_of
 
@@ -49,11 +49,11 @@ def import_onnx(
     that is damaged, dynamic, or uses operators TVM does not have: one line that names each of them.
     """
     proto = model if isinstance(model, onnx.ModelProto) else _load(Path(model))
-    _check(proto)
-    shapes = _fixed_shapes(proto, input_shapes or {})
     prepared = onnx.ModelProto()
     prepared.CopyFrom(proto)
     name_nodes(prepared.graph)
+    _check(prepared)
+    shapes = _fixed_shapes(prepared, input_shapes or {})
     prepared = expand_functions(prepared)
     module, imported = _convert_first(prepared, shapes)
     return module, _signature(imported, module)
@@ -72,6 +72,13 @@ def _load(path: Path) -> onnx.ModelProto:
 
 def _check(proto: onnx.ModelProto) -> None:
     """Raise UnsupportedModelError unless the model is valid ONNX of a known operator set."""
+    foreign = [
+        Refusal(f"{node.domain}.{node.op_type}", node.name, "not a standard ONNX operator")
+        for node in proto.graph.node
+        if node.domain not in ("", "ai.onnx")
+    ]
+    if foreign:
+        raise UnsupportedModelError(describe(foreign))
     opsets = {entry.domain or "ai.onnx": entry.version for entry in proto.opset_import}
     version = opsets.get("ai.onnx", 0)
     newest = onnx.defs.onnx_opset_version()
@@ -79,18 +86,6 @@ def _check(proto: onnx.ModelProto) -> None:
         raise UnsupportedModelError(
             f"ONNX opset {MIN_OPSET} to {newest} is needed, found opset {version}: export the "
             "model again, or convert it with onnx.version_converter"
-        )
-    foreign = sorted(
-        {
-            f"{node.domain}.{node.op_type}"
-            for node in proto.graph.node
-            if node.domain not in ("", "ai.onnx")
-        }
-    )
-    if foreign:
-        raise UnsupportedModelError(
-            f"only standard ONNX operators can be compiled, found {', '.join(foreign)}: export the "
-            "model without custom operators"
         )
     try:
         onnx.checker.check_model(proto)
