@@ -141,6 +141,19 @@ def test_custom_operators_are_named():
         import_onnx(model)
 
 
+def test_functions_that_the_model_brings_along_are_inlined():
+    node = helper.make_node("Twice", ["x"], ["y"], domain="acme")
+    model = make_model([node], [("x", (3,))], [("y", (3,))], domain="acme")
+    body = [helper.make_node("Add", ["value", "value"], ["double"])]
+    opsets = [helper.make_opsetid("", OPSET)]
+    model.functions.append(
+        helper.make_function("acme", "Twice", ["value"], ["double"], body, opsets)
+    )
+    module, _ = import_onnx(model)
+    data = np.arange(3, dtype=np.float32)
+    np.testing.assert_array_equal(run_on_cpu(module, data)[0], 2 * data)
+
+
 def test_an_operator_that_tvm_lacks_is_named(capsys):
     node = helper.make_node("Det", ["x"], ["y"])
     model = make_model([node], [("x", (2, 3, 3))], [("y", (2,))])

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import onnx
+import onnx.inliner
 from google.protobuf.message import DecodeError
 
 from ..errors import InputError, UnsupportedModelError
@@ -49,8 +50,9 @@ def import_onnx(
     that is damaged, dynamic, or uses operators TVM does not have: one line that names each of them.
     """
     proto = model if isinstance(model, onnx.ModelProto) else _load(Path(model))
+    # What PyTorch's newer exporter writes calls functions that the file brings with it.
     prepared = onnx.ModelProto()
-    prepared.CopyFrom(proto)
+    prepared.CopyFrom(onnx.inliner.inline_local_functions(proto) if proto.functions else proto)
     name_nodes(prepared.graph)
     _check(prepared)
     shapes = _fixed_shapes(prepared, input_shapes or {})
