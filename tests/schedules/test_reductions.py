@@ -26,6 +26,7 @@ CASES: dict[str, tuple[Any, Any, tuple[int, ...], str]] = {
         (2, 37, 13, 11), "reduction",
     ),
     "sum of all": (lambda x: OP.sum(x), lambda x: x.sum(), (3, 17, 32), "reduction"),
+    "mean of all": (lambda x: OP.mean(x), lambda x: x.mean(), (33, 32, 20), "reduction"),
     "short sum of all": (lambda x: OP.sum(x), lambda x: x.sum(), (2, 3), "window"),
     "sum of one": (lambda x: OP.sum(x, [1]), lambda x: x.sum(1), (1, 1), "window"),
     "sum of a prime": (lambda x: OP.sum(x, [1]), lambda x: x.sum(1), (6, 101), "reduction"),

@@ -166,6 +166,8 @@ def _rows_and_columns(schedule: Schedule, output: Any, last: Any) -> tuple[list[
 
     tvm_ffi.structural_walk(body.body, (TensorLoad, see))
     loops = schedule.get_loops(output)
+    if not loops:  # a single value
+        return [schedule.add_unit_loop(output)], []
     if len(body.iter_vars) != len(loops):
         raise NotThisKind("loops and axes of the output differ")
     rows: list[Any] = []
