@@ -4,6 +4,7 @@ after an operator that it cannot convert, so that one error names them all.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,16 @@ class Importer(ONNXGraphImporter):
         self._inside_branch = False
         # Variables that converters bound themselves, as Clip's does, with the node they belong to.
         self.bound: dict[relax.Var, str] = {}
+
+    def from_onnx(self, graph: Any, opset: int) -> Any:
+        """The IRModule of the graph. Raises RefusedNodes, or what TVM raises."""
+        try:
+            return super().from_onnx(graph, opset)
+        except Exception:
+            # A builder that is dropped with an open block prints a warning.
+            with contextlib.suppress(Exception):
+                self.bb._end_block()
+            raise
 
     def _check_for_unsupported_ops(self, graph: Any) -> None:
         """Nothing beforehand: each node is tried, and what fails is gathered."""
