@@ -22,9 +22,9 @@ def run(compiled, inputs):
         for t in graph["tensors"]
     ]
     for name, tensor in graph["params"].items():
-        tensors[tensor].copyfrom(compiled.params[name])
+        tensors[tensor].copyfrom(np.asarray(compiled.params[name], order="C"))
     for tensor, value in zip(graph["inputs"], inputs, strict=True):
-        tensors[tensor].copyfrom(np.ascontiguousarray(value))
+        tensors[tensor].copyfrom(np.asarray(value, order="C"))
     for kernel in graph["kernels"]:
         compiled.library[kernel["function"]](*(tensors[t] for t in kernel["args"]))
     device.sync()

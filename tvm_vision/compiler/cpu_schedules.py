@@ -13,6 +13,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
+from tvm.ir import prim
 from tvm.s_tir import Schedule
 from tvm.target import Target, codegen
 
@@ -23,6 +24,8 @@ FAILURES = (s_tir.ScheduleError, tvm.error.InternalError, ValueError)
 WORTH_THREADS = 16384
 # Sums of fewer terms have little to reuse in registers: depthwise convolutions and pools.
 LONG_SUM = 64
+VECTOR_TYPES = ("float32", "float64", "float16", "int8", "uint8", "int32", "int64")
+QUOTIENTS = (prim.FloorDiv, prim.FloorMod, prim.Mod)
 CHANNELS = (8, 5, 4, 3, 2)
 
 
@@ -79,15 +82,12 @@ def _extent(schedule: Schedule, loop: Any) -> int:
 def _inline(schedule: Schedule) -> None:
     """Elementwise blocks go into those that read them.
 
-    Not padding before a sum, which would put a comparison into the innermost loop; nor functions
-    such as tanh, which LLVM writes out with their argument many times, nested ones exponentially.
+    Not those with functions such as tanh, which LLVM writes out with their argument many times,
+    nested ones exponentially; nor choices (padding, concatenation), which would put a comparison
+    into innermost loops; nor reshapes: TVM simplifies remainders of remainders to wrong ones.
     """
     for block in _blocks(schedule):
-        if (
-            "R" in _kinds(schedule, block)
-            or _pads_a_sum(schedule, block)
-            or _calls(schedule, block)
-        ):
+        if "R" in _kinds(schedule, block) or _stays(schedule, block):
             continue
         try:
             schedule.compute_inline(block)
@@ -95,30 +95,62 @@ def _inline(schedule: Schedule) -> None:
             continue
 
 
-def _pads_a_sum(schedule: Schedule, block: Any) -> bool:
-    body = schedule.get(block).body
-    chooses = isinstance(body, tirx.BufferStore) and "if_then_else" in str(
-        getattr(getattr(body.value, "op", None), "name", "")
+def _stays(schedule: Schedule, block: Any) -> bool:
+    """True where a block calls a function, chooses, or takes quotients and remainders."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(
+        schedule.get(block).body, ((tvm.ir.Call, *QUOTIENTS), lambda node: found.append(node))
     )
-    return chooses and any("R" in _kinds(schedule, c) for c in schedule.get_consumers(block))
+    return bool(found)
 
 
-def _calls(schedule: Schedule, block: Any) -> bool:
-    """True where a block calls a function of numbers."""
-    calls: list[Any] = []
+def _chooses(value: Any) -> bool:
+    """True for a call of if_then_else."""
+    return getattr(getattr(value, "op", None), "name", "").endswith("if_then_else")
 
-    def note(node: Any) -> None:
-        if not getattr(node.op, "name", "").endswith("if_then_else"):
-            calls.append(node)
 
-    tvm_ffi.structural_walk(schedule.get(block).body, (tvm.ir.Call, note))
-    return bool(calls)
+def _lanes(schedule: Schedule, block: Any, axis: int, lanes: int) -> int:
+    """``lanes``, or 1 where TVM's vectors would be wrong along an axis.
+
+    Quotients, remainders and conditions along it are simplified to wrong ones or refused, as are
+    types that LLVM does not have.
+    """
+    found = schedule.get(block)
+    along = found.iter_vars[axis].var
+    odd: list[Any] = []
+
+    def check(node: Any) -> None:
+        plain = isinstance(node, tvm.ir.Call) and not _chooses(node)
+        if not plain and _mentions(node, along):
+            odd.append(node)
+
+    def check_type(node: Any) -> None:
+        buffer = node.source if isinstance(node, tvm.ir.TensorLoad) else node.buffer
+        if str(buffer.ty.dtype) not in VECTOR_TYPES:
+            odd.append(node)
+
+    tvm_ffi.structural_walk(
+        found.body,
+        [
+            ((tvm.ir.Call, *QUOTIENTS), check),
+            ((tvm.ir.TensorLoad, tirx.BufferStore), check_type),
+        ],
+    )
+    return 1 if odd else lanes
+
+
+def _mentions(node: Any, var: Any) -> bool:
+    found: list[Any] = []
+    tvm_ffi.structural_walk(
+        node, (tvm.ir.Var, lambda other: found.append(other) if other.same_as(var) else None)
+    )
+    return bool(found)
 
 
 def _elementwise(schedule: Schedule, block: Any, lanes: int) -> None:
     loops = schedule.get_loops(block)
     total = math.prod(_extent(schedule, loop) for loop in loops)
-    width = _width(_extent(schedule, loops[-1]), lanes)
+    width = _width(_extent(schedule, loops[-1]), _lanes(schedule, block, -1, lanes))
     if width > 1:
         outer, inner = schedule.split(loops[-1], factors=[None, width])
         schedule.vectorize(inner)
@@ -134,7 +166,10 @@ def _sum(schedule: Schedule, block: Any, kinds: str, lanes: int) -> None:
     terms = math.prod(_extent(schedule, loop) for loop in reduced)
     total = terms * math.prod(_extent(schedule, loop) for loop in spatial)
     inner = []
-    width = _width(_extent(schedule, spatial[-1]), lanes) if spatial else 1
+    width = 1
+    if spatial:
+        last = kinds.rindex("S")
+        width = _width(_extent(schedule, spatial[-1]), _lanes(schedule, block, last, lanes))
     # Matrix products have their channels last, convolutions second.
     place = 1 if len(spatial) > 2 else len(spatial) - 1
     if terms > LONG_SUM and 0 <= place < len(spatial) - 1:
@@ -155,4 +190,6 @@ def _sum(schedule: Schedule, block: Any, kinds: str, lanes: int) -> None:
 
 def _width(extent: int, lanes: int) -> int:
     """Elements of a vector: the largest divisor of ``extent`` that fits two registers."""
+    if lanes == 1:
+        return 1
     return max((w for w in range(1, 2 * lanes + 1) if extent and extent % w == 0), default=1)

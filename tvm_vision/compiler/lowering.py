@@ -16,7 +16,7 @@ from tvm import relax, te, tirx
 from tvm.ir.expr import GenericConst
 
 from ..errors import UnsupportedModelError
-from .static_graph import Kernel, StaticGraph, drop_unused
+from .static_graph import Kernel, StaticGraph, drop_unused, dtype_bytes
 
 # What an expression stands for: a tensor's position, a tuple of such, or nothing on the device.
 Value = Any
@@ -175,7 +175,14 @@ def _fixed(tensor_type: Any, what: str) -> tuple[tuple[int, ...], str]:
             f"fixed shapes are needed, and {what} is {tensor_type}: pass input_shapes, or replace "
             "the operator whose result depends on data"
         )
-    return tuple(int(size) for size in sizes if size is not None), str(tensor_type.dtype)
+    dtype = str(tensor_type.dtype)
+    try:
+        dtype_bytes(dtype)
+    except ValueError:
+        raise UnsupportedModelError(
+            f"types of whole bytes are needed, and {what} is {dtype}: convert it to int8 or float16"
+        ) from None
+    return tuple(int(size) for size in sizes if size is not None), dtype
 
 
 def _shown(call: relax.Call) -> str:
