@@ -142,6 +142,12 @@ def test_what_has_no_fixed_shape_or_kernel_is_refused(build, message):
     assert "\n" not in str(error.value)
 
 
+def test_types_that_memory_does_not_hold_are_refused():
+    module, signature = module_of(lambda b, x: b.emit(OP.astype(x, "int4")), X.shape)
+    with pytest.raises(UnsupportedModelError, match="int8 to float64 is needed.* is int4"):
+        compile_model(module, signature, target="llvm")
+
+
 def test_open_shapes_are_refused():
     n = tvm.tirx.Var("n", "int64")
     builder = relax.BlockBuilder()

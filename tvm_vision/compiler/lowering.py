@@ -72,7 +72,8 @@ class _Lowering:
         if isinstance(expr, relax.Var):
             return self._values[expr]
         if isinstance(expr, GenericConst):
-            return self._constant(expr.value.numpy(), str(expr.ty.dtype))
+            dtype = _stored(str(expr.ty.dtype), "a constant")
+            return self._constant(expr.value.numpy(), dtype)
         if isinstance(expr, relax.Tuple):
             return tuple(self._value(item) for item in expr.fields)
         if isinstance(expr, relax.TupleGetItem):
@@ -175,14 +176,19 @@ def _fixed(tensor_type: Any, what: str) -> tuple[tuple[int, ...], str]:
             f"fixed shapes are needed, and {what} is {tensor_type}: pass input_shapes, or replace "
             "the operator whose result depends on data"
         )
-    dtype = str(tensor_type.dtype)
+    dtype = _stored(str(tensor_type.dtype), what)
+    return tuple(int(size) for size in sizes if size is not None), dtype
+
+
+def _stored(dtype: str, what: str) -> str:
+    """``dtype``, where tensors in memory can have it."""
     try:
         dtype_bytes(dtype)
     except ValueError:
         raise UnsupportedModelError(
-            f"types of whole bytes are needed, and {what} is {dtype}: convert it to int8 or float16"
+            f"a type from bool and int8 to float64 is needed, and {what} is {dtype}: convert it"
         ) from None
-    return tuple(int(size) for size in sizes if size is not None), dtype
+    return dtype
 
 
 def _shown(call: relax.Call) -> str:
