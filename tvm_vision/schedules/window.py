@@ -39,8 +39,11 @@ class WindowShape:
     along: int = 1
 
 
-def schedule_window(schedule: Schedule, limits: Limits) -> None:
+def schedule_window(schedule: Schedule, limits: Limits, shape: WindowShape | None = None) -> None:
     """Schedules a kernel so that a thread computes all that its outputs need.
+
+    Args:
+        shape: how to spread the outputs; None chooses.
 
     Raises:
         NotThisKind: the kernel has more than one output, or no sum.
@@ -52,7 +55,7 @@ def schedule_window(schedule: Schedule, limits: Limits) -> None:
         raise NotThisKind("has several outputs, or no sum")
     anchor, output = sums[-1], outputs[0]
     axes = zip(extents_of(schedule, anchor), kinds_of(schedule, anchor), strict=True)
-    shape = choose_shape([extent for extent, kind in axes if kind == "S"], limits)
+    shape = shape or choose_shape([extent for extent, kind in axes if kind == "S"], limits)
     if schedule.get(anchor).name_hint == schedule.get(output).name_hint:
         output = schedule.cache_write(anchor, 0, "local")
     thread = _bind(schedule, anchor, shape)
