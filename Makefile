@@ -15,12 +15,13 @@ DEMO_DATA := build/demo-data
 EXPORT := $(VENV)/.export
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint clean distclean system force
+.PHONY: help demo test lint bench clean distclean system force
 
 help:
 	@echo "make demo       classify photos with EfficientNet-Lite0 on this machine's Vulkan device"
 	@echo "make test       build, then run the tests (PYTEST_ARGS=... is passed on)"
 	@echo "make lint       check style, types and formatting"
+	@echo "make bench      time the test networks on this machine's GPU, and say so where there is none"
 	@echo "make clean      remove what was built; 'make distclean' removes $(VENV) too"
 
 demo: $(NATIVE) $(DEMO_DATA)/.complete
@@ -29,6 +30,9 @@ demo: $(NATIVE) $(DEMO_DATA)/.complete
 
 test: $(NATIVE)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+bench: $(NATIVE)
+	$(BIN)/python benchmarks/executor.py --output build/bench/results.json
 
 lint: $(PACKAGES)
 	$(BIN)/ruff check .
