@@ -21,7 +21,7 @@ OUTCOMES = {
 COMMAND = (
     "python tests/conformance/run.py --results build/conformance.jsonl --report docs/operators.md"
 )
-# More names than this say no more.
+# More names of tests that did not run say no more.
 EXAMPLES = 3
 
 
@@ -53,7 +53,8 @@ def markdown(results: list[Result], heading: str = "") -> str:
         "Each test is imported with `import_onnx`, compiled and run for `llvm` and `vulkan`, and",
         "compared with the stored outputs. Inputs that decide about shapes and axes (the shape",
         "of a Reshape, the axes of a Slice) are constants here, as they are in a network.",
-        *([heading, ""] if heading else [""]),
+        "",
+        *([heading, ""] if heading else []),
         *_summary(results),
         *_worse(results),
         *_operators(results),
@@ -117,8 +118,9 @@ def _reasons(results: list[Result]) -> list[str]:
         groups.items(), key=lambda item: (order.index(item[0][0]), -_size(item[1]), item[0][1])
     ):
         names = sorted({*cases["llvm"], *cases["vulkan"]})
-        shown = ", ".join(name.removeprefix("test_") for name in names[:EXAMPLES])
-        more = f" and {len(names) - EXAMPLES} more" if len(names) > EXAMPLES else ""
+        count = EXAMPLES if outcome in ("refused", "skipped") else len(names)
+        shown = ", ".join(name.removeprefix("test_") for name in names[:count])
+        more = f" and {len(names) - count} more" if len(names) > count else ""
         rows.append(
             f"| {outcome} | {len(cases['llvm'])} | {len(cases['vulkan'])} | {message} "
             f"| {shown}{more} |"
