@@ -50,6 +50,7 @@ VISION = (
     "test_slice",
     "test_softmax_axis_1",
     "test_softplus",
+    "test_spacetodepth_crd_mode_example",
     "test_spacetodepth_example",
     "test_split_equal_parts_2d",
     "test_sub_bcast",

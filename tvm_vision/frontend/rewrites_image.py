@@ -224,6 +224,21 @@ def dropout(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     return steps
 
 
+def space_to_depth(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """TVM does not read the mode: in mode CRD the channel varies slowest, PyTorch's unshuffle."""
+    if attribute(node, "mode", "DCR") != "CRD":
+        return None
+    batch, channels, height, width = graph.shape(node.input[0])
+    size = attribute(node, "blocksize")
+    rows, columns = height // size, width // size
+    steps = Steps(graph, node)
+    blocks = np.array([batch, channels, rows, size, columns, size], np.int64)
+    value = steps("Reshape", node.input[0], blocks)
+    value = steps("Transpose", value, perm=[0, 1, 3, 5, 2, 4])
+    deep = np.array([batch, channels * size * size, rows, columns], np.int64)
+    return steps.finish(steps("Reshape", value, deep))
+
+
 def roi_align(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """ONNX takes the largest of the weighted corners, TVM the largest of the samples."""
     if attribute(node, "mode", "avg") == "max":
@@ -243,5 +258,6 @@ IMAGE_REWRITES: dict[str, Rewrite] = {
     "NonMaxSuppression": non_max_suppression,
     "Resize": resize,
     "RoiAlign": roi_align,
+    "SpaceToDepth": space_to_depth,
     "Upsample": resize,
 }
