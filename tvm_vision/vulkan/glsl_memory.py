@@ -222,6 +222,10 @@ class Memory:
             width //= 2
         return width
 
+    def is_shared(self, buffer: Any) -> bool:
+        """Whether a buffer lies in the memory that a workgroup shares."""
+        return self.storages[handle(self._analysis.root[handle(buffer)])].kind == "shared"
+
     def load(self, buffer: Any, access: Access) -> Value:
         """The value at an index."""
         storage, width, places = self._places(buffer, access)

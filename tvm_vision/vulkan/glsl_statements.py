@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import tvm_ffi
@@ -25,6 +26,8 @@ from tvm_vision.vulkan.glsl_memory import Storage
 from tvm_vision.vulkan.glsl_types import INT32, INT64, Type
 from tvm_vision.vulkan.glsl_vector import Code, Value, widths
 
+# Statements that only hold others, or declare.
+_CONTAINERS = (tirx.SeqStmt, tirx.AttrStmt, tirx.AllocBuffer, tirx.DeclBuffer)
 _IGNORED = ("tirx.assume", "tirx.prefetch", "tirx.type_annotation")
 
 
@@ -34,6 +37,8 @@ class StatementPrinter(ExpressionPrinter):
     def __init__(self, kernel: str, analysis: Analysis, attributes: dict) -> None:
         super().__init__(kernel, analysis, attributes)
         self.unrolls = False  # whether a loop carries [[unroll]]
+        self._divergence = 0  # how many enclosing statements only some threads enter
+        self._shared_pending = False  # some threads wrote shared memory since the last barrier
         self._declarations: list[tuple[Slot, Storage]] = []
 
     def arguments(self) -> list[Storage]:
@@ -51,7 +56,25 @@ class StatementPrinter(ExpressionPrinter):
             raise UnsupportedKernelError(
                 f"a {type(stmt).__name__} statement has no form in a Vulkan shader"
             )
+        if type(stmt) not in _CONTAINERS and not _is_barrier(stmt):
+            self._settle()
         method(self, stmt)
+
+    # -- what some threads write to shared memory -----------------------------
+    #
+    # TVM takes a write and a read at one index for the same thread's. They are not where the index
+    # leaves out a thread axis: the result of a reduction, written by one row of threads, is read by
+    # all. A barrier goes before the next statement, wherever all threads are.
+
+    @contextmanager
+    def _divergent(self) -> Iterator[None]:
+        self._divergence += 1
+        yield
+        self._divergence -= 1
+
+    def _settle(self) -> None:
+        if self._shared_pending and self._divergence == 0:
+            self._barrier()
 
     def _sequence(self, stmt: Any) -> None:
         for part in stmt.seq:
@@ -92,6 +115,7 @@ class StatementPrinter(ExpressionPrinter):
         if any(s.use.reads and s.use.writes for s in self.arguments()):
             self.emit("memoryBarrierBuffer();")
         self.emit("barrier();")
+        self._shared_pending = False
 
     def _store(self, stmt: Any) -> None:
         value = self._stored(stmt)
@@ -109,6 +133,9 @@ class StatementPrinter(ExpressionPrinter):
     def _write(self, stmt: Any, value: Value) -> None:
         access = Access(self.analysis.element(stmt.buffer), type_of(stmt.value), stmt.indices[0])
         self.memory.store(stmt.buffer, access, value)
+        # Without a barrier of its own a kernel may return early, and shares nothing.
+        if self._divergence and self.analysis.with_barrier and self.memory.is_shared(stmt.buffer):
+            self._shared_pending = True
 
     def _allocate(self, stmt: Any) -> None:
         storage = self.memory.add_allocation(stmt.buffer, self.names.unique(stmt.buffer.name))
@@ -132,10 +159,22 @@ class StatementPrinter(ExpressionPrinter):
     def _for(self, stmt: Any) -> None:
         if handle(stmt) in self.analysis.with_barrier:
             self._need_uniform(stmt)
-        self._loop(stmt, lambda: self.statement(stmt.body))
+        if self._has_uniform_rounds(stmt):
+            self._loop(stmt, lambda: self._round(stmt.body))
+            return
+        with self._divergent():
+            self._loop(stmt, lambda: self.statement(stmt.body))
+
+    def _round(self, body: Any) -> None:
+        """A loop's body; its next round must see what this one shared."""
+        self.statement(body)
+        self._settle()
+
+    def _has_uniform_rounds(self, stmt: Any) -> bool:
+        return self.analysis.uniform(stmt.min) and self.analysis.uniform(stmt.extent)
 
     def _need_uniform(self, stmt: Any) -> None:
-        if not (self.analysis.uniform(stmt.min) and self.analysis.uniform(stmt.extent)):
+        if not self._has_uniform_rounds(stmt):
             raise UnsupportedKernelError(
                 f"a barrier stands in the loop over {stmt.loop_var.name}, whose number of rounds "
                 "differs between the threads of a workgroup: make the bounds the same for all"
@@ -183,27 +222,32 @@ class StatementPrinter(ExpressionPrinter):
                 "a barrier stands in a while loop whose condition differs between the threads of a "
                 "workgroup: make the condition the same for all"
             )
+        with nullcontext() if self.analysis.uniform(stmt.condition) else self._divergent():
+            self._while_loop(stmt)
+
+    def _while_loop(self, stmt: Any) -> None:
         with self.capture() as lines:
             condition = self.scalar(stmt.condition)
         if not lines:
             with self.block(f"while ({condition})"):
-                self.statement(stmt.body)
+                self._round(stmt.body)
             return
         with self.block("while (true)"):
             for line in lines:
                 self.emit(line)
             self.emit(f"if (!({condition})) break;")
-            self.statement(stmt.body)
+            self._round(stmt.body)
 
     def _if(self, stmt: Any) -> None:
         if handle(stmt) in self.analysis.with_barrier and not self.analysis.uniform(stmt.condition):
             self._predicated_if(stmt, self.scalar(stmt.condition))
             return
-        with self.block(f"if ({self.scalar(stmt.condition)})"):
-            self.statement(stmt.then_case)
-        if stmt.else_case is not None:
-            with self.block("else"):
-                self.statement(stmt.else_case)
+        with nullcontext() if self.analysis.uniform(stmt.condition) else self._divergent():
+            with self.block(f"if ({self.scalar(stmt.condition)})"):
+                self.statement(stmt.then_case)
+            if stmt.else_case is not None:
+                with self.block("else"):
+                    self.statement(stmt.else_case)
 
     # -- barriers under a condition that differs between threads --------------
     #
@@ -237,7 +281,7 @@ class StatementPrinter(ExpressionPrinter):
         if not run:
             return
         slot = self.slot()
-        with self.block(f"if ({active})"):
+        with self._divergent(), self.block(f"if ({active})"):
             for part in run:
                 if type(part) is tirx.Bind and isinstance(part.var.ty, ir.PrimType):
                     self._bind_outside(part, slot)
@@ -254,7 +298,7 @@ class StatementPrinter(ExpressionPrinter):
             slot.extend(declarations)
             self.assign(kept, value)
         self._barrier()
-        with self.block(f"if ({active})"):
+        with self._divergent(), self.block(f"if ({active})"):
             self._write(stmt, kept)
 
     def _bind_outside(self, stmt: Any, slot: Slot) -> None:
@@ -293,6 +337,11 @@ class StatementPrinter(ExpressionPrinter):
             raise UnsupportedKernelError(
                 f"a barrier stands in a {type(stmt).__name__} loop that only some threads enter"
             )
+
+
+def _is_barrier(stmt: Any) -> bool:
+    call = getattr(stmt, "value", None)
+    return type(stmt) is tirx.Evaluate and type(call) is ir.Call and operator_name(call) == BARRIER
 
 
 def _has_jump(stmt: Any) -> bool:

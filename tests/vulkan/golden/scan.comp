@@ -59,5 +59,6 @@ void main() {
   if (16 <= threadIdx_x) {
     s[threadIdx_x] = s[threadIdx_x] + s[threadIdx_x - 16];
   }
+  barrier();
   v_out[cse_v1] = s[threadIdx_x];
 }

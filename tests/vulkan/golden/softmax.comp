@@ -82,6 +82,7 @@ void main() {
   if (threadIdx_x == 0) {
     T_softmax_maxelem_shared = red_buf0[0];
   }
+  barrier();
   in_thread_T_softmax_expsum_shared = 0.0;
   barrier();
   in_thread_T_softmax_expsum_shared = in_thread_T_softmax_expsum_shared + exp(A[cse_v1] - T_softmax_maxelem_shared);
