@@ -11,6 +11,7 @@ import pytest
 from conformance_worker import executor
 from onnx import numpy_helper
 
+from tvm_vision.errors import DeviceError
 from tvm_vision.frontend.onnx import import_onnx
 
 FOLDER = Path(onnx.backend.test.__file__).parent / "data" / "light"
@@ -37,6 +38,12 @@ def test_light_model_gives_the_stored_output(name: str, target: str) -> None:
     # The input that the stored outputs were computed for: a ramp from 0 to 1.
     size = int(np.prod(shape))
     ramp = (np.arange(size).reshape(shape) / size).astype(np.float32)
-    result = executor(imported, target)(ramp)[0]
+    try:
+        result = executor(imported, target)(ramp)[0]
+    except DeviceError as error:
+        if "maxStorageBufferRange" not in str(error):
+            raise
+        # The weights of the largest products pass lavapipe's 128 MiB.
+        pytest.skip(str(error))
     stored = numpy_helper.to_array(onnx.load_tensor(path.with_name(f"{path.stem}_output_0.pb")))
     np.testing.assert_allclose(result.reshape(stored.shape), stored, rtol=RTOL, atol=ATOL)
