@@ -67,7 +67,11 @@ TIMEOUT = 60.0  # seconds, a case on a target
 
 def test_a_sample_is_right_on_both_targets() -> None:
     """What passes on llvm passes on vulkan, nothing dies, and vision operators pass on both."""
-    names = sorted({*list(node_cases())[::EVERY], *VISION})
+    known = node_cases()
+    # An older onnx lacks the youngest cases.
+    vision = {name for name in VISION if name in known}
+    assert len(vision) >= len(VISION) - 2
+    names = sorted({*list(known)[::EVERY], *vision})
     results = list(run_cases(names, TARGETS, jobs=2, timeout=TIMEOUT))
     assert len(results) == len(TARGETS) * len(names)
     assert differences(results) == []
