@@ -12,9 +12,9 @@ import tvm
 from tvm import te, tirx
 from tvm.target import Target
 
-from tvm_vision.compiler.default_schedules import default_schedules
 from tvm_vision.errors import InputError, PackageError
 from tvm_vision.runtime import graph_executor
+from tvm_vision.schedules import schedule_module
 
 N = 1000
 BYTES = 4096  # of a storage: N floats, rounded up
@@ -74,7 +74,7 @@ def built(request: pytest.FixtureRequest, device_info: Any) -> tuple[Any, Any]:
         return tvm.compile(functions(), target=Target("llvm")), tvm.cpu(0)
     target = Target({"kind": "vulkan", "from_device": 0}, "llvm")
     with target:
-        scheduled = default_schedules()(functions())
+        scheduled = schedule_module(functions(), target)
     return tvm.compile(scheduled, target=target), tvm.vulkan(0)
 
 

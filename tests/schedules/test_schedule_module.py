@@ -9,7 +9,6 @@ from schedule_runs import fused
 from tvm import relax, te, tirx
 from tvm.target import Target
 
-from tvm_vision.compiler.default_schedules import default_schedules
 from tvm_vision.frontend.onnx import import_onnx
 from tvm_vision.schedules import schedule_function, schedule_module
 from tvm_vision.schedules.common import Limits
@@ -61,10 +60,9 @@ def doubled(size: int) -> tirx.PrimFunc:
     return te.create_prim_func([source, te.compute((size,), lambda i: source[i] * 2)])
 
 
-def test_pass_schedules_for_the_target_in_scope() -> None:
+def test_kernel_gets_threads_of_the_target() -> None:
     target = Target({"kind": "vulkan", **TARGETS[0]}, host="llvm")
-    with target:
-        scheduled = default_schedules()(tvm.IRModule({"kernel": doubled(70000)}))["kernel"]
+    scheduled = schedule_module(tvm.IRModule({"kernel": doubled(70000)}), target)["kernel"]
     assert is_scheduled(scheduled)
     assert "threadIdx.x" in scheduled.script()
 

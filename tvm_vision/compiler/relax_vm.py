@@ -8,7 +8,7 @@ import tvm
 from tvm import relax
 from tvm.target import Target
 
-from .default_schedules import default_schedules
+from ..schedules import schedule_module
 from .hand_threaded import finish_hand_threaded
 from .passes import to_kernels
 
@@ -22,5 +22,5 @@ def compile_relax(mod: tvm.IRModule, target: Target) -> Any:
     fused, _ = to_kernels(mod, target, opt_level=3)
     with target, tvm.transform.PassContext(opt_level=3):
         if "gpu" in target.keys:
-            fused = default_schedules()(finish_hand_threaded(fused))
+            fused = schedule_module(finish_hand_threaded(fused), target)
         return relax.build(fused, target=target)

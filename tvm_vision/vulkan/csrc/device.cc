@@ -243,6 +243,12 @@ void Device::Synchronize(const std::shared_ptr<Stream>& stream) {
 
 void Device::Wait(uint64_t value) {
   if (value == 0) return;
+  WaitForTimeline(value);
+  std::lock_guard<std::mutex> guard(lock_);
+  Reap();
+}
+
+void Device::WaitForTimeline(uint64_t value) {
   VkSemaphoreWaitInfo info{};
   info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
   info.semaphoreCount = 1;
@@ -250,8 +256,6 @@ void Device::Wait(uint64_t value) {
   info.pValues = &value;
   VK_CHECK("waiting for " + snapshot().name,
            handle_->fn.vkWaitSemaphores(handle_->vk, &info, UINT64_MAX));
-  std::lock_guard<std::mutex> guard(lock_);
-  Reap();
 }
 
 void Device::Reap() {
@@ -271,13 +275,7 @@ std::unique_ptr<Recording> Device::NewRecording(bool reusable) {
   Reap();
   if (in_flight_.size() >= kRecordingsInFlight) {
     uint64_t oldest = in_flight_.front()->value;
-    VkSemaphoreWaitInfo info{};
-    info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
-    info.semaphoreCount = 1;
-    info.pSemaphores = &timeline_;
-    info.pValues = &oldest;
-    VK_CHECK("waiting for " + snapshot().name,
-             handle_->fn.vkWaitSemaphores(handle_->vk, &info, UINT64_MAX));
+    WaitForTimeline(oldest);
     Reap();
   }
   std::unique_ptr<Recording> recording;

@@ -95,8 +95,9 @@ class Device : public std::enable_shared_from_this<Device> {
 
  private:
   std::shared_ptr<Buffer> AllocateStaging(MemoryPool* pool, uint64_t bytes);
+  /*! \brief The wait itself; the lock may be held or not. */
+  void WaitForTimeline(uint64_t value);
   void Reap();
-  void ReapUntilBelow(size_t recordings);
 
   std::shared_ptr<const DeviceHandle> handle_;
   int number_;

@@ -78,7 +78,7 @@ class VulkanDeviceAPI final : public tvm::runtime::DeviceAPI {
         *rv = ffi::String(s.driver_info.empty() ? VersionText(s.driver_version) : s.driver_info);
         break;
       case tvm::runtime::kTotalGlobalMemory:
-        *rv = DescribeDevice(s, devices.plan(dev.device_id))["memory_bytes"];
+        *rv = TensorMemoryBytes(s, devices.plan(dev.device_id));
         break;
       case tvm::runtime::kAvailableGlobalMemory: {
         uint64_t available = devices.AvailableMemory(dev.device_id);
@@ -196,7 +196,9 @@ class VulkanTimerNode : public tvm::runtime::TimerNode {
   }
 
   ~VulkanTimerNode() override {
-    if (running_) SetRunning(false);
+    if (!running_) return;
+    std::lock_guard<std::mutex> guard(device_->lock());
+    --stream_->timers_running;
   }
 
   void Start() override {
@@ -238,12 +240,6 @@ class VulkanTimerNode : public tvm::runtime::TimerNode {
                                     tvm::runtime::TimerNode);
 
  private:
-  void SetRunning(bool running) {
-    std::lock_guard<std::mutex> guard(device_->lock());
-    stream_->timers_running += running ? 1 : -1;
-    running_ = running;
-  }
-
   std::shared_ptr<Device> device_;
   std::shared_ptr<Stream> stream_;
   std::shared_ptr<Timestamps> timestamps_;

@@ -105,19 +105,19 @@ const char* ComponentTypeName(uint32_t type) {
   }
 }
 
-int64_t LargestHeap(S s, const std::vector<uint32_t>& types) {
-  VkDeviceSize largest = 0;
-  for (uint32_t type : types) {
-    largest = std::max(largest, s.memory_heaps[s.memory_types[type].heapIndex].size);
-  }
-  return static_cast<int64_t>(largest);
-}
-
 }  // namespace
 
 ffi::Any TargetProperty(const DeviceSnapshot& snapshot, const std::string& name) {
   auto found = Properties().find(name);
   return found == Properties().end() ? ffi::Any() : found->second(snapshot);
+}
+
+int64_t TensorMemoryBytes(const DeviceSnapshot& snapshot, const DevicePlan& plan) {
+  VkDeviceSize largest = 0;
+  for (uint32_t type : plan.tensor_memory) {
+    largest = std::max(largest, snapshot.memory_heaps[snapshot.memory_types[type].heapIndex].size);
+  }
+  return static_cast<int64_t>(largest);
 }
 
 ffi::Map<ffi::String, ffi::Any> DescribeDevice(const DeviceSnapshot& s, const DevicePlan& plan) {
@@ -136,7 +136,7 @@ ffi::Map<ffi::String, ffi::Any> DescribeDevice(const DeviceSnapshot& s, const De
   number("compute_units", s.compute_units);
   number("max_workgroup_count_x", s.max_workgroup_count[0]);
   number("max_allocation_size", s.max_allocation_size);
-  number("memory_bytes", static_cast<uint64_t>(LargestHeap(s, plan.tensor_memory)));
+  info.Set("memory_bytes", TensorMemoryBytes(s, plan));
   number("timestamp_bits", plan.timestamp_bits);
   info.Set("timestamp_period_ns", static_cast<double>(s.timestamp_period));
   info.Set("subgroup_size_control", s.features.subgroup_size_control);

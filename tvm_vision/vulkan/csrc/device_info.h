@@ -22,6 +22,9 @@ namespace vulkan {
  */
 tvm::ffi::Any TargetProperty(const DeviceSnapshot& snapshot, const std::string& name);
 
+/*! \brief Bytes of the largest heap that tensors may lie in. */
+int64_t TensorMemoryBytes(const DeviceSnapshot& snapshot, const DevicePlan& plan);
+
 /*! \brief Everything known of a device, for tvm_vision.vulkan.devices(). */
 tvm::ffi::Map<tvm::ffi::String, tvm::ffi::Any> DescribeDevice(const DeviceSnapshot& snapshot,
                                                               const DevicePlan& plan);

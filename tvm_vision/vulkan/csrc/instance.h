@@ -43,8 +43,6 @@ class Instance {
   /*! \brief Bytes of device-local memory still free for this process; 0 where the driver cannot
    * say. */
   uint64_t AvailableMemory(size_t i) const;
-  /*! \brief True when TVM_VISION_VULKAN_VALIDATION asked for the layer and it is there. */
-  bool validating() const { return messenger_ != VK_NULL_HANDLE; }
 
   /*! \brief The one log, also read after an instance is gone (leaks are reported at its end). */
   static ValidationLog& validation_log();

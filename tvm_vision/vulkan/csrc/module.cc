@@ -69,7 +69,7 @@ Kernel::Kernel(const KernelRecord& record) {
       ++code_.num_buffers;
     }
   }
-  for (const std::string& tag : record.launch_param_tags) extents_.push_back({AxisOf(tag)});
+  for (const std::string& tag : record.launch_param_tags) extents_.push_back(AxisOf(tag));
   folded_ = (record.flags & kFlagFoldedGrid) != 0;
   code_.scalar_bytes =
       static_cast<uint32_t>(scalar_types_.size() + (folded_ ? 3 : 0)) * kScalarBytes;
@@ -103,7 +103,7 @@ std::array<uint32_t, 3> Kernel::ReadGrid(ffi::PackedArgs args, bool* empty) cons
   size_t first = code_.num_buffers + scalar_types_.size();
   *empty = false;
   for (size_t i = 0; i < extents_.size(); ++i) {
-    int axis = extents_[i].axis;
+    int axis = extents_[i];
     if (axis < 0) continue;
     int64_t extent = args[static_cast<int>(first + i)].cast<int64_t>();
     if (axis < 3) {

@@ -34,10 +34,6 @@ class Kernel {
   void Launch(tvm::ffi::PackedArgs args);
 
  private:
-  struct LaunchExtent {
-    /*! \brief 0 to 2: blockIdx.x to .z; 3 to 5: threadIdx.x to .z; -1: not an extent. */
-    int axis;
-  };
   std::shared_ptr<const Pipeline> PipelineOn(Device* device);
   std::vector<uint64_t> PackScalars(tvm::ffi::PackedArgs args) const;
   std::array<uint32_t, 3> ReadGrid(tvm::ffi::PackedArgs args, bool* empty) const;
@@ -46,7 +42,8 @@ class Kernel {
 
   KernelCode code_;
   std::vector<DLDataType> scalar_types_;
-  std::vector<LaunchExtent> extents_;
+  /*! \brief 0 to 2: blockIdx.x to .z; 3 to 5: threadIdx.x to .z; -1: not an extent. */
+  std::vector<int> extents_;
   bool folded_ = false;
   std::mutex mutex_;
   std::map<const DeviceHandle*, std::shared_ptr<const Pipeline>> pipelines_;
