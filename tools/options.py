@@ -1,4 +1,9 @@
-"""Arguments and options that several commands share, each with one spelling and one help text."""
+"""What commands share: how options are spelled, how errors are told, options with their help.
+
+A command that is also installed under its own name, as the originals of YOEO are, is declared with
+``@click.command("name", cls=OneLineErrors, context_settings=SETTINGS)`` and named in pyproject.toml
+under project.scripts; what the group ``tvm-vision`` does for its commands it then does itself.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +13,36 @@ from typing import Any
 
 import click
 
+from tvm_vision.errors import TvmVisionError
 from tvm_vision.runtime.device import CHOICES
 from tvm_vision.runtime.inputs import FILL_MODES
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 # Whether a path is there and usable is for the library to say: its messages tell what to do.
 PATH = click.Path(path_type=Path)
+
+
+def hyphens(name: str) -> str:
+    """--input_shape is --input-shape: older tools spell options with underscores."""
+    return name.replace("_", "-")
+
+
+SETTINGS = {"help_option_names": ["-h", "--help"], "token_normalize_func": hyphens}
+
+
+class OneLineErrors(click.Command):
+    """Turns a TvmVisionError into its one line, with exit code 1."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except TvmVisionError as error:
+            raise click.ClickException(" ".join(str(error).split())) from error
+        except MemoryError as error:
+            raise click.ClickException(
+                f"more memory is needed than this machine gives ({error or 'out of memory'}): use "
+                "a smaller batch or image"
+            ) from None
 
 
 def artifact_argument() -> Decorator:
