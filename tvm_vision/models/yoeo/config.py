@@ -170,7 +170,7 @@ class _Section:
             )
         found, line = self.values[key]
         raise InputError(
-            f"'{self.file}' line {line}: [{self.kind}] {key}: {needed} is needed, found '{found}'"
+            f"'{self.file}' line {line}: [{self.kind}] {key} needs {needed}, found '{found}'"
         )
 
     def text(self, key: str, default: str | None = None) -> str:
@@ -315,7 +315,7 @@ def _yolo(section: _Section, before: Sequence[Layer]) -> YoloHead:
 def _segmentation(section: _Section, before: Sequence[Layer]) -> SegmentationHead:
     classes = section.integer("classes")
     if classes > 256:
-        section.wrong("classes", "at most 256, since the mask is of bytes,")
+        section.wrong("classes", "at most 256, since the mask is of bytes")
     return SegmentationHead(section.line, _previous(section, before), classes)
 
 
