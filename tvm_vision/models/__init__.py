@@ -1,4 +1,36 @@
 """Frames in, input tensors out; output tensors in, results (results.py) out.
 
-Needs numpy and OpenCV only: never TVM's compiler, so that a robot runs with the runtime alone.
+Needs numpy, OpenCV and TVM's runtime: never its compiler, so that a robot runs with that alone.
 """
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .vision_model import VisionModel
+
+
+def load_model(path: str | os.PathLike[str], device: str = "auto", **options: Any) -> VisionModel:
+    """The network of a package, as the class that is made for its kind.
+
+    path: of the package, tar or folder. device: see ``tvm_vision.load``. options: of that class,
+    for example ``confidence`` of a YoeoDetector.
+
+    Raises PackageError and DeviceError as ``tvm_vision.load`` does; InputError where the package
+    is of a kind that looks at no frames, or lacks what its class needs.
+    """
+    from ..errors import InputError
+    from ..package import read_package
+    from .classifier.image_classifier import ImageClassifier
+
+    package = read_package(path)
+    model = package.info.model
+    classes: dict[str, type[VisionModel]] = {cls.kind: cls for cls in (ImageClassifier,)}
+    if model.kind not in classes:
+        raise InputError(
+            f"a network of kind {' or '.join(classes)} is needed, and '{model.name}' is of kind "
+            f"{model.kind}: compile it with --kind"
+        )
+    return classes[model.kind].load(package, device, **options)

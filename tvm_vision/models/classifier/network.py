@@ -45,26 +45,42 @@ class Classifier:
         """Pictures in one run."""
         return self._spec.shape[0]
 
-    def logits(self, images: Sequence[Image]) -> npt.NDArray[Any]:
-        """Up to ``batch`` pictures, uint8 [height, width, 3] BGR -> float [pictures, classes]."""
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """One a class, where they are known."""
+        return self._labels
+
+    def set_images(self, images: Sequence[Image]) -> None:
+        """Prepare up to ``batch`` pictures, uint8 [height, width, 3] BGR, for the next ``run``."""
         if not 1 <= len(images) <= self.batch:
             raise InputError(f"1 to {self.batch} pictures are needed, found {len(images)}")
         tensor = np.zeros(self._spec.shape, numpy_dtype(self._spec.dtype))
         for index, image in enumerate(images):
             tensor[index] = prepare(image, self._config, color_order="bgr")[0]
         self._executor.set_input(self._spec.name, tensor)
+
+    def run(self) -> npt.NDArray[Any]:
+        """Logits, float [batch, classes], of the pictures that are set."""
         self._executor.run()
-        output = self._executor.get_output(self._output).numpy()
-        return output.reshape(self.batch, -1)[: len(images)]
+        return self._executor.get_output(self._output).numpy().reshape(self.batch, -1)
+
+    def logits(self, images: Sequence[Image]) -> npt.NDArray[Any]:
+        """Up to ``batch`` pictures, uint8 [height, width, 3] BGR -> float [pictures, classes]."""
+        self.set_images(images)
+        return self.run()[: len(images)]
+
+    def classes(self, logits: npt.NDArray[Any], top: int) -> Classification:
+        """The ``top`` likeliest classes of one row of logits."""
+        labels = self._labels or tuple(f"class {index}" for index in range(logits.size))
+        return classify(logits, labels, top=top)
 
     def __call__(self, images: Sequence[Image], *, top: int = 5) -> list[Classification]:
         """The likeliest classes of each picture; any number of pictures."""
-        results = []
-        for chunk in _chunks(images, self.batch):
-            for row in self.logits(chunk):
-                labels = self._labels or tuple(f"class {index}" for index in range(row.size))
-                results.append(classify(row, labels, top=top))
-        return results
+        return [
+            self.classes(row, top)
+            for chunk in _chunks(images, self.batch)
+            for row in self.logits(chunk)
+        ]
 
 
 def _chunks(images: Sequence[Image], size: int) -> Iterator[Sequence[Image]]:

@@ -1,0 +1,78 @@
+"""Packages as vision models, by their kind."""
+
+import handmade
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from tvm_vision.api import compile as compile_network
+from tvm_vision.errors import InputError, PackageError
+from tvm_vision.models import load_model
+from tvm_vision.models.classifier.image_classifier import ImageClassifier
+from tvm_vision.package import ModelInfo, Preprocessing, read_package
+
+
+def write_brightness(path):
+    """Logits (0, mean of the picture) of an image [1, 3, 4, 4]."""
+    nodes = [
+        helper.make_node("ReduceMean", ["x"], ["mean"], axes=[1, 2, 3], keepdims=0),
+        helper.make_node("Sub", ["mean", "mean"], ["nothing"]),
+        helper.make_node("Concat", ["nothing", "mean"], ["flat"], axis=0),
+        helper.make_node("Unsqueeze", ["flat", "axes"], ["y"]),
+    ]
+    image = helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 3, 4, 4))
+    logits = helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 2))
+    axes = helper.make_tensor("axes", TensorProto.INT64, [1], [0])
+    graph = helper.make_graph(nodes, "brightness", [image], [logits], [axes])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("brightness")
+    info = ModelInfo("brightness", "classifier", ("dark", "bright"), preprocessing=Preprocessing())
+    model = write_brightness(folder / "model.onnx")
+    return compile_network(model, folder / "model.tar", target="llvm", model_info=info)
+
+
+def test_a_classifier_tells_what_it_is(classifier):
+    model = load_model(classifier, top=1)
+    assert isinstance(model, ImageClassifier)
+    assert (model.name, model.kind) == ("brightness", "classifier")
+    assert model.class_names == ("dark", "bright") and model.segmentation_names == ()
+    assert model.device_type == "cpu" and "CPU" in model.device_description
+    with read_package(classifier) as package:
+        assert model.checksum == package.info.checksum
+    model.warm_up()
+
+
+def test_a_classifier_classifies_and_says_where_the_time_went(classifier):
+    result = load_model(classifier, top=1)(np.full((20, 30, 3), 200, np.uint8))
+    assert list(result.classification.labels) == ["bright"]
+    assert result.detections is None and result.segmentation is None
+    stages = (result.timing.preprocess_ms, result.timing.inference_ms, result.timing.postprocess_ms)
+    assert all(stage > 0 for stage in stages)
+    assert result.timing.total_ms == pytest.approx(sum(stages))
+
+
+def test_options_are_checked(classifier):
+    with pytest.raises(InputError, match="a top of at least 1 is needed, found 0"):
+        load_model(classifier, top=0)
+
+
+def test_kinds_without_pictures_are_refused(tmp_path, classifier):
+    plain = compile_network(classifier.with_name("model.onnx"), tmp_path / "p.tar", target="llvm")
+    with pytest.raises(InputError, match="a network of kind classifier.* is of kind network"):
+        load_model(plain)
+
+
+def test_a_classifier_without_pictures_is_refused(tmp_path):
+    with pytest.raises(InputError, match="'tiny' is none: compile it with --kind classifier"):
+        load_model(handmade.write_artifact(tmp_path / "tiny.tar"))
+
+
+def test_a_missing_package(tmp_path):
+    with pytest.raises(PackageError, match=r"none\.tar' cannot be opened"):
+        load_model(tmp_path / "none.tar")

@@ -1,0 +1,47 @@
+"""A classifier as a VisionModel: one frame at a time, with the time of each stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+
+from ...errors import InputError
+from ...runtime.graph_executor import GraphExecutor
+from ..results import Timing, VisionResult
+from ..vision_model import Image, VisionModel
+from .network import Classifier
+
+
+class ImageClassifier(VisionModel):
+    """A classifier of a package, whose preprocessing and labels come from there."""
+
+    kind = "classifier"
+
+    def __init__(
+        self, executor: GraphExecutor, *, labels: Sequence[str] | None = None, top: int = 5
+    ) -> None:
+        """labels: instead of the package's. top: classes in a result.
+
+        Raises InputError where the package's network is no classifier of pictures.
+        """
+        super().__init__(executor)
+        if top < 1:
+            raise InputError(f"a top of at least 1 is needed, found {top}")
+        self._classifier = Classifier(executor, labels=labels)
+        self._top = top
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        return self._classifier.labels
+
+    def __call__(self, image_bgr: Image) -> VisionResult:
+        """The likeliest classes of one frame, uint8 [height, width, 3] in BGR."""
+        start = perf_counter()
+        self._classifier.set_images([image_bgr])
+        prepared = perf_counter()
+        row = self._classifier.run()[0]
+        done = perf_counter()
+        classification = self._classifier.classes(row, self._top)
+        end = perf_counter()
+        timing = Timing(1e3 * (prepared - start), 1e3 * (done - prepared), 1e3 * (end - done))
+        return VisionResult(timing, classification=classification)

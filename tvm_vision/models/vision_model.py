@@ -1,0 +1,87 @@
+"""What every network that looks at frames has in common, whatever its results are."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import vulkan
+from ..package import ModelInfo, Package
+from ..runtime.graph_executor import GraphExecutor
+from ..runtime.loader import load
+from .results import VisionResult
+
+Image = npt.NDArray[np.uint8]
+# A camera's usual frame; what the first call allocates and compiles is then in place.
+WARM_UP_SHAPE = (480, 640, 3)
+Model = TypeVar("Model", bound="VisionModel")
+
+
+class VisionModel:
+    """A package on its device: frames in, results out. Not thread-safe; one object a thread."""
+
+    #: Of mod.json, for which ``load_model`` makes this class.
+    kind: ClassVar[str]
+
+    def __init__(self, executor: GraphExecutor) -> None:
+        """executor: what tvm_vision.load returns."""
+        self._executor = executor
+        self._model = ModelInfo.from_json(executor.info["model"])
+
+    @classmethod
+    def load(
+        cls: type[Model],
+        path: str | os.PathLike[str] | Package,
+        device: str = "auto",
+        **options: Any,
+    ) -> Model:
+        """A package, tar or folder, on its device (see ``tvm_vision.load``).
+
+        options: of the class. Raises InputError where the package is not of this kind.
+        """
+        return cls(load(path, device), **options)
+
+    def __call__(self, image_bgr: Image) -> VisionResult:
+        """The results for one frame, uint8 [height, width, 3] in BGR."""
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        """Of the network, as its package says."""
+        return self._model.name
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Of what is detected or classified; empty where the network does neither."""
+        return self._model.labels
+
+    @property
+    def segmentation_names(self) -> tuple[str, ...]:
+        """Of what pixels are told apart as; empty where they are not."""
+        return ()
+
+    @property
+    def device_description(self) -> str:
+        """One line for people that names the device and says when it is a CPU."""
+        return self._executor.device_description
+
+    @property
+    def device_type(self) -> str:
+        """One of "discrete gpu", "integrated gpu", "virtual gpu", "other" and "cpu" (lavapipe too)."""
+        device = self._executor.device
+        if device.type == "cpu":
+            return "cpu"
+        kind = vulkan.devices()[device.index].type
+        return kind if kind in ("cpu", "other") else f"{kind} gpu"
+
+    @property
+    def checksum(self) -> str:
+        """SHA-256 of the package's content: the same for a tar and for the folder it unpacks to."""
+        return str(self._executor.info["checksum"])
+
+    def warm_up(self) -> None:
+        """Run one black frame, so that the first real one does not wait for what comes once."""
+        self(np.zeros(WARM_UP_SHAPE, np.uint8))
