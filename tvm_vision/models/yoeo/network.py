@@ -60,7 +60,7 @@ class Yoeo(nn.Module):
         )
 
     def forward(self, picture: Any) -> tuple[Any, Any]:
-        heads, logits = self._raw(picture)
+        heads, logits = self.raw(picture)
         if self.training:
             return heads, logits
         height = picture.shape[2]
@@ -79,8 +79,8 @@ class Yoeo(nn.Module):
             if isinstance(layer, YoloHead)
         ]
 
-    def _raw(self, picture: Any) -> tuple[list[Any], Any]:
-        """What goes into the yolo layers, and into the seg layer."""
+    def raw(self, picture: Any) -> tuple[list[Any], Any]:
+        """(heads, logits) as in training mode, in any mode."""
         values: list[Any] = []
         heads: list[Any] = []
         logits = None
