@@ -17,6 +17,7 @@ from .options import SETTINGS, OneLineErrors
 from .package import package
 from .profile import profile
 from .run import run
+from .yoeo_to_onnx import yoeo_to_onnx
 
 
 class CommandGroup(OneLineErrors, click.Group):
@@ -40,6 +41,7 @@ COMMANDS = (
     package,
     profile,
     run,
+    yoeo_to_onnx,
 )
 for command in COMMANDS:
     main.add_command(command)

@@ -35,6 +35,7 @@ def test_the_commands():
         "package",
         "profile",
         "run",
+        "yoeo-to-onnx",
     ]
 
 

@@ -90,9 +90,12 @@ class YoeoConfig:
                 if isinstance(layer, YoloHead):
                     _stride(found[0], found[-1])
             except ShapeError as error:
+                remedy = ""
+                if size is not None:
+                    step = max(self.strides(), default=1)
+                    remedy = f": choose multiples of {step}" if step > 1 else ": choose another"
                 raise InputError(
-                    f"'{self.name}': {self.describe(index)}: {error}"
-                    + (f" (for a picture of {size[0]}x{size[1]})" if size else "")
+                    f"'{self.name}': {self.describe(index)}: {error}{remedy}"
                 ) from None
         return found
 
