@@ -14,7 +14,7 @@ from tvm.s_tir import Schedule
 
 from tvm_vision.schedules.common import Limits
 from tvm_vision.schedules.contraction import schedule_contraction
-from tvm_vision.schedules.gemm_tile import SMALLEST, GemmTile, candidates, choose_tile, fits
+from tvm_vision.schedules.gemm_tile import SMALLEST, GemmTile, Product, candidates, default, fits
 
 pytestmark = pytest.mark.usefixtures("device_info")
 
@@ -58,16 +58,16 @@ def test_any_product_equals_numpy(m: int, n: int, k: int) -> None:
 @pytest.mark.parametrize("limits", [LEAST, LARGE])
 @pytest.mark.parametrize("shape", [(1, 3, 8, 4), (1, 512, 49, 4608), (64, 8, 9000, 27)])
 def test_every_candidate_fits_the_device(shape: tuple[int, ...], limits: Limits) -> None:
-    b, m, n, k = shape
-    tiles = candidates(b, m, n, k, limits)
-    assert tiles[0] == choose_tile(b, m, n, k, limits)
+    product = Product(*shape)
+    tiles = candidates(product, limits)
+    assert tiles[0] == default(product, limits)
     assert all(fits(tile, limits) for tile in tiles)
     assert all(tile.threads <= limits.threads for tile in tiles)
 
 
 def test_smallest_tile_fits_every_device() -> None:
     assert fits(SMALLEST, Limits(threads=32, shared_bytes=2048, subgroup=1))
-    assert choose_tile(1, 64, 64, 64, Limits(32, 2048, 1)).shared_bytes <= 2048
+    assert default(Product(1, 64, 64, 64), Limits(32, 2048, 1)).shared_bytes <= 2048
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,38 @@
-"""Schedules for GPU kernels that need no tuning, chosen by the structure of each kernel.
+"""Schedules for GPU kernels, chosen by the structure of each kernel; good without any tuning.
 
-``schedule_module`` gives every kernel of a module one; the files hold one kind of kernel each.
+``schedule_module`` gives every kernel of a module one. The templates, one kind of kernel each, and
+what a tuner needs of them are in ``templates``:
+
+- ``choices(function, limits)``: every ``Choice`` for an unscheduled function, likeliest first; the
+  first one that applies is the default. ``Limits.of(target)`` are those of a device.
+- ``schedule_with(function, limits, choice)``: the function with that schedule.
+- ``Choice.to_dict`` / ``Choice.from_dict``: plain data for records.
+- ``schedule_module(mod, target, choose)``: ``choose(function)`` gives a Choice, or None.
+
+Each template keeps its parameters in a frozen dataclass of plain numbers, with
+``candidates(shape, limits)`` and ``default(shape, limits)`` in the same file:
+
+| template | parameters | for |
+|---|---|---|
+| elementwise | elementwise.ElementwiseShape | no sum |
+| matrix | matrix_tile.MatrixTile | sums of products of halves, on cooperative matrices |
+| contraction | gemm_tile.GemmTile | sums of products |
+| reduction | reduction.RowShape | long sums with few results |
+| window | window.WindowShape | short sums, one thread each |
 """
 
 from __future__ import annotations
 
+from .common import Limits
 from .module import schedule_function, schedule_module
+from .templates import TEMPLATES, Choice, choices, schedule_with
 
-__all__ = ["schedule_function", "schedule_module"]
+__all__ = [
+    "TEMPLATES",
+    "Choice",
+    "Limits",
+    "choices",
+    "schedule_function",
+    "schedule_module",
+    "schedule_with",
+]

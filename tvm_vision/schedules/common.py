@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +16,9 @@ from tvm.target import Target
 
 # What a step of a schedule raises where it does not fit a kernel: the next kind is tried.
 FAILURES = (s_tir.ScheduleError, tvm.error.InternalError, AssertionError, ValueError)
+
+# "0" leaves cooperative matrices unused where a device has them.
+MATRIX_VARIABLE = "TVM_VISION_COOPERATIVE_MATRIX"
 
 
 class NotThisKind(ValueError):
@@ -28,11 +33,14 @@ class Limits:
         threads: most threads of a workgroup.
         shared_bytes: most bytes of shared memory of a workgroup.
         subgroup: threads of a subgroup; no schedule counts on them in lockstep.
+        matrices: (m, n, k) of the products of halves, added up in float32, that a subgroup can
+            compute at once; none where the device has no cooperative matrices or they are off.
     """
 
     threads: int
     shared_bytes: int
     subgroup: int
+    matrices: tuple[tuple[int, int, int], ...] = ()
 
     @classmethod
     def of(cls, target: Target) -> Limits:
@@ -42,7 +50,20 @@ class Limits:
             threads=int(attributes.get("max_threads_per_block", 128)),
             shared_bytes=int(attributes.get("max_shared_memory_per_block", 16384)),
             subgroup=int(attributes.get("thread_warp_size", 32)),
+            matrices=_matrices(target),
         )
+
+
+def _matrices(target: Target) -> tuple[tuple[int, int, int], ...]:
+    """The shapes that the target's keys name, "cooperative_matrix_16x16x16" for one."""
+    if os.environ.get(MATRIX_VARIABLE, "1") == "0":
+        return ()
+    found = []
+    for key in target.keys:
+        shape = re.fullmatch(r"cooperative_matrix_(\d+)x(\d+)x(\d+)", str(key))
+        if shape:
+            found.append((int(shape[1]), int(shape[2]), int(shape[3])))
+    return tuple(found)
 
 
 def blocks_of(schedule: Schedule) -> list[Any]:

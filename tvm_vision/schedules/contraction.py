@@ -23,6 +23,7 @@ from tvm.ir import TensorLoad, Var
 from tvm.ir.prim import expr as prim
 from tvm.s_tir import Schedule
 
+from . import matrix_tile
 from .common import (
     Limits,
     NotThisKind,
@@ -33,7 +34,9 @@ from .common import (
     product,
 )
 from .gemm import schedule_gemm
-from .gemm_tile import GemmTile, choose_tile
+from .gemm_tile import GemmTile, Product, default
+from .matrix import schedule_matrix
+from .matrix_tile import MatrixTile
 
 LEAST_M, LEAST_N, LEAST_K = 3, 8, 4  # with less the tiles would be mostly padding
 
@@ -80,6 +83,15 @@ class Contraction:
         return tuple(fused[kind] for kind in "bmnk")
 
 
+def shape_of(schedule: Schedule) -> Product:
+    """The matrix product that a kernel is.
+
+    Raises:
+        NotThisKind: another kernel, or one where tiles do not pay off.
+    """
+    return as_product(schedule)[1]
+
+
 def schedule_contraction(schedule: Schedule, limits: Limits, tile: GemmTile | None = None) -> None:
     """Schedules a kernel that is one large sum of products and what surrounds it.
 
@@ -90,14 +102,47 @@ def schedule_contraction(schedule: Schedule, limits: Limits, tile: GemmTile | No
         NotThisKind: another kernel, or one where tiles do not pay off.
         tvm.s_tir.ScheduleError: a kernel that resists; the schedule is then spoilt.
     """
+    block, shape, found = as_product(schedule)
+    fuse_axes(schedule, block, found)
+    schedule_gemm(schedule, block, tile or default(shape, limits))
+
+
+def schedule_matrices(schedule: Schedule, limits: Limits, tile: MatrixTile | None = None) -> None:
+    """As schedule_contraction, with the cooperative matrices of subgroups.
+
+    Raises:
+        NotThisKind: also where the device has none of a fitting shape, or the factors are no
+            halves.
+    """
+    block, shape, found = as_product(schedule)
+    tile = tile or next(iter(matrix_tile.candidates(shape, limits)), None)
+    if tile is None:
+        raise NotThisKind("no cooperative matrix fits")
+    fuse_axes(schedule, block, found)
+    schedule_matrix(schedule, block, tile, limits.subgroup)
+
+
+def as_product(schedule: Schedule) -> tuple[Any, Product, Contraction]:
+    """The block of a sum of products, its sizes as a matrix product, and how its axes fuse to them.
+
+    Raises:
+        NotThisKind: another kernel, or one where tiles do not pay off.
+    """
     block = only_reduction(schedule)
     found = analyse(schedule, block)
     b, m, n, k = found.sizes
     if m < LEAST_M or n < LEAST_N or k < LEAST_K:
         raise NotThisKind("too thin for tiles")
+    factors = {str(load.ty.dtype) for load in _factors(schedule.get(block))}
+    total = str(schedule.get(block).writes[0].source.ty.dtype.dtype)
+    halves = factors == {"float16"} and total == "float32"
+    return block, Product(b, m, n, k, halves), found
+
+
+def fuse_axes(schedule: Schedule, block: Any, found: Contraction) -> None:
+    """Gives a block the four iteration variables b, m, n, k."""
     transform = index_map(schedule, block, found.fuse, len(found.kinds))
     schedule.transform_block_layout(block, transform)
-    schedule_gemm(schedule, block, tile or choose_tile(b, m, n, k, limits))
 
 
 def analyse(schedule: Schedule, block: Any) -> Contraction:

@@ -26,13 +26,8 @@ def schedule_gemm(schedule: Schedule, block: Any, tile: GemmTile) -> None:
     Raises:
         tvm.s_tir.ScheduleError, NotThisKind: the kernel does not fit; the schedule is then spoilt.
     """
-    for number in (0, 1):
-        schedule.reindex(block, ("read", number))
-        _put_b_in_order(schedule, block, number)
-    output = schedule.reindex(block, ("write", 0))
-    schedule.pad_einsum(block, [1, tile.m, tile.n, tile.k])
-    operands = [_inlined_operand(schedule, block, number) for number in (0, 1)]
-    _inline_crop(schedule, block, output)
+    operands, output = operands_of(schedule, block, (tile.m, tile.n, tile.k))
+    inline_crop(schedule, block, output)
     inline_consumers(schedule, output)
     sums, loops = _tile(schedule, block, tile)
     for operand in operands:
@@ -45,6 +40,18 @@ def schedule_gemm(schedule: Schedule, block: Any, tile: GemmTile) -> None:
     else:
         _write(schedule, sums, output, loops)
     schedule.decompose_reduction(sums, loops["k_tile"])
+
+
+def operands_of(
+    schedule: Schedule, block: Any, sizes: tuple[int, int, int]
+) -> tuple[list[Any], Any]:
+    """The blocks that make A[b, m, k] and B[b, k, n], padded to tiles, and the one of C."""
+    for number in (0, 1):
+        schedule.reindex(block, ("read", number))
+        _put_b_in_order(schedule, block, number)
+    output = schedule.reindex(block, ("write", 0))
+    schedule.pad_einsum(block, [1, *sizes])
+    return [_inlined_operand(schedule, block, number) for number in (0, 1)], output
 
 
 def operand_axes(schedule: Schedule, block: Any, number: int) -> str:
@@ -74,7 +81,7 @@ def _inlined_operand(schedule: Schedule, block: Any, number: int) -> Any:
     raise NotThisKind("an operand has no block that makes it")
 
 
-def _inline_crop(schedule: Schedule, block: Any, output: Any) -> None:
+def inline_crop(schedule: Schedule, block: Any, output: Any) -> None:
     """Inlines the block that crops the padded C, if there is one."""
     own = schedule.get(output).name_hint
     for consumer in schedule.get_consumers(block):

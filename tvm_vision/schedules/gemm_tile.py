@@ -12,6 +12,21 @@ VECTOR = 4
 
 
 @dataclass(frozen=True)
+class Product:
+    """A matrix product C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n].
+
+    Attributes:
+        halves: the factors are float16 in memory and are added up in float32.
+    """
+
+    b: int
+    m: int
+    n: int
+    k: int
+    halves: bool = False
+
+
+@dataclass(frozen=True)
 class GemmTile:
     """How the work is cut: all that a tuner may vary.
 
@@ -73,15 +88,15 @@ STEPS = (8, 16, 32)  # length along k of a group of threads in one tile
 
 
 @lru_cache(maxsize=1024)
-def choose_tile(b: int, m: int, n: int, k: int, limits: Limits) -> GemmTile:
-    """The tile that the model holds for the fastest for C[b, m, n] of k terms each."""
-    return candidates(b, m, n, k, limits)[0]
+def default(shape: Product, limits: Limits) -> GemmTile:
+    """The tile that the model holds for the fastest."""
+    return candidates(shape, limits)[0]
 
 
-def candidates(b: int, m: int, n: int, k: int, limits: Limits) -> list[GemmTile]:
+def candidates(shape: Product, limits: Limits) -> list[GemmTile]:
     """All tiles that the limits allow, the likeliest first; never empty."""
-    found = [tile for tile in _tiles(m, n, k) if fits(tile, limits)]
-    return sorted(found, key=lambda tile: (cycles(tile, b, m, n, k), tile.threads)) or [SMALLEST]
+    found = [tile for tile in _tiles(shape.m, shape.n, shape.k) if fits(tile, limits)]
+    return sorted(found, key=lambda tile: (cycles(tile, shape), tile.threads)) or [SMALLEST]
 
 
 SMALLEST = GemmTile(8, 16, 16, 1, 4)  # 32 threads and 1536 bytes: fits every device of Vulkan
@@ -116,8 +131,9 @@ def _tiles(m: int, n: int, k: int) -> list[GemmTile]:
     ]
 
 
-def cycles(tile: GemmTile, b: int, m: int, n: int, k: int) -> float:
+def cycles(tile: GemmTile, shape: Product) -> float:
     """Estimated cycles of a product: waves of workgroups, each with latency and shared work."""
+    b, m, n, k = shape.b, shape.m, shape.n, shape.k
     groups = b * up(m, tile.m) * up(n, tile.n)
     warps = up(tile.threads, LANES)
     room = min(UNIT_THREADS // (warps * LANES), UNIT_SHARED_BYTES // tile.shared_bytes)

@@ -11,26 +11,20 @@ from tvm import tirx
 from tvm.s_tir import Schedule, dlight
 from tvm.target import Target
 
-from .common import FAILURES, Limits
-from .contraction import schedule_contraction
-from .elementwise import schedule_elementwise
-from .reduction import schedule_reduction
-from .window import schedule_window
+from .common import FAILURES, Limits, NotThisKind
+from .templates import TEMPLATES, Choice, marked, schedule_with
 
 LOGGER = logging.getLogger(__name__)
 
-# Tried in this order; each raises where a kernel is of another kind.
-KINDS: tuple[tuple[str, Callable[[Schedule, Limits], None]], ...] = (
-    ("elementwise", schedule_elementwise),
-    ("contraction", schedule_contraction),
-    ("reduction", schedule_reduction),
-    ("window", schedule_window),
-)
+# What a tuner found for a function, or None.
+Chooser = Callable[[tirx.PrimFunc], "Choice | None"]
 FALLBACK = "fallback"
 NONE = "none"
 
 
-def schedule_module(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
+def schedule_module(
+    mod: tvm.IRModule, target: Target, choose: Chooser | None = None
+) -> tvm.IRModule:
     """A module in which every PrimFunc has a schedule for a GPU.
 
     Functions that have one, that run on the host, or that no schedule fits (which is logged) stay
@@ -39,13 +33,17 @@ def schedule_module(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
     Args:
         mod: Relax functions (left alone) and PrimFuncs made of blocks.
         target: its attributes set the sizes of workgroups and of shared memory.
+        choose: what to take for a function; where it has nothing, or what it has does not fit
+            (which is logged), the first template that takes the function is applied.
     """
     limits = Limits.of(target)
     functions = dict(mod.functions_items())
     for name, function in functions.items():
         if not isinstance(function, tirx.PrimFunc) or is_scheduled(function):
             continue
-        functions[name], kind = schedule_function(function, limits, target)
+        functions[name], kind = schedule_function(
+            function, limits, target, choose(function) if choose else None
+        )
         LOGGER.debug("%s: %s", name.name_hint, kind)
         if kind == NONE:
             LOGGER.warning("kernel %s has no schedule: nothing here fits it", name.name_hint)
@@ -53,31 +51,36 @@ def schedule_module(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
 
 
 def schedule_function(
-    function: tirx.PrimFunc, limits: Limits, target: Target | None = None
+    function: tirx.PrimFunc,
+    limits: Limits,
+    target: Target | None = None,
+    choice: Choice | None = None,
 ) -> tuple[tirx.PrimFunc, str]:
     """A function with a schedule, and the kind that gave it; with NONE as it was.
 
     Args:
         target: for TVM's own fallback; without one that is not tried.
+        choice: what to take before the templates are tried in turn.
     """
-    for kind, apply in KINDS:
+    if choice is not None:
+        try:
+            return schedule_with(function, limits, choice), choice.template
+        except NotThisKind as error:
+            LOGGER.warning("a tuned choice is passed over: %s", error)
+    for kind, template in TEMPLATES.items():
         try:
             schedule = Schedule(function)
-            apply(schedule, limits)
+            template.apply(schedule, limits, None)
         except FAILURES as error:
             LOGGER.debug("%s passed over: %s", kind, error)
             continue
-        return _marked(schedule), kind
+        return marked(schedule), kind
     try:
         schedule = dlight.gpu.Fallback().apply(function, target, False) if target else None
     except FAILURES as error:
         LOGGER.debug("fallback passed over: %s", error)
         schedule = None
-    return (_marked(schedule), FALLBACK) if schedule is not None else (function, NONE)
-
-
-def _marked(schedule: Schedule) -> tirx.PrimFunc:
-    return schedule.mod["main"].with_attr("tirx.is_scheduled", True)
+    return (marked(schedule), FALLBACK) if schedule is not None else (function, NONE)
 
 
 def is_scheduled(function: tirx.PrimFunc) -> bool:

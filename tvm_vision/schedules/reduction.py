@@ -7,6 +7,7 @@ threads write the outputs of the rows.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,7 @@ from .common import (
 
 LEAST_TERMS = 32  # shorter sums are left to one thread each
 MANY_ROWS = 32768  # as are so many rows
-MOST_THREADS = 256
+LEAST_THREADS, MOST_THREADS = 32, 256
 THREADS_OF_ROWS = 128
 
 
@@ -57,6 +58,30 @@ class RowShape:
         return "threadIdx.y" if self.rows_first else "threadIdx.x"
 
 
+@dataclass(frozen=True)
+class RowSums:
+    """What is summed.
+
+    Attributes:
+        rows: extents of the rows, those of 1 left out.
+        terms: of the longest sum.
+        along_rows: neighbouring rows, not neighbouring terms, are neighbours in memory.
+    """
+
+    rows: tuple[int, ...]
+    terms: int
+    along_rows: bool
+
+
+def shape_of(schedule: Schedule) -> RowSums:
+    """The sums of a kernel; spoils the schedule.
+
+    Raises:
+        NotThisKind: it has none, or they run over different rows.
+    """
+    return _sums_of(schedule, _sum_blocks(schedule, inline_all(schedule)))
+
+
 def schedule_reduction(schedule: Schedule, limits: Limits, shape: RowShape | None = None) -> None:
     """Schedules sums over the same rows, one after the other, and the outputs made of them.
 
@@ -68,20 +93,17 @@ def schedule_reduction(schedule: Schedule, limits: Limits, shape: RowShape | Non
         tvm.s_tir.ScheduleError: a kernel that resists; the schedule is then spoilt.
     """
     blocks = inline_all(schedule)
-    sums = [block for block in blocks if is_reduction(schedule, block)]
-    if not sums:
-        raise NotThisKind("has no sum")
+    sums = _sum_blocks(schedule, blocks)
+    found = _sums_of(schedule, sums)
     output = blocks[-1]
     if is_reduction(schedule, output):
         output = schedule.cache_write(output, 0, "shared")
     if len(blocks) - len(sums) > 1 or schedule.get_consumers(output):
         raise NotThisKind("has several outputs")
-    rows = _rows(schedule, sums)
-    terms = max(_terms(schedule, block) for block in sums)
-    if terms < LEAST_TERMS or product(rows) >= MANY_ROWS:
+    if found.terms < LEAST_TERMS or product(found.rows) >= MANY_ROWS:
         _row_a_thread(schedule, sums, output, limits)
         return
-    shape = shape or choose_shape(schedule, sums[-1], rows, terms, limits)
+    shape = shape or default(found, limits)
     for block in sums:
         if len(schedule.get(block).writes) > 1:
             _try_to_share(schedule.copy(), schedule.get(block).name_hint)
@@ -90,18 +112,45 @@ def schedule_reduction(schedule: Schedule, limits: Limits, shape: RowShape | Non
         _share(schedule, block, group, shape)
 
 
-def choose_shape(
-    schedule: Schedule, block: Any, rows: list[int], terms: int, limits: Limits
-) -> RowShape:
+def default(sums: RowSums, limits: Limits) -> RowShape:
     """Neighbouring threads read neighbours in memory; few rows are cut into more parts."""
     most = min(MOST_THREADS, limits.threads)
-    last = rows[-1] if rows else 1
-    rows_first = _reads_along_rows(schedule, block) and last > 1
-    if rows_first:
+    last = sums.rows[-1] if sums.rows else 1
+    if sums.along_rows and last > 1:
         together = largest_divisor(last, 32)
-        return RowShape(together, power_of_two_up_to(min(terms, most // together)), True)
-    parts = power_of_two_up_to(min(terms, 32 if product(rows) > 256 else most))
+        return RowShape(together, power_of_two_up_to(min(sums.terms, most // together)), True)
+    parts = power_of_two_up_to(min(sums.terms, 32 if product(sums.rows) > 256 else most))
     return RowShape(largest_divisor(last, max(1, 128 // parts)), parts, False)
+
+
+def candidates(sums: RowSums, limits: Limits) -> list[RowShape]:
+    """Every way to spread the rows that the limits allow, the default first."""
+    last = sums.rows[-1] if sums.rows else 1
+    found = [default(sums, limits)]
+    for rows, log, rows_first in itertools.product(
+        range(1, min(last, 64) + 1), range(2, 9), (sums.along_rows, not sums.along_rows)
+    ):
+        shape = RowShape(rows, 1 << log, rows_first)
+        threads = rows << log
+        fits = LEAST_THREADS <= threads <= min(MOST_THREADS, limits.threads)
+        if fits and last % rows == 0 and shape.parts <= sums.terms and shape not in found:
+            found.append(shape)
+    return found
+
+
+def _sum_blocks(schedule: Schedule, blocks: list[Any]) -> list[Any]:
+    sums = [block for block in blocks if is_reduction(schedule, block)]
+    if not sums:
+        raise NotThisKind("has no sum")
+    return sums
+
+
+def _sums_of(schedule: Schedule, sums: list[Any]) -> RowSums:
+    return RowSums(
+        rows=tuple(_rows(schedule, sums)),
+        terms=max(_terms(schedule, block) for block in sums),
+        along_rows=_reads_along_rows(schedule, sums[-1]),
+    )
 
 
 def _rows(schedule: Schedule, sums: list[Any]) -> list[int]:

@@ -6,6 +6,7 @@ Also the last resort for any kernel with sums that no other schedule takes.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,8 +55,7 @@ def schedule_window(schedule: Schedule, limits: Limits, shape: WindowShape | Non
     if len(outputs) != 1 or not sums:
         raise NotThisKind("has several outputs, or no sum")
     anchor, output = sums[-1], outputs[0]
-    axes = zip(extents_of(schedule, anchor), kinds_of(schedule, anchor), strict=True)
-    shape = shape or choose_shape([extent for extent, kind in axes if kind == "S"], limits)
+    shape = shape or default(_extents(schedule, anchor), limits)
     if schedule.get(anchor).name_hint == schedule.get(output).name_hint:
         output = schedule.cache_write(anchor, 0, "local")
     thread = _bind(schedule, anchor, shape)
@@ -70,7 +70,19 @@ def schedule_window(schedule: Schedule, limits: Limits, shape: WindowShape | Non
     start_before_loops(schedule, anchor, thread)
 
 
-def choose_shape(extents: list[int], limits: Limits) -> WindowShape:
+def shape_of(schedule: Schedule) -> tuple[int, ...]:
+    """The extents of the outputs of a kernel's last sum; spoils the schedule.
+
+    Raises:
+        NotThisKind: the kernel has no sum.
+    """
+    sums = [block for block in inline_all(schedule) if is_reduction(schedule, block)]
+    if not sums:
+        raise NotThisKind("has no sum")
+    return _extents(schedule, sums[-1])
+
+
+def default(extents: tuple[int, ...], limits: Limits) -> WindowShape:
     """Several outputs a thread where there are more than enough of them."""
     outputs = product(extents)
     along = next((n for n in (4, 2) if extents and extents[-1] % n == 0), 1)
@@ -78,6 +90,22 @@ def choose_shape(extents: list[int], limits: Limits) -> WindowShape:
         along = 1
     threads = 1 if outputs == 1 else min(128, limits.threads)
     return WindowShape(threads=threads, along=along)
+
+
+def candidates(extents: tuple[int, ...], limits: Limits) -> list[WindowShape]:
+    """Every way to spread the outputs that the limits allow, the default first."""
+    found = [default(extents, limits)]
+    for threads, along in itertools.product((32, 64, 128, 256), (1, 2, 4, 8)):
+        shape = WindowShape(threads, along)
+        divides = along == 1 or (extents and extents[-1] % along == 0)
+        if threads <= limits.threads and divides and shape not in found:
+            found.append(shape)
+    return found
+
+
+def _extents(schedule: Schedule, block: Any) -> tuple[int, ...]:
+    axes = zip(extents_of(schedule, block), kinds_of(schedule, block), strict=True)
+    return tuple(extent for extent, kind in axes if kind == "S")
 
 
 def _bind(schedule: Schedule, block: Any, shape: WindowShape) -> Any:

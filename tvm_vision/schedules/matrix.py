@@ -1,0 +1,224 @@
+"""Matrix products of halves by the cooperative matrices of subgroups, added up in float32.
+
+A workgroup computes a tile of C. Step by step along k its threads fetch the next tile of A and of B
+into registers while the subgroups multiply the present ones from shared memory. Where C has too few
+tiles to occupy a GPU, ``split_k`` groups of subgroups share the steps of one tile. The sums go
+through shared memory to the threads, which write C and what follows it.
+
+TVM has the tensor intrinsics for such products under the name of CUDA's matrix fragments ("wmma");
+glsl_matrix.py writes them for Vulkan.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm.s_tir import Schedule, TensorIntrin
+from tvm.s_tir.tensor_intrin import cuda
+
+from .common import NotThisKind, inline_consumers
+from .gemm import inline_crop, operands_of
+from .matrix_tile import SKEW, VECTOR, MatrixTile
+
+WIDE = 8  # halves that a thread fetches at once where the tile allows
+
+
+def schedule_matrix(schedule: Schedule, block: Any, tile: MatrixTile, lanes: int) -> None:
+    """Schedules a block whose iteration variables are b, m, n and k (one each, in that order).
+
+    Its reads must be halves A[b, m, k] and B[b, k, n] through any index expressions and producers.
+    All other blocks become part of its kernel.
+
+    Args:
+        lanes: threads of a subgroup.
+
+    Raises:
+        tvm.s_tir.ScheduleError, NotThisKind: the kernel does not fit; the schedule is then spoilt.
+    """
+    operands, output = operands_of(schedule, block, (tile.m, tile.n, tile.k))
+    inline_crop(schedule, block, output)
+    inline_consumers(schedule, output)
+    loops, sums = _tile(schedule, block, tile)
+    tensorized = []
+    for number, operand in enumerate(operands):
+        tensorized.append(_fetch(schedule, sums, operand, number, tile, loops, lanes))
+    tensorized.append(_share_sums(schedule, sums, tile, loops))
+    if tile.split_k > 1:
+        _add_up(schedule, block, tile, output, loops, lanes)
+    else:
+        schedule.reverse_compute_at(output, loops["n_group"], preserve_unit_loops=True)
+        row, column = schedule.get_loops(output)[-2:]
+        _over_subgroups(schedule, row, column, tile, lanes)
+    for name in ("k_matrix", "m_matrix", "n_matrix"):
+        schedule.unroll(loops[name])
+    if schedule.get(loops["k_tile"]).extent > 1:
+        _overlap(schedule, loops["k_tile"])
+    start = schedule.decompose_reduction(sums, loops["k_tile"])
+    tensorized += [
+        (schedule.get_loops(start)[-2], _intrinsic("fill", tile)),
+        (loops["m_own"], _intrinsic("multiply", tile)),
+    ]
+    # At the end, as blocks that were tensorized cannot be moved any more.
+    for loop, intrinsic in tensorized:
+        schedule.tensorize(loop, intrinsic)
+
+
+def _tile(schedule: Schedule, block: Any, tile: MatrixTile) -> tuple[dict[str, Any], Any]:
+    """Cuts and binds the loops; returns them by name and the block that sums up."""
+    m_loop, n_loop, k_loop = schedule.get_loops(block)[1:]
+    m, n, k = tile.matrix
+    schedule.split(m_loop, [None, tile.subgroups_m, tile.m // tile.subgroups_m // m, m])
+    schedule.split(n_loop, [None, tile.subgroups_n, tile.n // tile.subgroups_n // n, n])
+    split = schedule.split(k_loop, [None, tile.split_k, tile.k // tile.split_k // k, k])
+    sums = schedule.rfactor(split[1], 0) if tile.split_k > 1 else block
+    names = (
+        "b", "m_group", "m_subgroup", "m_matrix", "m_own",
+        "n_group", "n_subgroup", "n_matrix", "n_own",
+        "k_tile", "k_group", "k_matrix", "k_own",
+    )  # fmt: skip
+    loops = dict(zip(names, schedule.get_loops(sums), strict=True))
+    groups, subgroups = ["b", "m_group", "n_group"], ["m_subgroup", "n_subgroup"]
+    steps = ["k_tile", "k_group", "k_matrix", "m_matrix", "n_matrix", "m_own", "n_own", "k_own"]
+    if tile.split_k > 1:
+        subgroups.insert(0, steps.pop(1))
+    schedule.reorder(*(loops[name] for name in groups + subgroups + steps))
+    for name, axis in zip(groups, ("z", "y", "x"), strict=True):
+        schedule.bind(loops[name], f"blockIdx.{axis}")
+    loops["subgroup"] = schedule.fuse(*(loops[name] for name in subgroups))
+    schedule.bind(loops["subgroup"], "threadIdx.y")
+    return loops, sums
+
+
+def _fetch(
+    schedule: Schedule,
+    sums: Any,
+    operand: Any,
+    number: int,
+    tile: MatrixTile,
+    loops: dict[str, Any],
+    lanes: int,
+) -> tuple[Any, str]:
+    """Stages an operand in registers and shared memory, then in matrices."""
+    made = schedule.get(operand).writes[0].source
+    schedule.set_scope(operand, 0, "shared")
+    reads = schedule.get(sums).reads
+    shared = schedule.get(operand).writes[0].source
+    place = [read.source.same_as(shared) or read.source.same_as(made) for read in reads].index(True)
+    matrices = schedule.cache_read(sums, place, f"wmma.matrix_{'ab'[number]}")
+    schedule.compute_at(matrices, loops["k_matrix"], preserve_unit_loops=True)
+    m, n, k = tile.matrix
+    first = _blocked(schedule, matrices, (m, k) if number == 0 else (k, n))
+    schedule.compute_at(operand, loops["k_tile"], preserve_unit_loops=True)
+    row, column = _in_memory_order(schedule, operand)
+    count = tile.k * (tile.m if number == 0 else tile.n)
+    wide = WIDE if count % (WIDE * lanes * tile.subgroups) == 0 else VECTOR
+    _over_subgroups(schedule, row, column, tile, lanes, wide, unrolled=False)
+    schedule.storage_align(operand, 0, -2, 2 * SKEW, SKEW)
+    return first, _intrinsic("load_" + "ab"[number], tile)
+
+
+def _in_memory_order(schedule: Schedule, block: Any) -> list[Any]:
+    """The last two loops of a block, put in the order of the dimensions that they write."""
+    body = schedule.get(block)
+    names = [axis.var.name for axis in body.iter_vars][-2:]
+    written = [getattr(place.min, "name", "") for place in body.writes[0].region[-2:]]
+    if sorted(names) != sorted(written):
+        raise NotThisKind("an operand is no plain image of its indices")
+    loops = schedule.get_loops(block)[-2:]
+    loops = [loops[names.index(name)] for name in written]
+    schedule.reorder(*loops)
+    return loops
+
+
+def _blocked(schedule: Schedule, block: Any, size: tuple[int, int]) -> Any:
+    """Cuts the last two loops of a block into matrices; returns the first loop within one."""
+    row, column = schedule.get_loops(block)[-2:]
+    row, row_own = schedule.split(row, [None, size[0]])
+    column, column_own = schedule.split(column, [None, size[1]])
+    schedule.reorder(row, column, row_own, column_own)
+    schedule.unroll(row)
+    schedule.unroll(column)
+    return row_own
+
+
+def _over_subgroups(
+    schedule: Schedule,
+    row: Any,
+    column: Any,
+    tile: MatrixTile,
+    lanes: int,
+    neighbours: int = VECTOR,
+    unrolled: bool = True,
+) -> list[Any]:
+    """Spreads two loops over all threads, some neighbours each as a vector."""
+    cut = [None, tile.subgroups, lanes, neighbours]
+    turn, subgroup, lane, own = schedule.split(schedule.fuse(row, column), cut)
+    schedule.bind(subgroup, "threadIdx.y")
+    schedule.bind(lane, "threadIdx.x")
+    schedule.vectorize(own)
+    if unrolled:
+        schedule.unroll(turn)
+    return [turn, subgroup, lane, own]
+
+
+def _share_sums(
+    schedule: Schedule, sums: Any, tile: MatrixTile, loops: dict[str, Any]
+) -> tuple[Any, str]:
+    """Keeps the sums in matrices and puts them into shared memory at the end."""
+    schedule.set_scope(sums, 0, "shared")
+    matrices = schedule.cache_write(sums, 0, "wmma.accumulator")
+    schedule.reverse_compute_at(matrices, loops["subgroup"], preserve_unit_loops=True)
+    return _blocked(schedule, matrices, tile.matrix[:2]), _intrinsic("store", tile)
+
+
+def _add_up(
+    schedule: Schedule,
+    total: Any,
+    tile: MatrixTile,
+    output: Any,
+    loops: dict[str, Any],
+    lanes: int,
+) -> None:
+    """Adds the sums of the groups of subgroups and writes C."""
+    schedule.reverse_compute_at(total, loops["n_group"], preserve_unit_loops=True)
+    part, *unit, row, column = schedule.get_loops(total)[3:]
+    schedule.reorder(*unit, row, column, part)
+    cut = [None, tile.subgroups, lanes, VECTOR]
+    turn, subgroup, lane, own = schedule.split(schedule.fuse(row, column), cut)
+    schedule.bind(subgroup, "threadIdx.y")
+    schedule.bind(lane, "threadIdx.x")
+    schedule.reorder(turn, subgroup, lane, part, own)
+    schedule.set_scope(total, 0, "local")
+    schedule.reverse_compute_at(output, lane, preserve_unit_loops=True)
+    for loop in (turn, part):
+        schedule.unroll(loop)
+    schedule.vectorize(schedule.get_loops(output)[-1])
+    schedule.vectorize(own)
+    schedule.decompose_reduction(total, part)
+
+
+def _overlap(schedule: Schedule, loop: Any) -> None:
+    """Fetches the next tiles into registers while the present ones are multiplied.
+
+    The statements of a step are: A to registers, to shared memory, B likewise, the products.
+    """
+    schedule.annotate(loop, "software_pipeline_stage", [0, 1, 0, 1, 1])
+    schedule.annotate(loop, "software_pipeline_order", [1, 0, 3, 2, 4])
+
+
+def _intrinsic(kind: str, tile: MatrixTile) -> str:
+    """The name of a tensor intrinsic, registered where it is not yet."""
+    m, n, k = tile.matrix
+    name = f"tvm_vision_matrix_{kind}_{m}x{n}x{k}"
+    if TensorIntrin.get(name, allow_missing=True) is None:
+        TensorIntrin.register(name, *_INTRINSICS[kind](m, n, k))
+    return name
+
+
+_INTRINSICS: dict[str, Any] = {
+    "load_a": lambda m, n, k: cuda.get_wmma_load_intrin(m, n, k, "float16", "shared", False, False),
+    "load_b": lambda m, n, k: cuda.get_wmma_load_intrin(m, n, k, "float16", "shared", True, False),
+    "fill": lambda m, n, k: cuda.get_wmma_fill_intrin(m, n, k, "float32"),
+    "multiply": lambda m, n, k: cuda.get_wmma_sync_intrin(m, n, k, "float16", "float32", False),
+    "store": lambda m, n, k: cuda.get_wmma_store_intrin(m, n, k, "float32", "shared"),
+}

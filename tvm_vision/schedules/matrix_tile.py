@@ -1,0 +1,123 @@
+"""How a matrix product of halves is cut into tiles for cooperative matrices, and the likeliest cut.
+
+A cooperative matrix is a small matrix that the threads of a subgroup hold and multiply together
+(GL_KHR_cooperative_matrix): the form in which Vulkan offers what vendors call tensor or matrix
+cores.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import lru_cache
+
+from .common import Limits, up
+from .gemm_tile import Product
+
+VECTOR = 4  # halves that a thread fetches at once, at least
+SKEW = 8  # halves between rows in shared memory, so that they start at different banks
+
+
+@dataclass(frozen=True)
+class MatrixTile:
+    """How the work is cut: all that a tuner may vary.
+
+    Attributes:
+        m, n, k: the tile of C of a workgroup, and the length along k that is fetched at once.
+        subgroups_m, subgroups_n: subgroups along m and n, each with an equal part of the tile.
+        split_k: groups of subgroups that share k.
+        matrix: (m, n, k) of one cooperative product.
+    """
+
+    m: int
+    n: int
+    k: int
+    subgroups_m: int
+    subgroups_n: int
+    split_k: int = 1
+    matrix: tuple[int, int, int] = (16, 16, 16)
+
+    @property
+    def subgroups(self) -> int:
+        """Subgroups of a workgroup."""
+        return self.subgroups_m * self.subgroups_n * self.split_k
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of a workgroup: the factors in halves, the sums in float32."""
+        factors = self.m * (self.k + SKEW) + self.k * (self.n + SKEW)
+        return 2 * factors + 4 * self.m * self.n * self.split_k
+
+
+# A model of a GPU of many units, each with four schedulers; see gemm_tile.py for why there is one.
+UNITS = 128
+ITERATION_CYCLES = 900.0  # from a barrier to the next but for the work below
+HALF_CYCLES = 0.05  # to fetch a half into shared memory, for a whole unit
+PRODUCT_CYCLES = 18.0  # a subgroup's product of 16x16x16, its operands loaded
+START_CYCLES = 2500.0
+OUTPUT_CYCLES = 0.4  # to write one output, for a whole unit
+
+MOST_SUBGROUPS = 8
+MOST_MATRICES = 16  # sums that a subgroup keeps, in matrices
+MOST_THREADS = 512
+SIZES_M = (16, 32, 64, 128)
+SIZES_N = (16, 32, 64, 128)
+STEPS = (16, 32, 64)  # length along k of a group of subgroups in one tile
+SPLITS = (1, 2, 4)
+
+
+def default(shape: Product, limits: Limits) -> MatrixTile | None:
+    """The tile that the model holds for the fastest; None where no cooperative matrix fits."""
+    return next(iter(candidates(shape, limits)), None)
+
+
+def candidates(shape: Product, limits: Limits) -> list[MatrixTile]:
+    """All tiles that the limits allow, the likeliest first; empty where no matrix fits."""
+    return list(_candidates(shape, limits)) if shape.halves else []
+
+
+@lru_cache(maxsize=1024)
+def _candidates(shape: Product, limits: Limits) -> tuple[MatrixTile, ...]:
+    tiles = [tile for m in limits.matrices for tile in _tiles(shape, m) if fits(tile, limits)]
+    return tuple(sorted(tiles, key=lambda tile: (cycles(tile, shape), tile.subgroups)))
+
+
+def fits(tile: MatrixTile, limits: Limits) -> bool:
+    """Whether a workgroup of the target can hold a tile, with the same work for every thread."""
+    threads = tile.subgroups * limits.subgroup
+    if not threads <= min(MOST_THREADS, limits.threads) or tile.shared_bytes > limits.shared_bytes:
+        return False
+    fetched = (tile.m * tile.k, tile.k * tile.n, tile.m * tile.n)
+    return tile.matrix in limits.matrices and not any(n % (threads * VECTOR) for n in fetched)
+
+
+def _tiles(shape: Product, matrix: tuple[int, int, int]) -> list[MatrixTile]:
+    """Tiles that are not mostly padding and divide into matrices."""
+    m, n, k = matrix
+    sizes = itertools.product(
+        [size for size in SIZES_M if size < 2 * max(shape.m, SIZES_M[0]) and size % m == 0],
+        [size for size in SIZES_N if size < 2 * max(shape.n, SIZES_N[0]) and size % n == 0],
+        [step for step in STEPS if step < 2 * max(shape.k, STEPS[0]) and step % k == 0],
+        SPLITS,
+    )
+    found = []
+    for size_m, size_n, step, split in sizes:
+        for along_m, along_n in itertools.product((1, 2, 4), (1, 2, 4)):
+            whole = size_m % (along_m * m) == 0 and size_n % (along_n * n) == 0
+            matrices = size_m * size_n // (along_m * along_n * m * n)
+            if whole and matrices <= MOST_MATRICES and along_m * along_n * split <= MOST_SUBGROUPS:
+                length = step * split
+                found.append(MatrixTile(size_m, size_n, length, along_m, along_n, split, matrix))
+    return found
+
+
+def cycles(tile: MatrixTile, shape: Product) -> float:
+    """Estimated cycles of a product: waves of workgroups, each with latency and shared work."""
+    groups = shape.b * up(shape.m, tile.m) * up(shape.n, tile.n)
+    waves = up(groups, UNITS)
+    fetch = (tile.m + tile.n) * tile.k * HALF_CYCLES
+    volume = tile.m * tile.n * tile.k / 4096
+    work = volume / min(4, tile.subgroups) * PRODUCT_CYCLES
+    step = max(ITERATION_CYCLES, fetch + work)
+    end = START_CYCLES + tile.m * tile.n * tile.split_k * OUTPUT_CYCLES
+    return waves * (up(shape.k, tile.k) * step + end)

@@ -1,0 +1,151 @@
+"""The templates as a tuner sees them: what fits a kernel, which parameters, how to apply them.
+
+    for choice in choices(function, limits):          # likeliest first
+        scheduled = schedule_with(function, limits, choice)
+
+Each template has a frozen dataclass of plain numbers as parameters; a choice is the name of a
+template and one such dataclass, and goes to JSON and back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.s_tir import Schedule
+
+from ..errors import InputError
+from . import contraction, elementwise, gemm_tile, matrix_tile, reduction, window
+from .common import FAILURES, Limits, NotThisKind
+
+
+@dataclass(frozen=True)
+class Template:
+    """One kind of schedule.
+
+    Attributes:
+        parameters: the frozen dataclass of what may vary.
+        shape_of: what the candidates depend on, of an unscheduled function; raises NotThisKind for
+            a function of another kind. Spoils the schedule.
+        candidates: all parameters that fit a shape and a device, likeliest first; may be empty.
+        apply: schedules a function of that kind; None as parameters takes the likeliest.
+    """
+
+    name: str
+    parameters: type
+    shape_of: Callable[[Schedule], Any]
+    candidates: Callable[[Any, Limits], list[Any]]
+    apply: Callable[[Schedule, Limits, Any], None]
+
+
+# In the order in which they are tried where nothing was chosen.
+TEMPLATES: dict[str, Template] = {
+    template.name: template
+    for template in (
+        Template(
+            "elementwise",
+            elementwise.ElementwiseShape,
+            elementwise.shape_of,
+            elementwise.candidates,
+            elementwise.schedule_elementwise,
+        ),
+        Template(
+            "matrix",
+            matrix_tile.MatrixTile,
+            contraction.shape_of,
+            matrix_tile.candidates,
+            contraction.schedule_matrices,
+        ),
+        Template(
+            "contraction",
+            gemm_tile.GemmTile,
+            contraction.shape_of,
+            gemm_tile.candidates,
+            contraction.schedule_contraction,
+        ),
+        Template(
+            "reduction",
+            reduction.RowShape,
+            reduction.shape_of,
+            reduction.candidates,
+            reduction.schedule_reduction,
+        ),
+        Template(
+            "window",
+            window.WindowShape,
+            window.shape_of,
+            window.candidates,
+            window.schedule_window,
+        ),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A template and its parameters, an instance of the template's dataclass."""
+
+    template: str
+    parameters: Any
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {"template": self.template, "parameters": dataclasses.asdict(self.parameters)}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Choice:
+        """The choice that ``to_dict`` wrote.
+
+        Raises:
+            InputError: a template or parameters that do not exist.
+        """
+        template = TEMPLATES.get(data.get("template", ""))
+        if template is None:
+            raise InputError(
+                f"a template of {', '.join(TEMPLATES)} is needed, found {data.get('template')!r}"
+            )
+        # JSON knows no tuples.
+        values = {k: tuple(v) if isinstance(v, list) else v for k, v in data["parameters"].items()}
+        try:
+            return cls(template.name, template.parameters(**values))
+        except TypeError as error:
+            raise InputError(
+                f"parameters of template {template.name} are needed: {error}"
+            ) from None
+
+
+def choices(function: tirx.PrimFunc, limits: Limits) -> list[Choice]:
+    """All that may be tried for an unscheduled function, likeliest first within each template.
+
+    A parameter set may still fail to apply: ``schedule_with`` then raises.
+    """
+    found = []
+    for template in TEMPLATES.values():
+        try:
+            shape = template.shape_of(Schedule(function))
+        except FAILURES:
+            continue
+        found += [Choice(template.name, p) for p in template.candidates(shape, limits)]
+    return found
+
+
+def schedule_with(function: tirx.PrimFunc, limits: Limits, choice: Choice) -> tirx.PrimFunc:
+    """``function`` with the schedule of a choice.
+
+    Raises:
+        NotThisKind: the choice does not fit the function or the device.
+    """
+    schedule = Schedule(function)
+    try:
+        TEMPLATES[choice.template].apply(schedule, limits, choice.parameters)
+    except FAILURES as error:
+        raise NotThisKind(f"{choice.template} does not fit: {str(error).strip()[:200]}") from error
+    return marked(schedule)
+
+
+def marked(schedule: Schedule) -> tirx.PrimFunc:
+    """The scheduled function, marked as such."""
+    return schedule.mod["main"].with_attr("tirx.is_scheduled", True)
