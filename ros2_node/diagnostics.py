@@ -1,0 +1,118 @@
+"""What /diagnostics says: from numbers and facts to levels and words. Without ROS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .statistics import OUTCOMES, Snapshot
+
+OK, WARN, ERROR, STALE_LEVEL = 0, 1, 2, 3
+
+
+@dataclass(frozen=True)
+class Status:
+    """One line of /diagnostics, as diagnostic_msgs/DiagnosticStatus has it."""
+
+    name: str
+    level: int
+    message: str
+    hardware_id: str = ""
+    values: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """The network in use. failure: why the last change of it did not work, else ""."""
+
+    path: str = ""
+    name: str = ""
+    checksum: str = ""
+    device: str = ""
+    device_type: str = ""
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What the node is meant to do now, so that silence can be told from a fault.
+
+    waiting_since: seconds since it subscribed, None while it does not listen to the camera.
+    idle: words for why it does not, "" while it does. stall_timeout: in seconds.
+    """
+
+    state: str
+    idle: str = ""
+    waiting_since: float | None = None
+    stall_timeout: float = 2.0
+    topic: str = ""
+
+
+def statuses(node: str, model: ModelFacts, numbers: Snapshot, now: Conditions) -> list[Status]:
+    """The node's lines: its frames, and its network with the device."""
+    return [
+        frames_status(f"{node}: frames", model.device, numbers, now),
+        network_status(f"{node}: network", model, numbers),
+    ]
+
+
+def is_stalled(numbers: Snapshot, now: Conditions) -> bool:
+    """Whether the camera has been silent for longer than it may."""
+    if now.waiting_since is None:
+        return False
+    silence = now.waiting_since if numbers.silence is None else numbers.silence
+    return min(silence, now.waiting_since) > now.stall_timeout
+
+
+def frames_status(name: str, device: str, numbers: Snapshot, now: Conditions) -> Status:
+    """Rates, counts and latencies; a WARN while the camera is silent or nothing gets through."""
+    values: dict[str, object] = {
+        "state": now.state,
+        "image topic": now.topic,
+        "rate in [Hz]": f"{numbers.rate_in:.1f}",
+        "rate out [Hz]": f"{numbers.rate_out:.1f}",
+        "received": numbers.counts.get("received", 0),
+        **{outcome: numbers.counts.get(outcome, 0) for outcome in OUTCOMES},
+        "time jumps": numbers.counts.get("time jumps", 0),
+    }
+    for share, milliseconds in numbers.latency.items():
+        values[f"latency p{share} [ms]"] = f"{milliseconds:.2f}"
+    for share, milliseconds in numbers.age.items():
+        values[f"age p{share} [ms]"] = f"{milliseconds:.2f}"
+    level, message = OK, f"{numbers.rate_out:.1f} Hz"
+    if now.idle:
+        message = now.idle
+    elif is_stalled(numbers, now):
+        level = WARN
+        message = (
+            f"no image on {now.topic} for {now.stall_timeout:g} s: check the camera, the topic and "
+            "its QoS"
+        )
+    elif numbers.rate_in > 0 and numbers.rate_out == 0 and numbers.silence is not None:
+        level, message = WARN, "images come in, but none gets through: see the counts"
+    return Status(name, level, message, device, values)
+
+
+def network_status(name: str, model: ModelFacts, numbers: Snapshot) -> Status:
+    """Artifact and device; running on a CPU is a WARN, device errors are an ERROR."""
+    errors = numbers.counts.get("device errors", 0)
+    values: dict[str, object] = {
+        "artifact": model.name,
+        "path": model.path,
+        "sha256": model.checksum,
+        "device": model.device,
+        "device type": model.device_type,
+        "device errors": errors,
+    }
+    if model.failure:
+        values["last failure"] = model.failure
+    if not model.name:
+        level, message = (ERROR, model.failure) if model.failure else (OK, "no network loaded")
+    elif errors:
+        level, message = ERROR, f"{errors} errors of the device, see the log"
+    elif model.failure:
+        level, message = WARN, f"still {model.name}, for the new network failed: {model.failure}"
+    elif model.device_type == "cpu":
+        level, message = WARN, f"{model.name} runs on a CPU: {model.device}"
+    else:
+        level, message = OK, f"{model.name} on {model.device}"
+    return Status(name, level, message, model.device, values)

@@ -1,0 +1,124 @@
+"""The executable vision_node: starts ROS and the node, and ends cleanly whenever it is told to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+# A frame, or a network that is being loaded, may take as long; then the process ends anyway.
+PATIENCE_SECONDS = 10.0
+PROFILE = "FASTDDS_DEFAULT_PROFILES_FILE"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run until SIGINT or SIGTERM; the exit code is then 0, and 1 for wrong parameters."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    prepare_environment()
+    return run(sys.argv if arguments is None else arguments, stop)
+
+
+def prepare_environment() -> None:
+    """What must be set before ROS and TVM are imported; what is set already stays."""
+    # The compiler is not needed, and takes half a second and 100 MB.
+    os.environ.setdefault("TVM_USE_RUNTIME_LIB", "1")
+    # Large images do not fit into the shared memory of Fast DDS as it is by default.
+    profile = dds_profile()
+    if profile is not None:
+        os.environ.setdefault(PROFILE, str(profile))
+    if not os.environ.get("HOME") and not os.environ.get("ROS_HOME"):
+        # rcl has to write its log somewhere.
+        os.environ.setdefault("ROS_LOG_DIR", os.path.join(tempfile.gettempdir(), "ros-log"))
+
+
+def dds_profile() -> Path | None:
+    """config/fastdds.xml as it was installed, or in the source tree."""
+    here = Path(__file__).resolve().parent
+    prefixes = [
+        *(Path(prefix) for prefix in os.environ.get("AMENT_PREFIX_PATH", "").split(":") if prefix),
+        Path(sys.prefix),
+    ]
+    shares = [prefix / "share" / "tvm_vision" for prefix in prefixes]
+    for folder in (*shares, here.parent):
+        path = folder / "config" / "fastdds.xml"
+        if path.is_file():
+            return path
+    return None
+
+
+def run(arguments: Sequence[str], stop: threading.Event, **options: Any) -> int:
+    """The node from ``rclpy.init`` to its end, until ``stop``; options: of VisionNode."""
+    if stop.is_set():
+        return 0
+    import rclpy
+    from rclpy.executors import SingleThreadedExecutor
+    from rclpy.signals import SignalHandlerOptions
+
+    from tvm_vision.errors import TvmVisionError
+
+    from .node import VisionNode
+
+    # rclpy's own handlers would end the context under the node's feet.
+    rclpy.init(args=list(arguments), signal_handler_options=SignalHandlerOptions.NO)
+    try:
+        node = VisionNode(**options)
+    except TvmVisionError as error:
+        rclpy.logging.get_logger("vision").fatal(" ".join(str(error).split()))
+        rclpy.try_shutdown()
+        return 1
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    executor.create_task(node.start)
+    # Not in this thread: signals are handled here, at once, whatever the executor waits for.
+    faults: list[str] = []
+    spinning = threading.Thread(target=spin, args=(executor, stop, faults), name="executor")
+    spinning.start()
+    stop.wait()
+    finish(executor, spinning, node)
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    return 1 if faults else 0
+
+
+def spin(executor: Any, stop: threading.Event, faults: list[str]) -> None:
+    """Until the executor is shut down; an error that nobody handled ends the node, with its text.
+
+    A node that answers no more would be worse: a launch file can start another one.
+    """
+    from rclpy.executors import ExternalShutdownException, ShutdownException
+
+    try:
+        executor.spin()
+    except (ExternalShutdownException, ShutdownException):
+        pass
+    except Exception:
+        faults.append(traceback.format_exc())
+    finally:
+        stop.set()
+
+
+def finish(executor: Any, spinning: threading.Thread, node: Any) -> None:
+    """End the executor, then the node, then ROS; and the process where one of them hangs."""
+    import rclpy
+
+    watchdog = threading.Timer(PATIENCE_SECONDS, os._exit, (0,))
+    watchdog.daemon = True
+    watchdog.start()
+    executor.shutdown()
+    spinning.join()
+    node.trigger_shutdown()
+    node.destroy_node()
+    rclpy.try_shutdown()
+    watchdog.cancel()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,217 @@
+"""What happens to one frame: is it worth the time, decode, run the network, publish. Without ROS.
+
+``Pipeline.process`` runs in the worker's thread; everything else may be called from others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Protocol
+
+from tvm_vision.errors import DeviceError, InputError
+from tvm_vision.models.results import VisionResult
+
+from .images import Image, UnknownEncodingError, any_image
+from .settings import Settings
+from .statistics import FAILED, LIMITED, STALE, UNREADABLE, Statistics
+
+# A stamp that differs from the node's clock by more is one of another clock.
+OTHER_CLOCK_SECONDS = 3600.0
+# By how much the clocks of two synchronised machines may differ.
+CLOCK_TOLERANCE_SECONDS = 0.1
+# Frames arrive with some jitter: one that is early by this part of the period is on time.
+JITTER = 0.1
+THRESHOLDS = ("confidence", "iou", "max_detections")
+
+
+class Sink(Protocol):
+    """Where results go."""
+
+    def wanted(self) -> bool:
+        """Whether anybody listens to any result."""
+
+    def publish(self, header: Any, image: Image, result: VisionResult, times: Times) -> None:
+        """Publish what somebody listens to."""
+
+
+class Log(Protocol):
+    """A logger, of rclpy or another."""
+
+    def info(self, message: str) -> Any: ...
+    def warning(self, message: str) -> Any: ...
+    def error(self, message: str) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Times:
+    """Milliseconds: age of the frame when its turn came, decoding it, and the network's stages."""
+
+    age: float
+    decode: float
+    preprocess: float
+    inference: float
+    postprocess: float
+
+    @property
+    def processing(self) -> float:
+        """From the message to the results."""
+        return self.decode + self.preprocess + self.inference + self.postprocess
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A message with an image. stamp, received: seconds of the node's clock, 0.0: no stamp."""
+
+    message: Any
+    stamp: float
+    received: float
+
+
+@dataclass(frozen=True)
+class Job:
+    """A network and where its results go; both change together."""
+
+    model: Any
+    sink: Sink
+
+
+class Pipeline:
+    """Runs the network in use over frames, one at a time."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        statistics: Statistics,
+        clock: Callable[[], float],
+        log: Log,
+        device_failed: Callable[[DeviceError], object],
+    ) -> None:
+        """clock: seconds, that of the stamps. device_failed: told of errors of the device."""
+        self.settings = settings
+        self.statistics = statistics
+        self._clock = clock
+        self._log = log
+        self._device_failed = device_failed
+        self._job: Job | None = None
+        self._due = float("-inf")
+        self._last_stamp = 0.0
+        self._warned: set[str] = set()
+
+    @property
+    def job(self) -> Job | None:
+        """The network and sink in use. Set, it counts from the next frame on."""
+        return self._job
+
+    @job.setter
+    def job(self, job: Job | None) -> None:
+        self._job = job
+
+    def process(self, frame: Frame) -> None:
+        """Handle one frame; errors end in the counts and, once a kind, in the log."""
+        job, settings = self._job, self.settings
+        if job is None:
+            return
+        now = self._clock()
+        age = self._age(frame, now)
+        if settings.max_frame_age and age > settings.max_frame_age:
+            self.statistics.count(STALE)
+            self._warn_once(
+                "stale",
+                f"an image was {age:.3f} s old and passed over, as all above max_frame_age "
+                f"({settings.max_frame_age:g} s) are: see /diagnostics for how many",
+            )
+            return
+        if settings.lazy and not job.sink.wanted():
+            return
+        if not self._is_due(now, settings.max_rate):
+            self.statistics.count(LIMITED)
+            return
+        try:
+            self._run(job, settings, frame, age)
+        except InputError as error:
+            self.statistics.count(UNREADABLE)
+            self._warn_once(self._kind(error, frame), f"{error}; such images are passed over")
+        except DeviceError as error:
+            self.statistics.count(FAILED)
+            self.statistics.count("device errors")
+            self._device_failed(error)
+
+    def failed(self, error: Exception) -> None:
+        """``process`` raised something that nobody expects: the frame is lost, not the node."""
+        self.statistics.count(FAILED)
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        self._warn_once(reason, f"a frame was lost: {reason}")
+
+    def _run(self, job: Job, settings: Settings, frame: Frame, age: float) -> None:
+        start = perf_counter()
+        image = any_image(frame.message)
+        decode = 1e3 * (perf_counter() - start)
+        _apply_thresholds(job.model, settings)
+        result = job.model(image)
+        timing = result.timing
+        times = Times(
+            1e3 * age, decode, timing.preprocess_ms, timing.inference_ms, timing.postprocess_ms
+        )
+        job.sink.publish(frame.message.header, image, result, times)
+        self.statistics.finished(timing.total_ms, 1e3 * age)
+
+    def _age(self, frame: Frame, now: float) -> float:
+        """Seconds since the stamp; since the arrival where the stamp is of no use."""
+        stamp = frame.stamp
+        if stamp and self._last_stamp and stamp < self._last_stamp:
+            self.statistics.count("time jumps")
+            self._warn_once(
+                "jump",
+                f"the stamps of the images went back by {self._last_stamp - stamp:.3f} s: "
+                "results keep the stamps of their images",
+            )
+        self._last_stamp = stamp
+        waited = max(now - frame.received, 0.0)
+        if not stamp:
+            return waited
+        age = now - stamp
+        if not -CLOCK_TOLERANCE_SECONDS <= age < OTHER_CLOCK_SECONDS:
+            self._warn_once(
+                "clock",
+                f"the stamps of the images are off by {age:.1f} s from this node's clock: their "
+                "age is taken from their arrival; synchronise the clocks, or set use_sim_time",
+            )
+            return waited
+        return max(age, 0.0)
+
+    def _is_due(self, now: float, max_rate: float) -> bool:
+        if not max_rate:
+            return True
+        period = 1.0 / max_rate
+        if now < self._due - JITTER * period and self._due - now <= 2 * period:
+            return False
+        # From where it was due, so that jitter does not add up; a pause is not made up for.
+        self._due = max(self._due + period, now + period / 2)
+        return True
+
+    def _kind(self, error: InputError, frame: Frame) -> str:
+        if isinstance(error, UnknownEncodingError):
+            return f"encoding {getattr(frame.message, 'encoding', '')}"
+        return str(error)
+
+    def _warn_once(self, kind: str, message: str) -> None:
+        if kind in self._warned or len(self._warned) > 100:
+            return
+        self._warned.add(kind)
+        self._log.warning(message)
+
+    def forget_warnings(self) -> None:
+        """Warn again of what was warned of: another camera, or another run."""
+        self._warned.clear()
+        self._last_stamp = 0.0
+
+
+def _apply_thresholds(model: Any, settings: Settings) -> None:
+    """Give a detector the thresholds of the parameters, from the thread that uses it."""
+    network = getattr(model, "network", model)
+    for name in THRESHOLDS:
+        value = getattr(settings, name)
+        if getattr(network, name, value) != value:
+            setattr(network, name, value)

@@ -1,0 +1,87 @@
+"""settings.py as parameters of a node: declared with descriptors, checked, and applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rcl_interfaces.msg import (
+    FloatingPointRange,
+    IntegerRange,
+    ParameterDescriptor,
+    SetParametersResult,
+)
+from rclpy.node import Node
+from rclpy.parameter import Parameter as RosParameter
+
+from tvm_vision.errors import InputError
+
+from .settings import START, Parameter, Settings, parameters, problem_in, widened
+
+
+def declare(node: Node) -> Settings:
+    """Declare all parameters, with the values given at the start where there are some.
+
+    Raises InputError, naming the parameter, for a value of the wrong type or out of range.
+    """
+    values = {item.name: _declare(node, item) for item in parameters().values()}
+    return Settings(**values)
+
+
+def _declare(node: Node, item: Parameter) -> Any:
+    # Without a type first, for rclpy's own refusal of 1 for 1.0 is an exception without a remedy.
+    loose = ParameterDescriptor(dynamic_typing=True)
+    given = node.declare_parameter(item.name, item.default, loose).value
+    node.undeclare_parameter(item.name)
+    value = widened(item.name, given)
+    problem = item.problem(value)
+    if problem:
+        raise InputError(problem)
+    node.declare_parameter(item.name, value, descriptor(item), ignore_override=True)
+    return value
+
+
+def descriptor(item: Parameter) -> ParameterDescriptor:
+    """What tools show: meaning, unit, range."""
+    unit = f" [{item.unit}]" if item.unit else ""
+    result = ParameterDescriptor(
+        name=item.name,
+        description=f"{item.description}{unit} A change counts {item.effect}.",
+        read_only=item.effect == START,
+        additional_constraints=f"One of {item.allowed}." if item.choices else "",
+    )
+    if item.low is not None and item.high is not None:
+        if item.kind is int:
+            bounds = IntegerRange(from_value=int(item.low), to_value=int(item.high), step=0)
+            result.integer_range = [bounds]
+        else:
+            span = FloatingPointRange(from_value=item.low, to_value=item.high, step=0.0)
+            result.floating_point_range = [span]
+    return result
+
+
+def watch(
+    node: Node,
+    check: Callable[[dict[str, Any]], str],
+    apply: Callable[[dict[str, Any]], object],
+) -> None:
+    """Call ``check`` before parameters change, and ``apply`` after they did.
+
+    check: returns why not, or "", and changes nothing, for others may still refuse.
+    """
+
+    def widen(changes: list[RosParameter]) -> list[RosParameter]:
+        return [RosParameter(item.name, value=widened(item.name, item.value)) for item in changes]
+
+    def allow(changes: list[RosParameter]) -> SetParametersResult:
+        values = {item.name: item.value for item in changes}
+        problem = problem_in(values) or check(values)
+        return SetParametersResult(successful=not problem, reason=problem)
+
+    def changed(changes: list[RosParameter]) -> None:
+        known = parameters()
+        apply({item.name: item.value for item in changes if item.name in known})
+
+    node.add_pre_set_parameters_callback(widen)
+    node.add_on_set_parameters_callback(allow)
+    node.add_post_set_parameters_callback(changed)

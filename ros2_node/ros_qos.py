@@ -1,0 +1,63 @@
+"""Qualities of service, and what to do where two do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
+from rclpy.qos import (
+    DurabilityPolicy,
+    HistoryPolicy,
+    QoSProfile,
+    ReliabilityPolicy,
+    qos_policy_name_from_kind,
+)
+
+_RELIABILITY = {
+    "best_effort": ReliabilityPolicy.BEST_EFFORT,
+    "reliable": ReliabilityPolicy.RELIABLE,
+}
+
+
+def profile(reliability: str, depth: int, *, latched: bool = False) -> QoSProfile:
+    """Keep the last ``depth``; latched: who subscribes later gets the last one."""
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST,
+        depth=depth,
+        reliability=_RELIABILITY[reliability],
+        durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE,
+    )
+
+
+def subscription_events(topic: str, warn: Callable[[str], Any]) -> SubscriptionEventCallbacks:
+    """Say what to do when a publisher of ``topic`` cannot be heard."""
+
+    def incompatible(event: Any) -> None:
+        policy = qos_policy_name_from_kind(event.last_policy_kind)
+        remedy = "set input_reliability to best_effort"
+        if "RELIABILITY" not in policy:
+            remedy = "change the publisher's QoS to keep last, volatile"
+        warn(
+            f"a publisher of {topic} offers less than this node asks for ({policy}), so that no "
+            f"image comes through: {remedy}"
+        )
+
+    return SubscriptionEventCallbacks(incompatible_qos=incompatible)
+
+
+def publisher_events(topic: str, warn: Callable[[str], Any]) -> PublisherEventCallbacks:
+    """Say what to do when a subscriber to ``topic`` cannot be served."""
+
+    def incompatible(event: Any) -> None:
+        policy = qos_policy_name_from_kind(event.last_policy_kind)
+        if "RELIABILITY" in policy:
+            remedy = "set output_reliability to reliable, or subscribe with best effort"
+        else:
+            remedy = "subscribe with durability volatile"
+        warn(
+            f"a subscriber to {topic} asks for more than this node offers ({policy}), so that it "
+            f"gets nothing: {remedy}"
+        )
+
+    return PublisherEventCallbacks(incompatible_qos=incompatible)

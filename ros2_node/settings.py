@@ -1,0 +1,214 @@
+"""The node's parameters as one table: defaults, ranges, units, and when a change takes effect.
+
+ros_parameters.py declares what is here, scripts/ros_doc.py makes the table of docs/ros.md.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import Any
+
+# When a new value counts.
+START = "at start only"
+CONFIGURE = "at the next configure"
+RELOAD = "at once: the network is loaded beside the old one"
+SUBSCRIBE = "at once: a new subscription"
+NOW = "at once"
+
+TRANSPORTS = ("raw", "compressed")
+RELIABILITIES = ("best_effort", "reliable")
+DEVICES = ("auto", "vulkan", "cpu")
+TEAM_COLORS = ("", "blue", "red")
+TYPE_NAMES = {bool: "bool", int: "integer", float: "double", str: "string"}
+
+_TOPIC = re.compile(r"(~/|/)?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter. low, high: inclusive. choices: all values there are, where not empty."""
+
+    name: str
+    default: Any
+    description: str
+    effect: str
+    unit: str = ""
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> type:
+        """bool, int, float or str."""
+        return type(self.default)
+
+    @property
+    def allowed(self) -> str:
+        """The values that are taken, in words."""
+        if self.choices:
+            return ", ".join(choice or '""' for choice in self.choices)
+        return "" if self.low is None else f"{self.low:g} to {self.high:g}"
+
+    def problem(self, value: Any) -> str:
+        """Why a value is not taken, in one line; "" where it is."""
+        found = f"found {value!r}"
+        needed = TYPE_NAMES[self.kind]
+        if type(value) is not self.kind:
+            hint = ""
+            if self.kind is float and type(value) is int:
+                hint = f": write {value}.0"
+            elif self.kind is str:
+                hint = ": put it in quotes"
+            other = TYPE_NAMES.get(type(value), type(value).__name__)
+            return f"{self.name} must be a {needed}, {found} ({other}){hint}"
+        return self._range_problem(value, found)
+
+    def _range_problem(self, value: Any, found: str) -> str:
+        if self.choices and value not in self.choices:
+            return f"{self.name} must be one of {self.allowed}, {found}"
+        if self.low is not None and not (math.isfinite(value) and self.low <= value <= self.high):
+            unit = f" {self.unit}" if self.unit else ""
+            return f"{self.name} must be in {self.allowed}{unit}, {found}"
+        if self.name == "image_topic" and not _TOPIC.fullmatch(value):
+            return f"{self.name} must be the name of a topic, {found}"
+        return ""
+
+
+def _parameter(default: Any, description: str, effect: str = NOW, **more: Any) -> Any:
+    return field(default=default, metadata={"description": description, "effect": effect, **more})
+
+
+def _seconds(default: float, description: str, low: float = 0.0) -> Any:
+    return _parameter(default, description, unit="s", low=low, high=60.0)
+
+
+def _rate(default: float, description: str) -> Any:
+    return _parameter(default, description, unit="Hz", low=0.0, high=1000.0)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The values of all parameters at one moment."""
+
+    model: str = _parameter(
+        "",
+        "The network: a package (.tar or folder), or a model folder with model_config.yaml.",
+        RELOAD,
+    )
+    device: str = _parameter(
+        "auto", "Where it runs; auto: what it was compiled for.", RELOAD, choices=DEVICES
+    )
+    autostart: bool = _parameter(
+        True, "Configure and activate without being told to by a lifecycle manager.", START
+    )
+    enabled: bool = _parameter(
+        True, "Off: the node stays active and lets images pass; the service enable sets it."
+    )
+    lazy: bool = _parameter(True, "Listen to the camera only while somebody listens to results.")
+    image_topic: str = _parameter(
+        "image", "Topic of the images; with /compressed behind it for those.", SUBSCRIBE
+    )
+    image_transport: str = _parameter(
+        "raw", "Image, or CompressedImage with JPEG or PNG.", SUBSCRIBE, choices=TRANSPORTS
+    )
+    input_reliability: str = _parameter(
+        "best_effort", "QoS of the images; best_effort hears every camera.", SUBSCRIBE,
+        choices=RELIABILITIES,
+    )  # fmt: skip
+    input_depth: int = _parameter(
+        1, "QoS of the images: how many are kept before they are read.", SUBSCRIBE,
+        unit="images", low=1, high=100,
+    )  # fmt: skip
+    output_reliability: str = _parameter(
+        "reliable", "QoS of the results; reliable serves every subscriber.", CONFIGURE,
+        choices=RELIABILITIES,
+    )  # fmt: skip
+    max_frame_age: float = _seconds(
+        0.5, "Images older than this when their turn comes are passed over; 0: none are."
+    )
+    max_rate: float = _rate(0.0, "Images are passed over to stay below this; 0: no limit.")
+    confidence: float = _parameter(0.5, "Detections have a score above this.", low=0.0, high=1.0)
+    iou: float = _parameter(
+        0.4,
+        "Of two boxes of one class that overlap by more (intersection over union), one stays.",
+        low=0.0,
+        high=1.0,
+    )
+    max_detections: int = _parameter(
+        300, "Most detections in one image.", unit="boxes", low=1, high=10000
+    )
+    top: int = _parameter(
+        5, "Classes in the result of a classifier.", RELOAD, unit="classes", low=1, high=1000
+    )
+    publish_detections: bool = _parameter(True, "Have the topic detections.")
+    publish_segmentation: bool = _parameter(True, "Have the topic segmentation.")
+    publish_masks: bool = _parameter(True, "Have a topic mask/CLASS for each class of pixels.")
+    publish_debug_image: bool = _parameter(True, "Have the topic debug_image.")
+    publish_latency: bool = _parameter(True, "Have the topic latency.")
+    publish_soccer_vision: bool = _parameter(
+        False, "Have the topics of soccer_vision_2d_msgs and the masks that go with them."
+    )
+    own_team_color: str = _parameter(
+        "", "Of the robots in soccer_vision_2d_msgs, those of this color are our own.",
+        choices=TEAM_COLORS,
+    )  # fmt: skip
+    debug_rate: float = _rate(10.0, "Debug images are made at most so often; 0: for each image.")
+    debug_opacity: float = _parameter(
+        0.4, "Of the segmentation in debug images.", low=0.0, high=1.0
+    )
+    diagnostics_period: float = _seconds(1.0, "Between messages on /diagnostics.", low=0.1)
+    stall_timeout: float = _seconds(
+        2.0, "Without an image for so long, the log and /diagnostics warn.", low=0.1
+    )
+
+
+@cache
+def parameters() -> dict[str, Parameter]:
+    """All parameters by name."""
+    return {
+        item.name: Parameter(name=item.name, default=item.default, **item.metadata)
+        for item in fields(Settings)
+    }
+
+
+def problem_in(values: Mapping[str, Any]) -> str:
+    """The first reason why values cannot be taken together, "" where they can. Changes nothing."""
+    known = parameters()
+    for name, value in values.items():
+        if name in known and (problem := known[name].problem(value)):
+            return problem
+    return ""
+
+
+def effects(names: Iterable[str]) -> set[str]:
+    """What has to happen after these parameters were changed."""
+    known = parameters()
+    return {known[name].effect for name in names if name in known}
+
+
+def widened(name: str, value: Any) -> Any:
+    """A whole number as a double where one is wanted: YAML and people write 1 for 1.0."""
+    known = parameters().get(name)
+    if known is not None and known.kind is float and type(value) is int:
+        return float(value)
+    return value
+
+
+def markdown() -> str:
+    """The table of docs/ros.md."""
+    lines = [
+        "| parameter | type | default | range | unit | a change counts | meaning |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for item in parameters().values():
+        default = f'"{item.default}"' if item.kind is str else str(item.default).lower()
+        cells = (
+            f"`{item.name}`", TYPE_NAMES[item.kind], f"`{default}`", item.allowed, item.unit,
+            item.effect, item.description,
+        )  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,94 @@
+"""What happened to the frames: counts since the start, rates and latencies of the last seconds."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import monotonic
+
+import numpy as np
+
+WINDOW_SECONDS = 5.0
+# At 1000 frames a second the window is shorter, not the memory larger.
+MOST_SAMPLES = 2000
+
+# What can become of a frame that came in.
+DONE = "done"
+DROPPED = "dropped"  # a newer one came before its turn
+STALE = "stale"  # older than max_frame_age when its turn came
+LIMITED = "limited"  # max_rate
+UNREADABLE = "unreadable"
+FAILED = "failed"  # the network or a publisher raised an error
+OUTCOMES = (DONE, DROPPED, STALE, LIMITED, UNREADABLE, FAILED)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Numbers at one moment.
+
+    counts: frames by outcome, and "received", "device errors", "time jumps", since the start.
+    rate_in, rate_out: in Hz. silence: seconds since the last frame came, None before the first.
+    latency, age: milliseconds by percentile (50, 95) of frames done lately; empty without any.
+    """
+
+    counts: dict[str, int]
+    rate_in: float
+    rate_out: float
+    silence: float | None
+    latency: dict[int, float] = field(default_factory=dict)
+    age: dict[int, float] = field(default_factory=dict)
+
+
+class Statistics:
+    """Counts frames; every method may be called from any thread."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        """clock: seconds that only grow."""
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+        self._arrivals: deque[float] = deque(maxlen=MOST_SAMPLES)
+        self._done: deque[tuple[float, float, float]] = deque(maxlen=MOST_SAMPLES)
+        self._start = clock()
+
+    def received(self) -> None:
+        """A frame came in."""
+        with self._lock:
+            self._counts["received"] += 1
+            self._arrivals.append(self._clock())
+
+    def count(self, outcome: str) -> None:
+        """One more of ``outcome``; frames that are done go through ``finished``."""
+        with self._lock:
+            self._counts[outcome] += 1
+
+    def finished(self, latency_ms: float, age_ms: float) -> None:
+        """A frame's results were published; latency of the network's three stages, age before."""
+        with self._lock:
+            self._counts[DONE] += 1
+            self._done.append((self._clock(), latency_ms, age_ms))
+
+    def snapshot(self) -> Snapshot:
+        """The numbers now."""
+        with self._lock:
+            now = self._clock()
+            since = now - WINDOW_SECONDS
+            arrivals = [moment for moment in self._arrivals if moment > since]
+            done = [sample for sample in self._done if sample[0] > since]
+            span = max(min(WINDOW_SECONDS, now - self._start), 1e-3)
+            return Snapshot(
+                counts=dict(self._counts),
+                rate_in=len(arrivals) / span,
+                rate_out=len(done) / span,
+                silence=now - self._arrivals[-1] if self._arrivals else None,
+                latency=_percentiles([sample[1] for sample in done]),
+                age=_percentiles([sample[2] for sample in done]),
+            )
+
+
+def _percentiles(values: list[float]) -> dict[int, float]:
+    if not values:
+        return {}
+    return {share: float(np.percentile(values, share)) for share in (50, 95)}

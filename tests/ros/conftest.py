@@ -1,0 +1,78 @@
+"""A graph of its own for each module of tests: one node process, shared by its tests."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+NEEDED = (
+    "rclpy",
+    "sensor_msgs",
+    "std_srvs",
+    "diagnostic_msgs",
+    "lifecycle_msgs",
+    "vision_msgs",
+    "soccer_vision_2d_msgs",
+)
+
+
+def missing() -> str:
+    """Why there is no ROS graph here, "" where there is one."""
+    absent = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if not absent:
+        return ""
+    how = "run make ros"
+    if platform.machine() != "x86_64":
+        how = f"PyPI has them for x86_64 only, this is {platform.machine()}: source ROS instead"
+    return f"needs {', '.join(absent)}: {how}"
+
+
+@pytest.fixture(scope="session")
+def ros() -> None:
+    """Skips where ROS's packages are not installed; else a domain that nobody else uses."""
+    reason = missing()
+    if reason:
+        pytest.skip(reason)
+    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+    os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
+    from tvm_vision_ros.main import prepare_environment
+
+    prepare_environment()
+
+
+@pytest.fixture(scope="module")
+def graph(ros: None) -> Iterator[Any]:
+    """This process's side of the graph."""
+    from graph import Graph
+
+    made = Graph()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def start(graph: Any) -> Iterator[Any]:
+    """Starts node processes; what still runs at the end is ended, and must end cleanly."""
+    from graph import Process
+
+    processes = []
+
+    def run(*arguments: str, **more: Any) -> Any:
+        process = Process(*arguments, **more)
+        processes.append(process)
+        return process
+
+    yield run
+    for process in processes:
+        if process.popen.poll() is None:
+            assert process.end() == 0, process.log
+        process.kill()

@@ -1,0 +1,89 @@
+"""A network without a network: a bright rectangle is a ball, and inference takes as long as told.
+
+The request's ``model`` says how: "name:milliseconds", "broken" raises, "slow" loads for a second.
+"""
+
+from __future__ import annotations
+
+import time
+
+import cv2
+import numpy as np
+
+from tvm_vision.errors import DeviceError, PackageError
+from tvm_vision.models.results import Classification, Detections, SegmentationMask, Timing
+from tvm_vision.models.results import VisionResult as Result
+
+NAMES = ("ball", "goalpost", "robot")
+PIXELS = ("background", "lines", "field")
+
+
+class FakeModel:
+    """Finds what is brighter than 200 and calls it a ball; the lower half is field."""
+
+    kind = "yoeo"
+    class_names = NAMES
+    segmentation_names = PIXELS
+    device_description = "a processor of the tests (cpu)"
+    device_type = "cpu"
+
+    def __init__(self, name: str = "fake", milliseconds: float = 0.0) -> None:
+        self.name = name
+        self.checksum = f"{name:0<64.64}"
+        self.confidence, self.iou, self.max_detections = 0.5, 0.4, 300
+        self.milliseconds = milliseconds
+        self.frames = 0
+
+    def warm_up(self) -> None:
+        self(np.zeros((4, 4, 3), np.uint8))
+
+    def __call__(self, image: np.ndarray) -> Result:
+        self.frames += 1
+        if self.name == "lost" and self.frames == 4:
+            raise DeviceError("the device was lost: wait for it")
+        start = time.perf_counter()
+        # Sleeping is what waiting for a GPU is: the interpreter is free meanwhile.
+        time.sleep(self.milliseconds / 1e3)
+        inference = 1e3 * (time.perf_counter() - start)
+        height, width = image.shape[:2]
+        mask = np.zeros((height, width), np.uint8)
+        mask[height // 2 :] = PIXELS.index("field")
+        return Result(
+            Timing(0.0, inference, 0.0),
+            detections=self._detections(image),
+            segmentation=SegmentationMask(mask, self.segmentation_names),
+        )
+
+    def _detections(self, image: np.ndarray) -> Detections:
+        x, y, width, height = cv2.boundingRect(cv2.inRange(image[..., 1], 200, 255))
+        if not width or self.confidence > 0.9:
+            return Detections.none(self.class_names)
+        return Detections(
+            np.array([[x, y, x + width, y + height]], np.float32),
+            np.array([0.9], np.float32),
+            np.zeros(1, np.int32),
+            self.class_names,
+        )
+
+
+class FakeClassifier(FakeModel):
+    kind = "classifier"
+    class_names = ("cat", "dog")
+    segmentation_names = ()
+
+    def __call__(self, image: np.ndarray) -> Result:
+        found = Classification((1, 0), ("dog", "cat"), (0.75, 0.25))
+        return Result(Timing(0.0, 0.0, 0.0), classification=found)
+
+
+def load(request) -> FakeModel:
+    """Stands for model_loader.load_and_warm."""
+    name, _, milliseconds = request.model.partition(":")
+    if name == "broken":
+        raise PackageError("mod.so must have the SHA-256 of mod.json: compile the model again")
+    if name == "slow":
+        time.sleep(1.0)
+    cls = FakeClassifier if name == "classifier" else FakeModel
+    model = cls(name, float(milliseconds or 0.0))
+    model.warm_up()
+    return model

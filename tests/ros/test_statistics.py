@@ -1,0 +1,129 @@
+"""Numbers from a clock that the test turns, and what /diagnostics makes of them."""
+
+import pytest
+
+from tvm_vision_ros.diagnostics import (
+    ERROR,
+    OK,
+    WARN,
+    Conditions,
+    ModelFacts,
+    frames_status,
+    is_stalled,
+    network_status,
+    statuses,
+)
+from tvm_vision_ros.statistics import DROPPED, Snapshot, Statistics
+
+GPU = ModelFacts("/m.tar", "yoeo", "ab" * 32, "Some GPU (driver 1)", "discrete gpu")
+ACTIVE = Conditions("active", waiting_since=100.0, stall_timeout=2.0, topic="/image")
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def run(statistics, clock, seconds, rate_in, every):
+    for index in range(round(seconds * rate_in)):
+        clock.now += 1 / rate_in
+        statistics.received()
+        if index % every == 0:
+            statistics.finished(10.0 + index % 10, 5.0)
+        else:
+            statistics.count(DROPPED)
+
+
+def test_rates_counts_and_percentiles(clock):
+    statistics = Statistics(clock)
+    run(statistics, clock, 20, 30, 3)
+    numbers = statistics.snapshot()
+    assert numbers.counts == {"received": 600, "done": 200, "dropped": 400}
+    assert numbers.rate_in == pytest.approx(30, abs=0.5)
+    assert numbers.rate_out == pytest.approx(10, abs=0.5)
+    assert numbers.silence == 0.0
+    assert 10 <= numbers.latency[50] <= numbers.latency[95] <= 19
+    assert numbers.age == {50: 5.0, 95: 5.0}
+
+
+def test_rates_right_after_the_start(clock):
+    statistics = Statistics(clock)
+    run(statistics, clock, 1, 30, 1)
+    assert statistics.snapshot().rate_in == pytest.approx(30, abs=1)
+
+
+def test_old_frames_leave_the_rates_not_the_counts(clock):
+    statistics = Statistics(clock)
+    run(statistics, clock, 5, 30, 1)
+    clock.now += 10
+    numbers = statistics.snapshot()
+    assert (numbers.rate_in, numbers.rate_out, numbers.latency) == (0.0, 0.0, {})
+    assert numbers.counts["received"] == 150
+    assert numbers.silence == 10
+
+
+def test_memory_does_not_grow(clock):
+    statistics = Statistics(clock)
+    run(statistics, clock, 5, 5000, 1)
+    assert len(statistics._arrivals) == len(statistics._done) == 2000
+
+
+@pytest.mark.parametrize(
+    ("numbers", "conditions", "level", "words"),
+    [
+        (Snapshot({}, 30.0, 30.0, 0.0), ACTIVE, OK, "30.0 Hz"),
+        (Snapshot({}, 0.0, 0.0, None), Conditions("inactive", "not active"), OK, "not active"),
+        (Snapshot({}, 0.0, 0.0, None), ACTIVE, WARN, "no image on /image for 2 s: check"),
+        (Snapshot({}, 0.0, 0.0, 2.5), ACTIVE, WARN, "no image on /image"),
+        (Snapshot({}, 30.0, 0.0, 0.1), ACTIVE, WARN, "images come in, but none gets through"),
+    ],
+)
+def test_the_line_of_the_frames(numbers, conditions, level, words):
+    status = frames_status("vision: frames", "GPU", numbers, conditions)
+    assert status.level == level
+    assert status.message.startswith(words)
+
+
+def test_a_new_subscription_is_given_its_time():
+    silent = Snapshot({}, 0.0, 0.0, 500.0)
+    fresh = Conditions("active", waiting_since=1.0, stall_timeout=2.0)
+    assert not is_stalled(silent, fresh)
+    assert is_stalled(silent, ACTIVE)
+    assert not is_stalled(silent, Conditions("active", "nobody listens"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "counts", "level", "words"),
+    [
+        ({}, {}, OK, "yoeo on Some GPU"),
+        ({"device_type": "cpu"}, {}, WARN, "yoeo runs on a CPU: Some GPU"),
+        ({}, {"device errors": 2}, ERROR, "2 errors of the device"),
+        ({"failure": "bad file"}, {}, WARN, "still yoeo, for the new network failed: bad file"),
+        ({"name": "", "failure": "no file"}, {}, ERROR, "no file"),
+        ({"name": ""}, {}, OK, "no network loaded"),
+    ],
+)
+def test_the_line_of_the_network(changes, counts, level, words):
+    facts = ModelFacts(**{**vars(GPU), **changes})
+    status = network_status("vision: network", facts, Snapshot(counts, 0.0, 0.0, None))
+    assert status.level == level
+    assert status.message.startswith(words)
+
+
+def test_everything_that_was_asked_for_is_there():
+    numbers = Snapshot({"received": 3}, 1.0, 1.0, 0.0, {50: 1.0, 95: 2.0}, {50: 1.0})
+    frames, network = statuses("robot/vision", GPU, numbers, ACTIVE)
+    assert frames.name == "robot/vision: frames"
+    assert {"rate in [Hz]", "rate out [Hz]", "dropped", "stale", "latency p50 [ms]"} < set(
+        frames.values
+    )
+    assert network.values["sha256"] == "ab" * 32
+    assert network.values["device type"] == "discrete gpu"
+    assert network.hardware_id == "Some GPU (driver 1)"
