@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import Any
 
 from tvm.s_tir import Schedule, TensorIntrin
-from tvm.s_tir.tensor_intrin import cuda
 
 from .common import NotThisKind, inline_consumers
 from .gemm import inline_crop, operands_of
@@ -51,8 +50,8 @@ def schedule_matrix(schedule: Schedule, block: Any, tile: MatrixTile, lanes: int
         _over_subgroups(schedule, row, column, tile, lanes)
     for name in ("k_matrix", "m_matrix", "n_matrix"):
         schedule.unroll(loops[name])
-    if schedule.get(loops["k_tile"]).extent > 1:
-        _overlap(schedule, loops["k_tile"])
+    if int(schedule.get(loops["k_tile"]).extent) > 1:
+        _overlap(schedule, operands, loops["k_tile"])
     start = schedule.decompose_reduction(sums, loops["k_tile"])
     tensorized += [
         (schedule.get_loops(start)[-2], _intrinsic("fill", tile)),
@@ -197,11 +196,13 @@ def _add_up(
     schedule.decompose_reduction(total, part)
 
 
-def _overlap(schedule: Schedule, loop: Any) -> None:
+def _overlap(schedule: Schedule, operands: list[Any], loop: Any) -> None:
     """Fetches the next tiles into registers while the present ones are multiplied.
 
     The statements of a step are: A to registers, to shared memory, B likewise, the products.
     """
+    for operand in operands:
+        schedule.annotate(operand, "tirx.manifest_shared_memory_local_stage", 1)
     schedule.annotate(loop, "software_pipeline_stage", [0, 1, 0, 1, 1])
     schedule.annotate(loop, "software_pipeline_order", [1, 0, 3, 2, 4])
 
@@ -211,14 +212,21 @@ def _intrinsic(kind: str, tile: MatrixTile) -> str:
     m, n, k = tile.matrix
     name = f"tvm_vision_matrix_{kind}_{m}x{n}x{k}"
     if TensorIntrin.get(name, allow_missing=True) is None:
-        TensorIntrin.register(name, *_INTRINSICS[kind](m, n, k))
+        # TVM parses hundreds of intrinsics as this is imported: 19 s of a core.
+        from tvm.s_tir.tensor_intrin import cuda
+
+        TensorIntrin.register(name, *_INTRINSICS[kind](cuda, m, n, k))
     return name
 
 
 _INTRINSICS: dict[str, Any] = {
-    "load_a": lambda m, n, k: cuda.get_wmma_load_intrin(m, n, k, "float16", "shared", False, False),
-    "load_b": lambda m, n, k: cuda.get_wmma_load_intrin(m, n, k, "float16", "shared", True, False),
-    "fill": lambda m, n, k: cuda.get_wmma_fill_intrin(m, n, k, "float32"),
-    "multiply": lambda m, n, k: cuda.get_wmma_sync_intrin(m, n, k, "float16", "float32", False),
-    "store": lambda m, n, k: cuda.get_wmma_store_intrin(m, n, k, "float32", "shared"),
+    "load_a": lambda of, m, n, k: of.get_wmma_load_intrin(
+        m, n, k, "float16", "shared", False, False
+    ),
+    "load_b": lambda of, m, n, k: of.get_wmma_load_intrin(
+        m, n, k, "float16", "shared", True, False
+    ),
+    "fill": lambda of, m, n, k: of.get_wmma_fill_intrin(m, n, k, "float32"),
+    "multiply": lambda of, m, n, k: of.get_wmma_sync_intrin(m, n, k, "float16", "float32", False),
+    "store": lambda of, m, n, k: of.get_wmma_store_intrin(m, n, k, "float32", "shared"),
 }
