@@ -17,13 +17,16 @@ PATIENCE_SECONDS = 10.0
 PROFILE = "FASTDDS_DEFAULT_PROFILES_FILE"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run until SIGINT or SIGTERM; the exit code is then 0, and 1 for wrong parameters."""
+def main(arguments: Sequence[str] | None = None, **options: Any) -> int:
+    """Run until SIGINT or SIGTERM; the exit code is then 0, and 1 for wrong parameters.
+
+    options: of VisionNode.
+    """
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     prepare_environment()
-    return run(sys.argv if arguments is None else arguments, stop)
+    return run(sys.argv if arguments is None else arguments, stop, **options)
 
 
 def prepare_environment() -> None:

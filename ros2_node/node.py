@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter as RosParameter
 from rclpy.task import Future
@@ -74,7 +75,13 @@ class VisionNode(LifecycleNode):
         self._diagnostics_timer = self._new_diagnostics_timer()
         self._services_own = [
             self.create_service(SetBool, "~/enable", self._on_enable),
-            self.create_service(Trigger, "~/load_model", self._on_load_model),
+            # Of another group: an answer that is waited for would hold up all callbacks of its own.
+            self.create_service(
+                Trigger,
+                "~/load_model",
+                self._on_load_model,
+                callback_group=ReentrantCallbackGroup(),
+            ),
         ]
         ros_parameters.watch(self, self._check_parameters, self._apply_parameters)
 

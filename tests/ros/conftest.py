@@ -49,6 +49,18 @@ def ros() -> None:
     prepare_environment()
 
 
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The path of a file by the name that tells fakes.py what to be."""
+    folder = tmp_path_factory.mktemp("models")
+
+    def path(name: str) -> str:
+        (folder / name).touch()
+        return str(folder / name)
+
+    return path
+
+
 @pytest.fixture(scope="module")
 def graph(ros: None) -> Iterator[Any]:
     """This process's side of the graph."""

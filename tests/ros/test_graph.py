@@ -1,40 +1,366 @@
-"""One node and one camera over real DDS: what comes in goes out."""
+"""One node and one camera over real DDS: every topic, and every fault a camera can have."""
 
+import contextlib
+import time
+
+import cv2
 import numpy as np
 import pytest
 
-pytest.importorskip("numpy")
+# The node of this module: one process for all tests; each leaves it as it found it.
+DEFAULTS = {
+    "image_topic": "image",
+    "image_transport": "raw",
+    "input_reliability": "best_effort",
+    "enabled": True,
+    "lazy": True,
+    "confidence": 0.5,
+    "max_rate": 0.0,
+    "publish_soccer_vision": False,
+    "own_team_color": "",
+    "stall_timeout": 0.5,
+}
 
 
 @pytest.fixture(scope="module")
-def node(graph):
+def process(graph):
     from graph import Process
 
-    process = Process("model:=fake:2", "diagnostics_period:=0.2")
+    made = Process("model:=fake:2", "diagnostics_period:=0.1", "stall_timeout:=0.5")
     graph.wait_for_state("active")
+    yield made
+    made.kill()
+
+
+@pytest.fixture
+def node(graph, process):
+    """The process; what a test changed of its parameters is undone, and it still runs."""
     yield process
-    assert process.end() == 0, process.log
-    process.kill()
+    assert process.popen.poll() is None, process.log
+    assert graph.set(**DEFAULTS) == ""
 
 
-def ball_at(x, y, size=20, shape=(480, 640)):
+@pytest.fixture
+def camera(graph, node):
+    with graph.camera() as made:
+        yield made
+
+
+@pytest.fixture
+def detections(graph, node):
+    from vision_msgs.msg import Detection2DArray
+
+    with graph.listen(Detection2DArray, "detections") as inbox:
+        yield inbox
+
+
+def scene(x=100, y=200, size=20, shape=(480, 640)):
+    """A bright square on black, which the network of fakes.py takes for a ball."""
     pixels = np.zeros((*shape, 3), np.uint8)
     pixels[y : y + size, x : x + size] = 255
     return pixels
 
 
-def test_detections_have_the_header_and_the_box_of_their_image(graph, node):
+def send_until(graph, camera, inbox, make, accept=lambda message: True):
+    """Publish images until a result is accepted; best effort may lose the first ones."""
+    graph.wait_for_subscriber(camera)
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        camera.publish(make())
+        with contextlib.suppress(Exception):
+            return inbox.until(accept, timeout=0.3)
+    raise AssertionError("no such result came")
+
+
+def pixels_of(message):
+    shape = (message.height, message.width, message.step // message.width)
+    return np.frombuffer(message.data, np.uint8).reshape(shape)
+
+
+def test_detections_have_the_header_and_the_box_of_their_image(graph, camera, detections):
+    graph.wait_for_subscriber(camera)
+    sent = graph.image(scene())
+    camera.publish(sent)
+    message = detections.next()
+    assert message.header == sent.header
+    (ball,) = message.detections
+    assert ball.header == sent.header
+    assert ball.results[0].hypothesis.class_id == "ball"
+    assert ball.results[0].hypothesis.score == pytest.approx(0.9)
+    assert (ball.bbox.center.position.x, ball.bbox.center.position.y) == (110.0, 210.0)
+    assert (ball.bbox.size_x, ball.bbox.size_y) == (20.0, 20.0)
+    assert ball.results[0].pose.pose.orientation.w == 1.0
+
+
+def test_masks_have_the_size_of_their_image(graph, camera):
+    from sensor_msgs.msg import Image
+
+    expected = np.zeros((30, 41, 1), np.uint8)
+    expected[15:] = 1
+    with graph.listen(Image, "segmentation") as ids, graph.listen(Image, "mask/field") as field:
+        sent = graph.image(scene(2, 3, 4, (30, 41)))
+        message = send_until(graph, camera, ids, lambda: sent)
+        assert (message.encoding, message.header) == ("mono8", sent.header)
+        np.testing.assert_array_equal(pixels_of(message), expected * 2)
+        np.testing.assert_array_equal(pixels_of(field.next()), expected * 255)
+
+
+def test_labels_are_there_for_who_comes_late(graph, node):
+    from vision_msgs.msg import LabelInfo
+
+    with graph.listen(LabelInfo, "label_info", latched=True) as inbox:
+        names = {item.class_id: item.class_name for item in inbox.next().class_map}
+        assert names == {0: "background", 1: "lines", 2: "field"}
+    with graph.listen(LabelInfo, "detections/label_info", latched=True) as inbox:
+        assert [item.class_name for item in inbox.next().class_map] == ["ball", "goalpost", "robot"]
+
+
+def test_the_debug_image_shows_what_was_found(graph, camera):
+    from sensor_msgs.msg import Image
+
+    with graph.listen(Image, "debug_image") as inbox:
+        message = send_until(graph, camera, inbox, lambda: graph.image(scene()))
+    picture = pixels_of(message)
+    assert picture.shape == (480, 640, 3)
+    edge = picture[200, 105].tolist()
+    assert edge != [0, 0, 0] and edge != [255, 255, 255]
+    # The caption's plate, and the field's tint.
+    assert picture[400, 600].max() > 0
+
+
+def test_latencies_are_named(graph, camera, detections):
+    from std_msgs.msg import Float32MultiArray
+
+    with graph.listen(Float32MultiArray, "latency") as inbox:
+        message = send_until(graph, camera, inbox, lambda: graph.image(scene()))
+    names = message.layout.dim[0].label.split(", ")
+    values = dict(zip(names, message.data, strict=True))
+    assert list(values) == ["preprocess", "inference", "postprocess", "age", "total"]
+    assert 2.0 <= values["inference"] < 100.0
+    assert 0.0 <= values["age"] <= values["total"] < 1000.0
+
+
+def test_diagnostics_say_what_runs_and_how_fast(graph, camera, detections):
+    from graph import lines_of
+
+    with graph.diagnostics() as inbox:
+        send_until(graph, camera, detections, lambda: graph.image(scene()))
+        message = inbox.until(lambda m: lines_of(m)["frames"][2].get("latency p95 [ms]"))
+    lines = lines_of(message)
+    level, words, values = lines["network"]
+    # A CPU is a warning.
+    assert level == 1
+    assert words.startswith("fake runs on a CPU")
+    assert values["artifact"] == "fake"
+    assert len(values["sha256"]) == 64
+    assert values["device type"] == "cpu"
+    assert float(lines["frames"][2]["rate out [Hz]"]) > 0
+    assert message.status[0].name == "vision: frames"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "code"), [("rgb8", cv2.COLOR_BGR2RGB), ("mono8", cv2.COLOR_BGR2GRAY)]
+)
+def test_the_encoding_may_change_from_image_to_image(graph, camera, detections, encoding, code):
+    send_until(graph, camera, detections, lambda: graph.image(scene()))
+    pixels = cv2.cvtColor(scene(300, 100), code)
+    message = send_until(
+        graph, camera, detections, lambda: graph.image(pixels, encoding), lambda m: m.detections
+    )
+    while message.detections[0].bbox.center.position.x != 310.0:
+        message = detections.next()
+
+
+def test_the_size_may_change_from_image_to_image(graph, camera, detections):
+    send_until(graph, camera, detections, lambda: graph.image(scene()))
+    small = scene(10, 10, 8, (48, 64))
+    message = send_until(graph, camera, detections, lambda: graph.image(small))
+    while message.detections[0].bbox.size_x != 8.0:
+        message = detections.next()
+
+
+def test_an_unknown_encoding_is_told_once_and_the_node_goes_on(graph, node, camera, detections):
+    graph.wait_for_subscriber(camera)
+    for _ in range(5):
+        camera.publish(graph.image(scene(), "rgb565"))
+        time.sleep(0.03)
+    send_until(graph, camera, detections, lambda: graph.image(scene()))
+    told = [line for line in node.lines if "found encoding 'rgb565'" in line]
+    assert len(told) == 1
+    assert "bgr8" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"height": 0, "width": 0}, "at least 1 x 1 pixel is needed, found 0 x 0"),
+        ({"data": [1, 2, 3]}, "921600 bytes are needed"),
+        ({"step": 7}, "found a step of 7"),
+    ],
+)
+def test_broken_images_are_told_and_passed_over(graph, node, camera, detections, changes, words):
+    graph.wait_for_subscriber(camera)
+    camera.publish(graph.image(scene(), **changes))
+    node.wait_for(words)
+    send_until(graph, camera, detections, lambda: graph.image(scene()))
+
+
+def test_compressed_images(graph, node, detections):
+    from sensor_msgs.msg import CompressedImage
+
+    from tvm_vision_ros.ros_messages import octets
+
+    assert graph.set(image_transport="compressed") == ""
+    data = octets(cv2.imencode(".png", scene())[1].reshape(-1))
+    with graph.camera("image/compressed", kind=CompressedImage) as camera:
+
+        def picture(data=data):
+            sent = CompressedImage(format="png", data=data)
+            sent.header.stamp = graph.stamp()
+            return sent
+
+        message = send_until(graph, camera, detections, picture)
+        assert message.detections[0].bbox.center.position.x == 110.0
+        camera.publish(picture(octets(np.zeros(9, np.uint8))))
+        node.wait_for("found 9 bytes of 'png' that OpenCV does not read")
+
+
+def test_another_topic_and_the_old_subscription_is_gone(graph, camera, detections):
+    send_until(graph, camera, detections, lambda: graph.image(scene()))
+    assert graph.set(image_topic="other/image") == ""
+    graph.wait_until(lambda: camera.get_subscription_count() == 0, "the old one to go")
+    with graph.camera("other/image") as other:
+        detections.clear()
+        send_until(graph, other, detections, lambda: graph.image(scene()))
+
+
+def test_nobody_listens_nobody_is_listened_to(graph, camera):
     from vision_msgs.msg import Detection2DArray
 
-    with graph.camera() as camera, graph.listen(Detection2DArray, "detections") as inbox:
+    graph.wait_until(lambda: camera.get_subscription_count() == 0, "no subscription")
+    with graph.listen(Detection2DArray, "detections"):
         graph.wait_for_subscriber(camera)
-        sent = graph.image(ball_at(100, 200))
-        camera.publish(sent)
-        message = inbox.next()
+    graph.wait_until(lambda: camera.get_subscription_count() == 0, "no subscription")
+    assert graph.set(lazy=False) == ""
+    graph.wait_for_subscriber(camera)
+
+
+def test_enable_stops_and_starts(graph, camera, detections):
+    from std_srvs.srv import SetBool
+
+    send_until(graph, camera, detections, lambda: graph.image(scene()))
+    answer = graph.call(SetBool, "/vision/enable", SetBool.Request(data=False))
+    assert (answer.success, graph.get("enabled")) == (True, False)
+    graph.wait_until(lambda: camera.get_subscription_count() == 0, "no subscription")
+    assert graph.state() == "active"
+    graph.call(SetBool, "/vision/enable", SetBool.Request(data=True))
+    send_until(graph, camera, detections, lambda: graph.image(scene()))
+
+
+def test_a_camera_that_stalls_and_comes_back(graph, node, camera, detections):
+    from graph import lines_of
+
+    send_until(graph, camera, detections, lambda: graph.image(scene()))
+    with graph.diagnostics() as inbox:
+        message = inbox.until(lambda m: lines_of(m)["frames"][0] == 1)
+        assert "no image on /image for 0.5 s" in lines_of(message)["frames"][1]
+        node.wait_for("no image on /image for 0.5 s")
+        send_until(graph, camera, detections, lambda: graph.image(scene()))
+        inbox.until(lambda m: lines_of(m)["frames"][0] == 0)
+    node.wait_for("images on /image again")
+
+
+def test_a_camera_that_jumps_back_in_time(graph, node, camera, detections):
+    send_until(graph, camera, detections, lambda: graph.image(scene()))
+    past = graph.image(scene())
+    past.header.stamp.sec -= 10_000
+    message = send_until(graph, camera, detections, lambda: past, lambda m: m.header == past.header)
+    assert message.detections
+    node.wait_for("the stamps of the images went back by")
+
+
+def test_a_camera_that_restarts(graph, node, detections):
+    for _ in range(3):
+        with graph.camera() as camera:
+            detections.clear()
+            send_until(graph, camera, detections, lambda: graph.image(scene()))
+
+
+def test_a_camera_of_another_reliability(graph, node, detections):
+    assert graph.set(input_reliability="reliable") == ""
+    with graph.camera(reliability="best_effort"):
+        line = node.wait_for("offers less than this node asks for")
+        assert "set input_reliability to best_effort" in line
+    with graph.camera() as camera:
+        send_until(graph, camera, detections, lambda: graph.image(scene()))
+
+
+def test_a_subscriber_that_asks_for_more(graph, node):
+    from vision_msgs.msg import Detection2DArray
+
+    with graph.listen(Detection2DArray, "detections", latched=True):
+        line = node.wait_for("a subscriber to detections asks for more")
+    assert "subscribe with durability volatile" in line
+
+
+def test_soccer_vision_messages(graph, node, camera):
+    from sensor_msgs.msg import Image
+    from soccer_vision_2d_msgs.msg import BallArray, RobotArray
+
+    assert graph.set(publish_soccer_vision=True) == ""
+    with (
+        graph.listen(BallArray, "balls_in_image") as balls,
+        graph.listen(RobotArray, "robots_in_image") as robots,
+        graph.listen(Image, "field_mask") as field,
+    ):
+        sent = graph.image(scene())
+        message = send_until(graph, camera, balls, lambda: sent, lambda m: m.balls)
         assert message.header == sent.header
-        (ball,) = message.detections
-        assert ball.header == sent.header
-        assert ball.results[0].hypothesis.class_id == "ball"
-        assert ball.results[0].hypothesis.score == pytest.approx(0.9)
-        assert (ball.bbox.center.position.x, ball.bbox.center.position.y) == (110.0, 210.0)
-        assert (ball.bbox.size_x, ball.bbox.size_y) == (20.0, 20.0)
+        assert message.balls[0].confidence.confidence == pytest.approx(0.9)
+        assert (message.balls[0].center.x, message.balls[0].bb.size_x) == (110.0, 20.0)
+        assert robots.next().robots == []
+        mask = field.next()
+        assert (mask.encoding, set(np.unique(mask.data))) == ("8UC1", {0, 255})
+
+
+def test_thresholds_count_at_once(graph, camera, detections):
+    send_until(graph, camera, detections, lambda: graph.image(scene()), lambda m: m.detections)
+    assert graph.set(confidence=0.95) == ""
+    send_until(graph, camera, detections, lambda: graph.image(scene()), lambda m: not m.detections)
+
+
+def test_parameters_are_described(graph, node):
+    from tvm_vision_ros.settings import parameters
+
+    names = list(parameters())
+    for item, found in zip(parameters().values(), graph.describe(names), strict=True):
+        assert item.description in found.description
+        assert found.read_only == (item.name == "autostart")
+        ranges = [*found.integer_range, *found.floating_point_range]
+        if item.low is not None:
+            assert (ranges[0].from_value, ranges[0].to_value) == (item.low, item.high)
+        if item.unit:
+            assert f"[{item.unit}]" in found.description
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("confidence", "high", "Wrong parameter type"),
+        ("confidence", 1.5, "confidence"),
+        ("input_depth", 0, "input_depth"),
+        ("image_topic", "a b", "image_topic must be the name of a topic"),
+        ("device", "tpu", "device must be one of auto, vulkan, cpu"),
+        ("autostart", False, "read-only"),
+    ],
+)
+def test_wrong_values_are_refused_and_nothing_changes(graph, node, name, value, words):
+    before = graph.get(name)
+    assert words in graph.set(**{name: value})
+    assert graph.get(name) == before
+
+
+def test_whole_numbers_are_taken_for_doubles(graph, node):
+    assert graph.set(max_rate=30) == ""
+    assert graph.get("max_rate") == 30.0
+    assert isinstance(graph.get("max_rate"), float)
