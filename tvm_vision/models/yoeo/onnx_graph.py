@@ -139,8 +139,7 @@ class YoeoGraph:
 
     def _max_pool(self, index: int, layer: MaxPool, source: str) -> str:
         if layer.pads_with_zeros:
-            pads = self._indices(f"padding_{index}/pads", [0, 0, 0, 0, 0, 0, 1, 1])
-            source = self._node("Pad", [source, pads], f"padding_{index}")
+            source = self._zero_padded(index, source)
         return self._node(
             "MaxPool",
             [source],
@@ -149,6 +148,20 @@ class YoeoGraph:
             strides=[layer.stride] * 2,
             pads=[layer.padding] * 4,
         )
+
+    def _zero_padded(self, index: int, source: str) -> str:
+        """With a column of zeros on the right and then a row below.
+
+        Not by Pad: onnxruntime and older versions of onnxsim make such a Pad part of the MaxPool
+        behind it, whose padding is of no value, and get the edges of negative values wrong.
+        """
+        channels, height, width = self._config.input_shape(index, self._shapes)
+        name = f"padding_{index}"
+        for part, shape, axis in (("column", (height, 1), 3), ("row", (1, width + 1), 2)):
+            zeros = np.zeros((1, channels, *shape), np.float32)
+            edge = self._constant(f"{name}/{part}_of_zeros", zeros)
+            source = self._node("Concat", [source, edge], f"{name}/{part}", axis=axis)
+        return source
 
     def _upsample(self, index: int, layer: Upsample, source: str) -> str:
         region = ""

@@ -1,0 +1,21 @@
+"""onnxruntime as the reference: where it is told to do less, to be right."""
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from tvm_vision.evaluate import Reference
+
+
+def test_a_pad_of_zeros_before_a_max_pool_stays_zeros():
+    pads = numpy_helper.from_array(np.array([0, 0, 0, 0, 0, 0, 1, 1], np.int64), "pads")
+    nodes = [
+        helper.make_node("Pad", ["x", "pads"], ["padded"]),
+        helper.make_node("MaxPool", ["padded"], ["y"], kernel_shape=[2, 2], strides=[1, 1]),
+    ]
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 1, 3, 3)) for name in "xy"]
+    graph = helper.make_graph(nodes, "pad", values[:1], values[1:], [pads])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7)
+    onnx.checker.check_model(model)
+    found = Reference(model).run({"x": np.full((1, 1, 3, 3), -1, np.float32)})["y"][0, 0]
+    np.testing.assert_array_equal(found, [[-1, -1, 0], [-1, -1, 0], [0, 0, 0]])
