@@ -24,10 +24,12 @@ def load_model(path: str | os.PathLike[str], device: str = "auto", **options: An
     from ..errors import InputError
     from ..package import read_package
     from .classifier.image_classifier import ImageClassifier
+    from .yoeo.detector import YoeoDetector
 
     package = read_package(path)
     model = package.info.model
-    classes: dict[str, type[VisionModel]] = {cls.kind: cls for cls in (ImageClassifier,)}
+    known: tuple[type[VisionModel], ...] = (YoeoDetector, ImageClassifier)
+    classes = {cls.kind: cls for cls in known}
     if model.kind not in classes:
         raise InputError(
             f"a network of kind {' or '.join(classes)} is needed, and '{model.name}' is of kind "

@@ -70,7 +70,7 @@ class VisionModel:
 
     @property
     def device_type(self) -> str:
-        """One of "discrete gpu", "integrated gpu", "virtual gpu", "other" and "cpu" (lavapipe too)."""
+        """One of "discrete gpu", "integrated gpu", "virtual gpu", "other", "cpu" (and lavapipe)."""
         device = self._executor.device
         if device.type == "cpu":
             return "cpu"

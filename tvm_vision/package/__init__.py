@@ -13,7 +13,7 @@ from .artifact import (
 from .graph import Graph, Kernel, PlannedTensor
 from .info import (
     FORMAT,
-    FORMAT_VERSION,
+    FORMAT_VERSIONS,
     DeviceInfo,
     MemoryUse,
     ModelInfo,
@@ -21,10 +21,12 @@ from .info import (
     Preprocessing,
     TensorInfo,
 )
+from .yoeo import ClassGroup, YoeoHead, YoeoInfo
 
 __all__ = [
     "FORMAT",
-    "FORMAT_VERSION",
+    "FORMAT_VERSIONS",
+    "ClassGroup",
     "DeviceInfo",
     "Graph",
     "Kernel",
@@ -35,6 +37,8 @@ __all__ = [
     "PlannedTensor",
     "Preprocessing",
     "TensorInfo",
+    "YoeoHead",
+    "YoeoInfo",
     "read_package",
     "repack_package",
     "unpack_package",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import PackageError
-from .info import FORMAT, FORMAT_VERSION, DeviceInfo, ModelInfo, PackageInfo, plain
+from .info import FORMAT, DeviceInfo, ModelInfo, PackageInfo, plain
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,7 +61,7 @@ def package_info(
     model = _with_size(model, compiled.inputs)
     document = {
         "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format_version": 1 if model.yoeo is None else 2,
         "model": asdict(model),
         "inputs": [_tensor(spec, _input_units(model)) for spec in compiled.inputs],
         "outputs": [_tensor(spec, "") for spec in compiled.outputs],

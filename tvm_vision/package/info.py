@@ -11,9 +11,11 @@ from typing import Any
 from ..errors import PackageError
 from .fields import REMEDY, Fields, number, parse_object, shown, text, wrong
 from .graph import ITEM_BYTES, Graph, read_shape
+from .yoeo import YoeoInfo
 
 FORMAT = "tvm_vision"
-FORMAT_VERSION = 1
+# Written is the oldest that has what a package uses: 2 brought model.yoeo.
+FORMAT_VERSIONS = (1, 2)
 KINDS = ("network", "classifier", "yoeo")
 LAYOUTS = ("", "NCHW", "NHWC")
 PRECISIONS = ("fp32", "fp16")
@@ -80,13 +82,18 @@ class Preprocessing:
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What the network is for. labels: one a class, or none; anchors: of detectors, in pixels."""
+    """What the network is for.
+
+    labels: one a class, or none. anchors: of no use, kept for packages that were written with them.
+    yoeo: for networks of that kind, which are not run without it.
+    """
 
     name: str
     kind: str = "network"
     labels: tuple[str, ...] = ()
     anchors: tuple[tuple[float, float], ...] = ()
     preprocessing: Preprocessing | None = None
+    yoeo: YoeoInfo | None = None
 
     @classmethod
     def from_json(cls, value: Any, where: str = "model") -> ModelInfo:
@@ -100,7 +107,10 @@ class ModelInfo:
             preprocessing=None
             if preprocessing is None
             else Preprocessing.from_json(preprocessing, fields.path("preprocessing")),
+            yoeo=fields.optional("yoeo", YoeoInfo.from_json),
         )
+        if info.yoeo is not None and (info.kind != "yoeo" or info.preprocessing is None):
+            wrong(fields.path("yoeo"), "in networks of kind yoeo with preprocessing", info.kind)
         fields.done()
         return info
 
@@ -189,7 +199,11 @@ class PackageInfo:
     members: dict[str, str]
     records: str | None = None
     format: str = field(default=FORMAT, init=False)
-    format_version: int = field(default=FORMAT_VERSION, init=False)
+
+    @property
+    def format_version(self) -> int:
+        """The oldest version of the format that has all that this package uses."""
+        return 1 if self.model.yoeo is None else 2
 
     @property
     def device_kind(self) -> str:
@@ -220,7 +234,7 @@ class PackageInfo:
         A "checksum" may be there and is left to ``from_bytes``.
         """
         fields = Fields(value, "")
-        _check_version(fields)
+        version = _version(fields)
         fields.optional("checksum", _sha256)
         device = fields.take("device")
         records = fields.take("records")
@@ -241,17 +255,34 @@ class PackageInfo:
         if set(info.members) != {LIBRARY, PARAMS}:
             wrong("members", f"the checksums of {LIBRARY} and {PARAMS}", sorted(info.members))
         fields.done()
+        if version != info.format_version:
+            wrong("format_version", f"{info.format_version} for what is in it", version)
         info.graph.check(info.inputs, info.outputs)
+        info.check_yoeo()
         return info
+
+    def check_yoeo(self) -> None:
+        """Raise PackageError unless what is said about a YOEO network fits its outputs."""
+        if self.model.yoeo is None:
+            return
+        assert self.model.preprocessing is not None
+        shapes = {tensor.name: tensor.shape for tensor in self.outputs}
+        self.model.yoeo.check(self.model.labels, self.model.preprocessing.size, shapes.get)
 
     @property
     def checksum(self) -> str:
         """SHA-256 of the canonical text of everything else in mod.json."""
-        return hashlib.sha256(_canonical(plain(asdict(self)))).hexdigest()
+        return hashlib.sha256(_canonical(self._document())).hexdigest()
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain JSON values, with the checksum; ``from_json`` gives it back."""
-        return {**plain(asdict(self)), "checksum": self.checksum}
+        return {**self._document(), "checksum": self.checksum}
+
+    def _document(self) -> dict[str, Any]:
+        document = plain(asdict(self))
+        if self.model.yoeo is None:
+            del document["model"]["yoeo"]
+        return {**document, "format_version": self.format_version}
 
     def to_bytes(self) -> bytes:
         """The text of mod.json, the same for the same content."""
@@ -273,16 +304,18 @@ def plain(value: Any) -> Any:
     return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def _check_version(fields: Fields) -> None:
+def _version(fields: Fields) -> int:
     found = fields.take("format")
     if found != FORMAT:
         wrong("format", f"'{FORMAT}'", found)
     version = fields.take("format_version")
-    if version != FORMAT_VERSION or isinstance(version, bool):
+    if version not in FORMAT_VERSIONS or isinstance(version, bool):
+        known = " and ".join(map(str, FORMAT_VERSIONS))
         raise PackageError(
-            f"mod.json: this tvm_vision reads packages of format version {FORMAT_VERSION}, found "
+            f"mod.json: this tvm_vision reads packages of format version {known}, found "
             f"{shown(version)}: compile the model again, or install the tvm_vision that made it"
         )
+    return version
 
 
 def _tensors(fields: Fields, name: str) -> tuple[TensorInfo, ...]:

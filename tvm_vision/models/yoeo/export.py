@@ -17,9 +17,10 @@ import onnx
 from onnx import helper
 
 from ...errors import InputError, UnsupportedModelError
+from ...package import ClassGroup
 from ..files import write_whole
 from .config import YoeoConfig
-from .names import ClassGroup, ClassNames, check_groups
+from .names import ClassNames, check_groups
 from .onnx_graph import DETECTIONS, INPUT, RAW_HEAD, SEGMENTATIONS, YoeoGraph
 from .parameters import PREFIX, State, check_state
 

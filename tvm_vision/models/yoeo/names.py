@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
+from ...package import ClassGroup
 from .config import YoeoConfig
 
 
@@ -34,14 +35,6 @@ class ClassNames:
                     f"{classes} names are needed under '{kind}', one for each class of "
                     f"'{config.name}', found {len(names)} ({', '.join(names) or 'none'})"
                 )
-
-
-@dataclass(frozen=True)
-class ClassGroup:
-    """Classes whose boxes suppress each other, as if they were of the class ``surrogate``."""
-
-    surrogate: str
-    classes: tuple[str, ...]
 
 
 def check_groups(groups: Sequence[ClassGroup], names: ClassNames) -> None:

@@ -1,0 +1,179 @@
+"""Packages of tiny YOEO networks at work on the CPU, against onnxruntime and by their own words."""
+
+import cv2
+import numpy as np
+import onnx
+import pytest
+import yoeo_networks
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tvm_vision.api import compile as compile_network
+from tvm_vision.errors import InputError
+from tvm_vision.evaluate import Reference
+from tvm_vision.models import load_model
+from tvm_vision.models.yoeo import YoeoDetector
+from tvm_vision.models.yoeo.describe import yoeo_model_info
+from tvm_vision.package import ModelInfo, read_package
+
+
+def compiled(folder, name, **options):
+    path = yoeo_networks.write_tiny(folder / f"{name}.onnx", **options)
+    info = yoeo_model_info(path)
+    return compile_network(path, folder / f"{name}.tar", target="llvm", model_info=info)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("yoeo")
+
+
+@pytest.fixture(scope="module")
+def decoded(folder):
+    return compiled(folder, "decoded")
+
+
+@pytest.fixture(scope="module")
+def raw(folder):
+    return compiled(folder, "raw", raw_heads=True)
+
+
+@pytest.fixture(scope="module", params=["decoded", "raw"])
+def package(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def detector(package):
+    return YoeoDetector.load(package, confidence=0.4)
+
+
+def test_says_what_it_is(detector, package):
+    assert detector.class_names == ("ball", "goalpost", "robot")
+    assert detector.segmentation_names == ("background", "lines", "field")
+    assert (detector.kind, detector.device_type) == ("yoeo", "cpu")
+    assert isinstance(load_model(package, confidence=0.1), YoeoDetector)
+    with read_package(package) as read:
+        assert detector.checksum == read.info.checksum and read.info.format_version == 2
+    detector.warm_up()
+
+
+def test_is_onnxruntime_with_the_same_steps_around(detector, package, folder):
+    image = yoeo_networks.picture()
+    result = detector(image)
+    tensor, letterbox = detector.prepare(image)
+    reference = Reference(package.with_suffix(".onnx")).run({"InputLayer": tensor})
+    detections, segmentation = detector.interpret(reference, letterbox)
+    assert 3 < len(result.detections) == len(detections)
+    assert result.detections.class_ids.tolist() == detections.class_ids.tolist()
+    assert np.abs(result.detections.boxes - detections.boxes).max() < 1e-2
+    assert np.abs(result.detections.scores - detections.scores).max() < 1e-5
+    assert (result.segmentation.mask == segmentation.mask).mean() > 0.999
+    assert len(np.unique(segmentation.mask)) > 1
+    stages = result.timing
+    assert min(stages.preprocess_ms, stages.inference_ms, stages.postprocess_ms) > 0
+
+
+def test_raw_heads_say_the_same_as_decoded_boxes(raw, decoded):
+    image = yoeo_networks.picture(75, 200)
+    results = [YoeoDetector.load(path, confidence=0.3)(image) for path in (raw, decoded)]
+    first, second = (result.detections for result in results)
+    assert 3 < len(first) == len(second)
+    assert np.abs(first.boxes - second.boxes).max() < 1e-2
+    assert np.array_equal(results[0].segmentation.mask, results[1].segmentation.mask)
+
+
+def test_settings_count_and_are_checked(detector):
+    image = yoeo_networks.picture()
+    many = len(detector(image).detections)
+    detector.max_detections = 2
+    assert len(detector(image).detections) == 2
+    detector.max_detections = 300
+    detector.iou = 0.0
+    assert len(detector(image).detections) < many
+    detector.iou, detector.confidence = 0.4, 1.0
+    assert len(detector(image).detections) == 0
+    for name, value in [
+        ("confidence", 1.1),
+        ("confidence", float("nan")),
+        ("confidence", "much"),
+        ("iou", -0.1),
+        ("max_detections", 0),
+        ("max_detections", 1.5),
+    ]:
+        with pytest.raises(InputError, match=f"is needed, found {value}"):
+            setattr(detector, name, value)
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 1), (1, 1, 3), (1, 3000, 3), (3000, 1, 3), (97, 33), (64, 64, 4), (2, 2, 1)]
+)
+def test_pictures_of_any_form(detector, shape):
+    result = detector(np.full(shape, 128, np.uint8))
+    assert result.segmentation.mask.shape == shape[:2]
+    boxes = result.detections.boxes
+    assert (boxes >= 0).all() and (boxes <= [shape[1], shape[0]] * 2).all()
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.integers(1, 400), st.integers(1, 400), st.integers(0, 9))
+def test_boxes_lie_in_any_picture_and_masks_cover_it(detector, height, width, seed):
+    detector.confidence = 0.2
+    result = detector(yoeo_networks.picture(height, width, seed))
+    assert result.segmentation.mask.shape == (height, width)
+    boxes = result.detections.boxes
+    assert (boxes >= 0).all() and (boxes <= [width, height] * 2).all()
+    assert (boxes[:, 2:] > boxes[:, :2]).all()
+
+
+def test_a_frame_does_not_depend_on_those_before(detector):
+    image = yoeo_networks.picture()
+    first = detector(image)
+    detector(yoeo_networks.picture(300, 31, seed=5))
+    second = detector(image)
+    assert np.array_equal(first.detections.boxes, second.detections.boxes)
+    assert np.array_equal(first.segmentation.mask, second.segmentation.mask)
+
+
+def test_results_stay_when_the_next_frame_comes(detector):
+    image = yoeo_networks.picture()
+    result = detector(image)
+    boxes, mask = result.detections.boxes.copy(), result.segmentation.mask.copy()
+    detector(255 - image)
+    assert np.array_equal(result.detections.boxes, boxes)
+    assert np.array_equal(result.segmentation.mask, mask)
+
+
+def test_a_network_that_went_wrong_is_an_error(folder):
+    model = yoeo_networks.tiny_model()
+    bias = next(t for t in model.graph.initializer if list(t.dims) == [16])
+    broken = onnx.numpy_helper.from_array(np.full(16, np.nan, np.float32), bias.name)
+    bias.CopyFrom(broken)
+    onnx.save(model, folder / "nan.onnx")
+    info = yoeo_model_info(folder / "nan.onnx")
+    path = compile_network(folder / "nan.onnx", folder / "nan.tar", target="llvm", model_info=info)
+    with pytest.raises(InputError, match="scores are needed from the network, found NaN in"):
+        YoeoDetector.load(path)(yoeo_networks.picture())
+
+
+def test_networks_that_are_no_yoeo(folder, decoded):
+    plain = compile_network(decoded.with_suffix(".onnx"), folder / "plain.tar", target="llvm")
+    with pytest.raises(InputError, match="a YOEO network is needed, and 'decoded' \\(network\\)"):
+        YoeoDetector.load(plain)
+    old = ModelInfo("old", kind="yoeo", labels=("a",))
+    path = compile_network(
+        decoded.with_suffix(".onnx"), folder / "old.tar", target="llvm", model_info=old
+    )
+    with pytest.raises(InputError, match="'old' \\(yoeo\\) is none or does not say what its outp"):
+        load_model(path)
+
+
+def test_pictures_are_bgr(detector, folder):
+    image = yoeo_networks.picture()
+    cv2.imwrite(str(folder / "picture.png"), image)
+    read = cv2.imread(str(folder / "picture.png"))
+    assert np.array_equal(detector(read).segmentation.mask, detector(image).segmentation.mask)
+    swapped = detector(np.ascontiguousarray(image[..., ::-1]))
+    assert not np.array_equal(swapped.detections.scores, detector(image).detections.scores)

@@ -1,0 +1,84 @@
+"""Suppression against a reference that follows the words of the definition, one box at a time."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tvm_vision.models.yoeo.nms import suppress
+
+
+def reference_iou(a, b):
+    width = min(a[2], b[2]) - max(a[0], b[0])
+    height = min(a[3], b[3]) - max(a[1], b[1])
+    common = max(width, 0) * max(height, 0)
+    union = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - common
+    return common / union if union > 0 else 0.0
+
+
+def reference(boxes, scores, groups, iou, limit):
+    kept = []
+    for index in sorted(range(len(scores)), key=lambda i: -scores[i]):
+        rivals = [other for other in kept if groups[other] == groups[index]]
+        if all(reference_iou(boxes[index], boxes[other]) <= iou for other in rivals):
+            kept.append(index)
+    return kept[:limit]
+
+
+def arrays(boxes, scores, groups=None):
+    groups = [0] * len(boxes) if groups is None else groups
+    return (
+        np.array(boxes, np.float32).reshape(-1, 4),
+        np.array(scores, np.float32),
+        np.array(groups, np.int32),
+    )
+
+
+# Whole numbers: the order of comparisons with the threshold is then exact in any precision.
+corner = st.integers(0, 20)
+side = st.integers(0, 12)
+candidates = st.lists(
+    st.tuples(corner, corner, side, side, st.integers(1, 99), st.integers(0, 2)), max_size=40
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(candidates, st.sampled_from([0.0, 0.3, 0.45, 1.0]), st.integers(1, 50))
+def test_is_the_reference(found, iou, limit):
+    boxes, scores, groups = arrays(
+        [(x, y, x + w, y + h) for x, y, w, h, _, _ in found],
+        [score / 100 for *_, score, _ in found],
+        [group for *_, group in found],
+    )
+    kept = suppress(boxes, scores, groups, iou=iou, limit=limit)
+    assert kept.tolist() == reference(boxes.tolist(), scores.tolist(), groups.tolist(), iou, limit)
+
+
+def test_only_boxes_of_a_group_suppress_each_other():
+    same = [(0, 0, 10, 10)] * 3
+    given_ = arrays(same, [0.5, 0.9, 0.7], [1, 2, 1])
+    assert suppress(*given_, iou=0.4, limit=9).tolist() == [1, 2]
+
+
+def test_a_box_that_was_suppressed_suppresses_none():
+    row = [(0, 0, 10, 10), (4, 0, 14, 10), (8, 0, 18, 10)]
+    assert suppress(*arrays(row, [0.9, 0.8, 0.7]), iou=0.4, limit=9).tolist() == [0, 2]
+
+
+def test_boxes_without_area_and_none_at_all():
+    points = [(5, 5, 5, 5), (5, 5, 5, 5), (0, 0, 10, 10)]
+    assert suppress(*arrays(points, [0.9, 0.8, 0.7]), iou=0.4, limit=9).tolist() == [0, 1, 2]
+    assert suppress(*arrays([], []), iou=0.4, limit=9).tolist() == []
+
+
+@pytest.mark.parametrize("spread", [0.5, 2000.0])
+def test_ten_thousand_candidates(spread):
+    rng = np.random.default_rng(0)
+    low = rng.uniform(0, spread, (10_000, 2))
+    boxes = np.hstack([low, low + rng.uniform(5, 60, (10_000, 2))]).astype(np.float32)
+    scores = rng.random(10_000, np.float32)
+    kept = suppress(boxes, scores, np.zeros(10_000, np.int32), iou=0.4, limit=300)
+    assert 1 <= len(kept) <= 300
+    assert (np.diff(scores[kept]) <= 0).all()
+    pairs = [(a, b) for i, a in enumerate(kept) for b in kept[:i]]
+    assert all(reference_iou(boxes[a], boxes[b]) <= 0.4 + 1e-5 for a, b in pairs)

@@ -1,0 +1,171 @@
+"""A YOEO network at work: frames in, boxes and a mask out."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tvm
+
+from ...errors import InputError
+from ...package import Preprocessing, TensorInfo, YoeoInfo
+from ...runtime.graph_executor import GraphExecutor
+from ...runtime.inputs import input_specs
+from ..results import Detections, SegmentationMask, Timing, VisionResult
+from ..vision_model import Image, VisionModel
+from .postprocess import decoded_rows, find_detections, find_mask, group_numbers, head_rows
+from .preprocess import Letterbox, Preprocessor
+
+CONFIDENCE = 0.5
+IOU = 0.4
+MAX_DETECTIONS = 300
+
+
+class YoeoDetector(VisionModel):
+    """A YOEO network of a package; preprocessing, names and groups come from there.
+
+    ``YoeoDetector.load(path)`` or ``load_model(path)`` make one.
+    """
+
+    kind = "yoeo"
+
+    def __init__(
+        self,
+        executor: GraphExecutor,
+        *,
+        confidence: float = CONFIDENCE,
+        iou: float = IOU,
+        max_detections: int = MAX_DETECTIONS,
+    ) -> None:
+        """confidence, iou, max_detections: see the properties, by which they can be changed.
+
+        Raises InputError where the package's network is no YOEO network, or for other values.
+        """
+        super().__init__(executor)
+        self.confidence = confidence
+        self.iou = iou
+        self.max_detections = max_detections
+        self._info, preprocessing, spec = _parts(self._model, input_specs(executor.info))
+        self._preprocessor = Preprocessor(preprocessing)
+        self._groups = group_numbers(self.class_names, self._info.groups)
+        self._input = spec.name
+        # The same memory as the preprocessor's array: set_input copies once.
+        self._tensor = tvm.runtime.from_dlpack(self._preprocessor.tensor)
+
+    @property
+    def confidence(self) -> float:
+        """Boxes have an objectness and a score (objectness * class score) above this, 0 to 1."""
+        return self._confidence
+
+    @confidence.setter
+    def confidence(self, value: float) -> None:
+        self._confidence = _fraction("a confidence", value)
+
+    @property
+    def iou(self) -> float:
+        """Of two boxes of a class or group whose intersection over union is above this, the better
+        one stays; 0 to 1."""
+        return self._iou
+
+    @iou.setter
+    def iou(self, value: float) -> None:
+        self._iou = _fraction("an iou", value)
+
+    @property
+    def max_detections(self) -> int:
+        """Boxes in one result at the most, at least 1."""
+        return self._max_detections
+
+    @max_detections.setter
+    def max_detections(self, value: int) -> None:
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+            raise InputError(f"a whole number of detections from 1 on is needed, found {value}")
+        self._max_detections = int(value)
+
+    @property
+    def segmentation_names(self) -> tuple[str, ...]:
+        return self._info.segmentation_labels
+
+    def __call__(self, image_bgr: Image) -> VisionResult:
+        """Boxes and mask of one frame.
+
+        image_bgr: uint8 [height, width, 3] in BGR; grey and BGRA are taken too. A network without
+        boxes or without a segmentation gives None for it.
+
+        Raises InputError for what is no picture, and for outputs that are NaN.
+        """
+        start = perf_counter()
+        letterbox = self._preprocessor(image_bgr)
+        prepared = perf_counter()
+        self._executor.set_input(self._input, self._tensor)
+        self._executor.run()
+        outputs = self._outputs()
+        done = perf_counter()
+        detections, segmentation = self.interpret(outputs, letterbox)
+        end = perf_counter()
+        timing = Timing(1e3 * (prepared - start), 1e3 * (done - prepared), 1e3 * (end - done))
+        return VisionResult(timing, detections=detections, segmentation=segmentation)
+
+    def prepare(self, image_bgr: Image) -> tuple[npt.NDArray[np.float32], Letterbox]:
+        """The network's input for a frame, in memory that the next frame overwrites, and where the
+        frame lies in it."""
+        letterbox = self._preprocessor(image_bgr)
+        return self._preprocessor.tensor, letterbox
+
+    def interpret(
+        self, outputs: dict[str, npt.NDArray[Any]], letterbox: Letterbox
+    ) -> tuple[Detections | None, SegmentationMask | None]:
+        """What the network's outputs, arrays by name, say about the frame that lies there."""
+        info = self._info
+        detections = segmentation = None
+        if info.detections or info.heads:
+            if info.detections:
+                rows = decoded_rows(outputs[info.detections], self.confidence)
+            else:
+                rows = head_rows(outputs, info.heads, self.confidence)
+            detections = find_detections(
+                rows,
+                self.class_names,
+                self._groups,
+                letterbox,
+                confidence=self.confidence,
+                iou=self.iou,
+                limit=self.max_detections,
+            )
+        if info.segmentation:
+            output = outputs[info.segmentation]
+            segmentation = find_mask(output, info.segmentation_labels, letterbox)
+        return detections, segmentation
+
+    def _outputs(self) -> dict[str, npt.NDArray[Any]]:
+        info = self._info
+        names = [info.detections, *(head.output for head in info.heads), info.segmentation]
+        return {name: self._executor.get_output(name).numpy() for name in names if name}
+
+
+def _parts(model: Any, specs: list[TensorInfo]) -> tuple[YoeoInfo, Preprocessing, TensorInfo]:
+    """What is needed of a package. Raises InputError where it is not there."""
+    info, preprocessing = model.yoeo, model.preprocessing
+    if info is None or preprocessing is None:
+        raise InputError(
+            f"a YOEO network is needed, and '{model.name}' ({model.kind}) is none or does not say "
+            "what its outputs are: compile it by yoeo-onnx-to-tvm, or with --kind yoeo"
+        )
+    shape = (1, 3, *preprocessing.size)
+    if len(specs) != 1 or specs[0].shape != shape or specs[0].dtype != "float32":
+        found = "; ".join(map(str, specs))
+        raise InputError(f"an input float32{list(shape)} is needed, '{model.name}' has {found}")
+    return info, preprocessing, specs[0]
+
+
+def _fraction(what: str, value: float) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = -1.0
+    # NaN is in no range.
+    if not 0.0 <= number <= 1.0:
+        raise InputError(f"{what} from 0 to 1 is needed, found {value}")
+    return number

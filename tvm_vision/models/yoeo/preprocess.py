@@ -1,0 +1,146 @@
+"""From a frame to a YOEO network's input: the whole picture, letterboxed, RGB, as the package says.
+
+The original pads to the input's aspect first, centred, with zeros, and resizes then. Resizing first
+gives the same picture for a third of the work; sizes are rounded to whole pixels, and ``Letterbox``
+has the exact scale of each axis, so that boxes go back to where they were.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import InputError
+from ...package import Preprocessing
+
+Image = npt.NDArray[np.uint8]
+INTERPOLATIONS = {
+    "linear": cv2.INTER_LINEAR,
+    "cubic": cv2.INTER_CUBIC,
+    "area": cv2.INTER_AREA,
+    "nearest": cv2.INTER_NEAREST_EXACT,
+}
+# Channels -> what makes three of them; OpenCV's pictures are BGR.
+CONVERSIONS = {1: cv2.COLOR_GRAY2BGR, 4: cv2.COLOR_BGRA2BGR}
+ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class Letterbox:
+    """Where a frame lies in the network's input, in pixels.
+
+    image: height and width of the frame. top, left, height, width: of its place in the input; the
+    rest of the input is black.
+    """
+
+    image: tuple[int, int]
+    top: int
+    left: int
+    height: int
+    width: int
+
+    @classmethod
+    def fit(cls, image: tuple[int, int], size: tuple[int, int]) -> Letterbox:
+        """The largest place in the middle of ``size`` that keeps the aspect of ``image``.
+
+        Both (height, width). No side becomes less than one pixel, however long the other is.
+        """
+        scale = min(size[0] / image[0], size[1] / image[1])
+        height = min(size[0], max(1, round(image[0] * scale)))
+        width = min(size[1], max(1, round(image[1] * scale)))
+        return cls(image, (size[0] - height) // 2, (size[1] - width) // 2, height, width)
+
+    def to_image(self, boxes: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Boxes [n, 4], x1, y1, x2, y2, of the input -> of the frame, cut at its edges; pixels."""
+        offset = np.array([self.left, self.top] * 2, np.float32)
+        rows, columns = self.image
+        scale = np.array([columns / self.width, rows / self.height] * 2, np.float32)
+        return np.clip((boxes - offset) * scale, 0, np.array([columns, rows] * 2, np.float32))
+
+    def mask_to_image(self, mask: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+        """A class for each pixel of the input -> for each of the frame: that of the nearest."""
+        place = mask[self.top : self.top + self.height, self.left : self.left + self.width]
+        rows, columns = self.image
+        scaled = cv2.resize(place, (columns, rows), interpolation=cv2.INTER_NEAREST_EXACT)
+        return scaled.astype(np.uint8, copy=False)
+
+
+class Preprocessor:
+    """Writes frames into one array that it keeps: ``tensor``, float32 [1, 3, height, width]."""
+
+    def __init__(self, config: Preprocessing) -> None:
+        """config: of the package; ``size`` is that of the input, ``letterbox`` is set.
+
+        Raises InputError for preprocessing that is no letterbox.
+        """
+        if not config.letterbox or config.crop != 1.0:
+            raise InputError("YOEO's preprocessing is a letterbox without crop: compile it again")
+        self.size = config.size
+        self.tensor = _aligned((1, 3, *config.size))
+        self._config = config
+        self._interpolation = INTERPOLATIONS[config.interpolation]
+        order = (2, 1, 0) if config.color_order == "rgb" else (0, 1, 2)
+        # Channel of a BGR picture, its plane of the tensor, factor and offset: x * f + o.
+        self._planes = [
+            (
+                source,
+                self.tensor[0, plane],
+                np.float32(1.0 / config.std[plane]),
+                np.float32(-config.mean[plane] / config.std[plane]),
+            )
+            for plane, source in enumerate(order)
+        ]
+        self._last: Letterbox | None = None
+
+    def __call__(self, image: Image) -> Letterbox:
+        """Write a frame into ``tensor``; returns where it lies in it.
+
+        image: uint8 [height, width, 3] in BGR; [height, width] or one channel (grey) and four (BGR
+        and alpha, which is ignored) are taken too.
+
+        Raises InputError for anything else.
+        """
+        check_image(image)
+        box = Letterbox.fit((image.shape[0], image.shape[1]), self.size)
+        if box != self._last:
+            # The frames of a camera are of one size: the border is painted once.
+            for _, plane, _, offset in self._planes:
+                plane.fill(offset)
+            self._last = box
+        scaled = cv2.resize(image, (box.width, box.height), interpolation=self._interpolation)
+        channels = 1 if scaled.ndim == 2 else scaled.shape[2]
+        if channels != 3:
+            scaled = cv2.cvtColor(scaled, CONVERSIONS[channels])
+        colors = cv2.split(scaled)
+        rows = slice(box.top, box.top + box.height)
+        columns = slice(box.left, box.left + box.width)
+        for source, plane, factor, offset in self._planes:
+            place = plane[rows, columns]
+            np.multiply(colors[source], factor, out=place, dtype=np.float32)
+            if offset:
+                np.add(place, offset, out=place)
+        return box
+
+
+def _aligned(shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+    """An array that begins at a multiple of 64 bytes, which TVM takes as it is (DLPack)."""
+    count = math.prod(shape)
+    memory = np.empty(4 * count + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + 4 * count].view(np.float32).reshape(shape)
+
+
+def check_image(image: Image) -> None:
+    """Raise InputError for what is no picture."""
+    if isinstance(image, np.ndarray) and image.dtype == np.uint8 and image.size:
+        if image.ndim == 2 or (image.ndim == 3 and image.shape[2] in (1, 3, 4)):
+            return
+    found = f"{image.dtype} {list(image.shape)}" if isinstance(image, np.ndarray) else type(image)
+    raise InputError(
+        f"a picture of uint8 [height, width, 3] in BGR is needed, found {found}: read it with "
+        "OpenCV, or convert it (cv2.cvtColor, astype)"
+    )
