@@ -53,6 +53,10 @@ def parse_shapes(
     "--precision", type=click.Choice(["fp32", "fp16"]), default="fp32", show_default=True,
     help="What weights and activations are stored as.",
 )  # fmt: skip
+@click.option(
+    "--layout", type=click.Choice(["auto", "nchw"]), default="auto", show_default=True,
+    help="nchw: channels stay in the model's order on a CPU too, which is slower.",
+)  # fmt: skip
 @click.option("--name", help="Name of the network.  [default: the file's]")
 @click.option(
     "--kind", type=click.Choice(["network", "classifier"]), default="network", show_default=True,
@@ -80,6 +84,7 @@ def compile(  # the command's name
     input_shapes: dict[str, tuple[int, ...]],
     opt_level: int,
     precision: str,
+    layout: str,
     name: str | None,
     kind: str,
     labels: str | None,
@@ -120,6 +125,7 @@ def compile(  # the command's name
             input_shapes=input_shapes,
             opt_level=opt_level,
             precision=precision,
+            layout=layout,
             model_info=model_info,
             progress=tell,
         )

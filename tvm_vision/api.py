@@ -25,6 +25,7 @@ def compile(
     example_inputs: Sequence[Any] = (),
     opt_level: int = 3,
     precision: str = "fp32",
+    layout: str = "auto",
     name: str | None = None,
     model_info: ModelInfo | None = None,
     progress: Callable[[str], object] | None = None,
@@ -38,6 +39,7 @@ def compile(
     example_inputs: tensors to compile a torch.nn.Module for.
     opt_level: 0 to 3, see ``tvm_vision.compiler.passes``.
     precision: "fp32", or "fp16" for weights and activations as halves.
+    layout: "auto", or "nchw" for channels in the model's order on processors too.
     name: of the model in the package; the file's name where not given.
     model_info: everything else that the package says about the model (kind, labels,
         preprocessing); its name counts.
@@ -61,7 +63,13 @@ def compile(
     title = model_info.name if model_info is not None else name or _name_of(model)
     tell(f"compiling for {chosen.attrs.get('device_name', chosen.kind.name)}")
     compiled = compile_model(
-        module, signature, target=chosen, opt_level=opt_level, precision=precision, name=title
+        module,
+        signature,
+        target=chosen,
+        opt_level=opt_level,
+        precision=precision,
+        layout=layout,
+        name=title,
     )
     if output is None:
         return compiled

@@ -237,7 +237,7 @@ def named_network():
 @pytest.mark.parametrize("opt_level", [1, 3])
 def test_kernels_know_the_nodes_they_compute(opt_level):
     module, signature = import_onnx(named_network())
-    compiled = compile_model(module, signature, target="llvm", opt_level=opt_level)
+    compiled = compile_model(module, signature, target="llvm", opt_level=opt_level, layout="nchw")
     nodes = [kernel["nodes"] for kernel in compiled.graph["kernels"]]
     names = [f"block/{i}/{part}" for i in (0, 1) for part in ("conv", "act")]
     assert nodes == ([names[:2], names[2:]] if opt_level == 3 else [[name] for name in names])
@@ -292,6 +292,7 @@ def test_the_same_input_gives_the_same_bytes_in_every_process():
     [
         ({"opt_level": 4}, "0, 1, 2 or 3 is needed, found 4"),
         ({"precision": "int4"}, "fp32 or fp16 is needed, found 'int4'"),
+        ({"layout": "plain"}, "a layout of auto or nchw is needed, found 'plain'"),
         ({"target": "cuda"}, "found kind 'cuda'"),
         ({"target": "vulkan -max_threads_per_block=64", "precision": "fp16"}, "supports_float16"),
     ],

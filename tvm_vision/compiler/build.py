@@ -19,7 +19,7 @@ from .cpu_schedules import cpu_schedules
 from .half_precision import to_half
 from .hand_threaded import finish_hand_threaded
 from .lowering import lower_to_graph
-from .passes import check_opt_level, to_kernels
+from .passes import check_layout, check_opt_level, to_kernels
 from .static_graph import Kernel, StaticGraph, describe
 from .target import parse_target
 from .workspaces import plan_workspaces
@@ -65,6 +65,7 @@ def compile_model(
     target: str | dict[str, Any] | Target = "auto",
     opt_level: int = 3,
     precision: str = "fp32",
+    layout: str = "auto",
     name: str = "network",
 ) -> CompiledModel:
     """Compile the Relax module of a front end.
@@ -72,20 +73,22 @@ def compile_model(
     The same input gives the same graph, parameters, names and library, byte for byte.
 
     target: see ``parse_target``. opt_level: see ``passes``. precision: "fp16" stores weights and
-    activations as halves; sums, inputs and outputs stay float32.
+    activations as halves; sums, inputs and outputs stay float32. layout: "nchw" switches off that
+    channels lie in blocks of vectors on processors.
 
     Raises InputError for options that do not exist, DeviceError for a device that is absent or
     lacks what the precision needs, UnsupportedModelError and UnsupportedKernelError for networks
     and operators that cannot be compiled.
     """
     check_opt_level(opt_level)
+    check_layout(layout)
     if precision not in PRECISIONS:
         raise InputError(f"a precision of {' or '.join(PRECISIONS)} is needed, found {precision!r}")
     chosen = parse_target(target)
     if precision == "fp16":
         _check_half(chosen)
     with _one_line("operators of the network"):
-        kernels, nodes = to_kernels(module, chosen, opt_level)
+        kernels, nodes = to_kernels(module, chosen, opt_level, layout)
     graph = lower_to_graph(kernels, nodes)
     if precision == "fp16":
         graph = to_half(graph)

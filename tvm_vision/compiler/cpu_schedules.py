@@ -15,7 +15,12 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.ir import prim
 from tvm.s_tir import Schedule
-from tvm.target import Target, codegen
+from tvm.target import Target
+
+from ..schedules.cpu_gather import write_gather
+from ..schedules.cpu_loops import NotWritten, Processor
+from ..schedules.cpu_windows import write_window
+from .target import vector_lanes, vector_registers
 
 LOGGER = logging.getLogger(__name__)
 
@@ -29,24 +34,31 @@ QUOTIENTS = (prim.FloorDiv, prim.FloorMod, prim.Mod)
 # Functions of the C library that TVM calls for one value at a time and not for vectors.
 SCALAR_CALLS = ("tirx.cosh", "tirx.sinh")
 CHANNELS = (8, 5, 4, 3, 2)
+# Loops written out; each raises NotWritten where a function is of another kind.
+WRITERS = (write_window, write_gather)
 
 
 def cpu_schedules(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
     """A schedule for each TensorIR function of ``mod`` that has none."""
-    lanes = max(4, int(codegen.llvm_get_vector_width(target)) // 32)
-    scheduled = {gv: _scheduled(func, lanes) for gv, func in mod.functions_items()}
+    processor = Processor(vector_lanes(target), vector_registers(target))
+    scheduled = {gv: _scheduled(func, processor) for gv, func in mod.functions_items()}
     return tvm.IRModule(scheduled, attrs=mod.attrs)
 
 
-def _scheduled(func: Any, lanes: int) -> Any:
+def _scheduled(func: Any, processor: Processor) -> Any:
     plain = isinstance(func, tirx.PrimFunc) and isinstance(func.body, s_tir.SBlockRealize)
     if not plain or func.attrs.get("tirx.is_scheduled", False):
         return func
+    for write in WRITERS:
+        try:
+            return write(func, processor)
+        except NotWritten as error:
+            LOGGER.debug("not written by %s: %s", write.__name__, error)
     try:
         schedule = Schedule(func)
         _inline(schedule)
         for block in _blocks(schedule):
-            _attempt(schedule, block, lanes)
+            _attempt(schedule, block, processor.lanes)
         return schedule.mod["main"].with_attrs(func.attrs)
     except FAILURES as error:
         LOGGER.debug("left without a schedule: %s", error)

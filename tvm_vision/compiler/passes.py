@@ -7,7 +7,7 @@ What each optimisation level does, every one with all that the levels below it d
 2. neighbours are fused to one kernel: what follows a convolution, a product or a sum element by
    element, chains of elementwise operators, concatenations with what leads to them;
 3. scales and shifts of channels (batch norms) go into the weights of the convolution or product
-   before them.
+   before them; on processors, channels lie in blocks of one vector (``layout``).
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ from tvm.target import Target
 from ..errors import InputError
 from .fold_constants import fold_constants
 from .fold_scales import fold_scales
+from .layout import block_channels
 from .node_names import NodeNames
+from .target import vector_lanes
 
 OPT_LEVELS = (0, 1, 2, 3)
+LAYOUTS = ("auto", "nchw")
 
 
 def check_opt_level(opt_level: int) -> None:
@@ -30,16 +33,28 @@ def check_opt_level(opt_level: int) -> None:
         raise InputError(f"an optimisation level of 0, 1, 2 or 3 is needed, found {opt_level!r}")
 
 
+def check_layout(layout: str) -> None:
+    """Raise InputError unless ``layout`` is one of LAYOUTS."""
+    if layout not in LAYOUTS:
+        raise InputError(f"a layout of {' or '.join(LAYOUTS)} is needed, found {layout!r}")
+
+
 def to_kernels(
-    mod: tvm.IRModule, target: Target, opt_level: int
+    mod: tvm.IRModule, target: Target, opt_level: int, layout: str = "auto"
 ) -> tuple[tvm.IRModule, list[list[str]]]:
     """``main`` as calls of TensorIR functions, without schedules, and the nodes in each call.
 
     The nodes of the n-th call are those of the model that it computes, as their Relax variables
-    were named, or the operators' own names where the variables have none.
+    were named, or the operators' own names where the variables have none. layout: "nchw" keeps
+    the model's order of axes everywhere, "auto" leaves it to the target.
     """
     with target, tvm.transform.PassContext(opt_level=3):
         operators = _sequence(_simplify(opt_level))(mod)
+        block = channel_block(target) if opt_level >= 3 and layout == "auto" else 1
+        if block > 1:
+            operators = _sequence([block_channels(block), relax.transform.DeadCodeElimination()])(
+                operators
+            )
         calls = _sequence(_legalize(opt_level))(operators)
         if opt_level < 2:
             return calls, NodeNames(calls).of_calls(calls)
@@ -48,6 +63,14 @@ def to_kernels(
         )
         nodes = NodeNames(calls).of_calls(grouped)
         return relax.transform.FuseTIR()(grouped), nodes
+
+
+def channel_block(target: Target) -> int:
+    """Channels that lie side by side in memory: those of one vector of a processor.
+
+    1, the model's order, on GPUs: there neighbouring threads take neighbouring pixels.
+    """
+    return 1 if "gpu" in target.keys else vector_lanes(target)
 
 
 def _sequence(passes: list[tvm.transform.Pass]) -> tvm.transform.Pass:

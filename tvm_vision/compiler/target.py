@@ -36,6 +36,18 @@ def target_for(kind: str, index: int = 0) -> Target:
     return tvm.target.Target({"kind": "vulkan", "from_device": index}, host=host_target())
 
 
+def vector_lanes(target: Target) -> int:
+    """Floats in a vector of a processor: 16 with AVX-512, 8 with AVX, 4 otherwise."""
+    return max(4, int(codegen.llvm_get_vector_width(target)) // 32)
+
+
+def vector_registers(target: Target) -> int:
+    """Vector registers of a processor: 32 with AVX-512 and on 64-bit Arm, 16 otherwise."""
+    triple = str(target.attrs.get("mtriple", "") or codegen.llvm_get_system_triple())
+    many = triple.startswith(("aarch64", "arm64")) or vector_lanes(target) >= 16
+    return 32 if many else 16
+
+
 def parse_target(target: str | dict[str, Any] | Target) -> Target:
     """The target that ``target`` spells, as TVM wants it.
 

@@ -6,6 +6,7 @@ its place is used again.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -70,8 +71,8 @@ def layer_errors(
         errors = {}
         for index, output in _outputs(opened, graph, inputs, kind):
             name = wanted.get(index)
-            if name is not None and reference[name].size == output.size:
-                shaped = output.reshape(reference[name].shape)
+            shaped = None if name is None else _in_order(output, reference[name].shape)
+            if name is not None and shaped is not None:
                 error = compare(name, shaped, reference[name])
                 errors[index] = LayerError(index, graph.kernels[index].function, name, error)
     if not errors:
@@ -80,6 +81,19 @@ def layer_errors(
             "model that the package was made from?"
         )
     return errors
+
+
+def _in_order(output: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
+    """A kernel's output with the model's shape; None where it is another tensor.
+
+    Channels in blocks (n, ceil(c / b), h, w, b) are put one after another.
+    """
+    if output.ndim == 5 and len(shape) == 4:
+        n, blocks, h, w, block = output.shape
+        if (n, h, w) == (shape[0], *shape[2:]) and blocks == -(-shape[1] // block):
+            ordered = output.transpose(0, 1, 4, 2, 3).reshape(n, blocks * block, h, w)
+            return ordered[:, : shape[1]]
+    return output.reshape(shape) if output.size == math.prod(shape) else None
 
 
 def simplified_model(model: Path, inputs: Arrays) -> onnx.ModelProto:

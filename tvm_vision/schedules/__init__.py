@@ -19,6 +19,9 @@ Each template keeps its parameters in a frozen dataclass of plain numbers, with
 | contraction | gemm_tile.GemmTile | sums of products |
 | reduction | reduction.RowShape | long sums with few results |
 | window | window.WindowShape | short sums, one thread each |
+
+For processors ``cpu_windows.write_window`` and ``cpu_gather.write_gather`` write the loops of what
+``blocked_operators`` computes: convolutions, pools and selections of channels in blocks.
 """
 
 from __future__ import annotations

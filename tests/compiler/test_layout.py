@@ -1,0 +1,288 @@
+"""Channels in blocks: right for every operator that follows, and only where it can be."""
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from interpreter import run
+from networks import NETWORKS, reference
+from onnx import TensorProto, helper, numpy_helper
+from relax_models import constant, module_of
+from tvm import relax
+
+from tvm_vision.compiler import compile_model
+from tvm_vision.compiler.cpu_schedules import cpu_schedules
+from tvm_vision.compiler.passes import to_kernels
+from tvm_vision.compiler.target import host_target
+from tvm_vision.frontend.onnx import import_onnx
+
+OP = relax.op
+# Processors by their vectors: 4, 8 and 16 floats. The last runs where the host has it.
+TARGETS = {4: "llvm -mcpu=x86-64-v2", 8: "llvm -mcpu=x86-64-v3", 0: "llvm"}
+
+
+def both(build, *shapes, seed=0, precision="fp32", target="llvm"):
+    """Results in blocks and in the model's order, and the kernels' functions of the first."""
+    module, signature = module_of(build, *shapes)
+    random = np.random.default_rng(seed)
+    inputs = [random.standard_normal(shape).astype("float32") for shape in shapes]
+    compiled = [
+        compile_model(module, signature, target=target, layout=layout, precision=precision)
+        for layout in ("auto", "nchw")
+    ]
+    results = [run(model, inputs) for model in compiled]
+    return *results, [kernel["function"] for kernel in compiled[0].graph["kernels"]]
+
+
+def assert_same(build, *shapes, tolerance=1e-5, **options):
+    blocked, plain, kernels = both(build, *shapes, **options)
+    for found, expected in zip(blocked, plain, strict=True):
+        assert found.shape == expected.shape
+        largest = max(1e-6, float(np.abs(expected).max()))
+        assert np.abs(found - expected).max() <= tolerance * largest
+    return kernels
+
+
+def conv(builder, x, out, channels, k=1, seed=1, groups=1, **options):
+    weights = constant(seed, out, channels // groups, k, k)[0]
+    return builder.emit(OP.nn.conv2d(x, weights, groups=groups, **options))
+
+
+def after_convolution(follow, *, channels=20):
+    """A network: a convolution, then what ``follow`` does in blocks."""
+
+    def build(builder, x):
+        return follow(builder, conv(builder, x, channels, 5, 3, padding=1))
+
+    return build
+
+
+FOLLOWERS = {
+    "bias and relu": lambda b, y: b.emit(
+        OP.nn.relu(b.emit(OP.add(y, constant(2, 1, 20, 1, 1)[0])))
+    ),
+    "constant first": lambda b, y: b.emit(OP.subtract(constant(2, 20, 1, 1)[0], y)),
+    "constant along rows": lambda b, y: b.emit(OP.multiply(y, constant(2, 6, 1)[0])),
+    "constant along columns": lambda b, y: b.emit(OP.multiply(y, constant(2, 7)[0])),
+    "constant everywhere": lambda b, y: b.emit(OP.maximum(y, constant(2, 20, 6, 7)[0])),
+    "number": lambda b, y: b.emit(OP.divide(y, relax.const(np.float32(3)))),
+    "silu": lambda b, y: b.emit(OP.multiply(y, b.emit(OP.sigmoid(y)))),
+    "leaky": lambda b, y: b.emit(OP.nn.leakyrelu(y, 0.1)),
+    "residual": lambda b, y: b.emit(OP.add(conv(b, y, 20, 20, seed=5), y)),
+    "scale of channels": lambda b, y: b.emit(
+        OP.multiply(y, conv(b, b.emit(OP.mean(y, [2, 3], True)), 20, 20, seed=5))
+    ),
+    "mean": lambda b, y: b.emit(OP.mean(y, [2, 3], True)),
+    "mean without axes": lambda b, y: b.emit(OP.mean(y, [2, 3])),
+    "mean of channels": lambda b, y: b.emit(OP.mean(y, [1], True)),
+    "flatten": lambda b, y: b.emit(OP.reshape(y, (2, 20 * 42))),
+    "max pool": lambda b, y: b.emit(
+        OP.nn.max_pool2d(y, (3, 3), (2, 2), (1, 1, 1, 1), ceil_mode=True)
+    ),
+    "average pool": lambda b, y: b.emit(
+        OP.nn.avg_pool2d(y, (3, 2), (2, 1), (1, 0, 1, 1), count_include_pad=False)
+    ),
+    "adaptive pool": lambda b, y: b.emit(OP.nn.adaptive_avg_pool2d(y, (1, 1))),
+    "adaptive pool of more": lambda b, y: b.emit(OP.nn.adaptive_avg_pool2d(y, (3, 3))),
+    "nearest": lambda b, y: b.emit(
+        OP.image.resize2d(y, (12, 14), method="nearest_neighbor", rounding_method="floor")
+    ),
+    "linear": lambda b, y: b.emit(OP.image.resize2d(y, (9, 5), method="linear")),
+    "softmax": lambda b, y: b.emit(OP.nn.softmax(y, axis=1)),
+    "transpose": lambda b, y: b.emit(OP.permute_dims(y, [0, 2, 3, 1])),
+    "two results": lambda b, y: [b.emit(OP.nn.relu(y)), b.emit(OP.exp(y))],
+    "a result that goes on": lambda b, y: [y, conv(b, y, 3, 20, seed=5)],
+}
+
+
+@pytest.mark.parametrize("name", FOLLOWERS)
+def test_what_follows_a_convolution(name):
+    assert_same(after_convolution(FOLLOWERS[name]), (2, 5, 6, 7))
+
+
+@pytest.mark.parametrize("target", TARGETS.values())
+def test_blocks_of_other_vectors(target):
+    def follow(builder, y):
+        y = conv(builder, builder.emit(OP.nn.relu(y)), 18, 18, 3, seed=2, groups=18, padding=1)
+        return builder.emit(OP.concat([y, builder.emit(OP.nn.relu(y))], 1))
+
+    kernels = assert_same(after_convolution(follow, channels=18), (1, 5, 6, 7), target=target)
+    assert any("depthwise_conv2d_c" in kernel for kernel in kernels)
+
+
+def shuffle(builder, x, groups, shape):
+    n, channels, h, w = shape
+    y = builder.emit(OP.reshape(x, (n, groups, channels // groups, h, w)))
+    y = builder.emit(OP.permute_dims(y, [0, 2, 1, 3, 4]))
+    return builder.emit(OP.reshape(y, shape))
+
+
+def test_selections_of_channels_are_one_gather():
+    """Concatenation, shuffle and split inside blocks: a kernel for each part that is used."""
+
+    def follow(builder, y):
+        z = conv(builder, y, 22, 22, seed=5)
+        whole = shuffle(builder, builder.emit(OP.concat([y, z], 1)), 2, (2, 44, 6, 7))
+        parts = builder.emit(OP.split(whole, [22], 1))
+        left, right = builder.emit(parts[0]), builder.emit(parts[1])
+        return builder.emit(OP.concat([left, conv(builder, right, 22, 22, seed=6)], 1))
+
+    kernels = assert_same(after_convolution(follow, channels=22), (2, 5, 6, 7))
+    assert sum(kernel.startswith("gather") for kernel in kernels) == 2
+    assert not any("transpose" in kernel or "split" in kernel for kernel in kernels)
+
+
+def test_a_shuffle_that_is_cut_short():
+    def follow(builder, y):
+        y = builder.emit(OP.reshape(y, (2, 4, 5, 6, 7)))
+        return [y, builder.emit(OP.permute_dims(y, [0, 2, 1, 3, 4]))]
+
+    assert_same(after_convolution(follow), (2, 5, 6, 7))
+
+
+def test_parts_that_end_with_a_block_are_joined_as_they_are():
+    def build(builder, x):
+        parts = [conv(builder, x, 32, 5, seed=seed) for seed in (1, 2)]
+        return builder.emit(OP.exp(builder.emit(OP.concat(parts, 1))))
+
+    kernels = assert_same(build, (1, 5, 4, 4))
+    assert not any(kernel.startswith("gather") for kernel in kernels)
+
+
+def test_heads_that_only_reshape_need_no_gather():
+    def follow(builder, y):
+        y = builder.emit(OP.reshape(y, (2, 4, 5, 6, 7)))
+        return builder.emit(OP.permute_dims(y, [0, 1, 3, 4, 2]))
+
+    kernels = assert_same(after_convolution(follow), (2, 5, 6, 7))
+    assert not any(kernel.startswith("gather") for kernel in kernels)
+
+
+def test_without_a_convolution_nothing_changes():
+    def build(builder, x):
+        return builder.emit(OP.nn.max_pool2d(builder.emit(OP.exp(x)), (2, 2)))
+
+    assert not any("_c" in kernel for kernel in assert_same(build, (1, 40, 6, 6)))
+
+
+@pytest.mark.parametrize(
+    ("rows", "out", "is_blocked"), [(1, 1000, True), (3, 40, True), (9, 40, False), (1, 3, False)]
+)
+def test_products_of_few_rows(rows, out, is_blocked):
+    def build(builder, x):
+        y = builder.emit(OP.matmul(x, constant(1, 37, out)[0]))
+        return builder.emit(OP.add(y, constant(2, out)[0]))
+
+    kernels = assert_same(build, (rows, 37))
+    assert any("dense_c" in kernel for kernel in kernels) == is_blocked
+
+
+def test_halves_in_blocks():
+    def follow(builder, y):
+        y = conv(builder, builder.emit(OP.nn.relu(y)), 20, 20, 3, seed=2, groups=20, padding=1)
+        y = builder.emit(OP.nn.max_pool2d(y, (2, 2), (2, 2)))
+        return conv(builder, y, 4, 20, 3, seed=3)
+
+    build = after_convolution(follow)
+    kernels = assert_same(build, (1, 5, 9, 9), precision="fp16", tolerance=5e-3)
+    assert sum("_c" in kernel for kernel in kernels) >= 4
+
+
+def test_the_layout_keeps_the_names_of_nodes():
+    module, signature = import_onnx(NETWORKS["shufflenet_v2"](64))
+    wanted = set()
+    for layout in ("nchw", "auto"):
+        compiled = compile_model(module, signature, target="llvm", layout=layout)
+        nodes = {node for kernel in compiled.graph["kernels"] for node in kernel["nodes"]}
+        if layout == "nchw":
+            wanted = {node for node in nodes if node.startswith(("Conv", "Relu", "MaxPool"))}
+    assert len(wanted) > 90
+    assert wanted <= nodes
+
+
+@pytest.mark.parametrize("name", ["shufflenet_v2", "yoeo_like", "mobilenet_v2"])
+def test_loops_are_written_for_all_windows(name):
+    """None of them falls back to schedules that fit everything."""
+    target = host_target()
+    kernels, _ = to_kernels(import_onnx(NETWORKS[name](64))[0], target, 3)
+    functions = {
+        gv.name_hint: function
+        for gv, function in cpu_schedules(kernels, target).functions_items()
+        if any(part in gv.name_hint for part in ("conv2d_c", "pool2d_c", "gather_c", "dense_c"))
+    }
+    assert len(functions) > 15
+    left = [n for n, f in functions.items() if not f.attrs.get("tirx.is_scheduled", False)]
+    assert left == []
+
+
+# Numbers of channels around the sizes of vectors; windows, strides and paddings of all kinds.
+CHANNELS = st.sampled_from([1, 3, 5, 8, 15, 16, 17, 24, 33, 48])
+
+
+@st.composite
+def convolutions(draw):
+    kernel = draw(st.tuples(st.integers(1, 4), st.integers(1, 4)))
+    dilation = draw(st.tuples(st.integers(1, 2), st.integers(1, 2)))
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+    pads = [draw(st.integers(0, min(3, r))) for r in (*reach, *reach)]
+    size = [draw(st.integers(max(1, r - pads[i] - pads[i + 2]), 19)) for i, r in enumerate(reach)]
+    kind = draw(st.sampled_from(["dense", "dense", "depthwise", "grouped"]))
+    channels, out, groups = draw(CHANNELS), draw(CHANNELS), 1
+    if kind == "depthwise":
+        groups, out = channels, channels * draw(st.sampled_from([1, 1, 2]))
+    elif kind == "grouped":
+        groups = draw(st.sampled_from([2, 3, 4]))
+        channels, out = groups * channels, groups * out
+    return {
+        "shape": (draw(st.sampled_from([1, 1, 2])), channels, *size),
+        "weights": (out, channels // groups, *kernel),
+        "attributes": {
+            "strides": draw(st.tuples(st.integers(1, 3), st.integers(1, 3))),
+            "dilations": dilation, "pads": pads, "group": groups,
+        },
+    }  # fmt: skip
+
+
+def one_convolution(case, seed):
+    """A convolution of positive values, with a bias and bounds."""
+    random = np.random.default_rng(seed)
+    weights = random.standard_normal(case["weights"]).astype("float32")
+    bias = random.standard_normal(case["weights"][0]).astype("float32")
+    nodes = [
+        helper.make_node("Relu", ["input"], ["positive"]),
+        helper.make_node("Conv", ["positive", "w", "b"], ["y"], **case["attributes"]),
+        helper.make_node("Clip", ["y", "low", "high"], ["output"]),
+    ]
+    tensors = {"w": weights, "b": bias, "low": np.float32(-3), "high": np.float32(6)}
+    graph = helper.make_graph(
+        nodes, "g",
+        [helper.make_tensor_value_info("input", TensorProto.FLOAT, case["shape"])],
+        [helper.make_tensor_value_info("output", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in tensors.items()],
+    )  # fmt: skip
+    opset = [helper.make_opsetid("", 13)]
+    model = helper.make_model(graph, opset_imports=opset, ir_version=8)
+    return onnx.shape_inference.infer_shapes(model, strict_mode=True)
+
+
+def is_padding_alone():
+    """The first column of the result has its window outside the picture."""
+    return {
+        "shape": (1, 1, 1, 1),
+        "weights": (1, 1, 1, 1),
+        "attributes": {"strides": (1, 2), "dilations": (1, 1), "pads": [0, 1, 0, 0], "group": 1},
+    }
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@example(is_padding_alone(), "llvm")
+@given(convolutions(), st.sampled_from(list(TARGETS.values())))
+def test_convolutions_of_any_shape(case, target):
+    model = one_convolution(case, seed=3)
+    module, signature = import_onnx(model)
+    compiled = compile_model(module, signature, target=target)
+    x = np.random.default_rng(4).standard_normal(case["shape"]).astype("float32")
+    (found,), (expected,) = run(compiled, [x]), reference(model, x)
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max() <= 1e-4 * max(1.0, float(np.abs(expected).max()))

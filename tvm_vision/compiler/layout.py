@@ -1,0 +1,228 @@
+"""Layout choice: which tensors keep their channels in blocks, and where that changes.
+
+A convolution takes and gives blocks (n, c / b, h, w, b), its constant weights packed here, and
+everything that can follow in blocks does: elementwise operators, pools, resizing, concatenation.
+What cannot gets the tensor in the model's order, unpacked once. Selections of channels
+(concatenations inside a block, splits, channel shuffles) are only noted, until an operator needs
+the values: then one gather does all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.ir.expr import GenericConst
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+from ..schedules import blocked_operators as blocked
+from .layout_rules import ALONE, INJECTIVE, RULES
+from .layout_values import Blocked, Picked
+
+Value = Blocked | Picked | list[Picked]
+
+
+def block_channels(block: int) -> tvm.transform.Pass:
+    """A pass over ``main``: channels in blocks of ``block``, see this file's first lines.
+
+    Tensors with another number of channels are filled up. Inputs and outputs keep their order.
+    """
+
+    @tvm.transform.module_pass(opt_level=0, name="BlockChannels")
+    def rewrite(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
+        blocks = Blocks(mod)
+        blocks.block = block
+        blocks.builder_.update_func(mod.get_global_var("main"), blocks.rewrite(mod["main"]))
+        return blocks.builder_.get()
+
+    return rewrite
+
+
+@dataclass
+class _Known:
+    """What is known of the variables of the function: their values in blocks, their bindings."""
+
+    values: dict[Any, Value] = field(default_factory=dict)
+    plain: dict[Any, Any] = field(default_factory=dict)
+    packed: dict[Any, Blocked] = field(default_factory=dict)
+    bindings: dict[Any, Any] = field(default_factory=dict)
+
+
+@mutator
+class Blocks(PyExprMutator):
+    """Rewrites a function; the rules of ``layout_rules`` ask it for values and emit through it."""
+
+    block: int
+
+    def rewrite(self, main: relax.Function) -> relax.Function:
+        self.known = _Known()
+        for region in main.body.blocks:
+            for binding in region.bindings:
+                self.known.bindings[binding.var] = getattr(binding, "value", None)
+        return self.visit_expr(main)
+
+    # What rules use.
+
+    def shape(self, expr: Any) -> tuple[int, ...] | None:
+        """The shape of a float32 tensor of fixed sizes; None for anything else."""
+        kind = getattr(expr, "ty", None)
+        if not isinstance(kind, relax.TensorType) or str(kind.dtype) != "float32":
+            return None
+        sizes = [getattr(size, "value", None) for size in kind.shape or [None]]
+        fixed = tuple(int(size) for size in sizes if size is not None)
+        return fixed if len(fixed) == len(sizes) else None
+
+    def constant(self, expr: Any) -> np.ndarray | None:
+        """The numbers of a constant, seen through names and transpositions of matrices."""
+        while isinstance(expr, relax.Var) and expr in self.known.bindings:
+            expr = self.known.bindings[expr]
+        if isinstance(expr, GenericConst):
+            return expr.value.numpy()
+        if _operator(expr) == "relax.permute_dims":
+            value = self.constant(expr.args[0])
+            return value.T if value is not None and value.ndim == 2 else None
+        return None
+
+    def value(self, expr: Any) -> Value | None:
+        """What ``expr`` is in blocks; None where it is in the model's order."""
+        return self.known.values.get(expr) if isinstance(expr, relax.Var) else None
+
+    def blocked(self, expr: Any, *, pack: bool = True) -> Blocked | None:
+        """``expr`` in blocks, gathered or (with ``pack``) packed where it is not; None where it
+        cannot be."""
+        value = self.value(expr)
+        if isinstance(value, Blocked):
+            return value
+        if isinstance(value, Picked) and len(value.shape) == 4:
+            self.known.values[expr] = gathered = self.gather(value)
+            return gathered
+        shape = self.shape(expr)
+        if value is not None or not pack or shape is None or len(shape) != 4:
+            return None
+        if self.constant(expr) is not None:
+            return None
+        if expr not in self.known.packed:
+            packed = self.compute(lambda x: blocked.pack(x, self.block), [self.visit_expr(expr)],
+                                  "pack", INJECTIVE)  # fmt: skip
+            self.known.packed[expr] = Blocked(self.builder_.emit(packed, "packed"), shape)
+        return self.known.packed[expr]
+
+    def gather(self, picked: Picked) -> Blocked:
+        """The channels of ``picked`` as a tensor, by one kernel for all of them."""
+        n, h, w = picked.shape[0], *picked.shape[-2:]
+        count = len(picked.channels)
+        if picked.is_whole:
+            return picked.sources[0]
+        stride = max(blocked.blocks_of(s.shape[1], self.block) for s in picked.sources) * self.block
+        chosen = [int(source * stride + channel) for source, channel in picked.channels]
+        lanes = blocked.blocks_of(count, self.block) * self.block
+        table = np.array(chosen + chosen[-1:] * (lanes - count), "int32")
+        call = self.compute(
+            lambda *args: blocked.gather(args[:-1], args[-1], chosen),
+            [*(source.var for source in picked.sources), relax.const(table)],
+            "gather", ALONE,
+        )  # fmt: skip
+        return Blocked(self.builder_.emit(call, "gathered"), (n, count, h, w))
+
+    def plain(self, expr: Any) -> Any:
+        """``expr`` in the model's order."""
+        return self.visit_expr(expr)
+
+    def compute(self, function: Any, args: list[Any], name: str, pattern: int) -> Any:
+        """A call of a TensorIR function made of ``function``, a TE computation."""
+        return self.builder_.call_te(
+            function, *args, primfunc_name_hint=f"{name}_c{self.block}",
+            primfunc_attrs={"op_pattern": pattern},
+        )  # fmt: skip
+
+    # The walk.
+
+    def visit_var_binding_(self, binding: relax.VarBinding) -> None:
+        var, value = binding.var, binding.value
+        self._hint = str(var.name)
+        if isinstance(value, relax.Var) and value in self.known.values:
+            result: Any = self.known.values[value]
+        else:
+            rule = RULES.get(self.operator(value))
+            result = rule(self, value) if rule is not None else None
+        if result is None:
+            super().visit_var_binding_(binding)
+        elif not isinstance(result, (Blocked, Picked, list)):
+            self._define(var, result)
+        elif isinstance(var, relax.DataflowVar):
+            self.known.values[var] = result
+        else:
+            self._define(var, self._unpacked(result))
+
+    def emit(self, expr: Any) -> Any:
+        """Bind ``expr`` to a variable named after the binding that is being rewritten."""
+        return self.builder_.emit(expr, self._hint)
+
+    def operator(self, expr: Any) -> str:
+        """The name of the operator that ``expr`` calls, "" for anything else.
+
+        The ONNX importer has the bounds of Clip as TensorIR functions; they count as operators.
+        """
+        if _operator(expr) == "relax.call_tir":
+            return _CHOICES.get(self._body_of(expr), "")
+        return _operator(expr) or ("tuple_item" if isinstance(expr, relax.TupleGetItem) else "")
+
+    def visit_var_(self, op: Any) -> Any:
+        return self._resolved(op) if op in self.known.values else super().visit_var_(op)
+
+    def visit_dataflow_var_(self, op: Any) -> Any:
+        return self._resolved(op) if op in self.known.values else super().visit_dataflow_var_(op)
+
+    def _resolved(self, var: Any) -> Any:
+        """The model's order of a variable that is in blocks, unpacked once."""
+        if var not in self.known.plain:
+            value = self.blocked(var) or self.known.values[var]
+            self.known.plain[var] = self.builder_.emit(self._unpacked(value), "unpacked")
+        return self.known.plain[var]
+
+    def _unpacked(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return relax.Tuple([self.builder_.emit(self._unpacked(item)) for item in value])
+        if isinstance(value, Picked):
+            whole = self._unpacked(self.gather(value))
+            return relax.op.reshape(self.builder_.emit(whole, "unpacked"), value.shape)
+        n, channels, h, w = value.shape
+        if (h, w) == (1, 1):
+            row = self.builder_.emit(relax.op.reshape(value.var, (n, -1)))
+            if channels % self.block:
+                row = self.builder_.emit(relax.op.strided_slice(row, [1], [0], [channels]))
+            return relax.op.reshape(row, value.shape)
+        return self.compute(
+            lambda x: blocked.unpack(x, channels), [value.var], "unpack", INJECTIVE
+        )  # fmt: skip
+
+    def _define(self, var: Any, expr: Any) -> None:
+        emit = self.builder_.emit
+        if not isinstance(var, relax.DataflowVar):
+            emit = self.builder_.emit_output
+        self.set_var_remap(var, emit(expr, str(var.name)))
+
+    def _body_of(self, call: Any) -> str:
+        """What the one block of a function computes of its two arguments: "Max", "Min" or ""."""
+        function = self.builder_.get()[call.args[0]]
+        body: Any = getattr(getattr(function, "body", None), "block", None)
+        while body is not None and not isinstance(body, tvm.tirx.BufferStore):
+            body = getattr(body, "block", None) or getattr(body, "body", None)
+        value = getattr(body, "value", None)
+        loads: list[Any] = [getattr(value, side, None) for side in ("a", "b")]
+        if len(call.args[1].fields) != 2 or not all(
+            isinstance(x, tvm.ir.TensorLoad) for x in loads
+        ):
+            return ""
+        in_order = [x.source.same_as(p) for x, p in zip(loads, function.params[:2], strict=True)]
+        return type(value).__name__ if all(in_order) else ""
+
+
+_CHOICES = {"Max": "relax.maximum", "Min": "relax.minimum"}
+
+
+def _operator(expr: Any) -> str:
+    return str(getattr(getattr(expr, "op", None), "name", ""))

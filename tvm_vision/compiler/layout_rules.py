@@ -1,0 +1,366 @@
+"""How each operator goes on in blocks of channels: a table of rules for ``layout``.
+
+A rule gets the pass and the call. It returns a value in blocks, an expression in the model's order,
+or None where the operator has to stay as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tvm import relax
+
+from ..schedules import blocked_operators as blocked
+from ..schedules.blocked_operators import Window
+from .layout_values import Blocked, Picked
+
+if TYPE_CHECKING:
+    from .layout import Blocks
+
+OP = relax.op
+Rule = Callable[["Blocks", Any], Any]
+
+# Operators as TVM's fusion knows them: elementwise ones may follow, join them, stays alone.
+FOLLOWED, INJECTIVE, ALONE = 4, 2, 8
+# Groups of fewer channels than a block are merged, with zeros between them: at most so many.
+MOST_MERGED = 16
+# Rows of a product up to which it is a convolution of pictures of one pixel.
+FEW_ROWS = 4
+# A selection of channels reads so many tensors at most, as code for each of them is generated.
+MOST_SOURCES = 3
+
+
+def convolution(blocks: Blocks, call: Any) -> Any:
+    """Constant weights are packed; depthwise ones have a kernel of their own."""
+    weights, shape, attrs = blocks.constant(call.args[1]), blocks.shape(call.args[0]), call.attrs
+    result = blocks.shape(call)
+    usual = (str(attrs.data_layout), str(attrs.kernel_layout)) == ("NCHW", "OIHW")
+    usual = usual and str(attrs.out_layout or "NCHW") == "NCHW"
+    if weights is None or shape is None or result is None or not usual:
+        return None
+    groups, kernel = int(attrs.groups), weights.shape[2:]
+    window = _window(attrs, kernel)
+    if groups > 1 and groups == shape[1]:
+        return _depthwise(blocks, call, weights, window, result)
+    merged = _merged(groups, shape[1], result[1], blocks.block)
+    if groups // merged > MOST_MERGED:
+        return None
+    if merged != groups:
+        weights = blocked.merge_groups(weights, groups, merged)
+    return _dense(blocks, call.args[0], weights, window, result, merged)
+
+
+def _dense(
+    blocks: Blocks, source: Any, weights: Any, window: Window, result: Any, groups: int
+) -> Any:
+    """A convolution whose groups are whole blocks. Few channels are read as the model has them."""
+    channels = blocks.shape(source)[1]  # type: ignore[index]
+    direct = blocks.value(source) is None and groups == 1 and channels < blocks.block
+    if direct:
+        data, inner = blocks.plain(source), channels
+    else:
+        value = blocks.blocked(source)
+        if value is None:
+            return None
+        data, inner = value.var, blocks.block
+    packed = blocked.pack_weights(weights, blocks.block, inner)
+    size = (weights.shape[1], *result[2:])
+    called = blocks.compute(
+        lambda x, w: blocked.convolution(x, w, window, size, groups),
+        [data, relax.const(packed)], "conv2d", FOLLOWED,
+    )  # fmt: skip
+    return Blocked(blocks.emit(called), tuple(result))
+
+
+def _depthwise(blocks: Blocks, call: Any, weights: Any, window: Window, result: Any) -> Any:
+    source = blocks.blocked(call.args[0])
+    if source is None:
+        return None
+    repeated = result[1] // source.shape[1]
+    if repeated > 1:
+        channels = np.arange(result[1]) // repeated
+        rows = np.stack([np.zeros_like(channels), channels], axis=1)
+        n, _, h, w = source.shape
+        source = blocks.gather(Picked((source,), rows, (n, result[1], h, w)))
+    packed = relax.const(blocked.pack_depthwise(weights, blocks.block))
+    called = blocks.compute(
+        lambda x, w: blocked.depthwise(x, w, window, result[2:]),
+        [source.var, packed], "depthwise_conv2d", FOLLOWED,
+    )  # fmt: skip
+    return Blocked(blocks.emit(called), tuple(result))
+
+
+def _merged(groups: int, channels: int, out: int, block: int) -> int:
+    """The most groups, made of whole ones, that are whole blocks on both sides."""
+    for merged in range(groups, 1, -1):
+        if groups % merged == 0 and out // merged % block == 0 == channels // merged % block:
+            return merged
+    return 1
+
+
+def _window(attrs: Any, kernel: Any) -> Window:
+    kh, kw = kernel
+    numbers = [*attrs.strides, *attrs.padding[:2], *attrs.dilation]
+    return Window.of_list([kh, kw, *numbers])
+
+
+def product(blocks: Blocks, call: Any) -> Any:
+    """Few rows times constant weights: a convolution of one pixel."""
+    weights, shape = blocks.constant(call.args[1]), blocks.shape(call.args[0])
+    result = blocks.shape(call)
+    if weights is None or weights.ndim != 2 or result is None or shape is None or len(shape) != 2:
+        return None
+    rows, depth = shape
+    out = weights.shape[1]
+    if rows > FEW_ROWS or out < blocks.block or weights.dtype != np.float32:
+        return None
+    picture = blocks.builder_.emit(OP.reshape(blocks.plain(call.args[0]), (rows, depth, 1, 1)))
+    packed = blocked.pack_weights(weights.T[:, :, None, None], blocks.block, depth)
+    window = Window((1, 1), (1, 1), 0, 0, (1, 1))
+    called = blocks.emit(
+        blocks.compute(
+            lambda x, w: blocked.convolution(x, w, window, (depth, 1, 1)),
+            [picture, relax.const(packed)], "dense", FOLLOWED,
+        )
+    )  # fmt: skip
+    lanes = blocked.blocks_of(out, blocks.block) * blocks.block
+    flat = OP.reshape(called, (rows, lanes))
+    return flat if lanes == out else OP.strided_slice(blocks.emit(flat), [1], [0], [out])
+
+
+def unary(blocks: Blocks, call: Any) -> Any:
+    """The operator itself, on blocks."""
+    value = blocks.blocked(call.args[0], pack=False)
+    if value is None or blocks.shape(call) != value.shape:
+        return None
+    same = relax.Call(call.op, [value.var, *call.args[1:]], call.attrs, call.ty_args)
+    return _result(blocks, same, value.shape)
+
+
+def binary(blocks: Blocks, call: Any) -> Any:
+    """Two tensors in blocks, or one and a constant."""
+    result = blocks.shape(call)
+    name = blocks.operator(call)
+    args = list(call.args if name == str(call.op.name) else call.args[1].fields)
+    known = any(blocks.value(arg) is not None for arg in args)
+    if result is None or len(result) != 4 or not known:
+        return None
+    operands = [_operand(blocks, arg, result[1]) for arg in args]
+    if any(operand is None for operand in operands):
+        return None
+    return _result(blocks, _BINARY[name](*operands), result)
+
+
+def _operand(blocks: Blocks, expr: Any, channels: int) -> Any:
+    constant = blocks.constant(expr)
+    if constant is not None:
+        packed = _packed_constant(constant, channels, blocks.block)
+        return None if packed is None else relax.const(packed)
+    shape = blocks.shape(expr)
+    if shape is None or len(shape) != 4 or shape[1] != channels:
+        return None
+    value = blocks.blocked(expr)
+    return None if value is None else value.var
+
+
+def _packed_constant(value: np.ndarray, channels: int, block: int) -> np.ndarray | None:
+    """A constant that is broadcast to (n, channels, h, w), for blocks; missing lanes are ones."""
+    if value.ndim > 4 or value.dtype != np.float32:
+        return None
+    wide = value.reshape((1,) * (4 - value.ndim) + value.shape)
+    if wide.shape[1] == 1:
+        return wide.reshape(()) if wide.size == 1 else wide[..., None]
+    n, found, h, w = wide.shape
+    if found != channels:
+        return None
+    outer = blocked.blocks_of(channels, block)
+    filled = np.ones((n, outer * block, h, w), np.float32)
+    filled[:, :channels] = wide
+    split = filled.reshape(n, outer, block, h, w).transpose(0, 1, 3, 4, 2)
+    return np.ascontiguousarray(split)
+
+
+def max_pool(blocks: Blocks, call: Any) -> Any:
+    value, result = blocks.blocked(call.args[0], pack=False), blocks.shape(call)
+    if value is None or result is None or not _is_plain_picture(call.attrs):
+        return None
+    window = _window(call.attrs, [int(size) for size in call.attrs.pool_size])
+    called = blocks.compute(
+        lambda x: blocked.max_pool(x, window, result[2:]), [value.var], "max_pool2d", FOLLOWED
+    )  # fmt: skip
+    return _result(blocks, called, result)
+
+
+def average_pool(blocks: Blocks, call: Any) -> Any:
+    value, result, attrs = blocks.blocked(call.args[0], pack=False), blocks.shape(call), call.attrs
+    if value is None or result is None or not _is_plain_picture(attrs):
+        return None
+    layout = f"NCHW{blocks.block}c"
+    pooled = OP.nn.avg_pool2d(
+        value.var, list(attrs.pool_size), list(attrs.strides), list(attrs.padding),
+        list(attrs.dilation), bool(attrs.ceil_mode), bool(attrs.count_include_pad),
+        layout, layout,
+    )  # fmt: skip
+    return _result(blocks, pooled, result)
+
+
+def adaptive_pool(blocks: Blocks, call: Any) -> Any:
+    value, result = blocks.blocked(call.args[0], pack=False), blocks.shape(call)
+    if value is None or result is None or not _is_plain_picture(call.attrs):
+        return None
+    if tuple(result[2:]) != (1, 1):
+        return None
+    return _result(blocks, OP.mean(value.var, [2, 3], True), result)
+
+
+def reduction(blocks: Blocks, call: Any) -> Any:
+    """Over whole pictures, which are kept as one pixel."""
+    value, result, attrs = blocks.blocked(call.args[0], pack=False), blocks.shape(call), call.attrs
+    axes = {int(axis) % 4 for axis in attrs.axis or ()}
+    if value is None or result is None or axes != {2, 3} or not attrs.keepdims:
+        return None
+    same = relax.Call(call.op, [value.var], attrs, call.ty_args)
+    return _result(blocks, same, result)
+
+
+def resize(blocks: Blocks, call: Any) -> Any:
+    value, result, attrs = blocks.blocked(call.args[0], pack=False), blocks.shape(call), call.attrs
+    if value is None or result is None or str(attrs.layout) != "NCHW":
+        return None
+    resized = OP.image.resize2d(
+        value.var, call.args[1], [float(number) for number in attrs.roi],
+        f"NCHW{blocks.block}c", str(attrs.method), str(attrs.coordinate_transformation_mode),
+        str(attrs.rounding_method), float(attrs.cubic_alpha), int(attrs.cubic_exclude),
+        float(attrs.extrapolation_value), attrs.out_dtype or None,
+    )  # fmt: skip
+    return _result(blocks, resized, result)
+
+
+def concatenation(blocks: Blocks, call: Any) -> Any:
+    """Of channels: of whole blocks where they end with a block, else noted for a gather."""
+    result = blocks.shape(call)
+    if result is None or len(result) != 4 or int(call.attrs.axis) % 4 != 1:
+        return None
+    if not isinstance(call.args[0], relax.Tuple):
+        return None
+    parts = list(call.args[0].fields)
+    values = [blocks.value(part) for part in parts]
+    if all(value is None for value in values) or any(isinstance(v, list) for v in values):
+        return None
+    picked = any(isinstance(value, Picked) for value in values)
+    counts = [blocks.shape(part)[1] for part in parts]  # type: ignore[index]
+    if not picked and all(count % blocks.block == 0 for count in counts[:-1]):
+        tensors = [blocks.blocked(part) for part in parts]
+        if any(tensor is None for tensor in tensors):
+            return None
+        return _result(blocks, OP.concat([t.var for t in tensors], 1), result)  # type: ignore[union-attr]
+    sources: list[Blocked] = []
+    rows = []
+    for part in parts:
+        value = blocks.value(part)
+        if isinstance(value, Picked) and len(value.sources) >= MOST_SOURCES:
+            value = blocks.blocked(part)
+        value = value or blocks.blocked(part)
+        if value is None:
+            return None
+        rows.append(_rows_in(sources, value))
+    if len(sources) > 2 * MOST_SOURCES:
+        return None
+    return Picked(tuple(sources), np.concatenate(rows), result)
+
+
+def _rows_in(sources: list[Any], value: Any) -> np.ndarray:
+    """The channels of ``value`` as rows of a ``Picked`` of ``sources``, which may grow."""
+    if isinstance(value, Blocked):
+        channels = np.arange(value.shape[1])
+        value_sources, rows = (value,), np.stack([np.zeros_like(channels), channels], axis=1)
+    else:
+        value_sources, rows = value.sources, value.channels.copy()
+    places = []
+    for source in value_sources:
+        if source not in sources:
+            sources.append(source)
+        places.append(sources.index(source))
+    return np.stack([np.array(places)[rows[:, 0]], rows[:, 1]], axis=1)
+
+
+def split(blocks: Blocks, call: Any) -> Any:
+    value = _picked(blocks, call.args[0])
+    if value is None or len(value.shape) != 4 or int(call.attrs.axis) % 4 != 1:
+        return None
+    shapes = [tuple(int(size.value) for size in field.shape) for field in call.ty.fields]
+    ends = np.cumsum([shape[1] for shape in shapes])
+    parts = np.split(value.channels, ends[:-1])
+    return [Picked(value.sources, part, shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def tuple_item(blocks: Blocks, item: Any) -> Any:
+    value = blocks.value(item.tuple_value)
+    return value[item.index] if isinstance(value, list) else None
+
+
+def reshape(blocks: Blocks, call: Any) -> Any:
+    """(n, c, h, w) to (n, a, b, h, w) and back: the ends of a shuffle of channels."""
+    before, after = blocks.shape(call.args[0]), blocks.shape(call)
+    if before is None or after is None or {len(before), len(after)} != {4, 5}:
+        return None
+    if (before[0], *before[-2:]) != (after[0], *after[-2:]):
+        return None
+    value = _picked(blocks, call.args[0])
+    return None if value is None else Picked(value.sources, value.channels, after)
+
+
+def transposition(blocks: Blocks, call: Any) -> Any:
+    """The middle of a shuffle of channels."""
+    value, result = blocks.value(call.args[0]), blocks.shape(call)
+    axes = [int(axis) for axis in call.attrs.axes or ()]
+    if not isinstance(value, Picked) or result is None or axes != [0, 2, 1, 3, 4]:
+        return None
+    table = value.channels.reshape(*value.shape[1:3], 2)
+    return Picked(value.sources, table.transpose(1, 0, 2).reshape(-1, 2), result)
+
+
+def _picked(blocks: Blocks, expr: Any) -> Any:
+    """``expr`` as a selection of channels; None where it is not in blocks."""
+    value = blocks.value(expr)
+    if not isinstance(value, Blocked):
+        return value if isinstance(value, Picked) else None
+    sources: list[Any] = []
+    return Picked((value,), _rows_in(sources, value), value.shape)
+
+
+def _is_plain_picture(attrs: Any) -> bool:
+    return str(attrs.layout) == "NCHW" and str(attrs.out_layout or "NCHW") == "NCHW"
+
+
+def _result(blocks: Blocks, expr: Any, shape: Any) -> Any:
+    return Blocked(blocks.emit(expr), tuple(shape))
+
+
+_UNARY = (
+    "abs ceil clip cos erf exp floor log negative round rsqrt sigmoid sign sin sqrt square tanh "
+    "nn.gelu nn.gelu_tanh nn.leakyrelu nn.relu nn.relu6 nn.selu nn.silu nn.softplus"
+)
+_BINARY = {
+    f"relax.{name}": getattr(OP, name)
+    for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power")
+}
+
+RULES: dict[str, Rule] = {
+    **{f"relax.{name}": unary for name in _UNARY.split()},
+    **dict.fromkeys(_BINARY, binary),
+    "relax.nn.conv2d": convolution,
+    "relax.matmul": product,
+    "relax.nn.max_pool2d": max_pool,
+    "relax.nn.avg_pool2d": average_pool,
+    "relax.nn.adaptive_avg_pool2d": adaptive_pool,
+    **{f"relax.{name}": reduction for name in ("mean", "max", "min", "sum")},
+    "relax.image.resize2d": resize,
+    "relax.concat": concatenation,
+    "relax.split": split,
+    "tuple_item": tuple_item,
+    "relax.reshape": reshape,
+    "relax.permute_dims": transposition,
+}

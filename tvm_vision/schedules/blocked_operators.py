@@ -1,0 +1,218 @@
+"""Operators on tensors whose channels lie in blocks, as TensorIR computations.
+
+A picture tensor (n, c, h, w) in blocks of b channels is (n, ceil(c / b), h, w, b): what one vector
+of a processor holds lies side by side. Lanes past the last channel hold anything; nothing here
+reads them. Blocks of the computations carry what they compute as annotations, from which the
+schedules for processors write their loops (``cpu_windows``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tvm import te, tirx
+
+Array = np.ndarray
+
+# Annotations of blocks, each a list of integers.
+CONVOLUTION = "tvm_vision.convolution"
+DEPTHWISE = "tvm_vision.depthwise"
+MAX_POOL = "tvm_vision.max_pool"
+GATHER = "tvm_vision.gather"
+
+
+@dataclass(frozen=True)
+class Window:
+    """How a window of (height, width) moves over a picture, in pixels."""
+
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    top: int
+    left: int
+    dilation: tuple[int, int]
+
+    def to_list(self) -> list[int]:
+        return [*self.kernel, *self.strides, self.top, self.left, *self.dilation]
+
+    @classmethod
+    def of_list(cls, numbers: Sequence[int]) -> Window:
+        """From ``to_list``."""
+        kh, kw, sh, sw, top, left, dh, dw = (int(number) for number in numbers)
+        return cls((kh, kw), (sh, sw), top, left, (dh, dw))
+
+
+def blocks_of(channels: int, block: int) -> int:
+    """Blocks that hold so many channels."""
+    return -(-channels // block)
+
+
+def pack(x: Any, block: int) -> Any:
+    """(n, c, h, w) to blocks; lanes past the last channel repeat it."""
+    n, channels, h, w = _sizes(x)
+
+    def compute(i: Any, o: Any, y: Any, z: Any, lane: Any) -> Any:
+        return x(i, tirx.min(o * block + lane, channels - 1), y, z)
+
+    return te.compute((n, blocks_of(channels, block), h, w, block), compute, name="packed")
+
+
+def unpack(x: Any, channels: int) -> Any:
+    """Blocks to (n, channels, h, w)."""
+    n, _, h, w, block = _sizes(x)
+    return te.compute(
+        (n, channels, h, w),
+        lambda i, c, y, z: x(i, c // block, y, z, c % block),
+        name="unpacked",
+    )
+
+
+def gather(sources: Sequence[Any], table: Any, channels: Sequence[int]) -> Any:
+    """Channels of tensors in blocks, in any order.
+
+    channels: for each channel of the result, channel + index of the source * ``gather_stride``.
+    table: the same as an int32 tensor, as long as the result has lanes (the rest repeats the last).
+    """
+    n, _, h, w, block = _sizes(sources[0])
+    stride = gather_stride(sources)
+
+    def compute(i: Any, o: Any, y: Any, z: Any, lane: Any) -> Any:
+        wanted = table(o * block + lane)
+        value = _channel(sources[-1], i, wanted - stride * (len(sources) - 1), y, z, block)
+        for index in reversed(range(len(sources) - 1)):
+            inside = _channel(sources[index], i, wanted - stride * index, y, z, block)
+            value = tirx.if_then_else(wanted < stride * (index + 1), inside, value)
+        return value
+
+    return te.compute(
+        (n, blocks_of(len(channels), block), h, w, block),
+        compute,
+        name="gathered",
+        attrs={GATHER: [stride, *channels]},
+    )
+
+
+def gather_stride(sources: Sequence[Any]) -> int:
+    """Lanes of the largest source: what tells the sources of ``gather`` apart."""
+    return max(shape[1] * shape[4] for shape in map(_sizes, sources))
+
+
+def convolution(x: Any, weights: Any, window: Window, size: Sequence[int], groups: int = 1) -> Any:
+    """A convolution with ``groups`` groups of whole blocks, or one.
+
+    x: in blocks, or plain (n, c, h, w) for one group. weights: see ``pack_weights``.
+    size: (channels in, height, width) of the result, channels those of one group.
+    """
+    depth, height, width = size
+    outer, _, _, _, inner, block = _sizes(weights)
+    plain = len(x.shape) == 4
+    k, kh, kw = _reduced(depth, *window.kernel)
+
+    def compute(i: Any, o: Any, y: Any, z: Any, lane: Any) -> Any:
+        channel = k if groups == 1 else o // (outer // groups) * depth + k
+        row, column, inside = _place(window, x, y, z, kh, kw)
+        at = (i, channel, row, column) if plain else _blocked(channel, inner, i, row, column)
+        value = _where(inside, x(*at), 0.0)
+        return te.sum(value * weights(o, k // inner, kh, kw, k % inner, lane), axis=[k, kh, kw])
+
+    return te.compute(
+        (_sizes(x)[0], outer, height, width, block),
+        compute,
+        name="convolved",
+        attrs={CONVOLUTION: [*window.to_list(), depth, groups]},
+    )
+
+
+def depthwise(x: Any, weights: Any, window: Window, size: Sequence[int]) -> Any:
+    """Each channel with a kernel of its own. weights: (blocks, kh, kw, block); size: (h, w)."""
+    n, outer, _, _, block = _sizes(x)
+    kh, kw = _reduced(*window.kernel)
+
+    def compute(i: Any, o: Any, y: Any, z: Any, lane: Any) -> Any:
+        row, column, inside = _place(window, x, y, z, kh, kw)
+        value = _where(inside, x(i, o, row, column, lane), 0.0)
+        return te.sum(value * weights(o, kh, kw, lane), axis=[kh, kw])
+
+    return te.compute(
+        (n, outer, *size, block), compute, name="convolved", attrs={DEPTHWISE: window.to_list()}
+    )
+
+
+def max_pool(x: Any, window: Window, size: Sequence[int]) -> Any:
+    """The largest value of each window; size: (height, width) of the result."""
+    n, outer, _, _, block = _sizes(x)
+    kh, kw = _reduced(*window.kernel)
+
+    def compute(i: Any, o: Any, y: Any, z: Any, lane: Any) -> Any:
+        row, column, inside = _place(window, x, y, z, kh, kw)
+        value = _where(inside, x(i, o, row, column, lane), float("-inf"))
+        return te.max(value, axis=[kh, kw])
+
+    return te.compute(
+        (n, outer, *size, block), compute, name="pooled", attrs={MAX_POOL: window.to_list()}
+    )
+
+
+def pack_weights(weights: Array, block: int, inner: int, groups: int = 1) -> Array:
+    """Weights (out, in of a group, kh, kw) as (out blocks, in blocks, kh, kw, inner, block).
+
+    inner: channels of a block of the input. groups: as many as the packed weights are to have;
+    each group's channels are whole blocks unless there is one. Missing channels are zeros.
+    """
+    out, depth, kh, kw = weights.shape
+    outer, parts = blocks_of(out, block), blocks_of(depth, inner)
+    padded = np.zeros((outer * block, parts * inner, kh, kw), weights.dtype)
+    padded[:out, :depth] = weights
+    split = padded.reshape(outer, block, parts, inner, kh, kw)
+    return np.ascontiguousarray(split.transpose(0, 2, 4, 5, 3, 1))
+
+
+def pack_depthwise(weights: Array, block: int) -> Array:
+    """Weights (channels, 1, kh, kw) as (blocks, kh, kw, block)."""
+    channels, _, kh, kw = weights.shape
+    outer = blocks_of(channels, block)
+    padded = np.zeros((outer * block, kh, kw), weights.dtype)
+    padded[:channels] = weights[:, 0]
+    return np.ascontiguousarray(padded.reshape(outer, block, kh, kw).transpose(0, 2, 3, 1))
+
+
+def merge_groups(weights: Array, groups: int, merged: int) -> Array:
+    """Weights for ``merged`` groups, each of several of ``groups``, with zeros between them."""
+    out, depth, kh, kw = weights.shape
+    together = groups // merged
+    wide = np.zeros((out, depth * together, kh, kw), weights.dtype)
+    for group in range(groups):
+        rows = slice(group * (out // groups), (group + 1) * (out // groups))
+        first = group % together * depth
+        wide[rows, first : first + depth] = weights[rows]
+    return wide
+
+
+def _sizes(tensor: Any) -> list[int]:
+    return [int(size) for size in tensor.shape]
+
+
+def _reduced(*extents: int) -> list[Any]:
+    return [te.reduce_axis((0, extent), name=f"r{i}") for i, extent in enumerate(extents)]
+
+
+def _blocked(channel: Any, block: int, i: Any, row: Any, column: Any) -> tuple[Any, ...]:
+    return i, channel // block, row, column, channel % block
+
+
+def _channel(x: Any, i: Any, channel: Any, y: Any, z: Any, block: int) -> Any:
+    return x(*_blocked(channel, block, i, y, z))
+
+
+def _place(window: Window, x: Any, y: Any, z: Any, kh: Any, kw: Any) -> tuple[Any, Any, list[Any]]:
+    """Row and column that a window reads, and the conditions for them to be in the picture."""
+    height, width = _sizes(x)[2:4]
+    row = y * window.strides[0] + kh * window.dilation[0] - window.top
+    column = z * window.strides[1] + kw * window.dilation[1] - window.left
+    return row, column, [row >= 0, row < height, column >= 0, column < width]
+
+
+def _where(conditions: list[Any], value: Any, other: float) -> Any:
+    return tirx.if_then_else(tirx.all(*conditions), value, tirx.const(other, value.ty.dtype))

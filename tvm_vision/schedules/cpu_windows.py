@@ -1,0 +1,312 @@
+"""Convolutions and pools over channels in blocks, for processors.
+
+The outputs of a tile, a few blocks of channels times a few neighbouring pixels, stay in registers
+while the window moves and the channels are summed. Elementwise blocks that follow are applied to
+the registers before they are stored. Rows outside the picture are left out of the loop over the
+window's rows, columns outside it are known where the code is written: only tiles at the edges
+differ. ``blocked_operators`` describes the tensors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import prim
+
+from . import cpu_loops as make
+from .cpu_loops import Kind, Processor, Stage
+from .cpu_tiles import Layer, Tile, choose_tile, flattened, layer_of
+
+# Fewer multiplications are done before other threads have woken up.
+WORTH_THREADS = 1 << 16
+
+
+def write_window(function: Any, processor: Processor) -> Any:
+    """Loops for a function whose first block is a convolution or a pool in blocks.
+
+    Raises NotWritten for other functions.
+    """
+    stages = make.stages_of(function)
+    layer = layer_of(stages)
+    make.check_pointwise(stages)
+    layer = flattened(layer, stages)
+    tile = choose_tile(layer, processor)
+    return make.written(function, _Writer(function, stages, layer, tile).body())
+
+
+@dataclass(frozen=True)
+class _Spot:
+    """Where a tile is: its image, first block of channels, group, row and first column.
+
+    ``known`` is the column as a number, where that is at an edge of the picture.
+    """
+
+    image: Any
+    first: Any
+    group: Any
+    row: Any
+    start: Any
+    known: int | None
+
+
+class _Writer:
+    def __init__(self, function: Any, stages: list[Stage], layer: Layer, tile: Tile) -> None:
+        self._params = list(function.params)
+        self._stages = stages
+        self._layer = layer
+        self._tile = tile
+
+    def body(self) -> Any:
+        """All images, all channels, all rows: the tasks that threads share."""
+        layer, tile = self._layer, self._tile
+        groups = layer.groups if layer.depth else 1
+        per_group = layer.blocks // groups
+        parts = math.ceil(per_group / tile.blocks)
+        columns = self._columns() if layer.flat else 1
+        rows = columns if layer.flat else layer.height
+        outer = groups * parts
+        by_channel = self._channels_outside(outer, rows)
+
+        def task(index: Any) -> Any:
+            image, index = index // (outer * rows), index % (outer * rows)
+            part, row = (
+                (index // rows, index % rows) if by_channel else (index % outer, index // outer)
+            )
+            # The last part of a group begins earlier, so that it is whole.
+            within = tirx.min((part % parts) * tile.blocks, per_group - tile.blocks)
+            first = part // parts * per_group + within
+            return self._row(image, first, part // parts, row)
+
+        count = layer.images * outer * rows
+        work = math.prod((layer.images, layer.blocks, layer.height, layer.width, layer.lanes))
+        work *= math.prod(layer.window.kernel) * max(1, layer.depth)
+        kind = Kind.PARALLEL if work >= WORTH_THREADS and count > 1 else Kind.SERIAL
+        return make.loop("task", count, task, kind)
+
+    def _channels_outside(self, outer: int, rows: int) -> bool:
+        """Whether to go through the picture for each part of the channels, or the other way.
+
+        What is outside is read once, what is inside as often as the outside has steps.
+        """
+        layer = self._layer
+        if layer.weights is None or not layer.depth:
+            return True
+        weights = math.prod(int(size) for size in layer.weights.ty.shape)
+        picture = math.prod(int(size) for size in layer.data.ty.shape) // layer.images
+        return outer * picture <= rows * weights
+
+    def _columns(self) -> int:
+        return math.ceil(self._layer.width / self._tile.pixels)
+
+    def _row(self, image: Any, first: Any, group: Any, row: Any) -> Any:
+        """One row of outputs; of joined rows, one tile."""
+        layer, pixels = self._layer, self._tile.pixels
+        last = layer.width - pixels
+        if layer.flat:
+            start = tirx.min(row * pixels, last)
+            return self._pixels(_Spot(image, first, group, make.integer(0), start, None))
+        starts = [min(i * pixels, last) for i in range(self._columns())]
+        inner = [start for start in starts if self._is_inside(start)]
+        edges = [start for start in starts if start not in inner]
+        parts = [
+            self._pixels(_Spot(image, first, group, row, make.integer(start), start))
+            for start in edges
+        ]
+        if inner:
+
+            def between(i: Any) -> Any:
+                start = tirx.min(inner[0] + i * pixels, last)
+                return self._pixels(_Spot(image, first, group, row, start, None))
+
+            parts.append(make.loop("tile", len(inner), between))
+        return make.sequence(parts)
+
+    def _is_inside(self, start: int) -> bool:
+        """True where the windows of a tile are all within the picture's columns."""
+        window, layer = self._layer.window, self._layer
+        low = start * window.strides[1] - window.left
+        high = (start + self._tile.pixels - 1) * window.strides[1] - window.left
+        return low >= 0 and high + (window.kernel[1] - 1) * window.dilation[1] < layer.in_width
+
+    def _pixels(self, spot: _Spot) -> Any:
+        """One tile: its sums, and what follows on each of its blocks."""
+        layer, tile = self._layer, self._tile
+        sums = [make.local(f"sum{i}", (tile.pixels, layer.lanes)) for i in range(tile.blocks)]
+        initial = make.real(0.0 if layer.weights is not None else float("-inf"))
+        statements = [tirx.AllocBuffer(buffer) for buffer in sums]
+        statements += [self._store(buffer, lambda j, lane: initial) for buffer in sums]
+        statements.append(self._window(sums, spot))
+        for i, buffer in enumerate(sums):
+            statements += self._epilogue(buffer, spot, spot.first + i)
+        return make.sequence(statements)
+
+    def _store(self, buffer: Any, value: Callable[[Any, Any], Any]) -> Any:
+        """``value`` of each (pixel, lane) of a tile, in a local buffer."""
+        return self._each(lambda j, lane: tirx.BufferStore(buffer, value(j, lane), [j, lane]))
+
+    def _each(self, body: Callable[[Any, Any], Any]) -> Any:
+        return make.loop(
+            "pixel",
+            self._tile.pixels,
+            lambda j: self._vector(lambda lane: body(j, lane)),
+            Kind.UNROLLED,
+        )
+
+    def _vector(self, body: Callable[[Any], Any]) -> Any:
+        return make.loop("lane", self._layer.lanes, body, Kind.VECTORIZED)
+
+    def _window(self, sums: list[Any], spot: _Spot) -> Any:
+        """The sums of a tile: loops over channels and rows, columns written out."""
+        layer = self._layer
+
+        def columns(kh: Any, block: Any, channel: Any) -> Any:
+            return make.sequence(
+                [
+                    self._column(sums, spot, kh, kw, block, channel)
+                    for kw in range(layer.window.kernel[1])
+                    if len(self._inside(kw, spot.known))
+                ]
+            )
+
+        if not layer.depth:
+            return self._rows(spot.row, lambda kh: columns(kh, None, None))
+
+        def channels(first: int, blocks: int, count: int) -> Any:
+            def rows(block: Any) -> Any:
+                return self._rows(
+                    spot.row,
+                    lambda kh: make.loop("channel", count, lambda c: columns(kh, block, c)),
+                )
+
+            return make.loop("block", blocks, rows, low=first)
+
+        inner = int(layer.weights.ty.shape[4])
+        whole, rest = divmod(layer.depth, inner)
+        parts = [channels(0, whole, inner)] if whole else []
+        return make.sequence([*parts, channels(whole, 1, rest)] if rest else parts)
+
+    def _rows(self, row: Any, body: Callable[[Any], Any]) -> Any:
+        """A loop over the rows of the window that are in the picture."""
+        window, height = self._layer.window, self._layer.in_height
+        last = (self._layer.height - 1) * window.strides[0] - window.top
+        inside = last + (window.kernel[0] - 1) * window.dilation[0] < height
+        if window.top == 0 and inside:
+            return make.loop("kh", window.kernel[0], body)
+        begin = row * window.strides[0] - window.top
+        low = tirx.max((window.dilation[0] - 1 - begin) // window.dilation[0], 0)
+        past = (height - begin + window.dilation[0] - 1) // window.dilation[0]
+        high = tirx.min(past, window.kernel[0])
+        return make.loop("kh", tirx.max(high - low, 0), body, low=low)
+
+    def _inside(self, kw: int, known: int | None) -> range:
+        """The pixels of a tile whose column ``kw`` of the window is in the picture."""
+        window, pixels = self._layer.window, self._tile.pixels
+        if known is None:
+            return range(pixels)
+        offset = known * window.strides[1] + kw * window.dilation[1] - window.left
+        inside = [
+            j for j in range(pixels) if 0 <= offset + j * window.strides[1] < self._layer.in_width
+        ]
+        return range(inside[0], inside[-1] + 1) if inside else range(0)
+
+    def _column(
+        self, sums: list[Any], spot: _Spot, kh: Any, kw: int, block: Any, channel: Any
+    ) -> Any:
+        """A product for each output of a tile: of one place in the window, and one channel."""
+        window = self._layer.window
+        y = spot.row * window.strides[0] + kh * window.dilation[0] - window.top
+        inside = self._inside(kw, spot.known)
+
+        def pixel(j: Any) -> Any:
+            x = (spot.start + j) * window.strides[1] + kw * window.dilation[1] - window.left
+            return make.sequence([product(i, j, x) for i in range(len(sums))])
+
+        def product(i: int, j: Any, x: Any) -> Any:
+            def value(lane: Any) -> Any:
+                old = tirx.BufferLoad(sums[i], [j, lane])
+                if self._layer.depth:
+                    new = self._dense(spot, i, (y, x), (kh, kw), (block, channel), lane)
+                else:
+                    new = self._single(spot, i, (y, x), (kh, kw), lane)
+                return tirx.max(old, new) if self._layer.weights is None else old + new
+
+            return self._vector(lambda lane: tirx.BufferStore(sums[i], value(lane), [j, lane]))
+
+        return make.loop("pixel", len(inside), pixel, Kind.UNROLLED, inside.start)
+
+    def _single(self, spot: _Spot, i: int, place: Any, tap: Any, lane: Any) -> Any:
+        """What a channel by itself adds: its value, times the weight if there is one."""
+        at = [spot.image, spot.first + i, *place, lane]
+        value = make.single(tirx.BufferLoad(self._layer.data, at))
+        if self._layer.weights is None:
+            return value
+        weight = tirx.BufferLoad(self._layer.weights, [spot.first + i, *tap, lane])
+        return value * make.single(weight)
+
+    def _dense(
+        self, spot: _Spot, i: int, place: Any, tap: Any, source: tuple[Any, Any], lane: Any
+    ) -> Any:
+        """What a channel of the picture adds to a vector of channels of the result."""
+        layer, (block, channel) = self._layer, source
+        weight = tirx.BufferLoad(layer.weights, [spot.first + i, block, *tap, channel, lane])
+        if layer.plain:
+            at = [spot.image, block * int(layer.weights.ty.shape[4]) + channel, *place]
+        else:
+            if layer.groups > 1:
+                block = spot.group * (layer.depth // layer.lanes) + block
+            at = [spot.image, block, *place, channel]
+        return make.single(tirx.BufferLoad(layer.data, at)) * make.single(weight)
+
+    def _epilogue(self, sums: Any, spot: _Spot, block: Any) -> list[Any]:
+        """What follows, on the registers. Results of the function go to memory."""
+        kept = {self._stages[0].buffer: sums}
+        statements = []
+        for stage in self._stages:
+            value = self._value(stage, kept, spot, block)
+            if any(stage.buffer.same_as(param) for param in self._params):
+                statements.append(self._each(self._result(stage, value, spot, block)))
+            elif stage is not self._stages[0]:
+                buffer = make.local(
+                    "kept", (self._tile.pixels, self._layer.lanes), str(stage.buffer.ty.dtype)
+                )
+                statements += [tirx.AllocBuffer(buffer), self._store(buffer, value)]
+                kept[stage.buffer] = buffer
+        return statements
+
+    @staticmethod
+    def _result(
+        stage: Stage, value: Callable[[Any, Any], Any], spot: _Spot, block: Any
+    ) -> Callable[[Any, Any], Any]:
+        def store(j: Any, lane: Any) -> Any:
+            at = [spot.image, block, spot.row, spot.start + j, lane]
+            return tirx.BufferStore(stage.buffer, value(j, lane), at)
+
+        return store
+
+    def _value(
+        self, stage: Stage, kept: dict[Any, Any], spot: _Spot, block: Any
+    ) -> Callable[[Any, Any], Any]:
+        """The value of a stage for (pixel, lane) of a tile."""
+        kept = dict(kept)
+
+        def value(j: Any, lane: Any) -> Any:
+            def load(node: Any) -> Any:
+                buffer = kept.get(node.source)
+                if buffer is None:
+                    return node
+                found = tirx.BufferLoad(buffer, [j, lane])
+                wanted = str(node.ty.dtype)
+                return found if str(found.ty.dtype) == wanted else prim.Cast(wanted, found)
+
+            if stage is self._stages[0]:
+                found = tirx.BufferLoad(kept[stage.buffer], [j, lane])
+                wanted = str(stage.buffer.ty.dtype)
+                return found if wanted == "float32" else prim.Cast(wanted, found)
+            point = (spot.image, block, spot.row, spot.start + j, lane)
+            return make.substituted(stage.value, dict(zip(stage.axes, point, strict=True)), load)
+
+        return value
