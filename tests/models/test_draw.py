@@ -1,9 +1,16 @@
 """Drawn results: sizes, bars as long as the probabilities, text inside its column."""
 
 import numpy as np
+import pytest
 
 from tvm_vision.models import draw
-from tvm_vision.models.results import Classification
+from tvm_vision.models.results import (
+    Classification,
+    Detections,
+    SegmentationMask,
+    Timing,
+    VisionResult,
+)
 
 RESULT = Classification((0, 1), ("half", "nothing"), (0.5, 0.0))
 
@@ -34,3 +41,99 @@ def test_the_picture_given_is_not_changed():
     image = np.zeros((draw.HEIGHT, 50, 3), np.uint8)
     draw.draw_classification(image, RESULT)
     assert not image.any()
+
+
+NAMES = ("ball", "goalpost", "robot")
+
+
+def detections(*boxes, score=0.9):
+    count = len(boxes)
+    return Detections(
+        np.array(boxes, np.float32).reshape(-1, 4),
+        np.full(count, score, np.float32),
+        np.arange(count, dtype=np.int32) % 3,
+        NAMES,
+    )
+
+
+def colored(picture, color):
+    """Rows and columns that have a color."""
+    rows, columns = np.nonzero((picture == color).all(axis=-1))
+    return rows, columns
+
+
+@pytest.mark.parametrize("shape", [(480, 640), (1080, 1920), (80, 100), (100, 80)])
+def test_a_box_is_where_it_belongs(shape):
+    height, width = shape
+    box = (0.2 * width, 0.5 * height, 0.9 * width, 0.8 * height)
+    picture = draw.draw_detections(np.zeros((*shape, 3), np.uint8), detections(box))
+    rows, columns = colored(picture, draw.BOXES[0])
+    line = max(2, 2 * max(shape) / 640)
+    assert picture.shape == (*shape, 3)
+    assert abs(columns.min() - box[0]) <= line and abs(columns.max() + 1 - box[2]) <= line
+    assert abs(rows.max() + 1 - box[3]) <= line
+    # The plate with the name is above the box.
+    assert box[1] - 0.2 * height < rows.min() < box[1]
+
+
+@pytest.mark.parametrize(
+    "box", [(0, 0, 640, 480), (0, 0, 0.5, 0.5), (639.5, 479.5, 640, 480), (0, 479, 640, 480)]
+)
+def test_boxes_at_the_edges(box):
+    picture = draw.draw_detections(np.zeros((480, 640, 3), np.uint8), detections(box))
+    assert len(colored(picture, draw.BOXES[0])[0]) > 0
+
+
+def test_names_do_not_hide_each_other():
+    boxes = [(100, 100, 200, 200), (102, 100, 200, 200), (104, 101, 200, 200)]
+    alone, many = (
+        draw.draw_detections(np.zeros((480, 640, 3), np.uint8), detections(*boxes[:count]))
+        for count in (1, 3)
+    )
+    plate = alone[80:100, 100:160]
+    assert np.array_equal(many[80:100, 100:160], plate)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 300), (300, 2), (8, 8)])
+def test_tiny_pictures(shape):
+    image = np.zeros((*shape, 3), np.uint8)
+    box = (0, 0, shape[1], shape[0])
+    mask = SegmentationMask(np.full(shape, 2, np.uint8), NAMES)
+    picture = draw.draw_detections(image, detections(box), segmentation=mask, caption="a caption")
+    assert picture.shape == image.shape
+
+
+def test_a_mask_colors_all_but_the_first_class():
+    image = np.full((40, 60, 3), 100, np.uint8)
+    mask = np.zeros((40, 60), np.uint8)
+    mask[:10], mask[10:20], mask[20:30] = 1, 2, 255
+    picture = draw.draw_detections(image, None, segmentation=SegmentationMask(mask, NAMES))
+    assert (picture[30:] == 100).all()
+    colors = [tuple(int(v) for v in picture[row, 0]) for row in (5, 15, 25)]
+    expected = [round(0.6 * 100 + 0.4 * value) for value in draw.PIXELS[1]]
+    assert colors[0] == pytest.approx(expected, abs=1)
+    assert len({(100, 100, 100), *colors}) == 4
+
+
+def test_a_caption_at_the_lower_edge_and_none_where_it_cannot_be_read():
+    image = np.full((480, 640, 3), 90, np.uint8)
+    picture = draw.draw_detections(image, None, caption="yoeo, 1.2 ms")
+    assert (picture[:450] == 90).all() and (picture[-1] == 30).all()
+    small = np.full((80, 100, 3), 90, np.uint8)
+    assert (draw.draw_detections(small, None, caption="a caption " * 8) == 90).all()
+
+
+@pytest.mark.parametrize("shape", [(50, 60), (50, 60, 1), (50, 60, 4)])
+def test_other_channels(shape):
+    picture = draw.draw_detections(np.zeros(shape, np.uint8), detections((5, 5, 20, 20)))
+    assert picture.shape == (50, 60, 3) and picture.any()
+
+
+def test_results_of_any_kind():
+    image = np.zeros((100, 100, 3), np.uint8)
+    timing = Timing(1, 1, 1)
+    found = VisionResult(timing, detections=detections((10, 50, 90, 90)))
+    assert draw.draw_result(image, found).shape == image.shape
+    panel = draw.draw_result(image, VisionResult(timing, classification=RESULT))
+    assert panel.shape == (draw.HEIGHT, draw.HEIGHT + draw.PANEL_WIDTH, 3)
+    assert not draw.draw_result(image, VisionResult(timing)).any() and not image.any()

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 import cv2
 import numpy as np
 import numpy.typing as npt
 
-from .results import Classification
+from .results import Classification, Detections, SegmentationMask, VisionResult
 
 Image = npt.NDArray[np.uint8]
+Color = tuple[int, int, int]
+Box = tuple[float, float, float, float]
+Rectangle = tuple[int, int, int, int]
 
 HEIGHT = 420
 PANEL_WIDTH = 460
@@ -21,6 +26,25 @@ GREY = (130, 130, 130)
 TRACK = (235, 235, 235)
 BAR = (180, 120, 40)
 PAPER = 255
+# Blue, green, red, of boxes by class: far from each other and from grass.
+BOXES = (
+    (30, 160, 255),
+    (255, 190, 60),
+    (80, 80, 240),
+    (220, 90, 200),
+    (60, 220, 240),
+    (200, 200, 60),
+    (150, 110, 255),
+    (120, 220, 120),
+)
+# Of pixels by class; the first class is what is of no interest, and stays as it is.
+PIXELS = ((0, 0, 0), (255, 60, 255), (200, 160, 0), (0, 200, 255), (60, 60, 255), (120, 255, 60))
+OPACITY = 0.4
+DARK, LIGHT = (20, 20, 20), (255, 255, 255)
+# Pictures of this many pixels, along their longer side, get lines of 2 and text of scale 0.5.
+USUAL = 640
+# Part of the picture's width that a name may cover, so that a small one is not hidden by names.
+WIDEST = 0.4
 
 
 def draw_classification(image: Image, result: Classification, *, caption: str = "") -> Image:
@@ -63,3 +87,127 @@ def _text(
     (width, _), _ = cv2.getTextSize(text, FONT, scale, 1)
     fitting = scale * min(1.0, room / max(width, 1))
     cv2.putText(panel, text, (x, y), FONT, fitting, color, 1, cv2.LINE_AA)
+
+
+def draw_result(image: Image, result: VisionResult, *, caption: str = "") -> Image:
+    """The picture with whatever was found on it; ``image`` itself is not changed.
+
+    image: uint8 [height, width, 3] in BGR, or grey. caption: one line, for example the device and
+    the time. A classification alone gives the panel of ``draw_classification``.
+    """
+    if result.classification and result.detections is None and result.segmentation is None:
+        return draw_classification(image, result.classification, caption=caption)
+    return draw_detections(
+        image, result.detections, segmentation=result.segmentation, caption=caption
+    )
+
+
+def draw_detections(
+    image: Image,
+    detections: Detections | None,
+    *,
+    segmentation: SegmentationMask | None = None,
+    caption: str = "",
+) -> Image:
+    """A copy of the picture with boxes, names and scores, over the mask in colours.
+
+    image: uint8 [height, width, 3] in BGR, or grey; the copy has its height and width and three
+    channels. Lines and text grow with it; text that has no room is left out.
+    """
+    picture = _colored(image)
+    if segmentation is not None:
+        picture = _with_mask(picture, segmentation.mask)
+    if detections is not None:
+        colors = [BOXES[class_id % len(BOXES)] for class_id in detections.class_ids.tolist()]
+        found = list(zip(detections, colors, strict=True))
+        # The best last, so that it lies on top; names then, the best first, where there is room.
+        for (_, _, box), color in reversed(found):
+            _draw_box(picture, box, color)
+        taken: list[Rectangle] = []
+        for (name, score, box), color in found:
+            _draw_name(picture, f"{name} {100 * score:.0f}", box, color, taken)
+    if caption:
+        _draw_caption(picture, caption)
+    return picture
+
+
+def _colored(image: Image) -> Image:
+    if image.ndim == 2 or image.shape[2] == 1:
+        return cv2.cvtColor(image, cv2.COLOR_GRAY2BGR).astype(np.uint8, copy=False)
+    if image.shape[2] == 4:
+        return cv2.cvtColor(image, cv2.COLOR_BGRA2BGR).astype(np.uint8, copy=False)
+    return image.copy()
+
+
+def _with_mask(picture: Image, mask: Image) -> Image:
+    table = np.zeros((256, 1, 3), np.uint8)
+    for class_id in range(1, 256):
+        table[class_id] = PIXELS[1 + (class_id - 1) % (len(PIXELS) - 1)]
+    colors = cv2.LUT(cv2.cvtColor(mask, cv2.COLOR_GRAY2BGR), table)
+    blended = cv2.addWeighted(picture, 1 - OPACITY, colors, OPACITY, 0)
+    return np.where(mask[..., None] > 0, blended, picture).astype(np.uint8, copy=False)
+
+
+def _measures(picture: Image) -> tuple[int, float, int]:
+    """Thickness of lines, scale of text, and its thickness, for a picture of that size."""
+    size = max(picture.shape[:2]) / USUAL
+    scale = min(max(0.5 * size, 0.3), 1.4)
+    return max(1, round(2 * size)), scale, 2 if scale > 0.8 else 1
+
+
+def _pixels(picture: Image, box: Box) -> Rectangle:
+    """Left, top, right, bottom: a box from 0 to 10 covers the pixels 0 to 9."""
+    height, width = picture.shape[:2]
+    left, top = min(int(box[0]), width - 1), min(int(box[1]), height - 1)
+    return left, top, max(left, math.ceil(box[2]) - 1), max(top, math.ceil(box[3]) - 1)
+
+
+def _draw_box(picture: Image, box: Box, color: Color) -> None:
+    line = _measures(picture)[0]
+    left, top, right, bottom = _pixels(picture, box)
+    if line > 1:
+        # A dark edge, to be seen before any background.
+        cv2.rectangle(picture, (left, top), (right, bottom), DARK, line + 2)
+    cv2.rectangle(picture, (left, top), (right, bottom), color, line)
+
+
+def _draw_name(picture: Image, text: str, box: Box, color: Color, taken: list[Rectangle]) -> None:
+    """A plate above the box, or in it or below; none where there is no room beside ``taken``."""
+    height, width = picture.shape[:2]
+    line, scale, weight = _measures(picture)
+    left, top, _, bottom = _pixels(picture, box)
+    (text_width, text_height), below = cv2.getTextSize(text, FONT, scale, weight)
+    plate_width, plate_height = text_width + 2 * line + 2, text_height + below + 2
+    x = min(max(left - line // 2, 0), width - plate_width)
+    for y in (top - plate_height, top, bottom):
+        plate = (x, y, x + plate_width, y + plate_height)
+        inside = plate_width <= WIDEST * width and y >= 0 and plate[3] <= height
+        if inside and not any(_meet(plate, other) for other in taken):
+            break
+    else:
+        return
+    taken.append(plate)
+    cv2.rectangle(picture, plate[:2], (plate[2] - 1, plate[3] - 1), color, cv2.FILLED)
+    bright = 0.114 * color[0] + 0.587 * color[1] + 0.299 * color[2] > 110
+    origin = (x + line + 1, plate[3] - below)
+    ink = DARK if bright else LIGHT
+    cv2.putText(picture, text, origin, FONT, scale, ink, weight, cv2.LINE_AA)
+
+
+def _meet(a: Rectangle, b: Rectangle) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+def _draw_caption(picture: Image, text: str) -> None:
+    """A line at the lower edge on a dark strip, smaller where it would be too wide."""
+    height, width = picture.shape[:2]
+    _, scale, weight = _measures(picture)
+    (text_width, _), _ = cv2.getTextSize(text, FONT, scale, weight)
+    scale *= min(1.0, 0.96 * width / max(text_width, 1))
+    (text_width, text_height), below = cv2.getTextSize(text, FONT, scale, weight)
+    strip = text_height + 2 * below
+    if scale < 0.25 or strip > height // 3:
+        return
+    picture[height - strip :] //= 3
+    origin = ((width - text_width) // 2, height - below - below // 2)
+    cv2.putText(picture, text, origin, FONT, scale, LIGHT, weight, cv2.LINE_AA)
