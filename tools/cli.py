@@ -8,6 +8,7 @@ from tvm_vision import __version__
 
 from .benchmark import benchmark
 from .check import check
+from .classifier_to_onnx import classifier_to_onnx
 from .classify import classify
 from .compile import compile as compile_command
 from .demo_classifier import demo_classifier
@@ -33,6 +34,7 @@ def main() -> None:
 COMMANDS = (
     benchmark,
     check,
+    classifier_to_onnx,
     classify,
     compile_command,
     demo_classifier,

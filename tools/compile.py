@@ -59,8 +59,8 @@ def parse_shapes(
 )  # fmt: skip
 @click.option("--name", help="Name of the network.  [default: the file's]")
 @click.option(
-    "--kind", type=click.Choice(["network", "classifier"]), default="network", show_default=True,
-    help="What it is for.",
+    "--kind", type=click.Choice(["network", "classifier"]),
+    help="What it is for.  [default: classifier for files of classifier-to-onnx, else network]",
 )  # fmt: skip
 @click.option("--labels", help="Text file with a label a line, or 'imagenet'.")
 @click.option(
@@ -86,7 +86,7 @@ def compile(  # the command's name
     precision: str,
     layout: str,
     name: str | None,
-    kind: str,
+    kind: str | None,
     labels: str | None,
     preprocess: str | None,
     check_after: bool,
@@ -106,13 +106,17 @@ def compile(  # the command's name
     """
     from tvm_vision.api import compile as compile_network
     from tvm_vision.models.classifier import preset, read_labels
+    from tvm_vision.models.classifier.metadata import read_metadata
     from tvm_vision.package import ModelInfo, read_package
 
+    # What a file of classifier-to-onnx says about itself; options come before it.
+    described = None if kind == "network" else read_metadata(model)
+    preparation, names = described or (None, ())
     model_info = ModelInfo(
         name=name or model.stem or "network",
-        kind=kind,
-        labels=() if labels is None else read_labels(labels),
-        preprocessing=None if preprocess is None else preset(preprocess),
+        kind=kind or ("classifier" if described else "network"),
+        labels=names if labels is None else read_labels(labels),
+        preprocessing=preparation if preprocess is None else preset(preprocess),
     )
     if dump_shaders is not None:
         # Read by the code generator, which knows nothing of commands.

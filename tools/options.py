@@ -7,6 +7,7 @@ under project.scripts; what the group ``tvm-vision`` does for its commands it th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,18 @@ class OneLineErrors(click.Command):
                 f"more memory is needed than this machine gives ({error or 'out of memory'}): use "
                 "a smaller batch or image"
             ) from None
+
+
+def parse_size(
+    ctx: click.Context, param: click.Parameter, value: str | None
+) -> tuple[int, int] | None:
+    """ "416" as (416, 416), "352x640" as (352, 640)."""
+    if value is None:
+        return None
+    found = re.fullmatch(r"([1-9][0-9]{0,4})(?:x([1-9][0-9]{0,4}))?", value)
+    if not found:
+        raise click.BadParameter(f"N or HEIGHTxWIDTH is needed, in pixels, found '{value}'")
+    return int(found[1]), int(found[2] or found[1])
 
 
 def artifact_argument() -> Decorator:

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import click
 
-from .options import PATH, SETTINGS, OneLineErrors
+from .options import PATH, SETTINGS, OneLineErrors, parse_size
 from .progress import progress
-
-
-def parse_size(
-    ctx: click.Context, param: click.Parameter, value: str | None
-) -> tuple[int, int] | None:
-    """ "416" as (416, 416), "352x640" as (352, 640)."""
-    if value is None:
-        return None
-    found = re.fullmatch(r"([1-9][0-9]{0,4})(?:x([1-9][0-9]{0,4}))?", value)
-    if not found:
-        raise click.BadParameter(f"N or HEIGHTxWIDTH is needed, in pixels, found '{value}'")
-    return int(found[1]), int(found[2] or found[1])
 
 
 @click.command("yoeo-to-onnx", cls=OneLineErrors, context_settings=SETTINGS)

@@ -27,6 +27,7 @@ def test_the_commands():
     assert COMMANDS == [
         "benchmark",
         "check",
+        "classifier-to-onnx",
         "classify",
         "compile",
         "demo-classifier",
