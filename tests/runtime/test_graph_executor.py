@@ -12,7 +12,7 @@ import tvm
 from tvm import te, tirx
 from tvm.target import Target
 
-from tvm_vision.errors import InputError, PackageError
+from tvm_vision.errors import DeviceError, InputError, PackageError
 from tvm_vision.runtime import graph_executor
 from tvm_vision.schedules import schedule_module
 
@@ -158,6 +158,59 @@ def test_third_frame_and_unknown_ticket_are_refused(executor: graph_executor.Gra
         executor.submit()
     with pytest.raises(InputError, match="frame 99 is not in flight"):
         executor.wait(99)
+
+
+@pytest.mark.parametrize("margin", ["0", "200", "1000000"])
+def test_polling_gives_the_same(
+    built: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch, margin: str
+) -> None:
+    monkeypatch.setenv("TVM_VISION_VULKAN_POLL_US", margin)
+    library, device = built
+    polling = graph_executor.create(MOD_JSON, library_module(library), device)
+    polling.load_params({"w": WEIGHTS})
+    for seed in range(20):
+        polling.run(x=frame(seed))
+        assert_frame(polling, frame(seed))
+    test_two_frames_in_flight(polling)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("TVM_VISION_VULKAN_POLL_US", "soon", 'from 0 .never poll. to 1000000, found "soon"'),
+        ("TVM_VISION_VULKAN_INPUT", "direct", 'must be mapped or staged, found "direct"'),
+    ],
+)
+def test_wrong_environment_is_refused(
+    built: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch, variable: str, value: str, message: str
+) -> None:
+    library, device = built
+    if device.type == "cpu":
+        pytest.skip("only the Vulkan executor reads these variables")
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(DeviceError, match=message):
+        graph_executor.create(MOD_JSON, library_module(library), device)
+
+
+def test_inputs_in_any_order_of_memory(executor: graph_executor.GraphExecutor) -> None:
+    twice = np.repeat(frame(15), 2)
+    for value in (twice[::2], np.asfortranarray(frame(15))):
+        executor.run(x=value)
+        assert_frame(executor, frame(15))
+    fixed = frame(16)
+    fixed.flags.writeable = False
+    executor.run(x=fixed)
+    assert_frame(executor, fixed)
+
+
+def test_outputs_belong_to_the_caller(executor: graph_executor.GraphExecutor) -> None:
+    executor.run(x=frame(17))
+    kept = executor.outputs()
+    executor.run(x=frame(18))
+    _, z = expected(frame(17), WEIGHTS)
+    np.testing.assert_allclose(kept["z"], z, rtol=1e-5)
+    kept["z"][:] = 0
+    assert_frame(executor, frame(18))
 
 
 def test_recorded_once(executor: graph_executor.GraphExecutor) -> None:

@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CSRC = ROOT / "tvm_vision" / "vulkan" / "csrc"
 UNITS = {
     "test_device_plan": ["device_plan.cc"],
+    "test_frame_wait": [],
     "test_memory_and_hazards": ["range_allocator.cc"],
     "test_module_format": ["module_format.cc", "spirv_reader.cc", "cache_file.cc"],
 }

@@ -6,6 +6,7 @@ import. It needs TVM's runtime library alone (``TVM_USE_RUNTIME_LIB=1``).
 
 from __future__ import annotations
 
+import ctypes
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -60,10 +61,13 @@ class GraphExecutor:
             ) from None
         self._call = {
             name: self._module[name]
-            for name in ("set_input", "run", "submit", "wait", "get_output", "profile")
-        }
+            for name in (
+                "set_input", "write_input", "run", "submit", "wait", "get_output", "profile"
+            )
+        }  # fmt: skip
         self.input_names = tuple(str(name) for name in self._module["names"](True))
         self.output_names = tuple(str(name) for name in self._module["names"](False))
+        self._direct = _direct_inputs(self.info, self.input_names)
 
     @property
     def num_inputs(self) -> int:
@@ -118,9 +122,17 @@ class GraphExecutor:
         Raises InputError for an unknown input, a wrong shape or dtype.
         """
         if key is not None:
-            self._call["set_input"](key, _tensor(value))
+            self._set(key, value)
         for name, item in by_name.items():
-            self._call["set_input"](name, _tensor(item))
+            self._set(name, item)
+
+    def _set(self, key: Key, value: Value) -> None:
+        index, shape, dtype = self._direct.get(key, (0, None, None))
+        fits = isinstance(value, np.ndarray) and value.shape == shape and value.dtype == dtype
+        if fits and value.flags.c_contiguous:
+            self._call["write_input"](index, ctypes.c_void_p(value.ctypes.data))
+        else:
+            self._call["set_input"](key, _tensor(value))
 
     def run(self, **by_name: Value) -> None:
         """Run one frame, from the inputs that are set to finished outputs."""
@@ -145,7 +157,7 @@ class GraphExecutor:
 
     def outputs(self) -> dict[str, np.ndarray]:
         """All outputs of the last finished frame by name."""
-        return {name: self.get_output(i).numpy() for i, name in enumerate(self.output_names)}
+        return {name: _array(self.get_output(i)) for i, name in enumerate(self.output_names)}
 
     def benchmark(self, repeat: int = 10, number: int = 1, warmup: int = 3) -> BenchmarkResult:
         """Time whole frames by the host's clock: ``repeat`` times the mean of ``number`` runs.
@@ -175,6 +187,32 @@ class GraphExecutor:
 def _storage_bytes(info: Mapping[str, Any]) -> int:
     """Bytes of all storages of a network."""
     return sum(info.get("graph", info)["storages"])
+
+
+def _direct_inputs(
+    info: Mapping[str, Any], names: tuple[str, ...]
+) -> dict[Key, tuple[int, tuple[int, ...], np.dtype[Any]]]:
+    """By number and by name: number, shape and type of each input whose type numpy has."""
+    graph = info.get("graph", info)
+    forms: dict[Key, tuple[int, tuple[int, ...], np.dtype[Any]]] = {}
+    for index, tensor in enumerate(graph["inputs"]):
+        described = graph["tensors"][tensor]
+        try:
+            dtype = np.dtype(described["dtype"])
+        except TypeError:
+            continue
+        forms[index] = forms[names[index]] = (index, tuple(described["shape"]), dtype)
+    return forms
+
+
+def _array(tensor: Any) -> np.ndarray:
+    """An output as numpy array: its own memory where numpy can take it over, else a copy."""
+    try:
+        array = np.from_dlpack(tensor)
+    except (BufferError, RuntimeError, TypeError):
+        return np.asarray(tensor.numpy())
+    # Older numpy gives arrays that cannot be written, which outputs() never were.
+    return array if array.flags.writeable else array.copy()
 
 
 def _tensor(value: Value) -> Any:

@@ -112,6 +112,7 @@ TEST(DiscreteStagesItsCopies) {
   CHECK(plan.refusal.empty());
   CHECK(!plan.unified);
   CHECK((plan.tensor_memory == std::vector<uint32_t>{1, 4}));
+  CHECK((plan.input_memory == std::vector<uint32_t>{4}));
   CHECK(plan.upload_memory == 2);
   CHECK(plan.readback_memory == 3);
   CHECK(plan.timestamp_bits == 64);
@@ -121,6 +122,7 @@ TEST(IntegratedIsMappedAndCached) {
   DevicePlan plan = PlanDevice(Intel());
   CHECK(plan.unified && plan.unified_cached);
   CHECK(plan.tensor_memory.front() == 2);
+  CHECK(plan.input_memory.empty());  // tensors are mapped anyway
 }
 
 TEST(ApuWritesInPlaceAndOverflowsIntoSystemMemory) {

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
+#include <thread>
 
 namespace tvm_vision {
 namespace vulkan {
@@ -27,7 +27,8 @@ std::string Mebibytes(uint64_t bytes) {
   return text;
 }
 
-/*! \brief A child that was forked shares the parent's GPU state, which no driver allows. */
+}  // namespace
+
 void RefuseAfterFork(pid_t opened_by) {
   if (opened_by == getpid()) return;
   TVM_FFI_THROW(DeviceError)
@@ -35,8 +36,6 @@ void RefuseAfterFork(pid_t opened_by) {
          "it "
          "with multiprocessing's method spawn, or use Vulkan first in the child";
 }
-
-}  // namespace
 
 Device::Device(std::shared_ptr<const DeviceHandle> handle, int number)
     : handle_(std::move(handle)), number_(number), process_(getpid()) {
@@ -53,11 +52,15 @@ Device::Device(std::shared_ptr<const DeviceHandle> handle, int number)
   VkBufferUsageFlags transfer = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
   auto pool = [&](std::vector<uint32_t> types, bool map, VkBufferUsageFlags usage,
                   uint64_t block_size) {
-    return std::make_shared<MemoryPool>(handle_, snapshot(), std::move(types), map, usage,
-                                        block_size, plan.alignment);
+    return std::make_shared<MemoryPool>(handle_, std::move(types), map, usage, block_size,
+                                        plan.alignment);
   };
   tensors_ = pool(plan.tensor_memory, plan.unified, transfer | VK_BUFFER_USAGE_STORAGE_BUFFER_BIT,
                   plan.block_size);
+  if (!plan.input_memory.empty()) {
+    inputs_ = pool(plan.input_memory, true, transfer | VK_BUFFER_USAGE_STORAGE_BUFFER_BIT,
+                   2 * kStagingChunk);
+  }
   upload_ = pool({plan.upload_memory}, true,
                  VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT,
                  2 * kStagingChunk);
@@ -248,21 +251,45 @@ void Device::Wait(uint64_t value) {
   Reap();
 }
 
-void Device::WaitForTimeline(uint64_t value) {
+void Device::WaitForFrame(uint64_t value, std::chrono::steady_clock::time_point start,
+                          FrameWait* how) {
+  if (!how->polls() || value == 0 || ReachedTimeline() >= value) return Wait(value);
+  auto elapsed = [&] { return std::chrono::steady_clock::now() - start; };
+  FrameWait::Duration rest = how->sleep() - elapsed();
+  bool done = rest.count() > 0 && WaitForTimeline(value, static_cast<uint64_t>(rest.count()));
+  while (!done && elapsed() < how->give_up()) {
+    done = ReachedTimeline() >= value;
+    // The core goes to whoever else wants it.
+    if (!done) std::this_thread::yield();
+  }
+  if (!done) WaitForTimeline(value);
+  how->Learn(elapsed());
+  std::lock_guard<std::mutex> guard(lock_);
+  Reap();
+}
+
+bool Device::WaitForTimeline(uint64_t value, uint64_t nanoseconds) {
   VkSemaphoreWaitInfo info{};
   info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
   info.semaphoreCount = 1;
   info.pSemaphores = &timeline_;
   info.pValues = &value;
-  VK_CHECK("waiting for " + snapshot().name,
-           handle_->fn.vkWaitSemaphores(handle_->vk, &info, UINT64_MAX));
+  VkResult result = handle_->fn.vkWaitSemaphores(handle_->vk, &info, nanoseconds);
+  if (result == VK_TIMEOUT) return false;
+  VK_CHECK("waiting for " + snapshot().name, result);
+  return true;
+}
+
+uint64_t Device::ReachedTimeline() {
+  uint64_t reached = 0;
+  VK_CHECK(snapshot().name,
+           handle_->fn.vkGetSemaphoreCounterValue(handle_->vk, timeline_, &reached));
+  return reached;
 }
 
 void Device::Reap() {
   if (in_flight_.empty()) return;
-  uint64_t reached = 0;
-  VK_CHECK(snapshot().name,
-           handle_->fn.vkGetSemaphoreCounterValue(handle_->vk, timeline_, &reached));
+  uint64_t reached = ReachedTimeline();
   while (!in_flight_.empty() && in_flight_.front()->value <= reached) {
     in_flight_.front()->Recycle();
     free_.push_back(std::move(in_flight_.front()));
@@ -327,114 +354,6 @@ void Device::FlushRecording(uint64_t id) {
   for (const std::shared_ptr<Stream>& stream : streams_) {
     if (stream->open_recording() == id) stream->Flush();
   }
-}
-
-DeviceList& DeviceList::Global() {
-  // Leaked: tensors may be freed after static destructors have run. Shutdown is what ends it.
-  static DeviceList* list = new DeviceList();
-  return *list;
-}
-
-void DeviceList::Initialize() {
-  if (initialized_) return RefuseAfterFork(process_);
-  initialized_ = true;
-  process_ = getpid();
-  const GlobalFunctions* global = LoadVulkan(&status_);
-  if (global == nullptr) return;
-  try {
-    instance_ = std::make_shared<Instance>(*global);
-  } catch (const tvm::ffi::Error& error) {
-    status_ = error.message();
-    return;
-  }
-  const std::vector<DeviceSnapshot>& snapshots = instance_->snapshots();
-  if (snapshots.empty()) {
-    status_ =
-        "the Vulkan loader found no driver; install mesa-vulkan-drivers (Intel, AMD and the CPU) "
-        "or the vendor's driver, and check with vulkaninfo --summary";
-    return;
-  }
-  std::vector<size_t> usable;
-  std::string refusals;
-  for (size_t index : OrderDevices(snapshots)) {
-    DevicePlan plan = PlanDevice(snapshots[index]);
-    if (plan.refusal.empty()) {
-      usable.push_back(index);
-    } else {
-      refusals += (refusals.empty() ? "" : "; ") + snapshots[index].name + ": " + plan.refusal;
-    }
-  }
-  const char* selector = std::getenv("TVM_VISION_VULKAN_DEVICE");
-  std::vector<size_t> selected =
-      SelectDevices(snapshots, usable, selector == nullptr ? "" : selector, &status_);
-  for (size_t index : selected) {
-    entries_.push_back({index, PlanDevice(snapshots[index]), nullptr});
-  }
-  if (entries_.empty() && status_.empty()) {
-    status_ = "no Vulkan device of this machine can be used: " + refusals;
-  }
-}
-
-size_t DeviceList::size() {
-  std::lock_guard<std::mutex> guard(mutex_);
-  Initialize();
-  return entries_.size();
-}
-
-std::string DeviceList::status() {
-  std::lock_guard<std::mutex> guard(mutex_);
-  Initialize();
-  return status_;
-}
-
-DeviceList::Entry& DeviceList::Find(int i) {
-  Initialize();
-  if (entries_.empty()) {
-    TVM_FFI_THROW(DeviceError) << "a Vulkan device was needed, but " << status_;
-  }
-  if (i < 0 || static_cast<size_t>(i) >= entries_.size()) {
-    TVM_FFI_THROW(DeviceError) << "vulkan(" << i << ") was asked for, but this machine has "
-                               << entries_.size() << " Vulkan device"
-                               << (entries_.size() == 1 ? "" : "s") << ", numbered from 0";
-  }
-  return entries_[static_cast<size_t>(i)];
-}
-
-const DeviceSnapshot& DeviceList::snapshot(int i) {
-  std::lock_guard<std::mutex> guard(mutex_);
-  size_t index = Find(i).physical_index;
-  return instance_->snapshots()[index];
-}
-
-const DevicePlan& DeviceList::plan(int i) {
-  std::lock_guard<std::mutex> guard(mutex_);
-  return Find(i).plan;
-}
-
-uint64_t DeviceList::AvailableMemory(int i) {
-  std::lock_guard<std::mutex> guard(mutex_);
-  size_t index = Find(i).physical_index;
-  return instance_->AvailableMemory(index);
-}
-
-std::shared_ptr<Device> DeviceList::Get(int i) {
-  std::lock_guard<std::mutex> guard(mutex_);
-  Entry& entry = Find(i);
-  if (!entry.device) {
-    entry.device = std::make_shared<Device>(
-        std::make_shared<DeviceHandle>(instance_, entry.physical_index), i);
-  }
-  return entry.device;
-}
-
-void DeviceList::Shutdown() {
-  std::lock_guard<std::mutex> guard(mutex_);
-  if (initialized_ && process_ != getpid()) return;  // they belong to the parent
-  for (Entry& entry : entries_) entry.device.reset();
-  entries_.clear();
-  instance_.reset();
-  initialized_ = false;
-  status_.clear();
 }
 
 }  // namespace vulkan

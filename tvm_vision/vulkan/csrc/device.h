@@ -1,23 +1,28 @@
 /*!
  * \file device.h
- * \brief A device in use: its queue, memory, streams and pipeline cache; and the list of all
- * devices.
+ * \brief A device in use: its queue, memory, streams and pipeline cache.
  */
 #ifndef TVM_VISION_VULKAN_DEVICE_H_
 #define TVM_VISION_VULKAN_DEVICE_H_
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "frame_wait.h"
 #include "stream.h"
 
 namespace tvm_vision {
 namespace vulkan {
+
+/*! \brief Raises DeviceError in a child that was forked: it shares the parent's GPU state, which no
+ * driver allows. */
+void RefuseAfterFork(pid_t opened_by);
 
 /*! \brief One opened device. Its lock guards recording and submission, so that any thread may call.
  */
@@ -39,6 +44,11 @@ class Device : public std::enable_shared_from_this<Device> {
   // ---- memory; the lock must not be held
   /*! \brief Memory for a tensor; raises DeviceError when there is none left. */
   std::shared_ptr<Buffer> AllocateTensor(uint64_t bytes);
+  /*! \brief Device memory that the host writes in place, for inputs; nullptr where there is none left
+   * or the device has no such memory. */
+  std::shared_ptr<Buffer> TryAllocateInput(uint64_t bytes) {
+    return inputs_ ? inputs_->TryAllocate(bytes) : nullptr;
+  }
   MemoryStatistics TensorStatistics() { return tensors_->Statistics(); }
 
   // ---- copies; the lock must not be held. Offsets and sizes in bytes.
@@ -79,6 +89,8 @@ class Device : public std::enable_shared_from_this<Device> {
   void Synchronize(const std::shared_ptr<Stream>& stream);
   /*! \brief Wait until the device's timeline reaches `value`. */
   void Wait(uint64_t value);
+  /*! \brief The same for a frame, submitted at `start`; `how` says when to poll, and learns. */
+  void WaitForFrame(uint64_t value, std::chrono::steady_clock::time_point start, FrameWait* how);
 
   // ---- for Stream; the lock must be held
   std::shared_ptr<Buffer> AllocateUpload(uint64_t bytes);
@@ -95,8 +107,12 @@ class Device : public std::enable_shared_from_this<Device> {
 
  private:
   std::shared_ptr<Buffer> AllocateStaging(MemoryPool* pool, uint64_t bytes);
-  /*! \brief The wait itself; the lock may be held or not. */
-  void WaitForTimeline(uint64_t value);
+  /*!
+   * \brief The wait itself; the lock may be held or not.
+   * \return False when the time was over first.
+   */
+  bool WaitForTimeline(uint64_t value, uint64_t nanoseconds = UINT64_MAX);
+  uint64_t ReachedTimeline();
   void Reap();
 
   std::shared_ptr<const DeviceHandle> handle_;
@@ -110,46 +126,11 @@ class Device : public std::enable_shared_from_this<Device> {
   std::deque<std::unique_ptr<Recording>> in_flight_;
   std::vector<std::unique_ptr<Recording>> free_;
   std::shared_ptr<MemoryPool> tensors_;
+  std::shared_ptr<MemoryPool> inputs_;
   std::shared_ptr<MemoryPool> upload_;
   std::shared_ptr<MemoryPool> readback_;
   std::unique_ptr<PipelineCache> pipeline_cache_;
   std::vector<std::shared_ptr<Stream>> streams_;
-};
-
-/*! \brief All devices of this process, numbered as tvm.vulkan(i) counts them. */
-class DeviceList {
- public:
-  static DeviceList& Global();
-
-  /*! \brief Number of devices that can be used; 0 when there are none. Never raises. */
-  size_t size();
-  /*! \brief One line saying why there is no device; empty when there is one. */
-  std::string status();
-  /*! \brief Snapshot of device i; raises DeviceError when there is no such device. */
-  const DeviceSnapshot& snapshot(int i);
-  const DevicePlan& plan(int i);
-  uint64_t AvailableMemory(int i);
-  /*! \brief The device, opened on first use; raises DeviceError. */
-  std::shared_ptr<Device> Get(int i);
-  /*! \brief Finish all work and let go of every device; what still lives keeps its device until it
-   * goes. */
-  void Shutdown();
-
- private:
-  struct Entry {
-    size_t physical_index;
-    DevicePlan plan;
-    std::shared_ptr<Device> device;
-  };
-  void Initialize();
-  Entry& Find(int i);
-
-  std::mutex mutex_;
-  bool initialized_ = false;
-  pid_t process_ = 0;
-  std::string status_;
-  std::shared_ptr<Instance> instance_;
-  std::vector<Entry> entries_;
 };
 
 }  // namespace vulkan

@@ -13,8 +13,8 @@
 #include <sstream>
 
 #include "buffer_registry.h"
-#include "device.h"
 #include "device_info.h"
+#include "device_list.h"
 
 namespace tvm_vision {
 namespace vulkan {

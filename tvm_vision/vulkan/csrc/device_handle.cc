@@ -3,13 +3,9 @@
 namespace tvm_vision {
 namespace vulkan {
 
-DeviceHandle::DeviceHandle(std::shared_ptr<Instance> owner, size_t index)
-    : instance(std::move(owner)), physical_index(index), plan(PlanDevice(snapshot())) {
+DeviceHandle::DeviceHandle(std::shared_ptr<Instance> owner, size_t index, DevicePlan made)
+    : instance(std::move(owner)), physical_index(index), plan(std::move(made)) {
   const DeviceSnapshot& s = snapshot();
-  if (!plan.refusal.empty()) {
-    TVM_FFI_THROW(DeviceError) << "the Vulkan device " << s.name
-                               << " cannot be used: " << plan.refusal;
-  }
   const DeviceFeatures& f = s.features;
   VkPhysicalDeviceFeatures2 features{};
   features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;

@@ -23,8 +23,11 @@ struct DeviceHandle {
 
   const DeviceSnapshot& snapshot() const { return instance->snapshots()[physical_index]; }
 
-  /*! \brief Create the device with every feature its snapshot has; raises DeviceError. */
-  DeviceHandle(std::shared_ptr<Instance> instance, size_t physical_index);
+  /*!
+   * \brief Create the device with every feature its snapshot has; raises DeviceError.
+   * \param plan Of this device, without a refusal.
+   */
+  DeviceHandle(std::shared_ptr<Instance> instance, size_t physical_index, DevicePlan plan);
   ~DeviceHandle();
   DeviceHandle(const DeviceHandle&) = delete;
   DeviceHandle& operator=(const DeviceHandle&) = delete;

@@ -80,6 +80,7 @@ void PlanMemory(const DeviceSnapshot& s, DevicePlan* plan) {
   } else {
     plan->tensor_memory = TypesWith(s, kLocal, VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT);
     AppendNew(&plan->tensor_memory, TypesWith(s, kLocal, 0));
+    plan->input_memory = mapped_local;
   }
   std::vector<uint32_t> upload = TypesWith(s, kMapped, kLocal);
   AppendNew(&upload, TypesWith(s, kMapped, 0));

@@ -105,6 +105,9 @@ struct DevicePlan {
   uint32_t timestamp_bits = 0;
   /*! \brief Memory types for tensors, best first. */
   std::vector<uint32_t> tensor_memory;
+  /*! \brief Device memory that the host can write, for inputs of networks; empty where tensors are
+   * mapped anyway, or where the host sees none of the card's memory. */
+  std::vector<uint32_t> input_memory;
   /*! \brief Memory type the host writes and the device reads: staging and uniform buffers. */
   uint32_t upload_memory = 0;
   /*! \brief Memory type the device writes and the host reads, cached on the host where there is

@@ -66,8 +66,12 @@ class CpuRunner : public GraphRunner {
       CopyTo(*source, target.data);
       return;
     }
-    std::memcpy(target.data, static_cast<const uint8_t*>(source->data) + source->byte_offset,
-                graph_.tensors[graph_.inputs[i]].bytes);
+    WriteInput(slot, i, static_cast<const uint8_t*>(source->data) + source->byte_offset);
+  }
+
+  void WriteInput(size_t slot, size_t i, const void* data) final {
+    uint32_t id = graph_.inputs[i];
+    std::memcpy(tensors_[slot][id].data, data, graph_.tensors[id].bytes);
   }
 
   void Submit(size_t slot) final {

@@ -117,6 +117,13 @@ class GraphExecutor : public ffi::ModuleObj {
     inputs_set_[next_].insert(i);
   }
 
+  /*! \brief The same from an address on the host; the caller has checked shape and type. */
+  void WriteInput(ffi::PackedArgs args, ffi::Any*) {
+    size_t i = Index(args[0].cast<int64_t>(), graph_.inputs.size(), "input");
+    runner_->WriteInput(next_, i, args[1].cast<void*>());
+    inputs_set_[next_].insert(i);
+  }
+
   /*! \brief Start the frame whose inputs were set; returns its ticket. */
   void Submit(ffi::PackedArgs, ffi::Any* rv) {
     if (!params_loaded_ && !graph_.params.empty()) {
@@ -227,6 +234,7 @@ const std::map<std::string, GraphExecutor::Method>& GraphExecutor::Methods() {
   static const std::map<std::string, Method> methods = {
       {"load_params", &GraphExecutor::LoadParams},
       {"set_input", &GraphExecutor::SetInput},
+      {"write_input", &GraphExecutor::WriteInput},
       {"submit", &GraphExecutor::Submit},
       {"wait", &GraphExecutor::Wait},
       {"run", &GraphExecutor::Run},

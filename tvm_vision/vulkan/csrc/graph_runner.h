@@ -42,6 +42,8 @@ class GraphRunner {
   /*! \brief Give slot `slot` its input i; the value is copied unless it lies on the graph's device.
    */
   virtual void SetInput(size_t slot, size_t i, tvm::ffi::Tensor value) = 0;
+  /*! \brief Copy input i of slot `slot` from the host's memory, as many bytes as the input has. */
+  virtual void WriteInput(size_t slot, size_t i, const void* data) = 0;
   /*! \brief Do what the first frame would wait for; raises where the device cannot run the network.
    */
   virtual void Prepare() {}

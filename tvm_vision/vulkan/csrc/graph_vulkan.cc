@@ -1,9 +1,12 @@
 #include <tvm/ffi/error.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <set>
 
 #include "buffer_registry.h"
+#include "device_list.h"
 #include "graph_runner.h"
 
 namespace tvm_vision {
@@ -14,6 +17,32 @@ namespace ffi = tvm::ffi;
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+/*! \brief Beyond what a host needs to wake up; of a frame of 10 ms on a small GPU it is a tenth. */
+constexpr std::chrono::microseconds kPollMargin{500};
+
+/*! \brief How to wait for frames of a device, as the environment has it. */
+FrameWait MakeFrameWait(const Device& device) {
+  // A device that is the CPU would be kept from its work.
+  bool is_cpu = device.snapshot().type == VK_PHYSICAL_DEVICE_TYPE_CPU;
+  std::string error;
+  FrameWait::Duration margin =
+      PollMargin(std::getenv("TVM_VISION_VULKAN_POLL_US"),
+                 is_cpu ? FrameWait::Duration::zero() : FrameWait::Duration(kPollMargin), &error);
+  if (!error.empty()) TVM_FFI_THROW(DeviceError) << error;
+  return FrameWait(margin);
+}
+
+/*! \brief Whether inputs may be written by the host where they lie, in a card's memory. */
+bool InputsMayBeMapped() {
+  const char* way = std::getenv("TVM_VISION_VULKAN_INPUT");
+  std::string text = way == nullptr || *way == '\0' ? "mapped" : way;
+  if (text != "mapped" && text != "staged") {
+    TVM_FFI_THROW(DeviceError) << "TVM_VISION_VULKAN_INPUT must be mapped or staged, found \""
+                               << text << "\"; unset it for the default";
+  }
+  return text == "mapped";
+}
 
 /*! \brief Handles that kernels can be called with while a network is recorded. */
 class Handles {
@@ -49,38 +78,19 @@ class CaptureScope {
 /*!
  * \brief Records the whole network once: upload, kernels, read-back. Each frame is one submission.
  *
- * Inputs and outputs exist once for each slot. Where the device's memory is mapped they are written
- * and read in place, otherwise through staging buffers that the recording copies from and to.
+ * Inputs and outputs exist once for each slot. Where their memory is mapped they are written and read
+ * in place, otherwise through staging buffers that the recording copies from and to.
  */
 class VulkanRunner : public GraphRunner {
  public:
   VulkanRunner(const GraphSpec& graph, const ffi::Module& library, int number)
       : graph_(graph),
         functions_(BindFunctions(graph, library)),
-        device_(DeviceList::Global().Get(number)) {
+        device_(DeviceList::Global().Get(number)),
+        frame_wait_(MakeFrameWait(*device_)) {
     const DevicePlan& plan = device_->handle().plan;
-    in_place_input_ = plan.unified;
     in_place_output_ = plan.unified && plan.unified_cached;
-    std::vector<bool> of_slot(graph_.storages.size(), false);
-    for (uint32_t id : graph_.inputs) of_slot[graph_.tensors[id].storage] = true;
-    for (uint32_t id : graph_.outputs) of_slot[graph_.tensors[id].storage] = true;
-    for (size_t s = 0; s < kSlots; ++s) {
-      Slot& slot = slots_[s];
-      for (size_t i = 0; i < graph_.storages.size(); ++i) {
-        bool shared = s != 0 && !of_slot[i];
-        slot.storages.push_back(shared ? slots_[0].storages[i] : Allocate(graph_.storages[i]));
-      }
-      slot.bound = slot.storages;
-      for (uint32_t id : graph_.inputs) {
-        uint64_t bytes = graph_.tensors[id].bytes;
-        slot.upload.push_back(in_place_input_ ? nullptr : device_->AllocateHostWritten(bytes));
-        slot.external.emplace_back(std::nullopt);
-      }
-      for (uint32_t id : graph_.outputs) {
-        uint64_t bytes = graph_.tensors[id].bytes;
-        slot.readback.push_back(in_place_output_ ? nullptr : device_->AllocateHostRead(bytes));
-      }
-    }
+    for (size_t s = 0; s < kSlots; ++s) AllocateSlot(s);
   }
 
   ~VulkanRunner() override {
@@ -118,6 +128,16 @@ class VulkanRunner : public GraphRunner {
     WriteInput(s, i, static_cast<const uint8_t*>(given->data) + given->byte_offset);
   }
 
+  void WriteInput(size_t s, size_t i, const void* data) final {
+    Wait(s);
+    const GraphTensor& t = graph_.tensors[graph_.inputs[i]];
+    Slot& slot = slots_[s];
+    Bind(s, i, slot.storages[t.storage], std::nullopt);
+    uint8_t* target = slot.upload[i] ? slot.upload[i]->mapped()
+                                     : slot.storages[t.storage]->mapped() + t.offset;
+    std::memcpy(target, data, t.bytes);
+  }
+
   void Prepare() final { RecordIfNeeded(0); }
 
   void Submit(size_t s) final {
@@ -126,11 +146,12 @@ class VulkanRunner : public GraphRunner {
     Slot& slot = slots_[s];
     std::lock_guard<std::mutex> guard(device_->lock());
     device_->FlushStreams();
+    slot.submitted = Clock::now();
     slot.running = device_->SubmitAgain(slot.recording.get());
   }
 
   void Wait(size_t s) final {
-    device_->Wait(slots_[s].running);
+    device_->WaitForFrame(slots_[s].running, slots_[s].submitted, &frame_wait_);
     slots_[s].running = 0;
   }
 
@@ -185,11 +206,13 @@ class VulkanRunner : public GraphRunner {
     std::vector<std::shared_ptr<Buffer>> bound;
     /*! \brief Those tensors, kept alive. */
     std::vector<ffi::Optional<ffi::Tensor>> external;
+    /*! \brief Staging memory of each input; nullptr for one that is written in place. */
     std::vector<std::shared_ptr<Buffer>> upload;
     std::vector<std::shared_ptr<Buffer>> readback;
     std::unique_ptr<Recording> recording;
     /*! \brief Timeline value of the frame on the device; 0 when there is none. */
     uint64_t running = 0;
+    Clock::time_point submitted;
   };
 
   struct Timed {
@@ -197,7 +220,33 @@ class VulkanRunner : public GraphRunner {
     std::unique_ptr<Recording> recording;
   };
 
-  std::shared_ptr<Buffer> Allocate(uint64_t bytes) { return device_->AllocateTensor(bytes); }
+  /*! \brief Memory of slot s; what is neither input nor output belongs to both slots. */
+  void AllocateSlot(size_t s) {
+    std::set<uint32_t> inputs, outputs;
+    for (uint32_t id : graph_.inputs) inputs.insert(graph_.tensors[id].storage);
+    for (uint32_t id : graph_.outputs) outputs.insert(graph_.tensors[id].storage);
+    bool mapped_inputs = InputsMayBeMapped();
+    Slot& slot = slots_[s];
+    for (uint32_t i = 0; i < graph_.storages.size(); ++i) {
+      std::shared_ptr<Buffer> memory;
+      if (s != 0 && inputs.count(i) == 0 && outputs.count(i) == 0) memory = slots_[0].storages[i];
+      if (mapped_inputs && inputs.count(i) != 0) {
+        memory = device_->TryAllocateInput(graph_.storages[i]);
+      }
+      slot.storages.push_back(memory ? memory : device_->AllocateTensor(graph_.storages[i]));
+    }
+    slot.bound = slot.storages;
+    for (uint32_t id : graph_.inputs) {
+      const GraphTensor& t = graph_.tensors[id];
+      bool in_place = slot.storages[t.storage]->mapped() != nullptr;
+      slot.upload.push_back(in_place ? nullptr : device_->AllocateHostWritten(t.bytes));
+      slot.external.emplace_back(std::nullopt);
+    }
+    for (uint32_t id : graph_.outputs) {
+      uint64_t bytes = graph_.tensors[id].bytes;
+      slot.readback.push_back(in_place_output_ ? nullptr : device_->AllocateHostRead(bytes));
+    }
+  }
 
   /*! \brief Read input i of slot s from a tensor of the user's from now on; nullopt ends that. */
   void Bind(size_t s, size_t i, const std::shared_ptr<Buffer>& buffer,
@@ -213,20 +262,11 @@ class VulkanRunner : public GraphRunner {
     timed_kernels_ = Timed();
   }
 
-  void WriteInput(size_t s, size_t i, const uint8_t* data) {
-    const GraphTensor& t = graph_.tensors[graph_.inputs[i]];
-    Slot& slot = slots_[s];
-    Bind(s, i, slot.storages[t.storage], std::nullopt);
-    uint8_t* target =
-        in_place_input_ ? slot.storages[t.storage]->mapped() + t.offset : slot.upload[i]->mapped();
-    std::memcpy(target, data, t.bytes);
-  }
-
   void CopyInputs(const Slot& slot, Stream* stream) {
     std::lock_guard<std::mutex> guard(device_->lock());
     for (size_t i = 0; i < graph_.inputs.size(); ++i) {
       const GraphTensor& t = graph_.tensors[graph_.inputs[i]];
-      if (in_place_input_ || slot.external[i].has_value() || t.bytes == 0) continue;
+      if (!slot.upload[i] || slot.external[i].has_value() || t.bytes == 0) continue;
       stream->Copy(slot.upload[i], 0, slot.storages[t.storage], t.offset, t.bytes);
     }
   }
@@ -320,7 +360,7 @@ class VulkanRunner : public GraphRunner {
   GraphSpec graph_;
   std::vector<ffi::Function> functions_;
   std::shared_ptr<Device> device_;
-  bool in_place_input_ = false;
+  FrameWait frame_wait_;
   bool in_place_output_ = false;
   Slot slots_[kSlots];
   Timed timed_stages_;

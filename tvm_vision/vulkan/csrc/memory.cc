@@ -21,11 +21,9 @@ Buffer::~Buffer() {
   if (!whole_) pool_->Free(block_, offset_);
 }
 
-MemoryPool::MemoryPool(std::shared_ptr<const DeviceHandle> device, const DeviceSnapshot& snapshot,
-                       std::vector<uint32_t> types, bool map, VkBufferUsageFlags usage,
-                       uint64_t block_size, uint64_t alignment)
+MemoryPool::MemoryPool(std::shared_ptr<const DeviceHandle> device, std::vector<uint32_t> types,
+                       bool map, VkBufferUsageFlags usage, uint64_t block_size, uint64_t alignment)
     : device_(std::move(device)),
-      snapshot_(snapshot),
       types_(std::move(types)),
       map_(map),
       usage_(usage),
@@ -58,7 +56,7 @@ bool MemoryPool::NewBlockOfType(uint64_t size, uint32_t type) {
   allocate.allocationSize = requirements.size;
   allocate.memoryTypeIndex = type;
   bool usable = (requirements.memoryTypeBits & (1u << type)) != 0 &&
-                requirements.size <= snapshot_.max_allocation_size;
+                requirements.size <= device_->snapshot().max_allocation_size;
   if (!usable ||
       fn.vkAllocateMemory(device_->vk, &allocate, nullptr, &block.memory) != VK_SUCCESS) {
     fn.vkDestroyBuffer(device_->vk, block.buffer, nullptr);
@@ -81,10 +79,11 @@ bool MemoryPool::NewBlockOfType(uint64_t size, uint32_t type) {
 }
 
 bool MemoryPool::NewBlock(uint64_t size) {
-  if (statistics_.blocks >= snapshot_.max_allocation_count) return false;
+  if (statistics_.blocks >= device_->snapshot().max_allocation_count) return false;
   for (uint32_t type : types_) {
     // Some drivers accept any size and fail, or kill the process, when the pages are touched.
-    if (size > snapshot_.memory_heaps[snapshot_.memory_types[type].heapIndex].size) continue;
+    const DeviceSnapshot& s = device_->snapshot();
+    if (size > s.memory_heaps[s.memory_types[type].heapIndex].size) continue;
     if (NewBlockOfType(size, type)) return true;
   }
   return false;

@@ -88,9 +88,8 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
    * \param map Map each block for the life of the pool.
    * \param usage Usage of the VkBuffers.
    */
-  MemoryPool(std::shared_ptr<const struct DeviceHandle> device, const DeviceSnapshot& snapshot,
-             std::vector<uint32_t> types, bool map, VkBufferUsageFlags usage, uint64_t block_size,
-             uint64_t alignment);
+  MemoryPool(std::shared_ptr<const struct DeviceHandle> device, std::vector<uint32_t> types, bool map,
+             VkBufferUsageFlags usage, uint64_t block_size, uint64_t alignment);
   ~MemoryPool();
 
   /*!
@@ -108,7 +107,6 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   void DestroyBlock(MemoryBlock* block);
 
   std::shared_ptr<const DeviceHandle> device_;
-  const DeviceSnapshot& snapshot_;
   std::vector<uint32_t> types_;
   bool map_;
   VkBufferUsageFlags usage_;

@@ -1,0 +1,59 @@
+/*!
+ * \file device_list.h
+ * \brief The Vulkan devices of this process and their numbers.
+ */
+#ifndef TVM_VISION_VULKAN_DEVICE_LIST_H_
+#define TVM_VISION_VULKAN_DEVICE_LIST_H_
+
+#include <sys/types.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "device.h"
+
+namespace tvm_vision {
+namespace vulkan {
+
+/*! \brief All devices of this process, numbered as tvm.vulkan(i) counts them. */
+class DeviceList {
+ public:
+  static DeviceList& Global();
+
+  /*! \brief Number of devices that can be used; 0 when there are none. Never raises. */
+  size_t size();
+  /*! \brief One line saying why there is no device; empty when there is one. */
+  std::string status();
+  /*! \brief Snapshot of device i; raises DeviceError when there is no such device. */
+  const DeviceSnapshot& snapshot(int i);
+  const DevicePlan& plan(int i);
+  uint64_t AvailableMemory(int i);
+  /*! \brief The device, opened on first use; raises DeviceError. */
+  std::shared_ptr<Device> Get(int i);
+  /*! \brief Finish all work and let go of every device; what still lives keeps its device until it
+   * goes. */
+  void Shutdown();
+
+ private:
+  struct Entry {
+    size_t physical_index;
+    DevicePlan plan;
+    std::shared_ptr<Device> device;
+  };
+  void Initialize();
+  Entry& Find(int i);
+
+  std::mutex mutex_;
+  bool initialized_ = false;
+  pid_t process_ = 0;
+  std::string status_;
+  std::shared_ptr<Instance> instance_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace vulkan
+}  // namespace tvm_vision
+
+#endif  // TVM_VISION_VULKAN_DEVICE_LIST_H_
