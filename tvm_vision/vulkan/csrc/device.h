@@ -44,8 +44,8 @@ class Device : public std::enable_shared_from_this<Device> {
   // ---- memory; the lock must not be held
   /*! \brief Memory for a tensor; raises DeviceError when there is none left. */
   std::shared_ptr<Buffer> AllocateTensor(uint64_t bytes);
-  /*! \brief Device memory that the host writes in place, for inputs; nullptr where there is none left
-   * or the device has no such memory. */
+  /*! \brief Device memory that the host writes in place, for inputs; nullptr where there is none
+   * left or the device has no such memory. */
   std::shared_ptr<Buffer> TryAllocateInput(uint64_t bytes) {
     return inputs_ ? inputs_->TryAllocate(bytes) : nullptr;
   }

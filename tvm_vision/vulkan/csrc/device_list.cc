@@ -40,7 +40,8 @@ void DeviceList::Initialize() {
     if (plans[index].refusal.empty()) {
       usable.push_back(index);
     } else {
-      refusals += (refusals.empty() ? "" : "; ") + snapshots[index].name + ": " + plans[index].refusal;
+      refusals +=
+          (refusals.empty() ? "" : "; ") + snapshots[index].name + ": " + plans[index].refusal;
     }
   }
   const char* selector = std::getenv("TVM_VISION_VULKAN_DEVICE");

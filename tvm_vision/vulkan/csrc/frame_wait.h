@@ -54,8 +54,9 @@ inline FrameWait::Duration PollMargin(const char* text, FrameWait::Duration othe
   char* end = nullptr;
   long number = std::strtol(text, &end, 10);
   if (*end == '\0' && number >= 0 && number <= 1000000) return std::chrono::microseconds(number);
-  *error = std::string("TVM_VISION_VULKAN_POLL_US must be a number of microseconds from 0 (never "
-                       "poll) to 1000000, found \"") +
+  *error = std::string(
+               "TVM_VISION_VULKAN_POLL_US must be a number of microseconds from 0 (never "
+               "poll) to 1000000, found \"") +
            text + "\"; unset it for the default";
   return otherwise;
 }

@@ -78,8 +78,8 @@ class CaptureScope {
 /*!
  * \brief Records the whole network once: upload, kernels, read-back. Each frame is one submission.
  *
- * Inputs and outputs exist once for each slot. Where their memory is mapped they are written and read
- * in place, otherwise through staging buffers that the recording copies from and to.
+ * Inputs and outputs exist once for each slot. Where their memory is mapped they are written and
+ * read in place, otherwise through staging buffers that the recording copies from and to.
  */
 class VulkanRunner : public GraphRunner {
  public:
@@ -133,8 +133,8 @@ class VulkanRunner : public GraphRunner {
     const GraphTensor& t = graph_.tensors[graph_.inputs[i]];
     Slot& slot = slots_[s];
     Bind(s, i, slot.storages[t.storage], std::nullopt);
-    uint8_t* target = slot.upload[i] ? slot.upload[i]->mapped()
-                                     : slot.storages[t.storage]->mapped() + t.offset;
+    uint8_t* target =
+        slot.upload[i] ? slot.upload[i]->mapped() : slot.storages[t.storage]->mapped() + t.offset;
     std::memcpy(target, data, t.bytes);
   }
 

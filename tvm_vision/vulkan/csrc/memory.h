@@ -88,8 +88,8 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
    * \param map Map each block for the life of the pool.
    * \param usage Usage of the VkBuffers.
    */
-  MemoryPool(std::shared_ptr<const struct DeviceHandle> device, std::vector<uint32_t> types, bool map,
-             VkBufferUsageFlags usage, uint64_t block_size, uint64_t alignment);
+  MemoryPool(std::shared_ptr<const struct DeviceHandle> device, std::vector<uint32_t> types,
+             bool map, VkBufferUsageFlags usage, uint64_t block_size, uint64_t alignment);
   ~MemoryPool();
 
   /*!
