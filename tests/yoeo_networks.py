@@ -110,11 +110,11 @@ def _normalise(config: YoeoConfig, state: State) -> None:
         state[weight] = state[weight] * factor[:, None, None, None]
 
 
-def tiny_model(**options: Any) -> onnx.ModelProto:
-    """The network as ONNX; options of ExportOptions."""
+def tiny_model(seed: int = 0, **options: Any) -> onnx.ModelProto:
+    """The network as ONNX, with weights of a seed; options of ExportOptions."""
     config = tiny_config()
     options = {"names": NAMES, "groups": GROUPS, **options}
-    return onnx_model(config, random_state(config), ExportOptions(**options))
+    return onnx_model(config, random_state(config, seed), ExportOptions(**options))
 
 
 def write_tiny(path: Path, **options: Any) -> Path:

@@ -6,17 +6,20 @@ import click
 
 from tvm_vision import __version__
 
+from .bag import bag
 from .benchmark import benchmark
 from .check import check
 from .classifier_to_onnx import classifier_to_onnx
 from .classify import classify
 from .compile import compile as compile_command
 from .demo_classifier import demo_classifier
+from .detect import detect
 from .devices import devices
 from .inspect import inspect
 from .options import SETTINGS, OneLineErrors
 from .package import package
 from .profile import profile
+from .replay import replay
 from .run import run
 from .yoeo_to_onnx import yoeo_to_onnx
 
@@ -32,16 +35,19 @@ def main() -> None:
 
 
 COMMANDS = (
+    bag,
     benchmark,
     check,
     classifier_to_onnx,
     classify,
     compile_command,
     demo_classifier,
+    detect,
     devices,
     inspect,
     package,
     profile,
+    replay,
     run,
     yoeo_to_onnx,
 )

@@ -1,6 +1,14 @@
 """How right a compiled network is: errors against onnxruntime, per output and per layer."""
 
+from .agreement import Agreement, compare_frames
 from .compare import OutputError, compare_outputs, tolerance_for
 from .reference import Reference
 
-__all__ = ["OutputError", "Reference", "compare_outputs", "tolerance_for"]
+__all__ = [
+    "Agreement",
+    "OutputError",
+    "Reference",
+    "compare_frames",
+    "compare_outputs",
+    "tolerance_for",
+]

@@ -12,6 +12,7 @@ from ..errors import InputError
 from ..package import ModelInfo
 from ..runtime.inputs import input_specs, numpy_dtype
 from .classifier.preprocess import ClassifierInput, prepare
+from .yoeo.preprocess import Preprocessor
 
 
 def picture_inputs(
@@ -31,6 +32,12 @@ def picture_inputs(
             f"a network with one NCHW input and preprocessing is needed for a picture, and "
             f"'{model.name}' takes {needed}: compile it with --preprocess, or pass --inputs"
         )
-    tensor = prepare(image, ClassifierInput.from_package(model.preprocessing), color_order="bgr")
+    if model.kind == "yoeo":
+        preprocessor = Preprocessor(model.preprocessing)
+        preprocessor(image)
+        tensor = preprocessor.tensor
+    else:
+        config = ClassifierInput.from_package(model.preprocessing)
+        tensor = prepare(image, config, color_order="bgr")
     repeated = np.broadcast_to(tensor, specs[0].shape)
     return {specs[0].name: np.ascontiguousarray(repeated, numpy_dtype(specs[0].dtype))}

@@ -69,6 +69,14 @@ class VisionModel:
         return self._executor.device_description
 
     @property
+    def device_name(self) -> str:
+        """The device in a few words, for a caption: "NVIDIA H200 (discrete gpu)"."""
+        device = self._executor.device
+        if device.type == "cpu":
+            return "CPU"
+        return f"{vulkan.devices()[device.index].name} ({self.device_type})"
+
+    @property
     def device_type(self) -> str:
         """One of "discrete gpu", "integrated gpu", "virtual gpu", "other", "cpu" (and lavapipe)."""
         device = self._executor.device

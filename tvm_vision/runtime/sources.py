@@ -21,14 +21,22 @@ Image = npt.NDArray[np.uint8]
 PICTURES = frozenset({".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 # A camera may need a moment, and gives up after this many empty reads in a row.
 EMPTY_READS = 20
+# Frames a second; what says more does not know.
+MAX_RATE = 1000.0
 
 
 @dataclass(frozen=True)
 class Frame:
-    """One picture: ``name`` for people ("cat.jpg", "drive.mp4#12", "camera 0#12")."""
+    """One picture: ``name`` for people ("cat.jpg", "drive.mp4#12", "camera 0#12").
+
+    stream: name of the video or camera that it is of, "" for a picture. rate: frames a second of
+    that; 0 where it does not say.
+    """
 
     name: str
     image: Image
+    stream: str = ""
+    rate: float = 0.0
 
 
 def frames(sources: Iterable[str | Path]) -> Iterator[Frame]:
@@ -103,6 +111,8 @@ def _video(source: str | int, name: str) -> Iterator[Frame]:
     with _silent_opencv():
         capture = cv2.VideoCapture(source)
     try:
+        rate = capture.get(cv2.CAP_PROP_FPS) if capture.isOpened() else 0.0
+        rate = rate if 0 < rate <= MAX_RATE else 0.0
         count = 0
         empty = 0
         limit = EMPTY_READS if isinstance(source, int) else 1
@@ -111,7 +121,7 @@ def _video(source: str | int, name: str) -> Iterator[Frame]:
             if not read:
                 empty += 1
                 continue
-            yield Frame(f"{name}#{count}", image.astype(np.uint8, copy=False))
+            yield Frame(f"{name}#{count}", image.astype(np.uint8, copy=False), name, rate)
             count, empty = count + 1, 0
         if isinstance(source, int):
             raise InputError(f"{name} gives no picture: check that it is there and not in use")

@@ -85,6 +85,11 @@ class YoeoDetector(VisionModel):
         self._max_detections = int(value)
 
     @property
+    def input_name(self) -> str:
+        """Of the network's one input."""
+        return self._input
+
+    @property
     def segmentation_names(self) -> tuple[str, ...]:
         return self._info.segmentation_labels
 
@@ -99,9 +104,7 @@ class YoeoDetector(VisionModel):
         start = perf_counter()
         letterbox = self._preprocessor(image_bgr)
         prepared = perf_counter()
-        self._executor.set_input(self._input, self._tensor)
-        self._executor.run()
-        outputs = self._outputs()
+        outputs = self.run_prepared()
         done = perf_counter()
         detections, segmentation = self.interpret(outputs, letterbox)
         end = perf_counter()
@@ -113,6 +116,14 @@ class YoeoDetector(VisionModel):
         frame lies in it."""
         letterbox = self._preprocessor(image_bgr)
         return self._preprocessor.tensor, letterbox
+
+    def run_prepared(self) -> dict[str, npt.NDArray[Any]]:
+        """The network's outputs by name for the frame that ``prepare`` was called with."""
+        self._executor.set_input(self._input, self._tensor)
+        self._executor.run()
+        info = self._info
+        names = [info.detections, *(head.output for head in info.heads), info.segmentation]
+        return {name: self._executor.get_output(name).numpy() for name in names if name}
 
     def interpret(
         self, outputs: dict[str, npt.NDArray[Any]], letterbox: Letterbox
@@ -138,11 +149,6 @@ class YoeoDetector(VisionModel):
             output = outputs[info.segmentation]
             segmentation = find_mask(output, info.segmentation_labels, letterbox)
         return detections, segmentation
-
-    def _outputs(self) -> dict[str, npt.NDArray[Any]]:
-        info = self._info
-        names = [info.detections, *(head.output for head in info.heads), info.segmentation]
-        return {name: self._executor.get_output(name).numpy() for name in names if name}
 
 
 def _parts(model: Any, specs: list[TensorInfo]) -> tuple[YoeoInfo, Preprocessing, TensorInfo]:

@@ -1,0 +1,114 @@
+"""``tvm-vision detect`` and ``check`` on packages of YOEO networks."""
+
+import json
+
+import cv2
+import numpy as np
+import pytest
+import yoeo_networks
+
+from tvm_vision.api import compile as compile_network
+from tvm_vision.models.yoeo.describe import yoeo_model_info
+from tvm_vision.runtime.sources import frames, read_image
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("detect")
+
+
+@pytest.fixture(scope="module")
+def network(folder):
+    path = yoeo_networks.write_tiny(folder / "yoeo.onnx")
+    info = yoeo_model_info(path)
+    return compile_network(path, folder / "yoeo.tar", target="llvm", model_info=info)
+
+
+@pytest.fixture(scope="module")
+def photo(folder):
+    path = folder / "photo.png"
+    cv2.imwrite(str(path), yoeo_networks.picture())
+    return path
+
+
+@pytest.fixture(scope="module")
+def video(folder):
+    path = folder / "game.avi"
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 12, (160, 120))
+    for seed in range(4):
+        writer.write(yoeo_networks.picture(seed=seed))
+    writer.release()
+    return path
+
+
+def test_a_line_for_each_frame(command, network, photo, video):
+    result = command("detect", network, photo, video, "--confidence", 0.45, "--limit", 3)
+    lines = result.stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["photo.png", "game.avi#0", "game.avi#1"]
+    assert " ms  " in lines[0] and "lines " in lines[0] and "%" in lines[0]
+    assert "background" not in result.stdout
+    assert "device: cpu(0)" in result.stderr
+
+
+def test_json_says_the_same_as_the_detector(command, network, photo):
+    from tvm_vision.models.yoeo import YoeoDetector
+
+    result = command("detect", network, photo, "--confidence", 0.4, "--iou", 0.3, "--json")
+    (record,) = map(json.loads, result.stdout.splitlines())
+    expected = YoeoDetector.load(network, confidence=0.4, iou=0.3)(read_image(photo))
+    assert record["name"] == "photo.png"
+    assert [item["name"] for item in record["detections"]] == [n for n, *_ in expected.detections]
+    boxes = np.array([item["box"] for item in record["detections"]])
+    assert boxes == pytest.approx(expected.detections.boxes, abs=0.06)
+    parts = {name: expected.segmentation.share(name) for name in ("lines", "field")}
+    assert record["segmentation"] == pytest.approx(parts, abs=1e-4)
+    assert set(record["milliseconds"]) == {"preprocess", "inference", "postprocess"}
+
+
+def test_annotated_files(command, network, photo, video, tmp_path):
+    result = command("detect", network, photo, video, "--save", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert "wrote" in result.stderr
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["game.mp4", "photo.png"]
+    annotated = read_image(tmp_path / "out" / "photo.png")
+    assert annotated.shape == (120, 160, 3)
+    assert not np.array_equal(annotated, read_image(photo))
+    assert len(list(frames([tmp_path / "out" / "game.mp4"]))) == 4
+
+
+def test_nothing_found(command, network, photo):
+    result = command("detect", network, photo, "--confidence", 1)
+    assert "ms  nothing; " in result.stdout
+
+
+def test_what_cannot_be_read(refuses, network, photo, folder, tmp_path, artifact):
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(photo.read_bytes()[:60])
+    assert "is not a picture that OpenCV can read" in refuses("detect", network, broken)
+    assert "a picture, folder, video or camera" in refuses("detect", network, tmp_path / "none")
+    assert "cannot be opened" in refuses("detect", tmp_path / "none.tar", photo)
+    assert "a YOEO network is needed, and 'tiny' (cl" in refuses("detect", artifact, photo)
+
+
+def test_a_window_is_refused_without_a_screen(refuses, network, photo, monkeypatch):
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    assert "needs a screen" in refuses("detect", network, photo, "--show")
+
+
+def test_check_compares_boxes_and_masks(command, network, photo):
+    result = command("check", network, network.with_suffix(".onnx"), "--image", photo)
+    assert result.exit_code == 0, result.output
+    line = result.stdout.splitlines()[-1]
+    assert line.startswith("photo.png: ") and "all the same within 1 px" in line
+    assert "mask 100.00 % the same" in line
+    result = command("check", network, network.with_suffix(".onnx"), "--image", photo, "--json")
+    document = json.loads(result.stdout)
+    assert document["pictures"][0]["missing"] == 0 and document["pictures"][0]["boxes"] > 3
+    assert {entry["name"] for entry in document["outputs"]} == {"Detections", "Segmentations"}
+
+
+def test_check_sees_another_network(refuses, network, photo, tmp_path):
+    other = yoeo_networks.write_tiny(tmp_path / "other.onnx", seed=9)
+    message = refuses("check", network, other, "--image", photo)
+    assert "boxes and mask must be the same as onnxruntime's, and are not on photo.png" in message

@@ -1,0 +1,148 @@
+"""``tvm-vision detect``."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .options import PATH, artifact_argument, device_option
+from .progress import progress
+
+if TYPE_CHECKING:
+    from tvm_vision.models.results import VisionResult
+    from tvm_vision.runtime.sources import Frame
+
+FRACTION = click.FloatRange(0.0, 1.0)
+
+
+@click.command()
+@artifact_argument()
+@click.argument("sources", nargs=-1, required=True)
+@click.option(
+    "--save", type=PATH, metavar="FOLDER",
+    help="Write annotated pictures (PNG) and videos (MP4) there.",
+)  # fmt: skip
+@click.option("--show", is_flag=True, help="Show them in a window; q or Escape ends it.")
+@click.option(
+    "--confidence", type=FRACTION, default=0.5, show_default=True,
+    help="Boxes have a higher score than this.",
+)  # fmt: skip
+@click.option(
+    "--iou", type=FRACTION, default=0.4, show_default=True,
+    help="Of boxes that overlap by more (intersection over union), the best stays.",
+)  # fmt: skip
+@click.option(
+    "--max-detections", type=click.IntRange(min=1), default=300, show_default=True,
+    help="Boxes in a frame at the most.",
+)  # fmt: skip
+@click.option("--limit", type=click.IntRange(min=1), help="Stop after so many frames.")
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each frame.")
+@device_option()
+def detect(
+    artifact: Path,
+    sources: tuple[str, ...],
+    save: Path | None,
+    show: bool,
+    confidence: float,
+    iou: float,
+    max_detections: int,
+    limit: int | None,
+    as_json: bool,
+    device: str,
+) -> None:
+    """Find objects in pictures or videos.
+
+    With the YOEO network in the package ARTIFACT, for each frame of SOURCES. A source is a
+    picture, a folder of pictures, a video file, or the number of a camera.
+
+    Prints a line for each frame: time, boxes with their scores in percent, and how much of the
+    picture each class of the mask takes. With --json boxes are x1, y1, x2, y2 in pixels.
+
+    \b
+    Example:
+      tvm-vision detect yoeo.tar photos/ --save annotated
+      tvm-vision detect yoeo.tar game.mp4 --save annotated --confidence 0.3
+      tvm-vision detect yoeo.tar 0 --json --limit 100
+    """
+    from tvm_vision.models.draw import draw_result
+    from tvm_vision.models.yoeo import YoeoDetector
+    from tvm_vision.runtime.sources import frames
+
+    with progress(f"loading {artifact.name}"):
+        detector = YoeoDetector.load(
+            artifact, device, confidence=confidence, iou=iou, max_detections=max_detections
+        )
+        detector.warm_up()
+    click.echo(f"device: {detector.device_description}", err=True)
+    with outputs(save, show) as (writer, window):
+        for frame in itertools.islice(frames(sources), limit):
+            result = detector(frame.image)
+            line = json.dumps(record(frame, result), ensure_ascii=False) if as_json else None
+            click.echo(line or describe(frame, result))
+            if writer is None and window is None:
+                continue
+            caption = f"{detector.name}, {result.timing.total_ms:.1f} ms, {detector.device_name}"
+            picture = draw_result(frame.image, result, caption=caption)
+            if writer is not None:
+                writer.write(frame, picture)
+            if window is not None and not window.show(picture, wait=not frame.stream):
+                break
+
+
+@contextlib.contextmanager
+def outputs(folder: Path | None, show: bool) -> Iterator[tuple[Any, Any]]:
+    """A FrameWriter and a Window, or None for what is not wanted; says then what was written."""
+    from tvm_vision.runtime.sinks import FrameWriter
+    from tvm_vision.runtime.window import Window
+
+    writer = None
+    try:
+        with contextlib.ExitStack() as stack:
+            window = stack.enter_context(Window("tvm-vision detect")) if show else None
+            writer = None if folder is None else stack.enter_context(FrameWriter(folder))
+            yield writer, window
+    finally:
+        for path in writer.written if writer is not None else ():
+            click.echo(f"wrote {path}", err=True)
+
+
+def describe(frame: Frame, result: VisionResult) -> str:
+    """One frame in one line: "game.mp4#12  9.3 ms  ball 93, robot 88; field 61 %, lines 4 %"."""
+    found = []
+    if result.detections is not None:
+        boxes = [f"{name} {100 * score:.0f}" for name, score, _ in result.detections]
+        found.append(", ".join(boxes) or "nothing")
+    if result.segmentation is not None:
+        found.append(", ".join(f"{name} {100 * part:.0f} %" for name, part in shares(result)))
+    return f"{frame.name}  {result.timing.total_ms:.1f} ms  {'; '.join(found)}"
+
+
+def shares(result: VisionResult) -> list[tuple[str, float]]:
+    """Each class of the mask but the first, which is the background, and its part of the frame."""
+    assert result.segmentation is not None
+    return [(name, result.segmentation.share(name)) for name in result.segmentation.class_names[1:]]
+
+
+def record(frame: Frame, result: VisionResult) -> dict[str, object]:
+    """One frame as plain data for JSON."""
+    document: dict[str, object] = {"name": frame.name}
+    if result.detections is not None:
+        document["detections"] = [
+            {"name": name, "score": round(score, 4), "box": [round(edge, 1) for edge in box]}
+            for name, score, box in result.detections
+        ]
+    if result.segmentation is not None:
+        document["segmentation"] = {name: round(part, 4) for name, part in shares(result)}
+    timing = result.timing
+    document["milliseconds"] = {
+        "preprocess": round(timing.preprocess_ms, 3),
+        "inference": round(timing.inference_ms, 3),
+        "postprocess": round(timing.postprocess_ms, 3),
+    }
+    return document

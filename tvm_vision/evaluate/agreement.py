@@ -1,0 +1,101 @@
+"""Whether two runs of a YOEO network see the same: boxes and masks, rather than numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ..models.results import Detections, SegmentationMask
+    from ..models.vision_model import Image
+    from ..models.yoeo import YoeoDetector
+    from .reference import Reference
+
+    Found = tuple[Detections | None, SegmentationMask | None]
+
+# Boxes with a higher score count; a counterpart may be this much below, for it may be rounded.
+SCORE = 0.3
+MARGIN = 0.03
+# Largest distance of an edge, in pixels.
+PIXELS = 1.0
+# Part of the mask that has to be the same.
+MASK_AGREEMENT = {"fp32": 0.999, "fp16": 0.99}
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far what is found on a frame is what the reference finds there.
+
+    boxes: of the reference, with a score above SCORE. missing: of both, those without a counterpart
+    of their class in the other within PIXELS. worst_pixels, worst_score: largest difference of an
+    edge and of a score between counterparts. mask: part of the pixels that are of the same class;
+    None without a segmentation.
+    """
+
+    boxes: int
+    missing: int
+    worst_pixels: float
+    worst_score: float
+    mask: float | None
+
+    def within(self, precision: str) -> bool:
+        """Whether they are the same, as far as "fp32" or "fp16" can be."""
+        mask = 1.0 if self.mask is None else self.mask
+        return self.missing == 0 and mask >= MASK_AGREEMENT[precision]
+
+    def __str__(self) -> str:
+        same = "all the same" if self.missing == 0 else f"{self.missing} without a counterpart"
+        words = f"{self.boxes} boxes with a score above {SCORE:g}, {same} within {PIXELS:g} px"
+        if self.boxes and self.boxes > self.missing:
+            words += f" (by {self.worst_pixels:.2f} px, score by {self.worst_score:.3f})"
+        return words if self.mask is None else f"{words}; mask {100 * self.mask:.2f} % the same"
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def compare_frames(
+    detector: YoeoDetector, reference: Reference, images: Iterable[Image]
+) -> Iterator[Agreement]:
+    """How far a detector finds on each frame what its ONNX file in onnxruntime finds.
+
+    images: as the detector takes them. Its confidence is set to what counts here.
+    """
+    detector.confidence = SCORE - MARGIN
+    for image in images:
+        tensor, letterbox = detector.prepare(image)
+        ours = detector.interpret(detector.run_prepared(), letterbox)
+        outputs = reference.run({detector.input_name: tensor})
+        yield agreement(ours, detector.interpret(outputs, letterbox))
+
+
+def agreement(ours: Found, reference: Found) -> Agreement:
+    """Compare two results, both with boxes down to a confidence of SCORE - MARGIN."""
+    missing, worst_pixels, worst_score = _unmatched(ours[0], reference[0])
+    missing_here, *_ = _unmatched(reference[0], ours[0])
+    boxes = 0 if reference[0] is None else int(np.count_nonzero(reference[0].scores > SCORE))
+    mask = None
+    if ours[1] is not None and reference[1] is not None:
+        mask = float(np.mean(ours[1].mask == reference[1].mask))
+    return Agreement(boxes, missing + missing_here, worst_pixels, worst_score, mask)
+
+
+def _unmatched(some: Detections | None, others: Detections | None) -> tuple[int, float, float]:
+    """Of boxes that count, those that ``others`` lack; largest differences of the rest."""
+    missing, worst_pixels, worst_score = 0, 0.0, 0.0
+    if some is None or others is None:
+        return missing, worst_pixels, worst_score
+    for index in np.flatnonzero(some.scores > SCORE):
+        same = np.flatnonzero(others.class_ids == some.class_ids[index])
+        distance = np.abs(others.boxes[same] - some.boxes[index]).max(axis=1)
+        if not len(same) or distance.min() > PIXELS:
+            missing += 1
+            continue
+        best = int(distance.argmin())
+        score = abs(float(others.scores[same[best]]) - float(some.scores[index]))
+        worst_pixels = max(worst_pixels, float(distance[best]))
+        worst_score = max(worst_score, score)
+    return missing, worst_pixels, worst_score

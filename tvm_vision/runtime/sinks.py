@@ -1,0 +1,132 @@
+"""Where pictures with results go: PNG files for pictures, one MP4 for each video or camera."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError
+from .sources import Frame
+
+Image = npt.NDArray[np.uint8]
+# Of videos that do not say, and of cameras.
+USUAL_RATE = 30.0
+
+
+class FrameWriter:
+    """Writes the frames of any sources into one folder, each file whole or not at all.
+
+    Used in a ``with``: at its end the last video is finished, and after an exception it is left
+    out. ``written`` has the paths of all that is complete.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Makes the folder. Raises InputError where that cannot be."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"the folder '{folder}' cannot be made ({error.strerror})") from None
+        self._folder = folder
+        self._names: set[str] = set()
+        self._video: _Video | None = None
+        self.written: list[Path] = []
+
+    def write(self, frame: Frame, picture: Image) -> None:
+        """Keep a picture that was made of a frame. Raises InputError where it cannot be written."""
+        if self._video is not None and self._video.stream != frame.stream:
+            self._finish()
+        if not frame.stream:
+            path = self._path(Path(frame.name).stem, ".png")
+            _write_png(path, picture)
+            self.written.append(path)
+            return
+        if self._video is None:
+            path = self._path(Path(frame.stream).stem, ".mp4")
+            self._video = _Video(frame.stream, path, picture, frame.rate or USUAL_RATE)
+        self._video.write(picture)
+
+    def _path(self, stem: str, suffix: str) -> Path:
+        """A name that no other frame has: two folders may have a picture of the same name."""
+        name, number = f"{stem}{suffix}", 1
+        while name in self._names:
+            number += 1
+            name = f"{stem}-{number}{suffix}"
+        self._names.add(name)
+        return self._folder / name
+
+    def _finish(self) -> None:
+        if self._video is not None:
+            video, self._video = self._video, None
+            self.written.append(video.finish())
+
+    def __enter__(self) -> FrameWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        # A camera never ends by itself: what was seen until Ctrl-C is what was asked for.
+        if kind is None or issubclass(kind, KeyboardInterrupt):
+            self._finish()
+        elif self._video is not None:
+            self._video.discard()
+
+
+class _Video:
+    """An MP4 file in the making, under a name of its own until it is complete."""
+
+    def __init__(self, stream: str, path: Path, picture: Image, rate: float) -> None:
+        self.stream = stream
+        self._path = path
+        self._scratch = path.with_name(f".{path.stem}.part.mp4")
+        self._size = (picture.shape[1], picture.shape[0])
+        fourcc = cv2.VideoWriter.fourcc(*"mp4v")
+        self._writer: Any = cv2.VideoWriter(str(self._scratch), fourcc, rate, self._size)
+        if not self._writer.isOpened():
+            self.discard()
+            raise InputError(
+                f"'{path}' cannot be written: is the folder writable, and has this OpenCV FFmpeg?"
+            )
+
+    def write(self, picture: Image) -> None:
+        if (picture.shape[1], picture.shape[0]) != self._size:
+            # Some cameras change their mode; a file has one size.
+            picture = cv2.resize(picture, self._size).astype(np.uint8, copy=False)
+        self._writer.write(picture)
+
+    def finish(self) -> Path:
+        self._writer.release()
+        try:
+            self._scratch.replace(self._path)
+        except OSError as error:
+            raise InputError(f"'{self._path}' cannot be written ({error.strerror})") from None
+        return self._path
+
+    def discard(self) -> None:
+        self._writer.release()
+        with contextlib.suppress(OSError):
+            self._scratch.unlink()
+
+
+def _write_png(path: Path, picture: Image) -> None:
+    done, data = cv2.imencode(".png", picture)
+    scratch = path.with_name(f".{path.name}.part")
+    try:
+        if not done:
+            raise OSError(0, "OpenCV cannot encode it")
+        scratch.write_bytes(data.tobytes())
+        scratch.replace(path)
+    except OSError as error:
+        raise InputError(f"'{path}' cannot be written ({error.strerror})") from None
+    finally:
+        with contextlib.suppress(OSError):
+            scratch.unlink(missing_ok=True)
