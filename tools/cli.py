@@ -6,7 +6,6 @@ import click
 
 from tvm_vision import __version__
 
-from .bag import bag
 from .benchmark import benchmark
 from .check import check
 from .classifier_to_onnx import classifier_to_onnx
@@ -19,7 +18,6 @@ from .inspect import inspect
 from .options import SETTINGS, OneLineErrors
 from .package import package
 from .profile import profile
-from .replay import replay
 from .run import run
 from .yoeo_to_onnx import yoeo_to_onnx
 
@@ -35,7 +33,6 @@ def main() -> None:
 
 
 COMMANDS = (
-    bag,
     benchmark,
     check,
     classifier_to_onnx,
@@ -47,7 +44,6 @@ COMMANDS = (
     inspect,
     package,
     profile,
-    replay,
     run,
     yoeo_to_onnx,
 )
