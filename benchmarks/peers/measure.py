@@ -1,0 +1,222 @@
+"""The order of measuring: engines take turns on a network, so that what drifts drifts for all."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .engine import Files, NotInstalled, Unusable, make_engine
+from .half import to_half
+from .networks import NETWORKS
+from .processes import Process
+
+Job = tuple[str, str, str]  # engine, network, precision
+# Ours runs as on a robot: without TVM's compiler.
+ENVIRONMENT = {"tvm_vision": {"TVM_USE_RUNTIME_LIB": "1"}}
+AGAIN = 0.15  # of the warm-up, before each round but the first: others kept the GPU busy
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Frames in all, in how many rounds, seconds of warm-up, most seconds of a round."""
+
+    runs: int = 300
+    rounds: int = 3
+    warm_seconds: float = 1.0
+    round_seconds: float = 0.7
+    answer_seconds: float = 180.0
+
+
+@dataclass
+class Row:
+    """One engine on one network; ``problem`` instead of numbers where there are none."""
+
+    engine: str
+    network: str
+    precision: str
+    problem: str = ""
+    values: dict[str, Any] = field(default_factory=dict)
+    times: list[float] = field(default_factory=list)
+
+    @property
+    def done(self) -> bool:
+        """Whether there is something to tell of it."""
+        return bool(self.problem or self.times)
+
+    def to_json(self) -> dict[str, Any]:
+        names = {"network": self.network, "precision": self.precision, "engine": self.engine}
+        if self.problem:
+            return {**names, "problem": self.problem}
+        times = np.array(self.times)
+        return {
+            **names,
+            "median_ms": round(float(np.median(times)), 4),
+            "p95_ms": round(float(np.percentile(times, 95)), 4),
+            "min_ms": round(float(times.min()), 4),
+            "runs": len(times),
+            **self.values,
+        }
+
+
+def write_models(folder: Path, network: str) -> None:
+    """The network in both precisions, the image, and what onnxruntime computes of it plainly."""
+    import onnx
+    import onnxruntime
+
+    files = Files(folder, network)
+    model = NETWORKS[network].model()
+    onnx.save(model, files.model("fp32"))
+    onnx.save(to_half(model), files.model("fp16"))
+    options = onnxruntime.SessionOptions()
+    # Node by node as it is written: nothing that an engine's optimiser does.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    image = NETWORKS[network].image()
+    outputs = session.run(None, {model.graph.input[0].name: image})
+    np.savez(files.example, image=image, **{f"o{i}": value for i, value in enumerate(outputs)})
+
+
+def versions(engines: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Name -> title and version, or why the engine is not there."""
+    found = {}
+    for name in engines:
+        engine = make_engine(name)
+        try:
+            found[name] = {"title": engine.title, "version": engine.version()}
+        except NotInstalled as error:
+            found[name] = {"title": engine.title, "not_installed": str(error)}
+    return found
+
+
+def prepare(
+    folder: Path, jobs: Sequence[Job], settings: Settings, tell: Callable[[str], None]
+) -> dict[Job, str]:
+    """Convert and compile for all jobs, several at once. Returns what failed, and why."""
+    waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
+    for job in jobs:
+        waiting.put(job)
+    failed: dict[Job, str] = {}
+    workers = [
+        threading.Thread(target=_prepare_some, args=(folder, waiting, settings, failed, tell))
+        for _ in range(max(1, (os.cpu_count() or 2) // 2))
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return failed
+
+
+def _prepare_some(
+    folder: Path,
+    waiting: queue.SimpleQueue[Job],
+    settings: Settings,
+    failed: dict[Job, str],
+    tell: Callable[[str], None],
+) -> None:
+    processes: dict[str, Process] = {}
+    while True:
+        try:
+            engine, network, precision = job = waiting.get_nowait()
+        except queue.Empty:
+            break
+        if engine not in processes or not processes[engine].alive:
+            processes[engine] = Process(engine, folder, {}, settings.answer_seconds)
+        try:
+            answer = processes[engine].ask("prepare", network=network, precision=precision)
+            tell(f"prepared {engine} {network} {precision} in {answer['seconds']:.1f} s")
+        except (NotInstalled, Unusable) as error:
+            failed[job] = str(error)
+    for process in processes.values():
+        process.close()
+
+
+class Measurement:
+    """Measures jobs network by network, each engine in its own long-lived process."""
+
+    def __init__(self, folder: Path, settings: Settings, tell: Callable[[str], None]) -> None:
+        self._folder = folder
+        self._settings = settings
+        self._tell = tell
+        self._processes: dict[str, Process] = {}
+
+    def __enter__(self) -> Measurement:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes.values():
+            process.close()
+
+    def network(self, network: str, rows: Sequence[Row]) -> None:
+        """Fill in the rows of one network: load, time in turns, ask for the device's part."""
+        for row in rows:
+            if not row.problem:
+                self._step(row, self._load)
+        for turn in range(self._settings.rounds):
+            # Another one begins each time.
+            first = turn * len(rows) // self._settings.rounds
+            for row in (*rows[first:], *rows[:first]):
+                if not row.problem:
+                    self._step(row, self._round, turn)
+        for row in rows:
+            if not row.problem:
+                self._step(row, self._finish)
+        for row in rows:
+            self._tell(_line(row))
+
+    def ask(self, engine: str, do: str, **arguments: Any) -> dict[str, Any]:
+        """Something else of an engine's process."""
+        return self._process(engine).ask(do, **arguments)
+
+    def _step(self, row: Row, step: Callable[..., None], *arguments: Any) -> None:
+        try:
+            step(row, *arguments)
+        except (NotInstalled, Unusable) as error:
+            row.problem = str(error)
+
+    def _load(self, row: Row) -> None:
+        row.values.update(self._of(row, "load"))
+
+    def _round(self, row: Row, turn: int) -> None:
+        settings = self._settings
+        self._of(row, "warm", seconds=settings.warm_seconds * (AGAIN if turn else 1.0))
+        runs = -(-settings.runs // settings.rounds)
+        row.times += self._of(row, "time", runs=runs, limit=settings.round_seconds)["ms"]
+
+    def _finish(self, row: Row) -> None:
+        self._of(row, "warm", seconds=self._settings.warm_seconds * AGAIN)
+        row.values.update(self._of(row, "finish"))
+
+    def _of(self, row: Row, do: str, **arguments: Any) -> dict[str, Any]:
+        process = self._process(row.engine)
+        return process.ask(do, network=row.network, precision=row.precision, **arguments)
+
+    def _process(self, engine: str) -> Process:
+        process = self._processes.get(engine)
+        if process is None or not process.alive:
+            environment = ENVIRONMENT.get(engine, {})
+            process = Process(engine, self._folder, environment, self._settings.answer_seconds)
+            self._processes[engine] = process
+        return process
+
+
+def _line(row: Row) -> str:
+    words = f"{row.network} {row.precision} {row.engine}:"
+    if row.problem:
+        return f"{words} {row.problem}"
+    found = row.to_json()
+    device = found["device_ms"]
+    return (
+        f"{words} median {found['median_ms']:.3f} ms, p95 {found['p95_ms']:.3f}, "
+        f"{found['runs']} runs, device {'-' if device is None else f'{device:.3f}'}, "
+        f"error {found['error']:.1e}, load {found['load_s']:.2f} s {found['variant']}"
+    )

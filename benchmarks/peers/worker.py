@@ -1,0 +1,112 @@
+"""One engine in a process of its own: commands as lines of JSON in, answers as lines of JSON out.
+
+Usage: python -m benchmarks.peers.worker ENGINE FOLDER
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+from .engine import Engine, Files, NotInstalled, Session, Unusable, make_engine, output_error
+
+
+class Worker:
+    """Answers one command after another; sessions stay loaded until they are dropped."""
+
+    def __init__(self, engine: Engine, folder: Path) -> None:
+        self._engine = engine
+        self._folder = folder
+        self._sessions: dict[tuple[str, str], tuple[Session, np.ndarray]] = {}
+
+    def version(self) -> dict[str, Any]:
+        return {"version": self._engine.version()}
+
+    def prepare(self, network: str, precision: str) -> dict[str, Any]:
+        start = time.perf_counter()
+        self._engine.prepare(Files(self._folder, network), precision)
+        return {"seconds": time.perf_counter() - start}
+
+    def load(self, network: str, precision: str) -> dict[str, Any]:
+        """Load a network and run it once; the error is against the reference."""
+        files = Files(self._folder, network)
+        with np.load(files.example) as data:
+            image = data["image"]
+            wanted = [data[f"o{i}"] for i in range(len(data.files) - 1)]
+        start = time.perf_counter()
+        session = self._engine.load(files, precision)
+        found = session.run(image)
+        seconds = time.perf_counter() - start
+        # Once more: what is left from the first frame must not help the second.
+        other = session.run(np.ascontiguousarray(image[..., ::-1]))
+        changed = any(not np.array_equal(a, b) for a, b in zip(found, other, strict=True))
+        found = session.run(image)
+        if not changed:
+            raise Unusable("its outputs do not depend on the input")
+        self._sessions[network, precision] = (session, image)
+        return {
+            "load_s": seconds,
+            "error": output_error(found, wanted),
+            "device": session.device,
+            "variant": session.variant,
+        }
+
+    def warm(self, network: str, precision: str, seconds: float) -> dict[str, Any]:
+        session, image = self._sessions[network, precision]
+        until = time.perf_counter() + seconds
+        while True:
+            session.run(image)
+            if time.perf_counter() >= until:
+                return {}
+
+    def time(self, network: str, precision: str, runs: int, limit: float) -> dict[str, Any]:
+        """Milliseconds of each of ``runs`` frames, fewer where they take ``limit`` seconds."""
+        session, image = self._sessions[network, precision]
+        times: list[float] = []
+        begin = time.perf_counter()
+        while len(times) < runs and time.perf_counter() - begin < limit:
+            start = time.perf_counter()
+            session.run(image)
+            times.append((time.perf_counter() - start) * 1e3)
+        return {"ms": times}
+
+    def finish(self, network: str, precision: str) -> dict[str, Any]:
+        """What the engine tells of the device's part; the network is dropped."""
+        session, _ = self._sessions.pop((network, precision))
+        return {"device_ms": session.device_ms(), "details": session.details()}
+
+    def ceilings(self, scale: float) -> dict[str, Any]:
+        """The device's ceilings, measured through our own backend."""
+        from .ceilings import measure_ceilings
+
+        return dict(measure_ceilings(scale))
+
+
+def serve(engine: str, folder: Path, commands: TextIO, answers: TextIO) -> None:
+    worker = Worker(make_engine(engine), folder)
+    for line in commands:
+        command = json.loads(line)
+        name = command.pop("do")
+        try:
+            answer = getattr(worker, name)(**command)
+        except NotInstalled as error:
+            answer = {"not_installed": str(error)}
+        # Whatever an engine raises is its result, and goes into the table.
+        except Exception as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            answer = {"error_text": reason[:300]}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    # Engines print what they like; only answers may go where the driver listens.
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    serve(sys.argv[1], Path(sys.argv[2]), sys.stdin, replies)
