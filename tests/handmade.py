@@ -36,6 +36,7 @@ class Compiled:
     precision: str = "fp32"
     opt_level: int = 3
     memory: dict = field(default_factory=lambda: {"weights": 60, "activations": 40, "peak": 100})
+    tuned: int = 0
 
 
 def library(target: str = "llvm") -> Any:

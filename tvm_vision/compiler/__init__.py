@@ -3,7 +3,15 @@
 ``compile_model`` is all of it; ``parse_target`` reads targets as people write them.
 """
 
-from .build import CompiledModel, compile_model
+from .build import CompiledModel, build_function, compile_model, prepare
+from .static_graph import StaticGraph
 from .target import parse_target
 
-__all__ = ["CompiledModel", "compile_model", "parse_target"]
+__all__ = [
+    "CompiledModel",
+    "StaticGraph",
+    "build_function",
+    "compile_model",
+    "parse_target",
+    "prepare",
+]

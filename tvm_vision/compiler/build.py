@@ -14,7 +14,7 @@ from tvm.target import Target
 
 from ..errors import InputError, TvmVisionError, UnsupportedModelError
 from ..frontend.signature import Signature, TensorSpec
-from ..schedules import schedule_module
+from ..schedules import Choice, Chooser, Limits, schedule_module, schedule_with
 from .cpu_schedules import cpu_schedules
 from .half_precision import to_half
 from .hand_threaded import finish_hand_threaded
@@ -44,6 +44,7 @@ class CompiledModel:
         precision: "fp32" or "fp16", what is stored in memory.
         opt_level: 0 to 3, see ``passes``.
         memory: device memory in bytes: "weights", "activations", "peak".
+        tuned: kernels whose schedule ``choose`` gave.
     """
 
     name: str
@@ -56,6 +57,7 @@ class CompiledModel:
     precision: str
     opt_level: int
     memory: dict[str, int]
+    tuned: int = 0
 
 
 def compile_model(
@@ -67,6 +69,7 @@ def compile_model(
     precision: str = "fp32",
     layout: str = "auto",
     name: str = "network",
+    choose: Chooser | None = None,
 ) -> CompiledModel:
     """Compile the Relax module of a front end.
 
@@ -74,27 +77,18 @@ def compile_model(
 
     target: see ``parse_target``. opt_level: see ``passes``. precision: "fp16" stores weights and
     activations as halves; sums, inputs and outputs stay float32. layout: "nchw" switches off that
-    channels lie in blocks of vectors on processors.
+    channels lie in blocks of vectors on processors. choose: what tuning found for a kernel of a
+    GPU, see ``schedules.schedule_module``.
 
     Raises InputError for options that do not exist, DeviceError for a device that is absent or
     lacks what the precision needs, UnsupportedModelError and UnsupportedKernelError for networks
     and operators that cannot be compiled.
     """
-    check_opt_level(opt_level)
-    check_layout(layout)
-    if precision not in PRECISIONS:
-        raise InputError(f"a precision of {' or '.join(PRECISIONS)} is needed, found {precision!r}")
     chosen = parse_target(target)
-    if precision == "fp16":
-        _check_half(chosen)
-    with _one_line("operators of the network"):
-        kernels, nodes = to_kernels(module, chosen, opt_level, layout)
-    graph = lower_to_graph(kernels, nodes)
-    if precision == "fp16":
-        graph = to_half(graph)
-    graph = _short_names(graph)
+    graph = prepare(module, target=chosen, opt_level=opt_level, precision=precision, layout=layout)
+    found = {name: choose(f) for name, f in graph.functions.items()} if choose else {}
     with _one_line("kernels of the network"):
-        graph, library = build_library(graph, chosen)
+        graph, library = build_library(graph, chosen, choose)
     plain, memory = describe(graph)
     return CompiledModel(
         name=name,
@@ -111,16 +105,57 @@ def compile_model(
             "activations": memory.activations,
             "peak": memory.peak,
         },
+        tuned=sum(choice is not None for choice in found.values()),
     )
 
 
-def build_library(graph: StaticGraph, target: Target) -> tuple[StaticGraph, Any]:
+def prepare(
+    module: tvm.IRModule,
+    *,
+    target: Target,
+    opt_level: int = 3,
+    precision: str = "fp32",
+    layout: str = "auto",
+) -> StaticGraph:
+    """The kernels of a network before they have schedules, as ``compile_model`` makes them.
+
+    Raises what ``compile_model`` raises for operators and options.
+    """
+    check_opt_level(opt_level)
+    check_layout(layout)
+    if precision not in PRECISIONS:
+        raise InputError(f"a precision of {' or '.join(PRECISIONS)} is needed, found {precision!r}")
+    if precision == "fp16":
+        _check_half(target)
+    with _one_line("operators of the network"):
+        kernels, nodes = to_kernels(module, target, opt_level, layout)
+    graph = lower_to_graph(kernels, nodes)
+    if precision == "fp16":
+        graph = to_half(graph)
+    return _short_names(graph)
+
+
+def build_function(function: Any, target: Target, choice: Choice | None, *, name: str) -> Any:
+    """A library with one function, scheduled as a choice says; with None as it is.
+
+    Raises NotThisKind where the choice does not fit, and what TVM raises.
+    """
+    if choice is not None:
+        function = schedule_with(function, Limits.of(target), choice)
+    module = tvm.IRModule({name: function.with_attr("global_symbol", name)})
+    with target, tvm.transform.PassContext(opt_level=3):
+        return tvm.tirx.build(module, target=target)
+
+
+def build_library(
+    graph: StaticGraph, target: Target, choose: Chooser | None = None
+) -> tuple[StaticGraph, Any]:
     """The functions of ``graph`` scheduled and compiled, and the graph with their workspaces."""
     named = sorted(graph.functions.items())
     module = tvm.IRModule({name: f.with_attr("global_symbol", name) for name, f in named})
     with target, tvm.transform.PassContext(opt_level=3):
         if "gpu" in target.keys:
-            module = schedule_module(finish_hand_threaded(module), target)
+            module = schedule_module(finish_hand_threaded(module), target, choose)
             graph, module = plan_workspaces(graph, module)
         else:
             module = cpu_schedules(module, target)

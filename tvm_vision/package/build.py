@@ -32,7 +32,8 @@ class Compiled(Protocol):
     """What ``write_package`` needs of a compiled network (the compiler's CompiledModel has it).
 
     library: tvm.runtime.Module with the functions of ``graph`` (a dict, as in mod.json); params:
-    arrays by name; target: tvm.target.Target; memory: bytes of weights, activations, peak.
+    arrays by name; target: tvm.target.Target; memory: bytes of weights, activations, peak;
+    tuned: kernels whose schedule came from records.
     """
 
     library: Any
@@ -44,6 +45,7 @@ class Compiled(Protocol):
     precision: str
     opt_level: int
     memory: Mapping[str, int]
+    tuned: int
 
 
 def package_info(
@@ -71,7 +73,7 @@ def package_info(
         "versions": {"tvm": tvm.__version__, "tvm_vision": __version__},
         "precision": compiled.precision,
         "opt_level": compiled.opt_level,
-        "records": None,
+        "records": f"{compiled.tuned} kernels" if compiled.tuned else None,
         "memory": compiled.memory,
         "members": members,
     }

@@ -19,6 +19,7 @@ Each template keeps its parameters in a frozen dataclass of plain numbers, with
 | contraction | gemm_tile.GemmTile | sums of products |
 | reduction | reduction.RowShape | long sums with few results |
 | window | window.WindowShape | short sums, one thread each |
+| trace | trace.Steps | what TVM's MetaSchedule found; in records alone |
 
 For processors ``cpu_windows.write_window`` and ``cpu_gather.write_gather`` write the loops of what
 ``blocked_operators`` computes: convolutions, pools and selections of channels in blocks.
@@ -26,15 +27,21 @@ For processors ``cpu_windows.write_window`` and ``cpu_gather.write_gather`` writ
 
 from __future__ import annotations
 
-from .common import Limits
-from .module import schedule_function, schedule_module
+from .common import Limits, NotThisKind
+from .key import kernel_key
+from .module import Chooser, schedule_function, schedule_module
 from .templates import TEMPLATES, Choice, choices, schedule_with
+from .trace import TRACE
 
 __all__ = [
     "TEMPLATES",
+    "TRACE",
     "Choice",
+    "Chooser",
     "Limits",
+    "NotThisKind",
     "choices",
+    "kernel_key",
     "schedule_function",
     "schedule_module",
     "schedule_with",

@@ -18,7 +18,7 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 
 from ..errors import InputError
-from . import contraction, elementwise, gemm_tile, matrix_tile, reduction, window
+from . import contraction, elementwise, gemm_tile, matrix_tile, reduction, trace, window
 from .common import FAILURES, Limits, NotThisKind
 
 
@@ -80,6 +80,7 @@ TEMPLATES: dict[str, Template] = {
             window.candidates,
             window.schedule_window,
         ),
+        Template(trace.TRACE, trace.Steps, trace.shape_of, trace.candidates, trace.schedule_trace),
     )
 }
 
