@@ -28,6 +28,8 @@ def compile(
     layout: str = "auto",
     name: str | None = None,
     model_info: ModelInfo | None = None,
+    tuning_records: Sequence[PathLike] = (),
+    shipped_records: bool = True,
     progress: Callable[[str], object] | None = None,
 ) -> Path | CompiledModel:
     """Compile a model and write it as a package.
@@ -43,16 +45,21 @@ def compile(
     name: of the model in the package; the file's name where not given.
     model_info: everything else that the package says about the model (kind, labels,
         preprocessing); its name counts.
+    tuning_records: files that ``tvm_vision.tuning.tune_model`` wrote; what they say of this device
+        and driver is used.
+    shipped_records: whether to use what this version brings for this device and driver, too.
     progress: called with a few words before each step.
 
     Returns the package's path; without ``output`` the CompiledModel.
 
-    Raises InputError, UnsupportedModelError, UnsupportedKernelError, DeviceError or PackageError,
-    each with a line that says what to do.
+    Raises InputError, UnsupportedModelError, UnsupportedKernelError, DeviceError, TuningError or
+    PackageError, each with a line that says what to do.
     """
     _need_compiler()
     from .compiler import compile_model, parse_target
     from .frontend.model import import_model
+    from .tuning.choose import chooser, load_records
+    from .tuning.session import place_of
 
     tell = progress or (lambda words: None)
     chosen = parse_target(target)
@@ -62,6 +69,7 @@ def compile(
     )
     title = model_info.name if model_info is not None else name or _name_of(model)
     tell(f"compiling for {chosen.attrs.get('device_name', chosen.kind.name)}")
+    records = load_records(tuning_records, shipped=shipped_records)
     compiled = compile_model(
         module,
         signature,
@@ -70,6 +78,7 @@ def compile(
         precision=precision,
         layout=layout,
         name=title,
+        choose=chooser(records, place_of(chosen, precision)),
     )
     if output is None:
         return compiled

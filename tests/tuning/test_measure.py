@@ -1,0 +1,113 @@
+"""Measuring for real, on whatever Vulkan device is here, in processes that may hang or die."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import tvm
+from tvm import te, topi
+
+from tvm_vision.compiler import parse_target
+from tvm_vision.schedules import Limits, choices, kernel_key
+from tvm_vision.tuning.measure import DeviceMeasurer, Job, Measured, Process, compare
+from tvm_vision.tuning.worker import Argument, Board, Timing, random_array
+
+SHAPES = ((24, 40), (40, 56), (24, 56))
+FACTORS = ((SHAPES[0], "a"), (SHAPES[1], "b"))
+
+
+@pytest.fixture(scope="module")
+def product() -> tvm.tirx.PrimFunc:
+    """relu(A @ B)."""
+    a, b = (te.placeholder(shape, "float32", name) for shape, name in FACTORS)
+    return te.create_prim_func([a, b, topi.nn.relu(topi.matmul(a, b))])
+
+
+@pytest.fixture(scope="module")
+def job(product: tvm.tirx.PrimFunc) -> Job:
+    arguments = tuple(Argument(shape, "float32", shape == SHAPES[2]) for shape in SHAPES)
+    return Job(kernel_key(product), "product", tvm.ir.save_json(product), arguments)
+
+
+@pytest.fixture(scope="module")
+def measurer() -> Iterator[DeviceMeasurer]:
+    made = DeviceMeasurer.of(parse_target("vulkan"), Timing(2, 1, 0), (Board(),))
+    yield made
+    made.close()
+
+
+def test_candidates_are_measured_and_right(
+    job: Job, product: tvm.tirx.PrimFunc, measurer: DeviceMeasurer
+) -> None:
+    offered = choices(product, Limits.of(parse_target("vulkan")))
+    tried = [choice.to_dict() for choice in (offered[0], offered[-1])]
+    results = list(measurer.measure(job, tried))
+    assert [result.decision for result in results] == tried
+    for result in results:
+        assert len(result.seconds) == 2 and min(result.seconds) > 0, result.error
+        assert measurer.check(job, result) == ""
+
+
+def test_a_candidate_that_cannot_be_built_is_a_result(job: Job, measurer: DeviceMeasurer) -> None:
+    wrong = {"template": "contraction", "parameters": {"m": 7}}
+    (result,) = measurer.measure(job, [wrong])
+    assert result.seconds == () and result.best == float("inf")
+    assert "contraction" in result.error and "\n" not in result.error
+
+
+def test_wrong_results_are_found(
+    job: Job, product: tvm.tirx.PrimFunc, measurer: DeviceMeasurer
+) -> None:
+    """Held against the reference of the product without its ReLU."""
+    a, b = (te.placeholder(shape, "float32", name) for shape, name in FACTORS)
+    plain = tvm.ir.save_json(te.create_prim_func([a, b, topi.matmul(a, b)]))
+    other = Job("plain", "plain", plain, job.arguments)
+    default = choices(product, Limits.of(parse_target("vulkan")))[0].to_dict()
+    (result,) = measurer.measure(job, [default])
+    assert "wrong results: output 0 is off by" in measurer.check(other, result)
+    gone = Measured({}, (1.0,), library="/nowhere/kernel.so")
+    assert "Error" in measurer.check(job, gone)
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        (np.float32([1.0, 2.0, 3.0]), ""),
+        (np.float32([1.0, 2.0, 3.002]), ""),
+        (np.float32([1.0, 2.0, 3.01]), "off by 3.3e-03"),
+        (np.float32([1.0, 2.0, np.nan]), "off by nan"),
+        (np.int32([1, 2, 3]), ""),
+        (np.int32([1, 2, 4]), "1 of 3 values"),
+    ],
+)
+def test_results_are_compared(found: np.ndarray, says: str) -> None:
+    wanted = np.asarray([1.0, 2.0, 3.0]).astype(found.dtype)
+    told = compare([found], [wanted])
+    assert (says in told) if says else told == ""
+
+
+def test_inputs_are_the_same_everywhere_and_outputs_start_unwritten() -> None:
+    read, written = Argument((3, 4), "float32", False), Argument((3, 4), "float16", True)
+    assert np.array_equal(random_array(read, 0), random_array(read, 0))
+    assert not np.array_equal(random_array(read, 0), random_array(read, 1))
+    assert np.isnan(random_array(written, 0)).all()
+    for dtype in ("int32", "uint8", "bool", "int64"):
+        values = random_array(Argument((50,), dtype, False), 0)
+        assert str(values.dtype) == dtype and 0 <= values.min() and values.max() <= 3
+
+
+def test_a_process_that_hangs_or_dies_is_started_anew() -> None:
+    process = Process()
+    try:
+        with pytest.raises(TimeoutError):
+            process.call(time.sleep, 60.0, timeout=0.5)
+        assert process.call(abs, -3, timeout=60.0) == 3
+        with pytest.raises(ChildProcessError):
+            process.call(os.abort, timeout=60.0)
+        assert process.call(abs, -4, timeout=60.0) == 4
+    finally:
+        process.close()

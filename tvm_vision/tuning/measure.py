@@ -1,0 +1,274 @@
+"""Builds candidates on all cores and measures them on one device, or on many boards at once."""
+
+from __future__ import annotations
+
+import math
+import os
+import queue
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from . import worker
+from .worker import Argument, Board, Timing
+
+Decision = Mapping[str, Any]
+
+LOCAL = Board()
+ATTEMPTS = 3  # boards that a candidate is given before its failure counts as its own
+TOLERANCE = {"float16": 2e-2, "float32": 1e-3, "float64": 1e-6}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One kernel to measure: its TVM JSON, its arguments and how it is called for people."""
+
+    key: str
+    name: str
+    function: str
+    arguments: tuple[Argument, ...]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What came of a candidate: seconds of each repeat, or why there are none."""
+
+    decision: Decision
+    seconds: tuple[float, ...] = ()
+    error: str = ""
+    library: str = ""
+
+    @property
+    def best(self) -> float:
+        """The median of the repeats; infinite for a failure."""
+        return float(np.median(self.seconds)) if self.seconds else math.inf
+
+
+class Measurer(Protocol):
+    """What a search needs of the world."""
+
+    def measure(self, job: Job, decisions: Sequence[Decision]) -> Iterable[Measured]:
+        """Results as they come, in any order, one for each decision."""
+
+    def check(self, job: Job, measured: Measured) -> str:
+        """Why a candidate's results are wrong; "" where they are right."""
+
+    def close(self) -> None:
+        """Frees processes and files."""
+
+
+class Process:
+    """A process that is started when it is needed, and anew after it hung or died."""
+
+    def __init__(self) -> None:
+        from tvm.support.popen_pool import PopenWorker
+
+        self._worker = PopenWorker(worker.start)
+
+    def call(self, function: Callable[..., Any], *arguments: Any, timeout: float) -> Any:
+        """Raises TimeoutError, ChildProcessError, or what the function raises."""
+        self._worker.send(function, arguments, timeout=timeout)
+        return self._worker.recv()
+
+    def close(self) -> None:
+        self._worker.kill()
+
+
+@dataclass
+class DeviceMeasurer:
+    """Measures on this machine's device, or on the boards of a tracker.
+
+    Attributes:
+        target: JSON of what to compile for.
+        kind: of the device, "vulkan" or "llvm".
+        timing: how often a kernel is run.
+        boards: one entry a board that may measure at the same time.
+        builders: processes that compile.
+        timeout: seconds after which a build or a measurement counts as hung.
+    """
+
+    target: str
+    kind: str
+    timing: Timing = field(default_factory=Timing)
+    boards: Sequence[Board] = (LOCAL,)
+    builders: int = field(default_factory=lambda: max(1, (os.cpu_count() or 2) - 1))
+    timeout: float = 60.0
+
+    @classmethod
+    def of(cls, target: Any, timing: Timing, boards: Sequence[Board]) -> DeviceMeasurer:
+        """For a tvm.target.Target."""
+        return cls(str(target), target.kind.name, timing, boards)
+
+    def metaschedule_runner(self) -> Any:
+        """A runner for MetaSchedule with the same timing, on the same device or boards."""
+        from tvm.s_tir import meta_schedule as ms
+
+        config = ms.runner.EvaluatorConfig(
+            number=self.timing.number,
+            repeat=self.timing.repeat,
+            min_repeat_ms=self.timing.min_repeat_ms,
+        )
+        board = self.boards[0]
+        if not board.key:
+            return ms.runner.LocalRunner(
+                timeout_sec=self.timeout, evaluator_config=config, initializer=worker.start
+            )
+        return ms.runner.RPCRunner(
+            ms.runner.RPCConfig(
+                board.host, board.port, board.key, session_timeout_sec=board.patience
+            ),
+            evaluator_config=config,
+            max_workers=len(self.boards),
+            initializer=worker.start,
+        )
+
+    def __post_init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="tvm_vision-tuning-"))
+        self._build = _Pool(self.builders)
+        self._run = _Pool(len(self.boards))
+        self._free: queue.Queue[Board] = queue.Queue()
+        for board in self.boards:
+            self._free.put(board)
+        self._references: dict[str, list[np.ndarray]] = {}
+
+    def measure(self, job: Job, decisions: Sequence[Decision]) -> Iterator[Measured]:
+        """See Measurer. The next candidates are built while one is measured."""
+        built = [(d, self._build.submit(self._built, job, d)) for d in decisions]
+        running = [self._run.submit(self._measured, job, d, path) for d, path in built]
+        try:
+            for future in running:
+                yield future.result()
+        finally:
+            for future in [path for _, path in built] + running:
+                future.cancel()
+
+    def check(self, job: Job, measured: Measured) -> str:
+        """See Measurer. The reference is TVM's code for the processor, without schedule."""
+        try:
+            if job.key not in self._references:
+                self._references[job.key] = self._reference(job)
+            found = self._on_board(worker.outputs, measured.library, self.kind, job.arguments)
+        except Exception as error:  # the candidate's own failure, of whatever kind
+            return _line(error)
+        return compare(found, self._references[job.key])
+
+    def _reference(self, job: Job) -> list[np.ndarray]:
+        target = '{"kind": "llvm"}'
+        path = self._build.call(
+            worker.build, job.function, {}, target, str(self._folder), timeout=self.timeout
+        )
+        return self._build.call(
+            worker.outputs, path, "llvm", job.arguments, LOCAL, timeout=10 * self.timeout
+        )
+
+    def _built(self, process: Process, job: Job, decision: Decision) -> str:
+        return process.call(
+            worker.build,
+            job.function,
+            dict(decision),
+            self.target,
+            str(self._folder),
+            timeout=self.timeout,
+        )
+
+    def _measured(
+        self, process: Process, job: Job, decision: Decision, built: Future[str]
+    ) -> Measured:
+        try:
+            path = built.result()
+            arguments = (path, self.kind, job.arguments, self.timing)
+            return Measured(
+                decision, tuple(self._attempt(process, worker.measure, *arguments)), "", path
+            )
+        except Exception as error:  # every failure of a candidate is a result
+            return Measured(decision, error=_line(error))
+
+    def _on_board(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return self._run.submit(self._attempt, function, *arguments).result()
+
+    def _attempt(self, process: Process, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls a function with a free board as its last argument; another one where that is lost.
+
+        On this machine's own device a failure is the candidate's.
+        """
+        for attempt in range(ATTEMPTS):
+            board = self._free.get()
+            try:
+                return process.call(function, *arguments, board, timeout=self.timeout)
+            except TimeoutError:
+                raise TimeoutError(f"hung: no result in {self.timeout:g} s") from None
+            except Exception as error:
+                if not board.key or attempt == ATTEMPTS - 1 or not _is_lost(error):
+                    raise
+            finally:
+                self._free.put(board)
+        raise AssertionError("the loop returns or raises")
+
+    def close(self) -> None:
+        self._build.close()
+        self._run.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class _Pool:
+    """Threads that each have a process of their own."""
+
+    def __init__(self, size: int) -> None:
+        self._threads = ThreadPoolExecutor(size)
+        self._own = threading.local()
+        self._all: list[Process] = []
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Calls function(process, *arguments) in a thread."""
+        return self._threads.submit(lambda: function(self._process(), *arguments))
+
+    def call(self, function: Callable[..., Any], *arguments: Any, timeout: float) -> Any:
+        """Calls a function of worker.py in a process, and waits."""
+        return self.submit(lambda p: p.call(function, *arguments, timeout=timeout)).result()
+
+    def _process(self) -> Process:
+        if not hasattr(self._own, "process"):
+            self._own.process = Process()
+            self._all.append(self._own.process)
+        return self._own.process
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for process in self._all:
+            process.close()
+
+
+def compare(found: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> str:
+    """Why results differ from the reference by more than rounding; "" where they do not."""
+    for number, (have, want) in enumerate(zip(found, wanted, strict=True)):
+        if have.dtype.kind != "f":
+            wrong = int(np.count_nonzero(have != want))
+            if wrong:
+                return f"wrong results: {wrong} of {want.size} values of output {number} differ"
+            continue
+        scale = float(np.nanmax(np.abs(want.astype(np.float64)), initial=0.0)) or 1.0
+        error = float(np.max(np.abs(have.astype(np.float64) - want), initial=0.0)) / scale
+        allowed = TOLERANCE[str(have.dtype)]
+        if not error <= allowed:  # NaN is wrong, too
+            return f"wrong results: output {number} is off by {error:.1e} of its largest value"
+    return ""
+
+
+def _is_lost(error: Exception) -> bool:
+    """Whether a failure is the connection's."""
+    text = str(error).lower()
+    signs = ("connection", "socket", "rpc", "cannot request", "broken pipe", "eof")
+    return isinstance(error, (ConnectionError, OSError)) or any(sign in text for sign in signs)
+
+
+def _line(error: BaseException) -> str:
+    """The line of an error that says what is wrong: TVM puts it last."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[-1] if lines else 'no message'}"[:300]

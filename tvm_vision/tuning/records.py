@@ -1,0 +1,282 @@
+"""What was measured: lines of JSON, one a measurement, appended and flushed one at a time.
+
+A record says which kernel (by structure), on which device and driver, in which precision, cut how,
+took how long, or why it could not. Nothing in a file is ever changed: a reader skips half a line at
+the end, which a machine that lost its power leaves behind.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import TuningError
+
+LOGGER = logging.getLogger(__name__)
+FORMAT = 1
+TEMPLATES, METASCHEDULE = "templates", "metaschedule"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a measurement holds: name and driver of the device, precision of the network."""
+
+    device: str
+    driver: str
+    precision: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """One measurement.
+
+    Attributes:
+        kernel: the kernel's structure, see ``schedules.kernel_key``.
+        name: the kernel's name in the network it was first seen in; for people.
+        place: where it was measured.
+        decision: how the kernel was cut, see ``schedules.Decision``.
+        seconds: medians on the device, the quickest first; none where it failed.
+        error: why it failed: a line; "" where it did not.
+        checked: its results were compared with the reference and are right.
+        chosen: it won its kernel's search, after a last comparison with the default.
+        search: "templates" or "metaschedule".
+    """
+
+    kernel: str
+    name: str
+    place: Place
+    decision: Mapping[str, Any]
+    seconds: tuple[float, ...] = ()
+    error: str = ""
+    checked: bool = False
+    chosen: bool = False
+    search: str = TEMPLATES
+
+    @property
+    def best(self) -> float:
+        """Seconds of the quickest repeat; infinite for a failure."""
+        return min(self.seconds, default=math.inf)
+
+    def to_json(self) -> str:
+        """One line without a line break."""
+        fields = {"format": FORMAT, **asdict(self), "seconds": list(self.seconds)}
+        return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, line: str) -> Record:
+        """Raises ValueError, naming the field, for a line that is no record of this format."""
+        fields = json.loads(line)
+        if not isinstance(fields, dict):
+            raise ValueError(f"expected an object, got {type(fields).__name__}")
+        if fields.pop("format", None) != FORMAT:
+            raise ValueError(f"expected format {FORMAT}")
+        wanted = set(cls.__dataclass_fields__)
+        if set(fields) != wanted:
+            raise ValueError(f"expected the fields {sorted(wanted)}, got {sorted(fields)}")
+        for name in ("kernel", "name", "error", "search"):
+            if not isinstance(fields[name], str):
+                raise ValueError(f"expected {name} to be text")
+        for name in ("checked", "chosen"):
+            if not isinstance(fields[name], bool):
+                raise ValueError(f"expected {name} to be true or false")
+        if not isinstance(fields["decision"], dict):
+            raise ValueError("expected decision to be an object")
+        return cls(**{**fields, "place": _place(fields), "seconds": _seconds(fields["seconds"])})
+
+
+def _place(fields: Mapping[str, Any]) -> Place:
+    place = fields["place"]
+    names = set(Place.__dataclass_fields__)
+    if not isinstance(place, dict) or set(place) != names:
+        raise ValueError(f"expected place to have {sorted(names)}")
+    if any(not isinstance(value, str) for value in place.values()):
+        raise ValueError("expected place to hold text")
+    return Place(**place)
+
+
+def _seconds(values: Any) -> tuple[float, ...]:
+    numbers: list[Any] = values if isinstance(values, list) else [values]
+    wrong = any(isinstance(n, bool) or not isinstance(n, (int, float)) for n in numbers)
+    if wrong or not isinstance(values, list):
+        raise ValueError("expected seconds to be a list of numbers")
+    if any(not math.isfinite(number) or number <= 0 for number in numbers):
+        raise ValueError("expected seconds above 0")
+    return tuple(float(number) for number in numbers)
+
+
+@dataclass
+class Records:
+    """Records in the order they were made, from one file or many."""
+
+    items: list[Record] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.items)
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Append what is not there yet."""
+        known = {record.to_json() for record in self.items}
+        for record in records:
+            line = record.to_json()
+            if line not in known:
+                known.add(line)
+                self.items.append(record)
+
+    def at(self, place: Place) -> Records:
+        """Those of one device, driver and precision."""
+        return Records([record for record in self.items if record.place == place])
+
+    def winner(self, kernel: str, place: Place) -> Record | None:
+        """The record to compile a kernel with: the last that was chosen, else the best checked.
+
+        Records of other devices or drivers never count here.
+        """
+        here = [r for r in self.items if r.kernel == kernel and r.place == place]
+        chosen = [record for record in here if record.chosen]
+        if chosen:
+            return chosen[-1]
+        checked = [record for record in here if record.checked and record.seconds]
+        return min(checked, key=lambda record: record.best, default=None)
+
+    def hints(self, kernel: str, place: Place, most: int = 8) -> list[Mapping[str, Any]]:
+        """Decisions that did well for a kernel anywhere, the closest place and the best first."""
+        good = [r for r in self.items if r.kernel == kernel and r.seconds and not r.error]
+
+        def distance(record: Record) -> tuple[bool, bool, bool, float]:
+            other = record.place
+            return (
+                other.device != place.device,
+                other.precision != place.precision,
+                other.driver != place.driver,
+                record.best,
+            )
+
+        found: list[Mapping[str, Any]] = []
+        for record in sorted(good, key=distance):
+            if record.decision not in found:
+                found.append(record.decision)
+        return found[:most]
+
+    def pruned(self) -> Records:
+        """For each kernel and place only the winner and the best of the others."""
+        kept: list[Record] = []
+        for key in dict.fromkeys((record.kernel, record.place) for record in self.items):
+            here = [r for r in self.items if (r.kernel, r.place) == key]
+            winner = self.winner(*key)
+            best = min((r for r in here if r.checked), key=lambda r: r.best, default=None)
+            wanted = [record for record in (winner, best) if record is not None]
+            kept += [record for record in here if any(record is other for other in wanted)]
+        return Records(kept)
+
+
+def read_records(path: str | os.PathLike[str], *, missing_ok: bool = False) -> Records:
+    """All records of a file; half a line at its end is skipped, with a notice in the log.
+
+    Raises TuningError for a file that cannot be read, or that holds anything else.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except FileNotFoundError:
+        if missing_ok:
+            return Records()
+        raise TuningError(
+            f"a file of tuning records is needed, and '{path}' is not there"
+        ) from None
+    except OSError as error:
+        raise TuningError(f"'{path}' cannot be read ({error.strerror})") from None
+    *lines, rest = data.split(b"\n")
+    if rest:
+        LOGGER.warning("%s: half a record at the end was skipped", path)
+    records: list[Record] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            records.append(Record.from_json(line.decode()))
+        except (ValueError, TypeError, KeyError) as error:
+            raise TuningError(
+                f"a tuning record a line is needed, and line {number} of '{path}' is none "
+                f"({error}): take the line out, or use another file"
+            ) from None
+    return Records(records)
+
+
+class RecordWriter:
+    """Appends to a file of records; each is on the disk before the next is measured."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Opens or makes the file; half a line at its end is cut off.
+
+        Raises TuningError where it cannot be written.
+        """
+        self._path = Path(path)
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            # Unbuffered: what is written in part can be cut off again.
+            self._file = open(self._path, "ab+", buffering=0)
+            self._drop_half_line()
+        except OSError as error:
+            raise TuningError(f"'{path}' cannot be written ({error.strerror})") from None
+
+    def _drop_half_line(self) -> None:
+        self._file.seek(0)
+        data = self._file.read()
+        whole = data.rfind(b"\n") + 1
+        if whole != len(data):
+            LOGGER.warning("%s: half a record at the end was cut off", self._path)
+            self._file.truncate(whole)
+        self._size = whole
+
+    def write(self, record: Record) -> None:
+        """Raises TuningError where the disk is full; the file then ends with a whole line."""
+        line = record.to_json().encode() + b"\n"
+        try:
+            if self._file.write(line) != len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            self._file.truncate(self._size)
+            raise TuningError(
+                f"'{self._path}' cannot be written ({error.strerror}): the records before are "
+                "safe; make room, then run the same command again"
+            ) from None
+        self._size += len(line)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> RecordWriter:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def merge(paths: Iterable[str | os.PathLike[str]]) -> Records:
+    """The records of several files, each once. Raises TuningError as read_records does."""
+    merged = Records()
+    for path in paths:
+        merged.add(read_records(path))
+    return merged
+
+
+def write_records(path: str | os.PathLike[str], records: Records) -> None:
+    """Write a file of records, whole or not at all. Raises TuningError where that fails."""
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.partial")
+    try:
+        temporary.write_text("".join(record.to_json() + "\n" for record in records), "utf-8")
+        temporary.replace(target)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise TuningError(f"'{path}' cannot be written ({error.strerror})") from None

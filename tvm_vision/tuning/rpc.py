@@ -1,0 +1,154 @@
+"""A machine that measures for others: TVM's RPC server with our backend, watched over.
+
+Whoever reaches the port can run any code as this user: it is bound to loopback unless told.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import DeviceError, TuningError
+
+LOGGER = logging.getLogger(__name__)
+LOOPBACK = "127.0.0.1"
+TARGET_FUNCTION = "tvm_vision.rpc.target"
+SECONDS_BETWEEN_LOOKS = 1.0
+SECONDS_TO_RESTART = 2.0
+
+
+def serve(
+    *,
+    key: str,
+    host: str = LOOPBACK,
+    port: int = 9090,
+    port_end: int = 9199,
+    tracker: tuple[str, int] | None = None,
+    address: str | None = None,
+    tell: Callable[[str], object] = LOGGER.info,
+    stop: Callable[[], bool] = lambda: False,
+) -> None:
+    """Serve until ``stop`` says so; a server that a candidate brought down is started again.
+
+    key: what boards of this kind are called at the tracker. host: address to bind to.
+    port, port_end: the first free port from one to the other is taken.
+    tracker: where to register.
+    address: what the tracker tells others to connect to, where that is not ``host``.
+    tell: called with a line for people.
+
+    Raises TuningError where no port can be bound.
+    """
+    while not stop():
+        server = _start(key, host, port, port_end, tracker, address)
+        where = f", registered at {tracker[0]}:{tracker[1]}" if tracker else ""
+        tell(f"serving '{key}' at {host}:{server.port}{where}")
+        try:
+            while not stop() and server.proc.is_alive():
+                time.sleep(SECONDS_BETWEEN_LOOKS)
+        finally:
+            server.terminate()
+        if not stop():
+            tell("the server was brought down by what it ran: starting it again")
+            time.sleep(SECONDS_TO_RESTART)
+
+
+def _start(
+    key: str,
+    host: str,
+    port: int,
+    port_end: int,
+    tracker: tuple[str, int] | None,
+    address: str | None,
+) -> Any:
+    from tvm import rpc
+
+    try:
+        return rpc.Server(
+            host,
+            port,
+            port_end,
+            key=key,
+            tracker_addr=tracker,
+            custom_addr=address,
+            silent=True,
+            server_init_callback=announce,
+        )
+    except Exception as error:
+        last = str(error).strip().splitlines()[-1:] or ["no message"]
+        raise TuningError(
+            f"a free port from {port} to {port_end} at {host} is needed: {last[0]}"
+        ) from None
+
+
+def announce() -> None:
+    """In the server: the backend, and a function that tells what to compile for."""
+    import tvm_ffi
+
+    import tvm_vision.vulkan  # noqa: F401
+
+    tvm_ffi.register_global_func(TARGET_FUNCTION, target_json, override=True)
+
+
+def target_json(kind: str) -> str:
+    """JSON of the target of this machine's first device of a kind ("vulkan" or "llvm").
+
+    Raises DeviceError where there is none.
+    """
+    from ..compiler import parse_target
+
+    return str(parse_target(kind))
+
+
+def connect(host: str, port: int) -> Any:
+    """A session with a tracker: tvm.rpc.TrackerSession.
+
+    Raises OSError at once where nothing listens: TVM would try for a minute.
+    """
+    from tvm import rpc
+
+    socket.create_connection((host, port), timeout=5.0).close()
+    return rpc.connect_tracker(host, port)
+
+
+def count_boards(host: str, port: int, key: str) -> int:
+    """How many boards of a key wait at a tracker.
+
+    Raises TuningError where the tracker does not answer, or has none of them.
+    """
+    try:
+        infos = connect(host, port).summary()["server_info"]
+    except Exception as error:
+        raise TuningError(
+            f"an RPC tracker at {host}:{port} is needed, and none answers ({error}): start one "
+            "with python -m tvm.exec.rpc_tracker"
+        ) from None
+    found = sum(info["key"] == f"server:{key}" for info in infos)
+    if not found:
+        others = sorted({info["key"].partition(":")[2] for info in infos})
+        raise TuningError(
+            f"a board with the key '{key}' is needed at {host}:{port}, found "
+            f"{', '.join(others) or 'none'}: start tvm-vision rpc-server on it"
+        )
+    return found
+
+
+def remote_target(host: str, port: int, key: str, kind: str = "vulkan") -> dict[str, Any]:
+    """The target of a board behind a tracker.
+
+    Raises DeviceError where the board has no such device, or does not tell.
+    """
+    try:
+        session = connect(host, port).request(key, session_timeout=60)
+        found = json.loads(str(session.get_function(TARGET_FUNCTION)(kind)))
+    except Exception as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise DeviceError(
+            f"a board '{key}' with a {kind} device that tells its limits is needed "
+            f"({lines[-1] if lines else 'no answer'}): start tvm-vision rpc-server on it, or pass "
+            "--target as JSON"
+        ) from None
+    return dict(found)

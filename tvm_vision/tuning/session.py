@@ -1,0 +1,195 @@
+"""``tune_model``: from a model to records of the best schedules, within a time that is given."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError
+from .records import METASCHEDULE, TEMPLATES, Place, Records, RecordWriter, read_records
+from .search import KernelSearch
+from .tuner import Tuner, TuningOptions, TuningOutcome, TuningState
+
+if TYPE_CHECKING:
+    from .kernels import TunableKernel
+    from .measure import DeviceMeasurer
+    from .worker import Timing
+
+UNLIMITED = 1_000_000  # trials of a deep search that only the time ends
+
+
+def searches_of(
+    kernels: Sequence[TunableKernel], known: Records, place: Place, only: Sequence[str] = ()
+) -> list[KernelSearch]:
+    """A search for each kernel that has a choice, with what the records already say.
+
+    known: records of this place count as measured, others as hints.
+
+    Raises InputError where ``only`` names none of the kernels.
+    """
+    wanted = [kernel for kernel in kernels if _named(kernel, only)]
+    if only and not wanted:
+        names = ", ".join(sorted(kernel.job.name for kernel in kernels)[:12])
+        raise InputError(f"no kernel is called {' or '.join(only)}: there are {names}")
+    searches = []
+    for kernel in wanted:
+        if len(kernel.decisions) < 2:
+            continue
+        key = kernel.job.key
+        search = KernelSearch(
+            key, kernel.job.name, kernel.calls, kernel.decisions, known.hints(key, place)
+        )
+        for record in known.at(place):
+            if record.kernel == key:
+                # What was never compared with the reference was no better than the best of then.
+                least = 0.0 if record.checked else search.best_seconds
+                search.report(record.decision, max(record.best, least))
+        searches.append(search)
+    return searches
+
+
+def _named(kernel: TunableKernel, only: Sequence[str]) -> bool:
+    names = (kernel.job.name, *kernel.nodes)
+    return not only or any(part in name for part in only for name in names)
+
+
+@dataclass(frozen=True)
+class Network:
+    """A model's kernels on a target.
+
+    Attributes:
+        target: tvm.target.Target.
+        place: where measurements of it hold.
+        kernels: all that a run calls, each structure once.
+    """
+
+    target: Any
+    place: Place
+    kernels: Sequence[TunableKernel]
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        *,
+        target: Any = "auto",
+        input_shapes: Mapping[str, Sequence[int]] | None = None,
+        opt_level: int = 3,
+        precision: str = "fp32",
+    ) -> Network:
+        """Arguments as for ``tvm_vision.compile``."""
+        from ..compiler import parse_target, prepare
+        from ..frontend.model import import_model
+        from .kernels import tunable_kernels
+
+        chosen = parse_target(target)
+        module, _ = import_model(model, input_shapes=input_shapes)
+        graph = prepare(module, target=chosen, opt_level=opt_level, precision=precision)
+        return cls(chosen, place_of(chosen, precision), tunable_kernels(graph, chosen))
+
+
+def tune_model(
+    model: Any,
+    *,
+    records: str | os.PathLike[str],
+    prior: Sequence[str | os.PathLike[str]] = (),
+    options: TuningOptions | None = None,
+    timing: Timing | None = None,
+    tracker: tuple[str, int, str] | None = None,
+    search: str = TEMPLATES,
+    tell: Callable[[TuningState], object] = lambda state: None,
+    **network: Any,
+) -> TuningOutcome:
+    """Search for the best schedules of a model's kernels and keep what is found.
+
+    model and ``network`` (target, input_shapes, opt_level, precision): as for
+        ``tvm_vision.compile``.
+    records: a file of records; what is in it counts, what is measured is appended. It is complete
+        after every measurement: an interrupted search goes on where it was.
+    prior: more files of records to start from.
+    timing: how often a candidate is run.
+    tracker: host, port and key of boards that measure instead of this machine; where the target is
+        "auto", one of them tells it.
+    search: "templates", or "metaschedule" for TVM's own search.
+    tell: called with a TuningState after each measurement.
+
+    Raises InputError, TuningError, DeviceError, UnsupportedModelError.
+    """
+    from .measure import LOCAL, DeviceMeasurer
+    from .rpc import count_boards, remote_target
+    from .worker import Board, Timing
+
+    if search not in (TEMPLATES, METASCHEDULE):
+        raise InputError(f"a search of {TEMPLATES} or {METASCHEDULE} is needed, found '{search}'")
+    options = options or TuningOptions()
+    known = read_records(records, missing_ok=True)
+    for path in prior:
+        known.add(read_records(path))
+    boards: Sequence[Board] = (LOCAL,)
+    if tracker is not None:
+        boards = (Board(*tracker),) * count_boards(*tracker)
+        if network.get("target", "auto") == "auto":
+            network["target"] = remote_target(*tracker)
+    found = Network.of(model, **network)
+    searches = searches_of(found.kernels, known, found.place, options.only)
+    jobs = {kernel.job.key: kernel.job for kernel in found.kernels}
+    measurer = DeviceMeasurer.of(found.target, timing or Timing(), boards)
+    with RecordWriter(records) as writer, closing(measurer):
+        tuner = Tuner(searches, jobs, measurer, writer.write, found.place, options, tell)
+        if search == METASCHEDULE:
+            tuner.deep = _deep(found, measurer, options)
+        return tuner.run()
+
+
+def _deep(
+    network: Network, measurer: DeviceMeasurer, options: TuningOptions
+) -> Callable[[Tuner], None]:
+    """MetaSchedule over all kernels that have a sum: the others leave it nothing to search."""
+    from .metaschedule import search_with_metaschedule
+
+    functions = {kernel.job.key: kernel.function for kernel in network.kernels}
+
+    def run(tuner: Tuner) -> None:
+        search_with_metaschedule(
+            tuner.searches,
+            functions,
+            network.target,
+            tuner.take_deep,
+            trials=UNLIMITED if options.trials is None else options.trials,
+            over=tuner.over,
+            runner=measurer.metaschedule_runner(),
+        )
+
+    return run
+
+
+def list_kernels(model: Any, *, only: Sequence[str] = (), **network: Any) -> list[KernelSummary]:
+    """The kernels that can be tuned, those that are called most first; arguments as tune_model."""
+    found = Network.of(model, **network)
+    return [
+        KernelSummary(kernel.job.name, kernel.calls, len(kernel.decisions), kernel.nodes)
+        for kernel in found.kernels
+        if len(kernel.decisions) > 1 and _named(kernel, only)
+    ]
+
+
+@dataclass(frozen=True)
+class KernelSummary:
+    """A kernel by its name, calls in a run of the network, candidates and nodes."""
+
+    name: str
+    calls: int
+    candidates: int
+    nodes: tuple[str, ...]
+
+
+def place_of(target: Any, precision: str) -> Place:
+    """Name and driver of the device that a target was made for."""
+    attributes = target.attrs
+    if "gpu" not in target.keys:
+        return Place(str(attributes.get("mcpu", "cpu")), "llvm", precision)
+    driver = f"{attributes.get('driver_name', '')} {attributes.get('driver_version', '')}".strip()
+    return Place(str(attributes.get("device_name", "unknown")), driver, precision)

@@ -1,0 +1,163 @@
+"""What runs in processes of its own: building, measuring and running one candidate.
+
+A candidate that hangs or crashes takes its process with it, not the search.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ENTRY = "kernel"
+SEED = 7
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A tensor that a kernel takes: its shape, type, and whether the kernel writes it."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    written: bool
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How often a kernel is run for one measurement, as TVM's time_evaluator has it.
+
+    repeat: measurements, of which the median of each counts.
+    number: runs in each, more where they take less than ``min_repeat_ms`` together.
+    """
+
+    repeat: int = 3
+    number: int = 1
+    min_repeat_ms: int = 5
+
+
+@dataclass(frozen=True)
+class Board:
+    """A machine behind an RPC tracker; without one the device is this machine's own."""
+
+    host: str = ""
+    port: int = 0
+    key: str = ""
+    patience: int = 60
+
+
+def start() -> None:
+    """Registers the Vulkan backend in a new process."""
+    import tvm_vision.vulkan  # noqa: F401
+
+
+def build(function: str, decision: Mapping[str, Any], target: str, folder: str) -> str:
+    """Schedule and compile a kernel; the path of a library with the function ENTRY.
+
+    function: TVM's JSON of a PrimFunc without schedule. decision: of a ``schedules.Choice``; none
+        leaves the function as it is. target: as ``str(Target)`` writes it.
+    """
+    import tvm
+    from tvm.target import Target
+
+    from ..compiler import build_function
+    from ..schedules import Choice
+
+    kernel = tvm.ir.load_json(function)
+    choice = Choice.from_dict(dict(decision)) if decision else None
+    library = build_function(kernel, Target(target), choice, name=ENTRY)
+    handle, path = tempfile.mkstemp(suffix=".so", dir=folder)
+    os.close(handle)
+    library.export_library(path)
+    return path
+
+
+def measure(
+    path: str, kind: str, arguments: Sequence[Argument], timing: Timing, board: Board
+) -> list[float]:
+    """Seconds of one run on the device, a value for each repeat."""
+    with _loaded(path, kind, board) as (library, device):
+        tensors = _tensors(arguments, device)
+        evaluate = library.time_evaluator(
+            ENTRY,
+            device,
+            number=timing.number,
+            repeat=timing.repeat,
+            min_repeat_ms=timing.min_repeat_ms,
+        )
+        return [float(seconds) for seconds in evaluate(*tensors).results]
+
+
+def outputs(path: str, kind: str, arguments: Sequence[Argument], board: Board) -> list[np.ndarray]:
+    """What a kernel makes of the inputs that ``random_array`` gives: its written tensors."""
+    with _loaded(path, kind, board) as (library, device):
+        tensors = _tensors(arguments, device)
+        library[ENTRY](*tensors)
+        device.sync()
+        written = zip(tensors, arguments, strict=True)
+        return [tensor.numpy() for tensor, argument in written if argument.written]
+
+
+def random_array(argument: Argument, number: int) -> np.ndarray:
+    """The values of the argument of that number: the same in every process.
+
+    Floats in -1..1; integers in 0..3, which index safely into whatever has four or more entries.
+    Written tensors start as NaN or -1, so that what is left unwritten shows.
+    """
+    dtype = np.dtype(argument.dtype)
+    if argument.written:
+        return np.full(argument.shape, np.nan if dtype.kind == "f" else 77).astype(dtype)
+    random = np.random.default_rng(SEED + number)
+    if dtype.kind == "f":
+        return random.uniform(-1.0, 1.0, argument.shape).astype(dtype)
+    if dtype.kind == "b":
+        return random.integers(0, 2, argument.shape).astype(dtype)
+    return random.integers(0, 4, argument.shape).astype(dtype)
+
+
+def _tensors(arguments: Sequence[Argument], device: Any) -> list[Any]:
+    import tvm
+
+    return [
+        tvm.runtime.tensor(random_array(argument, number), device)
+        for number, argument in enumerate(arguments)
+    ]
+
+
+def _local_device(kind: str) -> Any:
+    import tvm
+
+    return tvm.device("cpu" if kind == "llvm" else kind, 0)
+
+
+@contextmanager
+def _session(board: Board) -> Iterator[Any]:
+    if not board.key:
+        yield None
+        return
+    from tvm import rpc
+
+    tracker = rpc.connect_tracker(board.host, board.port)
+    yield tracker.request(board.key, priority=1, session_timeout=board.patience)
+
+
+@contextmanager
+def _loaded(path: str, kind: str, board: Board) -> Iterator[tuple[Any, Any]]:
+    """The library and the device, here or on a board."""
+    import tvm
+
+    with _session(board) as session:
+        if session is None:
+            yield tvm.runtime.load_module(path), _local_device(kind)
+            return
+        name = Path(path).name
+        session.upload(path)
+        try:
+            yield session.load_module(name), session.device("cpu" if kind == "llvm" else kind, 0)
+        finally:
+            session.remove(name)
