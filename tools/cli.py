@@ -18,7 +18,10 @@ from .inspect import inspect
 from .options import SETTINGS, OneLineErrors
 from .package import package
 from .profile import profile
+from .records import records
+from .rpc_server import rpc_server
 from .run import run
+from .tune import tune
 from .yoeo_to_onnx import yoeo_to_onnx
 
 
@@ -44,7 +47,10 @@ COMMANDS = (
     inspect,
     package,
     profile,
+    records,
+    rpc_server,
     run,
+    tune,
     yoeo_to_onnx,
 )
 for command in COMMANDS:

@@ -54,6 +54,14 @@ def parse_shapes(
     help="What weights and activations are stored as.",
 )  # fmt: skip
 @click.option(
+    "--tuning-records", type=PATH, multiple=True,
+    help="What tune found for this device and driver; repeatable.",
+)  # fmt: skip
+@click.option(
+    "--shipped-records/--no-shipped-records", default=True, show_default=True,
+    help="Whether the records that come with this version count, too.",
+)  # fmt: skip
+@click.option(
     "--layout", type=click.Choice(["auto", "nchw"]), default="auto", show_default=True,
     help="nchw: channels stay in the model's order on a CPU too, which is slower.",
 )  # fmt: skip
@@ -84,6 +92,8 @@ def compile(  # the command's name
     input_shapes: dict[str, tuple[int, ...]],
     opt_level: int,
     precision: str,
+    tuning_records: tuple[Path, ...],
+    shipped_records: bool,
     layout: str,
     name: str | None,
     kind: str | None,
@@ -131,6 +141,8 @@ def compile(  # the command's name
             precision=precision,
             layout=layout,
             model_info=model_info,
+            tuning_records=tuning_records,
+            shipped_records=shipped_records,
             progress=tell,
         )
 

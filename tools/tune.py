@@ -1,0 +1,186 @@
+"""``tvm-vision tune``."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .compile import parse_shapes
+from .options import PATH
+from .table import table
+from .tuning_display import tuning_display
+
+if TYPE_CHECKING:
+    from tvm_vision.tuning import TuningOutcome
+
+UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class Duration(click.ParamType):
+    """Seconds, spelled 90, 90s, 10m or 2h."""
+
+    name = "time"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if isinstance(value, float):
+            return value
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", str(value).strip())
+        seconds = float(match[1]) * UNITS[match[2]] if match else 0.0
+        if seconds <= 0:
+            self.fail(f"a time above 0 such as 90s, 10m or 2h is needed, found '{value}'")
+        return seconds
+
+
+def parse_tracker(
+    ctx: click.Context, param: click.Parameter, value: str | None
+) -> tuple[str, int] | None:
+    """HOST:PORT as (host, port)."""
+    if value is None:
+        return None
+    host, colon, port = value.rpartition(":")
+    if not (colon and host and port.isdigit()):
+        raise click.BadParameter(f"HOST:PORT is needed, found '{value}'")
+    return host, int(port)
+
+
+@click.command()
+@click.argument("model", type=PATH)
+@click.option(
+    "--records", "-r", type=PATH, required=True,
+    help="File of records: what is in it counts, what is measured is appended.",
+)  # fmt: skip
+@click.option(
+    "--prior-records", type=PATH, multiple=True,
+    help="More records to start from, of other devices too; repeatable.",
+)  # fmt: skip
+@click.option(
+    "--time-budget", type=Duration(), default="10m", show_default=True,
+    help="How long to search: 90s, 10m, 2h.",
+)  # fmt: skip
+@click.option("--trials", type=click.IntRange(min=0), help="Most candidates to measure.")
+@click.option(
+    "--task", "tasks", multiple=True, metavar="NAME",
+    help="Only kernels with NAME in their name or their nodes' names; repeatable.",
+)  # fmt: skip
+@click.option("--list-tasks", is_flag=True, help="List the kernels that can be tuned, and stop.")
+@click.option(
+    "--search", type=click.Choice(["templates", "metaschedule"]), default="templates",
+    show_default=True,
+    help="templates: few, well chosen candidates; metaschedule: TVM's deep search, for a night.",
+)  # fmt: skip
+@click.option(
+    "--repeat", type=click.IntRange(min=1), default=3, show_default=True,
+    help="Measurements of a candidate, of which the median counts.",
+)  # fmt: skip
+@click.option(
+    "--number", type=click.IntRange(min=1), default=1, show_default=True,
+    help="Least runs in each measurement.",
+)  # fmt: skip
+@click.option(
+    "--min-repeat-ms", type=click.IntRange(min=0), default=5, show_default=True,
+    help="Least length of each measurement.",
+)  # fmt: skip
+@click.option("--target", default="auto", show_default=True, help="As for compile.")
+@click.option(
+    "--input-shape", "--input-shapes", "input_shapes", multiple=True, callback=parse_shapes,
+    metavar="NAME:SHAPE", help="Fixes a dynamic input, as in image:1,3,416,416; repeatable.",
+)  # fmt: skip
+@click.option("--opt-level", type=click.IntRange(0, 3), default=3, show_default=True, help="As for "
+              "compile.")  # fmt: skip
+@click.option(
+    "--precision", type=click.Choice(["fp32", "fp16"]), default="fp32", show_default=True,
+    help="As for compile.",
+)  # fmt: skip
+@click.option(
+    "--tracker", callback=parse_tracker, metavar="HOST:PORT",
+    help="RPC tracker whose boards measure, instead of this machine.",
+)  # fmt: skip
+@click.option("--key", help="Key of those boards.")
+def tune(
+    model: Path,
+    records: Path,
+    prior_records: tuple[Path, ...],
+    time_budget: float,
+    trials: int | None,
+    tasks: tuple[str, ...],
+    list_tasks: bool,
+    search: str,
+    repeat: int,
+    number: int,
+    min_repeat_ms: int,
+    target: str,
+    input_shapes: dict[str, tuple[int, ...]],
+    opt_level: int,
+    precision: str,
+    tracker: tuple[str, int] | None,
+    key: str | None,
+) -> None:
+    """Search for the fastest schedules of a network's kernels.
+
+    Measures candidates on the device, those kernels first that take the most time, and keeps each
+    result in the file of records as soon as it is there. Ctrl-C ends it at any time; the same
+    command then goes on where it was. Compile with --tuning-records to use them.
+
+    \b
+    Example:
+      tvm-vision tune yoeo.onnx --records yoeo.jsonl --time-budget 10m
+      tvm-vision compile yoeo.onnx -o yoeo.tar --tuning-records yoeo.jsonl
+      tvm-vision tune yoeo.onnx -r yoeo.jsonl --tracker 10.0.0.1:9190 --key nuc
+    """
+    if (tracker is None) != (key is None):
+        raise click.UsageError("--tracker and --key are needed together")
+    from tvm_vision.tuning import TuningOptions, list_kernels, tune_model
+    from tvm_vision.tuning.worker import Timing
+
+    network = {
+        "target": target,
+        "input_shapes": input_shapes,
+        "opt_level": opt_level,
+        "precision": precision,
+    }
+    if list_tasks:
+        rows = [
+            (kernel.name, kernel.calls, kernel.candidates, ", ".join(kernel.nodes))
+            for kernel in list_kernels(model, only=tasks, **network)
+        ]
+        for line in table(("kernel", "calls", "candidates", "nodes"), rows):
+            click.echo(line)
+        return
+    with tuning_display(model.name) as tell:
+        try:
+            outcome = tune_model(
+                model,
+                records=records,
+                prior=prior_records,
+                options=TuningOptions(time_budget=time_budget, trials=trials, only=tasks),
+                timing=Timing(repeat, number, min_repeat_ms),
+                tracker=None if tracker is None or key is None else (*tracker, key),
+                search=search,
+                tell=tell,
+                **network,
+            )
+        except KeyboardInterrupt:
+            raise click.ClickException(
+                f"interrupted: what was measured is in {records}, and the same command goes on"
+            ) from None
+    click.echo(summary(outcome))
+    click.echo(f"wrote {records}: compile with --tuning-records {records}")
+
+
+def summary(outcome: TuningOutcome) -> str:
+    """One line: what was tried and what came of it."""
+    gain = ""
+    if outcome.before > 0 and math.isfinite(outcome.before):
+        before, after = 1e3 * outcome.before, 1e3 * outcome.after
+        share = 100.0 * (1.0 - after / before)
+        gain = f"; kernels together {before:.3f} ms before, {after:.3f} ms now ({share:.0f} % less)"
+    return (
+        f"{outcome.tried} candidates, {outcome.failed} failed; {outcome.improved} of "
+        f"{outcome.kernels} kernels improved{gain}; ended: {outcome.reason}"
+    )
