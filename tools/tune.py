@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -135,7 +135,7 @@ def tune(
     """
     if (tracker is None) != (key is None):
         raise click.UsageError("--tracker and --key are needed together")
-    from tvm_vision.tuning import TuningOptions, list_kernels, tune_model
+    from tvm_vision.tuning import TuningOptions, list_kernels
     from tvm_vision.tuning.worker import Timing
 
     network = {
@@ -152,25 +152,34 @@ def tune(
         for line in table(("kernel", "calls", "candidates", "nodes"), rows):
             click.echo(line)
         return
+    search_schedules(
+        model,
+        records,
+        prior=prior_records,
+        options=TuningOptions(time_budget=time_budget, trials=trials, only=tasks),
+        timing=Timing(repeat, number, min_repeat_ms),
+        tracker=None if tracker is None or key is None else (*tracker, key),
+        search=search,
+        **network,
+    )
+    click.echo(f"wrote {records}: compile with --tuning-records {records}")
+
+
+def search_schedules(model: Path, records: Path, **arguments: Any) -> None:
+    """Tune with a display, and say what came of it; Ctrl-C is a message, too.
+
+    arguments: of ``tvm_vision.tuning.tune_model``.
+    """
+    from tvm_vision.tuning import tune_model
+
     with tuning_display(model.name) as tell:
         try:
-            outcome = tune_model(
-                model,
-                records=records,
-                prior=prior_records,
-                options=TuningOptions(time_budget=time_budget, trials=trials, only=tasks),
-                timing=Timing(repeat, number, min_repeat_ms),
-                tracker=None if tracker is None or key is None else (*tracker, key),
-                search=search,
-                tell=tell,
-                **network,
-            )
+            outcome = tune_model(model, records=records, tell=tell, **arguments)
         except KeyboardInterrupt:
             raise click.ClickException(
                 f"interrupted: what was measured is in {records}, and the same command goes on"
             ) from None
     click.echo(summary(outcome))
-    click.echo(f"wrote {records}: compile with --tuning-records {records}")
 
 
 def summary(outcome: TuningOutcome) -> str:
