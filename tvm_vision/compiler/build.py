@@ -18,6 +18,7 @@ from ..schedules import Choice, Chooser, Limits, schedule_module, schedule_with
 from .cpu_schedules import cpu_schedules
 from .half_precision import to_half
 from .hand_threaded import finish_hand_threaded
+from .in_place import concat_axes, concat_in_place, in_place_wanted
 from .lowering import lower_to_graph
 from .passes import check_layout, check_opt_level, to_kernels
 from .static_graph import Kernel, StaticGraph, describe
@@ -130,9 +131,10 @@ def prepare(
     with _one_line("operators of the network"):
         kernels, nodes = to_kernels(module, target, opt_level, layout)
     graph = lower_to_graph(kernels, nodes)
+    axes = concat_axes(graph) if opt_level >= 2 and in_place_wanted() else {}
     if precision == "fp16":
         graph = to_half(graph)
-    return _short_names(graph)
+    return _short_names(concat_in_place(graph, axes))
 
 
 def build_function(function: Any, target: Target, choice: Choice | None, *, name: str) -> Any:

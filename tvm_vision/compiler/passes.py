@@ -5,7 +5,7 @@ What each optimisation level does, every one with all that the levels below it d
 0. each operator becomes a kernel (or none, where it only reshapes); nothing is rewritten;
 1. what depends on constants alone is computed now, equal operators are computed once;
 2. neighbours are fused to one kernel: what follows a convolution, a product or a sum element by
-   element, chains of elementwise operators, concatenations with what leads to them;
+   element, chains of elementwise operators, concatenations with what leads to them, or in place;
 3. scales and shifts of channels (batch norms) go into the weights of the convolution or product
    before them; on processors, channels lie in blocks of one vector (``layout``).
 """
@@ -19,6 +19,7 @@ from tvm.target import Target
 from ..errors import InputError
 from .fold_constants import fold_constants
 from .fold_scales import fold_scales
+from .in_place import in_place_wanted, keep_apart
 from .layout import block_channels
 from .node_names import NodeNames
 from .target import vector_lanes
@@ -58,6 +59,8 @@ def to_kernels(
         calls = _sequence(_legalize(opt_level))(operators)
         if opt_level < 2:
             return calls, NodeNames(calls).of_calls(calls)
+        if in_place_wanted():
+            calls = keep_apart(calls)
         grouped = _sequence([relax.transform.FuseOps(), relax.transform.DeadCodeElimination()])(
             calls
         )

@@ -16,6 +16,8 @@ import numpy as np
 
 from .memory_plan import LiveRange, MemoryPlan, plan_memory
 
+# Every tensor begins at a multiple of so many bytes: what any device may ask of a binding's offset.
+ALIGNMENT = 256
 # Bits of the types whose names do not end in them.
 _OTHER_BITS = {"bool": 8, "bfloat16": 16}
 
@@ -24,13 +26,15 @@ _OTHER_BITS = {"bool": 8, "bfloat16": 16}
 class Tensor:
     """One tensor: its shape in elements and its type.
 
-    ``root`` is the position of the tensor whose memory it uses: its own, or, for a view (a
-    reshape), that of the tensor behind it.
+    ``root`` is the position of the tensor whose memory it uses: its own, or, for a view (a reshape,
+    a part of a concatenation), that of the tensor behind it; ``offset`` is where it begins there,
+    in bytes.
     """
 
     shape: tuple[int, ...]
     dtype: str
     root: int
+    offset: int = 0
 
     @property
     def nbytes(self) -> int:
@@ -66,8 +70,9 @@ class StaticGraph:
     def add_tensor(self, shape: Iterable[int], dtype: str, view_of: int | None = None) -> int:
         """Append a tensor, as a view of another one or with memory of its own; its position."""
         position = len(self.tensors)
-        root = position if view_of is None else self.tensors[view_of].root
-        self.tensors.append(Tensor(tuple(shape), dtype, root))
+        behind = None if view_of is None else self.tensors[view_of]
+        place = (position, 0) if behind is None else (behind.root, behind.offset)
+        self.tensors.append(Tensor(tuple(shape), dtype, *place))
         return position
 
     def root(self, tensor: int) -> int:
@@ -112,7 +117,7 @@ def drop_unused(graph: StaticGraph) -> StaticGraph:
     place = {old: new for new, old in enumerate(used)}
     old_tensors = [graph.tensors[t] for t in used]
     return StaticGraph(
-        tensors=[Tensor(t.shape, t.dtype, place[t.root]) for t in old_tensors],
+        tensors=[Tensor(t.shape, t.dtype, place[t.root], t.offset) for t in old_tensors],
         kernels=[
             Kernel(k.function, [place[t] for t in k.inputs], [place[t] for t in k.outputs], k.nodes)
             for k in kernels
@@ -147,7 +152,12 @@ def describe(graph: StaticGraph) -> tuple[dict[str, Any], Memory]:
     plan = plan_memory(list(ranges.values()))
     storages, storage_of = _storages(graph, list(ranges), plan)
     tensors = [
-        {"shape": list(t.shape), "dtype": t.dtype, "storage": storage_of[t.root], "offset": 0}
+        {
+            "shape": list(t.shape),
+            "dtype": t.dtype,
+            "storage": storage_of[t.root],
+            "offset": t.offset,
+        }
         for t in graph.tensors
     ]
     kernels = [

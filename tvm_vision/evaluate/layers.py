@@ -134,15 +134,25 @@ def _outputs(
         storages[t.storage]._create_view(t.shape, t.dtype, relative_byte_offset=t.offset)
         for t in graph.tensors
     ]
+    # TVM's kernels refuse a tensor that begins inside its memory: they get one in its place.
+    apart = {
+        index: tvm.runtime.empty(t.shape, t.dtype, device)
+        for index, t in enumerate(graph.tensors)
+        if t.offset
+    }
     names = [tensor.name for tensor in package.info.inputs]
     for name, index in zip(names, graph.inputs, strict=True):
         tensors[index].copyfrom(np.ascontiguousarray(inputs[name]))
     for name, weight in tvm.runtime.load_param_dict(package.params_path.read_bytes()).items():
         weight.copyto(tensors[graph.params[str(name)]])
     for index, kernel in enumerate(graph.kernels):
-        yield index, _run(library, kernel, tensors)
+        yield index, _run(library, kernel, tensors, apart)
 
 
-def _run(library: Any, kernel: Kernel, tensors: list[Any]) -> np.ndarray:
-    library[kernel.function](*(tensors[index] for index in kernel.args))
+def _run(library: Any, kernel: Kernel, tensors: list[Any], apart: Mapping[int, Any]) -> np.ndarray:
+    for index in apart.keys() & set(kernel.args):
+        tensors[index].copyto(apart[index])
+    library[kernel.function](*(apart.get(index, tensors[index]) for index in kernel.args))
+    for index in apart.keys() & set(kernel.writes):
+        apart[index].copyto(tensors[index])
     return tensors[kernel.writes[-1]].numpy()

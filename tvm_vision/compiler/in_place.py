@@ -1,0 +1,196 @@
+"""Concatenations in place: what leads to one writes straight into its memory.
+
+A concatenation along the outermost axis puts its inputs one behind another. Where the kernels that
+make them can write there at once, it needs no kernel of its own: its inputs become views of its
+result. That takes three steps, with fusion and half precision between them:
+
+1. ``keep_apart``, on Relax: fusion leaves alone what is to be done in place;
+2. ``concat_axes``, on the static graph: which kernels are concatenations;
+3. ``concat_in_place``: those that can be are taken out of the graph.
+
+``TVM_VISION_CONCAT=copy`` turns it off, ``in_place`` is the default.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax, te, tirx, topi
+
+from ..errors import InputError
+from .static_graph import ALIGNMENT, Kernel, StaticGraph, dtype_bytes
+
+VARIABLE = "TVM_VISION_CONCAT"
+WAYS = ("in_place", "copy")
+# How TVM's fusion sees a function: up to injective ones, it joins them to their neighbours.
+_INJECTIVE, _OPAQUE = 2, 8
+
+Shapes = tuple[tuple[int, ...], ...]
+
+
+def in_place_wanted() -> bool:
+    """What TVM_VISION_CONCAT says. Raises InputError for another value than in_place and copy."""
+    way = os.environ.get(VARIABLE) or WAYS[0]
+    if way not in WAYS:
+        raise InputError(f"{VARIABLE} must be {' or '.join(WAYS)}, found {way!r}; unset it")
+    return way == WAYS[0]
+
+
+def keep_apart(mod: tvm.IRModule) -> tvm.IRModule:
+    """``main`` as calls of TensorIR functions, with the concatenations marked that fusion must not
+    touch: contiguous ones of results of kernels, which no kernel follows that would take them in.
+    """
+    calls = _Calls(mod["main"])
+    functions = {gv: f for gv, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}
+    patterns = {gv: int((f.attrs or {}).get("op_pattern", _OPAQUE)) for gv, f in functions.items()}
+    chosen: dict[Any, bool] = {}
+    parts: set[Any] = set()
+    for var, call in calls.bound:
+        gv = call.args[0]
+        if patterns.get(gv) != _INJECTIVE:
+            continue
+        arguments = list(call.args[1].fields)
+        alone = all(patterns.get(user, _OPAQUE) > _INJECTIVE for user in calls.users[var])
+        kernels = all(a in calls.made for a in arguments) and len(set(arguments)) == len(arguments)
+        # What is a part of one result cannot be a part of another.
+        fits = alone and kernels and parts.isdisjoint(arguments) and _contiguous(functions[gv])
+        parts.update(arguments if fits else ())
+        chosen[gv] = chosen.get(gv, True) and fits
+    marked = {gv: functions[gv].with_attr("op_pattern", _OPAQUE) for gv, ok in chosen.items() if ok}
+    return tvm.IRModule({**dict(mod.functions_items()), **marked}, attrs=mod.attrs)
+
+
+def concat_axes(graph: StaticGraph) -> dict[int, int]:
+    """Position of each kernel that is a concatenation, and the axis that it is along."""
+    axes: dict[str, int | None] = {}
+    for kernel in graph.kernels:
+        if kernel.function not in axes:
+            axes[kernel.function] = concat_axis(graph.functions[kernel.function])
+    found = {i: axes[kernel.function] for i, kernel in enumerate(graph.kernels)}
+    return {i: axis for i, axis in found.items() if axis is not None}
+
+
+def concat_axis(func: tirx.PrimFunc) -> int | None:
+    """The axis along which ``func`` joins its inputs to its one result; None for other functions.
+
+    A function is a concatenation when it equals what TE makes of one.
+    """
+    types: list[Any] = [getattr(p, "ty", None) for p in func.params]
+    if len(types) < 3 or not all(hasattr(t, "shape") for t in types):
+        return None
+    sizes = [[getattr(n, "value", None) for n in t.shape] for t in types]
+    if any(None in shape for shape in sizes) or len({str(t.dtype) for t in types}) != 1:
+        return None
+    shapes = tuple(tuple(int(n) for n in shape if n is not None) for shape in sizes)
+    *inputs, output = shapes
+    for axis in range(len(output)):
+        if any(len(s) != len(output) for s in inputs):
+            return None
+        others = {(*s[:axis], *s[axis + 1 :]) for s in shapes}
+        if len(others) == 1 and sum(s[axis] for s in inputs) == output[axis]:
+            made = _concatenation(tuple(inputs), str(types[0].dtype), axis)
+            return axis if tvm_ffi.structural_equal(_bare(func), made) else None
+    return None
+
+
+def concat_in_place(graph: StaticGraph, axes: Mapping[int, int]) -> StaticGraph:
+    """The same graph without those concatenations, by position, whose inputs can be its parts.
+
+    An input can be a part where a kernel makes it, all of its memory is its own, it is no output of
+    the network and no part of another concatenation, and where it comes to lie at a multiple of
+    ALIGNMENT bytes.
+    """
+    made = Counter(graph.root(t) for kernel in graph.kernels for t in kernel.outputs)
+    fixed = {graph.root(t) for t in (*graph.inputs, *graph.outputs, *graph.params)}
+    kernels: list[Kernel] = []
+    for position, kernel in enumerate(graph.kernels):
+        offsets = _offsets(graph, kernel, axes.get(position))
+        roots = [graph.root(t) for t in kernel.inputs]
+        free = all(made[r] == 1 and r not in fixed for r in roots) and len(set(roots)) == len(roots)
+        whole = all(graph.tensors[t].nbytes == graph.tensors[graph.root(t)].nbytes
+                    and graph.tensors[t].offset == 0 for t in kernel.inputs)  # fmt: skip
+        if offsets is None or not free or not whole:
+            kernels.append(kernel)
+            continue
+        (joined,) = kernel.outputs
+        for root, offset in zip(roots, offsets, strict=True):
+            _move(graph, root, graph.root(joined), graph.tensors[joined].offset + offset)
+    used = {kernel.function for kernel in kernels}
+    graph.kernels = kernels
+    graph.functions = {name: f for name, f in graph.functions.items() if name in used}
+    return graph
+
+
+def _move(graph: StaticGraph, root: int, to: int, offset: int) -> None:
+    """Let everything that lies in the memory of ``root`` lie in that of ``to``."""
+    for tensor in graph.tensors:
+        if tensor.root == root:
+            tensor.root, tensor.offset = to, tensor.offset + offset
+
+
+def _offsets(graph: StaticGraph, kernel: Kernel, axis: int | None) -> list[int] | None:
+    """Where each input begins in the result, in bytes; None where they cannot lie in it."""
+    if axis is None or len({graph.tensors[t].dtype for t in (*kernel.inputs, *kernel.outputs)}) > 1:
+        return None
+    return _placed(
+        [graph.tensors[t].shape for t in kernel.inputs], graph.tensors[kernel.inputs[0]].dtype, axis
+    )
+
+
+def _placed(shapes: Sequence[Sequence[int]], dtype: str, axis: int) -> list[int] | None:
+    """Offsets in bytes of tensors that are joined along ``axis``; None where they are not in one
+    piece there or not aligned."""
+    sizes = [math.prod(shape) * dtype_bytes(dtype) for shape in shapes]
+    offsets = [sum(sizes[:i]) for i in range(len(sizes))]
+    contiguous = all(math.prod(shape[:axis]) == 1 for shape in shapes)
+    aligned = all(offset % ALIGNMENT == 0 for offset in offsets)
+    return offsets if contiguous and aligned and min(sizes) > 0 else None
+
+
+def _contiguous(func: tirx.PrimFunc) -> bool:
+    axis = concat_axis(func)
+    if axis is None:
+        return False
+    types = [p.ty for p in func.params[:-1]]
+    shapes = [[int(n.value) for n in t.shape] for t in types]
+    return _placed(shapes, str(types[0].dtype), axis) is not None
+
+
+@lru_cache(maxsize=256)
+def _concatenation(shapes: Shapes, dtype: str, axis: int) -> tirx.PrimFunc:
+    long = [[tirx.IntImm("int64", n) for n in shape] for shape in shapes]
+    inputs = [te.placeholder(shape, dtype, f"x{i}") for i, shape in enumerate(long)]
+    return _bare(te.create_prim_func([*inputs, topi.concatenate(inputs, axis)]))
+
+
+def _bare(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Without attributes, which say nothing of what it computes."""
+    return tirx.PrimFunc(func.params, func.body, func.ret_type, None)
+
+
+class _Calls:
+    """The calls of TensorIR functions in a function, what they make and who uses it."""
+
+    def __init__(self, main: relax.Function) -> None:
+        self.bound: list[tuple[Any, relax.Call]] = []
+        self.users: dict[Any, list[Any]] = {}
+        for block in main.body.blocks:
+            for binding in block.bindings:
+                self._add(binding.var, binding.value)
+        self.made = {var for var, _ in self.bound}
+
+    def _add(self, var: Any, value: Any) -> None:
+        called = None
+        if isinstance(value, relax.Call) and getattr(value.op, "name", "") == "relax.call_tir":
+            called = value.args[0]
+            self.bound.append((var, value))
+        self.users.setdefault(var, [])
+        for used in relax.analysis.free_vars(value):
+            self.users.setdefault(used, []).append(called)
