@@ -8,19 +8,24 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
 LIBRARY := tvm_vision/vulkan/libtvm_vision_vulkan.so
 CSRC := $(shell find tvm_vision/vulkan/csrc -name '*.cc' -o -name '*.h')
+MESSAGES := $(wildcard ros2_node/interfaces/*/msg/*.msg)
 CREATED := $(VENV)/.created
 PACKAGES := $(VENV)/.packages
 NATIVE := $(VENV)/.native
 DEMO_DATA := build/demo-data
 PEERS := build/peers
 EXPORT := $(VENV)/.export
+ROS := $(VENV)/.ros
+ROS_WHEELS := $(filter x86_64,$(shell uname -m))
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench clean distclean system force
+.PHONY: help demo test ros no-ros-wheels ros-demo lint bench clean distclean system force
 
 help:
 	@echo "make demo       classify photos with EfficientNet-Lite0 on this machine's Vulkan device"
 	@echo "make test       build, then run the tests (PYTEST_ARGS=... is passed on)"
+	@echo "make ros        install ROS 2 into $(VENV) from PyPI, and build the messages it lacks"
+	@echo "make ros-demo   run the ROS 2 node over pictures: camera, node and listener"
 	@echo "make lint       check style, types and formatting"
 	@echo "make bench      compare with other engines on this machine's GPU, and say so where there is none"
 	@echo "make clean      remove what was built; 'make distclean' removes $(VENV) too"
@@ -29,8 +34,18 @@ demo: $(NATIVE) $(DEMO_DATA)/.complete
 	@test -f $(DEMO_MODEL) || $(MAKE) --no-print-directory $(EXPORT)
 	@PYTHONPATH=$(DEMO_DATA) $(BIN)/tvm-vision demo-classifier --model $(DEMO_MODEL) --output $(DEMO_OUTPUT)
 
-test: $(NATIVE)
+# The node's tests run in a real graph where ROS can be installed; elsewhere they say what is missing.
+test: $(NATIVE) $(if $(ROS_WHEELS),$(ROS))
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+ros: $(if $(ROS_WHEELS),$(ROS),no-ros-wheels)
+
+no-ros-wheels:
+	@echo "PyPI has ROS 2 for x86_64 only, this is $$(uname -m): install ROS 2 and source its setup.bash" >&2
+	@false
+
+ros-demo: $(NATIVE) $(if $(ROS_WHEELS),$(ROS),no-ros-wheels)
+	@$(BIN)/python scripts/ros_demo.py --output $(DEMO_OUTPUT)
 
 bench: $(NATIVE)
 	@$(BIN)/python -m benchmarks.peers --device-only
@@ -66,6 +81,12 @@ $(PACKAGES): $(CREATED) pyproject.toml constraints.txt | system
 $(NATIVE): $(PACKAGES) setup.py native_build.py $(CSRC) $(if $(wildcard $(LIBRARY)),,force) | system
 	@echo "building $(LIBRARY)"
 	@$(PIP) --no-build-isolation --no-deps -e .
+	@touch $@
+
+$(ROS): $(PACKAGES) scripts/ros-wheels.txt scripts/ros-constraints.txt scripts/ros_interfaces.py $(MESSAGES)
+	@echo "installing into $(VENV): ROS 2 with what builds messages, about 75 MB to download from PyPI"
+	@$(PIP) -c scripts/ros-constraints.txt -r scripts/ros-wheels.txt
+	@$(BIN)/python scripts/ros_interfaces.py
 	@touch $@
 
 # Apart from $(VENV), because their own dependencies are left out: only files are taken from them.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from glob import glob
 from pathlib import Path
 
 from setuptools import Extension, find_packages, setup
@@ -66,6 +67,7 @@ def packages() -> tuple[list[str], dict[str, str]]:
 PACKAGES, FOLDERS = packages()
 
 setup(
+    python_requires=">=3.10,<3.13",
     packages=PACKAGES,
     package_dir=FOLDERS,
     ext_modules=[Extension(LIBRARY, SOURCES)],
@@ -73,5 +75,7 @@ setup(
     data_files=[
         ("share/ament_index/resource_index/packages", ["resource/tvm_vision"]),
         ("share/tvm_vision", ["package.xml"]),
+        ("share/tvm_vision/launch", ["launch/vision.launch.py"]),
+        ("share/tvm_vision/config", sorted(glob("config/*"))),
     ],
 )

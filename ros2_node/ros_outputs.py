@@ -10,9 +10,10 @@ from typing import Any
 from rclpy.node import Node
 from std_msgs.msg import Header
 
+from tvm_vision.models.draw import draw_result
 from tvm_vision.models.results import VisionResult
 
-from . import debug_image, soccer
+from . import soccer
 from .images import Image
 from .messages import MessageBuilder
 from .pipeline import Times
@@ -182,7 +183,7 @@ class Outputs:
             f"{times.processing:.1f} ms ({times.inference:.1f} ms network), "
             f"image {times.age:.0f} ms old"
         )
-        picture = debug_image.draw(image, result, caption, opacity=settings.debug_opacity)
+        picture = draw_result(image, result, caption=caption)
         message = self._builder.image(header, picture, "bgr8")
         with self._lock:
             publisher = self._publishers.get("debug_image")

@@ -157,9 +157,6 @@ class Settings:
         choices=TEAM_COLORS,
     )  # fmt: skip
     debug_rate: float = _rate(10.0, "Debug images are made at most so often; 0: for each image.")
-    debug_opacity: float = _parameter(
-        0.4, "Of the segmentation in debug images.", low=0.0, high=1.0
-    )
     diagnostics_period: float = _seconds(1.0, "Between messages on /diagnostics.", low=0.1)
     stall_timeout: float = _seconds(
         2.0, "Without an image for so long, the log and /diagnostics warn.", low=0.1

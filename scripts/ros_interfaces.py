@@ -1,4 +1,4 @@
-"""Build the messages of ros2_interfaces/ into this virtual environment: for machines without ROS.
+"""Build the messages of ros2_node/interfaces/ into this environment: for machines without ROS.
 
 rclpy is on PyPI, vision_msgs is not. The definitions here have the fields of the published ones,
 so both sides of a connection understand each other. On a robot the real packages are installed,
@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-DEFINITIONS = ROOT / "ros2_interfaces"
+DEFINITIONS = ROOT / "ros2_node" / "interfaces"
 PREFIX = Path(sys.prefix)
 WORK = ROOT / "build" / "ros_interfaces"
 

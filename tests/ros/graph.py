@@ -43,13 +43,20 @@ TRANSITIONS = {
 class Process:
     """The node as a process of its own; what it logs is kept line by line."""
 
-    def __init__(self, *arguments: str, program: Path | str = FAKE, ros: tuple[str, ...] = ()):
+    def __init__(
+        self,
+        *arguments: str,
+        program: Path | str = FAKE,
+        ros: tuple[str, ...] = (),
+        command: tuple[str, ...] = (),
+    ):
+        """arguments: parameters. ros: more behind --ros-args. command: instead of all of these."""
         environment = {**os.environ, "PYTHONUNBUFFERED": "1", "RCUTILS_COLORIZED_OUTPUT": "0"}
-        command = [sys.executable, str(program), "--ros-args"]
-        for argument in arguments:
-            command += ["-p", argument]
+        if not command:
+            parameters = [word for argument in arguments for word in ("-p", argument)]
+            command = ("--ros-args", *parameters, *ros)
         self.popen = subprocess.Popen(
-            [*command, *ros],
+            [sys.executable, str(program), *command],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

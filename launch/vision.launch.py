@@ -1,0 +1,86 @@
+"""Starts the vision node: ros2 launch tvm_vision vision.launch.py model:=/path/to/yoeo.tar
+
+Every argument is listed by: ros2 launch tvm_vision vision.launch.py --show-args
+"""
+
+import os
+
+from ament_index_python.packages import get_package_share_directory
+from launch.actions import DeclareLaunchArgument, OpaqueFunction, SetEnvironmentVariable
+from launch.substitutions import LaunchConfiguration
+from launch_ros.actions import Node
+
+from launch import LaunchContext, LaunchDescription
+
+SHARE = get_package_share_directory("tvm_vision")
+# Fast DDS 2 (Humble) and 3 (Jazzy and later) look for different names.
+PROFILE_VARIABLES = ("FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE")
+
+# Name -> default, meaning.
+ARGUMENTS = {
+    "model": ("", "The network: a package (.tar or folder) or a folder with model_config.yaml."),
+    "params_file": (
+        os.path.join(SHARE, "config", "yoeo.yaml"),
+        "YAML file of parameters; the arguments here count over it.",
+    ),
+    "namespace": ("", "Of the node and its topics."),
+    "name": ("vision", "Of the node."),
+    "image": ("image", "Topic of the camera's images."),
+    "device": ("", "auto, vulkan or cpu; empty: as the file of parameters says."),
+    "autostart": ("true", "Configure and activate without a lifecycle manager."),
+    "debug": ("true", "Have the topic debug_image; it costs nothing while nobody listens."),
+    "log_level": ("info", "debug, info, warn, error or fatal."),
+    "respawn": ("true", "Start the node again when it dies."),
+    "respawn_delay": ("2.0", "Seconds before that."),
+    "dds_profile": (
+        os.path.join(SHARE, "config", "fastdds.xml"),
+        "Profile of Fast DDS that lets large images through; empty: none. One that is set in the "
+        "environment stays. The camera's process needs it as well.",
+    ),
+}
+
+
+def generate_launch_description():
+    declared = [
+        DeclareLaunchArgument(name, default_value=default, description=meaning)
+        for name, (default, meaning) in ARGUMENTS.items()
+    ]
+    return LaunchDescription([*declared, OpaqueFunction(function=actions)])
+
+
+def actions(context: LaunchContext):
+    """The environment and the node, as the arguments want them."""
+    values = {name: LaunchConfiguration(name).perform(context) for name in ARGUMENTS}
+    profile = values["dds_profile"]
+    environment = [
+        SetEnvironmentVariable(name, profile)
+        for name in PROFILE_VARIABLES
+        if profile and name not in os.environ
+    ]
+    return [*environment, vision_node(values)]
+
+
+def vision_node(values):
+    # Only what was said: an empty argument leaves what the file of parameters says.
+    parameters = {
+        "autostart": values["autostart"].lower() == "true",
+        "publish_debug_image": values["debug"].lower() == "true",
+    }
+    parameters |= {name: values[name] for name in ("model", "device") if values[name]}
+    return Node(
+        package="tvm_vision",
+        executable="vision_node",
+        name=values["name"],
+        namespace=values["namespace"],
+        output="screen",
+        emulate_tty=True,
+        parameters=[values["params_file"], parameters],
+        # A remap, so that it also holds in a namespace and when a parameter names another topic.
+        remappings=[
+            ("image", values["image"]),
+            ("image/compressed", f"{values['image']}/compressed"),
+        ],
+        arguments=["--ros-args", "--log-level", values["log_level"]],
+        respawn=values["respawn"].lower() == "true",
+        respawn_delay=float(values["respawn_delay"]),
+    )

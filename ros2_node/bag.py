@@ -1,0 +1,373 @@
+"""A network over a recorded bag, without ROS: the results that the node would have published.
+
+Needs rosbags (pure Python). First the network runs over all images, into a journal that another
+run can go on with; then everything is written to a temporary name that gets the final one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tvm_vision.errors import InputError
+from tvm_vision.models.results import VisionResult
+
+from .images import any_image
+from .journal import Journal
+from .messages import MessageBuilder
+
+INTERFACES = Path(__file__).resolve().parent / "interfaces"
+IMAGE_TYPES = ("sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage")
+# Topic -> message, in the order of the journal's kinds.
+TOPICS = {
+    "detections": "vision_msgs/msg/Detection2DArray",
+    "segmentation": "sensor_msgs/msg/Image",
+    "classification": "vision_msgs/msg/Classification",
+    "label_info": "vision_msgs/msg/LabelInfo",
+    "detections/label_info": "vision_msgs/msg/LabelInfo",
+}
+KINDS = {topic: kind for kind, topic in enumerate(TOPICS)}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """images: read. resumed: of them, done by an earlier run. unreadable: of them, no results.
+
+    first_problem: why the first of those had none. messages: written.
+    """
+
+    images: int
+    resumed: int
+    unreadable: int
+    first_problem: str
+    messages: int
+
+
+def process_bag(
+    source: Path,
+    target: Path,
+    model: Any,
+    *,
+    topic: str = "",
+    namespace: str = "",
+    results_only: bool = False,
+    restart: bool = False,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+) -> Summary:
+    """Run ``model`` over the images of one topic of ``source`` and write ``target``.
+
+    source: .mcap or .db3 file, or the folder of a bag. target: a file that ends in .mcap, or a
+    folder; it must not exist. topic: of the images, where the bag has several. namespace: of the
+    results' topics. results_only: leave out what the bag has. restart: drop what an earlier run
+    left. progress: called with the images done and their number.
+
+    Every result has the header of its image, and its place right behind it, at the same time.
+    Raises InputError where the bag cannot be read, or the target not written.
+    """
+    if target.exists():
+        raise InputError(f"'{target}' exists: remove it, or choose another name")
+    with reading(source) as reader:
+        connection = choose_topic(reader.connections, topic)
+        topics = {name: _join(namespace, name) for name in topics_of(model)}
+        if not results_only:
+            _check_new(reader.connections, topics.values())
+        journal_path = target.with_name(f"{target.name}.progress")
+        if restart:
+            journal_path.unlink(missing_ok=True)
+        identity = _identity(source, connection.topic, model)
+        with Journal(journal_path, identity) as journal:
+            resumed = journal.images
+            problems = _infer(reader, connection, model, journal, progress)
+        unreadable, messages = _write(reader, connection, topics, journal, target, results_only)
+        journal_path.unlink()
+    return Summary(journal.images, resumed, unreadable, problems[0] if problems else "", messages)
+
+
+def topics_of(model: Any) -> list[str]:
+    """The results that a network has, by topic."""
+    if model.kind == "classifier":
+        return ["classification", "label_info"]
+    found = ["detections", "detections/label_info"] if model.class_names else []
+    return found + (["segmentation", "label_info"] if model.segmentation_names else [])
+
+
+def choose_topic(connections: Sequence[Any], topic: str) -> Any:
+    """The connection with the images. Raises InputError where it is not clear which one."""
+    images = [item for item in connections if item.msgtype in IMAGE_TYPES]
+    named = {item.topic: item for item in images}
+    listing = ", ".join(sorted(named)) or "none"
+    if topic:
+        if topic not in named:
+            raise InputError(f"images on the topic {topic} are needed, the bag has: {listing}")
+        return named[topic]
+    if len(named) != 1:
+        raise InputError(f"one topic with images is needed, the bag has: {listing}; use --topic")
+    return images[0]
+
+
+def _infer(
+    reader: Any,
+    connection: Any,
+    model: Any,
+    journal: Journal,
+    progress: Callable[[int, int], object],
+) -> list[str]:
+    """Results of all images that the journal lacks; returns why some have none."""
+    store = result_types()
+    builder = _builder(store)
+    first, problems = journal.images == 0, []
+    progress(journal.images, connection.msgcount)
+    for index, (_, timestamp, data) in enumerate(reader.messages([connection])):
+        if index < journal.images:
+            continue
+        message = reader.deserialize(data, connection.msgtype)
+        header = _own(message.header, builder)
+        found: list[tuple[str, Any]] = []
+        try:
+            found = results(builder, header, model(any_image(message)))
+        except InputError as error:
+            problems.append(f"image {index}: {error}")
+        if first:
+            found += labels(builder, header, model)
+            first = False
+        journal.append(
+            timestamp,
+            [(KINDS[name], bytes(store.serialize_cdr(m, TOPICS[name]))) for name, m in found],
+        )
+        progress(journal.images, connection.msgcount)
+    return problems
+
+
+def results(builder: MessageBuilder, header: Any, result: VisionResult) -> list[tuple[str, Any]]:
+    """The messages of one image by topic, the same as the node publishes."""
+    found = []
+    if result.detections is not None:
+        found.append(("detections", builder.detections(header, result.detections)))
+    if result.segmentation is not None:
+        mask = builder.image(header, result.segmentation.mask, "mono8")
+        found.append(("segmentation", mask))
+    if result.classification is not None:
+        found.append(("classification", builder.classification(header, result.classification)))
+    return found
+
+
+def labels(builder: MessageBuilder, header: Any, model: Any) -> list[tuple[str, Any]]:
+    """The names of the classes, once."""
+    threshold = float(getattr(model, "confidence", 0.0))
+    names = {
+        "label_info": model.segmentation_names or model.class_names,
+        "detections/label_info": model.class_names,
+    }
+    return [
+        (topic, builder.label_info(header, names[topic], threshold))
+        for topic in topics_of(model)
+        if topic in names
+    ]
+
+
+def _write(
+    reader: Any,
+    connection: Any,
+    topics: dict[str, str],
+    journal: Journal,
+    target: Path,
+    results_only: bool,
+) -> tuple[int, int]:
+    """The bag, under its name only when it is complete; returns images without, and messages."""
+    scratch = target.with_name(f"{target.name}.part")
+    shutil.rmtree(scratch, ignore_errors=True)
+    bag = scratch / (target.stem if target.suffix == ".mcap" else target.name)
+    try:
+        scratch.mkdir(parents=True)
+        counts = _write_bag(reader, connection, topics, journal, bag, results_only)
+        os.replace(bag / f"{bag.name}.mcap" if target.suffix == ".mcap" else bag, target)
+    except OSError as error:
+        raise InputError(f"'{target}' cannot be written ({error.strerror or error})") from None
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return counts
+
+
+def _write_bag(
+    reader: Any,
+    connection: Any,
+    topics: dict[str, str],
+    journal: Journal,
+    bag: Path,
+    results_only: bool,
+) -> tuple[int, int]:
+    from rosbags.rosbag2 import StoragePlugin, Writer
+
+    groups = journal.groups()
+    wanted = [connection] if results_only else list(reader.connections)
+    unreadable = messages = 0
+    with Writer(bag, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
+        copies = {} if results_only else _copies(reader, writer)
+        outputs = _outputs(writer, topics)
+        for source, timestamp, data in reader.messages(wanted):
+            if not results_only:
+                writer.write(copies[source.topic, source.msgtype], timestamp, data)
+                messages += 1
+            if source.topic != connection.topic or source.msgtype != connection.msgtype:
+                continue
+            group = next(groups)
+            unreadable += all(kind >= KINDS["label_info"] for kind, _, _ in group)
+            for kind, when, result in group:
+                writer.write(outputs[kind], when, result)
+                messages += 1
+    return unreadable, messages
+
+
+def _copies(reader: Any, writer: Any) -> dict[tuple[str, str], Any]:
+    """The bag's own connections, in the new bag."""
+    made = {}
+    for item in reader.connections:
+        key = (item.topic, item.msgtype)
+        if key in made:
+            continue
+        text = item.msgdef.data
+        made[key] = writer.add_connection(
+            *key,
+            typestore=reader.typestore,
+            msgdef=text if text and item.digest else None,
+            rihs01=item.digest or None,
+            serialization_format=item.ext.serialization_format,
+            offered_qos_profiles=item.ext.offered_qos_profiles,
+        )
+    return made
+
+
+def _outputs(writer: Any, topics: dict[str, str]) -> dict[int, Any]:
+    """A connection for each kind of result."""
+    store = result_types()
+    return {
+        KINDS[name]: writer.add_connection(
+            topic,
+            TOPICS[name],
+            typestore=store,
+            offered_qos_profiles=[_qos(latched=name.endswith("label_info"))],
+        )
+        for name, topic in topics.items()
+    }
+
+
+def _qos(*, latched: bool) -> Any:
+    """As the node offers its results, so that a player does the same."""
+    from rosbags.interfaces import (
+        Qos,
+        QosDurability,
+        QosHistory,
+        QosLiveliness,
+        QosReliability,
+        QosTime,
+    )
+
+    never = QosTime(0x7FFFFFFF, 0xFFFFFFFF)
+    return Qos(
+        QosHistory.KEEP_LAST,
+        1 if latched else 5,
+        QosReliability.RELIABLE,
+        QosDurability.TRANSIENT_LOCAL if latched else QosDurability.VOLATILE,
+        never,
+        never,
+        QosLiveliness.AUTOMATIC,
+        never,
+        False,
+    )
+
+
+def result_types() -> Any:
+    """A store of message types that knows vision_msgs too."""
+    from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+
+    store = get_typestore(Stores.ROS2_JAZZY)
+    types: dict[str, Any] = {}
+    for path in sorted((INTERFACES / "vision_msgs" / "msg").glob("*.msg")):
+        types |= get_types_from_msg(path.read_text("utf-8"), f"vision_msgs/msg/{path.stem}")
+    store.register(types)
+    return store
+
+
+def _builder(store: Any) -> MessageBuilder:
+    def octets(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+        return data
+
+    return MessageBuilder(lambda name: store.types[name], octets)
+
+
+def _own(header: Any, builder: MessageBuilder) -> Any:
+    """The bag's header as one of our types, with the same stamp and frame."""
+    stamp = builder.make(
+        "builtin_interfaces/Time", sec=header.stamp.sec, nanosec=header.stamp.nanosec
+    )
+    return builder.make("std_msgs/Header", stamp=stamp, frame_id=header.frame_id)
+
+
+def _identity(source: Path, topic: str, model: Any) -> dict[str, Any]:
+    """What decides the results: the bag's files, the topic, the network and its thresholds."""
+    files = [source] if source.is_file() else sorted(source.iterdir())
+    listing = [(item.name, item.stat().st_size, item.stat().st_mtime_ns) for item in files]
+    return {
+        "format": 1,
+        "bag": hashlib.sha256(repr(listing).encode()).hexdigest(),
+        "topic": topic,
+        "network": model.checksum,
+        "thresholds": [
+            getattr(model, name, None) for name in ("confidence", "iou", "max_detections")
+        ],
+        "classes": [*model.class_names, *model.segmentation_names],
+    }
+
+
+def _check_new(connections: Sequence[Any], topics: Any) -> None:
+    taken = sorted({item.topic for item in connections} & set(topics))
+    if taken:
+        raise InputError(
+            f"the bag has {', '.join(taken)} already: give the results another place with "
+            "--namespace, or leave the bag's own messages out with --results-only"
+        )
+
+
+def _join(namespace: str, topic: str) -> str:
+    inner = namespace.strip("/")
+    return f"/{inner}/{topic}" if inner else f"/{topic}"
+
+
+def _rosbags() -> None:
+    try:
+        import rosbags  # noqa: F401
+    except ImportError:
+        raise InputError(
+            "reading bags needs the package rosbags, which is not installed: pip install rosbags"
+        ) from None
+
+
+@contextlib.contextmanager
+def reading(source: Path) -> Iterator[Any]:
+    """A bag, opened. Raises InputError where it cannot be read."""
+    _rosbags()
+    from rosbags.highlevel import AnyReader, AnyReaderError
+    from rosbags.typesys import Stores, get_typestore
+
+    if not source.exists():
+        raise InputError(f"a bag is needed, and '{source}' does not exist: check the path")
+    try:
+        reader = AnyReader([source], default_typestore=get_typestore(Stores.ROS2_JAZZY))
+        reader.open()
+    # Whatever a damaged file makes the readers stumble over.
+    except (AnyReaderError, OSError, ValueError, KeyError, AssertionError, TypeError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"'{source}' is not a bag that can be read ({reason})") from None
+    try:
+        yield reader
+    finally:
+        reader.close()

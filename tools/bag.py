@@ -1,0 +1,70 @@
+"""``tvm-vision bag``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .options import PATH, device_option
+from .progress import progress
+
+
+@click.command()
+@click.argument("bag", type=PATH)
+@click.argument("output", type=PATH)
+@click.option("--model", "-m", type=PATH, required=True, help="Package, or a robot's model folder.")
+@click.option("--topic", default="", help="Topic of the images, where the bag has several.")
+@click.option("--namespace", default="", help="Of the topics of the results.")
+@click.option("--confidence", type=float, help="Detections have a score above this.")
+@click.option("--results-only", is_flag=True, help="Leave out the messages of the bag itself.")
+@click.option("--restart", is_flag=True, help="Drop what an earlier run left.")
+@device_option()
+def bag(
+    bag: Path,
+    output: Path,
+    model: Path,
+    topic: str,
+    namespace: str,
+    confidence: float | None,
+    results_only: bool,
+    restart: bool,
+    device: str,
+) -> None:
+    """Run a network over a recorded bag.
+
+    Over the images of BAG (.mcap, .db3 or a bag's folder), without ROS. OUTPUT, a file that ends in
+    .mcap or a folder, has the messages of the bag and, behind each image, its results as the node
+    publishes them, with the image's stamp. A run that was cut off goes on where it stopped when it
+    is started again.
+
+    \b
+    Example:
+      tvm-vision bag match.mcap match-seen.mcap --model yoeo.tar
+      tvm-vision bag match/ seen.mcap -m yoeo.tar --topic /camera/image_raw --results-only
+    """
+    from tvm_vision_ros.bag import process_bag
+    from tvm_vision_ros.model_loader import ModelRequest, load_and_warm
+
+    with progress(f"loading {model.name}") as show:
+        network = load_and_warm(ModelRequest(str(model), device))
+        click.echo(f"device: {network.device_description}", err=True)
+        if confidence is not None:
+            getattr(network, "network", network).confidence = confidence
+        summary = process_bag(
+            bag,
+            output,
+            network,
+            topic=topic,
+            namespace=namespace,
+            results_only=results_only,
+            restart=restart,
+            progress=lambda done, total: show(f"{bag.name}: {done} of {total} images"),
+        )
+    if summary.resumed:
+        click.echo(f"{summary.resumed} images were done by an earlier run", err=True)
+    if summary.unreadable:
+        click.echo(
+            f"note: {summary.unreadable} images have no results; {summary.first_problem}", err=True
+        )
+    click.echo(f"wrote {output}: {summary.images} images, {summary.messages} messages")
