@@ -6,7 +6,6 @@ import click
 
 from tvm_vision import __version__
 
-from .bag import bag
 from .benchmark import benchmark
 from .check import check
 from .classifier_to_onnx import classifier_to_onnx
@@ -20,10 +19,10 @@ from .options import SETTINGS, OneLineErrors
 from .package import package
 from .profile import profile
 from .records import records
-from .replay import replay
 from .rpc_server import rpc_server
 from .run import run
 from .tune import tune
+from .yoeo_onnx_to_tvm import yoeo_onnx_to_tvm
 from .yoeo_to_onnx import yoeo_to_onnx
 
 
@@ -38,7 +37,6 @@ def main() -> None:
 
 
 COMMANDS = (
-    bag,
     benchmark,
     check,
     classifier_to_onnx,
@@ -51,10 +49,10 @@ COMMANDS = (
     package,
     profile,
     records,
-    replay,
     rpc_server,
     run,
     tune,
+    yoeo_onnx_to_tvm,
     yoeo_to_onnx,
 )
 for command in COMMANDS:

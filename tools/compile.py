@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from .check import check
-from .options import PATH
+from .model_info import model_info
+from .options import PATH, class_options
 from .progress import progress
 from .table import data_size
 
@@ -67,10 +68,12 @@ def parse_shapes(
 )  # fmt: skip
 @click.option("--name", help="Name of the network.  [default: the file's]")
 @click.option(
-    "--kind", type=click.Choice(["network", "classifier"]),
-    help="What it is for.  [default: classifier for files of classifier-to-onnx, else network]",
+    "--kind", type=click.Choice(["network", "classifier", "yoeo"]),
+    help="What it is for.  [default: what files of classifier-to-onnx and yoeo-to-onnx say, else "
+    "network]",
 )  # fmt: skip
-@click.option("--labels", help="Text file with a label a line, or 'imagenet'.")
+@class_options
+@click.option("--labels", help="Text file with a label a line, or 'imagenet'; of classifiers.")
 @click.option(
     "--preprocess", metavar="NAME|FILE",
     help="How pictures are prepared: imagenet, efficientnet-lite, inception, unit, pixels, or a "
@@ -97,6 +100,8 @@ def compile(  # the command's name
     layout: str,
     name: str | None,
     kind: str | None,
+    names: Path | None,
+    groups: Path | None,
     labels: str | None,
     preprocess: str | None,
     check_after: bool,
@@ -113,20 +118,20 @@ def compile(  # the command's name
       tvm-vision compile model.onnx -o model.tar --target llvm --input-shape image:1,3,416,416
       tvm-vision compile lite0.onnx -o lite0.tar --precision fp16 --kind classifier \\
           --labels imagenet --preprocess efficientnet-lite
+      tvm-vision compile yoeo.onnx -o yoeo.tar --names yoeo_names.yaml --check
     """
     from tvm_vision.api import compile as compile_network
-    from tvm_vision.models.classifier import preset, read_labels
-    from tvm_vision.models.classifier.metadata import read_metadata
-    from tvm_vision.package import ModelInfo, read_package
+    from tvm_vision.package import read_package
 
-    # What a file of classifier-to-onnx says about itself; options come before it.
-    described = None if kind == "network" else read_metadata(model)
-    preparation, names = described or (None, ())
-    model_info = ModelInfo(
-        name=name or model.stem or "network",
-        kind=kind or ("classifier" if described else "network"),
-        labels=names if labels is None else read_labels(labels),
-        preprocessing=preparation if preprocess is None else preset(preprocess),
+    described = model_info(
+        model,
+        name=name,
+        kind=kind,
+        names=names,
+        groups=groups,
+        labels=labels,
+        preprocess=preprocess,
+        shapes=input_shapes,
     )
     if dump_shaders is not None:
         # Read by the code generator, which knows nothing of commands.
@@ -140,7 +145,7 @@ def compile(  # the command's name
             opt_level=opt_level,
             precision=precision,
             layout=layout,
-            model_info=model_info,
+            model_info=described,
             tuning_records=tuning_records,
             shipped_records=shipped_records,
             progress=tell,

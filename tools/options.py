@@ -58,6 +58,22 @@ def parse_size(
     return int(found[1]), int(found[2] or found[1])
 
 
+def class_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--names and --groups of YOEO networks."""
+    command = click.option(
+        "--groups",
+        type=PATH,
+        help="YAML with 'group_classes' and 'surrogate_class': classes that count as one when "
+        "overlapping boxes are removed, instead of those in the ONNX file.",
+    )(command)
+    return click.option(
+        "--names",
+        type=PATH,
+        help="YAML with the lists 'detection' and 'segmentation': names of a YOEO network's "
+        "classes, instead of those in the ONNX file.",
+    )(command)
+
+
 def artifact_argument() -> Decorator:
     return click.argument("artifact", type=PATH)
 

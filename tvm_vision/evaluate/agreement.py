@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # Boxes with a higher score count; a counterpart may be this much below, for it may be rounded.
 SCORE = 0.3
 MARGIN = 0.03
+EVERY = 1_000_000
 # Largest distance of an edge, in pixels.
 PIXELS = 1.0
 # Part of the mask that has to be the same.
@@ -48,7 +49,10 @@ class Agreement:
 
     def __str__(self) -> str:
         same = "all the same" if self.missing == 0 else f"{self.missing} without a counterpart"
-        words = f"{self.boxes} boxes with a score above {SCORE:g}, {same} within {PIXELS:g} px"
+        words = (
+            f"{self.boxes} candidate boxes with a score above {SCORE:g}, {same} within "
+            f"{PIXELS:g} px"
+        )
         if self.boxes and self.boxes > self.missing:
             words += f" (by {self.worst_pixels:.2f} px, score by {self.worst_score:.3f})"
         return words if self.mask is None else f"{words}; mask {100 * self.mask:.2f} % the same"
@@ -62,9 +66,11 @@ def compare_frames(
 ) -> Iterator[Agreement]:
     """How far a detector finds on each frame what its ONNX file in onnxruntime finds.
 
-    images: as the detector takes them. Its confidence is set to what counts here.
+    images: as the detector takes them. All boxes are compared, before suppression, for that may
+    decide by what rounding makes; the detector keeps the settings for it.
     """
-    detector.confidence = SCORE - MARGIN
+    detector.confidence, detector.iou = SCORE - MARGIN, 1.0
+    detector.max_detections = EVERY
     for image in images:
         tensor, letterbox = detector.prepare(image)
         ours = detector.interpret(detector.run_prepared(), letterbox)

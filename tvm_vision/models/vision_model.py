@@ -86,6 +86,11 @@ class VisionModel:
         return kind if kind in ("cpu", "other") else f"{kind} gpu"
 
     @property
+    def precision(self) -> str:
+        """ "fp32" or "fp16": what it computes in."""
+        return str(self._executor.info["precision"])
+
+    @property
     def checksum(self) -> str:
         """SHA-256 of the package's content: the same for a tar and for the folder it unpacks to."""
         return str(self._executor.info["checksum"])

@@ -83,6 +83,13 @@ def yoeo_model_info(
     )
 
 
+def input_shapes(path: Path, info: ModelInfo) -> dict[str, tuple[int, ...]]:
+    """The shape of the network's input by its name, as ``tvm_vision.compile`` takes it."""
+    assert info.preprocessing is not None
+    graph = onnx.load(path, load_external_data=False).graph
+    return {_input(graph).name: (1, 3, *info.preprocessing.size)}
+
+
 def _metadata_props(model: onnx.ModelProto) -> dict[str, str]:
     return {entry.key: entry.value for entry in model.metadata_props}
 
@@ -219,12 +226,7 @@ def _classes(
 
 def _size(model: onnx.ModelProto, size: tuple[int, int] | None, path: Path) -> tuple[int, int]:
     """Height and width of the input."""
-    weights = {tensor.name for tensor in model.graph.initializer}
-    inputs = [value for value in model.graph.input if value.name not in weights]
-    shape = _shape(inputs[0]) if len(inputs) == 1 else ()
-    if len(shape) != 4 or shape[1] not in (3, None):
-        shown = "; ".join(f"{value.name} {_shown(_shape(value))}" for value in inputs)
-        raise InputError(f"one input [1, 3, height, width] is needed, '{path}' has {shown}")
+    shape = _shape(_input(model.graph))
     height, width = shape[2], shape[3]
     if size is None:
         if height is None or width is None:
@@ -236,6 +238,19 @@ def _size(model: onnx.ModelProto, size: tuple[int, int] | None, path: Path) -> t
             "its grids are constants; export it again with yoeo-to-onnx --input-size"
         )
     return size
+
+
+def _input(graph: onnx.GraphProto) -> onnx.ValueInfoProto:
+    """The network's one input. Raises InputError where it is no picture."""
+    weights = {tensor.name for tensor in graph.initializer}
+    inputs = [value for value in graph.input if value.name not in weights]
+    shape = _shape(inputs[0]) if len(inputs) == 1 else ()
+    if len(shape) != 4 or shape[0] not in (1, None) or shape[1] not in (3, None):
+        shown = "; ".join(f"{value.name} {_shown(_shape(value))}" for value in inputs)
+        raise InputError(
+            f"a YOEO network with one input [1, 3, height, width] is needed, found {shown}"
+        )
+    return inputs[0]
 
 
 def _shape(value: onnx.ValueInfoProto) -> Shape:

@@ -1,0 +1,183 @@
+"""``yoeo-onnx-to-tvm``: the original's arguments, names, the comparison, nothing half-written."""
+
+import numpy as np
+import onnx
+import pytest
+import yoeo_networks
+from click.testing import CliRunner
+
+from tvm_vision.models.yoeo import YoeoDetector
+from tvm_vision.package import read_package
+from tvm_vision.tools import yoeo_onnx_to_tvm as module
+from tvm_vision.tools.yoeo_onnx_to_tvm import yoeo_onnx_to_tvm
+
+COMMAND = "yoeo-onnx-to-tvm"
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    return yoeo_networks.write_tiny(tmp_path_factory.mktemp("onnx") / "yoeo.onnx")
+
+
+@pytest.fixture
+def target(tmp_path, monkeypatch):
+    """A folder of its own to work in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_arguments_of_the_original(network, target):
+    words = [
+        network, "--input_size", 96, "--trials", 20000, "--half", "--no_tuning",
+        "-c", "checkpoint.json", "-r", "tuning_records.json",
+        "--target", "llvm -mcpu=native", "-o", "compiled.tar",
+    ]  # fmt: skip
+    (target / "checkpoint.json").write_text("")
+    result = CliRunner().invoke(yoeo_onnx_to_tvm, [str(word) for word in words])
+    assert result.exit_code == 0, result.output
+    assert "the same as onnxruntime on" in result.stderr
+    assert "wrote compiled.tar: " in result.stdout
+    with read_package("compiled.tar") as package:
+        assert package.info.precision == "fp16"
+        assert package.info.model.labels == yoeo_networks.NAMES.detection
+    assert sorted(path.name for path in target.iterdir()) == ["checkpoint.json", "compiled.tar"]
+
+
+def test_the_long_names_of_the_original(command, network, target):
+    (target / "c.json").write_text("")
+    options = ("--output_model", "a.tar", "--tuning_record_checkpoint", "c.json", "--no_check")
+    records = ("--output_tuning_records", "r.json", "--target", "llvm")
+    result = command(COMMAND, network, *options, *records)
+    assert result.exit_code == 0, result.output
+    assert "note: not tuned, since it is compiled for the CPU" in result.stderr
+    assert "not compared, as asked" in result.stderr
+
+
+@pytest.mark.parametrize("target_name", ["vulkan", "llvm"])
+def test_tuning_when_it_is_asked_for(command, network, target, monkeypatch, target_name):
+    seen = {}
+
+    def search(model, records, **arguments):
+        seen.update(arguments, records=records)
+        records.write_text("")
+
+    monkeypatch.setattr(module, "search_schedules", search)
+    options = ("--target", target_name, "--half", "--trials", 4, "--no-check")
+    result = command(COMMAND, network, *options)
+    assert result.exit_code == 0, result.output
+    assert seen["options"].trials == 4 and seen["options"].time_budget == 600
+    assert (seen["target"], seen["precision"]) == (target_name, "fp16")
+    assert seen["input_shapes"] == {"InputLayer": (1, 3, 96, 96)}
+    assert str(seen["records"]) == "tuning_records.json"
+
+
+def test_lavapipe_is_not_tuned_by_itself(command, network, target, device_info, monkeypatch):
+    if not device_info.is_cpu:
+        pytest.skip("the first Vulkan device is a GPU")
+    monkeypatch.setattr(module, "search_schedules", lambda *_, **__: pytest.fail("tuned"))
+    result = command(COMMAND, network, "--target", "vulkan", "--no-check")
+    assert "is a CPU, whose times say nothing about GPUs: --time-budget" in result.stderr
+
+
+def test_the_default_name_and_a_folder(command, network, target):
+    assert command(COMMAND, network, "--target", "llvm", "--trials", 0).exit_code == 0
+    assert YoeoDetector.load(target / "compiled_model.tar").name == "yoeo"
+    assert command(COMMAND, network, "--target", "llvm", "-o", "folder").exit_code == 0
+    detector = YoeoDetector.load(target / "folder", confidence=0.3)
+    assert len(detector(yoeo_networks.picture()).detections)
+    assert sorted(path.name for path in target.iterdir()) == ["compiled_model.tar", "folder"]
+
+
+def test_names_and_groups_from_files(command, refuses, network, target):
+    (target / "names.yaml").write_text("detection: [a, b, c]\nsegmentation: [d, e, f]\n")
+    (target / "groups.yaml").write_text("group_classes: [a, b]\nsurrogate_class: letter\n")
+    options = ("--target", "llvm", "--names", "names.yaml", "--groups", "groups.yaml")
+    assert command(COMMAND, network, *options, "-o", "x.tar").exit_code == 0
+    detector = YoeoDetector.load("x.tar")
+    assert detector.class_names == ("a", "b", "c")
+    assert detector.segmentation_names == ("d", "e", "f")
+    (target / "names.yaml").write_text("detection: [a, b]\nsegmentation: [d, e, f]\n")
+    message = refuses(COMMAND, network, "--names", "names.yaml", "-o", "y.tar")
+    assert "3 names are needed under 'detection'" in message and "found 2 (a, b)" in message
+    assert not (target / "y.tar").exists()
+
+
+def test_a_package_that_is_wrong_is_not_written(refuses, network, target, monkeypatch):
+    from tvm_vision.evaluate import Reference
+
+    honest = Reference.run
+
+    def dishonest(self, inputs):
+        outputs = honest(self, inputs)
+        return {**outputs, "Segmentations": (outputs["Segmentations"] + 1) % 3}
+
+    monkeypatch.setattr(Reference, "run", dishonest)
+    message = refuses(COMMAND, network, "--target", "llvm", "--no-tuning")
+    assert "boxes and mask must be those of onnxruntime" in message
+    assert "mask 0.00 % the same" in message
+    assert list(target.iterdir()) == []
+
+
+def test_ctrl_c_leaves_nothing(command, network, target, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "compared", interrupt)
+    result = command(COMMAND, network, "--target", "llvm", "--no-tuning")
+    assert result.exit_code == 1 and "Aborted!" in result.output
+    assert list(target.iterdir()) == []
+
+
+def test_without_onnxruntime_it_says_so(command, network, target, monkeypatch):
+    import importlib.util
+
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "onnxruntime" else found(name)
+    )
+    result = command(COMMAND, network, "--target", "llvm", "--no-tuning")
+    assert result.exit_code == 0 and "note: not compared with onnxruntime" in result.stderr
+
+
+def test_bad_files(refuses, target):
+    assert "none.onnx' cannot be read" in refuses(COMMAND, "none.onnx")
+    (target / "text.onnx").write_text("text")
+    assert "it is not ONNX" in refuses(COMMAND, "text.onnx")
+
+
+def test_compile_knows_yoeo_files_by_themselves(command, network, target):
+    result = command("compile", network, "-o", "x.tar", "--target", "llvm", "--check")
+    assert result.exit_code == 0, result.output
+    assert YoeoDetector.load("x.tar").class_names == yoeo_networks.NAMES.detection
+    result = command("compile", network, "-o", "y.tar", "--target", "llvm", "--kind", "network")
+    with read_package("y.tar") as package:
+        assert package.info.model.kind == "network" and package.info.format_version == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--labels", "imagenet"), "a YOEO network takes --names"),
+        (("--preprocess", "unit"), "a YOEO network takes --names"),
+        (("--kind", "classifier", "--names", "n.yaml"), "--names and --groups are for networks of"),
+    ],
+)
+def test_options_of_other_kinds(command, network, target, options, message):
+    result = command("compile", network, "-o", "x.tar", *options)
+    assert result.exit_code == 2 and message in result.stderr
+
+
+def test_original_files_need_names(command, refuses, network, target):
+    model = onnx.load(network)
+    del model.metadata_props[:]
+    onnx.save(model, "original.onnx")
+    assert "give a YAML file of them by --names" in refuses(COMMAND, "original.onnx")
+    assert "give a YAML file of them by --names" in refuses(
+        "compile", "original.onnx", "--kind", "yoeo", "-o", "x.tar"
+    )
+    (target / "n.yaml").write_text("detection: [a, b, c]\nsegmentation: [d, e, f]\n")
+    result = command("compile", "original.onnx", "--kind", "yoeo", "--names", "n.yaml",
+                     "-o", "x.tar", "--target", "llvm")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    found = YoeoDetector.load("x.tar")(np.zeros((4, 4, 3), np.uint8))
+    assert found.segmentation.class_names == ("d", "e", "f")

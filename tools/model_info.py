@@ -1,0 +1,71 @@
+"""What a package is to say about its network: from the model's file and from options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from tvm_vision.package import ModelInfo
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+def model_info(
+    model: Path,
+    *,
+    name: str | None,
+    kind: str | None,
+    names: Path | None,
+    groups: Path | None,
+    labels: str | None,
+    preprocess: str | None,
+    shapes: Shapes,
+) -> ModelInfo:
+    """The values of compile's options, and of the file's metadata where there is none."""
+    from tvm_vision.models.yoeo.describe import is_yoeo
+
+    if kind == "yoeo" or (kind is None and is_yoeo(model)):
+        if labels is not None or preprocess is not None:
+            raise click.UsageError("a YOEO network takes --names, not --labels or --preprocess")
+        return _yoeo(model, name, names, groups, shapes)
+    if names is not None or groups is not None:
+        raise click.UsageError("--names and --groups are for networks of --kind yoeo")
+    return _other(model, name, kind, labels, preprocess)
+
+
+def _yoeo(
+    model: Path, name: str | None, names: Path | None, groups: Path | None, shapes: Shapes
+) -> ModelInfo:
+    from tvm_vision.models.yoeo.describe import yoeo_model_info
+    from tvm_vision.models.yoeo.names import read_groups, read_names
+
+    sizes = [(shape[2], shape[3]) for shape in shapes.values() if len(shape) == 4]
+    return yoeo_model_info(
+        model,
+        name=name,
+        names=None if names is None else read_names(names),
+        groups=None if groups is None else read_groups(groups),
+        size=sizes[0] if len(sizes) == 1 else None,
+    )
+
+
+def _other(
+    model: Path, name: str | None, kind: str | None, labels: str | None, preprocess: str | None
+) -> ModelInfo:
+    from tvm_vision.models.classifier import preset, read_labels
+    from tvm_vision.models.classifier.metadata import read_metadata
+    from tvm_vision.package import ModelInfo
+
+    # What a file of classifier-to-onnx says about itself; options come before it.
+    described = None if kind == "network" else read_metadata(model)
+    preparation, found = described or (None, ())
+    return ModelInfo(
+        name=name or model.stem or "network",
+        kind=kind or ("classifier" if described else "network"),
+        labels=found if labels is None else read_labels(labels),
+        preprocessing=preparation if preprocess is None else preset(preprocess),
+    )

@@ -1,0 +1,197 @@
+"""``yoeo-onnx-to-tvm``, on its own and as ``tvm-vision yoeo-onnx-to-tvm``."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .options import PATH, SETTINGS, OneLineErrors, class_options, parse_size
+from .progress import progress
+from .table import data_size
+from .tune import Duration, search_schedules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Seconds.
+BUDGET = 600.0
+INTERPOLATIONS = ("linear", "nearest", "area", "cubic")
+
+
+@click.command("yoeo-onnx-to-tvm", cls=OneLineErrors, context_settings=SETTINGS)
+@click.argument("onnx_path", type=PATH)
+@click.option(
+    "--output-model", "--output", "-o", "output", type=PATH, default=Path("compiled_model.tar"),
+    show_default=True, help="The package: a tar where it ends in .tar, else a folder.",
+)  # fmt: skip
+@click.option(
+    "--input-size", callback=parse_size, metavar="N|HxW",
+    help="Pixels of the network's input, where ONNX_PATH leaves them open.",
+)  # fmt: skip
+@click.option("--half", is_flag=True, help="Weights and activations as 16-bit floats.")
+@click.option(
+    "--target", default="auto", show_default=True,
+    help="'vulkan', 'vulkan -from_device=1', 'llvm'; auto: the first Vulkan device, else this "
+    "machine's CPU.",
+)  # fmt: skip
+@class_options
+@click.option(
+    "--interpolation", type=click.Choice(INTERPOLATIONS), default="linear", show_default=True,
+    help="How frames are resized; the original takes the nearest pixel.",
+)  # fmt: skip
+@click.option(
+    "--time-budget", type=Duration(), help="How long to tune: 90s, 10m, 2h.  [default: 10m]"
+)
+@click.option(
+    "--trials", type=click.IntRange(min=0),
+    help="Most measurements of the tuner; 0: no tuning.",
+)  # fmt: skip
+@click.option("--no-tuning", is_flag=True, help="Compile with the records that there are.")
+@click.option(
+    "--tuning-record-checkpoint", "-c", "checkpoint", type=PATH,
+    help="Records of an earlier tuning, to use and to start from.",
+)  # fmt: skip
+@click.option(
+    "--output-tuning-records", "-r", "records", type=PATH, default=Path("tuning_records.json"),
+    show_default=True, help="File for the tuner's records; what is in it counts.",
+)  # fmt: skip
+@click.option(
+    "--check/--no-check", "check", default=True, show_default=True,
+    help="Compare boxes and mask with onnxruntime before anything is written.",
+)  # fmt: skip
+def yoeo_onnx_to_tvm(
+    onnx_path: Path,
+    output: Path,
+    input_size: tuple[int, int] | None,
+    half: bool,
+    target: str,
+    names: Path | None,
+    groups: Path | None,
+    interpolation: str,
+    time_budget: float | None,
+    trials: int | None,
+    no_tuning: bool,
+    checkpoint: Path | None,
+    records: Path,
+    check: bool,
+) -> None:
+    """Compile a YOEO network for this machine.
+
+    ONNX_PATH is what yoeo-to-onnx writes, or YOEO's own export (which needs --names). The
+    package runs with 'tvm-vision detect', in Python and in the ROS node. Also installed as
+    'yoeo-onnx-to-tvm', for YOEO's own command of that name: the same arguments.
+
+    What differs: the input's size comes from ONNX_PATH; the target is the first Vulkan device
+    where none is given, and the CPU where there is none; tuning takes ten minutes, not days, and
+    is only done on GPUs unless --trials or --time-budget asks for it; what was compiled is
+    compared with onnxruntime. Options may be spelled with underscores (--no_tuning).
+
+    Ctrl-C keeps what was tuned, and the same command goes on; a package is whole or not there.
+
+    \b
+    Example:
+      yoeo-onnx-to-tvm yoeo.onnx --half -o yoeo.tar
+      tvm-vision yoeo-onnx-to-tvm yoeo.onnx --names yoeo_names.yaml --target llvm
+    """
+    from tvm_vision.api import compile as compile_network
+    from tvm_vision.models.yoeo.describe import input_shapes, yoeo_model_info
+    from tvm_vision.models.yoeo.names import read_groups, read_names
+    from tvm_vision.package import read_package, unpack_package
+    from tvm_vision.tuning import TuningOptions
+
+    info = yoeo_model_info(
+        onnx_path,
+        names=None if names is None else read_names(names),
+        groups=None if groups is None else read_groups(groups),
+        size=input_size,
+        interpolation=interpolation,
+    )
+    network: dict[str, Any] = {
+        "target": target,
+        "input_shapes": input_shapes(onnx_path, info),
+        "precision": "fp16" if half else "fp32",
+    }
+    used = [] if checkpoint is None else [checkpoint]
+    wanted = not (no_tuning or trials == 0)
+    if wanted and time_budget is None and trials is None and (reason := slow_to_tune(target)):
+        click.echo(f"note: not tuned, since {reason}: --time-budget 10m does it still", err=True)
+        wanted = False
+    if wanted:
+        options = TuningOptions(time_budget=time_budget or BUDGET, trials=trials)
+        search_schedules(onnx_path, records, prior=used, options=options, **network)
+        used.append(records)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as scratch,
+        progress(f"compiling {onnx_path.name}") as tell,
+    ):
+        package = Path(scratch) / "model.tar"
+        compile_network(
+            onnx_path,
+            package,
+            model_info=info,
+            tuning_records=used,
+            progress=tell,
+            **network,
+        )
+        verdict = compared(package, onnx_path, tell) if check else "not compared, as asked"
+        if output.suffix == ".tar":
+            os.replace(package, output)
+        else:
+            unpack_package(package, output)
+    click.echo(verdict, err=True)
+    with read_package(output) as written:
+        place = written.info.device.name if written.info.device else "the CPU"
+        kernels, memory = len(written.info.graph.kernels), written.info.memory.peak
+    click.echo(f"wrote {output}: {kernels} kernels for {place}, {data_size(memory)} of memory")
+
+
+def slow_to_tune(target: str) -> str:
+    """Why a target is not tuned unless that is asked for; "" for a GPU."""
+    from tvm_vision import vulkan
+    from tvm_vision.compiler import parse_target
+
+    chosen = parse_target(target)
+    if chosen.kind.name != "vulkan":
+        return "it is compiled for the CPU, whose default schedules are good"
+    name = str(chosen.attrs.get("device_name", ""))
+    if any(device.is_cpu and device.name == name for device in vulkan.devices()):
+        return f"{name} is a CPU, whose times say nothing about GPUs"
+    return ""
+
+
+def compared(package: Path, model: Path, tell: Callable[[str], None]) -> str:
+    """What the comparison with onnxruntime found, in a line.
+
+    On the pictures of the demo. Raises DeviceError where boxes or mask are not the same.
+    """
+    import importlib.util
+
+    from tvm_vision.demo.pictures import comparison_images
+    from tvm_vision.errors import DeviceError
+    from tvm_vision.evaluate import Reference, compare_frames
+    from tvm_vision.models.yoeo import YoeoDetector
+
+    if importlib.util.find_spec("onnxruntime") is None:
+        return (
+            "note: not compared with onnxruntime, which is not installed: pip install onnxruntime"
+        )
+    tell("comparing with onnxruntime")
+    detector = YoeoDetector.load(package)
+    precision = detector.precision
+    found = list(compare_frames(detector, Reference(model), comparison_images()))
+    for agreement in found:
+        if not agreement.within(precision):
+            raise DeviceError(
+                f"boxes and mask must be those of onnxruntime, found {agreement}: nothing is "
+                f"written; 'tvm-vision compile' and 'profile --per-layer-error' show where it goes "
+                "wrong on " + detector.device_description
+            )
+    boxes = sum(agreement.boxes for agreement in found)
+    masks = [agreement.mask for agreement in found if agreement.mask is not None]
+    mask = f", {100 * min(masks):.2f} % of the mask or more" if masks else ""
+    return f"the same as onnxruntime on {len(found)} pictures: {boxes} boxes{mask}"
