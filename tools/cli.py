@@ -6,6 +6,7 @@ import click
 
 from tvm_vision import __version__
 
+from .bag import bag
 from .benchmark import benchmark
 from .check import check
 from .classifier_to_onnx import classifier_to_onnx
@@ -19,6 +20,7 @@ from .options import SETTINGS, OneLineErrors
 from .package import package
 from .profile import profile
 from .records import records
+from .replay import replay
 from .rpc_server import rpc_server
 from .run import run
 from .tune import tune
@@ -37,6 +39,7 @@ def main() -> None:
 
 
 COMMANDS = (
+    bag,
     benchmark,
     check,
     classifier_to_onnx,
@@ -49,6 +52,7 @@ COMMANDS = (
     package,
     profile,
     records,
+    replay,
     rpc_server,
     run,
     tune,
