@@ -23,6 +23,8 @@ from .cpu_tiles import Layer, Tile, choose_tile, flattened, layer_of
 
 # Fewer multiplications are done before other threads have woken up.
 WORTH_THREADS = 1 << 16
+# How many loads are worth stores in a row: measured on 1×1 convolutions of 16 to 80 channels.
+STORES_IN_A_ROW = 4
 
 
 def write_window(function: Any, processor: Processor) -> Any:
@@ -90,14 +92,15 @@ class _Writer:
     def _channels_outside(self, outer: int, rows: int) -> bool:
         """Whether to go through the picture for each part of the channels, or the other way.
 
-        What is outside is read once, what is inside as often as the outside has steps.
+        What is outside is read once, what is inside as often as the outside has steps. Results of
+        one part after another are stores in a row, which outweighs some loads.
         """
         layer = self._layer
         if layer.weights is None or not layer.depth:
             return True
         weights = math.prod(int(size) for size in layer.weights.ty.shape)
         picture = math.prod(int(size) for size in layer.data.ty.shape) // layer.images
-        return outer * picture <= rows * weights
+        return outer * picture <= STORES_IN_A_ROW * rows * weights
 
     def _columns(self) -> int:
         return math.ceil(self._layer.width / self._tile.pixels)
