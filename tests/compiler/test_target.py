@@ -5,7 +5,7 @@ import json
 import pytest
 import tvm
 
-from tvm_vision.compiler.target import parse_target
+from tvm_vision.compiler.target import parse_target, vector_lanes, vector_registers
 from tvm_vision.errors import DeviceError, InputError
 
 
@@ -83,3 +83,17 @@ def test_what_is_no_target_is_refused_in_one_line(spelling, error, message, devi
     with pytest.raises(error, match=message) as raised:
         parse_target(spelling)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("spelling", "lanes", "registers"),
+    [
+        ("llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64-v2", 4, 16),
+        ("llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64-v3", 8, 16),
+        ("llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64-v4", 16, 32),
+        ("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72", 4, 32),
+    ],
+)
+def test_vectors_are_those_of_the_processor_named(spelling, lanes, registers):
+    target = parse_target(spelling)
+    assert (vector_lanes(target), vector_registers(target)) == (lanes, registers)

@@ -37,15 +37,24 @@ def target_for(kind: str, index: int = 0) -> Target:
 
 
 def vector_lanes(target: Target) -> int:
-    """Floats in a vector of a processor: 16 with AVX-512, 8 with AVX, 4 otherwise."""
-    return max(4, int(codegen.llvm_get_vector_width(target)) // 32)
+    """Floats in a vector of a processor: 16 with AVX-512, 8 with AVX, 4 with SSE or NEON."""
+    if not _is_x86(target):
+        return max(4, int(codegen.llvm_get_vector_width(target)) // 32)
+    # TVM's own answer is 512 bits for all of them, whatever the target says.
+    for feature, lanes in (("avx512f", 16), ("avx", 8)):
+        if codegen.llvm_cpu_has_features(feature, target):
+            return lanes
+    return 4
 
 
 def vector_registers(target: Target) -> int:
-    """Vector registers of a processor: 32 with AVX-512 and on 64-bit Arm, 16 otherwise."""
+    """Vector registers of a processor: 16 on x86 before AVX-512, else 32."""
+    return 16 if _is_x86(target) and vector_lanes(target) < 16 else 32
+
+
+def _is_x86(target: Target) -> bool:
     triple = str(target.attrs.get("mtriple", "") or codegen.llvm_get_system_triple())
-    many = triple.startswith(("aarch64", "arm64")) or vector_lanes(target) >= 16
-    return 32 if many else 16
+    return triple.startswith(("x86_64", "i386", "i686"))
 
 
 def parse_target(target: str | dict[str, Any] | Target) -> Target:
