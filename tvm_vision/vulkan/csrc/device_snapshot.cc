@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "device_features.h"
+
 namespace tvm_vision {
 namespace vulkan {
 
@@ -105,52 +107,17 @@ void ReadProperties(const InstanceFunctions& fn, VkPhysicalDevice physical, Devi
 }
 
 void ReadFeatures(const InstanceFunctions& fn, VkPhysicalDevice physical, DeviceSnapshot* s) {
-  auto head = Tagged<VkPhysicalDeviceFeatures2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2);
-  Chain chain(&head.pNext);
-  auto v11 = Tagged<VkPhysicalDeviceVulkan11Features>(
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES);
-  auto v12 = Tagged<VkPhysicalDeviceVulkan12Features>(
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
-  auto size_control = Tagged<VkPhysicalDeviceSubgroupSizeControlFeatures>(
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES);
-  auto dot = Tagged<VkPhysicalDeviceShaderIntegerDotProductFeatures>(
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES);
-  auto matrix = Tagged<VkPhysicalDeviceCooperativeMatrixFeaturesKHR>(
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR);
-  if (s->api_version >= VK_API_VERSION_1_2) {
-    chain.Add(&v11);
-    chain.Add(&v12);
-  }
   bool core13 = s->api_version >= VK_API_VERSION_1_3;
-  if (core13 || s->HasExtension(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) {
-    chain.Add(&size_control);
-  }
-  if (core13 || s->HasExtension(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME)) {
-    chain.Add(&dot);
-  }
-  if (s->HasExtension(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME)) chain.Add(&matrix);
-  fn.vkGetPhysicalDeviceFeatures2(physical, &head);
-
+  FeatureChain chain(s->api_version,
+                     core13 || s->HasExtension(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME),
+                     core13 || s->HasExtension(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME),
+                     s->HasExtension(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME));
+  fn.vkGetPhysicalDeviceFeatures2(physical, &chain.head);
   DeviceFeatures* f = &s->features;
-  f->shader_int16 = head.features.shaderInt16;
-  f->shader_int64 = head.features.shaderInt64;
-  f->shader_float64 = head.features.shaderFloat64;
-  f->storage_buffer_16bit = v11.storageBuffer16BitAccess;
-  f->uniform_buffer_16bit = v11.uniformAndStorageBuffer16BitAccess;
-  f->push_constant_16bit = v11.storagePushConstant16;
-  f->shader_float16 = v12.shaderFloat16;
-  f->shader_int8 = v12.shaderInt8;
-  f->storage_buffer_8bit = v12.storageBuffer8BitAccess;
-  f->uniform_buffer_8bit = v12.uniformAndStorageBuffer8BitAccess;
-  f->push_constant_8bit = v12.storagePushConstant8;
-  f->vulkan_memory_model = v12.vulkanMemoryModel;
-  f->vulkan_memory_model_device_scope = v12.vulkanMemoryModelDeviceScope;
-  f->subgroup_extended_types = v12.shaderSubgroupExtendedTypes;
-  f->timeline_semaphore = v12.timelineSemaphore;
-  f->subgroup_size_control = f->subgroup_size_control && size_control.subgroupSizeControl;
-  f->compute_full_subgroups = size_control.computeFullSubgroups;
-  f->integer_dot_product = dot.shaderIntegerDotProduct;
-  f->cooperative_matrix = matrix.cooperativeMatrix && f->vulkan_memory_model;
+  bool size_of_compute = f->subgroup_size_control;
+  chain.Each(f, [](VkBool32& reported, bool& has) { has = reported == VK_TRUE; });
+  f->subgroup_size_control = f->subgroup_size_control && size_of_compute;
+  f->cooperative_matrix = f->cooperative_matrix && f->vulkan_memory_model;
 }
 
 void ReadMemory(const InstanceFunctions& fn, VkPhysicalDevice physical, DeviceSnapshot* s) {
