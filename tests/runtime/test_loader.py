@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from onnx import TensorProto
 
 import tvm_vision
 from tvm_vision.errors import DeviceError, PackageError
+from tvm_vision.package import repack_package, unpack_package
 
 pytestmark = pytest.mark.usefixtures("device_info")
 SIZE = 16
@@ -100,3 +102,41 @@ def test_package_for_vulkan_without_vulkan(package: Path) -> None:
 def test_missing_package() -> None:
     with pytest.raises(PackageError, match=r"nowhere\.tar"):
         tvm_vision.load("nowhere.tar")
+
+
+def smaller_input(info: dict[str, Any]) -> None:
+    planned = info["graph"]["tensors"][info["graph"]["inputs"][0]]
+    planned["shape"] = info["inputs"][0]["shape"] = [1, 3, SIZE, SIZE // 2]
+
+
+def other_type(info: dict[str, Any]) -> None:
+    planned = info["graph"]["tensors"][info["graph"]["inputs"][0]]
+    planned["dtype"] = info["inputs"][0]["dtype"] = "int32"
+
+
+def fewer_arguments(info: dict[str, Any]) -> None:
+    kernel = max(info["graph"]["kernels"], key=lambda kernel: len(kernel["args"]))
+    kernel["args"] = [kernel["args"][0], kernel["args"][-1]]
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (smaller_input, r"\.shape\[3\] on argument #0, expected 16"),
+        (other_type, r"dtype on argument #0, expected float32"),
+        (fewer_arguments, r"Expected \d arguments"),
+    ],
+)
+def test_graph_of_another_network_than_the_code(
+    package: Path, tmp_path: Path, change: Any, found: str
+) -> None:
+    folder, edited = tmp_path / "folder", tmp_path / "edited.tar"
+    unpack_package(package, folder)
+    info = json.loads((folder / "mod.json").read_text())
+    change(info)
+    (folder / "mod.json").write_text(json.dumps(info))
+    repack_package(folder, edited)
+    with pytest.raises(PackageError, match=found) as error:
+        executor = tvm_vision.load(edited)
+        executor.run(input=np.zeros(info["inputs"][0]["shape"], info["inputs"][0]["dtype"]))
+    assert "of one compilation" in str(error.value) and "\n" not in str(error.value)

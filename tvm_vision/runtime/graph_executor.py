@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,8 @@ class GraphExecutor:
                 "set_input", "write_input", "run", "submit", "wait", "get_output", "profile"
             )
         }  # fmt: skip
+        for name in ("run", "submit", "profile"):
+            self._call[name] = _of_one_compilation(self._call[name])
         self.input_names = tuple(str(name) for name in self._module["names"](True))
         self.output_names = tuple(str(name) for name in self._module["names"](False))
         self._direct = _direct_inputs(self.info, self.input_names)
@@ -99,9 +101,10 @@ class GraphExecutor:
     def prepare(self) -> None:
         """Compile the pipelines and record the network, which the first frame would wait for.
 
-        Raises DeviceError naming kernel and feature where the device cannot run the network.
+        Raises DeviceError naming kernel and feature where the device cannot run the network,
+        PackageError where the graph calls a kernel with other tensors than it takes.
         """
-        self._module["prepare"]()
+        _of_one_compilation(self._module["prepare"])()
 
     def load_params(self, params: bytes | Mapping[str, Value]) -> None:
         """Load the weights: the content of mod.params, or arrays by name.
@@ -135,7 +138,10 @@ class GraphExecutor:
             self._call["set_input"](key, _tensor(value))
 
     def run(self, **by_name: Value) -> None:
-        """Run one frame, from the inputs that are set to finished outputs."""
+        """Run one frame, from the inputs that are set to finished outputs.
+
+        Raises PackageError where the graph calls a kernel with other tensors than it takes.
+        """
         self.set_input(**by_name)
         self._call["run"]()
 
@@ -182,6 +188,26 @@ class GraphExecutor:
         kernels = [KernelInfo(k["function"], tuple(k.get("nodes", ()))) for k in graph["kernels"]]
         device = f"{self.device.type}{self.device.index}"
         return summarise(kernels, samples, device, self.device_description)
+
+
+def _of_one_compilation(function: Callable[[], Any]) -> Callable[[], Any]:
+    """``function``, with what kernels say of tensors that do not fit them as a PackageError."""
+
+    def call() -> Any:
+        try:
+            return function()
+        except (ValueError, TypeError) as error:
+            # What is wrong, the kernel's signature, and what was expected: a line each.
+            first, *rest = [line.strip() for line in str(error).splitlines()] or [""]
+            kernel = rest[0].partition("(")[0].strip("` ") if rest else "a kernel"
+            expected = f", {rest[-1]}" if len(rest) > 1 else ""
+            raise PackageError(
+                "mod.json and mod.so must be of one compilation, and the graph does not fit "
+                f"{kernel}: {first.removesuffix(' when calling:')}{expected}; compile the network "
+                "again"
+            ) from None
+
+    return call
 
 
 def _storage_bytes(info: Mapping[str, Any]) -> int:
