@@ -151,6 +151,35 @@ def test_a_full_disk_leaves_nothing(tmp_path, library, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("action", ["write", "read", "unpack"])
+def test_no_room_for_temporary_files(tmp_path, library, monkeypatch, action):
+    write_sample(tmp_path / "a.tar")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "not there"))
+    with pytest.raises(PackageError, match=r"temporary files .*No such file.* TMPDIR$"):
+        if action == "write":
+            write(tmp_path / "out.tar", library)
+        elif action == "read":
+            read_package(tmp_path / "a.tar")
+        else:
+            unpack_package(tmp_path / "a.tar", tmp_path / "folder")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.tar"]
+
+
+def test_a_full_temporary_folder_leaves_nothing(tmp_path, monkeypatch):
+    from tvm_vision.package import container
+
+    def full(stream, extent, target):
+        target.write_bytes(b"some")
+        raise OSError(28, "No space left on device")
+
+    write_sample(tmp_path / "a.tar")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(container, "copy_extent", full)
+    with pytest.raises(PackageError, match=r"temporary files .*No space left on device"):
+        read_package(tmp_path / "a.tar")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.tar"]
+
+
 def test_no_linker(tmp_path, library, monkeypatch):
     monkeypatch.setattr("tvm.support.cc.get_cc", lambda: None)
     with pytest.raises(PackageError, match=r"needs a C\+\+ compiler for it.* install g\+\+$"):

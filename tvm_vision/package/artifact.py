@@ -87,8 +87,7 @@ def write_package(
     The same input gives the same bytes. Raises PackageError where it cannot be written or linked,
     or where the graph is not consistent (then nothing is written).
     """
-    with tempfile.TemporaryDirectory(prefix="tvm_vision-") as scratch:
-        folder = Path(scratch)
+    with _scratch_folder() as folder:
         with (folder / PARAMS).open("wb") as stream:
             write_params(stream, compiled.params)
         write_library(compiled.library, folder / LIBRARY, compiled.target)
@@ -113,6 +112,12 @@ def read_package(path: PathLike) -> Package:
     with _open_file(path) as stream, _naming(path):
         extents = container.list_tar(stream)
         info = PackageInfo.from_bytes(container.read_extent(stream, INFO, extents[INFO]))
+        return _extract(stream, extents, info)
+
+
+def _extract(stream: BinaryIO, extents: Mapping[str, Extent], info: PackageInfo) -> Package:
+    """The members in a folder that goes with the package, checked."""
+    with _scratch_errors():
         folder = Path(tempfile.mkdtemp(prefix="tvm_vision-"))
         package = Package(info, folder, temporary=True)
         try:
@@ -150,13 +155,31 @@ def repack_package(folder: PathLike, path: PathLike) -> PackageInfo:
 
 def _copy(source: Path, target: Path, *, edited: bool = False) -> PackageInfo:
     package = _read_folder(source, edited=True) if edited else read_package(source)
-    with package, tempfile.TemporaryDirectory(prefix="tvm_vision-") as scratch:
-        folder = Path(scratch)
+    with package, _scratch_folder() as folder:
         for name in (PARAMS, LIBRARY):
             shutil.copyfile(package.folder / name, folder / name)
         (folder / INFO).write_bytes(package.info.to_bytes())
         _store(folder, target)
         return package.info
+
+
+@contextlib.contextmanager
+def _scratch_folder() -> Iterator[Path]:
+    """A temporary folder that goes with the block."""
+    with _scratch_errors(), tempfile.TemporaryDirectory(prefix="tvm_vision-") as folder:
+        yield Path(folder)
+
+
+@contextlib.contextmanager
+def _scratch_errors() -> Iterator[None]:
+    """Where the block cannot write its temporary files, a PackageError says so."""
+    try:
+        yield
+    except OSError as error:
+        raise PackageError(
+            f"room for temporary files is needed, and there is none ({error.strerror or error}): "
+            "free some, or name another folder in TMPDIR"
+        ) from None
 
 
 @contextlib.contextmanager
