@@ -19,10 +19,11 @@ ROS := $(VENV)/.ros
 ROS_WHEELS := $(filter x86_64,$(shell uname -m))
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test ros no-ros-wheels ros-demo lint bench clean distclean system force
+.PHONY: help demo demo-classifier test ros no-ros-wheels ros-demo lint bench clean distclean system force
 
 help:
-	@echo "make demo       classify photos with EfficientNet-Lite0 on this machine's Vulkan device"
+	@echo "make demo       find balls, goalposts, robots and the field in pictures and a clip"
+	@echo "make demo-classifier  classify photos with EfficientNet-Lite0 (needs PyTorch once)"
 	@echo "make test       build, then run the tests (PYTEST_ARGS=... is passed on)"
 	@echo "make ros        install ROS 2 into $(VENV) from PyPI, and build the messages it lacks"
 	@echo "make ros-demo   run the ROS 2 node over pictures: camera, node and listener"
@@ -30,7 +31,10 @@ help:
 	@echo "make bench      compare with other engines on this machine's GPU, and say so where there is none"
 	@echo "make clean      remove what was built; 'make distclean' removes $(VENV) too"
 
-demo: $(NATIVE) $(DEMO_DATA)/.complete
+demo: $(NATIVE)
+	@$(BIN)/tvm-vision demo --output $(DEMO_OUTPUT)
+
+demo-classifier: $(NATIVE) $(DEMO_DATA)/.complete
 	@test -f $(DEMO_MODEL) || $(MAKE) --no-print-directory $(EXPORT)
 	@PYTHONPATH=$(DEMO_DATA) $(BIN)/tvm-vision demo-classifier --model $(DEMO_MODEL) --output $(DEMO_OUTPUT)
 

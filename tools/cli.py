@@ -12,6 +12,7 @@ from .check import check
 from .classifier_to_onnx import classifier_to_onnx
 from .classify import classify
 from .compile import compile as compile_command
+from .demo import demo
 from .demo_classifier import demo_classifier
 from .detect import detect
 from .devices import devices
@@ -45,6 +46,7 @@ COMMANDS = (
     classifier_to_onnx,
     classify,
     compile_command,
+    demo,
     demo_classifier,
     detect,
     devices,

@@ -84,7 +84,9 @@ def detect(
         for frame in itertools.islice(frames(sources), limit):
             result = detector(frame.image)
             line = json.dumps(record(frame, result), ensure_ascii=False) if as_json else None
-            click.echo(line or describe(frame, result))
+            click.echo(
+                line or f"{frame.name}  {result.timing.total_ms:.1f} ms  {result.describe()}"
+            )
             if writer is None and window is None:
                 continue
             caption = f"{detector.name}, {result.timing.total_ms:.1f} ms, {detector.device_name}"
@@ -112,23 +114,6 @@ def outputs(folder: Path | None, show: bool) -> Iterator[tuple[Any, Any]]:
             click.echo(f"wrote {path}", err=True)
 
 
-def describe(frame: Frame, result: VisionResult) -> str:
-    """One frame in one line: "game.mp4#12  9.3 ms  ball 93, robot 88; field 61 %, lines 4 %"."""
-    found = []
-    if result.detections is not None:
-        boxes = [f"{name} {100 * score:.0f}" for name, score, _ in result.detections]
-        found.append(", ".join(boxes) or "nothing")
-    if result.segmentation is not None:
-        found.append(", ".join(f"{name} {100 * part:.0f} %" for name, part in shares(result)))
-    return f"{frame.name}  {result.timing.total_ms:.1f} ms  {'; '.join(found)}"
-
-
-def shares(result: VisionResult) -> list[tuple[str, float]]:
-    """Each class of the mask but the first, which is the background, and its part of the frame."""
-    assert result.segmentation is not None
-    return [(name, result.segmentation.share(name)) for name in result.segmentation.class_names[1:]]
-
-
 def record(frame: Frame, result: VisionResult) -> dict[str, object]:
     """One frame as plain data for JSON."""
     document: dict[str, object] = {"name": frame.name}
@@ -138,7 +123,11 @@ def record(frame: Frame, result: VisionResult) -> dict[str, object]:
             for name, score, box in result.detections
         ]
     if result.segmentation is not None:
-        document["segmentation"] = {name: round(part, 4) for name, part in shares(result)}
+        # The first class is the background.
+        document["segmentation"] = {
+            name: round(result.segmentation.share(name), 4)
+            for name in result.segmentation.class_names[1:]
+        }
     timing = result.timing
     document["milliseconds"] = {
         "preprocess": round(timing.preprocess_ms, 3),

@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from tvm_vision.models.results import Classification, Detections, SegmentationMask, Timing
+from tvm_vision.models.results import (
+    Classification,
+    Detections,
+    SegmentationMask,
+    Timing,
+    VisionResult,
+)
 
 NAMES = ("ball", "robot")
 
@@ -88,6 +94,15 @@ def test_share_of_a_mask():
     assert mask.share("robot") == 0.75 and mask.share("ball") == 0.25
     with pytest.raises(ValueError):
         mask.share("goalpost")
+
+
+def test_a_result_in_words():
+    mask = SegmentationMask(np.array([[0, 1], [1, 1]], np.uint8), ("background", "field"))
+    timing = Timing(1, 1, 1)
+    assert VisionResult(timing, detections(), mask).describe() == "robot 90, ball 50; field 75 %"
+    assert VisionResult(timing, Detections.none(NAMES)).describe() == "nothing"
+    found = Classification((3, 1), ("cat", "dog"), (0.75, 0.25))
+    assert VisionResult(timing, classification=found).describe() == "cat 75, dog 25"
 
 
 def test_total_time():

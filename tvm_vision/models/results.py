@@ -164,6 +164,25 @@ class VisionResult:
     segmentation: SegmentationMask | None = None
     classification: Classification | None = None
 
+    def describe(self) -> str:
+        """One line for people: "ball 93, robot 88; field 61 %, lines 4 %".
+
+        Scores in percent, then the part of the frame that each class of the mask takes, but for the
+        first one, the background.
+        """
+        words = []
+        if self.classification is not None:
+            likely = [f"{label} {100 * part:.0f}" for label, part in self.classification]
+            words.append(", ".join(likely))
+        if self.detections is not None:
+            boxes = [f"{name} {100 * score:.0f}" for name, score, _ in self.detections]
+            words.append(", ".join(boxes) or "nothing")
+        if self.segmentation is not None:
+            mask = self.segmentation
+            parts = [f"{name} {100 * mask.share(name):.0f} %" for name in mask.class_names[1:]]
+            words.append(", ".join(parts))
+        return "; ".join(words)
+
 
 def _check_array(
     name: str, array: npt.NDArray[Any], dtype: type[Any], shape: tuple[int | None, ...]

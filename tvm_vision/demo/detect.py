@@ -1,0 +1,171 @@
+"""Compile the demo's YOEO network, run it on pictures and a clip, and draw what it finds."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import DeviceError, InputError
+from ..models.draw import draw_result
+from ..models.results import Timing
+from ..models.yoeo import YoeoDetector
+from ..runtime.device import DeviceChoice, choose_device
+from ..runtime.sinks import FrameWriter
+from ..runtime.sources import frames, read_image
+from .pictures import MODEL, demo_clip, demo_pictures
+
+CONFIDENCE = 0.4
+MAX_RUNS = 50
+MAX_SECONDS = 5.0
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """What the demo did. timing: medians over frames of one size; written: annotated files;
+    packages: what was compiled, one for each device that was used."""
+
+    timing: Timing
+    written: tuple[Path, ...]
+    packages: tuple[Path, ...]
+
+
+def run_demo(
+    sources: Sequence[str | Path] = (),
+    *,
+    model: Path = MODEL,
+    output: Path = Path("demo_output"),
+    precision: str = "fp32",
+    device: str = "auto",
+    report: Report = print,
+) -> DemoResult:
+    """Detect on ``sources`` (default: the demo's pictures and clip), and write them annotated.
+
+    model: ONNX file of a YOEO network that says its names. output: folder for the packages and
+    pictures. precision: "fp32" or "fp16". device: "auto", "vulkan" or "cpu"; without a GPU "auto"
+    takes Vulkan's CPU implementation for pictures, to show it, and LLVM for videos, since that is
+    many times faster. report: called with each line to show.
+
+    Raises DeviceError where the results are not onnxruntime's (where that is installed); what the
+    importer, the compiler and the device raise goes through.
+    """
+    stills, videos = _sorted(sources)
+    choice = choose_device(device)
+    detector, package = _compiled(model, output, choice, precision, report)
+    packages = [package]
+    compare_with_onnxruntime(detector, model, stills, report)
+    detector.confidence = CONFIDENCE
+    written = _detected(detector, stills, output, report)
+    if videos:
+        moving = detector
+        if device == "auto" and choice.kind == "vulkan" and detector.device_type == "cpu":
+            report("no GPU: the clip runs on the CPU through LLVM, which is faster than llvmpipe")
+            moving, package = _compiled(model, output, choose_device("cpu"), precision, report)
+            moving.confidence = CONFIDENCE
+            packages.append(package)
+        written += _detected(moving, videos, output, report)
+        detector = moving
+    timing = time_detector(detector, stills or videos)
+    report(
+        f"a frame takes {timing.total_ms:.2f} ms (median) on {detector.device_name}: "
+        f"{timing.preprocess_ms:.2f} to prepare it, {timing.inference_ms:.2f} for the network, "
+        f"{timing.postprocess_ms:.2f} for boxes and mask"
+    )
+    return DemoResult(timing, tuple(written), tuple(packages))
+
+
+def _sorted(sources: Sequence[str | Path]) -> tuple[list[Path], list[Path]]:
+    """Pictures and videos. Raises InputError where there is neither."""
+    if sources:
+        paths = [Path(source) for source in sources]
+        videos = [path for path in paths if path.suffix.lower() in (".avi", ".mkv", ".mp4")]
+        return [path for path in paths if path not in videos], videos
+    stills, clip = demo_pictures(), demo_clip()
+    if not stills:
+        raise InputError(
+            "the demo's pictures are needed, and they are not installed: name some, or install "
+            "tvm_vision again"
+        )
+    return stills, [] if clip is None else [clip]
+
+
+def _compiled(
+    model: Path, output: Path, choice: DeviceChoice, precision: str, report: Report
+) -> tuple[YoeoDetector, Path]:
+    from ..api import compile as compile_network
+    from ..models.yoeo.describe import yoeo_model_info
+
+    report(f"device: {choice.description}")
+    start = time.perf_counter()
+    package = output / f"{model.stem}-{choice.kind}-{precision}.tar"
+    target = "vulkan" if choice.kind == "vulkan" else "llvm"
+    info = yoeo_model_info(model)
+    compile_network(model, package, target=target, precision=precision, model_info=info)
+    seconds = time.perf_counter() - start
+    report(f"compiled {model.name} to {package} in {seconds:.1f} s")
+    detector = YoeoDetector.load(package, choice.kind)
+    detector.warm_up()
+    return detector, package
+
+
+def compare_with_onnxruntime(
+    detector: YoeoDetector, model: Path, paths: Sequence[Path], report: Report
+) -> None:
+    """Report how far boxes and masks are the same; on the first frame of each picture.
+
+    Raises DeviceError where they are not. Says so where onnxruntime is not installed.
+    """
+    import importlib.util
+
+    from ..evaluate import Reference, compare_frames
+
+    if importlib.util.find_spec("onnxruntime") is None:
+        report("not compared with onnxruntime, which is not installed: pip install onnxruntime")
+        return
+    images = [read_image(path) for path in paths if path.is_file()]
+    settings = detector.confidence, detector.iou, detector.max_detections
+    for path, found in zip(paths, compare_frames(detector, Reference(model), images), strict=False):
+        if not found.within(detector.precision):
+            raise DeviceError(f"{path.name}: results must be onnxruntime's, and are not: {found}")
+    detector.confidence, detector.iou, detector.max_detections = settings
+    if images:
+        report(f"boxes and masks are onnxruntime's on {len(images)} pictures")
+
+
+def _detected(
+    detector: YoeoDetector, sources: Sequence[Path], output: Path, report: Report
+) -> list[Path]:
+    """Annotated files of all sources; a line for each picture, and one for each video."""
+    with FrameWriter(output) as writer:
+        for stream, group in itertools.groupby(frames(sources), lambda frame: frame.stream):
+            count, seconds = 0, 0.0
+            for frame in group:
+                result = detector(frame.image)
+                count, seconds = count + 1, seconds + result.timing.total_ms / 1e3
+                if not stream:
+                    report(f"  {frame.name}: {result.describe()}")
+                caption = f"{detector.name}, {result.timing.total_ms:.1f} ms, "
+                caption += detector.device_name
+                writer.write(frame, draw_result(frame.image, result, caption=caption))
+            if stream:
+                rate = count / seconds
+                report(f"  {stream}: {count} frames, {rate:.1f} a second on {detector.device_name}")
+    return writer.written
+
+
+def time_detector(detector: YoeoDetector, sources: Sequence[Path]) -> Timing:
+    """The median of each stage, over runs on the first frame."""
+    image = next(frames(sources)).image
+    timings: list[Timing] = []
+    end = time.perf_counter() + MAX_SECONDS
+    while len(timings) < MAX_RUNS and (not timings or time.perf_counter() < end):
+        timings.append(detector(image).timing)
+    return Timing(
+        statistics.median(timing.preprocess_ms for timing in timings),
+        statistics.median(timing.inference_ms for timing in timings),
+        statistics.median(timing.postprocess_ms for timing in timings),
+    )
