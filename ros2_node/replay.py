@@ -121,7 +121,7 @@ class Camera:
 def publish(images: Iterable[Image], camera: Camera, limit: int | None = None) -> int:
     """Publish images as sensor_msgs/Image in bgr8, stamped when they go out; returns how many.
 
-    Ends with the images, at ``limit``, or when ROS is shut down (SIGINT). Raises InputError where
+    Ends with the images, at ``limit`` or with SIGINT. Raises InputError where
     rclpy is missing.
     """
     from .main import prepare_environment
@@ -134,14 +134,17 @@ def publish(images: Iterable[Image], camera: Camera, limit: int | None = None) -
             f"publishing needs ROS 2, and rclpy cannot be imported ({error}): source "
             "/opt/ros/$ROS_DISTRO/setup.bash, or, without ROS, make ros"
         ) from None
+    from rclpy.signals import SignalHandlerOptions
     from sensor_msgs.msg import Image as ImageMessage
     from std_msgs.msg import Header
 
     from .ros_messages import builder
     from .ros_qos import profile, publisher_events
 
-    rclpy.init()
+    # SIGINT is Python's: rclpy's handler would take ROS away in the middle of an image.
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     node = rclpy.create_node("replay")
+    count = 0
     try:
         publisher = node.create_publisher(
             ImageMessage,
@@ -150,22 +153,21 @@ def publish(images: Iterable[Image], camera: Camera, limit: int | None = None) -
             event_callbacks=publisher_events(camera.topic, node.get_logger().warning),
         )
         make = builder()
-        while camera.wait and rclpy.ok() and not publisher.get_subscription_count():
+        while camera.wait and not publisher.get_subscription_count():
             rclpy.spin_once(node, timeout_sec=0.05)
-        count = 0
         for image in itertools.islice(images, limit):
-            if not rclpy.ok():
-                break
             header = Header(stamp=node.get_clock().now().to_msg(), frame_id=camera.frame_id)
             publisher.publish(make.image(header, image, "bgr8"))
             # What goes wrong with a subscriber is told in a callback.
             rclpy.spin_once(node, timeout_sec=0.0)
             count += 1
         _let_go(publisher)
-        return count
+    except KeyboardInterrupt:
+        pass
     finally:
         node.destroy_node()
         rclpy.try_shutdown()
+    return count
 
 
 def _let_go(publisher: Any) -> None:

@@ -112,3 +112,19 @@ def test_every_image_arrives(graph, pictures, start):
     assert stamps == sorted(stamps)
     process.wait_for("published 7 images on /eye")
     assert process.popen.wait(20) == 0
+
+
+def test_it_ends_cleanly_when_it_is_told_to(graph, pictures, start):
+    from pathlib import Path
+
+    from sensor_msgs.msg import Image
+
+    process = start(
+        program=Path(__file__).parent / "command_program.py",
+        command=("replay", str(pictures), "--loop", "--topic", "/eye"),
+    )
+    with graph.listen(Image, "/eye") as inbox:
+        inbox.next()
+        assert process.end() == 0, process.log
+    process.wait_for("images on /eye")
+    assert "Aborted" not in process.log
