@@ -16,7 +16,7 @@ from tvm import relax
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.cpu_schedules import cpu_schedules
 from tvm_vision.compiler.passes import to_kernels
-from tvm_vision.compiler.target import host_target, parse_target, vector_lanes
+from tvm_vision.compiler.target import parse_target, vector_lanes
 from tvm_vision.frontend.onnx import import_onnx
 
 OP = relax.op
@@ -209,7 +209,7 @@ def test_the_layout_keeps_the_names_of_nodes():
 @pytest.mark.parametrize("name", ["shufflenet_v2", "yoeo_like", "mobilenet_v2"])
 def test_loops_are_written_for_all_windows(name):
     """None of them falls back to schedules that fit everything."""
-    target = host_target()
+    target = parse_target("llvm")
     kernels, _ = to_kernels(import_onnx(NETWORKS[name](64))[0], target, 3)
     functions = {
         gv.name_hint: function

@@ -118,7 +118,7 @@ def test_open_dimensions_take_the_given_shape():
             relu_model(("N", 3)),
             None,
             UnsupportedModelError,
-            r"fixed shapes are needed, and input 'x' is \(N, 3\): pass input_shapes",
+            r"fixed shapes .* input 'x' is \(N, 3\): pass input_shapes=.*--input-shape x:",
         ),
         (relu_model(("N", 3)), {"x": (1, 4)}, InputError, r"\(N, 3\), and \(1, 4\) does not fit"),
         (relu_model(("N", 3)), {"x": (1, 3, 1)}, InputError, "does not fit"),
@@ -132,6 +132,13 @@ def test_shapes_and_opsets_that_do_not_fit(model, shapes, error, message):
     with pytest.raises(error, match=message) as caught:
         import_onnx(model, input_shapes=shapes)
     assert "\n" not in str(caught.value)
+
+
+def test_outputs_of_one_name_are_refused():
+    model = relu_model((1, 3))
+    model.graph.output.append(model.graph.output[0])
+    with pytest.raises(UnsupportedModelError, match="'y' is listed twice"):
+        import_onnx(model)
 
 
 def test_custom_operators_are_named():

@@ -93,6 +93,14 @@ def _check(proto: onnx.ModelProto) -> None:
         onnx.checker.check_model(proto)
     except onnx.checker.ValidationError as error:
         raise UnsupportedModelError(f"the model is not valid ONNX: {first_line(error)}") from None
+    # The checker looks for names that are given twice among inputs and results, not among outputs.
+    names = [value.name for value in proto.graph.output]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise UnsupportedModelError(
+            f"outputs of different names are needed, and '{twice[0]}' is listed twice: export the "
+            "model again"
+        )
 
 
 def _graph_inputs(proto: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
@@ -128,7 +136,7 @@ def _fixed_shape(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> lis
         if len(fixed) < len(declared):
             raise UnsupportedModelError(
                 f"fixed shapes are needed, and input '{value.name}' is {shown}: "
-                f"pass input_shapes={{'{value.name}': (...)}}"
+                f"pass input_shapes={{'{value.name}': (...)}}, or --input-shape {value.name}:..."
             )
         return fixed
     sizes = [int(size) for size in given]
