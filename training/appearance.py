@@ -1,0 +1,158 @@
+"""How one shot looks: the turf, the paint, the floor, the light, what is behind it all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import mujoco
+import numpy as np
+import textures
+import torch
+from staging import Camera, Director
+from world import Field
+
+Tensor = torch.Tensor
+
+
+@dataclass
+class Appearance:
+    """Lengths in metres; colours are tensors [3] in 0 to 1.
+
+    distance [h,w] and metres_per_pixel: see world.Field. carpet: half length and width of the
+    green. blade, streak, rough: size, length towards the camera and strength of the turf's grain;
+    mottle and stain: of coarser patches; mow, mown: stripes. ragged, soft, wear, paint: the lines'
+    edges, how much is worn off, how well they cover. contacts: (place, radius, strength) of soft
+    shadows. mesh, thread, diagonal: the goals' nets.
+    """
+
+    distance: Tensor
+    metres_per_pixel: float
+    carpet: tuple[float, float]
+    line: float
+    shift: float
+    blade: float
+    streak: float
+    rough: float
+    mottle: float
+    stain: float
+    green: Tensor
+    tint: Tensor
+    mow: float
+    mown: float
+    ragged: float
+    soft: float
+    wear: float
+    paint: float
+    white: Tensor
+    floor: int
+    tile: float
+    floor_colour: Tensor
+    horizon: float
+    light: float
+    contacts: list[tuple[Tensor, float, float]]
+    gloss: float
+    panorama: int
+    panorama_turn: float
+    panorama_wide: int
+    panorama_high: float
+    sky_light: float
+    mesh: float
+    thread: float
+    diagonal: bool
+    haze: float
+    mist: Tensor
+
+
+def draw_green(rng: np.random.Generator) -> np.ndarray:
+    """A carpet's colour: artificial turf, what cameras make of it, or pale felt."""
+    kind = rng.random()
+    if kind < 0.45:
+        green = np.array([rng.uniform(0.08, 0.42), 0, rng.uniform(0.02, 0.2)])
+        green[1] = max(green[0] * rng.uniform(1.1, 1.6), rng.uniform(0.22, 0.6))
+    elif kind < 0.8:
+        green = np.array([rng.uniform(0, 0.12), rng.uniform(0.3, 0.75), rng.uniform(0.05, 0.45)])
+        green[2] = min(green[2], green[1] * 0.75)
+    else:
+        green = np.array([rng.uniform(0.2, 0.5), 0, rng.uniform(0.15, 0.45)])
+        green[1] = max(green[0], green[2]) * rng.uniform(1.15, 1.5)
+    return green
+
+
+def draw_floor(rng: np.random.Generator) -> np.ndarray:
+    """A floor's colour: grey, brown, or anything but green."""
+    if rng.random() < 0.6:
+        return np.full(3, rng.uniform(0.08, 0.85)) + rng.normal(0, 0.02, 3)
+    if rng.random() < 0.5:
+        return np.array([0.55, 0.4, 0.25]) * rng.uniform(0.4, 1.5)
+    colour = rng.uniform(0.05, 0.8, 3)
+    colour[1] = min(colour[1], max(colour[0], colour[2]))
+    return colour
+
+
+def draw_appearance(
+    rng: np.random.Generator, field: Field, director: Director, panoramas: int, device: str
+) -> Appearance:
+    """An appearance at random. panoramas: how many there are to choose from."""
+
+    def tensor(values: np.ndarray) -> Tensor:
+        return torch.tensor(np.asarray(values), dtype=torch.float32, device=device)
+
+    turf = rng.random() < 0.7
+    floors = [textures.NAMES.index(name) for name in ("plain", "noise", "cloud", "planks", "brick")]
+    return Appearance(
+        distance=torch.from_numpy(field.distance).to(device),
+        metres_per_pixel=field.metres_per_pixel,
+        carpet=(field.half[0] + field.border, field.half[1] + field.border),
+        line=field.line,
+        shift=rng.uniform(0, 1),
+        blade=rng.uniform(0.5, 1.6) if turf else rng.uniform(0.3, 0.8),
+        streak=rng.uniform(1, 4),
+        rough=rng.uniform(0.12, 0.5) if turf else rng.uniform(0, 0.12),
+        mottle=rng.uniform(0, 0.12),
+        stain=rng.uniform(0, 0.14),
+        green=tensor(draw_green(rng)),
+        tint=tensor(rng.normal(0, 0.03, 3)),
+        mow=rng.uniform(1, 4),
+        mown=rng.uniform(0, 0.15) * (rng.random() < 0.2),
+        ragged=rng.uniform(0, 0.012) if turf else 0.001,
+        soft=rng.uniform(0.001, 0.008),
+        wear=rng.uniform(0, 0.7) ** 1.5,
+        paint=rng.uniform(0.55, 1.0),
+        white=tensor(np.clip(rng.uniform(0.75, 1.0) + rng.normal(0, 0.03, 3), 0, 1)),
+        floor=int(rng.choice(floors)) * textures.VARIANTS + int(rng.integers(textures.VARIANTS)),
+        tile=rng.uniform(0.6, 4),
+        floor_colour=tensor(draw_floor(rng)),
+        horizon=rng.uniform(12, 40),
+        light=rng.uniform(0.9, 1.35),
+        contacts=[(tensor(place), radius, dark) for place, radius, dark in director.contacts],
+        gloss=rng.uniform(0, 1.2),
+        panorama=int(rng.integers(panoramas)),
+        panorama_turn=rng.random(),
+        panorama_wide=int(rng.choice([1, 1, 2])),
+        panorama_high=rng.uniform(0.6, 1.2),
+        sky_light=rng.uniform(0.6, 1.3),
+        mesh=rng.uniform(0.035, 0.13),
+        thread=rng.uniform(0.002, 0.006),
+        diagonal=rng.random() < 0.4,
+        haze=rng.uniform(0.005, 0.08) * (rng.random() < 0.12),
+        mist=tensor(np.full(3, rng.uniform(0.5, 0.95))),
+    )
+
+
+def draw_lights(rng: np.random.Generator, model: mujoco.MjModel, camera: Camera) -> None:
+    """One to four lamps about what the camera sees, with or without shadows."""
+    centre = camera.at + 2.5 * np.array([np.cos(camera.yaw), np.sin(camera.yaw), 0])
+    strength = rng.dirichlet(np.ones(3) * 1.5) * rng.uniform(0.35, 0.75)
+    for i in range(4):
+        model.light_active[i] = i < rng.integers(1, 5)
+        model.light_castshadow[i] = rng.random() < 0.65
+        aim = rng.normal(0, 0.55, 3) * [1, 1, 0] - [0, 0, 1]
+        aim /= np.linalg.norm(aim)
+        far = 5.5 if i < 2 else rng.uniform(2.5, 5)
+        model.light_dir[i] = aim
+        model.light_pos[i] = centre * [1, 1, 0] - aim * far
+        model.light_diffuse[i] = strength[i % 3] * np.clip(1 + rng.normal(0, 0.04, 3), 0, 1.2)
+        model.light_specular[i] = rng.uniform(0, 0.5)
+        model.light_ambient[i] = 0
+    model.vis.headlight.ambient[:] = rng.uniform(0.2, 0.55)
+    model.vis.headlight.diffuse[:] = rng.uniform(0, 0.25)

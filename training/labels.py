@@ -1,0 +1,102 @@
+"""Labels from a rendering: classes of the pixels, boxes of what is seen, doubt about the rest."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from staging import WIDE, Camera
+from world import OWN, World
+
+# Side of the square that holds a picture, and rows of its list of boxes.
+CANVAS, BOXES = 512, 40
+IGNORE = 9
+HIDDEN = 0.25  # of an object in the picture must be seen, else it is doubtful
+# Of each class the longest side in pixels of the canvas: below the first it is left out, below the
+# second it is doubtful.
+SMALLEST = {0: (3.0, 7.0), 1: (5.0, 13.0), 2: (6.0, 14.0)}
+# A pixel is a line's where a line covers this much more of it than its share says: thin lines far
+# away would vanish otherwise.
+LINE_SHARE = 1.35
+
+
+def visible_shares(world: World, camera: Camera, inst: np.ndarray) -> np.ndarray:
+    """Of each instance the share of sample points within the picture that nothing hides."""
+    model, data = world.model, world.data
+    geoms = np.nonzero(world.instance > 0)[0]
+    turn, middle, half = (
+        data.geom_xmat[geoms].reshape(-1, 3, 3),
+        model.geom_aabb[geoms, :3],
+        model.geom_aabb[geoms, 3:],
+    )
+    steps = np.array(
+        [[0, 0, 0], [0, 0, 0.8], [0, 0, -0.8], [0, 0, 0.4], [0, 0, -0.4], [0.5, 0, 0], [-0.5, 0, 0]]
+    )
+    local = middle[:, None] + half[:, None] * steps
+    points = data.geom_xpos[geoms][:, None] + np.einsum("gij,gsj->gsi", turn, local)
+    seen = (points - camera.at) @ camera.axes
+    ahead = np.maximum(-seen[..., 2], 1e-3)
+    u = np.floor(WIDE / 2 + camera.focal * seen[..., 0] / ahead).astype(int)
+    v = np.floor(camera.high / 2 - camera.focal * seen[..., 1] / ahead).astype(int)
+    inside = (seen[..., 2] < -0.03) & (u >= 0) & (u < WIDE) & (v >= 0) & (v < camera.high)
+    who = np.repeat(world.instance[geoms][:, None], len(steps), 1)
+    met = inside & (inst[v.clip(0, camera.high - 1), u.clip(0, WIDE - 1)] == who)
+    count = len(world.classes)
+    total = np.bincount(who[inside], minlength=count)
+    return np.bincount(who[met], minlength=count) / np.maximum(total, 1)
+
+
+def bend(picture: torch.Tensor, classes: torch.Tensor, inst: torch.Tensor, amount: float):
+    """Lens distortion, r -> r * (1 + amount * (r² - 1)) with r = 1 in the corners, so that no pixel
+    comes from outside."""
+    high, wide = classes.shape
+    device = classes.device
+    y, x = torch.meshgrid(
+        torch.linspace(-1, 1, high, device=device),
+        torch.linspace(-1, 1, wide, device=device),
+        indexing="ij",
+    )
+    square = (x**2 * wide**2 + y**2 * high**2) / (wide**2 + high**2)
+    factor = (
+        1 + abs(amount) * (square - 1)
+        if amount > 0
+        else (1 + abs(amount) * (1 - square)) / (1 + abs(amount))
+    )
+    grid = torch.stack([x * factor, y * factor], -1)[None]
+    picture = F.grid_sample(picture.permute(2, 0, 1)[None], grid, align_corners=True)[0].permute(
+        1, 2, 0
+    )
+    both = torch.stack([classes, inst])[None].float()
+    both = F.grid_sample(both, grid, mode="nearest", align_corners=True)[0].round().long()
+    return picture, both[0], both[1]
+
+
+def class_mask(classes: torch.Tensor, size: tuple[int, int]) -> np.ndarray:
+    """Classes [h,w] at another size, uint8: of each pixel the class that covers most of it."""
+    shares = F.one_hot(classes, 3).permute(2, 0, 1)[None].float()
+    shares = F.interpolate(shares, size=size, mode="area")[0]
+    shares[1] *= LINE_SHARE
+    return shares.argmax(0).byte().cpu().numpy()
+
+
+def boxes_of(
+    world: World, inst: np.ndarray, shown: np.ndarray, scale: float, top: int
+) -> np.ndarray:
+    """Boxes [BOXES,5] (class, corners on the canvas) of the instances inst [h,w] in a rendering."""
+    result = np.full((BOXES, 5), -1, np.float32)
+    row = 0
+    for index in np.unique(inst):
+        label = world.classes[index]
+        ys, xs = np.nonzero(inst == index) if label >= 0 else ((), ())
+        if len(ys) < 4 or row == BOXES:
+            continue
+        box = np.array([xs.min(), ys.min(), xs.max() + 1, ys.max() + 1]) * scale
+        long = max(box[2] - box[0], box[3] - box[1])
+        fill = len(ys) * scale**2 / ((box[2] - box[0]) * (box[3] - box[1]))
+        drop, doubt = SMALLEST.get(label, (0.0, 0.0))
+        if long < drop:
+            continue
+        vague = label == OWN or long < doubt or fill < 0.12 or shown[index] < HIDDEN
+        result[row] = (IGNORE if vague else label, *(box + np.array([0, top, 0, top])))
+        row += 1
+    return result

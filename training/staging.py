@@ -1,0 +1,180 @@
+"""Where the camera stands and what it sees: things are placed at random, but as a game has them."""
+
+from __future__ import annotations
+
+import numpy as np
+from shapes import rotation
+from world import Thing, World
+
+# Width of a rendering in pixels, and its heights with their shares: 4:3, 16:9, square, 8:5.
+WIDE = 768
+HEIGHTS = ((576, 0.55), (432, 0.3), (768, 0.05), (480, 0.1))
+
+
+class Camera:
+    """A pinhole camera for one shot."""
+
+    def __init__(
+        self, rng: np.random.Generator, half: tuple[float, float], high: int | None = None
+    ) -> None:
+        """Somewhere on a field of these half sides. high: of the picture; else it is drawn too."""
+        eye = rng.uniform(0.4, 1.05) if rng.random() < 0.7 else rng.uniform(0.35, 1.8)
+        self.at = np.array([*(rng.uniform(-1.05, 1.05, 2) * half), eye])
+        where = rng.random()
+        if where < 0.55:
+            target = np.array([half[0] * rng.choice([-1, 1]), 0]) + rng.normal(0, 1.0, 2)
+        elif where < 0.8:
+            target = rng.normal(0, 1.0, 2)
+        else:
+            target = self.at[:2] + rng.normal(0, 1, 2)
+        down = rng.random()
+        low, top = (0.05, 0.4) if down < 0.64 else (0.4, 1.15) if down < 0.93 else (-0.12, 0.05)
+        pitch = rng.uniform(low, top)
+        drawn = int(rng.choice([h for h, _ in HEIGHTS], p=[share for _, share in HEIGHTS]))
+        self.high = high or drawn
+        self.aim(target, pitch, np.radians(rng.uniform(42, 100)), rng.normal(0, 0.06))
+
+    def aim(self, target: np.ndarray, pitch: float, across: float, roll: float) -> None:
+        """Looks towards a place [2], pitch down, with a horizontal field of view; in radians."""
+        gap = target - self.at[:2]
+        self.yaw, self.pitch = float(np.arctan2(gap[1], gap[0])), float(pitch)
+        self.across = float(across)
+        self.focal = float(WIDE / 2 / np.tan(across / 2))
+        look = rotation("z", self.yaw) @ rotation("y", self.pitch) @ rotation("x", roll)
+        self.axes = np.stack([-look[:, 1], look[:, 2], -look[:, 0]], axis=1)
+
+    def ground_point(self, u: float, v: float) -> np.ndarray | None:
+        """Where the ray of a pixel (0 to 1) meets the ground."""
+        local = np.array([(u - 0.5) * WIDE / self.focal, (0.5 - v) * self.high / self.focal, -1.0])
+        way = self.axes @ local
+        if way[2] > -0.02:
+            return None
+        place = self.at - way * (self.at[2] / way[2])
+        return place if np.linalg.norm(place[:2] - self.at[:2]) < 14 else None
+
+
+class Director:
+    """Arranges the things of a world for one shot."""
+
+    def __init__(self, world: World, rng: np.random.Generator) -> None:
+        self.world, self.rng = world, rng
+        self.taken: list[tuple[np.ndarray, float]] = []
+        self.contacts: list[tuple[np.ndarray, float, float]] = []
+
+    def _free(self, at: np.ndarray, radius: float) -> bool:
+        return all(
+            np.linalg.norm(at[:2] - other) > 0.7 * (radius + reach) for other, reach in self.taken
+        )
+
+    def _spot(self, camera: Camera, near: float, far: float) -> np.ndarray:
+        rng = self.rng
+        if rng.random() < 0.4:
+            point = camera.ground_point(rng.uniform(0.02, 0.98), rng.uniform(0.05, 0.98))
+            if point is not None and np.linalg.norm(point[:2] - camera.at[:2]) > near:
+                return point
+        distance = float(np.exp(rng.uniform(np.log(near), np.log(far))))
+        bearing = camera.yaw + rng.uniform(-0.52, 0.52) * camera.across
+        return np.array(
+            [*(camera.at[:2] + distance * np.array([np.cos(bearing), np.sin(bearing)])), 0.0]
+        )
+
+    def _beyond(self, camera: Camera, low: float, high: float) -> np.ndarray:
+        """A place off the carpet, in view."""
+        bearing = camera.yaw + self.rng.uniform(-0.55, 0.55) * camera.across
+        way = np.array([np.cos(bearing), np.sin(bearing)])
+        edge = np.array(self.world.field.half) + self.world.field.border
+        reach = min(
+            (np.sign(way[i]) * edge[i] - camera.at[i]) / way[i] if abs(way[i]) > 1e-3 else 99.0
+            for i in (0, 1)
+        )
+        distance = max(reach, 0.4) + self.rng.uniform(low, high)
+        return np.array([*(camera.at[:2] + distance * way), 0.0])
+
+    def _put(self, thing: Thing, at: np.ndarray, facing: float) -> None:
+        self.world.put(thing, at, rotation("z", facing))
+        self.taken.append((at[:2].copy(), thing.radius))
+
+    def arrange(self, camera: Camera) -> None:
+        rng, world = self.rng, self.world
+        for thing in world.things:
+            world.hide(thing)
+        half, border = world.field.half, world.field.border
+        self.taken.append((camera.at[:2], 0.45))
+        for side, thing in zip((-1, 1), (t for t in world.things if t.kind == "goal"), strict=True):
+            if rng.random() < 0.93:
+                at = np.array([side * half[0], 0.0, 0.0])
+                world.put(thing, at, rotation("z", 0.0 if side > 0 else np.pi))
+                self.taken += [(at[:2] + np.array([0, y]), 0.05) for y in (-1, 1)]
+        feet = []
+        many = rng.integers(0, 6)
+        players = [t for t in world.things if t.kind in ("robot", "packaged")]
+        for thing in list(rng.permutation(np.array(players, dtype=object)))[:many]:
+            for _ in range(6):
+                at = self._spot(camera, 1.3 if rng.random() < 0.8 else 0.6, 8.5)
+                on_carpet = all(abs(at[i]) < half[i] + border + 0.3 for i in (0, 1))
+                if on_carpet and self._free(at, thing.radius):
+                    self._put(thing, at, rng.uniform(0, 2 * np.pi))
+                    self.contacts.append((at[:2], 0.2, rng.uniform(0, 0.45)))
+                    feet.append(at)
+                    break
+        for thing in (t for t in world.things if t.kind == "ball"):
+            if rng.random() < 0.5:
+                self._place_ball(thing, camera, feet)
+        for thing in world.things:
+            if thing.kind == "person" and rng.random() < 0.8:
+                if rng.random() < 0.3:
+                    at = self._spot(camera, 0.6, 7.0)
+                else:
+                    at = self._beyond(camera, -0.15, 3.0)
+                if self._free(at, 0.35):
+                    self._put(thing, at, rng.uniform(0, 2 * np.pi))
+                    self.contacts.append((at[:2], 0.22, rng.uniform(0, 0.4)))
+            elif thing.kind == "lure" and rng.random() < 0.35:
+                self._put(thing, self._spot(camera, 0.6, 6.0), rng.uniform(0, 6.3))
+            elif thing.kind in ("banner", "fence", "table", "chair", "pole", "bin", "heap"):
+                inner, outer = {"banner": (0.0, 0.8), "fence": (0.6, 5.0)}.get(
+                    thing.kind, (0.15, 4.0)
+                )
+                if rng.random() < 0.8:
+                    at = self._beyond(camera, inner, outer)
+                    if self._free(at, 0.3):
+                        inward = self._inward(at)
+                        facing = inward + (
+                            rng.normal(0, 0.1)
+                            if thing.kind in ("banner", "fence")
+                            else rng.uniform(0, 6.3)
+                        )
+                        self._put(thing, at, facing)
+        own = next(t for t in world.things if t.kind == "own")
+        if camera.pitch > 0.3 and rng.random() < 0.4:
+            ahead = camera.at * [1, 1, 0] + 0.05 * np.array(
+                [np.cos(camera.yaw), np.sin(camera.yaw), 0]
+            )
+            world.put(own, ahead, rotation("z", camera.yaw + rng.normal(0, 0.15)))
+
+    def _inward(self, at: np.ndarray) -> float:
+        half = np.array(self.world.field.half)
+        gap = np.abs(at[:2]) - half
+        axis = int(np.argmax(gap))
+        return (
+            (np.pi if at[0] > 0 else 0.0) if axis == 0 else (-np.pi / 2 if at[1] > 0 else np.pi / 2)
+        )
+
+    def _place_ball(self, thing: Thing, camera: Camera, feet: list[np.ndarray]) -> None:
+        rng = self.rng
+        if feet and rng.random() < 0.3:
+            turn = rng.uniform(0, 2 * np.pi)
+            at = feet[rng.integers(len(feet))] + rng.uniform(0.16, 0.35) * np.array(
+                [np.cos(turn), np.sin(turn), 0]
+            )
+        else:
+            at = self._spot(camera, 0.35, 9.0)
+        if np.linalg.norm(at[:2] - camera.at[:2]) < 0.2:
+            return
+        lift = rng.uniform(0.02, 0.6) if rng.random() < 0.06 else 0.0
+        spin, _ = np.linalg.qr(rng.standard_normal((3, 3)))
+        self.world.put(thing, at + np.array([0, 0, lift]), spin * np.sign(np.linalg.det(spin)))
+        if not lift:
+            self.contacts.append(
+                (at[:2], thing.radius * rng.uniform(0.9, 1.6), rng.uniform(0.1, 0.75))
+            )

@@ -1,0 +1,230 @@
+"""Trains the demo network on shards that render.py wrote, or is still writing.
+
+python training/train.py --shards scenes --out run --minutes 8 --seed 1
+
+Pictures live in the GPU's memory, and new shards join while it trains. The step size follows the
+clock: training ends when its minutes are over. A checkpoint is written every minute; --resume takes
+one up again where it ended. Shards whose names start with HELD_OUT are for the final measurement
+only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import math
+import threading
+import time
+from pathlib import Path
+
+import augment
+import numpy as np
+import torch
+from losses import Head, detection_loss, pixel_loss
+from measure import measure
+
+from tvm_vision.models.yoeo.config import parse_config
+from tvm_vision.models.yoeo.network import Yoeo
+
+CONFIG = Path(__file__).resolve().parents[1] / "tvm_vision" / "demo" / "yoeo_demo.cfg"
+RARE = -5.5  # objectness before the sigmoid, to begin with
+HELD_OUT = "9"  # first digit of a held-out shard's name
+
+
+class Pool:
+    """The pictures on the device. A thread adds shards as they appear, so that no step waits."""
+
+    def __init__(self, folder: Path, capacity: int, device: torch.device) -> None:
+        self.folder, self.device, self.count = folder, device, 0
+        self.seen: set[str] = set()
+        self.pictures = torch.empty(capacity, 512, 512, 3, dtype=torch.uint8, device=device)
+        self.masks = torch.empty(capacity, 512, 512, dtype=torch.uint8, device=device)
+        self.boxes = torch.empty(capacity, 40, 5, device=device)
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def wait_for(self, count: int) -> None:
+        """Returns when there are this many pictures."""
+        while self.count < count:
+            time.sleep(0.2)
+
+    def _watch(self) -> None:
+        while True:
+            for path in sorted(self.folder.glob("*.npz")):
+                if path.name not in self.seen and not path.name.startswith(HELD_OUT):
+                    if not self._add(path):
+                        return
+            time.sleep(1)
+
+    def _add(self, path: Path) -> bool:
+        """Whether there was room for a shard."""
+        with np.load(path) as shard:
+            size = len(shard["pictures"])
+            if self.count + size > len(self.pictures):
+                return False
+            rows = slice(self.count, self.count + size)
+            for name in ("pictures", "masks", "boxes"):
+                getattr(self, name)[rows] = torch.from_numpy(shard[name]).to(self.device)
+        self.seen.add(path.name)
+        self.count += size  # last: what is counted is there
+        return True
+
+    def batch(self, size: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Varied pictures [size,3,416,416], classes and boxes."""
+        tiled = torch.rand(1).item() < 0.2
+        index = torch.randint(self.count, (size * (4 if tiled else 1),), device=self.device)
+        parts = self.pictures[index], self.masks[index], self.boxes[index]
+        image, mask, box = augment.mosaic(*parts) if tiled else augment.crop(*parts, augment.SIZE)
+        return augment.camera(image), mask, box
+
+
+def heads_of(config, device: torch.device) -> list[Head]:
+    strides = config.strides((config.height, config.width))
+    return [
+        Head(stride, torch.tensor(head.anchors, dtype=torch.float32, device=device))
+        for stride, head in zip(strides, config.heads, strict=True)
+    ]
+
+
+def set_objectness(model: Yoeo) -> None:
+    """Starts from "there is nothing": objects are rare, and the first steps would go into that."""
+    layers = model.config.layers
+    for index, layer in enumerate(layers):
+        if layer in model.config.heads:
+            convolution = model.module_list[index - 1][0]
+            bias = convolution.bias.detach().view(len(layer.anchors), -1)
+            bias[:, 4] = RARE
+
+
+class Trainer:
+    """A network, its running average, and what changes them."""
+
+    def __init__(self, options: argparse.Namespace, device: torch.device) -> None:
+        self.options, self.device = options, device
+        config = parse_config(options.config)
+        self.model = Yoeo(config)
+        set_objectness(self.model)
+        if options.start:
+            weights = torch.load(options.start, map_location="cpu", weights_only=True)
+            self.model.load_state_dict(weights)
+        self.model.to(device).train()
+        for parameter in self.model.parameters():
+            if parameter.ndim == 4:
+                parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+        self.average = copy.deepcopy(self.model).eval()
+        kernels = [p for p in self.model.parameters() if p.ndim > 1]
+        rest = [p for p in self.model.parameters() if p.ndim <= 1]
+        self.optimizer = torch.optim.AdamW(
+            [{"params": kernels, "weight_decay": 0.02}, {"params": rest, "weight_decay": 0.0}],
+            lr=options.rate,
+            fused=device.type == "cuda",
+        )
+        self.heads = heads_of(config, device)
+        self.step, self.spent = 0, 0.0
+        if options.resume:
+            self._resume(options.resume)
+        floats = [
+            [t for t in network.state_dict().values() if t.dtype.is_floating_point]
+            for network in (self.average, self.model)
+        ]
+        self.slow, self.fast = floats
+
+    def _resume(self, path: Path) -> None:
+        saved = torch.load(path, map_location=self.device, weights_only=True)
+        self.model.load_state_dict(saved["model"])
+        self.average.load_state_dict(saved["average"])
+        self.optimizer.load_state_dict(saved["optimizer"])
+        self.step, self.spent = saved["step"], saved["spent"]
+
+    def learn(self, image: torch.Tensor, mask: torch.Tensor, box: torch.Tensor) -> torch.Tensor:
+        """One step; returns the losses of boxes and pixels [2]."""
+        done = self.spent / (self.options.minutes * 60)
+        warm = min(1.0, (self.step + 1) / 300)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.options.rate * warm * (0.505 + 0.495 * math.cos(math.pi * done))
+        image = image.contiguous(memory_format=torch.channels_last)
+        with torch.autocast(self.device.type, torch.bfloat16):
+            values, logits = self.model(image)
+        of_boxes, of_pixels = detection_loss(values, self.heads, box), pixel_loss(logits, mask)
+        self.optimizer.zero_grad(set_to_none=True)
+        (of_boxes + of_pixels).backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 5.0)
+        self.optimizer.step()
+        self.step += 1
+        with torch.no_grad():
+            torch._foreach_lerp_(
+                self.slow, self.fast, 1 - min(0.9995, self.step / (self.step + 19))
+            )
+        return torch.stack([of_boxes.detach(), of_pixels.detach()])
+
+    def save(self, folder: Path) -> None:
+        """The averaged weights alone, under YOEO's names, and all that --resume needs."""
+        averaged = {name: value.cpu() for name, value in self.average.state_dict().items()}
+        torch.save(averaged, folder / "yoeo_demo.pth")
+        everything = {
+            "model": self.model.state_dict(),
+            "average": self.average.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "step": self.step,
+            "spent": self.spent,
+        }
+        torch.save(everything, folder / "checkpoint.pt")
+
+    def run(self, pool: Pool) -> None:
+        """Trains until the minutes are over."""
+        began = time.monotonic() - self.spent
+        told = saved = time.monotonic()
+        losses: list[torch.Tensor] = []
+        while self.spent < self.options.minutes * 60:
+            losses.append(self.learn(*pool.batch(self.options.batch)))
+            now = time.monotonic()
+            self.spent = now - began
+            if now - told > 20:
+                boxes, pixels = torch.stack(losses).mean(0).tolist()
+                speed = len(losses) * self.options.batch / (now - told)
+                print(
+                    f"{self.spent:4.0f} s, step {self.step}, {pool.count} pictures: loss of boxes "
+                    f"{boxes:.4f}, of pixels {pixels:.4f}; {speed:.0f} pictures a second",
+                    flush=True,
+                )
+                told, losses = now, []
+            if now - saved > 60:
+                self.save(self.options.out)
+                saved = now
+        self.save(self.options.out)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--shards", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--config", type=Path, default=CONFIG)
+    parser.add_argument("--minutes", type=float, default=8)
+    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--rate", type=float, default=2.5e-3, help="largest step size")
+    parser.add_argument("--capacity", type=int, default=30000, help="pictures held at most")
+    parser.add_argument("--wait-for", type=int, default=1500, help="pictures to begin with")
+    parser.add_argument("--resume", type=Path, help="a checkpoint.pt, to go on with the same run")
+    parser.add_argument("--start", type=Path, help="weights (.pth) to begin a new run with")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    torch.manual_seed(options.seed)
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    options.out.mkdir(parents=True, exist_ok=True)
+    trainer = Trainer(options, device)
+    pool = Pool(options.shards, options.capacity, device)
+    pool.wait_for(options.wait_for)
+    trainer.run(pool)
+    if any(options.shards.glob(f"{HELD_OUT}*.npz")):
+        report = measure(trainer.average, options.shards, HELD_OUT, device)
+        report["steps"], report["pictures"] = trainer.step, pool.count
+        (options.out / "metrics.json").write_text(json.dumps(report, indent=1) + "\n")
+        print(json.dumps(report, indent=1))
+
+
+if __name__ == "__main__":
+    main()

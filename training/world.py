@@ -1,0 +1,313 @@
+"""One world for MuJoCo: a field with robots, goals, people and clutter, compiled once, shot often.
+
+Every thing hangs on a mocap body, so that a shot only moves bodies. The robots of the package
+rcsssmj keep their joints. MuJoCo renders geometry, shadows and identities; colours and textures
+come after it (shading.py), so that no shot touches the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import cv2
+import mujoco
+import numpy as np
+import props
+import rcsssmj
+import robots
+from shapes import Part, quaternion
+from textures import NAMES, VARIANTS
+
+Array = np.ndarray
+BALL, GOALPOST, ROBOT, OWN = 0, 1, 2, 3
+AWAY = np.array([0.0, 0.0, -60.0])
+PACKAGE = Path(rcsssmj.__file__).parent / "resources" / "robots"
+
+
+@dataclass
+class Thing:
+    """Something that a shot places: its mocap body or free joint, and what it is."""
+
+    kind: str
+    body: str
+    radius: float
+    lift: float = 0.0
+    instances: list[int] = field(default_factory=list)
+
+
+@dataclass
+class Field:
+    """Measures in metres: half length and width of the lines' rectangle, the green border."""
+
+    half: tuple[float, float]
+    border: float
+    line: float
+    distance: Array
+    metres_per_pixel: float
+
+
+def draw_field(rng: np.random.Generator) -> Field:
+    """Draws a field's lines, and keeps for each place how far the nearest line's middle is."""
+    half = (rng.uniform(2.8, 5.5), rng.uniform(1.9, 3.7))
+    border, scale = rng.uniform(0.25, 1.2), 100
+    size = [int(2 * (h + border + 0.2) * scale) for h in half]
+    canvas = np.full((size[1], size[0]), 255, np.uint8)
+    middle = np.array(size) / 2
+
+    def at(x: float, y: float) -> tuple[int, int]:
+        return int(middle[0] + x * scale), int(middle[1] + y * scale)
+
+    def box(x0: float, y0: float, x1: float, y1: float) -> None:
+        cv2.rectangle(canvas, at(x0, y0), at(x1, y1), 0, 1)
+
+    (hl, hw), circle = half, rng.uniform(0.45, 0.9)
+    box(-hl, -hw, hl, hw)
+    if rng.random() < 0.93:
+        cv2.line(canvas, at(0, -hw), at(0, hw), 0, 1)
+        cv2.circle(canvas, at(0, 0), int(circle * scale), 0, 1)
+    deep, wide = rng.uniform(0.5, 1.0), rng.uniform(0.9, 1.6)
+    outer = rng.random() < 0.5
+    mark = rng.uniform(1.2, 2.0)
+    for side in (-1, 1):
+        box(side * hl, -wide, side * (hl - deep), wide)
+        if outer:
+            box(side * hl, -wide * 1.45, side * (hl - deep * 2), wide * 1.45)
+        x = side * (hl - mark)
+        arm = rng.uniform(0.0, 0.06)
+        cv2.line(canvas, at(x - arm, 0), at(x + arm, 0), 0, 1)
+        cv2.line(canvas, at(x, -arm), at(x, arm), 0, 1)
+    if rng.random() < 0.4:
+        cv2.line(canvas, at(-0.05, 0), at(0.05, 0), 0, 1)
+    distance = cv2.distanceTransform(canvas, cv2.DIST_L2, 5) / scale
+    return Field(half, border, rng.uniform(0.04, 0.075), distance.astype(np.float32), 1 / scale)
+
+
+class World:
+    """A compiled model with tables, one row a geom: colour, texture and instance."""
+
+    def __init__(self, rng: np.random.Generator, size: int = 768) -> None:
+        self.rng = rng
+        self.field = draw_field(rng)
+        self.things: list[Thing] = []
+        self.classes: list[int] = [-1]  # of each instance; 0 is none
+        self._xml: list[str] = []
+        self._geoms: dict[str, tuple[Part, int, int]] = {}
+        self._joints: list[tuple[str, Array]] = []
+        self.balls = int(rng.integers(3, 6))
+        self._fill()
+        spec = mujoco.MjSpec.from_string(self._document(size))
+        packaged = self._attach(spec)
+        self.model = spec.compile()
+        self.data = mujoco.MjData(self.model)
+        self._tables(packaged)
+
+    # -- what is in it
+
+    def _fill(self) -> None:
+        rng = self.rng
+        for _ in range(self.balls):
+            self._ball(rng.uniform(0.06, 0.115))
+        for _ in range(rng.integers(3, 6)):
+            maker = robots.wheeled if rng.random() < 0.04 else robots.humanoid
+            self._thing("robot", maker(rng), ROBOT)
+        for _ in range(2):
+            parts, net = props.goal(rng)
+            self._thing("goal", parts, -1, net)
+        for _ in range(rng.integers(4, 10)):
+            self._thing("person", props.person(rng), -1)
+        for _ in range(rng.integers(4, 11)):
+            name = str(rng.choice(list(props.PROPS), p=[0.12, 0.1, 0.3, 0.1, 0.08, 0.1, 0.2]))
+            self._thing(name, props.PROPS[name](rng), -1)
+        for _ in range(rng.integers(0, 3)):
+            self._thing("lure", props.lure(rng), -1)
+        self._thing("own", props.own_body(rng, 0.6), OWN)
+
+    def _instance(self, label: int) -> int:
+        self.classes.append(label)
+        return len(self.classes) - 1
+
+    def _ball(self, radius: float) -> None:
+        instance = self._instance(BALL)
+        from shapes import Frame
+
+        part = Part("sphere", (radius,), Frame(), (1, 1, 1), "plain", 1.0, "ball")
+        name = f"thing{len(self.things)}"
+        self._xml.append(f'<body name="{name}" mocap="true">{self._geom(part, instance)}</body>')
+        self.things.append(Thing("ball", name, radius, radius, [instance]))
+
+    def _thing(
+        self, kind: str, parts: list[Part], label: int, net: list[Part] | None = None
+    ) -> None:
+        name = f"thing{len(self.things)}"
+        shared = self._instance(label) if label >= 0 else 0
+        instances = [shared] if shared else []
+        text = []
+        posts: dict[str, int] = {}
+        for part in parts + (net or []):
+            instance = shared
+            if part.role.startswith("post"):
+                if part.role not in posts:
+                    posts[part.role] = self._instance(GOALPOST)
+                    instances.append(posts[part.role])
+                instance = posts[part.role]
+            text.append(self._geom(part, instance))
+        reach = max(float(np.hypot(*part.frame.at[:2])) for part in parts) + 0.1
+        self._xml.append(f'<body name="{name}" mocap="true">{"".join(text)}</body>')
+        self.things.append(Thing(kind, name, reach, 0.0, instances))
+
+    def _geom(self, part: Part, instance: int) -> str:
+        name = f"g{len(self._geoms)}"
+        variant = NAMES.index(part.texture) * VARIANTS + int(self.rng.integers(VARIANTS))
+        self._geoms[name] = (part, instance, variant)
+        at = " ".join(f"{v:.5f}" for v in part.frame.at)
+        turn = " ".join(f"{v:.6f}" for v in quaternion(part.frame.turn))
+        size = " ".join(f"{v:.5f}" for v in part.size)
+        group = 4 if part.role == "net" else 0
+        return (
+            f'<geom name="{name}" type="{part.shape}" size="{size}" pos="{at}" quat="{turn}" '
+            f'group="{group}"/>'
+        )
+
+    def _document(self, size: int) -> str:
+        lights = "".join(
+            f'<light name="light{i}" type="{"directional" if i < 2 else "spot"}" pos="0 0 6" '
+            f'dir="0 0 -1" castshadow="true" cutoff="70" exponent="4"/>'
+            for i in range(4)
+        )
+        return (
+            '<mujoco><compiler angle="radian"/><statistic extent="1" center="0 0 0"/>'
+            f'<visual><global offwidth="{size}" offheight="{size}"/>'
+            '<map znear="0.03" zfar="80" shadowclip="7"/>'
+            '<quality shadowsize="4096" offsamples="0" numslices="20" numstacks="16"/>'
+            '<headlight ambient="0.3 0.3 0.3" diffuse="0.1 0.1 0.1" specular="0 0 0"/></visual>'
+            '<default><geom contype="0" conaffinity="0" rgba="0.9 0.9 0.9 1" density="0"/>'
+            "</default><worldbody>"
+            f'{lights}<geom name="ground" type="plane" size="80 80 1"/>'
+            '<body name="eye" mocap="true"><camera name="eye" fovy="60"/></body>'
+            f"{''.join(self._xml)}</worldbody></mujoco>"
+        )
+
+    # -- the package's robots
+
+    def _attach(self, spec: mujoco.MjSpec) -> list[tuple[str, int, float]]:
+        """Attaches up to two of rcsssmj's robots, scaled; returns prefix, instance, scale."""
+        rng, result = self.rng, []
+        count = int(rng.choice([0, 1, 2], p=[0.35, 0.45, 0.2]))
+        for index in range(count):
+            name = str(rng.choice(["T1", "K1", "ant"], p=[0.48, 0.48, 0.04]))
+            child = mujoco.MjSpec.from_file(str(PACKAGE / name / "robot.xml"))
+            scale = float({"T1": 0.75, "K1": 0.85, "ant": 0.3}[name] * rng.uniform(0.6, 1.3))
+            scale_spec(child, scale)
+            prefix = f"packaged{index}_"
+            spec.attach(child, frame=spec.worldbody.add_frame(), prefix=prefix)
+            instance = self._instance(ROBOT)
+            result.append((prefix, instance, scale))
+            self.things.append(Thing("packaged", prefix, 0.35 * scale, 0.0, [instance]))
+        return result
+
+    def _tables(self, packaged: list[tuple[str, int, float]]) -> None:
+        model, count = self.model, self.model.ngeom
+        model.geom_matid[:] = -1
+        model.geom_rgba[:] = (0.9, 0.9, 0.9, 1)
+        self.colour = np.full((count, 3), 0.5, np.float32)
+        self.texture = np.zeros(count, np.int64)
+        self.metres = np.full(count, 0.3, np.float32)
+        self.instance = np.zeros(count, np.int64)
+        self.ball = np.full(count, -1, np.int64)
+        self.is_net = np.zeros(count, bool)
+        self.ground = model.geom("ground").id
+        for name, (part, instance, variant) in self._geoms.items():
+            geom = model.geom(name).id
+            self.colour[geom], self.texture[geom] = part.colour, variant
+            self.metres[geom], self.instance[geom] = part.texture_metres, instance
+            self.is_net[geom] = part.role == "net"
+            if part.role == "ball":
+                self.ball[geom] = instance
+        for prefix, instance, _ in packaged:
+            look = robots.Look(self.rng)
+            for geom in range(count):
+                if model.body(int(model.geom_bodyid[geom])).name.startswith(prefix):
+                    self.instance[geom] = instance
+                    self.colour[geom] = look.team if self.rng.random() < 0.12 else look.colour()
+                    self.texture[geom] = NAMES.index(look.fabric()) * VARIANTS + self.rng.integers(
+                        VARIANTS
+                    )
+                    self.metres[geom] = self.rng.uniform(0.06, 0.3)
+                    if (
+                        model.geom_group[geom] == 3
+                        and model.geom_type[geom] != mujoco.mjtGeom.mjGEOM_MESH
+                    ):
+                        model.geom_rgba[geom, 3] = 0
+
+    # -- placing
+
+    def put(self, thing: Thing, at: Array, turn: Array) -> None:
+        """Places a thing; at is the point of the ground below its origin, turn [3,3]."""
+        model, data = self.model, self.data
+        if thing.kind == "packaged":
+            root = next(
+                model.joint(i)
+                for i in range(model.njnt)
+                if model.joint(i).name.startswith(thing.body)
+                and model.jnt_type[i] == mujoco.mjtJoint.mjJNT_FREE
+            )
+            self._pose(thing, root.id)
+            address = int(model.jnt_qposadr[root.id])
+            data.qpos[address : address + 3] = (0, 0, 0)
+            data.qpos[address + 3 : address + 7] = quaternion(turn)
+            mujoco.mj_kinematics(model, data)
+            low = self._lowest(thing.body)
+            data.qpos[address : address + 3] = np.asarray(at) - [0, 0, low]
+            return
+        slot = int(model.body_mocapid[model.body(thing.body).id])
+        data.mocap_pos[slot] = np.asarray(at) + np.array([0, 0, thing.lift])
+        data.mocap_quat[slot] = quaternion(turn)
+
+    def hide(self, thing: Thing) -> None:
+        self.put(thing, AWAY, np.eye(3))
+
+    def _pose(self, thing: Thing, root: int) -> None:
+        """Draws joint angles: most joints near zero, knees bent with the hips."""
+        model, rng = self.model, self.rng
+        bend = abs(rng.normal(0.25, 0.25))
+        for joint in range(model.njnt):
+            name = model.joint(joint).name
+            if joint == root or not name.startswith(thing.body):
+                continue
+            wanted = rng.normal(0, 0.18)
+            if "Knee" in name:
+                wanted = 2 * bend + abs(rng.normal(0, 0.3))
+            elif "Hip_Pitch" in name or "Ankle_Pitch" in name:
+                wanted = -bend + rng.normal(0, 0.25)
+            elif "Shoulder_Roll" in name:
+                wanted = (-1.2 if "Left" in name else 1.2) + rng.normal(0, 0.2)
+            elif "Elbow" in name or "Shoulder" in name:
+                wanted = rng.normal(0, 0.6)
+            low, high = model.jnt_range[joint] if model.jnt_limited[joint] else (-0.3, 0.3)
+            self.data.qpos[model.jnt_qposadr[joint]] = np.clip(wanted, low, high)
+
+    def _lowest(self, prefix: str) -> float:
+        model, data, low = self.model, self.data, np.inf
+        for geom in range(model.ngeom):
+            if model.body(int(model.geom_bodyid[geom])).name.startswith(prefix):
+                centre, half = model.geom_aabb[geom, :3], model.geom_aabb[geom, 3:]
+                turn = data.geom_xmat[geom].reshape(3, 3)
+                z = data.geom_xpos[geom, 2] + turn[2] @ centre - np.abs(turn[2]) @ half
+                low = min(low, float(z))
+        return low
+
+
+def scale_spec(spec: mujoco.MjSpec, scale: float) -> None:
+    """Scales a robot about its root."""
+    for mesh in spec.meshes:
+        mesh.scale = np.asarray(mesh.scale) * scale
+    for body in spec.bodies:
+        body.pos = np.asarray(body.pos) * scale
+    for group in (spec.geoms, spec.joints, spec.sites):
+        for item in group:
+            item.pos = np.asarray(item.pos) * scale
+    for item in spec.geoms:
+        item.size = np.asarray(item.size) * scale
+        if not np.isnan(item.fromto[0]):
+            item.fromto = np.asarray(item.fromto) * scale
