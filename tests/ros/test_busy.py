@@ -94,6 +94,8 @@ def test_always_the_newest_frame_and_the_others_are_counted(graph, busy):
     assert int(values["dropped"]) > int(values["done"])
     total = sum(int(values[name]) for name in ("done", "dropped", "stale", "failed", "unreadable"))
     assert int(values["received"]) - total in (0, 1, 2)
+    # Without the DDS profile nine of ten images of this size are lost on the way.
+    assert int(values["received"]) > len(stream.sent) / 2
 
 
 def test_another_network_without_missing_a_frame(graph, busy, models):

@@ -1,0 +1,138 @@
+"""The executable itself with networks of packages: compiled, broken, of others, without a GPU."""
+
+import shutil
+from pathlib import Path
+
+import handmade
+import numpy as np
+import packages
+import pytest
+import yoeo_networks
+
+from tvm_vision.api import compile as compile_network
+from tvm_vision.models import load_model
+from tvm_vision.models.results import Detections
+from tvm_vision.models.yoeo.describe import yoeo_model_info
+
+PROGRAM = Path(__file__).parent / "vision_node_program.py"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("networks")
+
+
+@pytest.fixture(scope="module")
+def package(folder):
+    """A tiny YOEO network for this machine's CPU."""
+    return compiled(folder, "llvm")
+
+
+def compiled(folder, target):
+    network = yoeo_networks.write_tiny(folder / f"{target}.onnx")
+    info = yoeo_model_info(network)
+    return compile_network(network, folder / f"{target}.tar", target=target, model_info=info)
+
+
+def boxes_of(message):
+    return np.array(
+        [
+            (
+                item.bbox.center.position.x - item.bbox.size_x / 2,
+                item.bbox.center.position.y - item.bbox.size_y / 2,
+                item.bbox.center.position.x + item.bbox.size_x / 2,
+                item.bbox.center.position.y + item.bbox.size_y / 2,
+            )
+            for item in message.detections
+        ]
+    )
+
+
+def test_the_node_publishes_what_the_library_finds(graph, start, package):
+    from sensor_msgs.msg import Image
+    from vision_msgs.msg import Detection2DArray
+
+    picture = yoeo_networks.picture()
+    expected = load_model(package, confidence=0.3)(picture)
+    assert isinstance(expected.detections, Detections) and len(expected.detections)
+    start(f"model:={package}", "confidence:=0.3", program=PROGRAM)
+    graph.wait_for_state("active")
+    with (
+        graph.listen(Detection2DArray, "detections") as detections,
+        graph.listen(Image, "segmentation") as masks,
+        graph.camera() as camera,
+    ):
+        graph.wait_for_subscriber(camera)
+        camera.publish(graph.image(picture))
+        found, mask = detections.next(), masks.next()
+    names = [item.results[0].hypothesis.class_id for item in found.detections]
+    assert names == [name for name, _, _ in expected.detections]
+    np.testing.assert_allclose(boxes_of(found), expected.detections.boxes, atol=1e-3)
+    pixels = np.frombuffer(mask.data, np.uint8).reshape(mask.height, mask.width)
+    np.testing.assert_array_equal(pixels, expected.segmentation.mask)
+
+
+def test_a_robots_folder_gives_its_names(graph, start, package, tmp_path):
+    from vision_msgs.msg import LabelInfo
+
+    shutil.copy(package, tmp_path / "yoeo.tar")
+    names = "detection: {classes: [x, y, z]}\nsegmentation: {classes: [none, line, grass]}\n"
+    (tmp_path / "model_config.yaml").write_text(names)
+    start(f"model:={tmp_path}", program=PROGRAM)
+    graph.wait_for_state("active")
+    with graph.listen(LabelInfo, "label_info", latched=True) as inbox:
+        assert [item.class_name for item in inbox.next().class_map] == ["none", "line", "grass"]
+
+
+def damaged(package, path):
+    data = bytearray(package.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+
+
+def foreign(package, path):
+    packages.write_sample(path)
+
+
+def of_no_pictures(package, path):
+    handmade.write_artifact(path)
+
+
+def no_package(package, path):
+    path.write_text("text")
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (None, "does not exist: check model"),
+        (damaged, "was changed or damaged"),
+        (foreign, "cannot be loaded"),
+        (of_no_pictures, "is needed"),
+        (no_package, "broken.tar"),
+    ],
+)
+def test_what_cannot_be_loaded_is_told_in_one_line(graph, start, package, tmp_path, make, words):
+    from graph import lines_of
+
+    path = tmp_path / "broken.tar"
+    if make is not None:
+        make(package, path)
+    process = start(f"model:={path}", "diagnostics_period:=0.2", program=PROGRAM)
+    process.wait_for(words)
+    assert graph.state() == "unconfigured"
+    with graph.diagnostics() as inbox:
+        level, message, _ = lines_of(inbox.next())["network"]
+    assert level == 2 and words in message
+    assert "Traceback" not in process.log
+
+
+def test_no_gpu(graph, start, folder, monkeypatch):
+    path = compiled(folder, "vulkan")
+    # A Vulkan loader that finds no driver.
+    monkeypatch.setenv("VK_ICD_FILENAMES", "/nonexistent.json")
+    monkeypatch.setenv("VK_DRIVER_FILES", "/nonexistent.json")
+    process = start(f"model:={path}", program=PROGRAM)
+    process.wait_for("the package was compiled for vulkan, but")
+    assert graph.state() == "unconfigured"
+    assert "Traceback" not in process.log
