@@ -6,9 +6,17 @@ import sys
 from glob import glob
 from pathlib import Path
 
+import setuptools
 from setuptools import Extension, find_packages, setup
-from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
+
+if int(setuptools.__version__.split(".")[0]) < 77:
+    # pip takes the version of pyproject.toml; colcon the one that is installed.
+    sys.exit(
+        f"tvm_vision: setuptools 77 or later is needed, found {setuptools.__version__}: "
+        "pip install 'setuptools>=77'"
+    )
+from setuptools.command.bdist_wheel import bdist_wheel
 
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
