@@ -129,7 +129,7 @@ def prepare(
     if precision == "fp16":
         _check_half(target)
     with _one_line("operators of the network"):
-        kernels, nodes = to_kernels(module, target, opt_level, layout)
+        kernels, nodes = to_kernels(module, target, opt_level, layout, precision)
     graph = lower_to_graph(kernels, nodes)
     axes = concat_axes(graph) if opt_level >= 2 and in_place_wanted() else {}
     if precision == "fp16":

@@ -12,11 +12,15 @@ What each optimisation level does, every one with all that the levels below it d
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import tvm
 from tvm import relax
 from tvm.target import Target
 
 from ..errors import InputError
+from ..schedules import Limits
+from .channels_last import calls_of, channels_last, turns
 from .fold_constants import fold_constants
 from .fold_scales import fold_scales
 from .in_place import in_place_wanted, keep_apart
@@ -25,7 +29,9 @@ from .node_names import NodeNames
 from .target import vector_lanes
 
 OPT_LEVELS = (0, 1, 2, 3)
-LAYOUTS = ("auto", "nchw")
+TURNS_PAY = 6  # convolutions that gain what a change of layout costs
+DENSE_PAYS = 1.25  # most convolutions for each dense one
+LAYOUTS = ("auto", "nchw", "nhwc")
 
 
 def check_opt_level(opt_level: int) -> None:
@@ -41,13 +47,18 @@ def check_layout(layout: str) -> None:
 
 
 def to_kernels(
-    mod: tvm.IRModule, target: Target, opt_level: int, layout: str = "auto"
+    mod: tvm.IRModule,
+    target: Target,
+    opt_level: int,
+    layout: str = "auto",
+    precision: str = "fp32",
 ) -> tuple[tvm.IRModule, list[list[str]]]:
     """``main`` as calls of TensorIR functions, without schedules, and the nodes in each call.
 
     The nodes of the n-th call are those of the model that it computes, as their Relax variables
     were named, or the operators' own names where the variables have none. layout: "nchw" keeps
-    the model's order of axes everywhere, "auto" leaves it to the target.
+    the model's order of axes everywhere, "nhwc" puts channels last, "auto" leaves it to the target
+    and to the network, see ``channels_last_pays``. precision: what the kernels will store.
     """
     with target, tvm.transform.PassContext(opt_level=3):
         operators = _sequence(_simplify(opt_level))(mod)
@@ -56,6 +67,11 @@ def to_kernels(
             operators = _sequence([block_channels(block), relax.transform.DeadCodeElimination()])(
                 operators
             )
+        elif opt_level >= 3 and "gpu" in target.keys and layout != "nchw":
+            turned = channels_last(operators)
+            matrices = precision == "fp16" and bool(Limits.of(target).matrices)
+            if layout == "nhwc" or (matrices and channels_last_pays(operators, turned)):
+                operators = turned
         calls = _sequence(_legalize(opt_level))(operators)
         if opt_level < 2:
             return calls, NodeNames(calls).of_calls(calls)
@@ -71,9 +87,33 @@ def to_kernels(
 def channel_block(target: Target) -> int:
     """Channels that lie side by side in memory: those of one vector of a processor.
 
-    1, the model's order, on GPUs: there neighbouring threads take neighbouring pixels.
+    1 on GPUs, which have layouts of their own.
     """
     return 1 if "gpu" in target.keys else vector_lanes(target)
+
+
+def channels_last_pays(mod: tvm.IRModule, turned: tvm.IRModule) -> bool:
+    """Whether channels last are faster where halves are multiplied by cooperative matrices.
+
+    ``turned`` is ``mod`` in that layout. They are where most convolutions are dense (grouped ones
+    use no matrices), and where axes hardly have to be turned but at the network's ends: a turn
+    within is a kernel, which takes as long as a small convolution. Measured in
+    benchmarks/schedules.md; in float32, and without matrices, the model's order is faster.
+    """
+    convolutions = calls_of(turned, "relax.nn.conv2d")
+    dense = sum(int(call.attrs.groups) == 1 for call in convolutions)
+    ends = len(_tensors(mod["main"].params)) + len(_tensors([mod["main"].body]))
+    within = turns(turned) - turns(mod) - ends
+    return TURNS_PAY * within <= len(convolutions) <= DENSE_PAYS * dense
+
+
+def _tensors(expressions: Sequence[relax.Expr]) -> list[tvm.ir.Type]:
+    """The types of tensors, those in tuples too."""
+    found: list[tvm.ir.Type] = []
+    for expression in expressions:
+        of = expression.ty
+        found += list(of.fields) if isinstance(of, relax.TupleType) else [of]
+    return found
 
 
 def _sequence(passes: list[tvm.transform.Pass]) -> tvm.transform.Pass:

@@ -49,11 +49,13 @@ class Contraction:
         kinds: for each iteration variable one of b, m, n, k; g for one that is split into b and m.
         extents: of the iteration variables.
         group: how many values of the variable g share a group; 1 where there is none.
+        image: which factor is the image, 0 or 1.
     """
 
     kinds: str
     extents: tuple[int, ...]
     group: int = 1
+    image: int = 0
 
     def size(self, kind: str) -> int:
         """The extent of the fused b, m, n or k."""
@@ -75,6 +77,8 @@ class Contraction:
         """The index map to b, m, n, k."""
         fused = dict.fromkeys("bmnk", 0 * axes[0])
         for axis, extent, kind in zip(axes, self.extents, self.kinds, strict=True):
+            if extent == 1:  # would tie its tensor to the axes it is fused with
+                continue
             if kind == "g":
                 fused["b"] = fused["b"] * (extent // self.group) + axis // self.group
                 fused["m"] = fused["m"] * self.group + axis % self.group
@@ -135,7 +139,8 @@ def as_product(schedule: Schedule) -> tuple[Any, Product, Contraction]:
         raise NotThisKind("too thin for tiles")
     factors = {str(load.ty.dtype) for load in _factors(schedule.get(block))}
     total = str(schedule.get(block).writes[0].source.ty.dtype.dtype)
-    halves = factors == {"float16"} and total == "float32"
+    # The image as the second factor: the order of the intrinsic for cooperative matrices.
+    halves = factors == {"float16"} and total == "float32" and found.image == 1
     return block, Product(b, m, n, k, halves), found
 
 
@@ -177,7 +182,7 @@ def analyse(schedule: Schedule, block: Any) -> Contraction:
         kinds += kind
     if kinds.count("g") > 1 or ("g" in kinds and "m" in kinds.replace("g", "")):
         raise NotThisKind("has groups of more than one axis")
-    return Contraction(kinds, tuple(extents), group)
+    return Contraction(kinds, tuple(extents), group, image)
 
 
 # (in the output, in the image, in the weights) -> kind

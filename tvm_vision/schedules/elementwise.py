@@ -1,4 +1,4 @@
-"""Kernels without sums: each thread computes one output, whatever leads to it inlined."""
+"""Kernels without sums: each thread computes one or a few outputs, whatever leads to it inlined."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any
 from tvm import tirx
 from tvm.s_tir import Schedule
 
-from .common import Limits, NotThisKind, extents_of, inline_all, is_reduction
+from .common import Limits, NotThisKind, extents_of, inline_all, is_reduction, product
+
+VECTOR = 4
+ENOUGH = 131072  # outputs from which on a thread computes a vector of them
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,9 @@ def shape_of(schedule: Schedule) -> tuple[int, ...]:
 
 
 def default(extents: tuple[int, ...], limits: Limits) -> ElementwiseShape:
-    """One output a thread."""
-    return ElementwiseShape(min(ElementwiseShape.threads, limits.threads))
+    """A vector a thread where there are enough of them, else one output."""
+    vectors = extents and extents[-1] % VECTOR == 0 and product(extents) >= ENOUGH
+    return ElementwiseShape(min(ElementwiseShape.threads, limits.threads), VECTOR if vectors else 1)
 
 
 def candidates(extents: tuple[int, ...], limits: Limits) -> list[ElementwiseShape]:
@@ -62,7 +66,16 @@ def schedule_elementwise(
         NotThisKind: the kernel has a sum.
     """
     for block in _outputs(schedule):
-        bind_outputs(schedule, block, shape or default((), limits))
+        chosen = shape or default(_constant_extents(schedule, block), limits)
+        bind_outputs(schedule, block, chosen)
+
+
+def _constant_extents(schedule: Schedule, block: Any) -> tuple[int, ...]:
+    """The extents of a block; none where one is no constant."""
+    try:
+        return tuple(extents_of(schedule, block))
+    except NotThisKind:
+        return ()
 
 
 def _outputs(schedule: Schedule) -> list[Any]:

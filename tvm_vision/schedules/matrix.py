@@ -5,21 +5,20 @@ into registers while the subgroups multiply the present ones from shared memory.
 tiles to occupy a GPU, ``split_k`` groups of subgroups share the steps of one tile. The sums go
 through shared memory to the threads, which write C and what follows it.
 
-TVM has the tensor intrinsics for such products under the name of CUDA's matrix fragments ("wmma");
-glsl_matrix.py writes them for Vulkan.
+The loops over one matrix become tensor intrinsics (matrix_intrinsics.py), which glsl_matrix.py of
+the Vulkan backend writes in GLSL.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from tvm.s_tir import Schedule, TensorIntrin
+from tvm.s_tir import Schedule
 
 from .common import NotThisKind, inline_consumers
 from .gemm import inline_crop, operands_of
-from .matrix_tile import SKEW, VECTOR, MatrixTile
-
-WIDE = 8  # halves that a thread fetches at once where the tile allows
+from .matrix_intrinsics import intrinsic
+from .matrix_tile import SKEW, VECTOR, WIDE, MatrixTile
 
 
 def schedule_matrix(schedule: Schedule, block: Any, tile: MatrixTile, lanes: int) -> None:
@@ -54,12 +53,12 @@ def schedule_matrix(schedule: Schedule, block: Any, tile: MatrixTile, lanes: int
         _overlap(schedule, operands, loops["k_tile"])
     start = schedule.decompose_reduction(sums, loops["k_tile"])
     tensorized += [
-        (schedule.get_loops(start)[-2], _intrinsic("fill", tile)),
-        (loops["m_own"], _intrinsic("multiply", tile)),
+        (schedule.get_loops(start)[-2], intrinsic("fill", tile.matrix)),
+        (loops["m_own"], intrinsic("multiply", tile.matrix)),
     ]
     # At the end, as blocks that were tensorized cannot be moved any more.
-    for loop, intrinsic in tensorized:
-        schedule.tensorize(loop, intrinsic)
+    for loop, name in tensorized:
+        schedule.tensorize(loop, name)
 
 
 def _tile(schedule: Schedule, block: Any, tile: MatrixTile) -> tuple[dict[str, Any], Any]:
@@ -113,7 +112,7 @@ def _fetch(
     wide = WIDE if count % (WIDE * lanes * tile.subgroups) == 0 else VECTOR
     _over_subgroups(schedule, row, column, tile, lanes, wide, unrolled=False)
     schedule.storage_align(operand, 0, -2, 2 * SKEW, SKEW)
-    return first, _intrinsic("load_" + "ab"[number], tile)
+    return first, intrinsic("load_" + "ab"[number], tile.matrix)
 
 
 def _in_memory_order(schedule: Schedule, block: Any) -> list[Any]:
@@ -167,7 +166,7 @@ def _share_sums(
     schedule.set_scope(sums, 0, "shared")
     matrices = schedule.cache_write(sums, 0, "wmma.accumulator")
     schedule.reverse_compute_at(matrices, loops["subgroup"], preserve_unit_loops=True)
-    return _blocked(schedule, matrices, tile.matrix[:2]), _intrinsic("store", tile)
+    return _blocked(schedule, matrices, tile.matrix[:2]), intrinsic("store", tile.matrix)
 
 
 def _add_up(
@@ -205,28 +204,3 @@ def _overlap(schedule: Schedule, operands: list[Any], loop: Any) -> None:
         schedule.annotate(operand, "tirx.manifest_shared_memory_local_stage", 1)
     schedule.annotate(loop, "software_pipeline_stage", [0, 1, 0, 1, 1])
     schedule.annotate(loop, "software_pipeline_order", [1, 0, 3, 2, 4])
-
-
-def _intrinsic(kind: str, tile: MatrixTile) -> str:
-    """The name of a tensor intrinsic, registered where it is not yet."""
-    m, n, k = tile.matrix
-    name = f"tvm_vision_matrix_{kind}_{m}x{n}x{k}"
-    if TensorIntrin.get(name, allow_missing=True) is None:
-        # TVM parses hundreds of intrinsics as this is imported: 19 s of a core.
-        from tvm.s_tir.tensor_intrin import cuda
-
-        TensorIntrin.register(name, *_INTRINSICS[kind](cuda, m, n, k))
-    return name
-
-
-_INTRINSICS: dict[str, Any] = {
-    "load_a": lambda of, m, n, k: of.get_wmma_load_intrin(
-        m, n, k, "float16", "shared", False, False
-    ),
-    "load_b": lambda of, m, n, k: of.get_wmma_load_intrin(
-        m, n, k, "float16", "shared", True, False
-    ),
-    "fill": lambda of, m, n, k: of.get_wmma_fill_intrin(m, n, k, "float32"),
-    "multiply": lambda of, m, n, k: of.get_wmma_sync_intrin(m, n, k, "float16", "float32", False),
-    "store": lambda of, m, n, k: of.get_wmma_store_intrin(m, n, k, "float32", "shared"),
-}

@@ -8,6 +8,7 @@ cores.
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,6 +16,7 @@ from .common import Limits, up
 from .gemm_tile import Product
 
 VECTOR = 4  # halves that a thread fetches at once, at least
+WIDE = 8  # and where the tile allows
 SKEW = 8  # halves between rows in shared memory, so that they start at different banks
 
 
@@ -49,13 +51,20 @@ class MatrixTile:
         return 2 * factors + 4 * self.m * self.n * self.split_k
 
 
-# A model of a GPU of many units, each with four schedulers; see gemm_tile.py for why there is one.
-UNITS = 128
-ITERATION_CYCLES = 900.0  # from a barrier to the next but for the work below
-HALF_CYCLES = 0.05  # to fetch a half into shared memory, for a whole unit
-PRODUCT_CYCLES = 18.0  # a subgroup's product of 16x16x16, its operands loaded
-START_CYCLES = 2500.0
-OUTPUT_CYCLES = 0.4  # to write one output, for a whole unit
+# A model of a GPU of many units, as in gemm_tile.py, its numbers fitted to 672 kernels measured on
+# one large GPU (benchmarks/schedules.md). Cycles of one unit.
+UNITS = 98
+SCHEDULERS = 4
+LANES = 32
+UNIT_THREADS = 2048
+UNIT_SHARED_BYTES = 220_000
+STEP_CYCLES = 250.0  # from a barrier to the next but for the work below
+FETCH_CYCLES = 45.0  # a thread's eight halves: to find, load and share them
+TOGETHER = 1.2  # how much of that others of the unit wait for
+BYTE_CYCLES = 0.04  # to bring a byte to the unit
+PRODUCT_CYCLES = 20.0  # a subgroup's product of 16x16x16, its operands loaded
+START_CYCLES = 4300.0
+OUTPUT_CYCLES = 27.0  # to write one output of a thread
 
 MOST_SUBGROUPS = 8
 MOST_MATRICES = 16  # sums that a subgroup keeps, in matrices
@@ -78,7 +87,8 @@ def candidates(shape: Product, limits: Limits) -> list[MatrixTile]:
 
 @lru_cache(maxsize=1024)
 def _candidates(shape: Product, limits: Limits) -> tuple[MatrixTile, ...]:
-    tiles = [tile for m in limits.matrices for tile in _tiles(shape, m) if fits(tile, limits)]
+    largest = sorted(limits.matrices, key=math.prod)[-1:]
+    tiles = [tile for m in largest for tile in _tiles(shape, m) if fits(tile, limits)]
     return tuple(sorted(tiles, key=lambda tile: (cycles(tile, shape), tile.subgroups)))
 
 
@@ -114,10 +124,14 @@ def _tiles(shape: Product, matrix: tuple[int, int, int]) -> list[MatrixTile]:
 def cycles(tile: MatrixTile, shape: Product) -> float:
     """Estimated cycles of a product: waves of workgroups, each with latency and shared work."""
     groups = shape.b * up(shape.m, tile.m) * up(shape.n, tile.n)
-    waves = up(groups, UNITS)
-    fetch = (tile.m + tile.n) * tile.k * HALF_CYCLES
-    volume = tile.m * tile.n * tile.k / 4096
-    work = volume / min(4, tile.subgroups) * PRODUCT_CYCLES
-    step = max(ITERATION_CYCLES, fetch + work)
-    end = START_CYCLES + tile.m * tile.n * tile.split_k * OUTPUT_CYCLES
+    threads = tile.subgroups * LANES
+    room = min(UNIT_THREADS // threads, UNIT_SHARED_BYTES // tile.shared_bytes)
+    resident = max(1, min(up(groups, UNITS), room))
+    waves = up(groups, UNITS * resident)
+    halves = (tile.m + tile.n) * tile.k
+    fetch = up(halves // WIDE, threads) * FETCH_CYCLES
+    work = tile.m * tile.n * tile.k / 4096 / tile.subgroups * PRODUCT_CYCLES
+    together = resident * tile.subgroups / SCHEDULERS * (fetch * TOGETHER + work)
+    step = STEP_CYCLES + fetch + work + max(together, resident * 2 * halves * BYTE_CYCLES)
+    end = START_CYCLES + tile.m * tile.n * tile.split_k / threads * OUTPUT_CYCLES
     return waves * (up(shape.k, tile.k) * step + end)

@@ -10,6 +10,9 @@ import itertools
 from dataclasses import dataclass
 from typing import Any
 
+import tvm_ffi
+from tvm import tirx
+from tvm.ir import Var
 from tvm.s_tir import Schedule
 
 from .common import (
@@ -25,6 +28,7 @@ from .common import (
 
 MOST_UNROLLED = 64  # terms of a sum that are written out
 ENOUGH_THREADS = 65536  # from here on a thread may compute several outputs
+ENOUGH_VECTORS = 16384  # likewise where it computes them as one vector
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,8 @@ class WindowShape:
 
     Attributes:
         threads: threads of a workgroup.
-        along: neighbouring outputs of one thread, along the last axis.
+        along: neighbouring outputs of one thread, along the last axis; computed as vectors where
+            they are neighbours in all that is read (channels last).
     """
 
     threads: int = 128
@@ -55,10 +60,11 @@ def schedule_window(schedule: Schedule, limits: Limits, shape: WindowShape | Non
     if len(outputs) != 1 or not sums:
         raise NotThisKind("has several outputs, or no sum")
     anchor, output = sums[-1], outputs[0]
-    shape = shape or default(_extents(schedule, anchor), limits)
+    vectors = _reads_vectors(schedule, anchor)
+    shape = shape or default(Window(_extents(schedule, anchor), vectors), limits)
     if schedule.get(anchor).name_hint == schedule.get(output).name_hint:
         output = schedule.cache_write(anchor, 0, "local")
-    thread = _bind(schedule, anchor, shape)
+    thread = _bind(schedule, anchor, shape, vectors)
     for number in range(len(schedule.get(anchor).writes)):
         schedule.set_scope(anchor, number, "local")
     schedule.reverse_compute_at(output, thread, preserve_unit_loops=True)
@@ -70,8 +76,21 @@ def schedule_window(schedule: Schedule, limits: Limits, shape: WindowShape | Non
     start_before_loops(schedule, anchor, thread)
 
 
-def shape_of(schedule: Schedule) -> tuple[int, ...]:
-    """The extents of the outputs of a kernel's last sum; spoils the schedule.
+@dataclass(frozen=True)
+class Window:
+    """What is summed.
+
+    Attributes:
+        extents: of the outputs of the last sum.
+        vectors: neighbours along the last of them are neighbours in all that is read.
+    """
+
+    extents: tuple[int, ...]
+    vectors: bool
+
+
+def shape_of(schedule: Schedule) -> Window:
+    """The last sum of a kernel; spoils the schedule.
 
     Raises:
         NotThisKind: the kernel has no sum.
@@ -79,22 +98,22 @@ def shape_of(schedule: Schedule) -> tuple[int, ...]:
     sums = [block for block in inline_all(schedule) if is_reduction(schedule, block)]
     if not sums:
         raise NotThisKind("has no sum")
-    return _extents(schedule, sums[-1])
+    return Window(_extents(schedule, sums[-1]), _reads_vectors(schedule, sums[-1]))
 
 
-def default(extents: tuple[int, ...], limits: Limits) -> WindowShape:
+def default(window: Window, limits: Limits) -> WindowShape:
     """Several outputs a thread where there are more than enough of them."""
-    outputs = product(extents)
+    extents, outputs = window.extents, product(window.extents)
     along = next((n for n in (4, 2) if extents and extents[-1] % n == 0), 1)
-    if outputs // along < ENOUGH_THREADS:
+    if outputs // along < (ENOUGH_VECTORS if window.vectors else ENOUGH_THREADS):
         along = 1
     threads = 1 if outputs == 1 else min(128, limits.threads)
     return WindowShape(threads=threads, along=along)
 
 
-def candidates(extents: tuple[int, ...], limits: Limits) -> list[WindowShape]:
+def candidates(window: Window, limits: Limits) -> list[WindowShape]:
     """Every way to spread the outputs that the limits allow, the default first."""
-    found = [default(extents, limits)]
+    found, extents = [default(window, limits)], window.extents
     for threads, along in itertools.product((32, 64, 128, 256), (1, 2, 4, 8)):
         shape = WindowShape(threads, along)
         divides = along == 1 or (extents and extents[-1] % along == 0)
@@ -103,12 +122,34 @@ def candidates(extents: tuple[int, ...], limits: Limits) -> list[WindowShape]:
     return found
 
 
+def _reads_vectors(schedule: Schedule, block: Any) -> bool:
+    """Whether the last axis of the outputs is the last index, and only that, of all it indexes."""
+    body = schedule.get(block)
+    spatial = [axis.var for axis in body.iter_vars if axis.iter_type == tirx.IterVar.DataPar]
+    if not spatial or len(body.writes) != 1:
+        return False
+    last = spatial[-1]
+    for region in (*body.reads, *body.writes):
+        *outer, inner = (place.min for place in region.region)
+        if any(_mentions(index, last) for index in outer):
+            return False
+        if _mentions(inner, last) and not inner.same_as(last):
+            return False
+    return True
+
+
+def _mentions(expression: Any, variable: Any) -> bool:
+    found: list[Any] = []
+    tvm_ffi.structural_walk(expression, (Var, found.append))
+    return any(variable.same_as(other) for other in found)
+
+
 def _extents(schedule: Schedule, block: Any) -> tuple[int, ...]:
     axes = zip(extents_of(schedule, block), kinds_of(schedule, block), strict=True)
     return tuple(extent for extent, kind in axes if kind == "S")
 
 
-def _bind(schedule: Schedule, block: Any, shape: WindowShape) -> Any:
+def _bind(schedule: Schedule, block: Any, shape: WindowShape, vectors: bool) -> Any:
     kinds = kinds_of(schedule, block)
     loops = schedule.get_loops(block)
     spatial = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == "S"]
@@ -120,7 +161,10 @@ def _bind(schedule: Schedule, block: Any, shape: WindowShape) -> Any:
     group, thread = schedule.split(fused, [None, shape.threads])
     schedule.bind(group, "blockIdx.x")
     schedule.bind(thread, "threadIdx.x")
-    schedule.unroll(own)
+    if vectors and shape.along > 1:
+        schedule.vectorize(own)
+    else:
+        schedule.unroll(own)
     return thread
 
 

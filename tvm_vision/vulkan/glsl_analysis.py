@@ -29,6 +29,7 @@ SHUFFLES = (
     "tirx.tvm_warp_activemask",
 )
 ATOMICS = ("tirx.atomic_add",)
+MATRIX_MEMORY = ("tirx.tvm_load_matrix_sync", "tirx.tvm_store_matrix_sync")
 
 
 def handle(node: Any) -> int:
@@ -91,6 +92,7 @@ class Analysis:
         self.divergent: set[int] = set()
         self.narrow: set[int] = set()  # allocations of int64 whose values fit int32
         self._bound: dict[int, Any] = {}
+        self._matrix_places: set[int] = set()  # loads that only say where a matrix lies
         self._stores: list[tuple[Any, Any]] = []
         self._int64_allocations: list[Any] = []
         self._changed = False
@@ -226,6 +228,8 @@ class Analysis:
             self._bind(let.var, let.value)
 
     def _load(self, load: Any) -> None:
+        if handle(load) in self._matrix_places:
+            return
         use = self.use(load.source)
         use.reads = True
         use.accesses.append(Access(self.element(load.source), type_of(load), load.indices[0]))
@@ -234,12 +238,32 @@ class Analysis:
         name = operator_name(call)
         if name == BARRIER:
             self._has_barrier = True
+        elif name in MATRIX_MEMORY:
+            self._matrix(call, name)
         elif name in ATOMICS:
             target = call.args[0]
             if not isinstance(target, ir.Call) or operator_name(target) != "tirx.address_of":
                 raise UnsupportedKernelError(f"{name} needs the address of a buffer's element")
             use = self.use(target.args[0].source)
             use.reads = use.writes = use.atomic = True
+
+    def _matrix(self, call: Any, name: str) -> None:
+        """A matrix is read or written from an element on."""
+        load = call.args[5].args[0]
+        self._matrix_places.add(handle(load))
+        use = self.use(load.source)
+        use.reads |= name == MATRIX_MEMORY[0]
+        use.writes |= name == MATRIX_MEMORY[1]
+        use.accesses.append(self.matrix_access(call))
+
+    def matrix_access(self, call: Any) -> Access:
+        """The first element of a matrix in memory, four where all rows start at multiples of it."""
+        load, stride = call.args[5].args[0], call.args[6]
+        element, index = self.element(load.source), load.indices[0]
+        aligned = isinstance(stride, prim.IntImm) and int(stride.value) % 4 == 0
+        if aligned and self.multiple_of(index, 4):
+            return Access(element, element.with_lanes(4), prim.Ramp(index, 1, 4))
+        return Access(element, element, index)
 
     # -- buffers --------------------------------------------------------------
 

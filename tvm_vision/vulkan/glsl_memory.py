@@ -301,6 +301,12 @@ class Memory:
             return None
         return self._places(buffer, access)[2][0]
 
+    def element(self, buffer: Any, access: Access) -> tuple[str, str, int]:
+        """(array, index, width) of the element of an array that an access starts at."""
+        storage, width, places = self._places(buffer, access)
+        array = self._array(storage, access.element.scalar, width)
+        return array, places[0][len(array) + 1 : -1] if places[0] != array else "0", width
+
     def address(self, buffer: Any, index: Any) -> tuple[Storage, str, str]:
         """(storage, array, index) of one element that an atomic operation works on."""
         element = self._analysis.element(buffer)

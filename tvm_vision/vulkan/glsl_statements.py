@@ -11,6 +11,7 @@ from tvm import ir, tirx
 from tvm.ir.prim import expr as prim
 
 from tvm_vision.errors import UnsupportedKernelError
+from tvm_vision.vulkan import glsl_matrix
 from tvm_vision.vulkan import glsl_types as types
 from tvm_vision.vulkan.glsl_analysis import (
     BARRIER,
@@ -28,6 +29,7 @@ from tvm_vision.vulkan.glsl_vector import Code, Value, widths
 
 # Statements that only hold others, or declare.
 _CONTAINERS = (tirx.SeqStmt, tirx.AttrStmt, tirx.AllocBuffer, tirx.DeclBuffer)
+LONGEST_UNROLLED = 16
 _IGNORED = ("tirx.assume", "tirx.prefetch", "tirx.type_annotation")
 
 
@@ -39,6 +41,8 @@ class StatementPrinter(ExpressionPrinter):
         self.unrolls = False  # whether a loop carries [[unroll]]
         self._divergence = 0  # how many enclosing statements only some threads enter
         self._shared_pending = False  # some threads wrote shared memory since the last barrier
+        self.fragments: dict[int, tuple[str, str]] = {}  # matrix buffers: name, type of an element
+        self._fragment_shapes: dict[int, tuple[int, int, int]] = {}
         self._declarations: list[tuple[Slot, Storage]] = []
 
     def arguments(self) -> list[Storage]:
@@ -81,6 +85,9 @@ class StatementPrinter(ExpressionPrinter):
             self.statement(part)
 
     def _attribute(self, stmt: Any) -> None:
+        if stmt.attr_key == glsl_matrix.SHAPE:
+            m, n, k = (int(size) for size in str(stmt.value.value).split(","))
+            self._fragment_shapes[handle(stmt.node)] = (m, n, k)
         self.statement(stmt.body)
 
     def _skip(self, stmt: Any) -> None:
@@ -97,6 +104,8 @@ class StatementPrinter(ExpressionPrinter):
             self._return(stmt)
         elif name in ("tirx.break_loop", "tirx.continue_loop"):
             self.emit("break;" if "break" in name else "continue;")
+        elif name in glsl_matrix.CALLS:
+            glsl_matrix.CALLS[name](self, value)
         elif name not in _IGNORED:
             self.visit(value)
 
@@ -138,6 +147,9 @@ class StatementPrinter(ExpressionPrinter):
             self._shared_pending = True
 
     def _allocate(self, stmt: Any) -> None:
+        if str(stmt.buffer.ty.storage_scope) in glsl_matrix.SCOPES:
+            glsl_matrix.declare(self, stmt.buffer, self._fragment_shapes[handle(stmt.buffer)])
+            return
         storage = self.memory.add_allocation(stmt.buffer, self.names.unique(stmt.buffer.name))
         if storage.kind == "local":
             self._declarations.append((self.slot(), storage))
@@ -201,12 +213,41 @@ class StatementPrinter(ExpressionPrinter):
         name = self.names.unique(var.name)
         self.requirements.value(held)
         self.name_variable(var, of, name, narrow)
-        if stmt.kind == tirx.ForKind.UNROLLED:
+        if stmt.kind == tirx.ForKind.UNROLLED or self._walks_private_array(stmt):
             self.unrolls = True
             self.emit("[[unroll]]")
+        elif self.fragments and handle(stmt) in self.analysis.with_barrier:
+            # Drivers unroll the steps of a product, whose number is known, to more code than a
+            # GPU's instruction cache holds: its first run then takes twice as long as the next.
+            self.unrolls = True
+            self.emit("[[dont_unroll]]")
         advance = f"++{name}" if step is None else f"{name} += {step}"
         with self.block(f"for ({types.name(held)} {name} = {first}; {name} < {last}; {advance})"):
             body()
+
+    def _walks_private_array(self, stmt: Any) -> bool:
+        """Whether a short loop picks elements of a thread's own array, which lies in registers only
+        where every index is a constant."""
+        extent = stmt.extent
+        if not isinstance(extent, prim.IntImm) or int(extent.value) > LONGEST_UNROLLED:
+            return False
+        found: list[Any] = []
+
+        def see(buffer: Any, indices: Any) -> None:
+            root = self.analysis.root.get(handle(buffer), buffer)
+            local = isinstance(root.ty, tirx.BufferType)
+            if local and str(root.ty.storage_scope) == "local":
+                for index in indices:
+                    tvm_ffi.structural_walk(index, (ir.Var, found.append))
+
+        tvm_ffi.structural_walk(
+            stmt.body,
+            [
+                (ir.TensorLoad, lambda load: see(load.source, load.indices)),
+                (tirx.BufferStore, lambda store: see(store.buffer, store.indices)),
+            ],
+        )
+        return any(stmt.loop_var.same_as(variable) for variable in found)
 
     def name_variable(self, var: Any, of: Type, name: str, narrow: bool) -> None:
         """``narrow``: an int64 variable that GLSL holds in 32 bits."""

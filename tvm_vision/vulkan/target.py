@@ -13,6 +13,7 @@ from typing import Any
 
 import tvm_ffi
 
+_HALVES_TO_SINGLE = ("float16", "float16", "float32", "float32")  # types of A, B, C and result
 _MARK = "_tvm_vision_original_target"
 
 
@@ -42,7 +43,21 @@ def _complete(
     for name in defaults:
         if name not in config:
             config[name] = read(dev, name)
+    if "keys" not in config:
+        config["keys"] = ["vulkan", "gpu", *matrix_keys(int(config["from_device"]))]
     return tvm_ffi.convert(config)
+
+
+def matrix_keys(index: int) -> list[str]:
+    """Target keys for the cooperative matrices of a device, such as cooperative_matrix_16x16x16.
+
+    TVM's Vulkan targets have no attribute for shapes, while keys are free. Named are those that
+    multiply halves and add up in float32, m x n x k.
+    """
+    device = tvm_ffi.get_global_func("tvm_vision.vulkan.devices")()[index]
+    shapes = [tuple(shape) for shape in device["cooperative_matrix_shapes"]]
+    found = [s[:3] for s in shapes if tuple(map(str, s[3:])) == _HALVES_TO_SINGLE]
+    return [f"cooperative_matrix_{m}x{n}x{k}" for m, n, k in dict.fromkeys(found)]
 
 
 def install() -> None:

@@ -1,0 +1,107 @@
+"""Channels last: the same results, and turned axes only where they pay."""
+
+import numpy as np
+import pytest
+import tvm
+from networks import NETWORKS
+from relax_models import constant, module_of
+from tvm import relax
+from tvm.target import Target
+
+from tvm_vision.compiler import compile_model
+from tvm_vision.compiler.channels_last import calls_of, channels_last, turns
+from tvm_vision.compiler.lowering import lower_to_graph
+from tvm_vision.compiler.passes import to_kernels
+from tvm_vision.errors import InputError
+from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.runtime import graph_executor
+
+OP = relax.op
+WITH_MATRICES = {
+    "kind": "vulkan",
+    "keys": ["vulkan", "gpu", "cooperative_matrix_16x16x16"],
+    "max_threads_per_block": 1024,
+    "max_shared_memory_per_block": 49152,
+    "thread_warp_size": 32,
+    "supports_float16": True,
+    "supports_16bit_buffer": True,
+}
+
+
+def small_network(builder, x):
+    """Convolutions dense, grouped and strided, activations, pools, a concatenation, a resize."""
+    w0, w1, w2 = constant(0, 8, 5, 3, 3)[0], constant(1, 8, 1, 3, 3)[0], constant(2, 6, 16, 1, 1)[0]
+    bias = constant(3, 1, 8, 1, 1)[0]
+    a = builder.emit(OP.nn.leakyrelu(OP.add(OP.nn.conv2d(x, w0, 2, 1), bias), 0.1))
+    b = builder.emit(OP.clip(OP.nn.conv2d(a, w1, padding=1, groups=8), 0.0, 6.0))
+    c = builder.emit(OP.concat([OP.nn.max_pool2d(b, 3, 1, padding=1), a], axis=1))
+    d = builder.emit(OP.nn.conv2d(c, w2))
+    e = builder.emit(OP.image.resize2d(d, relax.ShapeExpr([12, 14]), method="nearest_neighbor"))
+    return [e, builder.emit(OP.mean(d, [2, 3]))]
+
+
+def results(layout, precision, picture):
+    module, signature = module_of(small_network, picture.shape)
+    compiled = compile_model(module, signature, target="vulkan", precision=precision, layout=layout)
+    described = {
+        "graph": compiled.graph,
+        "inputs": [{"name": spec.name} for spec in compiled.inputs],
+        "outputs": [{"name": spec.name} for spec in compiled.outputs],
+    }
+    executor = graph_executor.create(described, compiled.library, tvm.vulkan(0))
+    executor.load_params(compiled.params)
+    executor.set_input(0, picture)
+    executor.run()
+    return [executor.get_output(i).numpy() for i in range(executor.num_outputs)]
+
+
+@pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-5), ("fp16", 5e-3)])
+def test_both_layouts_give_the_same(precision, tolerance):
+    picture = np.random.default_rng(0).standard_normal((1, 5, 11, 13)).astype("float32")
+    for found, expected in zip(
+        results("nhwc", precision, picture), results("nchw", "fp32", picture), strict=True
+    ):
+        assert found.shape == expected.shape
+        np.testing.assert_allclose(found, expected, atol=tolerance * np.abs(expected).max())
+
+
+def test_axes_turn_only_at_the_ends():
+    module, _ = module_of(small_network, (1, 5, 11, 13))
+    turned = channels_last(module)
+    assert turns(module) == 0
+    assert turns(turned) == 2  # the picture and the resized output; the mean has no such axes
+    assert {str(c.attrs.data_layout) for c in calls_of(turned, "relax.nn.conv2d")} == {"NHWC"}
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "attributes", "last"),
+    [
+        ("resnet18", "fp16", {}, True),
+        ("yoeo_like", "fp16", {}, True),
+        ("resnet18", "fp32", {}, False),
+        ("resnet18", "fp16", {"keys": ["vulkan", "gpu"]}, False),
+        ("mobilenet_v2", "fp16", {}, False),  # every third convolution is depthwise
+        ("shufflenet_v2", "fp16", {}, False),  # its shuffles would turn axes back and forth
+    ],
+)
+def test_layout_is_chosen_by_network_precision_and_device(name, precision, attributes, last):
+    target = Target({**WITH_MATRICES, **attributes}, host="llvm")
+    module, _ = import_onnx(NETWORKS[name](64))
+    graph = lower_to_graph(*to_kernels(module, target, 3, precision=precision))
+    weights = [graph.tensors[t].shape for t in graph.params if len(graph.tensors[t].shape) == 4]
+    channels_first = any(shape[-1] in (1, 3, 7) and shape[0] > 7 for shape in weights)
+    assert channels_first != last
+
+
+def test_lower_levels_keep_the_order_of_the_model():
+    target = Target(WITH_MATRICES, host="llvm")
+    module, _ = module_of(small_network, (1, 5, 11, 13))
+    graph = lower_to_graph(*to_kernels(module, target, 2, layout="nhwc", precision="fp16"))
+    assert (8, 5, 3, 3) in {graph.tensors[t].shape for t in graph.params}
+
+
+def test_an_unknown_layout_is_refused():
+    module, signature = module_of(small_network, (1, 5, 11, 13))
+    with pytest.raises(InputError, match="a layout of auto or nchw or nhwc is needed"):
+        compile_model(module, signature, target="llvm", layout="chw")

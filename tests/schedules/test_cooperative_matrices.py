@@ -1,0 +1,202 @@
+"""Products of halves on cooperative matrices.
+
+No CPU implementation of Vulkan has them: here their GLSL is compared with a golden text and checked
+by spirv-val; results are tested where a device has them. TVM_VISION_UPDATE_GOLDEN=1 rewrites the
+golden file.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from schedule_runs import fused, noise, target
+from tvm import relax, tirx
+from tvm.s_tir import Schedule
+from tvm.target import Target
+
+from tvm_vision.compiler.half_kernels import narrowable, narrowed
+from tvm_vision.errors import UnsupportedKernelError
+from tvm_vision.schedules import Choice, Limits, choices, schedule_function, schedule_with
+from tvm_vision.schedules.common import MATRIX_VARIABLE, NotThisKind
+from tvm_vision.schedules.contraction import shape_of
+from tvm_vision.schedules.gemm_tile import Product
+from tvm_vision.schedules.matrix_tile import MatrixTile, candidates, default, fits
+from tvm_vision.vulkan import build, spirv
+
+GOLDEN = Path(__file__).with_name("golden") / "cooperative_matrices.comp"
+SHAPE = (16, 16, 16)
+LIMITS = Limits(threads=1024, shared_bytes=49152, subgroup=32, matrices=(SHAPE,))
+ATTRIBUTES = {
+    "kind": "vulkan",
+    "keys": ["vulkan", "gpu", "cooperative_matrix_16x16x16"],
+    "max_threads_per_block": 1024,
+    "max_shared_memory_per_block": 49152,
+    "thread_warp_size": 32,
+    "supports_float16": True,
+    "supports_16bit_buffer": True,
+    "supports_cooperative_matrix": True,
+}
+
+
+def halves(mod: tvm.IRModule) -> tirx.PrimFunc:
+    """The kernel of a module with halves in memory."""
+    function = next(f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
+    return narrowed(function, [i for i, can in enumerate(narrowable(function)) if can])
+
+
+def convolution(channels: int, size: int, filters: int, kernel: int, stride: int = 1) -> Any:
+    def build_it(x: Any, w: Any, b: Any) -> Any:
+        y = relax.op.nn.conv2d(x, w, stride, kernel // 2, data_layout="NHWC", kernel_layout="HWIO")
+        return relax.op.nn.relu(relax.op.add(y, b))
+
+    shapes = [(1, size, size, channels), (kernel, kernel, channels, filters), (1, 1, 1, filters)]
+    return fused(build_it, shapes)
+
+
+def printed(function: tirx.PrimFunc, **attributes: Any) -> list[build.Kernel]:
+    """The GLSL of a scheduled function."""
+    device = Target({**ATTRIBUTES, **attributes}, host="llvm")
+    found: list[build.Kernel] = []
+    original = tvm.get_global_func("target.build.vulkan")
+
+    def note(mod: tvm.IRModule, kind: Target) -> Any:
+        found.extend(build.print_kernels(mod, kind))
+        return original(mod, kind)
+
+    tvm.register_global_func("target.build.vulkan", note, override=True)
+    try:
+        with device:
+            named = function.with_attr("global_symbol", "main")
+            tvm.tirx.build(tvm.IRModule({"main": named}), target=device)
+    finally:
+        tvm.register_global_func("target.build.vulkan", original, override=True)
+    return found
+
+
+def test_glsl_of_a_product_is_as_before() -> None:
+    product = halves(fused(relax.op.matmul, [(20, 96), (96, 48)]))
+    tile = MatrixTile(32, 32, 32, 1, 2)
+    (kernel,) = printed(schedule_with(product, LIMITS, Choice("matrix", tile)))
+    if os.environ.get("TVM_VISION_UPDATE_GOLDEN"):
+        GOLDEN.parent.mkdir(exist_ok=True)
+        GOLDEN.write_text(kernel.source)
+    assert kernel.source == GOLDEN.read_text()
+    assert kernel.flags >> 16 == 32  # subgroups of 32 lanes are asked for
+
+
+@pytest.mark.parametrize(
+    ("channels", "size", "filters", "kernel", "stride", "tile"),
+    [
+        (32, 13, 40, 3, 2, MatrixTile(32, 32, 64, 1, 2, 2)),
+        (3, 20, 16, 7, 2, MatrixTile(16, 16, 16, 1, 1)),
+        (24, 7, 100, 1, 1, MatrixTile(64, 128, 32, 2, 2)),
+    ],
+)
+def test_convolutions_become_valid_shaders(
+    channels: int, size: int, filters: int, kernel: int, stride: int, tile: MatrixTile
+) -> None:
+    function = halves(convolution(channels, size, filters, kernel, stride))
+    for shader in printed(schedule_with(function, LIMITS, Choice("matrix", tile))):
+        binary = spirv.compile_glsl(shader.source, name=shader.name)
+        spirv.validate(binary)
+        assert "CooperativeMatrixKHR" in spirv.disassemble(binary)
+        assert "coopMatMulAdd" in shader.source
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 49, 512, 4608), (1, 173056, 32, 576), (4, 17, 24, 16), (1, 3, 8, 4)]
+)
+def test_every_candidate_fits_the_device(shape: tuple[int, ...]) -> None:
+    for limits in (LIMITS, Limits(256, 32768, 16, ((8, 16, 16),))):
+        tiles = candidates(Product(*shape, halves=True), limits)
+        assert tiles[0] == default(Product(*shape, halves=True), limits)
+        assert all(fits(tile, limits) for tile in tiles)
+
+
+def test_without_matrices_there_are_no_candidates() -> None:
+    product = Product(1, 64, 64, 64, halves=True)
+    assert candidates(product, Limits(1024, 49152, 32)) == []
+    assert default(Product(1, 64, 64, 64), LIMITS) is None  # float32
+
+
+def test_a_variable_switches_them_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Target(ATTRIBUTES, host="llvm")
+    assert Limits.of(device).matrices == (SHAPE,)
+    monkeypatch.setenv(MATRIX_VARIABLE, "0")
+    assert Limits.of(device).matrices == ()
+
+
+def test_a_device_without_takes_the_other_template() -> None:
+    function = halves(convolution(16, 8, 32, 3))
+    assert schedule_function(function, LIMITS)[1] == "matrix"
+    assert schedule_function(function, Limits(1024, 49152, 32))[1] == "contraction"
+
+
+def test_factors_in_the_other_order_are_left_to_the_other_template() -> None:
+    channels_first = fused(lambda x, w: relax.op.nn.conv2d(x, w), [(1, 16, 8, 8), (32, 16, 1, 1)])
+    function = halves(channels_first)
+    assert not shape_of(Schedule(function)).halves
+    assert "matrix" not in {choice.template for choice in choices(function, LIMITS)}
+
+
+def test_a_target_that_lacks_them_is_told() -> None:
+    function = halves(convolution(16, 8, 32, 3))
+    tile = MatrixTile(32, 32, 32, 1, 1)
+    scheduled = schedule_with(function, LIMITS, Choice("matrix", tile))
+    with pytest.raises(UnsupportedKernelError, match="needs cooperative matrices"):
+        printed(scheduled, supports_cooperative_matrix=False)
+    with pytest.raises(NotThisKind):
+        schedule_with(halves(fused(relax.op.exp, [(4, 4)])), LIMITS, Choice("matrix", tile))
+
+
+@pytest.mark.parametrize("number", range(6))
+@pytest.mark.usefixtures("device_info")
+def test_convolution_equals_numpy(number: int) -> None:
+    limits = Limits.of(target())
+    if not limits.matrices:
+        pytest.skip(
+            "the device lacks cooperative matrices of halves added up in float32 "
+            "(VK_KHR_cooperative_matrix)"
+        )
+    channels, size, filters, kernel, stride = [
+        (32, 13, 40, 3, 2),
+        (3, 20, 16, 7, 2),
+        (24, 7, 100, 1, 1),
+        (64, 26, 64, 3, 1),
+        (5, 9, 8, 3, 1),
+        (512, 7, 33, 1, 1),
+    ][number]
+    mod = convolution(channels, size, filters, kernel, stride)
+    function = halves(mod)
+    inputs = [value.astype("float16") for value in noise([p.ty.shape for p in function.params][:3])]
+    expected = _convolved(*inputs, stride)
+    tiles = [choice for choice in choices(function, limits) if choice.template == "matrix"]
+    for choice in tiles[:: max(1, len(tiles) // 5)]:
+        result = _result(schedule_with(function, limits, choice), inputs, expected.shape)
+        np.testing.assert_allclose(result, expected, atol=2e-3 * np.abs(expected).max())
+
+
+def _result(function: tirx.PrimFunc, inputs: list[Any], shape: tuple[int, ...]) -> np.ndarray:
+    device = tvm.vulkan(0)
+    with target():
+        named = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
+        library = tvm.tirx.build(named, target=target())
+    tensors = [tvm.runtime.tensor(value, device) for value in inputs]
+    out = tvm.runtime.empty(shape, "float16", device)
+    library["main"](*tensors, out)
+    return out.numpy().astype("float64")
+
+
+def _convolved(x: np.ndarray, w: np.ndarray, b: np.ndarray, stride: int) -> np.ndarray:
+    """Convolution NHWC, HWIO, padded by half the kernel; bias and ReLU."""
+    x, w, b = (value.astype("float64") for value in (x, w, b))
+    kernel, pad = w.shape[0], w.shape[0] // 2
+    x = np.pad(x, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(x, (kernel, kernel), (1, 2))
+    windows = windows[:, ::stride, ::stride]
+    return np.maximum(np.einsum("nyxchw,hwco->nyxo", windows, w) + b, 0)

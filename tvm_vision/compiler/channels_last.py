@@ -1,0 +1,115 @@
+"""Channels last: convolutions on NHWC tensors, so that what a thread fetches at once lies together.
+
+In NCHW the neighbours of a pixel's channel are other pixels, and whether they exist (padding) and
+where they lie (strides) is decided one by one. In NHWC they are the other channels of the same
+pixel: four or eight of them are one load under one condition. Weights are turned when the network
+is compiled; the network's inputs and outputs keep their layout.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+from tvm.ir.expr import GenericConst
+from tvm.ir.prim import expr as prim
+
+_CONVOLUTIONS = {"relax.nn.conv2d": ["NHWC", "HWIO"]}
+
+
+def channels_last(mod: tvm.IRModule) -> tvm.IRModule:
+    """``main`` with its two-dimensional convolutions, and what stands between them, in NHWC."""
+    return tvm.transform.Sequential(
+        [
+            _ActivationsAsMaxima(),
+            relax.transform.ConvertLayout(_CONVOLUTIONS),
+            relax.transform.Normalize(),
+            relax.transform.EliminateCommonSubexpr(),
+            relax.transform.DeadCodeElimination(),
+        ]
+    )(mod)
+
+
+def turns(mod: tvm.IRModule) -> int:
+    """How many operators of ``main`` change the order of axes of what is no constant."""
+    count, constants = 0, set()
+    for block in mod["main"].body.blocks:
+        for binding in block.bindings:
+            value = binding.value
+            turn = getattr(getattr(value, "op", None), "name", "") == "relax.permute_dims"
+            source = value.args[0] if turn else value
+            if isinstance(source, GenericConst) or source in constants:
+                constants.add(binding.var)
+            elif turn:
+                count += 1
+    return count
+
+
+def calls_of(mod: tvm.IRModule, operator: str) -> list[relax.Call]:
+    """The calls of an operator in ``main``."""
+    values = [b.value for block in mod["main"].body.blocks for b in block.bindings]
+    return [v for v in values if getattr(getattr(v, "op", None), "name", "") == operator]
+
+
+@relax.expr_functor.mutator
+class _Rewriter(relax.PyExprMutator):
+    """Leaky ReLU and clips as maxima and minima: TVM turns no layouts through the operators
+    themselves."""
+
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        call = self.visit_expr_post_order(call)
+        name = getattr(call.op, "name", "")
+        if name == "relax.nn.leakyrelu" and 0.0 <= float(call.attrs.alpha) <= 1.0:
+            x = call.args[0]
+            return relax.op.maximum(x, relax.op.multiply(x, _constant(call.attrs.alpha, x)))
+        if name == "relax.clip":
+            x, low, high = call.args
+            if all(isinstance(bound, (tirx.IntImm, tirx.FloatImm)) for bound in (low, high)):
+                raised = relax.op.maximum(x, _constant(low.value, x))
+                return relax.op.minimum(raised, _constant(high.value, x))
+        if name == "relax.call_tir":
+            return self._of_kernel(call)
+        return call
+
+    def _of_kernel(self, call: relax.Call) -> relax.Expr:
+        """TVM's importer writes a clip's bounds as kernels of a tensor and a number."""
+        of = _EXTREMA.get(call.args[0].name_hint.rstrip("0123456789"))
+        arguments = call.args[1]
+        if of is None or not isinstance(arguments, relax.Tuple) or len(arguments.fields) != 2:
+            return call
+        x, bound = arguments.fields
+        same = tvm_ffi.structural_equal(x.ty, call.ty)
+        if not same or not isinstance(bound.ty, relax.TensorType) or bound.ty.ndim != 0:
+            return call
+        operator, node = of
+        stores: list[Any] = []
+        body = self.builder_.get()[call.args[0]].body
+        tvm_ffi.structural_walk(body, (tirx.BufferStore, stores.append))
+        if len(stores) != 1 or not isinstance(stores[0].value, node):
+            return call
+        return operator(x, bound)
+
+
+_EXTREMA = {
+    "maximum": (relax.op.maximum, prim.Max),
+    "minimum": (relax.op.minimum, prim.Min),
+}
+
+
+def _constant(value: float, like: relax.Expr) -> relax.Expr:
+    return relax.const(np.array(value, str(like.ty.dtype)))
+
+
+@tvm.transform.module_pass(opt_level=0, name="ActivationsAsMaxima")
+class _ActivationsAsMaxima:
+    def transform_module(
+        self, mod: tvm.IRModule, _context: tvm.transform.PassContext
+    ) -> tvm.IRModule:
+        rewriter = _Rewriter(mod)
+        for name, function in mod.functions_items():
+            if isinstance(function, relax.Function):
+                rewriter.builder_.update_func(name, rewriter.visit_expr(function))
+        return rewriter.builder_.get()
