@@ -38,6 +38,11 @@ INTERPOLATIONS = ("linear", "nearest", "area", "cubic")
     help="'vulkan', 'vulkan -from_device=1', 'llvm'; auto: the first Vulkan device, else this "
     "machine's CPU.",
 )  # fmt: skip
+@click.option(
+    "--camera-size", callback=parse_size, metavar="HxW",
+    help="Prepare frames on the device, by kernels before the network: the package then takes "
+    "frames of this size only.  [default: on the CPU, any size]",
+)  # fmt: skip
 @class_options
 @click.option(
     "--interpolation", type=click.Choice(INTERPOLATIONS), default="linear", show_default=True,
@@ -69,6 +74,7 @@ def yoeo_onnx_to_tvm(
     input_size: tuple[int, int] | None,
     half: bool,
     target: str,
+    camera_size: tuple[int, int] | None,
     names: Path | None,
     groups: Path | None,
     interpolation: str,
@@ -98,9 +104,9 @@ def yoeo_onnx_to_tvm(
       tvm-vision yoeo-onnx-to-tvm yoeo.onnx --names yoeo_names.yaml --target llvm
     """
     from tvm_vision.api import compile as compile_network
-    from tvm_vision.models.yoeo.describe import input_shapes, yoeo_model_info
+    from tvm_vision.models.yoeo.describe import input_shapes, write_camera_model, yoeo_model_info
     from tvm_vision.models.yoeo.names import read_groups, read_names
-    from tvm_vision.package import read_package, unpack_package
+    from tvm_vision.package import unpack_package
     from tvm_vision.tuning import TuningOptions
 
     info = yoeo_model_info(
@@ -110,44 +116,50 @@ def yoeo_onnx_to_tvm(
         size=input_size,
         interpolation=interpolation,
     )
-    network: dict[str, Any] = {
-        "target": target,
-        "input_shapes": input_shapes(onnx_path, info),
-        "precision": "fp16" if half else "fp32",
-    }
-    used = [] if checkpoint is None else [checkpoint]
-    wanted = not (no_tuning or trials == 0)
-    if wanted and time_budget is None and trials is None and (reason := slow_to_tune(target)):
-        click.echo(f"note: not tuned, since {reason}: --time-budget 10m does it still", err=True)
-        wanted = False
-    if wanted:
-        options = TuningOptions(time_budget=time_budget or BUDGET, trials=trials)
-        search_schedules(onnx_path, records, prior=used, options=options, **network)
-        used.append(records)
+    network: dict[str, Any] = {"target": target, "precision": "fp16" if half else "fp32"}
     output.parent.mkdir(parents=True, exist_ok=True)
-    with (
-        tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as scratch,
-        progress(f"compiling {onnx_path.name}") as tell,
-    ):
-        package = Path(scratch) / "model.tar"
-        compile_network(
-            onnx_path,
-            package,
-            model_info=info,
-            tuning_records=used,
-            progress=tell,
-            **network,
-        )
-        verdict = compared(package, onnx_path, tell) if check else "not compared, as asked"
+    with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as scratch:
+        model, package = onnx_path, Path(scratch) / "model.tar"
+        if camera_size is None:
+            network["input_shapes"] = input_shapes(onnx_path, info)
+        else:
+            model = Path(scratch) / onnx_path.name
+            write_camera_model(onnx_path, model, info, camera_size)
+        used = [] if checkpoint is None else [checkpoint]
+        asked = time_budget is not None or trials is not None
+        if not (no_tuning or trials == 0) and worth_tuning(target, asked):
+            options = TuningOptions(time_budget=time_budget or BUDGET, trials=trials)
+            search_schedules(model, records, prior=used, options=options, **network)
+            used.append(records)
+        with progress(f"compiling {onnx_path.name}") as tell:
+            compile_network(
+                model, package, model_info=info, tuning_records=used, progress=tell, **network
+            )
+            verdict = compared(package, onnx_path, tell) if check else "not compared, as asked"
         if output.suffix == ".tar":
             os.replace(package, output)
         else:
             unpack_package(package, output)
     click.echo(verdict, err=True)
-    with read_package(output) as written:
-        place = written.info.device.name if written.info.device else "the CPU"
-        kernels, memory = len(written.info.graph.kernels), written.info.memory.peak
-    click.echo(f"wrote {output}: {kernels} kernels for {place}, {data_size(memory)} of memory")
+    click.echo(f"wrote {output}: {described(output)}")
+
+
+def described(package: Path) -> str:
+    """What was compiled, in a few words."""
+    from tvm_vision.package import read_package
+
+    with read_package(package) as written:
+        info = written.info
+    place = info.device.name if info.device else "the CPU"
+    return f"{len(info.graph.kernels)} kernels for {place}, {data_size(info.memory.peak)} of memory"
+
+
+def worth_tuning(target: str, asked: bool) -> bool:
+    """Whether a target is tuned: GPUs, others where that is asked for; says why not."""
+    reason = "" if asked else slow_to_tune(target)
+    if reason:
+        click.echo(f"note: not tuned, since {reason}: --time-budget 10m does it still", err=True)
+    return not reason
 
 
 def slow_to_tune(target: str) -> str:
@@ -173,7 +185,7 @@ def compared(package: Path, model: Path, tell: Callable[[str], None]) -> str:
 
     from tvm_vision.demo.pictures import comparison_images
     from tvm_vision.errors import DeviceError
-    from tvm_vision.evaluate import Reference, compare_frames
+    from tvm_vision.evaluate import Reference, compare_frames, strictness_for
     from tvm_vision.models.yoeo import YoeoDetector
 
     if importlib.util.find_spec("onnxruntime") is None:
@@ -182,10 +194,10 @@ def compared(package: Path, model: Path, tell: Callable[[str], None]) -> str:
         )
     tell("comparing with onnxruntime")
     detector = YoeoDetector.load(package)
-    precision = detector.precision
+    strictness = strictness_for(detector)
     found = list(compare_frames(detector, Reference(model), comparison_images()))
     for agreement in found:
-        if not agreement.within(precision):
+        if not agreement.within(strictness):
             raise DeviceError(
                 f"boxes and mask must be those of onnxruntime, found {agreement}: nothing is "
                 f"written; 'tvm-vision compile' and 'profile --per-layer-error' show where it goes "

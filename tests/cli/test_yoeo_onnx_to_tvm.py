@@ -1,5 +1,6 @@
 """``yoeo-onnx-to-tvm``: the original's arguments, names, the comparison, nothing half-written."""
 
+import cv2
 import numpy as np
 import onnx
 import pytest
@@ -137,6 +138,18 @@ def test_without_onnxruntime_it_says_so(command, network, target, monkeypatch):
     )
     result = command(COMMAND, network, "--target", "llvm", "--no-tuning")
     assert result.exit_code == 0 and "note: not compared with onnxruntime" in result.stderr
+
+
+def test_frames_prepared_on_the_device(command, network, target):
+    options = ("--camera-size", "120x160", "--target", "llvm", "-o", "camera.tar")
+    result = command(COMMAND, network, *options)
+    assert result.exit_code == 0, result.output
+    assert YoeoDetector.load("camera.tar").frame_size == (120, 160)
+    assert sorted(path.name for path in target.iterdir()) == ["camera.tar"]
+    cv2.imwrite("photo.png", yoeo_networks.picture(200, 300))
+    result = command("check", "camera.tar", network, "--image", "photo.png")
+    assert result.exit_code == 0, result.output
+    assert "photo.png: " in result.stdout and "all the same within 1 px" in result.stdout
 
 
 def test_bad_files(refuses, target):

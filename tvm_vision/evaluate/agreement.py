@@ -6,7 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+import cv2
 import numpy as np
+
+from ..models.yoeo.preprocess import Preprocessor
 
 if TYPE_CHECKING:
     from ..models.results import Detections, SegmentationMask
@@ -42,10 +45,10 @@ class Agreement:
     worst_score: float
     mask: float | None
 
-    def within(self, precision: str) -> bool:
-        """Whether they are the same, as far as "fp32" or "fp16" can be."""
+    def within(self, strictness: str) -> bool:
+        """Whether they are the same, as far as "fp32" or "fp16" can be (``strictness_for``)."""
         mask = 1.0 if self.mask is None else self.mask
-        return self.missing == 0 and mask >= MASK_AGREEMENT[precision]
+        return self.missing == 0 and mask >= MASK_AGREEMENT[strictness]
 
     def __str__(self) -> str:
         same = "all the same" if self.missing == 0 else f"{self.missing} without a counterpart"
@@ -61,20 +64,33 @@ class Agreement:
         return asdict(self)
 
 
+def strictness_for(detector: YoeoDetector) -> str:
+    """A detector's precision; "fp16" where frames are prepared on the device, which does not round
+    them to whole numbers after resizing, as OpenCV does."""
+    return detector.precision if detector.frame_size is None else "fp16"
+
+
 def compare_frames(
     detector: YoeoDetector, reference: Reference, images: Iterable[Image]
 ) -> Iterator[Agreement]:
     """How far a detector finds on each frame what its ONNX file in onnxruntime finds.
 
-    images: as the detector takes them. All boxes are compared, before suppression, for that may
-    decide by what rounding makes; the detector keeps the settings for it.
+    images: as the detector takes them; where it takes frames of one size, they are resized. The
+    reference's input is prepared here, also where the detector's is on the device. All boxes are
+    compared, before suppression, for that may decide by what rounding makes; the detector keeps the
+    settings for it.
     """
     detector.confidence, detector.iou = SCORE - MARGIN, 1.0
     detector.max_detections = EVERY
+    prepare = Preprocessor(detector.preprocessing)
     for image in images:
-        tensor, letterbox = detector.prepare(image)
+        if detector.frame_size is not None:
+            height, width = detector.frame_size
+            image = cv2.resize(image, (width, height)).astype(np.uint8, copy=False)
+        _, letterbox = detector.prepare(image)
         ours = detector.interpret(detector.run_prepared(), letterbox)
-        outputs = reference.run({detector.input_name: tensor})
+        letterbox = prepare(image)
+        outputs = reference.run({reference.inputs[0]: prepare.tensor})
         yield agreement(ours, detector.interpret(outputs, letterbox))
 
 

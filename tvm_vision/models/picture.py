@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -26,6 +27,10 @@ def picture_inputs(
     """
     model = ModelInfo.from_json(info["model"])
     specs = input_specs(info)
+    if model.kind == "yoeo" and len(specs) == 1 and specs[0].layout == "NHWC":
+        height, width = specs[0].shape[1:3]
+        frame = cv2.resize(image, (width, height)).astype(np.uint8, copy=False)
+        return {specs[0].name: frame[np.newaxis]}
     if model.preprocessing is None or len(specs) != 1 or specs[0].layout != "NCHW":
         needed = "; ".join(map(str, specs))
         raise InputError(

@@ -65,7 +65,7 @@ def package_info(
         "format": FORMAT,
         "format_version": 1 if model.yoeo is None else 2,
         "model": asdict(model),
-        "inputs": [_tensor(spec, _input_units(model)) for spec in compiled.inputs],
+        "inputs": [_input(spec, model) for spec in compiled.inputs],
         "outputs": [_tensor(spec, "") for spec in compiled.outputs],
         "graph": compiled.graph,
         "target": json.loads(str(compiled.target)),
@@ -105,6 +105,13 @@ def _tensor(spec: Spec, units: str) -> dict[str, Any]:
         "layout": layout,
         "units": units,
     }
+
+
+def _input(spec: Spec, model: ModelInfo) -> dict[str, Any]:
+    if model.yoeo is not None and spec.dtype == "uint8":
+        # Frames as the camera gives them, prepared by the network's first kernels.
+        return {**_tensor(spec, ""), "layout": "NHWC", "units": "pixels of 0..255, BGR"}
+    return _tensor(spec, _input_units(model))
 
 
 def _input_units(model: ModelInfo) -> str:

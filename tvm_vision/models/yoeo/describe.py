@@ -16,6 +16,7 @@ import onnx
 from ...errors import InputError, PackageError
 from ...package import ClassGroup, ModelInfo, Preprocessing, YoeoHead, YoeoInfo
 from ...package.fields import Fields, parse_object, text
+from .camera import with_camera
 from .export import METADATA_KEY
 from .names import ClassNames, check_groups
 from .onnx_graph import DETECTIONS, RAW_HEAD, SEGMENTATIONS
@@ -88,6 +89,17 @@ def input_shapes(path: Path, info: ModelInfo) -> dict[str, tuple[int, ...]]:
     assert info.preprocessing is not None
     graph = onnx.load(path, load_external_data=False).graph
     return {_input(graph).name: (1, 3, *info.preprocessing.size)}
+
+
+def write_camera_model(path: Path, target: Path, info: ModelInfo, frame: tuple[int, int]) -> None:
+    """Write the network of a file with the preparation of frames (height, width) before it.
+
+    Raises InputError as ``with_camera``.
+    """
+    assert info.preprocessing is not None
+    model = onnx.load(path)
+    name = _input(model.graph).name
+    onnx.save(with_camera(model, name, frame, info.preprocessing), target)
 
 
 def _metadata_props(model: onnx.ModelProto) -> dict[str, str]:

@@ -14,9 +14,9 @@ from ...package import Preprocessing, TensorInfo, YoeoInfo
 from ...runtime.graph_executor import GraphExecutor
 from ...runtime.inputs import input_specs
 from ..results import Detections, SegmentationMask, Timing, VisionResult
-from ..vision_model import Image, VisionModel
+from ..vision_model import WARM_UP_SHAPE, Image, VisionModel
 from .postprocess import decoded_rows, find_detections, find_mask, group_numbers, head_rows
-from .preprocess import Letterbox, Preprocessor
+from .preprocess import CameraFrames, Letterbox, Preprocessor
 
 CONFIDENCE = 0.5
 IOU = 0.4
@@ -47,8 +47,12 @@ class YoeoDetector(VisionModel):
         self.confidence = confidence
         self.iou = iou
         self.max_detections = max_detections
-        self._info, preprocessing, spec = _parts(self._model, input_specs(executor.info))
-        self._preprocessor = Preprocessor(preprocessing)
+        self._info, self._preprocessing, spec = _parts(self._model, input_specs(executor.info))
+        self._preprocessor: Preprocessor | CameraFrames
+        if spec.dtype == "uint8":
+            self._preprocessor = CameraFrames((spec.shape[1], spec.shape[2]), self._preprocessing)
+        else:
+            self._preprocessor = Preprocessor(self._preprocessing)
         self._groups = group_numbers(self.class_names, self._info.groups)
         self._input = spec.name
         # The same memory as the preprocessor's array: set_input copies once.
@@ -90,6 +94,17 @@ class YoeoDetector(VisionModel):
         return self._input
 
     @property
+    def preprocessing(self) -> Preprocessing:
+        """What is done to a frame, here or on the device."""
+        return self._preprocessing
+
+    @property
+    def frame_size(self) -> tuple[int, int] | None:
+        """Height and width of the frames that it takes; None where any will do."""
+        frames = self._preprocessor
+        return frames.frame if isinstance(frames, CameraFrames) else None
+
+    @property
     def segmentation_names(self) -> tuple[str, ...]:
         return self._info.segmentation_labels
 
@@ -111,7 +126,11 @@ class YoeoDetector(VisionModel):
         timing = Timing(1e3 * (prepared - start), 1e3 * (done - prepared), 1e3 * (end - done))
         return VisionResult(timing, detections=detections, segmentation=segmentation)
 
-    def prepare(self, image_bgr: Image) -> tuple[npt.NDArray[np.float32], Letterbox]:
+    def warm_up(self) -> None:
+        height, width = self.frame_size or WARM_UP_SHAPE[:2]
+        self(np.zeros((height, width, 3), np.uint8))
+
+    def prepare(self, image_bgr: Image) -> tuple[npt.NDArray[Any], Letterbox]:
         """The network's input for a frame, in memory that the next frame overwrites, and where the
         frame lies in it."""
         letterbox = self._preprocessor(image_bgr)
@@ -160,10 +179,17 @@ def _parts(model: Any, specs: list[TensorInfo]) -> tuple[YoeoInfo, Preprocessing
             "what its outputs are: compile it by yoeo-onnx-to-tvm, or with --kind yoeo"
         )
     shape = (1, 3, *preprocessing.size)
-    if len(specs) != 1 or specs[0].shape != shape or specs[0].dtype != "float32":
-        found = "; ".join(map(str, specs))
-        raise InputError(f"an input float32{list(shape)} is needed, '{model.name}' has {found}")
-    return info, preprocessing, specs[0]
+    if len(specs) == 1:
+        spec = specs[0]
+        if spec.dtype == "float32" and spec.shape == shape:
+            return info, preprocessing, spec
+        if spec.dtype == "uint8" and len(spec.shape) == 4 and spec.shape[::3] == (1, 3):
+            return info, preprocessing, spec
+    found = "; ".join(map(str, specs))
+    raise InputError(
+        f"an input float32{list(shape)} or uint8[1, height, width, 3] is needed, '{model.name}' "
+        f"has {found}"
+    )
 
 
 def _fraction(what: str, value: float) -> float:

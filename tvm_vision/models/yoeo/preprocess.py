@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import cv2
 import numpy as np
@@ -80,7 +81,7 @@ class Preprocessor:
         if not config.letterbox or config.crop != 1.0:
             raise InputError("YOEO's preprocessing is a letterbox without crop: compile it again")
         self.size = config.size
-        self.tensor = _aligned((1, 3, *config.size))
+        self.tensor = _aligned((1, 3, *config.size), np.float32)
         self._config = config
         self._interpolation = INTERPOLATIONS[config.interpolation]
         order = (2, 1, 0) if config.color_order == "rgb" else (0, 1, 2)
@@ -90,7 +91,7 @@ class Preprocessor:
                 source,
                 self.tensor[0, plane],
                 np.float32(1.0 / config.std[plane]),
-                np.float32(-config.mean[plane] / config.std[plane]),
+                np.float32((0.0 - config.mean[plane]) / config.std[plane]),
             )
             for plane, source in enumerate(order)
         ]
@@ -126,12 +127,41 @@ class Preprocessor:
         return box
 
 
-def _aligned(shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+class CameraFrames:
+    """Takes frames of one size as they are, for a package that prepares them on its device.
+
+    ``tensor``: uint8 [1, height, width, 3], BGR.
+    """
+
+    def __init__(self, frame: tuple[int, int], config: Preprocessing) -> None:
+        """frame: height and width of the frames. config: what the device does to them."""
+        self.frame = frame
+        self.tensor = _aligned((1, *frame, 3), np.uint8)
+        self._letterbox = Letterbox.fit(frame, config.size)
+
+    def __call__(self, image: Image) -> Letterbox:
+        """As that of a Preprocessor. Raises InputError for a picture of another size too."""
+        check_image(image)
+        if image.shape[:2] != self.frame:
+            wanted, found = ("x".join(map(str, size)) for size in (self.frame, image.shape[:2]))
+            raise InputError(
+                f"frames of {wanted} (height x width) are needed, for which the network was "
+                f"compiled, found {found}: compile it with --camera-size {found}, or without"
+            )
+        channels = 1 if image.ndim == 2 else image.shape[2]
+        if channels == 3:
+            np.copyto(self.tensor[0], image)
+        else:
+            cv2.cvtColor(image, CONVERSIONS[channels], dst=self.tensor[0])
+        return self._letterbox
+
+
+def _aligned(shape: tuple[int, ...], dtype: type) -> npt.NDArray[Any]:
     """An array that begins at a multiple of 64 bytes, which TVM takes as it is (DLPack)."""
-    count = math.prod(shape)
-    memory = np.empty(4 * count + ALIGNMENT, np.uint8)
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    memory = np.empty(size + ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % ALIGNMENT
-    return memory[start : start + 4 * count].view(np.float32).reshape(shape)
+    return memory[start : start + size].view(dtype).reshape(shape)
 
 
 def check_image(image: Image) -> None:
