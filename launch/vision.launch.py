@@ -6,15 +6,14 @@ Every argument is listed by: ros2 launch tvm_vision vision.launch.py --show-args
 import os
 
 from ament_index_python.packages import get_package_share_directory
+from launch import LaunchContext, LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, SetEnvironmentVariable
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
-from launch import LaunchContext, LaunchDescription
+from tvm_vision_ros.main import profile_variables
 
 SHARE = get_package_share_directory("tvm_vision")
-# Fast DDS 2 (Humble) and 3 (Jazzy and later) look for different names.
-PROFILE_VARIABLES = ("FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE")
 
 # Name -> default, meaning.
 ARGUMENTS = {
@@ -52,11 +51,9 @@ def actions(context: LaunchContext):
     """The environment and the node, as the arguments want them."""
     values = {name: LaunchConfiguration(name).perform(context) for name in ARGUMENTS}
     profile = values["dds_profile"]
-    environment = [
-        SetEnvironmentVariable(name, profile)
-        for name in PROFILE_VARIABLES
-        if profile and name not in os.environ
-    ]
+    names = profile_variables()
+    chosen = profile and not any(name in os.environ for name in names)
+    environment = [SetEnvironmentVariable(name, profile) for name in names if chosen]
     return [*environment, vision_node(values)]
 
 

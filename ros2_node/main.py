@@ -15,6 +15,9 @@ from typing import Any
 # A frame, or a network that is being loaded, may take as long; then the process ends anyway.
 PATIENCE_SECONDS = 10.0
 PROFILE = "FASTDDS_DEFAULT_PROFILES_FILE"
+# What Fast DDS 2 calls it; Fast DDS 3 warns of that name.
+FORMER_PROFILE = "FASTRTPS_DEFAULT_PROFILES_FILE"
+FORMER_DISTRIBUTIONS = ("humble", "iron", "jazzy")
 
 
 def main(arguments: Sequence[str] | None = None, **options: Any) -> int:
@@ -35,11 +38,18 @@ def prepare_environment() -> None:
     os.environ.setdefault("TVM_USE_RUNTIME_LIB", "1")
     # Large images do not fit into the shared memory of Fast DDS as it is by default.
     profile = dds_profile()
-    if profile is not None:
-        os.environ.setdefault(PROFILE, str(profile))
+    names = profile_variables()
+    if profile is not None and not any(name in os.environ for name in names):
+        os.environ.update(dict.fromkeys(names, str(profile)))
     if not os.environ.get("HOME") and not os.environ.get("ROS_HOME"):
         # rcl has to write its log somewhere.
         os.environ.setdefault("ROS_LOG_DIR", os.path.join(tempfile.gettempdir(), "ros-log"))
+
+
+def profile_variables() -> tuple[str, ...]:
+    """The environment variables that name a profile of Fast DDS, in this distribution of ROS."""
+    former = os.environ.get("ROS_DISTRO") in FORMER_DISTRIBUTIONS
+    return (PROFILE, FORMER_PROFILE) if former else (PROFILE,)
 
 
 def dds_profile() -> Path | None:

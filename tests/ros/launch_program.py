@@ -2,10 +2,9 @@
 
 import sys
 
+from launch import LaunchService
 from launch.actions import IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource
-
-from launch import LaunchService
 
 if __name__ == "__main__":
     path, *values = sys.argv[1:]

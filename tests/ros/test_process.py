@@ -129,3 +129,31 @@ def test_without_a_home(start, monkeypatch):
     process = start("model:=fake")
     process.wait_for(LOADED)
     assert process.end() == 0, process.log
+
+
+@pytest.mark.parametrize(
+    ("distribution", "names"),
+    [
+        ("jazzy", {"FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE"}),
+        ("kilted", {"FASTDDS_DEFAULT_PROFILES_FILE"}),
+        (None, {"FASTDDS_DEFAULT_PROFILES_FILE"}),
+    ],
+)
+def test_the_profile_is_set_by_the_name_that_is_read(monkeypatch, distribution, names):
+    from tvm_vision_ros import main
+
+    environment = {} if distribution is None else {"ROS_DISTRO": distribution}
+    monkeypatch.setattr(main.os, "environ", {"HOME": "/", **environment})
+    main.prepare_environment()
+    found = {name for name in main.os.environ if name.endswith("PROFILES_FILE")}
+    assert found == names
+    assert all(main.os.environ[name].endswith("config/fastdds.xml") for name in names)
+
+
+def test_a_profile_that_is_chosen_stays(monkeypatch):
+    from tvm_vision_ros import main
+
+    chosen = {"HOME": "/", "ROS_DISTRO": "jazzy", "FASTRTPS_DEFAULT_PROFILES_FILE": "mine.xml"}
+    monkeypatch.setattr(main.os, "environ", dict(chosen))
+    main.prepare_environment()
+    assert main.os.environ == {**chosen, "TVM_USE_RUNTIME_LIB": "1"}
