@@ -64,33 +64,43 @@ def latency_table(results: Results, precision: str) -> str:
 
 
 def floor_table(results: Results) -> str:
-    """Our device time against what its kernels sum up to and what the device allows."""
+    """Our device time against what its kernels sum up to and what the device allows.
+
+    What a run did not get to is a dash.
+    """
     ceilings = results["ceilings"]
     rows = []
     for row in results["rows"]:
         if row["engine"] != OURS or "problem" in row:
             continue
         network, precision, details = row["network"], row["precision"], row["details"]
-        work = Work(**results["work"][f"{network} {precision}"])
-        floor = floor_ms(work, details["chain"], ceilings, precision)
-        span, total = details["span_ms"], details["sum_ms"]
+        span, total = details["span_ms"], details.get("sum_ms")
         first = results["first_result_s"].get(f"{network} {precision}")
-        rows.append(
-            [
-                NETWORKS[network].title, precision, f"{row['median_ms']:.3f}", f"{span:.3f}",
-                f"{100 * min(total / span, 1):.0f} %", f"{1e3 * max(span - total, 0):.0f}",
-                str(details["kernels"]), str(details["chain"]), f"{floor:.3f}",
-                f"{span / floor:.1f}", f"{row['error']:.1e}",
-                f"{details['memory_bytes'] / 1e6:.1f}", f"{details['package_bytes'] / 1e6:.1f}",
-                "-" if first is None else f"{first:.2f}",
-            ]
-        )  # fmt: skip
+        cells = [NETWORKS[network].title, precision, f"{row['median_ms']:.3f}", f"{span:.3f}"]
+        cells += ["–", "–"] if total is None else _busy(span, total)
+        cells += [str(details["kernels"]), str(details["chain"])]
+        if ceilings:
+            work = Work(**results["work"][f"{network} {precision}"])
+            floor = floor_ms(work, details["chain"], ceilings, precision)
+            cells += [f"{floor:.3f}", f"{span / floor:.1f}"]
+        else:
+            cells += ["–", "–"]
+        cells += [
+            f"{row['error']:.1e}", f"{details['memory_bytes'] / 1e6:.1f}",
+            f"{details['package_bytes'] / 1e6:.1f}", "–" if first is None else f"{first:.2f}",
+        ]  # fmt: skip
+        rows.append(cells)
     header = [
         "network", "precision", "frame, ms", "span, ms", "busy", "gaps, µs", "kernels", "chain",
         "floor, ms", "span ÷ floor", "error", "memory, MB", "package, MB", "first result, s",
     ]  # fmt: skip
     named = ", ".join(f"{name} {value:g}" for name, value in ceilings.items())
-    return f"Ceilings of the device, measured: {named}.\n\n{_markdown(header, rows, left=2)}"
+    return f"Ceilings of the device: {named or 'not measured'}.\n\n{_markdown(header, rows, 2)}"
+
+
+def _busy(span: float, total: float) -> list[str]:
+    """Share of the span that kernels take, and microseconds between them."""
+    return [f"{100 * min(total / span, 1):.0f} %", f"{1e3 * max(span - total, 0):.0f}"]
 
 
 def _networks(results: Results) -> list[str]:
@@ -107,7 +117,7 @@ def _latency(row: Mapping[str, Any] | None, engine: Mapping[str, str]) -> str:
     if row is None:
         return "–"
     if "problem" in row:
-        return "fails"
+        return "not measured" if row["problem"].startswith("not measured") else "fails"
     return f"{row['median_ms']:.3f} ({row['p95_ms']:.3f})"
 
 
@@ -119,18 +129,19 @@ def _gain(found: Mapping[tuple[str, str, str], Any], network: str, precision: st
 
 
 def _notes(results: Results, precision: str) -> list[str]:
-    """Why a cell says that it fails, and which results are not close to the reference."""
-    lines = []
+    """Why cells have no number, and which results are not close to the reference."""
+    notes: dict[tuple[str, str], list[str]] = {}
     for row in results["rows"]:
-        title = results["engines"][row["engine"]]["title"]
-        where = f"{title} on {NETWORKS[row['network']].title}"
-        if row["precision"] != precision or "not_installed" in results["engines"][row["engine"]]:
+        engine = results["engines"][row["engine"]]
+        if row["precision"] != precision or "not_installed" in engine:
             continue
-        if "problem" in row:
-            lines.append(f"- {where} fails: {row['problem']}")
-        elif row["error"] > (1e-4 if precision == "fp32" else 2e-2):
-            lines.append(f"- {where} is off by {row['error']:.1e} from the reference")
-    return lines
+        note = row.get("problem", "")
+        if not note and row["error"] > (1e-4 if precision == "fp32" else 2e-2):
+            note = f"off by {row['error']:.1e} from the reference"
+        if note:
+            title = NETWORKS[row["network"]].title
+            notes.setdefault((engine["title"], note), []).append(title)
+    return [f"- {engine}: {', '.join(names)}: {note}" for (engine, note), names in notes.items()]
 
 
 def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:

@@ -197,10 +197,24 @@ def test_tables_drop_nothing() -> None:
     row = "| YOEO 416 | 2.000 (2.500) | 5.000 (2.500) | fails | not installed | 2.50 |"
     assert row in text
     assert "- torch: not installed (pip install torch)" in text
-    assert "- IREE on YOEO 416 fails: it crashed" in text
-    assert "- ncnn on YOEO 416 is off by 5.0e-01 from the reference" in text
+    assert "- IREE: YOEO 416: it crashed" in text
+    assert "- ncnn: YOEO 416: off by 5.0e-01 from the reference" in text
     # 0.1 ms of operations or bytes and two launches of 5 µs.
     assert "| 90 % | 100 | 3 | 2 | 0.110 | 9.1 | 1.0e-06 | 2.0 | 1.0 | 0.40 |" in text
+
+
+def test_tables_of_a_run_that_was_cut_short() -> None:
+    cut = results()
+    cut["ceilings"], cut["first_result_s"] = {}, {}
+    del cut["rows"][0]["details"]["sum_ms"]
+    text = report.tables(cut)
+    assert "| – | – | 3 | 2 | – | – | 1.0e-06 | 2.0 | 1.0 | – |" in text
+
+
+def test_the_documented_tables_are_those_of_the_results_file() -> None:
+    document = (ROOT / "docs" / "performance.md").read_text()
+    stored = json.loads((ROOT / "benchmarks" / "results" / "nvidia-h200.json").read_text())
+    assert report.replace_block(document, report.tables(stored)) == document
 
 
 def test_tables_replace_only_what_is_between_the_comments() -> None:
