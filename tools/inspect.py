@@ -14,7 +14,7 @@ from .options import artifact_argument, json_option
 from .table import data_size, table
 
 if TYPE_CHECKING:
-    from tvm_vision.package import Package, PackageInfo
+    from tvm_vision.package import Package, PackageInfo, YoeoInfo
 
 
 @click.command()
@@ -60,6 +60,8 @@ def summary(package: Package) -> Iterator[str]:
         fit = "letterbox" if p.letterbox else f"crop {p.crop:g}"
         yield f"picture      {p.size[0]}x{p.size[1]} {p.color_order}, {fit}, {p.interpolation}"
         yield f"  mean, std  {', '.join(f'{m:g}' for m in p.mean)}; {_numbers(p.std)}"
+    if model.yoeo is not None:
+        yield from yoeo_lines(model.labels, model.yoeo)
     counts = Counter(kernel.function for kernel in info.graph.kernels)
     yield f"kernels      {len(info.graph.kernels)} calls of {len(counts)} functions"
     memory = info.memory
@@ -76,6 +78,17 @@ def summary(package: Package) -> Iterator[str]:
     for path in (package.library_path, package.params_path):
         checksum = info.members[path.name]
         yield f"{path.name:<12} {data_size(path.stat().st_size)}, SHA-256 {checksum[:16]}..."
+
+
+def yoeo_lines(labels: tuple[str, ...], yoeo: YoeoInfo) -> Iterator[str]:
+    """What the outputs of a YOEO network say."""
+    if labels:
+        how = f"decoded at run time from {len(yoeo.heads)} heads" if yoeo.heads else "decoded"
+        yield f"boxes        {', '.join(labels)} ({how})"
+    for group in yoeo.groups:
+        yield f"  group      {group.surrogate}: {', '.join(group.classes)}"
+    if yoeo.segmentation:
+        yield f"mask         {', '.join(yoeo.segmentation_labels)}"
 
 
 def _remark(*words: str) -> str:

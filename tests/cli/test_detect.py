@@ -112,3 +112,10 @@ def test_check_sees_another_network(refuses, network, photo, tmp_path):
     other = yoeo_networks.write_tiny(tmp_path / "other.onnx", seed=9)
     message = refuses("check", network, other, "--image", photo)
     assert "boxes and mask must be the same as onnxruntime's, and are not on photo.png" in message
+
+
+def test_inspect_says_what_is_found(command, network):
+    text = command("inspect", network).stdout
+    assert "boxes        ball, goalpost, robot (decoded)" in text
+    assert "  group      thing: goalpost, robot" in text
+    assert "mask         background, lines, field" in text

@@ -1,5 +1,9 @@
 """Packages of tiny YOEO networks at work on the CPU, against onnxruntime and by their own words."""
 
+import os
+import subprocess
+import sys
+
 import cv2
 import numpy as np
 import onnx
@@ -177,3 +181,22 @@ def test_pictures_are_bgr(detector, folder):
     assert np.array_equal(detector(read).segmentation.mask, detector(image).segmentation.mask)
     swapped = detector(np.ascontiguousarray(image[..., ::-1]))
     assert not np.array_equal(swapped.detections.scores, detector(image).detections.scores)
+
+
+def test_a_robot_needs_no_compiler(package):
+    code = (
+        # tvm_ffi imports PyTorch where it finds it.
+        "import sys; sys.modules['torch'] = None\n"
+        "import numpy as np\n"
+        "from tvm_vision.models import load_model\n"
+        f"model = load_model({str(package)!r}, confidence=0.4)\n"
+        "result = model(np.full((60, 80, 3), 128, np.uint8))\n"
+        "assert result.segmentation.mask.shape == (60, 80)\n"
+        "loaded = {'onnx', 'tvm.relax', 'tvm_vision.compiler'} & set(sys.modules)\n"
+        "assert not loaded, loaded\n"
+    )
+    environment = {**os.environ, "TVM_USE_RUNTIME_LIB": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, text=True, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr
