@@ -63,8 +63,8 @@ def parse_shapes(
     help="Whether the records that come with this version count, too.",
 )  # fmt: skip
 @click.option(
-    "--layout", type=click.Choice(["auto", "nchw"]), default="auto", show_default=True,
-    help="nchw: channels stay in the model's order on a CPU too, which is slower.",
+    "--layout", type=click.Choice(["auto", "nchw", "nhwc"]), default="auto", show_default=True,
+    help="nchw: channels stay in the model's order; nhwc: channels last, on a GPU.",
 )  # fmt: skip
 @click.option("--name", help="Name of the network.  [default: the file's]")
 @click.option(

@@ -41,7 +41,7 @@ def compile(
     example_inputs: tensors to compile a torch.nn.Module for.
     opt_level: 0 to 3, see ``tvm_vision.compiler.passes``.
     precision: "fp32", or "fp16" for weights and activations as halves.
-    layout: "auto", or "nchw" for channels in the model's order on processors too.
+    layout: "auto", "nchw" for channels in the model's order, "nhwc" for channels last on a GPU.
     name: of the model in the package; the file's name where not given.
     model_info: everything else that the package says about the model (kind, labels,
         preprocessing); its name counts.
