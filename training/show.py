@@ -28,11 +28,13 @@ SHOWN = (1, 5, 8, 10)
 CLIP_SEED, FRAMES, RATE = 9601, 45, 15
 
 
-def develop(picture: torch.Tensor, rng: np.random.Generator, noise: float) -> np.ndarray:
+def develop(
+    picture: torch.Tensor, rng: np.random.Generator, noise: float = 0.012, soft: float = 0.6
+) -> np.ndarray:
     """A rendering as a camera gives it, a little soft and noisy: uint8 [480,640,3], BGR."""
     image = picture.clamp(0, 1).cpu().numpy()
     image = cv2.resize(image, (WIDE, HIGH), interpolation=cv2.INTER_AREA)
-    image = cv2.GaussianBlur(image, (0, 0), 0.6)
+    image = cv2.GaussianBlur(image, (0, 0), soft)
     image = image + rng.normal(0, noise, image.shape)
     return (image.clip(0, 1) * 255).round().astype(np.uint8)[..., ::-1]
 
@@ -51,7 +53,7 @@ def pictures(folder: Path, panoramas: Path | None, seed: int, shown: tuple[int, 
         picture, _, _ = studio.take(camera, studio.appearance(director), studio.coat())
         if index in shown:
             name = folder / f"{shown.index(index) + 1}.jpg"
-            cv2.imwrite(str(name), develop(picture, rng, 0.012), [cv2.IMWRITE_JPEG_QUALITY, 88])
+            cv2.imwrite(str(name), develop(picture, rng), [cv2.IMWRITE_JPEG_QUALITY, 88])
         if index % 2 == 1:
             studio.close_world()
 
@@ -87,8 +89,8 @@ def clip(path: Path, panoramas: Path | None, seed: int) -> None:
         aim = np.array([half[0] - 0.4, 0.2 + 0.5 * np.sin(done * np.pi)])
         camera.aim(aim, 0.24 + 0.05 * done, np.radians(72), 0.012 * sway)
         picture, _, _ = studio.take(camera, look, coat)
-        # Noise would be most of what the file holds.
-        writer.write(develop(picture, rng, 0.0))
+        # Noise and blades of grass would be most of what the file holds.
+        writer.write(develop(picture, rng, noise=0.0, soft=0.95))
     writer.release()
 
 
