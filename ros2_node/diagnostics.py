@@ -55,12 +55,15 @@ def statuses(node: str, model: ModelFacts, numbers: Snapshot, now: Conditions) -
     ]
 
 
-def is_stalled(numbers: Snapshot, now: Conditions) -> bool:
-    """Whether the camera has been silent for longer than it may."""
+def is_stalled(silence: float | None, now: Conditions) -> bool:
+    """Whether the camera has been silent for longer than it may.
+
+    silence: seconds since the last image, None before the first.
+    """
     if now.waiting_since is None:
         return False
-    silence = now.waiting_since if numbers.silence is None else numbers.silence
-    return min(silence, now.waiting_since) > now.stall_timeout
+    quiet = now.waiting_since if silence is None else min(silence, now.waiting_since)
+    return quiet > now.stall_timeout
 
 
 def frames_status(name: str, device: str, numbers: Snapshot, now: Conditions) -> Status:
@@ -81,7 +84,7 @@ def frames_status(name: str, device: str, numbers: Snapshot, now: Conditions) ->
     level, message = OK, f"{numbers.rate_out:.1f} Hz"
     if now.idle:
         message = now.idle
-    elif is_stalled(numbers, now):
+    elif is_stalled(numbers.silence, now):
         level = WARN
         message = (
             f"no image on {now.topic} for {now.stall_timeout:g} s: check the camera, the topic and "

@@ -98,7 +98,11 @@ class VisionNode(LifecycleNode):
             model = self._load(request)
             self.outputs.open(model, self.settings)
         except TvmVisionError as error:
-            return self._cannot_configure(error)
+            return self._cannot_configure(" ".join(str(error).split()))
+        except Exception as error:
+            # Nobody's fault that has a name; rclpy would pass over it without a word.
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            return self._cannot_configure(f"the network cannot be loaded ({reason})")
         self._adopt(request, model)
         return SUCCESS
 
@@ -128,8 +132,7 @@ class VisionNode(LifecycleNode):
         self._release()
         return SUCCESS
 
-    def _cannot_configure(self, error: Exception) -> TransitionCallbackReturn:
-        problem = " ".join(str(error).split())
+    def _cannot_configure(self, problem: str) -> TransitionCallbackReturn:
         self._facts = ModelFacts(path=self.settings.model, failure=problem)
         self.get_logger().error(problem)
         self.outputs.close()
@@ -225,7 +228,9 @@ class VisionNode(LifecycleNode):
     def _publish_labels(self) -> None:
         job = self.pipeline.job
         if job is not None:
-            self.outputs.publish_labels(job.model, self._header())
+            # A classifier publishes all of its best classes.
+            threshold = self.settings.confidence if hasattr(job.model, "confidence") else 0.0
+            self.outputs.publish_labels(job.model, self._header(), threshold)
 
     # Images
 
@@ -296,6 +301,8 @@ class VisionNode(LifecycleNode):
             self._unsubscribe()
         if CONFIGURE not in needed:
             self.outputs.open(job.model, self.settings)
+        if "confidence" in changed and self._active:
+            self._publish_labels()
         if "diagnostics_period" in changed:
             self.destroy_timer(self._diagnostics_timer)
             self._diagnostics_timer = self._new_diagnostics_timer()
@@ -330,8 +337,8 @@ class VisionNode(LifecycleNode):
 
     def _tick(self) -> None:
         self._listen()
-        numbers, conditions = self.statistics.snapshot(), self._conditions()
-        stalled = is_stalled(numbers, conditions)
+        conditions = self._conditions()
+        stalled = is_stalled(self.statistics.silence(), conditions)
         if stalled and not self._stalled:
             self.get_logger().warning(
                 f"no image on {conditions.topic} for {conditions.stall_timeout:g} s: check the "

@@ -110,10 +110,9 @@ class Outputs:
                 if topic not in SIDE_TOPICS
             )
 
-    def publish_labels(self, model: Any, header: Header) -> None:
-        """The names of the classes, latched."""
+    def publish_labels(self, model: Any, header: Header, threshold: float) -> None:
+        """The names of the classes, latched. threshold: least confidence of what is published."""
         pixels = model.segmentation_names or model.class_names
-        threshold = float(getattr(model, "confidence", 0.0))
         with self._lock:
             for topic, names in (
                 ("label_info", pixels),

@@ -70,6 +70,11 @@ class Statistics:
             self._counts[DONE] += 1
             self._done.append((self._clock(), latency_ms, age_ms))
 
+    def silence(self) -> float | None:
+        """Seconds since the last frame came, None before the first."""
+        with self._lock:
+            return self._clock() - self._arrivals[-1] if self._arrivals else None
+
     def snapshot(self) -> Snapshot:
         """The numbers now."""
         with self._lock:

@@ -1,7 +1,7 @@
 """A network without a network: a bright rectangle is a ball, and inference takes as long as told.
 
-The name of the request's file says how: "name:milliseconds", "broken" raises, "slow" loads for a
-second, "lost" loses its device at the fourth frame.
+The name of the request's file says how: "name:milliseconds", "broken" and "odd" raise, "slow" loads
+for a second, "lost" loses its device at the fourth frame.
 """
 
 from __future__ import annotations
@@ -83,6 +83,8 @@ def load(request) -> FakeModel:
     name, _, milliseconds = Path(request.model).name.partition(":")
     if name == "broken":
         raise PackageError("mod.so must have the SHA-256 of mod.json: compile the model again")
+    if name == "odd":
+        raise RuntimeError("an error that\nnobody expected")
     if name == "slow":
         time.sleep(1.0)
     cls = FakeClassifier if name == "classifier" else FakeModel

@@ -356,6 +356,14 @@ def test_thresholds_count_at_once(graph, camera, detections):
     send_until(graph, camera, detections, lambda: graph.image(scene()), lambda m: not m.detections)
 
 
+def test_the_labels_tell_the_threshold(graph, node):
+    from vision_msgs.msg import LabelInfo
+
+    with graph.listen(LabelInfo, "detections/label_info", latched=True) as inbox:
+        assert graph.set(confidence=0.25) == ""
+        inbox.until(lambda message: message.threshold == 0.25)
+
+
 def test_parameters_are_described(graph, node):
     from tvm_vision_ros.settings import parameters
 

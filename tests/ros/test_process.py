@@ -56,6 +56,12 @@ def test_missing_network_then_another(graph, start, tmp_path):
     graph.wait_for_state("active")
 
 
+def test_an_error_that_nobody_expected_is_told(graph, start):
+    process = start("model:=odd")
+    process.wait_for("cannot be loaded (RuntimeError: an error that nobody expected)")
+    assert graph.state() == "unconfigured"
+
+
 @pytest.mark.parametrize(
     ("argument", "words"),
     [

@@ -92,11 +92,12 @@ def test_the_line_of_the_frames(numbers, conditions, level, words):
 
 
 def test_a_new_subscription_is_given_its_time():
-    silent = Snapshot({}, 0.0, 0.0, 500.0)
     fresh = Conditions("active", waiting_since=1.0, stall_timeout=2.0)
-    assert not is_stalled(silent, fresh)
-    assert is_stalled(silent, ACTIVE)
-    assert not is_stalled(silent, Conditions("active", "nobody listens"))
+    assert not is_stalled(500.0, fresh)
+    assert is_stalled(500.0, ACTIVE)
+    assert is_stalled(None, ACTIVE)
+    assert not is_stalled(1.0, ACTIVE)
+    assert not is_stalled(500.0, Conditions("active", "nobody listens"))
 
 
 @pytest.mark.parametrize(
