@@ -44,7 +44,9 @@ def plain(value: Any) -> Any:
         return value
     if hasattr(value, "items"):
         return {str(key): plain(item) for key, item in value.items()}
-    return [plain(item) for item in value] if hasattr(value, "__iter__") else int(value)
+    if hasattr(value, "__iter__"):
+        return [plain(item) for item in value]
+    return float(value.value) if "float" in str(value.ty) else int(value)
 
 
 def search_with_metaschedule(
@@ -56,7 +58,7 @@ def search_with_metaschedule(
     trials: int,
     over: Callable[[], bool],
     runner: Any,
-    timeout: float = 30.0,
+    timeout: float = 60.0,
 ) -> None:
     """Runs MetaSchedule over kernels until it is out of trials or ``over`` says so.
 
@@ -108,7 +110,11 @@ def search_with_metaschedule(
                 work_dir=folder,
                 max_trials_global=trials,
                 num_trials_per_iter=TRIALS_PER_ROUND,
-                builder=ms.builder.LocalBuilder(timeout_sec=timeout, initializer=worker.start),
+                builder=ms.builder.LocalBuilder(
+                    timeout_sec=timeout,
+                    initializer=worker.start,
+                    f_build=worker.METASCHEDULE_BUILD,
+                ),
                 runner=runner,
                 cost_model=_cost_model(),
                 measure_callbacks=[Taker(), *ms.measure_callback.MeasureCallback.create("default")],
