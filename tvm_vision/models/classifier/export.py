@@ -73,9 +73,9 @@ def export_classifier(
     model = onnx.load_from_string(buffer.getvalue())
     helper.set_model_props(model, {METADATA_KEY: metadata_text(preprocessing, labels)})
     onnx.checker.check_model(model, full_check=True)
-    error = _compare(model, picture, expected.numpy())
+    difference = _compare(model, picture, expected.numpy())
     write_whole(path, model.SerializeToString())
-    return error
+    return difference
 
 
 def with_size(preprocessing: Preprocessing, size: tuple[int, int] | None) -> Preprocessing:
