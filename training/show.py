@@ -60,6 +60,7 @@ def pictures(folder: Path, panoramas: Path | None, seed: int, shown: tuple[int, 
 
 def clip(path: Path, panoramas: Path | None, seed: int) -> None:
     """Writes a clip of one world: the camera walks and turns, the first ball rolls to the goal."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(seed)
     studio = Studio(rng, panoramas, "cpu")
     world = studio.open_world()
