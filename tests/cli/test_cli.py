@@ -25,17 +25,25 @@ def test_each_command_has_help_with_an_example(command):
 
 def test_the_commands():
     assert COMMANDS == [
+        "bag",
         "benchmark",
         "check",
         "classifier-to-onnx",
         "classify",
         "compile",
+        "demo",
         "demo-classifier",
+        "detect",
         "devices",
         "inspect",
         "package",
         "profile",
+        "records",
+        "replay",
+        "rpc-server",
         "run",
+        "tune",
+        "yoeo-onnx-to-tvm",
         "yoeo-to-onnx",
     ]
 
