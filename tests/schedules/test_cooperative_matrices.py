@@ -1,12 +1,13 @@
 """Products of halves on cooperative matrices.
 
-No CPU implementation of Vulkan has them: here their GLSL is compared with a golden text and checked
-by spirv-val; results are tested where a device has them. TVM_VISION_UPDATE_GOLDEN=1 rewrites the
-golden file.
+No CPU implementation of Vulkan has them: there their GLSL is compared with a golden text and
+checked by spirv-val, and results are those of matrices emulated in the shader; real ones are tested
+where a device has them. TVM_VISION_UPDATE_GOLDEN=1 rewrites the golden file.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+from emulated_matrices import emulated
 from schedule_runs import fused, noise, target
 from tvm import relax, tirx
 from tvm.s_tir import Schedule
@@ -39,6 +41,12 @@ ATTRIBUTES = {
     "thread_warp_size": 32,
     "supports_float16": True,
     "supports_16bit_buffer": True,
+    "supports_cooperative_matrix": True,
+}
+
+
+EMULATED = {
+    "keys": ["vulkan", "gpu", "cooperative_matrix_16x16x16"],
     "supports_cooperative_matrix": True,
 }
 
@@ -154,38 +162,70 @@ def test_a_target_that_lacks_them_is_told() -> None:
         schedule_with(halves(fused(relax.op.exp, [(4, 4)])), LIMITS, Choice("matrix", tile))
 
 
-@pytest.mark.parametrize("number", range(6))
+CONVOLUTIONS = [  # channels, size, filters, kernel, stride
+    (16, 5, 20, 3, 2),
+    (3, 8, 16, 7, 2),
+    (24, 5, 36, 1, 1),
+    (5, 6, 8, 3, 1),
+]
+TILES = [
+    MatrixTile(16, 16, 16, 1, 1),
+    MatrixTile(32, 32, 64, 1, 2, 2),
+    MatrixTile(32, 64, 32, 2, 1),
+    MatrixTile(16, 32, 64, 1, 1, 4),
+]
+
+
+@pytest.mark.parametrize(("case", "tile"), list(zip(CONVOLUTIONS, TILES, strict=True)))
+def test_convolution_with_emulated_matrices(
+    case: tuple[int, ...], tile: MatrixTile, monkeypatch: pytest.MonkeyPatch, device_info: Any
+) -> None:
+    """The schedules on any device; see emulated_matrices."""
+    lanes = device_info.thread_warp_size
+    limits = dataclasses.replace(Limits.of(target()), matrices=(SHAPE,))
+    if not fits(tile, limits):
+        pytest.skip(f"the tile does not fit subgroups of {lanes} and {limits.shared_bytes} bytes")
+    print_kernels = build.print_kernels
+    monkeypatch.setattr(
+        build, "print_kernels", lambda *args: [emulated(k) for k in print_kernels(*args)]
+    )
+    device = Target({**dict(target().attrs), "kind": "vulkan", **EMULATED}, host="llvm")
+    _check(case, [Choice("matrix", tile)], limits, device)
+
+
+@pytest.mark.parametrize("case", [*CONVOLUTIONS, (64, 26, 64, 3, 2), (512, 7, 33, 1, 1)])
 @pytest.mark.usefixtures("device_info")
-def test_convolution_equals_numpy(number: int) -> None:
+def test_convolution_with_matrices(case: tuple[int, ...]) -> None:
     limits = Limits.of(target())
     if not limits.matrices:
         pytest.skip(
             "the device lacks cooperative matrices of halves added up in float32 "
             "(VK_KHR_cooperative_matrix)"
         )
-    channels, size, filters, kernel, stride = [
-        (32, 13, 40, 3, 2),
-        (3, 20, 16, 7, 2),
-        (24, 7, 100, 1, 1),
-        (64, 26, 64, 3, 1),
-        (5, 9, 8, 3, 1),
-        (512, 7, 33, 1, 1),
-    ][number]
-    mod = convolution(channels, size, filters, kernel, stride)
-    function = halves(mod)
-    inputs = [value.astype("float16") for value in noise([p.ty.shape for p in function.params][:3])]
-    expected = _convolved(*inputs, stride)
-    tiles = [choice for choice in choices(function, limits) if choice.template == "matrix"]
-    for choice in tiles[:: max(1, len(tiles) // 5)]:
-        result = _result(schedule_with(function, limits, choice), inputs, expected.shape)
+    found = choices(halves(convolution(*case)), limits)
+    tiles = [choice for choice in found if choice.template == "matrix"]
+    _check(case, tiles[:: max(1, len(tiles) // 5)], limits, target())
+
+
+def _check(case: tuple[int, ...], tried: list[Choice], limits: Limits, device: Target) -> None:
+    """Compares a convolution with numpy's, once for each choice."""
+    function = halves(convolution(*case))
+    shapes = [[int(size) for size in p.ty.shape] for p in function.params]
+    inputs = [value.astype("float16") for value in noise(shapes[:3])]
+    expected = _convolved(*inputs, case[-1])
+    for choice in tried:
+        scheduled = schedule_with(function, limits, choice)
+        result = _result(scheduled, inputs, expected.shape, device)
         np.testing.assert_allclose(result, expected, atol=2e-3 * np.abs(expected).max())
 
 
-def _result(function: tirx.PrimFunc, inputs: list[Any], shape: tuple[int, ...]) -> np.ndarray:
+def _result(
+    function: tirx.PrimFunc, inputs: list[Any], shape: tuple[int, ...], made_for: Target
+) -> np.ndarray:
     device = tvm.vulkan(0)
-    with target():
+    with made_for:
         named = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
-        library = tvm.tirx.build(named, target=target())
+        library = tvm.tirx.build(named, target=made_for)
     tensors = [tvm.runtime.tensor(value, device) for value in inputs]
     out = tvm.runtime.empty(shape, "float16", device)
     library["main"](*tensors, out)

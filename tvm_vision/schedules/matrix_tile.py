@@ -97,6 +97,8 @@ def fits(tile: MatrixTile, limits: Limits) -> bool:
     threads = tile.subgroups * limits.subgroup
     if not threads <= min(MOST_THREADS, limits.threads) or tile.shared_bytes > limits.shared_bytes:
         return False
+    if tile.split_k > 1 and tile.n > limits.subgroup * VECTOR:
+        return False  # TVM finds no constant size for a thread's sums of several groups
     fetched = (tile.m * tile.k, tile.k * tile.n, tile.m * tile.n)
     return tile.matrix in limits.matrices and not any(n % (threads * VECTOR) for n in fetched)
 

@@ -1,0 +1,70 @@
+"""Cooperative matrices for devices that have none: each thread holds and computes whole ones.
+
+The text of a shader is changed so that a matrix is an array of floats. All threads of a subgroup
+then compute the same and store the same values at the same places, which tests everything about a
+schedule but the device's own matrices.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+from tvm_vision.vulkan.glsl import Kernel
+
+_TYPE = r"coopmat<(\w+), gl_ScopeSubgroup, (\d+), (\d+), gl_MatrixUse\w+>"
+_NAMED = r"(\w+)\[(\d+)\]"
+
+
+def emulated(kernel: Kernel) -> Kernel:
+    """The kernel without cooperative matrices."""
+    return dataclasses.replace(kernel, source=emulate(kernel.source))
+
+
+def emulate(source: str) -> str:
+    """The text of a shader without cooperative matrices."""
+    shapes = {
+        name: (int(rows), int(columns))
+        for _, rows, columns, name in re.findall(_TYPE + r" (\w+)\[", source)
+    }
+    vectors = set(re.findall(r"shared (?:f16)?vec4 (\w+)\[", source))
+
+    def declared(found: re.Match) -> str:
+        size = int(found[2]) * int(found[3])
+        return f"float {found[4]}[{found[5]}][{size}];"
+
+    def filled(found: re.Match) -> str:
+        rows, columns = shapes[found[1]]
+        return f"for (int q = 0; q < {rows * columns}; ++q) {found[1]}[{found[2]}][q] = {found[6]};"
+
+    def moved(found: re.Match) -> str:
+        _, name, number, array, place, stride = found.groups()
+        rows, columns = shapes[name]
+        element = f"{name}[{number}][r * {columns} + c]"
+        memory = f"{array}[{place} + r * {stride} + c]"
+        kind = "float16_t" if f"shared float16_t {array}" in source else "float"
+        if array in vectors:
+            memory = f"{array}[{place} + r * {stride} + c / 4][c % 4]"
+            kind = "float16_t" if f"shared f16vec4 {array}" in source else "float"
+        load = found[1] == "Load"
+        body = f"{element} = float({memory});" if load else f"{memory} = {kind}({element});"
+        loops = f"for (int r = 0; r < {rows}; ++r) for (int c = 0; c < {columns}; ++c)"
+        return f"{loops} {body}"
+
+    def multiplied(found: re.Match) -> str:
+        result, r, a, i, b, j, _, _ = found.groups()
+        (m, k), n = shapes[a], shapes[b][1]
+        loops = (
+            f"for (int x = 0; x < {m}; ++x) for (int y = 0; y < {n}; ++y) "
+            f"for (int z = 0; z < {k}; ++z)"
+        )
+        left, right = f"{a}[{i}][x * {k} + z]", f"{b}[{j}][z * {n} + y]"
+        return f"{loops} {result}[{r}][x * {n} + y] += {left} * {right};"
+
+    product = rf"{_NAMED} = coopMatMulAdd\({_NAMED}, {_NAMED}, {_NAMED}\);"
+    source = re.sub(product, multiplied, source)
+    move = rf"coopMat(Load|Store)\({_NAMED}, (\w+), (.*), (\d+), gl_\w+RowMajor\);"
+    source = re.sub(move, moved, source)
+    source = re.sub(rf"{_NAMED} = {_TYPE}\((\S+)\);", filled, source)
+    source = re.sub(rf"{_TYPE} (\w+)\[(\d+)\];", declared, source)
+    return re.sub(r"#extension GL_KHR_(cooperative_matrix|memory_scope).*\n", "", source)
