@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import tempfile
 import threading
@@ -11,6 +10,8 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from .stop import Stop
 
 # A frame, or a network that is being loaded, may take as long; then the process ends anyway.
 PATIENCE_SECONDS = 10.0
@@ -25,9 +26,8 @@ def main(arguments: Sequence[str] | None = None, **options: Any) -> int:
 
     options: of VisionNode.
     """
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    stop = Stop()
+    stop.on_signals()
     prepare_environment()
     return run(sys.argv if arguments is None else arguments, stop, **options)
 
@@ -67,9 +67,9 @@ def dds_profile() -> Path | None:
     return None
 
 
-def run(arguments: Sequence[str], stop: threading.Event, **options: Any) -> int:
+def run(arguments: Sequence[str], stop: Stop, **options: Any) -> int:
     """The node from ``rclpy.init`` to its end, until ``stop``; options: of VisionNode."""
-    if stop.is_set():
+    if stop.requested:
         return 0
     import rclpy
     from rclpy.executors import SingleThreadedExecutor
@@ -101,7 +101,7 @@ def run(arguments: Sequence[str], stop: threading.Event, **options: Any) -> int:
     return 1 if faults else 0
 
 
-def spin(executor: Any, stop: threading.Event, faults: list[str]) -> None:
+def spin(executor: Any, stop: Stop, faults: list[str]) -> None:
     """Until the executor is shut down; an error that nobody handled ends the node, with its text.
 
     A node that answers no more would be worse: a launch file can start another one.
@@ -115,7 +115,7 @@ def spin(executor: Any, stop: threading.Event, faults: list[str]) -> None:
     except Exception:
         faults.append(traceback.format_exc())
     finally:
-        stop.set()
+        stop.request()
 
 
 def finish(executor: Any, spinning: threading.Thread, node: Any) -> None:

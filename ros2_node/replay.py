@@ -13,6 +13,7 @@ from tvm_vision.errors import InputError
 from tvm_vision.runtime.sources import VIDEOS, frames
 
 from .images import Image, any_image
+from .stop import Stop
 
 # Of pictures in a folder, and of videos that do not say.
 DEFAULT_RATE = 10.0
@@ -118,14 +119,17 @@ class Camera:
     wait: bool = False
 
 
-def publish(images: Iterable[Image], camera: Camera, limit: int | None = None) -> int:
+def publish(
+    images: Iterable[Image], camera: Camera, limit: int | None = None, stop: Stop | None = None
+) -> int:
     """Publish images as sensor_msgs/Image in bgr8, stamped when they go out; returns how many.
 
-    Ends with the images, at ``limit`` or with SIGINT. Raises InputError where
+    Ends with the images, at ``limit``, or when ``stop`` is requested. Raises InputError where
     rclpy is missing.
     """
     from .main import prepare_environment
 
+    stop = stop or Stop()
     prepare_environment()
     try:
         import rclpy
@@ -141,7 +145,7 @@ def publish(images: Iterable[Image], camera: Camera, limit: int | None = None) -
     from .ros_messages import builder
     from .ros_qos import profile, publisher_events
 
-    # SIGINT is Python's: rclpy's handler would take ROS away in the middle of an image.
+    # rclpy's handlers would take ROS away in the middle of an image.
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     node = rclpy.create_node("replay")
     count = 0
@@ -153,17 +157,17 @@ def publish(images: Iterable[Image], camera: Camera, limit: int | None = None) -
             event_callbacks=publisher_events(camera.topic, node.get_logger().warning),
         )
         make = builder()
-        while camera.wait and not publisher.get_subscription_count():
+        while camera.wait and not publisher.get_subscription_count() and not stop.requested:
             rclpy.spin_once(node, timeout_sec=0.05)
         for image in itertools.islice(images, limit):
+            if stop.requested:
+                break
             header = Header(stamp=node.get_clock().now().to_msg(), frame_id=camera.frame_id)
             publisher.publish(make.image(header, image, "bgr8"))
             # What goes wrong with a subscriber is told in a callback.
             rclpy.spin_once(node, timeout_sec=0.0)
             count += 1
         _let_go(publisher)
-    except KeyboardInterrupt:
-        pass
     finally:
         node.destroy_node()
         rclpy.try_shutdown()

@@ -50,12 +50,16 @@ def replay(
       tvm-vision replay drive.mp4 --fast
     """
     from tvm_vision_ros.replay import Camera, endless, paced, publish, shots
+    from tvm_vision_ros.stop import Stop
+
+    stop = Stop()
+    stop.on_signals()
 
     def make():
         return shots(source, rate=rate or 0.0, topic=bag_topic)
 
     stream = endless(make) if loop else make()
-    images = (shot.image for shot in stream) if fast else paced(stream)
+    images = (shot.image for shot in stream) if fast else paced(stream, sleep=stop.wait)
     camera = Camera(topic, frame_id, reliability, wait)
-    count = publish(images, camera, limit)
+    count = publish(images, camera, limit, stop)
     click.echo(f"published {count} images on {topic}")

@@ -84,7 +84,12 @@ def start(graph: Any) -> Iterator[Any]:
         return process
 
     yield run
+    codes = []
     for process in processes:
-        if process.popen.poll() is None:
-            assert process.end() == 0, process.log
-        process.kill()
+        try:
+            if process.popen.poll() is None:
+                codes.append(process.end())
+        finally:
+            # Whatever happened: the next test must not meet it.
+            process.kill()
+    assert not any(codes), "\n".join(process.log for process in processes)
