@@ -9,7 +9,7 @@ from tvm import relax
 
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.lowering import lower_to_graph
-from tvm_vision.compiler.target import host_target
+from tvm_vision.compiler.target import parse_target
 from tvm_vision.errors import InputError, UnsupportedModelError
 from tvm_vision.frontend.signature import Signature, TensorSpec
 
@@ -20,7 +20,7 @@ OP = relax.op
 def compiled(build, *shapes, opt_level=3, precision="fp32"):
     module, signature = module_of(build, *(shapes or [X.shape]))
     return compile_model(
-        module, signature, target=host_target(), opt_level=opt_level, precision=precision
+        module, signature, target=parse_target("llvm"), opt_level=opt_level, precision=precision
     )
 
 
