@@ -12,7 +12,7 @@ from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.channels_last import calls_of, channels_last, turns
 from tvm_vision.compiler.lowering import lower_to_graph
 from tvm_vision.compiler.passes import to_kernels
-from tvm_vision.errors import InputError
+from tvm_vision.errors import InputError, UnsupportedModelError
 from tvm_vision.frontend.onnx import import_onnx
 from tvm_vision.runtime import graph_executor
 
@@ -105,3 +105,36 @@ def test_an_unknown_layout_is_refused():
     module, signature = module_of(small_network, (1, 5, 11, 13))
     with pytest.raises(InputError, match="a layout of auto or nchw or nhwc is needed"):
         compile_model(module, signature, target="llvm", layout="chw")
+
+
+def slice_of_five_axes(builder, x):
+    """A convolution, split into groups of channels by a reshape, of which one is taken."""
+    w = constant(0, 8, 4, 1, 1)[0]
+    a = builder.emit(OP.nn.conv2d(x, w))
+    b = builder.emit(OP.reshape(a, (1, 2, 4, 6, 6)))
+    return builder.emit(OP.strided_slice(b, axes=[1], begin=[1], end=[2]))
+
+
+def shuffle(builder, x):
+    """Channels shuffled between two convolutions, as in ShuffleNet."""
+    w0, w1 = constant(0, 8, 4, 1, 1)[0], constant(1, 8, 8, 1, 1)[0]
+    a = builder.emit(OP.reshape(OP.nn.conv2d(x, w0), (1, 2, 4, 6, 6)))
+    b = builder.emit(OP.reshape(OP.permute_dims(a, [0, 2, 1, 3, 4]), (1, 8, 6, 6)))
+    return builder.emit(OP.nn.conv2d(b, w1))
+
+
+@pytest.mark.parametrize("network", [slice_of_five_axes, shuffle])
+def test_what_cannot_be_turned_stays_as_it_is(network, monkeypatch):
+    """TVM's pass gives up on some networks: left open, nothing is lost; asked for, it is a line."""
+    module, _ = module_of(network, (1, 4, 6, 6))
+    kernels, _ = to_kernels(module, Target(WITH_MATRICES), 3, "auto", "fp16")
+    assert lower_to_graph(kernels).kernels
+
+    def gives_up(mod):
+        raise tvm.error.InternalError("Invalid SLayout")
+
+    monkeypatch.setattr("tvm_vision.compiler.passes.channels_last", gives_up)
+    kernels, _ = to_kernels(module, Target(WITH_MATRICES), 3, "auto", "fp16")
+    assert lower_to_graph(kernels).kernels
+    with pytest.raises(UnsupportedModelError, match="--layout auto"):
+        to_kernels(module, Target(WITH_MATRICES), 3, "nhwc", "fp16")

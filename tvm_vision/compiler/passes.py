@@ -12,13 +12,14 @@ What each optimisation level does, every one with all that the levels below it d
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 import tvm
 from tvm import relax
 from tvm.target import Target
 
-from ..errors import InputError
+from ..errors import InputError, UnsupportedModelError
 from ..schedules import Limits
 from .channels_last import calls_of, channels_last, turns
 from .fold_constants import fold_constants
@@ -27,6 +28,8 @@ from .in_place import in_place_wanted, keep_apart
 from .layout import block_channels
 from .node_names import NodeNames
 from .target import vector_lanes
+
+LOGGER = logging.getLogger(__name__)
 
 OPT_LEVELS = (0, 1, 2, 3)
 TURNS_PAY = 6  # convolutions that gain what a change of layout costs
@@ -67,11 +70,9 @@ def to_kernels(
             operators = _sequence([block_channels(block), relax.transform.DeadCodeElimination()])(
                 operators
             )
-        elif opt_level >= 3 and "gpu" in target.keys and layout != "nchw":
-            turned = channels_last(operators)
+        elif opt_level >= 3 and "gpu" in target.keys:
             matrices = precision == "fp16" and bool(Limits.of(target).matrices)
-            if layout == "nhwc" or (matrices and channels_last_pays(operators, turned)):
-                operators = turned
+            operators = _layout_on_gpu(operators, layout, matrices)
         calls = _sequence(_legalize(opt_level))(operators)
         if opt_level < 2:
             return calls, NodeNames(calls).of_calls(calls)
@@ -82,6 +83,27 @@ def to_kernels(
         )
         nodes = NodeNames(calls).of_calls(grouped)
         return relax.transform.FuseTIR()(grouped), nodes
+
+
+def _layout_on_gpu(mod: tvm.IRModule, layout: str, matrices: bool) -> tvm.IRModule:
+    """``mod`` with channels last where that is asked for, or left open and faster.
+
+    Raises UnsupportedModelError where it is asked for and TVM cannot.
+    """
+    if layout == "nchw" or (layout == "auto" and not matrices):
+        return mod
+    try:
+        turned = channels_last(mod)
+    except tvm.error.InternalError as error:
+        # TVM's pass gives up on some selections and reshapes of more than four axes.
+        if layout == "auto":
+            LOGGER.debug("channels stay where they are: %s", error)
+            return mod
+        raise UnsupportedModelError(
+            "the network's operators cannot all be turned to channels last: compile it with "
+            "--layout auto"
+        ) from error
+    return turned if layout == "nhwc" or channels_last_pays(mod, turned) else mod
 
 
 def channel_block(target: Target) -> int:
