@@ -51,7 +51,12 @@ class Process:
         command: tuple[str, ...] = (),
     ):
         """arguments: parameters. ros: more behind --ros-args. command: instead of all of these."""
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "RCUTILS_COLORIZED_OUTPUT": "0"}
+        environment = {
+            **os.environ,
+            "PYTHONUNBUFFERED": "1",
+            "RCUTILS_COLORIZED_OUTPUT": "0",
+            "TVM_USE_RUNTIME_LIB": "1",
+        }
         if not command:
             parameters = [word for argument in arguments for word in ("-p", argument)]
             command = ("--ros-args", *parameters, *ros)
