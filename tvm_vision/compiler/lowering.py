@@ -70,6 +70,11 @@ class _Lowering:
 
     def _value(self, expr: relax.Expr) -> Value:
         if isinstance(expr, relax.Var):
+            if expr not in self._values:
+                raise UnsupportedModelError(
+                    f"fixed shapes are needed, and the size {expr} depends on data: pass "
+                    "input_shapes, or replace the operator whose result depends on data"
+                )
             return self._values[expr]
         if isinstance(expr, GenericConst):
             dtype = _stored(str(expr.ty.dtype), "a constant")
