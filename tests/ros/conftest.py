@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import platform
@@ -46,11 +47,23 @@ def ros() -> None:
     os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
     from tvm_vision_ros.main import prepare_environment
 
-    whole = "TVM_USE_RUNTIME_LIB" not in os.environ
-    prepare_environment()
-    if whole:
-        # The processes of other tests need TVM's compiler; those of these tests do not.
-        del os.environ["TVM_USE_RUNTIME_LIB"]
+    with whole_tvm():
+        prepare_environment()
+
+
+@pytest.fixture(autouse=True)
+def _whole_tvm_for_others() -> Iterator[None]:
+    with whole_tvm():
+        yield
+
+
+@contextlib.contextmanager
+def whole_tvm() -> Iterator[None]:
+    """The node asks for TVM's runtime alone; the processes of other tests need its compiler."""
+    before = os.environ.get("TVM_USE_RUNTIME_LIB")
+    yield
+    if before is None:
+        os.environ.pop("TVM_USE_RUNTIME_LIB", None)
 
 
 @pytest.fixture(scope="session")
