@@ -30,7 +30,7 @@ def results(
 ) -> dict[str, DemoResult]:
     """The demo in both precisions."""
     if not DATA.is_dir():
-        pytest.skip("weights and photos are not installed: `make demo` installs them")
+        pytest.skip("weights and photos are not installed: `make demo-classifier` installs them")
     monkeypatch.syspath_prepend(str(DATA))
     model = ROOT / "build" / "models" / f"{request.param}.onnx"
     if not model.is_file():
