@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 
 import psutil
 import pytest
@@ -53,9 +52,7 @@ def servers(tracker: Tracker) -> Iterator[list[subprocess.Popen[str]]]:
     wait_for(lambda: boards(tracker) == 2)
     yield started
     for server in started:
-        for child in psutil.Process(server.pid).children(recursive=True):
-            child.kill()
-        server.kill()
+        kill(server)
         server.wait()
 
 
@@ -110,8 +107,14 @@ def test_what_a_lost_board_was_doing_goes_to_the_other(
 
 def kill(server: subprocess.Popen[str]) -> None:
     """The whole of a server at once, as if its machine lost its power."""
-    for child in psutil.Process(server.pid).children(recursive=True):
-        child.send_signal(signal.SIGKILL)
+    try:
+        children = psutil.Process(server.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        children = []
+    for child in children:
+        # A server's child lives for one session: it may have ended since the list was made.
+        with suppress(psutil.NoSuchProcess):
+            child.kill()
     server.kill()
 
 
