@@ -21,6 +21,7 @@ from .hand_threaded import finish_hand_threaded
 from .in_place import concat_axes, concat_in_place, in_place_wanted
 from .lowering import lower_to_graph
 from .passes import check_layout, check_opt_level, to_kernels
+from .phases import in_phases, phases_wanted
 from .static_graph import Kernel, StaticGraph, describe
 from .target import parse_target
 from .workspaces import plan_workspaces
@@ -90,7 +91,9 @@ def compile_model(
     found = {name: choose(f) for name, f in graph.functions.items()} if choose else {}
     with _one_line("kernels of the network"):
         graph, library = build_library(graph, chosen, choose)
-    plain, memory = describe(graph)
+    sort = opt_level >= 2 and "gpu" in chosen.keys and phases_wanted()
+    graph, phases = in_phases(graph) if sort else (graph, None)
+    plain, memory = describe(graph, phases)
     return CompiledModel(
         name=name,
         library=library,

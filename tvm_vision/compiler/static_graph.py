@@ -129,26 +129,33 @@ def drop_unused(graph: StaticGraph) -> StaticGraph:
     )
 
 
-def live_ranges(graph: StaticGraph) -> dict[int, LiveRange]:
-    """Range of kernels for which the memory of each intermediate tensor must be kept, by root.
+def live_ranges(graph: StaticGraph, steps: Sequence[int] | None = None) -> dict[int, LiveRange]:
+    """Range of steps for which the memory of each intermediate tensor must be kept, by root.
 
-    Inputs, outputs and parameters keep their memory and are left out.
+    steps: of each kernel, never falling; without them each kernel is a step of its own. What is
+    needed in one step shares no memory. Inputs, outputs and parameters keep their memory and are
+    left out.
     """
     kept = {graph.root(t) for t in (*graph.inputs, *graph.outputs, *graph.params)}
     ranges: dict[int, LiveRange] = {}
-    for position, kernel in enumerate(graph.kernels):
+    for step, kernel in zip(steps or range(len(graph.kernels)), graph.kernels, strict=True):
         for tensor in (*kernel.inputs, *kernel.outputs):
             root = graph.root(tensor)
             if root in kept:
                 continue
-            first = ranges[root].first if root in ranges else position
-            ranges[root] = LiveRange(graph.tensors[root].nbytes, first, position)
+            first = ranges[root].first if root in ranges else step
+            ranges[root] = LiveRange(graph.tensors[root].nbytes, first, step)
     return ranges
 
 
-def describe(graph: StaticGraph) -> tuple[dict[str, Any], Memory]:
-    """The graph as plain data with planned storage, and the memory it needs."""
-    ranges = live_ranges(graph)
+def describe(
+    graph: StaticGraph, steps: Sequence[int] | None = None
+) -> tuple[dict[str, Any], Memory]:
+    """The graph as plain data with planned storage, and the memory it needs.
+
+    steps: see ``live_ranges``.
+    """
+    ranges = live_ranges(graph, steps)
     plan = plan_memory(list(ranges.values()))
     storages, storage_of = _storages(graph, list(ranges), plan)
     tensors = [

@@ -92,6 +92,11 @@ class GraphExecutor:
         return int(self._module["recordings"]())
 
     @property
+    def barriers(self) -> int:
+        """How often a frame waits on the device until everything before is done; 0 on the CPU."""
+        return int(self._module["barriers"]())
+
+    @property
     def device_description(self) -> str:
         """One line that names the device and says when it is a CPU."""
         if self.device.type == "cpu":

@@ -218,6 +218,8 @@ class GraphExecutor : public ffi::ModuleObj {
 
   void Recordings(ffi::PackedArgs, ffi::Any* rv) { *rv = runner_->Recordings(); }
 
+  void Barriers(ffi::PackedArgs, ffi::Any* rv) { *rv = runner_->Barriers(); }
+
   GraphSpec graph_;
   std::unique_ptr<GraphRunner> runner_;
   bool params_loaded_ = false;
@@ -244,6 +246,7 @@ const std::map<std::string, GraphExecutor::Method>& GraphExecutor::Methods() {
       {"prepare", &GraphExecutor::Prepare},
       {"memory_bytes", &GraphExecutor::MemoryBytes},
       {"recordings", &GraphExecutor::Recordings},
+      {"barriers", &GraphExecutor::Barriers},
   };
   return methods;
 }

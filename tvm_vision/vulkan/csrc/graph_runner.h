@@ -59,6 +59,8 @@ class GraphRunner {
   virtual uint64_t MemoryBytes() const = 0;
   /*! \brief How often the network was recorded; 0 where nothing is recorded. */
   virtual int64_t Recordings() const { return 0; }
+  /*! \brief Barriers within a frame as it was recorded last; 0 where nothing is recorded. */
+  virtual int64_t Barriers() const { return 0; }
 };
 
 /*! \brief The functions of the graph's kernels, looked up once; raises PackageError naming a

@@ -195,6 +195,8 @@ class VulkanRunner : public GraphRunner {
 
   int64_t Recordings() const final { return recordings_; }
 
+  int64_t Barriers() const final { return barriers_; }
+
  private:
   /*! \brief Where a recording has timestamps: nowhere, around the stages, or around each kernel. */
   enum class Marks { kNone, kStages, kKernels };
@@ -297,6 +299,7 @@ class VulkanRunner : public GraphRunner {
   void RecordIfNeeded(size_t s) {
     if (slots_[s].recording) return;
     slots_[s].recording = Record(s, nullptr, Marks::kNone);
+    barriers_ = slots_[s].recording->barriers;
     ++recordings_;
   }
 
@@ -366,6 +369,7 @@ class VulkanRunner : public GraphRunner {
   Timed timed_stages_;
   Timed timed_kernels_;
   int64_t recordings_ = 0;
+  int64_t barriers_ = 0;
 };
 
 }  // namespace

@@ -87,7 +87,7 @@ void Recording::Recycle() {
   }
   current_pool_ = 0;
   id = value = staging_bytes = 0;
-  operations = 0;
+  operations = barriers = 0;
 }
 
 void Recording::NewDescriptorPool(uint32_t storage_buffers) {
@@ -184,6 +184,7 @@ void Stream::EmitBarrier() {
   barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
   barrier.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
                           VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+  ++recording_->barriers;
   device_->handle().fn.vkCmdPipelineBarrier(recording_->cmd, kDeviceStages, kDeviceStages, 0, 1,
                                             &barrier, 0, nullptr, 0, nullptr);
 }

@@ -43,6 +43,8 @@ class Recording {
   /*! \brief Timeline value that the device reaches when it is through; 0 before submission. */
   uint64_t value = 0;
   uint32_t operations = 0;
+  /*! \brief Barriers between operations. */
+  uint32_t barriers = 0;
   uint64_t staging_bytes = 0;
   std::vector<std::shared_ptr<Buffer>> buffers;
   std::vector<std::shared_ptr<const void>> kept;
