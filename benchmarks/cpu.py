@@ -95,7 +95,7 @@ def engine(name: str, model: Any, layout: str, precision: str) -> tuple[Any, flo
 
     def run(image: np.ndarray) -> list[np.ndarray]:
         executor.run(input=image)
-        return [executor.get_output(i).numpy() for i in range(executor.num_outputs)]
+        return list(executor.outputs().values())
 
     return run, compiled
 

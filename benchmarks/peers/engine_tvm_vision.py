@@ -44,13 +44,12 @@ class _Session(Session):
         self._package = package
         self._executor = tvm_vision.load(package)
         self._input = self._executor.input_names[0]
-        self._outputs = range(self._executor.num_outputs)
         self.device = self._executor.device_description
 
     def run(self, image: np.ndarray) -> list[np.ndarray]:
         self._executor.set_input(self._input, image)
         self._executor.run()
-        return [self._executor.get_output(i).numpy() for i in self._outputs]
+        return list(self._executor.outputs().values())
 
     def device_ms(self) -> float:
         return self._profile().span_us / 1e3

@@ -24,7 +24,7 @@ with numpy.load(sys.argv[2]) as data:
 executor = tvm_vision.load(sys.argv[1])
 executor.set_input(0, image)
 executor.run()
-results = [executor.get_output(i).numpy() for i in range(executor.num_outputs)]
+results = list(executor.outputs().values())
 print("done", float(results[0].ravel()[0]), flush=True)
 """
 

@@ -45,14 +45,9 @@ class Executor:
     def run(self):
         self.runs += 1
 
-    def get_output(self, name):
+    def outputs(self):
         means = self.value.astype(np.float32).mean(axis=(1, 2, 3))
-        logits = np.stack([100 - means, means], axis=1)
-
-        class Tensor:
-            numpy = staticmethod(lambda: logits)
-
-        return Tensor
+        return {"y": np.stack([100 - means, means], axis=1)}
 
 
 @pytest.mark.parametrize(("batch", "runs"), [(1, 3), (2, 2), (4, 1)])

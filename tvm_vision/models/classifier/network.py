@@ -62,7 +62,7 @@ class Classifier:
     def run(self) -> npt.NDArray[Any]:
         """Logits, float [batch, classes], of the pictures that are set."""
         self._executor.run()
-        return self._executor.get_output(self._output).numpy().reshape(self.batch, -1)
+        return self._executor.outputs()[self._output].reshape(self.batch, -1)
 
     def logits(self, images: Sequence[Image]) -> npt.NDArray[Any]:
         """Up to ``batch`` pictures, uint8 [height, width, 3] BGR -> float [pictures, classes]."""

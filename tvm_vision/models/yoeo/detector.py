@@ -140,9 +140,7 @@ class YoeoDetector(VisionModel):
         """The network's outputs by name for the frame that ``prepare`` was called with."""
         self._executor.set_input(self._input, self._tensor)
         self._executor.run()
-        info = self._info
-        names = [info.detections, *(head.output for head in info.heads), info.segmentation]
-        return {name: self._executor.get_output(name).numpy() for name in names if name}
+        return self._executor.outputs()
 
     def interpret(
         self, outputs: dict[str, npt.NDArray[Any]], letterbox: Letterbox
