@@ -116,6 +116,17 @@ def test_convolutions_become_valid_shaders(
         assert "coopMatMulAdd" in shader.source
 
 
+@pytest.mark.parametrize("channels", [16, 32, 64])
+def test_steps_over_several_pixels_load_whole_vectors(channels: int) -> None:
+    """A step of 128 takes channels of several pixels: which ones depends on the thread alone."""
+    function = halves(convolution(channels, 14, 64, 3))
+    tile = MatrixTile(32, 64, 128, 1, 4, 2)
+    (shader,) = printed(schedule_with(function, LIMITS, Choice("matrix", tile)))
+    arrays = [line for line in shader.source.splitlines() if "readonly buffer" in line]
+    assert len(arrays) == 3
+    assert all("f16vec4" in line for line in arrays)
+
+
 @pytest.mark.parametrize(
     "shape", [(1, 49, 512, 4608), (1, 173056, 32, 576), (4, 17, 24, 16), (1, 3, 8, 4)]
 )

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
-from tvm import s_tir, tirx
+import tvm_ffi
+from tvm import s_tir, sym, tirx
+from tvm.ir.prim import expr as prim
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
@@ -165,6 +167,24 @@ def _follows(schedule: Schedule, block: Any, name: str) -> bool:
         schedule.get(producer).name_hint == name or _follows(schedule, producer, name)
         for producer in producers
     )
+
+
+def simplify_block(schedule: Schedule, block: Any) -> None:
+    """Simplifies the divisions in what a block stores, by the ranges of its variables alone.
+
+    What is put in for the variables later has ranges too, but fewer of TVM's rules fit it.
+    """
+    body = schedule.get(block)
+    analyzer = sym.Analyzer()
+    for axis in body.iter_vars:
+        analyzer.bind(axis.var, axis.dom)
+    divisions = (prim.FloorDiv, prim.FloorMod)
+    stored = tvm_ffi.structural_map(body.body, (divisions, analyzer.simplify))
+    simpler = s_tir.SBlock(
+        body.iter_vars, body.reads, body.writes, body.name_hint, stored, body.init,
+        body.alloc_buffers, body.match_buffers, body.annotations, body.span,
+    )  # fmt: skip
+    schedule.state.replace(schedule.get_sref(block), simpler, {body: simpler})
 
 
 def largest_divisor(number: int, most: int) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
-from .common import NotThisKind, inline_consumers
+from .common import NotThisKind, index_map, inline_consumers, simplify_block
 from .gemm import inline_crop, operands_of
 from .matrix_intrinsics import intrinsic
 from .matrix_tile import SKEW, VECTOR, WIDE, MatrixTile
@@ -106,26 +106,43 @@ def _fetch(
     schedule.compute_at(matrices, loops["k_matrix"], preserve_unit_loops=True)
     m, n, k = tile.matrix
     first = _blocked(schedule, matrices, (m, k) if number == 0 else (k, n))
-    schedule.compute_at(operand, loops["k_tile"], preserve_unit_loops=True)
-    row, column = _in_memory_order(schedule, operand)
     count = tile.k * (tile.m if number == 0 else tile.n)
     wide = WIDE if count % (WIDE * lanes * tile.subgroups) == 0 else VECTOR
-    _over_subgroups(schedule, row, column, tile, lanes, wide, unrolled=False)
+    _in_vectors(schedule, operand, wide)
+    schedule.compute_at(operand, loops["k_tile"], preserve_unit_loops=True)
+    row, vector, own = schedule.get_loops(operand)[-3:]
+    cut = [None, tile.subgroups, lanes]
+    _, subgroup, lane = schedule.split(schedule.fuse(row, vector), cut)
+    schedule.bind(subgroup, "threadIdx.y")
+    schedule.bind(lane, "threadIdx.x")
+    schedule.vectorize(own)
     schedule.storage_align(operand, 0, -2, 2 * SKEW, SKEW)
     return first, intrinsic("load_" + "ab"[number], tile.matrix)
 
 
-def _in_memory_order(schedule: Schedule, block: Any) -> list[Any]:
-    """The last two loops of a block, put in the order of the dimensions that they write."""
+def _in_vectors(schedule: Schedule, block: Any, lanes: int) -> None:
+    """Puts the loops of a fresh block in the order of the dimensions that it writes, the last of
+    them cut into vectors.
+
+    The cut is one of the block's variables: where the place in an image follows from the last index
+    by divisions (a convolution's), those of whole vectors leave out the lane, which would else keep
+    vectors from being loaded as such.
+    """
     body = schedule.get(block)
-    names = [axis.var.name for axis in body.iter_vars][-2:]
-    written = [getattr(place.min, "name", "") for place in body.writes[0].region[-2:]]
-    if sorted(names) != sorted(written):
+    names = [axis.var.name for axis in body.iter_vars]
+    written = [getattr(place.min, "name", "") for place in body.writes[0].region]
+    if set(written[-2:]) - set(names):
         raise NotThisKind("an operand is no plain image of its indices")
-    loops = schedule.get_loops(block)[-2:]
-    loops = [loops[names.index(name)] for name in written]
-    schedule.reorder(*loops)
-    return loops
+    row, column = (names.index(name) for name in written[-2:])
+    rest = [at for at in range(len(names)) if at not in (row, column)]
+
+    def cut(*axes: Any) -> list[Any]:
+        return [
+            *(axes[at] for at in rest), axes[row], axes[column] // lanes, axes[column] % lanes
+        ]  # fmt: skip
+
+    schedule.transform_block_layout(block, index_map(schedule, block, cut, len(names)))
+    simplify_block(schedule, block)
 
 
 def _blocked(schedule: Schedule, block: Any, size: tuple[int, int]) -> Any:
