@@ -1,9 +1,11 @@
-"""An ONNX model with its weights and activations as halves; input and outputs stay float32.
+"""An ONNX model with its weights and activations as halves; inputs and outputs keep their types.
 
 For engines that take a model in the precision that it is written in.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import numpy as np
 import onnx
@@ -29,17 +31,20 @@ def to_half(model: onnx.ModelProto) -> onnx.ModelProto:
         if weight.data_type == TensorProto.FLOAT and weight.name not in kept:
             array = numpy_helper.to_array(weight).astype(np.float16)
             weight.CopyFrom(numpy_helper.from_array(array, weight.name))
-    floats = {v.name for v in graph.output if v.type.tensor_type.elem_type == TensorProto.FLOAT}
+    floats = _floats(graph.output)
+    inputs = {name: f"{name}_half" for name in _floats(graph.input)}
     nodes = [
-        helper.make_node("Cast", [value.name], [f"{value.name}_half"], to=TensorProto.FLOAT16)
-        for value in graph.input
+        helper.make_node("Cast", [name], [renamed], to=TensorProto.FLOAT16)
+        for name, renamed in inputs.items()
     ]
-    inputs = {value.name: f"{value.name}_half" for value in graph.input}
     outputs = {name: f"{name}_half" for name in floats}
     renamed = {**inputs, **outputs}
     for node in graph.node:
         node.input[:] = [renamed.get(name, name) for name in node.input]
         node.output[:] = [outputs.get(name, name) for name in node.output]
+        for attribute in node.attribute:
+            if node.op_type == "Cast" and attribute.i == TensorProto.FLOAT:
+                attribute.i = TensorProto.FLOAT16
         nodes.append(node)
     nodes += [
         helper.make_node("Cast", [f"{name}_half"], [name], to=TensorProto.FLOAT)
@@ -49,3 +54,7 @@ def to_half(model: onnx.ModelProto) -> onnx.ModelProto:
     del graph.node[:], graph.value_info[:]
     graph.node.extend(nodes)
     return onnx.shape_inference.infer_shapes(half, strict_mode=True)
+
+
+def _floats(values: Iterable[onnx.ValueInfoProto]) -> set[str]:
+    return {v.name for v in values if v.type.tensor_type.elem_type == TensorProto.FLOAT}

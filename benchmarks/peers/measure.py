@@ -44,6 +44,7 @@ class Row:
     problem: str = ""
     values: dict[str, Any] = field(default_factory=dict)
     times: list[float] = field(default_factory=list)
+    stages: dict[str, list[float]] = field(default_factory=dict)
 
     @property
     def done(self) -> bool:
@@ -61,8 +62,12 @@ class Row:
             "p95_ms": round(float(np.percentile(times, 95)), 4),
             "min_ms": round(float(times.min()), 4),
             "runs": len(times),
+            **({"stages_ms": self._medians()} if self.stages else {}),
             **self.values,
         }
+
+    def _medians(self) -> dict[str, float]:
+        return {name: round(float(np.median(times)), 4) for name, times in self.stages.items()}
 
 
 def write_models(folder: Path, network: str) -> None:
@@ -190,7 +195,11 @@ class Measurement:
         settings = self._settings
         self._of(row, "warm", seconds=settings.warm_seconds * (AGAIN if turn else 1.0))
         runs = -(-settings.runs // settings.rounds)
-        row.times += self._of(row, "time", runs=runs, limit=settings.round_seconds)["ms"]
+        do = "stages" if NETWORKS[row.network].of_photos else "time"
+        found = self._of(row, do, runs=runs, limit=settings.round_seconds)
+        row.times += found["ms"]
+        for name, times in found.get("stages_ms", {}).items():
+            row.stages[name] = row.stages.get(name, []) + times
 
     def _finish(self, row: Row) -> None:
         self._of(row, "warm", seconds=self._settings.warm_seconds * AGAIN)

@@ -1,7 +1,8 @@
 """The networks that engines are compared on: ONNX with fixed random weights, from one place.
 
 Those that the tests have too come from ``tests/networks.py``; ResNet-50 (its 3×3 convolutions have
-the stride) and YOEO, by the structure of its default ``yoeo.cfg``, are built here.
+the stride) and YOEO, by the structure of its default ``yoeo.cfg``, are built here. Those of the
+demo have its trained weights, and are timed from a photo to boxes and a mask (``frames.py``).
 """
 
 from __future__ import annotations
@@ -20,23 +21,31 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))
 import networks as shared
 from networks import Builder
 
+from . import frames
+
 ANCHORS = ((17, 32), (13, 171), (37, 67), (30, 224), (69, 112), (116, 212))
 CLASSES = 3
 
 
 @dataclass(frozen=True)
 class Network:
-    """``build(size)`` gives the model, whose one input is float32 [1, 3, size, size]."""
+    """``build(size)`` gives the model, whose one input is float32 [1, 3, size, size].
+
+    of_photos: a frame is not the network alone, but goes from a photo to boxes and a mask.
+    """
 
     title: str
     build: Callable[[int], onnx.ModelProto]
     size: int = 224
+    of_photos: bool = False
 
     def model(self) -> onnx.ModelProto:
         return self.build(self.size)
 
     def image(self) -> np.ndarray:
-        """What every engine is given: the same noise, float32 in 0 to 1."""
+        """What every engine is given: the same noise, float32 in 0 to 1, or the photo, prepared."""
+        if self.of_photos:
+            return frames.Frames(self.model()).prepare(frames.photo())[0]
         return np.random.default_rng(1).random((1, 3, self.size, self.size), "float32")
 
 
@@ -143,4 +152,7 @@ NETWORKS: dict[str, Network] = {
     "resnet50": Network("ResNet-50", resnet50),
     "yoeo": Network("YOEO 416", yoeo, 416),
     "yoeo_raw": Network("YOEO 416, raw heads", yoeo_raw, 416),
+    "demo": Network("Demo, photo to result", frames.decoded, 416, True),
+    "demo_raw": Network("Demo, photo to result, raw heads", frames.raw, 416, True),
+    "demo_camera": Network("Demo, camera's bytes to result", frames.of_camera, 416, True),
 }

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from .engine import PRECISIONS
+from .frames import STAGES
 from .networks import NETWORKS
 from .work import Work, floor_ms
 
@@ -30,6 +31,9 @@ def tables(results: Results) -> str:
     for precision in PRECISIONS:
         parts.append(f"### {precision}: median (p95), ms")
         parts.append(latency_table(results, precision))
+    if any("stages_ms" in row for row in results["rows"]):
+        parts.append("### From a photo to boxes and a mask: medians, ms")
+        parts.append(stages_table(results))
     parts.append("### Where our time goes")
     parts.append(floor_table(results))
     return "\n\n".join(parts) + "\n"
@@ -61,6 +65,18 @@ def latency_table(results: Results, precision: str) -> str:
     header = ["network", *(e["title"] for e in engines.values()), "Vulkan peers ÷ ours"]
     notes = _notes(results, precision)
     return "\n".join([_markdown(header, rows), *([""] if notes else []), *notes])
+
+
+def stages_table(results: Results) -> str:
+    """The stages of a frame for each engine and form of the demo's network."""
+    rows = []
+    for row in results["rows"]:
+        if "stages_ms" in row:
+            cells = [NETWORKS[row["network"]].title, row["precision"]]
+            times = [*row["stages_ms"].values(), row["median_ms"]]
+            cells += [results["engines"][row["engine"]]["title"]]
+            rows.append([*cells, *(f"{ms:.3f}" for ms in times)])
+    return _markdown(["network", "precision", "engine", *STAGES, "frame"], rows, 3)
 
 
 def floor_table(results: Results) -> str:

@@ -71,7 +71,7 @@ class _WithConstant(nn.Module):
 
 
 def _convolution(attributes: Attributes, weight: Any, bias: Any) -> nn.Conv2d:
-    groups = attributes["group"]
+    groups = attributes.get("group", 1)
     cout, per_group = weight.shape[:2]
     layer = nn.Conv2d(
         per_group * groups, cout, attributes["kernel_shape"], attributes["strides"],
@@ -93,13 +93,24 @@ def _with_weights(layer: Any, weight: Any, bias: Any) -> Any:
 def _pool(attributes: Attributes, constants: Any) -> nn.Module:
     return nn.MaxPool2d(
         attributes["kernel_shape"], attributes["strides"], attributes["pads"][:2],
-        ceil_mode=bool(attributes["ceil_mode"]),
+        ceil_mode=bool(attributes.get("ceil_mode", 0)),
     )  # fmt: skip
 
 
 def _clip(attributes: Attributes, constants: Any) -> nn.Module:
     low, high = float(constants[1]), float(constants[2])
     return nn.ReLU6(inplace=False) if (low, high) == (0, 6) else nn.Hardtanh(low, high)
+
+
+def _slice(
+    starts: list[int], ends: list[int], axes: list[int]
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    def step(x: torch.Tensor) -> torch.Tensor:
+        for start, end, axis in zip(starts, ends, axes, strict=True):
+            x = x.narrow(axis, start, min(end, x.shape[axis]) - start)
+        return x
+
+    return step
 
 
 def _cast(attributes: Attributes, constants: Any) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -125,6 +136,7 @@ STEPS: dict[str, Callable[[Attributes, Any], Any]] = {
         lambda x: functional.interpolate(x, scale_factor=tuple(c[2].tolist()[2:]), mode="nearest")
     ),
     "Sigmoid": lambda a, c: torch.sigmoid,
+    "Slice": lambda a, c: _slice(*(value.tolist() for value in c[1:])),
     "Split": lambda a, c: lambda x: torch.split(x, c[1].tolist(), a["axis"]),
     "Transpose": lambda a, c: lambda x: x.permute(a["perm"]),
 }

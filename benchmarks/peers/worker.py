@@ -9,12 +9,14 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
 from .engine import Engine, Files, NotInstalled, Session, Unusable, make_engine, output_error
+from .frames import STAGES, Frames, photo
 
 
 class Worker:
@@ -68,13 +70,27 @@ class Worker:
     def time(self, network: str, precision: str, runs: int, limit: float) -> dict[str, Any]:
         """Milliseconds of each of ``runs`` frames, fewer where they take ``limit`` seconds."""
         session, image = self._sessions[network, precision]
-        times: list[float] = []
-        begin = time.perf_counter()
-        while len(times) < runs and time.perf_counter() - begin < limit:
-            start = time.perf_counter()
-            session.run(image)
-            times.append((time.perf_counter() - start) * 1e3)
-        return {"ms": times}
+        return {"ms": _timed(runs, limit, lambda: session.run(image))}
+
+    def stages(self, network: str, precision: str, runs: int, limit: float) -> dict[str, Any]:
+        """The same from a photo to boxes and a mask, and milliseconds of each stage."""
+        session, _ = self._sessions[network, precision]
+        frames = Frames(Files(self._folder, network).read())
+        image = photo()
+        stages: dict[str, list[float]] = {name: [] for name in STAGES}
+
+        def frame() -> None:
+            clock = [time.perf_counter()]
+            prepared, letterbox = frames.prepare(image)
+            clock.append(time.perf_counter())
+            outputs = session.run(prepared)
+            clock.append(time.perf_counter())
+            frames.interpret(outputs, letterbox)
+            clock.append(time.perf_counter())
+            for times, start, end in zip(stages.values(), clock, clock[1:], strict=False):
+                times.append((end - start) * 1e3)
+
+        return {"ms": _timed(runs, limit, frame), "stages_ms": stages}
 
     def finish(self, network: str, precision: str) -> dict[str, Any]:
         """What the engine tells of the device's part; the network is dropped."""
@@ -86,6 +102,17 @@ class Worker:
         from .ceilings import measure_ceilings
 
         return dict(measure_ceilings(scale))
+
+
+def _timed(runs: int, limit: float, frame: Callable[[], object]) -> list[float]:
+    """Milliseconds of each of ``runs`` frames, fewer where they take ``limit`` seconds."""
+    times: list[float] = []
+    begin = time.perf_counter()
+    while len(times) < runs and time.perf_counter() - begin < limit:
+        start = time.perf_counter()
+        frame()
+        times.append((time.perf_counter() - start) * 1e3)
+    return times
 
 
 def serve(engine: str, folder: Path, commands: TextIO, answers: TextIO) -> None:

@@ -75,7 +75,6 @@ def _preparation(
         "mean": mean,
         "scale": scale,
     }
-    constants = [numpy_helper.from_array(v, PREFIX + key) for key, v in values.items()]
     steps: list[tuple[str, list[str], dict[str, object]]] = [
         ("Transpose", [], {"perm": [0, 3, 1, 2]}),
         *([("Slice", ["last", "end", "axis", "back"], {})] if swaps else []),
@@ -105,4 +104,10 @@ def _preparation(
             names[1:3] = ["", ""] if opset > LEAST_OPSET else names[1:3]
         nodes.append(helper.make_node(operator, names, [output], output, **attributes))
         value = output
+    used = {name for node in nodes for name in node.input}
+    constants = [
+        numpy_helper.from_array(array, PREFIX + key)
+        for key, array in values.items()
+        if PREFIX + key in used
+    ]
     return nodes, constants
