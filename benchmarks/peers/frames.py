@@ -18,6 +18,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 import onnx
+import onnx.version_converter
 from onnx import TensorProto, numpy_helper
 
 from tvm_vision.demo.pictures import MODEL, demo_pictures
@@ -32,6 +33,8 @@ from tvm_vision.runtime.sources import read_image
 
 FRAME = (480, 640)
 LOGITS = "Logits"
+# The first whose Slice every engine takes; the file itself is of opset 11.
+OPSET = 13
 STAGES = ("prepare", "network", "interpret")
 
 
@@ -57,6 +60,7 @@ def decoded(size: int) -> onnx.ModelProto:
     model.graph.node.extend(kept)
     if model.graph.input[0].type.tensor_type.shape.dim[3].dim_value != size:
         raise ValueError(f"the demo's network does not take pictures of {size} pixels")
+    model = onnx.version_converter.convert_version(model, OPSET)
     return onnx.shape_inference.infer_shapes(model, strict_mode=True)
 
 
