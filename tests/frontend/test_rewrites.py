@@ -194,6 +194,18 @@ def test_where_onnxsim_fails_the_model_is_folded_here(monkeypatch):
     np.testing.assert_array_equal(run_on_cpu(module, data)[0], np.maximum(data, 0).reshape(2, 12))
 
 
+def test_a_model_that_onnxsim_dies_of_is_refused_in_a_line():
+    """A slice that ends before it starts: it takes the whole process along."""
+    nodes = [
+        helper.make_node("Slice", ["x", "starts", "ends"], ["nothing"]),
+        helper.make_node("Shape", ["nothing"], ["y"]),
+    ]
+    weights = [("starts", np.array([2])), ("ends", np.array([1]))]
+    model = make_model(nodes, [("x", (4, 5))], [("nothing", (0, 5))], weights)
+    with pytest.raises(UnsupportedModelError, match="no elements"):
+        import_onnx(model)
+
+
 def test_folding_leaves_only_what_depends_on_the_input():
     model = shape_arithmetic_model()
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 2

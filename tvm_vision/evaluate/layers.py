@@ -103,21 +103,16 @@ def simplified_model(model: Path, inputs: Arrays) -> onnx.ModelProto:
     Raises InputError where the file is no model that can be read.
     """
     import onnx
-    import onnxsim
 
     from ..frontend.node_names import name_nodes
+    from ..frontend.simplify import simplified
 
     try:
         proto = onnx.load(model)
     except Exception as error:  # protobuf's and onnx's exceptions have no base of their own
         raise InputError(f"'{model}' cannot be read as ONNX: {error}") from None
     name_nodes(proto.graph)
-    shapes = {name: list(array.shape) for name, array in inputs.items()}
-    try:
-        simplified, _ = onnxsim.simplify(proto, overwrite_input_shapes=shapes)
-    except Exception:  # onnxsim raises whatever its C++ core does; the front end goes on as well
-        return proto
-    return simplified
+    return simplified(proto, {name: array.shape for name, array in inputs.items()}) or proto
 
 
 def _outputs(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import logging
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -21,14 +20,14 @@ from google.protobuf.message import DecodeError
 from ..errors import InputError, UnsupportedModelError
 from .fold import folded
 from .node_names import name_nodes
+from .onnx_graph import graph_inputs, with_input_shapes
 from .refusals import Refusal, RefusedNodes, describe, first_line
 from .rewrites import expand_functions, rewrite
 from .signature import Signature, spec_of
+from .simplify import simplified
 
 if TYPE_CHECKING:
     import tvm
-
-LOGGER = logging.getLogger(__name__)
 
 # Below this, operators carry attributes (broadcast axes, spatial flags) the importer ignores.
 MIN_OPSET = 7
@@ -103,15 +102,9 @@ def _check(proto: onnx.ModelProto) -> None:
         )
 
 
-def _graph_inputs(proto: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
-    """Inputs that the caller feeds: files of old IR versions list the weights among the inputs."""
-    weights = {tensor.name for tensor in proto.graph.initializer}
-    return [value for value in proto.graph.input if value.name not in weights]
-
-
 def _fixed_shapes(proto: onnx.ModelProto, given: Shapes) -> dict[str, list[int]]:
     """Shape of each input, from the model and, where the model leaves it open, from ``given``."""
-    inputs = {value.name: value for value in _graph_inputs(proto)}
+    inputs = {value.name: value for value in graph_inputs(proto)}
     unknown = sorted(set(given) - set(inputs))
     if unknown:
         raise InputError(
@@ -148,30 +141,9 @@ def _fixed_shape(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> lis
     return sizes
 
 
-def _simplified(proto: onnx.ModelProto, shapes: dict[str, list[int]]) -> onnx.ModelProto | None:
-    """The model with its constants folded; None where onnxsim fails or returns a broken model."""
-    import onnxsim
-
-    try:
-        simplified, _ = onnxsim.simplify(proto, overwrite_input_shapes=shapes)
-        onnx.checker.check_model(simplified)
-    except Exception as error:  # onnxsim raises whatever its C++ core does
-        LOGGER.debug("onnxsim cannot simplify the model: %s", first_line(error))
-        return None
-    same = [v.name for v in simplified.graph.output] == [v.name for v in proto.graph.output]
-    return simplified if same else None
-
-
-def _folded_by_us(proto: onnx.ModelProto, shapes: dict[str, list[int]]) -> onnx.ModelProto:
+def _folded_by_us(proto: onnx.ModelProto, shapes: Shapes) -> onnx.ModelProto:
     """A copy with ``shapes`` for inputs, and all that follows from them folded by ourselves."""
-    fixed = onnx.ModelProto()
-    fixed.CopyFrom(proto)
-    for value in _graph_inputs(fixed):
-        for size, given in zip(value.type.tensor_type.shape.dim, shapes[value.name], strict=True):
-            size.dim_value = given
-    for value in fixed.graph.output:
-        value.type.tensor_type.ClearField("shape")
-    return folded(fixed)
+    return folded(with_input_shapes(proto, shapes))
 
 
 def _convert_first(
@@ -183,7 +155,7 @@ def _convert_first(
     operators to refuse; but onnxsim may fail, or write what TVM does not read.
     """
     error: UnsupportedModelError | None = None
-    for candidate in (_simplified, _folded_by_us):
+    for candidate in (simplified, _folded_by_us):
         model = candidate(proto, shapes)
         if model is None:
             continue
@@ -217,7 +189,7 @@ def _signature(proto: onnx.ModelProto, module: tvm.IRModule) -> Signature:
     main = module["main"]
     inputs = [
         spec_of(value.name, param.ty)
-        for value, param in zip(_graph_inputs(proto), main.params, strict=True)
+        for value, param in zip(graph_inputs(proto), main.params, strict=True)
     ]
     outputs = proto.graph.output
     result = main.ret_ty

@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
+
+
+def graph_inputs(proto: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
+    """Inputs that the caller feeds: files of old IR versions list the weights among the inputs."""
+    weights = {tensor.name for tensor in proto.graph.initializer}
+    return [value for value in proto.graph.input if value.name not in weights]
+
+
+def with_input_shapes(
+    proto: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]
+) -> onnx.ModelProto:
+    """A copy with ``shapes`` for inputs; shapes that the model declares for outputs are gone."""
+    fixed = onnx.ModelProto()
+    fixed.CopyFrom(proto)
+    for value in graph_inputs(fixed):
+        sizes = value.type.tensor_type.shape.dim
+        for size, given in zip(sizes, shapes.get(value.name, ()), strict=False):
+            size.dim_value = given
+    for value in fixed.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    return fixed
 
 
 def inferred(model: onnx.ModelProto) -> onnx.ModelProto:

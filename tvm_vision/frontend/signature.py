@@ -45,7 +45,8 @@ def spec_of(name: str, tensor_type: Any) -> TensorSpec:
     """The spec of a relax.TensorType. Raises UnsupportedModelError where its shape is not fixed."""
     shape = getattr(tensor_type, "shape", None)
     sizes = [getattr(size, "value", None) for size in shape] if shape is not None else [None]
-    fixed = tuple(int(size) for size in sizes if size is not None)
+    # A slice that ends before it starts has a size below 0 for TVM.
+    fixed = tuple(max(0, int(size)) for size in sizes if size is not None)
     if len(fixed) < len(sizes):
         raise UnsupportedModelError(
             f"fixed shapes are needed, and '{name}' depends on the data: found {tensor_type}"
