@@ -28,6 +28,7 @@ from .in_place import in_place_wanted, keep_apart
 from .layout import block_channels
 from .node_names import NodeNames
 from .target import vector_lanes
+from .winograd import winograd
 
 LOGGER = logging.getLogger(__name__)
 
@@ -73,6 +74,7 @@ def to_kernels(
         elif opt_level >= 3 and "gpu" in target.keys:
             matrices = precision == "fp16" and bool(Limits.of(target).matrices)
             operators = _layout_on_gpu(operators, layout, matrices)
+            operators = winograd(operators, target, precision, matrices)
         calls = _sequence(_legalize(opt_level))(operators)
         if opt_level < 2:
             return calls, NodeNames(calls).of_calls(calls)

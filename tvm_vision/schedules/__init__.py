@@ -14,6 +14,7 @@ Each template keeps its parameters in a frozen dataclass of plain numbers, with
 
 | template | parameters | for |
 |---|---|---|
+| winograd | winograd.TransformShape | the two transforms of Winograd's convolution |
 | elementwise | elementwise.ElementwiseShape | no sum |
 | matrix | matrix_tile.MatrixTile | sums of products of halves, on cooperative matrices |
 | contraction | gemm_tile.GemmTile | sums of products |

@@ -9,6 +9,7 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 
 from .common import Limits, NotThisKind, extents_of, inline_all, is_reduction, product
+from .winograd import is_transform
 
 VECTOR = 4
 ENOUGH = 131072  # outputs from which on a thread computes a vector of them
@@ -79,6 +80,8 @@ def _constant_extents(schedule: Schedule, block: Any) -> tuple[int, ...]:
 
 
 def _outputs(schedule: Schedule) -> list[Any]:
+    if is_transform(schedule):
+        raise NotThisKind("would compute a whole tile for each output")
     blocks = inline_all(schedule)
     if any(is_reduction(schedule, block) for block in blocks):
         raise NotThisKind("has a sum")

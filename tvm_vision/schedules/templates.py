@@ -18,7 +18,16 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 
 from ..errors import InputError
-from . import contraction, elementwise, gemm_tile, matrix_tile, reduction, trace, window
+from . import (
+    contraction,
+    elementwise,
+    gemm_tile,
+    matrix_tile,
+    reduction,
+    trace,
+    window,
+    winograd,
+)
 from .common import FAILURES, Limits, NotThisKind
 
 
@@ -45,6 +54,13 @@ class Template:
 TEMPLATES: dict[str, Template] = {
     template.name: template
     for template in (
+        Template(
+            "winograd",
+            winograd.TransformShape,
+            winograd.shape_of,
+            winograd.candidates,
+            winograd.schedule_transform,
+        ),
         Template(
             "elementwise",
             elementwise.ElementwiseShape,

@@ -1,0 +1,267 @@
+"""Winograd's convolution: the same results, only where it can be and is wanted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from networks import NETWORKS, reference
+from relax_models import constant, module_of
+from tvm import relax
+from tvm.target import Target
+
+from tvm_vision.compiler import compile_model, prepare
+from tvm_vision.compiler.winograd_estimate import RATES, Layer, fastest, winograd_seconds
+from tvm_vision.errors import InputError
+from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.runtime import graph_executor
+from tvm_vision.schedules import Limits, schedule_function
+
+OP = relax.op
+VARIABLE = "TVM_VISION_WINOGRAD"
+# Largest error over the largest value. The plain convolution: 3e-7 and 4e-4.
+TOLERANCE = {("fp32", "2"): 1e-6, ("fp32", "4"): 1e-5, ("fp16", "2"): 2e-3}
+GPU = {"kind": "vulkan", "max_threads_per_block": 256, "max_shared_memory_per_block": 32768,
+       "supports_float16": True, "supports_16bit_buffer": True}  # fmt: skip
+MATRICES = {"keys": ["vulkan", "gpu", "cooperative_matrix_16x16x16"]}
+
+
+@pytest.fixture(autouse=True)
+def no_choice_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+
+
+def convolution(inputs: int, outputs: int, **options: Any) -> Any:
+    """A network of one convolution with bias, residual sum and activation."""
+    w, _ = constant(0, outputs, inputs, 3, 3)
+    bias, _ = constant(1, 1, outputs, 1, 1)
+
+    def build(builder: Any, x: Any, residual: Any) -> Any:
+        y = builder.emit(OP.add(builder.emit(OP.nn.conv2d(x, w, **options)), bias))
+        return builder.emit(OP.nn.relu(builder.emit(OP.add(y, residual))))
+
+    return build
+
+
+def functions(module: Any, target: dict[str, Any], **options: Any) -> list[str]:
+    """The kernels of a network, by their functions."""
+    graph = prepare(module, target=Target(target, host="llvm"), **options)
+    return [kernel.function for kernel in graph.kernels]
+
+
+def count(kernels: list[str]) -> int:
+    """Convolutions that are Winograd's."""
+    return sum("winograd_output" in name for name in kernels)
+
+
+def run(module: Any, signature: Any, inputs: list[np.ndarray], **options: Any) -> Any:
+    """Names of the kernels and the results, on the first device."""
+    compiled = compile_model(module, signature, target="vulkan", **options)
+    described = {
+        "graph": compiled.graph,
+        "inputs": [{"name": spec.name} for spec in compiled.inputs],
+        "outputs": [{"name": spec.name} for spec in compiled.outputs],
+    }
+    executor = graph_executor.create(described, compiled.library, tvm.vulkan(0))
+    executor.load_params(compiled.params)
+    for place, value in enumerate(inputs):
+        executor.set_input(place, value)
+    executor.run()
+    results = [executor.get_output(i).numpy() for i in range(executor.num_outputs)]
+    return [kernel["function"] for kernel in compiled.graph["kernels"]], results
+
+
+def convolved(x: np.ndarray, w: np.ndarray, padding: Any) -> np.ndarray:
+    """A 3×3 convolution in float64; padding: top, left, bottom, right."""
+    top, left, bottom, right = padding
+    x = np.pad(x.astype("float64"), ((0, 0), (0, 0), (top, bottom), (left, right)))
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(2, 3))
+    return np.einsum("nchwij,ocij->nohw", windows, w.astype("float64"), optimize=True)
+
+
+def error_of(result: np.ndarray, expected: np.ndarray) -> float:
+    if expected.dtype.kind != "f":
+        return float((result != expected).mean())
+    return float(np.abs(result - expected).max() / np.abs(expected).max())
+
+
+@pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize(("precision", "m"), TOLERANCE)
+@pytest.mark.parametrize(
+    ("shape", "outputs", "padding", "layout"),
+    [
+        ((1, 64, 14, 14), 64, (1, 1, 1, 1), "nchw"),
+        ((2, 17, 9, 13), 33, (1, 1, 1, 1), "nchw"),
+        ((1, 20, 11, 12), 16, (0, 0, 0, 0), "nchw"),
+        ((2, 16, 13, 10), 20, (0, 1, 2, 3), "nchw"),
+        ((1, 19, 9, 12), 17, (1, 0, 1, 1), "nhwc"),
+    ],
+)
+def test_results_equal_numpy(
+    shape: Any, outputs: int, padding: Any, layout: str, precision: str, m: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv(VARIABLE, m)
+    random = np.random.default_rng(3)
+    x = random.standard_normal(shape).astype("float32")
+    plain = convolved(x, constant(0, outputs, shape[1], 3, 3)[1], padding)
+    residual = random.standard_normal(plain.shape).astype("float32")
+    expected = np.maximum(plain + constant(1, 1, outputs, 1, 1)[1] + residual, 0)
+    build = convolution(shape[1], outputs, padding=list(padding))
+    module, signature = module_of(build, shape, plain.shape)
+    names, (result,) = run(module, signature, [x, residual], precision=precision, layout=layout)
+    # What follows is part of the last of the three kernels.
+    own = [name for name in names if "transpose" not in name]
+    assert len(own) == 3
+    assert count(names) == 1
+    assert "relu" in own[-1]
+    assert error_of(result, expected) < TOLERANCE[precision, m]
+
+
+@pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize(("name", "m"), [("resnet18", "4"), ("yoeo_like", "2")])
+def test_networks_equal_onnxruntime(name: str, m: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, m)
+    model = NETWORKS[name](64)
+    image = np.random.default_rng(7).standard_normal((1, 3, 64, 64)).astype("float32")
+    names, results = run(*import_onnx(model), [image])
+    assert count(names) >= 7
+    for result, expected in zip(results, reference(model, image), strict=True):
+        assert error_of(result, expected) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("channels", "size", "options", "rewritten"),
+    [
+        ((16, 16), 3, {"padding": 1}, True),
+        ((16, 16), 3, {"padding": [0, 1, 0, 1]}, True),
+        ((15, 16), 3, {"padding": 1}, False),
+        ((16, 15), 3, {"padding": 1}, False),
+        ((16, 16), 5, {"padding": 2}, False),
+        ((16, 16), 1, {}, False),
+        ((32, 32), 3, {"padding": 1, "groups": 2}, False),
+        ((16, 16), 3, {"strides": 2}, False),
+        ((16, 16), 3, {"padding": 1, "strides": [1, 2]}, False),
+        ((16, 16), 3, {"padding": 2, "dilation": 2}, False),
+    ],
+)
+def test_only_plain_3x3_of_enough_channels(
+    channels: Any, size: int, options: Any, rewritten: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "4")
+    w, _ = constant(0, channels[1], channels[0] // options.get("groups", 1), size, size)
+
+    def build(builder: Any, x: Any) -> Any:
+        return builder.emit(OP.nn.conv2d(x, w, **options))
+
+    module, _ = module_of(build, (1, channels[0], 14, 14))
+    assert count(functions(module, GPU)) == rewritten
+
+
+def test_weights_that_are_no_constants_stay() -> None:
+    def build(builder: Any, x: Any, w: Any) -> Any:
+        return builder.emit(OP.nn.conv2d(x, w, padding=1))
+
+    module, _ = module_of(build, (1, 16, 14, 14), (16, 16, 3, 3))
+    assert functions(module, GPU) == ["conv2d"]
+
+
+@pytest.mark.parametrize(("size", "tile"), [(9, 4), (8, 2), (4, None)])
+def test_small_pictures_have_small_tiles_or_none(
+    size: int, tile: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight tiles are the least that a product of matrices is made of."""
+    monkeypatch.setenv(VARIABLE, "4")
+    module, _ = module_of(convolution(16, 16, padding=1), *[(1, 16, size, size)] * 2)
+    graph = prepare(module, target=Target(GPU, host="llvm"))
+    depths = [graph.tensors[t].shape[0] for t in graph.params if len(graph.tensors[t].shape) == 3]
+    assert depths == ([] if tile is None else [(tile + 2) ** 2])
+
+
+@pytest.mark.parametrize(
+    ("way", "target", "options"),
+    [
+        ("0", GPU, {}),
+        ("4", {"kind": "llvm"}, {}),
+        ("4", GPU, {"opt_level": 2}),
+        ("auto", GPU, {}),
+        ("auto", {**GPU, "device_type": "discrete"}, {}),
+        ("auto", {**GPU, "device_type": "cpu"}, {}),
+        ("auto", {**GPU, **MATRICES, "device_type": "integrated"}, {"precision": "fp16"}),
+    ],
+)
+def test_it_is_off(way: str, target: Any, options: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, way)
+    module, _ = module_of(convolution(64, 64, padding=1), *[(1, 64, 56, 56)] * 2)
+    assert count(functions(module, target, **options)) == 0
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_it_is_on_by_itself_on_integrated_gpus(precision: str) -> None:
+    module, _ = module_of(convolution(64, 64, padding=1), *[(1, 64, 56, 56)] * 2)
+    names = functions(module, {**GPU, "device_type": "integrated"}, precision=precision)
+    assert count(names) == 1
+
+
+@pytest.mark.parametrize(
+    ("precision", "target", "product"),
+    [("fp32", GPU, "contraction"), ("fp16", GPU, "contraction"), ("fp16", MATRICES, "matrix")],
+)
+def test_templates_take_all_three_kernels(
+    precision: str, target: Any, product: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the product is tuned like any other; asked for, it even uses cooperative matrices."""
+    monkeypatch.setenv(VARIABLE, "2")
+    module, _ = module_of(convolution(64, 64, padding=1), *[(1, 64, 14, 14)] * 2)
+    chosen = Target({**GPU, **target}, host="llvm")
+    graph = prepare(module, target=chosen, precision=precision, layout="nchw")
+    kinds = [
+        schedule_function(graph.functions[kernel.function], Limits.of(chosen), chosen)[1]
+        for kernel in graph.kernels
+    ]
+    assert kinds == ["winograd", product, "winograd"]
+
+
+def test_an_unknown_way_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "6")
+    module, _ = module_of(convolution(16, 16, padding=1), *[(1, 16, 14, 14)] * 2)
+    with pytest.raises(InputError, match="TVM_VISION_WINOGRAD must be auto or 0 or 2 or 4"):
+        functions(module, GPU)
+
+
+def test_an_image_is_transformed_once_for_all_that_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "2")
+
+    def build(builder: Any, x: Any) -> list[Any]:
+        ws = [constant(seed, 16, 16, 3, 3)[0] for seed in range(3)]
+        same = [builder.emit(OP.nn.conv2d(x, w, padding=1)) for w in ws[:2]]
+        return [*same, builder.emit(OP.nn.conv2d(x, ws[2], padding=0))]
+
+    module, _ = module_of(build, (1, 16, 14, 14))
+    names = functions(module, GPU)
+    assert count(names) == 3
+    assert sum("winograd_image" in name for name in names) == 2
+
+
+def test_all_three_kernels_name_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "2")
+    module, _ = import_onnx(NETWORKS["resnet18"](64))
+    graph = prepare(module, target=Target(GPU, host="llvm"))
+    made = {kernel.outputs[0]: kernel for kernel in graph.kernels}
+    last = next(kernel for kernel in graph.kernels if "winograd_output" in kernel.function)
+    product = next(made[t] for t in last.inputs if t in made and "matmul" in made[t].function)
+    image = next(made[t] for t in product.inputs if t in made)
+    assert image.nodes == product.nodes == last.nodes[:1]
+
+
+def test_estimate_follows_rates() -> None:
+    layer, few = Layer(1, 64, 64, 56, 56), Layer(1, 512, 512, 7, 7)
+    assert fastest(layer, "integrated", halves=False) == 4
+    assert fastest(layer, "integrated", halves=True) == 2
+    assert fastest(few, "integrated", halves=False) is None  # reads 16.8 MB of weights
+    assert fastest(Layer(1, 64, 64, 4, 4), "integrated", halves=False) is None  # four tiles
+    assert fastest(layer, "discrete", halves=False) is None
+    rates = RATES["integrated"]
+    assert winograd_seconds(layer, 4, rates, True) < winograd_seconds(layer, 4, rates, False)

@@ -1,0 +1,180 @@
+"""Winograd's convolution where it is asked for or estimated to be faster.
+
+A 3×3 convolution of stride 1 with constant weights becomes three kernels: the image transformed
+tile by tile, one product of matrices for each of a transformed tile's (m+2)² numbers, and the
+result transformed back, together with what follows element by element. The weights are transformed
+when the network is compiled, and take (m+2)²/9 times the memory: 1.8 with m = 2, 4 with m = 4.
+
+``TVM_VISION_WINOGRAD`` chooses: ``auto`` (the default) leaves it to ``winograd_estimate``, ``0``
+turns it off, ``2`` and ``4`` make every convolution that can be one of F(2×2, 3×3) or F(4×4, 3×3).
+Halves know F(2×2, 3×3) alone, see docs/compiler.md for the errors of both.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.ir.expr import GenericConst
+from tvm.relax.expr_functor import PyExprMutator, mutator
+from tvm.target import Target
+
+from ..errors import InputError
+from ..schedules.winograd_transforms import (
+    KERNEL,
+    Tiling,
+    transform_image,
+    transform_output,
+    transform_weights,
+)
+from .winograd_estimate import LEAST_TILES, Layer, fastest
+
+VARIABLE = "TVM_VISION_WINOGRAD"
+WAYS = ("auto", "0", "2", "4")
+SIZES = (4, 2)  # m, the first that fits
+LEAST_CHANNELS = 16  # of input and of output: with fewer the transforms are most of the work
+OUT_FUSABLE = 4  # TVM's name for a pattern that takes in what follows element by element
+# Channels first or last: layout of weights -> how its axes come to be (o, c, 3, 3).
+_WEIGHTS = {"OIHW": (0, 1, 2, 3), "HWIO": (3, 2, 0, 1), "OHWI": (0, 3, 1, 2)}
+_PICTURES = ("NCHW", "NHWC")
+
+
+def winograd_way() -> str:
+    """What TVM_VISION_WINOGRAD says. Raises InputError for another value than those of WAYS."""
+    way = os.environ.get(VARIABLE) or WAYS[0]
+    if way not in WAYS:
+        raise InputError(f"{VARIABLE} must be {' or '.join(WAYS)}, found {way!r}; unset it")
+    return way
+
+
+def winograd(mod: tvm.IRModule, target: Target, precision: str, matrices: bool) -> tvm.IRModule:
+    """``main`` with those convolutions of a GPU rewritten that TVM_VISION_WINOGRAD says.
+
+    precision: what the kernels will store. matrices: whether convolutions will use cooperative
+    matrices.
+    """
+    way = winograd_way()
+    if way == "0" or "gpu" not in target.keys:
+        return mod
+    rewriter = _Rewriter(mod)
+    rewriter.choose = _chooser(way, target, precision, matrices)
+    rewriter.builder_.update_func(mod.get_global_var("main"), rewriter.rewrite(mod["main"]))
+    return relax.transform.DeadCodeElimination()(rewriter.builder_.get())
+
+
+def _chooser(way: str, target: Target, precision: str, matrices: bool) -> Any:
+    """For a Layer m, or None for the convolution as it is."""
+    halves = precision == "fp16"
+    if way != "auto":
+        wanted = [m for m in SIZES if m <= (2 if halves else int(way))]
+        return lambda layer: next((m for m in wanted if layer.tiles(m) >= LEAST_TILES), None)
+    if matrices:
+        return lambda layer: None
+    device_type = str(target.attrs.get("device_type", ""))
+    return lambda layer: fastest(layer, device_type, halves)
+
+
+@mutator
+class _Rewriter(PyExprMutator):
+    """Rewrites a function; ``choose`` gives m for a Layer, or None."""
+
+    choose: Any
+
+    def rewrite(self, main: relax.Function) -> relax.Function:
+        self._constants: dict[Any, np.ndarray] = {}
+        self._images: dict[Any, relax.Var] = {}
+        return self.visit_expr(main)
+
+    def visit_var_binding_(self, binding: relax.VarBinding) -> None:
+        var, value = binding.var, binding.value
+        constant = self._constant(value)
+        if constant is not None:
+            self._constants[var] = constant
+        result = self._convolution(value, str(var.name))
+        if result is None:
+            super().visit_var_binding_(binding)
+            return
+        emit = self.builder_.emit
+        if not isinstance(var, relax.DataflowVar):
+            emit = self.builder_.emit_output
+        self.set_var_remap(var, emit(result, str(var.name)))
+
+    def _constant(self, expr: Any) -> np.ndarray | None:
+        """The numbers of a constant, seen through names and turned axes."""
+        if isinstance(expr, GenericConst):
+            return expr.value.numpy()
+        if isinstance(expr, relax.Var):
+            return self._constants.get(expr)
+        if getattr(getattr(expr, "op", None), "name", "") == "relax.permute_dims":
+            value = self._constant(expr.args[0])
+            axes = expr.attrs.axes
+            return None if value is None else np.transpose(value, axes and [int(a) for a in axes])
+        return None
+
+    def _convolution(self, call: Any, hint: str) -> Any:
+        """The last of the calls that take the place of a convolution; None for what stays."""
+        if getattr(getattr(call, "op", None), "name", "") != "relax.nn.conv2d":
+            return None
+        weights = self._weights(call)
+        tiling = _tiling(call) if weights is not None else None
+        if weights is None or tiling is None:
+            return None
+        outputs, inputs = weights.shape[:2]
+        if min(inputs, outputs) < LEAST_CHANNELS:
+            return None
+        m = self.choose(Layer(tiling.batch, inputs, outputs, tiling.height, tiling.width))
+        if m is None:
+            return None
+        tiling = tiling.of(m)
+        image = self._image(call.args[0], tiling, hint)
+        turned = transform_weights(weights, m)
+        if tiling.channels_last:
+            factors = image, relax.const(np.ascontiguousarray(turned.transpose(0, 2, 1)))
+        else:
+            factors = relax.const(turned), image
+        product = self.builder_.emit(relax.op.matmul(*factors), hint)
+        return self._call(lambda x: transform_output(x, tiling), product, "winograd_output")
+
+    def _image(self, x: Any, tiling: Tiling, hint: str) -> relax.Var:
+        """The transformed image; once for all convolutions of it that are cut alike."""
+        key = (x, tiling)
+        if key not in self._images:
+            call = self._call(
+                lambda x: transform_image(x, tiling), self.visit_expr(x), "winograd_image"
+            )
+            self._images[key] = self.builder_.emit(call, hint)
+        return self._images[key]
+
+    def _call(self, computation: Any, x: Any, name: str) -> Any:
+        return self.builder_.call_te(
+            computation, x, primfunc_name_hint=name, primfunc_attrs={"op_pattern": OUT_FUSABLE}
+        )
+
+    def _weights(self, call: relax.Call) -> np.ndarray | None:
+        """Float32 weights as (o, c, 3, 3); None where they are something else."""
+        weights = self._constant(call.args[1])
+        axes = _WEIGHTS.get(str(call.attrs.kernel_layout))
+        if weights is None or axes is None or weights.dtype != np.float32:
+            return None
+        weights = weights.transpose(axes)
+        return weights if weights.shape[2:] == (KERNEL, KERNEL) else None
+
+
+def _tiling(call: relax.Call) -> Tiling | None:
+    """How a convolution would be cut, with m = 2; None for one that is not of Winograd's kind."""
+    attrs, layout = call.attrs, str(call.attrs.data_layout)
+    plain = layout in _PICTURES and str(attrs.out_layout or layout) == layout
+    ones = [*attrs.strides, *attrs.dilation, attrs.groups]
+    sizes = [getattr(size, "value", None) for size in call.ty.shape or [None]]
+    shape = [int(size) for size in sizes if size is not None]
+    if not plain or any(int(n) != 1 for n in ones) or len(shape) != len(sizes):
+        return None
+    if {str(call.ty.dtype), str(call.args[0].ty.dtype)} != {"float32"}:
+        return None
+    last = layout == "NHWC"
+    batch, height, width = (shape[axis] for axis in ((0, 1, 2) if last else (0, 2, 3)))
+    top, left = (int(n) for n in list(attrs.padding)[:2])
+    return Tiling(2, batch, height, width, top, left, last)

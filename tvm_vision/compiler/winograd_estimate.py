@@ -1,0 +1,104 @@
+"""Whether Winograd's convolution is estimated to be faster than the plain one, by rates of devices.
+
+A kernel takes as long as the slower of its arithmetic and its bytes, and a launch. The plain
+convolution is one kernel; Winograd's are three, with a quarter to a half of the arithmetic, but
+weights of 1.8 or 4 times the size and two tensors more that go through memory. So it wins where
+arithmetic is slow beside memory and launches, and channels are not so many that weights are most of
+the bytes.
+
+None of it is measured on a GPU yet, so what is not known counts against Winograd: nothing stays in
+caches between kernels, and it has to win by a margin. docs/performance.md says how to measure it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..schedules.winograd_transforms import operations
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A 3×3 convolution of stride 1: batch, channels, and the size of its output."""
+
+    batch: int
+    inputs: int
+    outputs: int
+    height: int
+    width: int
+
+    @property
+    def pixels(self) -> int:
+        """Pixels of the output, over the batch."""
+        return self.batch * self.height * self.width
+
+    def tiles(self, m: int) -> int:
+        """Tiles of m×m pixels that cover the output."""
+        return self.batch * -(-self.height // m) * -(-self.width // m)
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What a kind of device reaches.
+
+    Attributes:
+        flops: of a product of float32, a second; what its kernels reach, not a data sheet.
+        bandwidth: bytes of memory a second.
+        launch: seconds from one kernel that waits for another to the next.
+    """
+
+    flops: float
+    bandwidth: float
+    launch: float
+
+
+# By what Vulkan calls the device; Vulkan tells no rates. Integrated: a third of the arithmetic of
+# 24 to 96 units of Intel's or 8 of AMD's, and a memory shared with the processor. Others stay with
+# the plain convolution: large GPUs are bound by launches at batch 1, and on processors Vulkan is
+# for tests.
+RATES = {"integrated": Rates(flops=0.6e12, bandwidth=40e9, launch=10e-6)}
+LEAST_TILES = 8  # fewer make no matrix product that is cut into tiles
+MARGIN = 0.8  # of the plain convolution's time, at most
+LEAST_PIXELS = 16  # columns of a tile of a product: with fewer the rest is padding
+
+
+def fastest(layer: Layer, device_type: str, halves: bool) -> int | None:
+    """The m with which a layer is fastest; None where the plain convolution is."""
+    rates = RATES.get(device_type)
+    sizes = [m for m in ((2,) if halves else (2, 4)) if layer.tiles(m) >= LEAST_TILES]
+    if rates is None or not sizes:
+        return None
+    times = {m: winograd_seconds(layer, m, rates, halves) for m in sizes}
+    best = min(times, key=lambda m: times[m])
+    return best if times[best] <= MARGIN * plain_seconds(layer, rates, halves) else None
+
+
+def plain_seconds(layer: Layer, rates: Rates, halves: bool) -> float:
+    """Estimated seconds of a layer as one kernel."""
+    pixels = layer.pixels
+    numbers = (layer.inputs + layer.outputs) * pixels + 9 * layer.inputs * layer.outputs
+    return _seconds(2 * 9 * layer.inputs * layer.outputs * _padded(pixels), numbers, rates, halves)
+
+
+def winograd_seconds(layer: Layer, m: int, rates: Rates, halves: bool) -> float:
+    """Estimated seconds of a layer as Winograd's three kernels."""
+    pixels, tiles, depth = layer.pixels, layer.tiles(m), (m + 2) ** 2
+    image, output = depth * layer.inputs * tiles, depth * layer.outputs * tiles
+    weights = depth * layer.inputs * layer.outputs
+    into, back = operations(m)
+    # Of each kernel the arithmetic and the numbers read and written.
+    kernels = (
+        (into * tiles * layer.inputs, layer.inputs * pixels + image),
+        (2 * weights * _padded(tiles), image + weights + output),
+        (back * tiles * layer.outputs, output + layer.outputs * pixels),
+    )
+    return sum(_seconds(flops, numbers, rates, halves) for flops, numbers in kernels)
+
+
+def _padded(columns: int) -> int:
+    return -(-columns // LEAST_PIXELS) * LEAST_PIXELS
+
+
+def _seconds(flops: float, numbers: float, rates: Rates, halves: bool) -> float:
+    size = 2 if halves else 4
+    return max(flops / rates.flops, size * numbers / rates.bandwidth) + rates.launch
