@@ -13,6 +13,7 @@ from tvm import te, topi
 
 from tvm_vision.compiler import parse_target
 from tvm_vision.schedules import Limits, choices, kernel_key
+from tvm_vision.tuning import measure
 from tvm_vision.tuning.measure import DeviceMeasurer, Job, Measured, Process, compare
 from tvm_vision.tuning.worker import Argument, Board, Timing, random_array
 
@@ -98,6 +99,59 @@ def test_inputs_are_the_same_everywhere_and_outputs_start_unwritten() -> None:
     for dtype in ("int32", "uint8", "bool", "int64"):
         values = random_array(Argument((50,), dtype, False), 0)
         assert str(values.dtype) == dtype and 0 <= values.min() and values.max() <= 3
+
+
+def test_candidates_are_built_in_parallel_while_one_is_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With processes that only sleep: one measures, three build ahead of it."""
+    log: list[tuple[str, float, float]] = []
+
+    class Sleeper:
+        def call(self, function, *arguments, timeout):  # type: ignore[no-untyped-def]
+            begin = time.monotonic()
+            time.sleep(0.05)
+            log.append((function.__name__, begin, time.monotonic()))
+            return [1.0] if function is measure.worker.measure else "library"
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(measure, "Process", Sleeper)
+    made = DeviceMeasurer("", "vulkan", builders=3)
+    jobs = [Job(name, name, "", ()) for name in "ab"]
+    asked = [made.measure(job, [{"x": x} for x in range(6)]) for job in jobs]
+    assert [result.seconds for results in asked for result in results] == [(1.0,)] * 12
+    made.close()
+
+    def at_once(name: str) -> int:
+        spans = [(begin, end) for kind, begin, end in log if kind == name]
+        return max(sum(b <= begin < e for b, e in spans) for begin, _ in spans)
+
+    assert at_once("measure") == 1 and at_once("build") > 1
+    first = min(end for kind, _, end in log if kind == "measure")
+    assert sum(kind == "build" and begin < first for kind, begin, _ in log) > 2
+
+
+def test_what_is_left_out_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+
+    class Quick:
+        def call(self, function, *arguments, timeout):  # type: ignore[no-untyped-def]
+            ran.append(function.__name__)
+            time.sleep(0.05)
+            return [1.0] if function is measure.worker.measure else "library"
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(measure, "Process", Quick)
+    made = DeviceMeasurer("", "vulkan", builders=1)
+    job = Job("a", "a", "", ())
+    made.measure(job, [{"x": x} for x in range(20)]).close()
+    assert next(iter(made.measure(job, [{"x": 19}]))).seconds == (1.0,)
+    made.close()
+    assert ran.count("measure") <= 2 and ran.count("build") <= 4
 
 
 def test_a_process_that_hangs_or_dies_is_started_anew() -> None:

@@ -74,6 +74,33 @@ def test_trials_end_it() -> None:
     assert tuner(World({"a": [1.0, 2.0]}), trials=0).run().tried == 0
 
 
+def test_the_next_batch_is_asked_for_before_one_is_measured() -> None:
+    class Eager(World):
+        def measure(self, job, chosen, limit=math.inf):  # type: ignore[no-untyped-def]
+            asked.append((job, len(self.measured)))
+            return super().measure(job, chosen, limit)
+
+    asked: list[tuple[str, int]] = []
+    tuner(Eager({"a": [2.0] * 9, "b": [1.0] * 9}), batch=3).run()
+    # Both defaults at once; then a batch of each; the third when the first is measured.
+    assert asked[:5] == [("a", 0), ("b", 0), ("a", 2), ("b", 2), ("a", 5)]
+
+
+def test_what_was_asked_for_too_much_is_left_out() -> None:
+    """Only one kernel is left, whose next batch is asked for before it is found to rest."""
+    world = World({"a": [1.0] * 100})
+    run = tuner(world, batch=4)
+    assert run.run().tried == 1 + 4 * PATIENCE
+    assert run.searches[0].left == 100 - 1 - 4 * PATIENCE
+
+
+def test_candidates_of_other_searches_do_not_count_as_tried() -> None:
+    search = KernelSearch("a", "a", 1, decisions(3))
+    for x in range(10, 15):
+        search.report({"x": x}, 0.5)
+    assert search.left == 3 and not search.finished and search.next_batch(2) == [{"x": 0}]
+
+
 def test_failures_and_wrong_results_are_written_down_and_passed_over() -> None:
     world = World({"a": [1.0, -1.0, 0.1, 0.5]}, wrong={("a", 2)})
     run = tuner(world)
@@ -97,8 +124,8 @@ def test_nothing_works_at_all() -> None:
 
 def test_a_lucky_measurement_is_not_kept() -> None:
     class Lucky(World):
-        def measure(self, job, chosen):  # type: ignore[no-untyped-def]
-            for measured in super().measure(job, chosen):
+        def measure(self, job, chosen, limit=math.inf):  # type: ignore[no-untyped-def]
+            for measured in super().measure(job, chosen, limit):
                 first = self.measured.count((job, measured.decision["x"])) == 1
                 lucky = measured.decision["x"] == 1 and first
                 yield type(measured)(measured.decision, (0.5,)) if lucky else measured

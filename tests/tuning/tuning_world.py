@@ -26,7 +26,9 @@ class World:
     def clock(self) -> float:
         return self.now
 
-    def measure(self, job: str, decisions: Sequence[Any]) -> Iterator[Measured]:
+    def measure(
+        self, job: str, decisions: Sequence[Any], limit: float = math.inf
+    ) -> Iterator[Measured]:
         for decision in decisions:
             self.now += self.cost
             self.measured.append((job, decision["x"]))

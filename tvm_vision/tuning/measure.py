@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import json
 import math
 import os
 import queue
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -51,11 +54,22 @@ class Measured:
         return float(np.median(self.seconds)) if self.seconds else math.inf
 
 
+class Results(Protocol):
+    """What is being measured."""
+
+    def __iter__(self) -> Iterator[Measured]:
+        """Waits for each in turn."""
+
+    def close(self) -> object:
+        """Leaves out what was not begun."""
+
+
 class Measurer(Protocol):
     """What a search needs of the world."""
 
-    def measure(self, job: Job, decisions: Sequence[Decision]) -> Iterable[Measured]:
-        """Results as they come, in any order, one for each decision."""
+    def measure(self, job: Job, decisions: Sequence[Decision], limit: float = math.inf) -> Results:
+        """Starts building and measuring, after all that was asked before; a result for each
+        decision. One that takes longer than ``limit`` seconds is not measured again to be sure."""
 
     def check(self, job: Job, measured: Measured) -> str:
         """Why a candidate's results are wrong; "" where they are right."""
@@ -71,13 +85,18 @@ class Process:
         from tvm.support.popen_pool import PopenWorker
 
         self._worker = PopenWorker(worker.start)
+        self._closed = False
 
     def call(self, function: Callable[..., Any], *arguments: Any, timeout: float) -> Any:
         """Raises TimeoutError, ChildProcessError, or what the function raises."""
+        if self._closed:
+            raise ChildProcessError("closed")
         self._worker.send(function, arguments, timeout=timeout)
         return self._worker.recv()
 
     def close(self) -> None:
+        """Kills it, also from another thread than that which waits in ``call``."""
+        self._closed = True
         self._worker.kill()
 
 
@@ -136,62 +155,72 @@ class DeviceMeasurer:
         self._free: queue.Queue[Board] = queue.Queue()
         for board in self.boards:
             self._free.put(board)
-        self._references: dict[str, list[np.ndarray]] = {}
+        self._libraries: dict[tuple[str, str], Future[str]] = {}
+        self._references: dict[str, Future[list[np.ndarray]]] = {}
 
-    def measure(self, job: Job, decisions: Sequence[Decision]) -> Iterator[Measured]:
-        """See Measurer. The next candidates are built while one is measured."""
-        built = [(d, self._build.submit(self._built, job, d)) for d in decisions]
-        running = [self._run.submit(self._measured, job, d, path) for d, path in built]
-        try:
-            for future in running:
-                yield future.result()
-        finally:
-            for future in [path for _, path in built] + running:
-                future.cancel()
+    def measure(self, job: Job, decisions: Sequence[Decision], limit: float = math.inf) -> _Running:
+        """See Measurer. All are built by the other processes while the first is measured."""
+        built = [(d, self._library(job, d)) for d in decisions]
+        if job.key not in self._references:
+            self._references[job.key] = self._build.submit(self._reference, job)
+        return _Running(
+            [self._run.submit(self._measured, job, d, path, limit) for d, path in built],
+            [path for _, path in built],
+        )
 
     def check(self, job: Job, measured: Measured) -> str:
         """See Measurer. The reference is TVM's code for the processor, without schedule."""
         try:
-            if job.key not in self._references:
-                self._references[job.key] = self._reference(job)
-            found = self._on_board(worker.outputs, measured.library, self.kind, job.arguments)
+            reference = self._references.get(job.key)
+            if reference is None:
+                reference = self._references[job.key] = self._build.submit(self._reference, job)
+            found = self._run.submit(
+                self._attempt, worker.outputs, measured.library, self.kind, job.arguments,
+                urgent=True,
+            )  # fmt: skip
+            return compare(found.result(), reference.result())
         except Exception as error:  # the candidate's own failure, of whatever kind
             return _line(error)
-        return compare(found, self._references[job.key])
 
-    def _reference(self, job: Job) -> list[np.ndarray]:
+    def _library(self, job: Job, decision: Decision) -> Future[str]:
+        """A candidate's library, built once."""
+        key = (job.key, json.dumps(decision, sort_keys=True))
+        if key not in self._libraries or self._libraries[key].cancelled():
+            self._libraries[key] = self._build.submit(self._built, job, decision)
+        return self._libraries[key]
+
+    def _reference(self, process: Process, job: Job) -> list[np.ndarray]:
         target = '{"kind": "llvm"}'
-        path = self._build.call(
+        path = process.call(
             worker.build, job.function, {}, target, str(self._folder), timeout=self.timeout
         )
-        return self._build.call(
-            worker.outputs, path, "llvm", job.arguments, LOCAL, timeout=10 * self.timeout
-        )
+        arguments = (path, "llvm", job.arguments, LOCAL)
+        return list(process.call(worker.outputs, *arguments, timeout=10 * self.timeout))
 
     def _built(self, process: Process, job: Job, decision: Decision) -> str:
-        return process.call(
-            worker.build,
-            job.function,
-            dict(decision),
-            self.target,
-            str(self._folder),
-            timeout=self.timeout,
+        folder = str(self._folder)
+        return str(
+            process.call(
+                worker.build,
+                job.function,
+                dict(decision),
+                self.target,
+                folder,
+                timeout=self.timeout,
+            )
         )
 
     def _measured(
-        self, process: Process, job: Job, decision: Decision, built: Future[str]
+        self, process: Process, job: Job, decision: Decision, built: Future[str], limit: float
     ) -> Measured:
         try:
             path = built.result()
-            arguments = (path, self.kind, job.arguments, self.timing)
+            arguments = (path, self.kind, job.arguments, self.timing, limit)
             return Measured(
                 decision, tuple(self._attempt(process, worker.measure, *arguments)), "", path
             )
         except Exception as error:  # every failure of a candidate is a result
             return Measured(decision, error=_line(error))
-
-    def _on_board(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        return self._run.submit(self._attempt, function, *arguments).result()
 
     def _attempt(self, process: Process, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls a function with a free board as its last argument; another one where that is lost.
@@ -217,31 +246,63 @@ class DeviceMeasurer:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-class _Pool:
-    """Threads that each have a process of their own."""
+@dataclass(frozen=True)
+class _Running:
+    """Measurements that were asked for; see Results."""
 
-    def __init__(self, size: int) -> None:
-        self._threads = ThreadPoolExecutor(size)
-        self._own = threading.local()
-        self._all: list[Process] = []
+    futures: Sequence[Future[Measured]]
+    libraries: Sequence[Future[str]]
 
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        """Calls function(process, *arguments) in a thread."""
-        return self._threads.submit(lambda: function(self._process(), *arguments))
-
-    def call(self, function: Callable[..., Any], *arguments: Any, timeout: float) -> Any:
-        """Calls a function of worker.py in a process, and waits."""
-        return self.submit(lambda p: p.call(function, *arguments, timeout=timeout)).result()
-
-    def _process(self) -> Process:
-        if not hasattr(self._own, "process"):
-            self._own.process = Process()
-            self._all.append(self._own.process)
-        return self._own.process
+    def __iter__(self) -> Iterator[Measured]:
+        for future in self.futures:
+            yield future.result()
 
     def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        for process in self._all:
+        for measured in self.futures:
+            measured.cancel()
+        for library in self.libraries:
+            library.cancel()
+
+
+class _Pool:
+    """Threads that each have a process of their own, and take work in the order it came."""
+
+    def __init__(self, size: int) -> None:
+        self._work: queue.PriorityQueue[tuple[bool, int, Any]] = queue.PriorityQueue()
+        self._count = itertools.count()
+        self._processes = [Process() for _ in range(size)]
+        self._threads: list[threading.Thread] = []
+
+    def submit(
+        self, function: Callable[..., Any], *arguments: Any, urgent: bool = False
+    ) -> Future[Any]:
+        """Calls function(process, *arguments) in a thread; urgent work comes before other."""
+        future: Future[Any] = Future()
+        self._work.put((not urgent, next(self._count), (future, function, arguments)))
+        if len(self._threads) < len(self._processes):
+            process = self._processes[len(self._threads)]
+            self._threads.append(threading.Thread(target=self._serve, args=(process,), daemon=True))
+            self._threads[-1].start()
+        return future
+
+    def _serve(self, process: Process) -> None:
+        while (task := self._work.get()[2]) is not None:
+            future, function, arguments = task
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(function(process, *arguments))
+            except Exception as error:
+                future.set_exception(error)
+
+    def close(self) -> None:
+        """Ends the processes; what was not begun is left out."""
+        with contextlib.suppress(queue.Empty):
+            while task := self._work.get_nowait()[2]:
+                task[0].cancel()
+        for _ in self._threads:
+            self._work.put((True, next(self._count), None))
+        for process in self._processes:
             process.close()
 
 

@@ -2,33 +2,62 @@
 
 MetaSchedule makes its own candidates, builds and runs them in its own processes, in which our
 backend is registered, and learns from their times. What would be the best of a kernel is measured
-again as the templates' candidates are, and compared with the reference, before it counts.
+again as the templates' candidates are, and compared with the reference, before it counts. What
+records hold of an earlier search goes into MetaSchedule's database and cost model first.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import logging
 import math
-import tempfile
-from collections.abc import Callable, Sequence
+import shutil
+import statistics
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from tvm.ir.utils import derived_object
+from tvm.s_tir import Schedule, Trace
 from tvm.s_tir import meta_schedule as ms
-from tvm.target import Target
 
 from ..schedules import TRACE
 from . import worker
-from .search import KernelSearch
+from .records import Record
+from .search import DECAY, GAIN, KernelSearch
 
 LOGGER = logging.getLogger(__name__)
-TRIALS_PER_ROUND = 32
 SEED = 42
+NIGHT = 3600.0  # seconds from which TVM's own numbers pay
+MOST_PAST = 128  # records of a kernel that a search starts from, the quickest
+# Matrix instructions of CUDA and of processors, by the hundred, that TVM parses for every search.
+INTRINSICS = "tvm.s_tir.tensor_intrin"
 
 
-class _Over(Exception):
-    """The time or the trials are used up."""
+@dataclass(frozen=True)
+class Effort:
+    """How widely MetaSchedule looks before it measures.
+
+    Attributes:
+        trials_per_round: candidates that are measured in one go.
+        population, generations: of its evolutionary search.
+    """
+
+    trials_per_round: int
+    population: int
+    generations: int
+
+    @classmethod
+    def within(cls, seconds: float) -> Effort:
+        """For a time budget: TVM's own numbers for a night, fewer for minutes.
+
+        With TVM's, 16 cores come to one round for each kernel of a small network in ten minutes.
+        """
+        return cls(64, 512, 4) if seconds >= NIGHT else cls(16, 128, 2)
 
 
 def trace_decision(trace: Any) -> dict[str, Any]:
@@ -49,87 +78,208 @@ def plain(value: Any) -> Any:
     return float(value.value) if "float" in str(value.ty) else int(value)
 
 
-def search_with_metaschedule(
-    searches: Sequence[KernelSearch],
-    functions: dict[str, Any],
-    target: Target,
-    take: Callable[[KernelSearch, Any, float, str], object],
-    *,
-    trials: int,
-    over: Callable[[], bool],
-    runner: Any,
-    timeout: float = 60.0,
-) -> None:
-    """Runs MetaSchedule over kernels until it is out of trials or ``over`` says so.
+@dataclass
+class DeepSearch:
+    """MetaSchedule over kernels until it is out of trials or time; a ``tuner.Deep``.
 
-    functions: PrimFunc of each search's key. take: called with the search, the decision, its
-    seconds as MetaSchedule measured them (infinite for a failure) and the error. runner: an
-    ms.runner.Runner.
+    Attributes:
+        functions: PrimFunc of each search's key.
+        target: tvm.target.Target.
+        runner, builder: of TVM; without a builder, TVM's own on all cores.
+        effort: how widely to look.
+        past: records of earlier searches on the same device.
+        trials: most candidates; also those that fail count.
+        timeout: seconds after which a build counts as hung.
     """
-    ended: list[bool] = []
 
-    @derived_object
-    class Taker(ms.measure_callback.PyMeasureCallback):
-        """Hands every result on."""
+    functions: Mapping[str, Any]
+    target: Any
+    runner: Any
+    effort: Effort
+    past: Sequence[Record] = ()
+    trials: int = 1_000_000
+    timeout: float = 60.0
+    builder: Any = None
 
-        def apply(
-            self,
-            task_scheduler: Any,
-            task_id: int,
-            measure_candidates: Any,
-            builder_results: Any,
-            runner_results: Any,
-        ) -> None:
-            results = zip(measure_candidates, builder_results, runner_results, strict=True)
-            for candidate, built, run in results:
-                error = str(built.error_msg or run.error_msg or "").strip()
-                seconds = [float(value) for value in run.run_secs or ()]
-                decision = trace_decision(candidate.sch.trace)
-                best = math.inf if error or not seconds else min(seconds)
-                take(searches[task_id], decision, best, error.splitlines()[-1] if error else "")
-            if over():
-                ended.append(True)
-                raise _Over
+    def run(
+        self,
+        searches: Sequence[KernelSearch],
+        take: Callable[[KernelSearch, Any, float, str], object],
+        over: Callable[[], bool],
+    ) -> None:
+        """Search; the kernels that take the most time come first.
 
-    tasks = [
-        ms.TuneContext(
-            functions[search.key].with_attr("global_symbol", "main"),
-            target=target,
-            space_generator="post-order-apply",
-            search_strategy="evolutionary",
-            task_name=search.name,
-            rand_state=SEED + number,
+        take: called with the search, the decision, its seconds as MetaSchedule measured them
+            (infinite for a failure) and the error.
+        """
+        ordered = sorted(searches, key=lambda search: -search.seconds)
+        database, model = ms.database.MemoryDatabase(), _cost_model()
+        kernels = []
+        for number, search in enumerate(ordered):
+            task = self._task(search, number, database, model)
+            if task is not None:
+                kernels.append(_Kernel(search, task, database.commit_workload(task.mod)))
+                self._remember(kernels[-1], database, model)
+        builder = self.builder or ms.builder.LocalBuilder(
+            timeout_sec=self.timeout, initializer=worker.start, f_build=worker.METASCHEDULE_BUILD
         )
-        for number, search in enumerate(searches)
-    ]
-    try:
-        with tempfile.TemporaryDirectory(prefix="tvm_vision-metaschedule-") as folder:
-            ms.tune.tune_tasks(
-                tasks=tasks,
-                task_weights=[float(search.calls) for search in searches],
-                work_dir=folder,
-                max_trials_global=trials,
-                num_trials_per_iter=TRIALS_PER_ROUND,
-                builder=ms.builder.LocalBuilder(
-                    timeout_sec=timeout,
-                    initializer=worker.start,
-                    f_build=worker.METASCHEDULE_BUILD,
-                ),
-                runner=runner,
-                cost_model=_cost_model(),
-                measure_callbacks=[Taker(), *ms.measure_callback.MeasureCallback.create("default")],
-            )
-    except Exception:
-        # TVM wraps what a callback raises; that it was ours, the flag knows.
-        if not ended:
-            raise
+        left = self.trials
+        while kernels and left > 0 and not over():
+            kernel = max(kernels, key=_Kernel.turn)
+            candidates = kernel.task.generate_measure_candidates()
+            if not candidates:
+                kernels.remove(kernel)
+                continue
+            before = kernel.search.best_seconds
+            results = []
+            for candidate, result in self._measured(candidates[:left], builder, over):
+                results.append(result)
+                error = str(result.error_msg or "").strip().splitlines()
+                seconds = statistics.median(map(float, result.run_secs or (math.inf,)))
+                decision = trace_decision(candidate.sch.trace)
+                take(kernel.search, decision, seconds, error[-1] if error else "")
+            left -= len(results)
+            kernel.learn(candidates[: len(results)], results, database, model, self.target)
+            kernel.idle += not kernel.search.best_seconds < before * (1.0 - GAIN)
+
+    def _measured(
+        self, candidates: Sequence[Any], builder: Any, over: Callable[[], bool]
+    ) -> Iterator[tuple[Any, Any]]:
+        """Each candidate with its RunnerResult, as soon as it is there, until the time is over."""
+        inputs = [ms.builder.BuilderInput(each.sch.mod, self.target) for each in candidates]
+        built = list(zip(candidates, builder.build(inputs), strict=True))
+        try:
+            for candidate, library in built:
+                if over():
+                    return
+                if library.error_msg:
+                    yield candidate, ms.runner.RunnerResult(None, library.error_msg)
+                    continue
+                one = ms.runner.RunnerInput(
+                    library.artifact_path, self.target.kind.name, candidate.args_info
+                )
+                (future,) = self.runner.run([one])
+                yield candidate, future.result()
+        finally:
+            for _, library in built:
+                if library.artifact_path:
+                    shutil.rmtree(Path(library.artifact_path).parent, ignore_errors=True)
+
+    def _task(self, search: KernelSearch, number: int, database: Any, model: Any) -> Any:
+        """A TuneContext, begun; None where MetaSchedule cannot cut a kernel."""
+        # Without a model of what is good, more generations are only more chance.
+        generations = self.effort.generations if has_cost_model() else 0
+        strategy = ms.search_strategy.EvolutionarySearch(
+            population_size=self.effort.population,
+            init_min_unmeasured=min(50, self.effort.population),
+            genetic_num_iters=generations,
+        )
+        try:
+            with _without_intrinsics():
+                task = ms.TuneContext(
+                    self.functions[search.key].with_attr("global_symbol", "main"),
+                    target=self.target,
+                    space_generator="post-order-apply",
+                    search_strategy=strategy,
+                    task_name=search.name,
+                    rand_state=SEED + number,
+                    num_threads="logical",
+                )
+            task.pre_tuning(self.trials, self.effort.trials_per_round, None, database, model)
+        except Exception as error:  # whatever TVM raises for a kernel, the others go on
+            lines = str(error).strip().splitlines() or ["no message"]
+            LOGGER.warning("MetaSchedule passes over kernel %s: %s", search.name, lines[-1])
+            return None
+        return task
+
+    def _remember(self, kernel: _Kernel, database: Any, model: Any) -> None:
+        """What the records say of a kernel, for the database and the model."""
+        search, task = kernel.search, kernel.task
+        mine = [
+            record
+            for record in self.past
+            if record.kernel == search.key
+            and record.decision.get("template") == TRACE
+            and record.seconds
+            and not record.chosen
+        ]
+        candidates, results = [], []
+        for record in sorted(mine, key=lambda record: record.best)[:MOST_PAST]:
+            schedule = Schedule(task.mod)
+            try:
+                steps = json.loads(record.decision["parameters"]["json"])
+                Trace.apply_json_to_schedule(steps, schedule)
+            except Exception as error:  # a record of another version, or not of this kernel
+                LOGGER.warning("a record of kernel %s is passed over: %s", search.name, error)
+                continue
+            arguments = ms.arg_info.ArgInfo.from_entry_func(task.mod)
+            candidates.append(ms.MeasureCandidate(schedule, arguments))
+            results.append(ms.runner.RunnerResult(list(record.seconds), None))
+        if candidates:
+            kernel.learn(candidates, results, database, model, self.target)
 
 
-def _cost_model() -> str:
-    """What learns from the measurements: xgboost where it is installed, else chance."""
+@dataclass
+class _Kernel:
+    """A kernel in MetaSchedule's terms; rounds without a gain let others go first."""
+
+    search: KernelSearch
+    task: Any
+    workload: Any
+    idle: int = 0
+
+    def turn(self) -> float:
+        return self.search.seconds * DECAY**self.idle
+
+    def learn(
+        self,
+        candidates: Sequence[Any],
+        results: Sequence[Any],
+        database: Any,
+        model: Any,
+        target: Any,
+    ) -> None:
+        """Hands measurements to TVM's database, cost model and search."""
+        if not candidates:
+            return
+        for candidate, result in zip(candidates, results, strict=True):
+            if result.run_secs:
+                database.commit_tuning_record(
+                    ms.database.TuningRecord(
+                        candidate.sch.trace,
+                        self.workload,
+                        list(result.run_secs),
+                        target,
+                        candidate.args_info,
+                    )
+                )
+        model.update(self.task, candidates, results)
+        self.task.notify_runner_results(candidates, results)
+
+
+@contextmanager
+def _without_intrinsics() -> Iterator[None]:
+    """Spares a search for Vulkan, which has none of TVM's intrinsics, 16 s of a core."""
+    if INTRINSICS in sys.modules:
+        yield
+        return
+    sys.modules[INTRINSICS] = ModuleType(INTRINSICS)
     try:
-        import xgboost  # noqa: F401
-    except ImportError:
-        LOGGER.warning("xgboost is not installed: MetaSchedule searches without a cost model")
-        return "random"
-    return "xgb"
+        yield
+    finally:
+        del sys.modules[INTRINSICS]
+
+
+def has_cost_model() -> bool:
+    """Whether there is what learns from the measurements: xgboost."""
+    return importlib.util.find_spec("xgboost") is not None
+
+
+def _cost_model() -> Any:
+    if has_cost_model():
+        return ms.cost_model.CostModel.create("xgb", tree_method="auto")
+    LOGGER.warning(
+        "xgboost is not installed: MetaSchedule searches without a cost model; "
+        "pip install tvm_vision[metaschedule] brings it"
+    )
+    return ms.cost_model.CostModel.create("random")

@@ -12,6 +12,7 @@ import json
 import logging
 import math
 import os
+import statistics
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -42,7 +43,8 @@ class Record:
         name: the kernel's name in the network it was first seen in; for people.
         place: where it was measured.
         decision: how the kernel was cut, see ``schedules.Decision``.
-        seconds: medians on the device, the quickest first; none where it failed.
+        seconds: of one run on the device, a value a repeat, the quickest first; none where it
+            failed.
         error: why it failed: a line; "" where it did not.
         checked: its results were compared with the reference and are right.
         chosen: it won its kernel's search, after a last comparison with the default.
@@ -61,8 +63,8 @@ class Record:
 
     @property
     def best(self) -> float:
-        """Seconds of the quickest repeat; infinite for a failure."""
-        return min(self.seconds, default=math.inf)
+        """The median of the repeats; infinite for a failure."""
+        return statistics.median(self.seconds) if self.seconds else math.inf
 
     def to_json(self) -> str:
         """One line without a line break."""

@@ -57,12 +57,13 @@ class KernelSearch:
     failed: int = 0
     idle_batches: int = 0
     _seen: set[str] = field(default_factory=set)
+    _begun: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         if not self.candidates:
             raise ValueError(f"expected candidates for {self.name}, got none")
-        allowed = {same(candidate) for candidate in self.candidates}
-        self.hints = [hint for hint in self.hints if same(hint) in allowed]
+        self._keys = {same(candidate) for candidate in self.candidates}
+        self.hints = [hint for hint in self.hints if same(hint) in self._keys]
 
     @property
     def default(self) -> Decision:
@@ -70,14 +71,19 @@ class KernelSearch:
         return self.candidates[0]
 
     @property
+    def default_known(self) -> bool:
+        """Whether the default was tried."""
+        return same(self.default) in self._seen
+
+    @property
     def left(self) -> int:
-        """Candidates that were not tried yet."""
-        return len(self.candidates) - len(self._seen)
+        """Candidates that were not tried yet, nor begun."""
+        return len(self._keys - self._seen - self._begun)
 
     @property
     def finished(self) -> bool:
-        """Nothing left, or nothing gained for long."""
-        return self.left == 0 or self.idle_batches >= PATIENCE
+        """Nothing left to try, or nothing gained for long."""
+        return self._keys <= self._seen or self.idle_batches >= PATIENCE
 
     @property
     def seconds(self) -> float:
@@ -87,19 +93,29 @@ class KernelSearch:
     @property
     def turn(self) -> float:
         """How much the kernel deserves the next batch."""
-        if self.finished:
+        if self.finished or not self.left:
             return -1.0
-        if not math.isfinite(self.default_seconds):
+        if self.best is None:
             return math.inf
         return self.seconds * DECAY**self.idle_batches
 
     def next_batch(self, size: int) -> list[Decision]:
         """Up to ``size`` candidates: the default first of all, hints, then likely ones and
-        neighbours of the best by turns."""
-        if same(self.default) not in self._seen:
+        neighbours of the best by turns. They are begun until they are reported or left out."""
+        batch = self._next(size)
+        self._begun |= {same(decision) for decision in batch}
+        return batch
+
+    def leave_out(self, batch: Sequence[Decision]) -> None:
+        """Forgets that a batch was begun."""
+        self._begun -= {same(decision) for decision in batch}
+
+    def _next(self, size: int) -> list[Decision]:
+        taken = self._seen | self._begun
+        if same(self.default) not in taken:
             return [self.default]
-        likely = [c for c in self.candidates if same(c) not in self._seen]
-        order: list[Decision] = [hint for hint in self.hints if same(hint) not in self._seen]
+        likely = [c for c in self.candidates if same(c) not in taken]
+        order: list[Decision] = [hint for hint in self.hints if same(hint) not in taken]
         if self.best is None:
             order += likely
         else:
@@ -112,6 +128,7 @@ class KernelSearch:
     def report(self, decision: Decision, seconds: float) -> bool:
         """Takes in one result, infinite for a failure; True where it is the best so far."""
         self._seen.add(same(decision))
+        self._begun.discard(same(decision))
         self.tried += 1
         if not math.isfinite(seconds):
             self.failed += 1
@@ -131,8 +148,8 @@ class KernelSearch:
 
 
 def next_kernel(searches: Sequence[KernelSearch]) -> KernelSearch | None:
-    """The kernel whose turn it is; None when all are finished."""
-    open_ones = [search for search in searches if not search.finished]
+    """The kernel whose turn it is; None when all are finished or begun."""
+    open_ones = [search for search in searches if search.left and not search.finished]
     return max(open_ones, key=lambda search: search.turn, default=None)
 
 

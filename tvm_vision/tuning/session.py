@@ -16,9 +16,8 @@ from .tuner import Tuner, TuningOptions, TuningOutcome, TuningState
 if TYPE_CHECKING:
     from .kernels import TunableKernel
     from .measure import DeviceMeasurer
+    from .metaschedule import DeepSearch
     from .worker import Timing
-
-UNLIMITED = 1_000_000  # trials of a deep search that only the time ends
 
 
 def searches_of(
@@ -140,30 +139,22 @@ def tune_model(
     with RecordWriter(records) as writer, closing(measurer):
         tuner = Tuner(searches, jobs, measurer, writer.write, found.place, options, tell)
         if search == METASCHEDULE:
-            tuner.deep = _deep(found, measurer, options)
+            tuner.deep = _deep(found, known, measurer, options)
         return tuner.run()
 
 
 def _deep(
-    network: Network, measurer: DeviceMeasurer, options: TuningOptions
-) -> Callable[[Tuner], None]:
-    """MetaSchedule over all kernels that have a sum: the others leave it nothing to search."""
-    from .metaschedule import search_with_metaschedule
+    network: Network, known: Records, measurer: DeviceMeasurer, options: TuningOptions
+) -> DeepSearch:
+    from .metaschedule import DeepSearch, Effort
 
-    functions = {kernel.job.key: kernel.function for kernel in network.kernels}
-
-    def run(tuner: Tuner) -> None:
-        search_with_metaschedule(
-            tuner.searches,
-            functions,
-            network.target,
-            tuner.take_deep,
-            trials=UNLIMITED if options.trials is None else options.trials,
-            over=tuner.over,
-            runner=measurer.metaschedule_runner(),
-        )
-
-    return run
+    return DeepSearch(
+        functions={kernel.job.key: kernel.function for kernel in network.kernels},
+        target=network.target,
+        runner=measurer.metaschedule_runner(),
+        effort=Effort.within(options.time_budget),
+        past=known.at(network.place).items,
+    )
 
 
 def list_kernels(model: Any, *, only: Sequence[str] = (), **network: Any) -> list[KernelSummary]:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from ..errors import InputError, TuningError
 from ..schedules import TRACE
-from .measure import Measured, Measurer
+from .measure import Measured, Measurer, Results
 from .records import METASCHEDULE, TEMPLATES, Place, Record
 from .search import KernelSearch, network_seconds, next_kernel, same
 
 CHECK_SHARE = 0.1  # of the time, for the last comparison of winners with the defaults
 ROUNDS = 3  # of that comparison
+AHEAD = 2  # batches that are asked for at a time
+HOPELESS = 3.0  # times slower than the best: one look is enough
 NEAR = 0.05  # a deep search's own times are that close to ours
 LEAST_GAIN = 0.01  # a winner must be this much faster than the default
 
@@ -93,13 +96,33 @@ class TuningOutcome:
     reason: str
 
 
+class Deep(Protocol):
+    """A search that makes, builds and times its own candidates."""
+
+    def run(
+        self,
+        searches: Sequence[KernelSearch],
+        take: Callable[[KernelSearch, Any, float, str], object],
+        over: Callable[[], bool],
+    ) -> None:
+        """Calls ``take`` for each candidate, and ends when ``over`` says so."""
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Candidates of a kernel that are being built or measured."""
+
+    search: KernelSearch
+    decisions: Sequence[Any]
+    results: Results
+
+
 @dataclass
 class Tuner:
     """The loop: picks a kernel, measures a batch, writes the records, until the time is over.
 
     clock: seconds that only grow; told apart from the world's for tests.
-    deep: a search that runs instead of the templates', after the defaults were measured; it calls
-        ``take_deep`` and ends when ``over`` says so.
+    deep: a search that runs instead of the templates', after the defaults were measured.
     """
 
     searches: Sequence[KernelSearch]
@@ -110,7 +133,7 @@ class Tuner:
     options: TuningOptions
     tell: Callable[[TuningState], object] = lambda state: None
     clock: Callable[[], float] = time.monotonic
-    deep: Callable[[Tuner], object] | None = None
+    deep: Deep | None = None
     curve: list[tuple[float, float]] = field(default_factory=list)
 
     def run(self) -> TuningOutcome:
@@ -120,12 +143,7 @@ class Tuner:
         self._start = self.clock()
         self._end = self._start + self.options.time_budget * (1.0 - CHECK_SHARE)
         self._limit = self._start + self.options.time_budget
-        while not self.over() and (search := next_kernel(self.searches)) is not None:
-            if self.deep is not None and math.isfinite(search.turn):
-                self.deep(self)
-                break
-            self._batch(search)
-            self._note()
+        self._search()
         reason = self._reason()
         improved = self._choose()
         measured = [s for s in self.searches if math.isfinite(s.best_seconds)]
@@ -178,17 +196,63 @@ class Tuner:
     def _trials_left(self) -> float:
         return math.inf if self.options.trials is None else self.options.trials - self._tried()
 
-    def _batch(self, search: KernelSearch) -> None:
-        before = search.best_seconds
-        size = int(min(self.options.batch, self._trials_left()))
-        batch = search.next_batch(size)
+    def _search(self) -> None:
+        """Batches until the time is over; the next ones are built while one is measured."""
+        planned: deque[_Batch] = deque()
+        for search in self.searches:
+            if not search.default_known and self._trials_left() > self._asked(planned):
+                planned.append(self._plan(search, 1))
+        while not self.over():
+            if self.deep is None:
+                self._look_ahead(planned)
+            if not planned:
+                break
+            self._measure(planned.popleft())
+        for batch in planned:
+            batch.results.close()
+            batch.search.leave_out(batch.decisions)
+        if self.deep is not None and not self.over() and self.searches:
+            self.deep.run(self.searches, self.take_deep, self.over)
+
+    def _look_ahead(self, planned: deque[_Batch]) -> None:
+        if not all(batch.search.default_known for batch in planned):
+            return  # nobody knows yet what takes the most time
+        while len(planned) < AHEAD:
+            size = int(min(self.options.batch, self._trials_left() - self._asked(planned)))
+            busy = [batch.search for batch in planned]
+            others = [s for s in self.searches if all(s is not other for other in busy)]
+            search = next_kernel(others) or next_kernel(self.searches)
+            if size < 1 or search is None:
+                return
+            planned.append(self._plan(search, size))
+
+    def _asked(self, planned: Iterable[_Batch]) -> int:
+        return sum(len(batch.decisions) for batch in planned)
+
+    def _plan(self, search: KernelSearch, size: int) -> _Batch:
+        decisions = search.next_batch(size)
+        limit = HOPELESS * search.best_seconds
+        results = self.measurer.measure(self.jobs[search.key], decisions, limit)
+        return _Batch(search, decisions, results)
+
+    def _measure(self, batch: _Batch) -> None:
+        """A kernel that found its rest since the batch was planned is left alone."""
+        search, before = batch.search, batch.search.best_seconds
+        if search.finished:
+            batch.results.close()
+            search.leave_out(batch.decisions)
+            return
         self._tell(search)
-        for measured in self.measurer.measure(self.jobs[search.key], batch):
+        for measured in batch.results:
             self._take(search, measured)
             self._tell(search)
             if self.clock() >= self._end:
-                return
-        search.end_batch(before)
+                batch.results.close()
+                break
+        else:
+            search.end_batch(before)
+        search.leave_out(batch.decisions)
+        self._note()
 
     def _take(self, search: KernelSearch, measured: Measured, by: str = TEMPLATES) -> None:
         """Writes a result down; one that would be the best is compared with the reference first."""
@@ -227,36 +291,46 @@ class Tuner:
         Measured among many, the quickest is the luckiest as well.
         """
         improved = 0
-        for search in self.searches:
+        finals: list[_Batch] = []
+        for search in sorted(self.searches, key=lambda search: -search.seconds):
             if search.best is None or same(search.best) == same(search.default):
                 continue
             if not math.isfinite(search.default_seconds):
                 improved += 1
                 continue
-            times: dict[str, list[float]] = {same(search.best): [], same(search.default): []}
-            pair = [search.best, search.default]
-            last: dict[str, Measured] = {}
-            for _ in range(ROUNDS):
-                for measured in self.measurer.measure(self.jobs[search.key], pair):
-                    times[same(measured.decision)].append(measured.best)
-                    last[same(measured.decision)] = measured
-                if self.clock() >= self._limit:
-                    break
-            best, default = (float(min(times[same(decision)])) for decision in pair)
-            wins = best < default * (1.0 - LEAST_GAIN)
-            improved += wins
-            search.best, search.best_seconds = (pair[0], best) if wins else (pair[1], default)
-            search.default_seconds = default
-            if math.isfinite(search.best_seconds):
-                deep = search.best.get("template") == TRACE
-                self._record(
-                    search,
-                    last[same(search.best)],
-                    checked=True,
-                    chosen=True,
-                    by=METASCHEDULE if deep else TEMPLATES,
-                )
+            pairs = [search.best, search.default] * ROUNDS
+            results = self.measurer.measure(self.jobs[search.key], pairs)
+            finals.append(_Batch(search, pairs, results))
+        for final in finals:
+            if self.clock() < self._limit:
+                improved += self._compare(final)
+                self._tell(final.search)
+            else:
+                final.results.close()
+                improved += 1
         return improved
+
+    def _compare(self, final: _Batch) -> bool:
+        """Whether a kernel's best is better than its default in the last comparison."""
+        search, times = final.search, dict[str, list[float]]()
+        last: dict[str, Measured] = {}
+        for measured in final.results:
+            times.setdefault(same(measured.decision), []).append(measured.best)
+            last[same(measured.decision)] = measured
+        best, default = (min(times[same(decision)]) for decision in final.decisions[:2])
+        wins = best < default * (1.0 - LEAST_GAIN)
+        kept = final.decisions[0] if wins else search.default
+        search.best, search.best_seconds = kept, best if wins else default
+        search.default_seconds = default
+        if math.isfinite(search.best_seconds):
+            self._record(
+                search,
+                last[same(kept)],
+                checked=True,
+                chosen=True,
+                by=METASCHEDULE if kept.get("template") == TRACE else TEMPLATES,
+            )
+        return wins
 
     def _tell(self, search: KernelSearch) -> None:
         self.tell(
