@@ -9,6 +9,8 @@ from relax_models import module_of
 from tvm import relax
 
 from tvm_vision.compiler import compile_model
+from tvm_vision.schedules import Choice
+from tvm_vision.schedules.gemm_tile import GemmTile
 
 OP = relax.op
 X = np.random.default_rng(3).permutation(3 * 300).reshape(3, 300).astype("float32")
@@ -61,3 +63,33 @@ def test_blocks_beside_hand_written_threads_are_bound(device_info):
     expected = X.copy()
     expected[rows[:, 0]] = updates
     np.testing.assert_array_equal(run(compiled, [X, updates])[0], expected)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_partial_sums_are_planned(precision, device_info):
+    """Two convolutions whose sums are cut hand them on in the same memory."""
+    rng = np.random.default_rng(4)
+    image = rng.standard_normal((1, 32, 7, 7)).astype("float32")
+    weights = [rng.standard_normal((32, 32, 3, 3)).astype("float32") / 17 for _ in range(2)]
+
+    def build(builder, x):
+        for w in weights:
+            x = builder.emit(OP.nn.relu(OP.nn.conv2d(x, relax.const(w), padding=1)))
+        return x
+
+    def compiled(parts):
+        module, signature = module_of(build, image.shape)
+        tile = Choice("contraction", GemmTile(32, 32, 32, split=parts))
+        return compile_model(
+            module, signature, target="vulkan", precision=precision, choose=lambda _: tile
+        )
+
+    whole, cut = compiled(1), compiled(4)
+    first, second = [k for k in cut.graph["kernels"] if "conv2d" in k["function"]]
+    assert first["num_outputs"] == second["num_outputs"] == 2
+    storage = [t["storage"] for t in cut.graph["tensors"]]
+    assert storage[first["args"][-1]] == storage[second["args"][-1]]
+    functions = re.findall(r"^.*AllocWorkspace.*$", cut.library.inspect_source("ll"), re.M)
+    assert [line for line in functions if not line.startswith("@")] == []
+    expected = run(whole, [image])[0]
+    np.testing.assert_allclose(run(cut, [image])[0], expected, atol=3e-3, rtol=1e-3)

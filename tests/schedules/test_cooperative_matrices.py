@@ -103,17 +103,20 @@ def test_glsl_of_a_product_is_as_before() -> None:
         (32, 13, 40, 3, 2, MatrixTile(32, 32, 64, 1, 2, 2)),
         (3, 20, 16, 7, 2, MatrixTile(16, 16, 16, 1, 1)),
         (24, 7, 100, 1, 1, MatrixTile(64, 128, 32, 2, 2)),
+        (64, 7, 40, 3, 1, MatrixTile(32, 32, 64, 1, 2, 2, split=4)),
     ],
 )
 def test_convolutions_become_valid_shaders(
     channels: int, size: int, filters: int, kernel: int, stride: int, tile: MatrixTile
 ) -> None:
     function = halves(convolution(channels, size, filters, kernel, stride))
-    for shader in printed(schedule_with(function, LIMITS, Choice("matrix", tile))):
-        binary = spirv.compile_glsl(shader.source, name=shader.name)
-        spirv.validate(binary)
-        assert "CooperativeMatrixKHR" in spirv.disassemble(binary)
-        assert "coopMatMulAdd" in shader.source
+    shaders = printed(schedule_with(function, LIMITS, Choice("matrix", tile)))
+    assert len(shaders) == (2 if tile.split > 1 else 1)
+    for shader in shaders:
+        spirv.validate(spirv.compile_glsl(shader.source, name=shader.name))
+    binary = spirv.compile_glsl(shaders[0].source, name=shaders[0].name)
+    assert "CooperativeMatrixKHR" in spirv.disassemble(binary)
+    assert "coopMatMulAdd" in shaders[0].source
 
 
 @pytest.mark.parametrize("channels", [16, 32, 64])
@@ -178,12 +181,14 @@ CONVOLUTIONS = [  # channels, size, filters, kernel, stride
     (3, 8, 16, 7, 2),
     (24, 5, 36, 1, 1),
     (5, 6, 8, 3, 1),
+    (32, 5, 20, 3, 2),
 ]
 TILES = [
     MatrixTile(16, 16, 16, 1, 1),
     MatrixTile(32, 32, 64, 1, 2, 2),
     MatrixTile(32, 64, 32, 2, 1),
     MatrixTile(16, 32, 64, 1, 1, 4),
+    MatrixTile(16, 32, 32, 1, 2, split=4),
 ]
 
 
@@ -215,7 +220,8 @@ def test_convolution_with_matrices(case: tuple[int, ...]) -> None:
         )
     found = choices(halves(convolution(*case)), limits)
     tiles = [choice for choice in found if choice.template == "matrix"]
-    _check(case, tiles[:: max(1, len(tiles) // 5)], limits, target())
+    cut = [choice for choice in tiles if choice.parameters.split > 1]
+    _check(case, [*tiles[:: max(1, len(tiles) // 5)], *cut[:1]], limits, target())
 
 
 def _check(case: tuple[int, ...], tried: list[Choice], limits: Limits, device: Target) -> None:

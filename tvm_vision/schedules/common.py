@@ -21,6 +21,8 @@ FAILURES = (s_tir.ScheduleError, tvm.error.InternalError, AssertionError, ValueE
 
 # "0" leaves cooperative matrices unused where a device has them.
 MATRIX_VARIABLE = "TVM_VISION_COOPERATIVE_MATRIX"
+# "0" keeps sums within one workgroup, where a tuner says nothing else.
+SPLIT_VARIABLE = "TVM_VISION_SPLIT_SUMS"
 
 
 class NotThisKind(ValueError):
@@ -37,12 +39,15 @@ class Limits:
         subgroup: threads of a subgroup; no schedule counts on them in lockstep.
         matrices: (m, n, k) of the products of halves, added up in float32, that a subgroup can
             compute at once; none where the device has no cooperative matrices or they are off.
+        split_sums: whether products may leave partial sums to a second kernel without a tuner's
+            word. It pays where there are units to spare and memory is fast: on discrete GPUs.
     """
 
     threads: int
     shared_bytes: int
     subgroup: int
     matrices: tuple[tuple[int, int, int], ...] = ()
+    split_sums: bool = False
 
     @classmethod
     def of(cls, target: Target) -> Limits:
@@ -53,6 +58,8 @@ class Limits:
             shared_bytes=int(attributes.get("max_shared_memory_per_block", 16384)),
             subgroup=int(attributes.get("thread_warp_size", 32)),
             matrices=_matrices(target),
+            split_sums=str(attributes.get("device_type", "")) == "discrete"
+            and os.environ.get(SPLIT_VARIABLE, "1") != "0",
         )
 
 

@@ -37,6 +37,7 @@ from .gemm import schedule_gemm
 from .gemm_tile import GemmTile, Product, default
 from .matrix import schedule_matrix
 from .matrix_tile import MatrixTile
+from .split_sums import schedule_total, split_sum
 
 LEAST_M, LEAST_N, LEAST_K = 3, 8, 4  # with less the tiles would be mostly padding
 
@@ -107,8 +108,12 @@ def schedule_contraction(schedule: Schedule, limits: Limits, tile: GemmTile | No
         tvm.s_tir.ScheduleError: a kernel that resists; the schedule is then spoilt.
     """
     block, shape, found = as_product(schedule)
+    tile = tile or default(shape, limits)
     fuse_axes(schedule, block, found)
-    schedule_gemm(schedule, block, tile or default(shape, limits))
+    parts, total = split_sum(schedule, block, tile.split)
+    schedule_gemm(schedule, parts, tile)
+    if total is not None:
+        schedule_total(schedule, total, limits)
 
 
 def schedule_matrices(schedule: Schedule, limits: Limits, tile: MatrixTile | None = None) -> None:
@@ -123,7 +128,10 @@ def schedule_matrices(schedule: Schedule, limits: Limits, tile: MatrixTile | Non
     if tile is None:
         raise NotThisKind("no cooperative matrix fits")
     fuse_axes(schedule, block, found)
-    schedule_matrix(schedule, block, tile, limits.subgroup)
+    parts, total = split_sum(schedule, block, tile.split)
+    schedule_matrix(schedule, parts, tile, limits.subgroup)
+    if total is not None:
+        schedule_total(schedule, total, limits)
 
 
 def as_product(schedule: Schedule) -> tuple[Any, Product, Contraction]:

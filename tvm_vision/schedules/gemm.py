@@ -13,7 +13,7 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
-from .common import NotThisKind, index_map, inline_consumers, inline_producers
+from .common import NotThisKind, index_map, inline_consumers, inline_producers, is_reduction
 from .gemm_tile import VECTOR, GemmTile
 
 
@@ -27,8 +27,7 @@ def schedule_gemm(schedule: Schedule, block: Any, tile: GemmTile) -> None:
         tvm.s_tir.ScheduleError, NotThisKind: the kernel does not fit; the schedule is then spoilt.
     """
     operands, output = operands_of(schedule, block, (tile.m, tile.n, tile.k))
-    inline_crop(schedule, block, output)
-    inline_consumers(schedule, output)
+    inline_around(schedule, block, output)
     sums, loops = _tile(schedule, block, tile)
     for operand in operands:
         _fetch(schedule, sums, operand, tile, loops)
@@ -81,12 +80,14 @@ def _inlined_operand(schedule: Schedule, block: Any, number: int) -> Any:
     raise NotThisKind("an operand has no block that makes it")
 
 
-def inline_crop(schedule: Schedule, block: Any, output: Any) -> None:
-    """Inlines the block that crops the padded C, if there is one."""
+def inline_around(schedule: Schedule, block: Any, output: Any) -> None:
+    """Inlines what crops the padded C, and what follows it up to the next sum."""
     own = schedule.get(output).name_hint
     for consumer in schedule.get_consumers(block):
         if schedule.get(consumer).name_hint != own:
             schedule.compute_inline(consumer)
+    if not any(is_reduction(schedule, consumer) for consumer in schedule.get_consumers(output)):
+        inline_consumers(schedule, output)
 
 
 def _tile(schedule: Schedule, block: Any, tile: GemmTile) -> tuple[Any, dict[str, Any]]:

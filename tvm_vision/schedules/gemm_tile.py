@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from .common import Limits, up
+from .split_sums import cut_cycles, parts_of
 
 VECTOR = 4
 
@@ -34,6 +35,7 @@ class GemmTile:
         m, n, k: the tile of C, and the length along k that is fetched at once.
         thread_m, thread_n: outputs of one thread; thread_n a multiple of 4.
         split_k: groups of threads that share k.
+        split: workgroups that share k; their sums are added up by a second kernel.
     """
 
     m: int
@@ -42,6 +44,7 @@ class GemmTile:
     thread_m: int = 4
     thread_n: int = 4
     split_k: int = 1
+    split: int = 1
 
     @property
     def threads(self) -> int:
@@ -95,8 +98,13 @@ def default(shape: Product, limits: Limits) -> GemmTile:
 
 def candidates(shape: Product, limits: Limits) -> list[GemmTile]:
     """All tiles that the limits allow, the likeliest first; never empty."""
-    found = [tile for tile in _tiles(shape.m, shape.n, shape.k) if fits(tile, limits)]
-    return sorted(found, key=lambda tile: (cycles(tile, shape), tile.threads)) or [SMALLEST]
+    found = [tile for tile in _tiles(shape) if fits(tile, limits)]
+    return sorted(found, key=lambda tile: likeliness(tile, shape, limits)) or [SMALLEST]
+
+
+def likeliness(tile: GemmTile, shape: Product, limits: Limits) -> tuple[bool, float, int]:
+    """The order of tiles: what only a tuner may choose last, then by estimated cycles."""
+    return (tile.split > 1 and not limits.split_sums, cycles(tile, shape), tile.threads)
 
 
 SMALLEST = GemmTile(8, 16, 16, 1, 4)  # 32 threads and 1536 bytes: fits every device of Vulkan
@@ -115,25 +123,27 @@ def fits(tile: GemmTile, limits: Limits) -> bool:
     return tile.shared_bytes <= limits.shared_bytes and not any(n % threads for n in even)
 
 
-def _tiles(m: int, n: int, k: int) -> list[GemmTile]:
+def _tiles(shape: Product) -> list[GemmTile]:
     """Tiles that are not mostly padding."""
     sizes = itertools.product(
-        [size for size in TILES_M if size < 2 * max(m, TILES_M[0])],
-        [size for size in TILES_N if size < 2 * max(n, TILES_N[0])],
+        [size for size in TILES_M if size < 2 * max(shape.m, TILES_M[0])],
+        [size for size in TILES_N if size < 2 * max(shape.n, TILES_N[0])],
     )
-    cuts = [(s, s * d) for s in SPLITS for d in STEPS if s * d < 2 * max(k, STEPS[0])]
+    cuts = [(s, s * d) for s in SPLITS for d in STEPS if s * d < 2 * max(shape.k, STEPS[0])]
     return [
-        GemmTile(size_m, size_n, length, thread_m, thread_n, split)
+        GemmTile(size_m, size_n, length, thread_m, thread_n, split, parts)
         for (size_m, size_n), (thread_m, thread_n), (split, length) in itertools.product(
             sizes, THREAD_SHAPES, cuts
         )
         if size_m % thread_m == 0
+        for parts in parts_of(shape.k, shape.b * up(shape.m, size_m) * up(shape.n, size_n))
+        if parts == 1 or shape.k // parts >= length
     ]
 
 
 def cycles(tile: GemmTile, shape: Product) -> float:
     """Estimated cycles of a product: waves of workgroups, each with latency and shared work."""
-    b, m, n, k = shape.b, shape.m, shape.n, shape.k
+    b, m, n, k = shape.b * tile.split, shape.m, shape.n, shape.k // tile.split
     groups = b * up(m, tile.m) * up(n, tile.n)
     warps = up(tile.threads, LANES)
     room = min(UNIT_THREADS // (warps * LANES), UNIT_SHARED_BYTES // tile.shared_bytes)
@@ -147,4 +157,5 @@ def cycles(tile: GemmTile, shape: Product) -> float:
     together = resident * warps / SCHEDULERS * (fetch + work)
     split = SPLIT_CYCLES + GROUP_CYCLES * tile.split_k if tile.split_k > 1 else 0.0
     end = START_CYCLES + split + OUTPUT_CYCLES * tile.outputs_of_thread
-    return waves * (up(k, tile.k) * (alone + together) + end)
+    product = waves * (up(k, tile.k) * (alone + together) + end)
+    return cut_cycles(product, shape.b * m * n, tile.split)

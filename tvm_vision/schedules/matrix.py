@@ -15,8 +15,8 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
-from .common import NotThisKind, index_map, inline_consumers, simplify_block
-from .gemm import inline_crop, operands_of
+from .common import NotThisKind, index_map, simplify_block
+from .gemm import inline_around, operands_of
 from .matrix_intrinsics import intrinsic
 from .matrix_tile import SKEW, VECTOR, WIDE, MatrixTile
 
@@ -34,8 +34,7 @@ def schedule_matrix(schedule: Schedule, block: Any, tile: MatrixTile, lanes: int
         tvm.s_tir.ScheduleError, NotThisKind: the kernel does not fit; the schedule is then spoilt.
     """
     operands, output = operands_of(schedule, block, (tile.m, tile.n, tile.k))
-    inline_crop(schedule, block, output)
-    inline_consumers(schedule, output)
+    inline_around(schedule, block, output)
     loops, sums = _tile(schedule, block, tile)
     tensorized = []
     for number, operand in enumerate(operands):

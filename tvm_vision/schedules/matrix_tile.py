@@ -14,6 +14,7 @@ from functools import lru_cache
 
 from .common import Limits, up
 from .gemm_tile import Product
+from .split_sums import cut_cycles, parts_of
 
 VECTOR = 4  # halves that a thread fetches at once, at least
 WIDE = 8  # and where the tile allows
@@ -29,6 +30,7 @@ class MatrixTile:
         subgroups_m, subgroups_n: subgroups along m and n, each with an equal part of the tile.
         split_k: groups of subgroups that share k.
         matrix: (m, n, k) of one cooperative product.
+        split: workgroups that share k; their sums are added up by a second kernel.
     """
 
     m: int
@@ -38,6 +40,7 @@ class MatrixTile:
     subgroups_n: int
     split_k: int = 1
     matrix: tuple[int, int, int] = (16, 16, 16)
+    split: int = 1
 
     @property
     def subgroups(self) -> int:
@@ -89,7 +92,12 @@ def candidates(shape: Product, limits: Limits) -> list[MatrixTile]:
 def _candidates(shape: Product, limits: Limits) -> tuple[MatrixTile, ...]:
     largest = sorted(limits.matrices, key=math.prod)[-1:]
     tiles = [tile for m in largest for tile in _tiles(shape, m) if fits(tile, limits)]
-    return tuple(sorted(tiles, key=lambda tile: (cycles(tile, shape), tile.subgroups)))
+    return tuple(sorted(tiles, key=lambda tile: likeliness(tile, shape, limits)))
+
+
+def likeliness(tile: MatrixTile, shape: Product, limits: Limits) -> tuple[bool, float, int]:
+    """The order of tiles: what only a tuner may choose last, then by estimated cycles."""
+    return (tile.split > 1 and not limits.split_sums, cycles(tile, shape), tile.subgroups)
 
 
 def fits(tile: MatrixTile, limits: Limits) -> bool:
@@ -119,13 +127,18 @@ def _tiles(shape: Product, matrix: tuple[int, int, int]) -> list[MatrixTile]:
             matrices = size_m * size_n // (along_m * along_n * m * n)
             if whole and matrices <= MOST_MATRICES and along_m * along_n * split <= MOST_SUBGROUPS:
                 length = step * split
-                found.append(MatrixTile(size_m, size_n, length, along_m, along_n, split, matrix))
+                tiles = shape.b * up(shape.m, size_m) * up(shape.n, size_n)
+                found += [
+                    MatrixTile(size_m, size_n, length, along_m, along_n, split, matrix, parts)
+                    for parts in parts_of(shape.k, tiles)
+                    if parts == 1 or shape.k // parts >= length
+                ]
     return found
 
 
 def cycles(tile: MatrixTile, shape: Product) -> float:
     """Estimated cycles of a product: waves of workgroups, each with latency and shared work."""
-    groups = shape.b * up(shape.m, tile.m) * up(shape.n, tile.n)
+    groups = shape.b * up(shape.m, tile.m) * up(shape.n, tile.n) * tile.split
     threads = tile.subgroups * LANES
     room = min(UNIT_THREADS // threads, UNIT_SHARED_BYTES // tile.shared_bytes)
     resident = max(1, min(up(groups, UNITS), room))
@@ -136,4 +149,5 @@ def cycles(tile: MatrixTile, shape: Product) -> float:
     together = resident * tile.subgroups / SCHEDULERS * (fetch * TOGETHER + work)
     step = STEP_CYCLES + fetch + work + max(together, resident * 2 * halves * BYTE_CYCLES)
     end = START_CYCLES + tile.m * tile.n * tile.split_k / threads * OUTPUT_CYCLES
-    return waves * (up(shape.k, tile.k) * step + end)
+    alone = waves * (up(shape.k // tile.split, tile.k) * step + end)
+    return cut_cycles(alone, shape.b * shape.m * shape.n, tile.split)

@@ -1,0 +1,93 @@
+"""Products whose sums workgroups share: partial sums first, then a kernel that adds them up.
+
+A product with few results and a long sum (the late layers of a network at batch 1) has too few
+tiles to occupy a large GPU. Cut along k it has as many times more, each of which leaves a partial
+sum in device memory; the second kernel adds those up, always in the same order, and computes what
+follows the product. The memory between is planned with the network's (compiler/workspaces.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm.s_tir import Schedule
+
+from .common import Limits, NotThisKind, extents_of, index_map, inline_consumers
+
+PARTS = (2, 4, 8)
+LEAST_TERMS = 128  # of a part
+ENOUGH_TILES = 256  # occupy every GPU without a cut
+
+# The models' cost of a cut, in cycles of their GPU (gemm_tile.py). Not fitted: none was measured.
+TOTAL_CYCLES = 4300.0  # of the second kernel: two microseconds, as any that waits for another
+SUM_CYCLES = 0.006  # to write and read a part of a result
+MARGIN = 1.15  # what the cut product must gain beyond
+
+THREADS = 128
+VECTOR = 4
+
+
+def parts_of(terms: int, tiles: int) -> list[int]:
+    """Into how many parts a sum may be cut, 1 first.
+
+    Args:
+        tiles: of the product, without a cut.
+    """
+    if tiles >= ENOUGH_TILES:
+        return [1]
+    return [1, *(n for n in PARTS if terms % n == 0 and terms // n >= LEAST_TERMS)]
+
+
+def cut_cycles(product_cycles: float, results: int, parts: int) -> float:
+    """The cycles of a product and of adding up its parts."""
+    if parts == 1:
+        return product_cycles
+    return MARGIN * product_cycles + TOTAL_CYCLES + SUM_CYCLES * results * parts
+
+
+def split_sum(schedule: Schedule, block: Any, parts: int) -> tuple[Any, Any]:
+    """Cuts the sum of a block b, m, n, k; returns the block of the parts and the one of their sum.
+
+    The former has the variables b, m, n, k again, b being part and batch. Of one part there is no
+    sum: the block stays as it is, without another one.
+
+    Raises:
+        NotThisKind: the parts would be unequal.
+    """
+    if parts == 1:
+        return block, None
+    batches, *_, terms = extents_of(schedule, block)
+    if terms % parts:
+        raise NotThisKind(f"a sum of {terms} terms has no {parts} equal parts")
+    part, _ = schedule.split(schedule.get_loops(block)[-1], [parts, None])
+    partial = schedule.rfactor(part, 0)
+    *outer, part, rest = schedule.get_loops(partial)
+    schedule.reorder(part, *outer, rest)
+    fuse = index_map(schedule, partial, lambda p, b, m, n, k: [p * batches + b, m, n, k], 5)
+    schedule.transform_block_layout(partial, fuse)
+    return partial, block
+
+
+def schedule_total(schedule: Schedule, total: Any, limits: Limits) -> None:
+    """Schedules the kernel that adds up the parts: a thread takes a few neighbours of the output.
+
+    Raises:
+        NotThisKind: more than one output is made of the sums.
+        tvm.s_tir.ScheduleError: the kernel does not fit; the schedule is then spoilt.
+    """
+    output = schedule.reindex(total, ("write", 0))
+    inline_consumers(schedule, output)
+    *outer, last, part = schedule.get_loops(total)
+    neighbours = VECTOR if int(schedule.get(last).extent) % VECTOR == 0 else 1
+    last, own = schedule.split(last, [None, neighbours])
+    schedule.reorder(*outer, last, part, own)
+    threads = min(THREADS, limits.threads)
+    group, thread = schedule.split(schedule.fuse(*outer, last), [None, threads])
+    schedule.bind(group, "blockIdx.x")
+    schedule.bind(thread, "threadIdx.x")
+    schedule.set_scope(total, 0, "local")
+    schedule.reverse_compute_at(output, thread, preserve_unit_loops=True)
+    schedule.unroll(part)
+    for loop in (own, schedule.get_loops(output)[-1]):
+        schedule.vectorize(loop)
+    schedule.decompose_reduction(total, part)
