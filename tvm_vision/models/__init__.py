@@ -22,11 +22,11 @@ def load_model(path: str | os.PathLike[str], device: str = "auto", **options: An
     is of a kind that looks at no frames, or lacks what its class needs.
     """
     from ..errors import InputError
-    from ..package import read_package
+    from ..runtime.loader import open_package
     from .classifier.image_classifier import ImageClassifier
     from .yoeo.detector import YoeoDetector
 
-    package = read_package(path)
+    package = open_package(path, device)
     model = package.info.model
     known: tuple[type[VisionModel], ...] = (YoeoDetector, ImageClassifier)
     classes = {cls.kind: cls for cls in known}

@@ -9,7 +9,7 @@ import shutil
 import stat
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -100,18 +100,23 @@ def write_package(
     return info
 
 
-def read_package(path: PathLike) -> Package:
+def read_package(
+    path: PathLike, on_info: Callable[[PackageInfo], None] = lambda info: None
+) -> Package:
     """Check a package, tar or folder, and make its members ready to be loaded.
+
+    on_info: called with mod.json once that is checked, before the other members are read.
 
     Nothing of it is executed. Raises PackageError for whatever is damaged, inconsistent or of
     another version, and where there is none.
     """
     path = Path(path)
     if path.is_dir():
-        return _read_folder(path)
+        return _read_folder(path, on_info=on_info)
     with _open_file(path) as stream, _naming(path):
         extents = container.list_tar(stream)
         info = PackageInfo.from_bytes(container.read_extent(stream, INFO, extents[INFO]))
+        on_info(info)
         return _extract(stream, extents, info)
 
 
@@ -206,13 +211,19 @@ def _naming(path: Path) -> Iterator[None]:
         raise PackageError(f"'{path}': {error}") from None
 
 
-def _read_folder(folder: Path, *, edited: bool = False) -> Package:
+def _read_folder(
+    folder: Path,
+    *,
+    edited: bool = False,
+    on_info: Callable[[PackageInfo], None] = lambda info: None,
+) -> Package:
     """Check a package in a folder; one that was ``edited`` gets the checksums it has now."""
     sizes = {name: _plain_size(folder, name) for name in MEMBERS}
     with _open_file(folder / INFO) as stream, _naming(folder):
         if sizes[INFO] > MAX_INFO_BYTES:
             raise PackageError(f"{INFO} has {sizes[INFO]} bytes, {MAX_INFO_BYTES} are allowed")
         info = PackageInfo.from_bytes(stream.read(sizes[INFO]), edited=edited)
+        on_info(info)
         found = {name: _checksum(folder / name) for name in (PARAMS, LIBRARY)}
         if edited:
             info = replace(info, members=found)

@@ -23,13 +23,11 @@ class DeviceChoice:
 
     def tvm_device(self) -> Any:
         """The tvm.runtime.Device; for Vulkan, the backend is registered first."""
-        import tvm
+        import tvm_vision.vulkan  # noqa: F401, I001  first: it chooses how tvm_ffi is imported
 
-        if self.kind == "cpu":
-            return tvm.cpu(0)
-        import tvm_vision.vulkan  # noqa: F401  registers the device API
+        import tvm_ffi
 
-        return tvm.device("vulkan", 0)
+        return tvm_ffi.device(self.kind, 0)
 
 
 def choose_device(wanted: str = "auto") -> DeviceChoice:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import tvm
 import tvm_ffi
 
 from .. import vulkan
@@ -20,7 +19,7 @@ from ..errors import DeviceError, InputError, PackageError
 from .benchmark import BenchmarkResult, measure
 from .profiler import KernelInfo, ProfileReport, summarise
 
-Value = Any  # numpy array or tvm.runtime.Tensor
+Value = Any  # numpy array or tensor
 Key = int | str
 
 
@@ -52,7 +51,7 @@ class GraphExecutor:
             ) from None
         try:
             self._module = make(graph_json, lib, device)
-        except tvm.error.InternalError as error:
+        except RuntimeError as error:  # TVM's InternalError is one
             if "bad_alloc" not in str(error):
                 raise
             raise DeviceError(
@@ -117,7 +116,9 @@ class GraphExecutor:
         Raises PackageError when one is missing, InputError for a wrong shape or type.
         """
         arrays: Mapping[str, Value] = (
-            tvm.runtime.load_param_dict(params) if isinstance(params, bytes) else params
+            tvm_ffi.get_global_func("runtime.LoadParams")(bytearray(params))
+            if isinstance(params, bytes)
+            else params
         )
         self._module["load_params"]({str(k): _tensor(v) for k, v in arrays.items()})
 
@@ -247,10 +248,17 @@ def _array(tensor: Any) -> np.ndarray:
 
 
 def _tensor(value: Value) -> Any:
+    """A tensor over an array's memory, or over that of a copy where it has another order."""
     if isinstance(value, np.ndarray):
         # Not ascontiguousarray: that gives a scalar a dimension.
-        return tvm.runtime.tensor(np.asarray(value, order="C"), device=tvm.cpu(0))
-    if isinstance(value, tvm.runtime.Tensor):
+        array = np.asarray(value, order="C")
+        try:
+            return tvm_ffi.from_dlpack(array if array.flags.writeable else array.copy())
+        except (BufferError, TypeError, RuntimeError):  # a type that numpy does not hand on
+            from tvm.runtime import tensor
+
+            return tensor(array)
+    if isinstance(value, tvm_ffi.Tensor):
         return value
     raise InputError(
         f"an input must be a numpy array or a tensor, found {type(value).__name__}; "

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import threading
 from typing import Any
 
-import tvm
+import numpy as np
+import tvm_ffi
 
 from .. import vulkan
 from ..errors import DeviceError, PackageError
-from ..package import Package, read_package
+from ..package import Package, PackageInfo, read_package
+from ..package.params import list_params
 from .device import CHOICES
 from .graph_executor import GraphExecutor, create
 
@@ -25,24 +29,57 @@ def load(path: str | os.PathLike[str] | Package, device: str = "auto") -> GraphE
     checked before. Raises PackageError for a package that is damaged or for another machine,
     DeviceError where the device is absent or lacks what a kernel needs.
     """
-    package = path if isinstance(path, Package) else read_package(path)
+    package = path if isinstance(path, Package) else open_package(path, device)
     package.check_machine()
     chosen = _device(str(package.info.target.get("kind")), device)
     try:
-        library = tvm.runtime.load_module(str(package.library_path))
-    except (OSError, RuntimeError, tvm.error.InternalError) as error:
+        library = tvm_ffi.load_module(str(package.library_path))
+    except (OSError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[-1]
         raise PackageError(
             f"mod.so of the package cannot be loaded ({reason}); compile the network again"
         ) from None
     executor = create(json.dumps(package.info.to_json()), library, chosen)
-    executor.load_params(package.params_path.read_bytes())
+    executor.load_params(_weights(package))
     executor.prepare()
     return executor
 
 
+def open_package(path: str | os.PathLike[str], device: str = "auto") -> Package:
+    """``read_package``, while the device is being opened that ``load`` will need.
+
+    Both take a while, and neither waits for the other.
+    """
+
+    def open_device() -> None:
+        # Who needs the device says what is wrong with it.
+        with contextlib.suppress(DeviceError):
+            vulkan.open_device()
+
+    def begin(info: PackageInfo) -> None:
+        if info.target.get("kind") == "vulkan" and device != "cpu":
+            threading.Thread(target=open_device, name="tvm_vision open device").start()
+
+    return read_package(path, begin)
+
+
+def _weights(package: Package) -> dict[str, np.ndarray] | bytes:
+    """The weights where they lie in the file; its content for types that numpy does not have."""
+    path = package.params_path
+    with path.open("rb") as stream:
+        stored = list_params(stream)
+    content = np.memmap(path, np.uint8, "c")
+    try:
+        return {
+            name: np.ndarray(t.shape, np.dtype(t.dtype), content, t.offset)
+            for name, t in stored.items()
+        }
+    except TypeError:
+        return path.read_bytes()
+
+
 def _device(kind: str, wanted: str) -> Any:
-    """The tvm.runtime.Device for kernels of a target kind, "vulkan" or "llvm"."""
+    """The device for kernels of a target kind, "vulkan" or "llvm"."""
     if wanted not in CHOICES:
         raise ValueError(f"expected a device of {', '.join(CHOICES)}, got '{wanted}'")
     needed = "vulkan" if kind == "vulkan" else "cpu"
@@ -52,10 +89,10 @@ def _device(kind: str, wanted: str) -> Any:
             f"the network with --target {'llvm' if wanted == 'cpu' else 'vulkan'}"
         )
     if needed == "cpu":
-        return tvm.cpu(0)
+        return tvm_ffi.device("cpu", 0)
     if not vulkan.devices():
         raise DeviceError(
             f"the package was compiled for vulkan, but {vulkan.status()}; or compile the network "
             "with --target llvm"
         )
-    return tvm.vulkan(0)
+    return tvm_ffi.device("vulkan", 0)

@@ -12,12 +12,15 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-import tvm  # noqa: F401  loads the libraries that ours links to, and the compiler where it is
-import tvm_ffi
-
 from .. import errors
 from ..errors import DeviceError
-from . import target as _target
+from .tvm_runtime import load_tvm
+
+load_tvm()
+
+import tvm_ffi  # noqa: E402  without PyTorch
+
+from . import target as _target  # noqa: E402
 
 LIBRARY_NAME = "libtvm_vision_vulkan.so"
 BACKEND_VARIABLE = "TVM_VISION_VULKAN_BACKEND"
@@ -88,7 +91,7 @@ def _load_library() -> ctypes.CDLL:
             f"the native library {LIBRARY_NAME} was needed beside {Path(__file__).name}, found "
             "none; build it with `pip install .` or `pip install -e .` in the repository"
         )
-    # libtvm_runtime and libtvm_ffi are in the process already: `import tvm` loaded them.
+    # libtvm_runtime and libtvm_ffi are in the process already.
     return ctypes.CDLL(str(path), ctypes.RTLD_LOCAL)
 
 
@@ -169,6 +172,11 @@ def status() -> str:
     return str(_function("status")())
 
 
+def open_device(device: int = 0) -> None:
+    """Open a device, which its first use would wait for. Raises DeviceError where there is none."""
+    _function("open")(device)
+
+
 def memory_in_use(device: int = 0) -> dict[str, int]:
     """Memory of all tensors on a device: used, reserved and peak bytes, allocations, blocks."""
     return _plain(_function("memory_in_use")(device))
@@ -206,6 +214,7 @@ __all__ = [
     "backend_in_use",
     "devices",
     "memory_in_use",
+    "open_device",
     "pipeline_cache_path",
     "register",
     "shutdown",

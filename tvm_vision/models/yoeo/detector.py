@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import tvm
+import tvm_ffi
 
 from ...errors import InputError
 from ...package import Preprocessing, TensorInfo, YoeoInfo
@@ -56,7 +56,7 @@ class YoeoDetector(VisionModel):
         self._groups = group_numbers(self.class_names, self._info.groups)
         self._input = spec.name
         # The same memory as the preprocessor's array: set_input copies once.
-        self._tensor = tvm.runtime.from_dlpack(self._preprocessor.tensor)
+        self._tensor = tvm_ffi.from_dlpack(self._preprocessor.tensor)
 
     @property
     def confidence(self) -> float:
