@@ -119,7 +119,7 @@ def test_convolutions_become_valid_shaders(
     assert "coopMatMulAdd" in shaders[0].source
 
 
-@pytest.mark.parametrize("channels", [16, 32, 64])
+@pytest.mark.parametrize("channels", [4, 16, 32, 64])
 def test_steps_over_several_pixels_load_whole_vectors(channels: int) -> None:
     """A step of 128 takes channels of several pixels: which ones depends on the thread alone."""
     function = halves(convolution(channels, 14, 64, 3))
@@ -182,6 +182,7 @@ CONVOLUTIONS = [  # channels, size, filters, kernel, stride
     (24, 5, 36, 1, 1),
     (5, 6, 8, 3, 1),
     (32, 5, 20, 3, 2),
+    (4, 8, 16, 7, 2),
 ]
 TILES = [
     MatrixTile(16, 16, 16, 1, 1),
@@ -189,6 +190,7 @@ TILES = [
     MatrixTile(32, 64, 32, 2, 1),
     MatrixTile(16, 32, 64, 1, 1, 4),
     MatrixTile(16, 32, 32, 1, 2, split=4),
+    MatrixTile(32, 32, 32, 1, 2),
 ]
 
 

@@ -27,6 +27,7 @@ from .fold_scales import fold_scales
 from .in_place import in_place_wanted, keep_apart
 from .layout import block_channels
 from .node_names import NodeNames
+from .padded_channels import pad_channels
 from .target import vector_lanes
 from .winograd import winograd
 
@@ -105,7 +106,9 @@ def _layout_on_gpu(mod: tvm.IRModule, layout: str, matrices: bool) -> tvm.IRModu
             "the network's operators cannot all be turned to channels last: compile it with "
             "--layout auto"
         ) from error
-    return turned if layout == "nhwc" or channels_last_pays(mod, turned) else mod
+    if layout == "auto" and not channels_last_pays(mod, turned):
+        return mod
+    return pad_channels(turned) if matrices else turned
 
 
 def channel_block(target: Target) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
-from .common import NotThisKind, index_map, simplify_block
+from .common import NotThisKind, index_map, lie_together, simplify_block
 from .gemm import inline_around, operands_of
 from .matrix_intrinsics import intrinsic
 from .matrix_tile import SKEW, VECTOR, WIDE, MatrixTile
@@ -106,8 +106,7 @@ def _fetch(
     m, n, k = tile.matrix
     first = _blocked(schedule, matrices, (m, k) if number == 0 else (k, n))
     count = tile.k * (tile.m if number == 0 else tile.n)
-    wide = WIDE if count % (WIDE * lanes * tile.subgroups) == 0 else VECTOR
-    _in_vectors(schedule, operand, wide)
+    _in_vectors(schedule, operand, count // (lanes * tile.subgroups))
     schedule.compute_at(operand, loops["k_tile"], preserve_unit_loops=True)
     row, vector, own = schedule.get_loops(operand)[-3:]
     cut = [None, tile.subgroups, lanes]
@@ -119,13 +118,16 @@ def _fetch(
     return first, intrinsic("load_" + "ab"[number], tile.matrix)
 
 
-def _in_vectors(schedule: Schedule, block: Any, lanes: int) -> None:
+def _in_vectors(schedule: Schedule, block: Any, each: int) -> None:
     """Puts the loops of a fresh block in the order of the dimensions that it writes, the last of
     them cut into vectors.
 
     The cut is one of the block's variables: where the place in an image follows from the last index
     by divisions (a convolution's), those of whole vectors leave out the lane, which would else keep
     vectors from being loaded as such.
+
+    Args:
+        each: halves that a thread fetches.
     """
     body = schedule.get(block)
     names = [axis.var.name for axis in body.iter_vars]
@@ -134,6 +136,8 @@ def _in_vectors(schedule: Schedule, block: Any, lanes: int) -> None:
         raise NotThisKind("an operand is no plain image of its indices")
     row, column = (names.index(name) for name in written[-2:])
     rest = [at for at in range(len(names)) if at not in (row, column)]
+    wide = each % WIDE == 0 and lie_together(schedule, block, column, WIDE)
+    lanes = WIDE if wide else VECTOR
 
     def cut(*axes: Any) -> list[Any]:
         return [

@@ -1,0 +1,71 @@
+"""Channels filled up to vectors: the same results, and only where it costs nothing."""
+
+import numpy as np
+import pytest
+from interpreter import run
+from relax_models import constant, module_of
+from tvm import relax
+from tvm.target import Target
+
+from tvm_vision.compiler import compile_model
+from tvm_vision.compiler.channels_last import calls_of, channels_last
+from tvm_vision.compiler.lowering import lower_to_graph
+from tvm_vision.compiler.padded_channels import pad_channels
+from tvm_vision.compiler.passes import to_kernels
+
+OP = relax.op
+MATRICES = {
+    "kind": "vulkan",
+    "keys": ["vulkan", "gpu", "cooperative_matrix_16x16x16"],
+    "max_threads_per_block": 1024,
+    "max_shared_memory_per_block": 49152,
+    "thread_warp_size": 32,
+    "supports_float16": True,
+    "supports_16bit_buffer": True,
+}
+
+
+def network(channels):
+    """Three dense convolutions, the first of the input itself, the last of seven channels."""
+
+    def build(builder, x):
+        w0, w1 = constant(0, 8, channels, 3, 3)[0], constant(1, 7, 8, 3, 3)[0]
+        w2 = constant(2, 9, 7, 1, 1)[0]
+        a = builder.emit(OP.nn.relu(OP.nn.conv2d(x, w0, 2, 1)))
+        b = builder.emit(OP.nn.relu(OP.nn.conv2d(a, w1, 1, 1)))
+        return builder.emit(OP.nn.conv2d(b, w2))
+
+    return build
+
+
+def read_channels(module):
+    return [int(call.args[0].ty.shape.values[-1]) for call in calls_of(module, "relax.nn.conv2d")]
+
+
+@pytest.mark.parametrize(("channels", "padded"), [(3, 4), (5, 8), (4, 4), (1, 4)])
+def test_only_what_is_turned_gets_more_channels(channels, padded):
+    module, _ = module_of(network(channels), (1, channels, 9, 11))
+    assert read_channels(pad_channels(channels_last(module))) == [padded, 8, 7]
+
+
+@pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize("channels", [1, 3, 5])
+def test_results_are_the_same(channels):
+    picture = np.random.default_rng(channels).standard_normal((1, channels, 9, 11))
+    picture = picture.astype("float32")
+    module, signature = module_of(network(channels), picture.shape)
+    plain = compile_model(module, signature, target="vulkan", layout="nchw")
+    turned = pad_channels(channels_last(module))
+    padded = compile_model(turned, signature, target="vulkan", layout="nchw")
+    (expected,), (found,) = run(plain, [picture]), run(padded, [picture])
+    np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
+
+
+def test_turning_and_filling_up_are_one_kernel_and_weights_are_constants():
+    module, _ = module_of(network(3), (1, 3, 16, 16))
+    target = Target(MATRICES, host="llvm")
+    kernels, nodes = to_kernels(module, target, 3, "nhwc", "fp16")
+    graph = lower_to_graph(kernels, nodes)
+    assert len(graph.kernels) == 1 + 3 + 1  # turned, three convolutions, turned back
+    assert graph.tensors[graph.kernels[0].outputs[0]].shape == (1, 16, 16, 4)
+    assert (3, 3, 4, 8) in {value.shape for value in graph.params.values()}

@@ -1,0 +1,59 @@
+"""The image's channels filled up to a vector: four where a network takes three.
+
+A convolution that reads channels last fetches vectors of them. Of three channels it can fetch none:
+each half is found, tested and loaded by itself. The kernel that turns the input to channels last
+writes a fourth channel of zeros at no cost, and the weights get zeros for it when the network is
+compiled.
+"""
+
+from __future__ import annotations
+
+import tvm
+from tvm import relax
+
+VECTOR = 4
+
+
+@relax.expr_functor.mutator
+class _Padding(relax.PyExprMutator):
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        call = self.visit_expr_post_order(call)
+        if not _is_dense_channels_last(call):
+            return call
+        image, weights = call.args
+        channels = int(image.ty.shape.values[-1])
+        missing = -channels % VECTOR
+        if missing == 0 or not self._is_turned(image):
+            return call
+        image = self._padded(image, 3, missing)
+        weights = self._padded(weights, 2, missing)
+        return self.builder_.normalize(
+            relax.Call(call.op, [image, weights], call.attrs, call.ty_args)
+        )
+
+    def _is_turned(self, image: relax.Expr) -> bool:
+        """Whether a tensor comes from a kernel that turns its axes, which can write zeros too."""
+        source = self.lookup_binding(image) if isinstance(image, relax.Var) else None
+        return getattr(getattr(source, "op", None), "name", "") == "relax.permute_dims"
+
+    def _padded(self, value: relax.Expr, axis: int, missing: int) -> relax.Var:
+        widths = [0] * (2 * value.ty.ndim)
+        widths[2 * axis + 1] = missing
+        return self.builder_.emit(relax.op.nn.pad(value, widths))
+
+
+def _is_dense_channels_last(call: relax.Call) -> bool:
+    if getattr(call.op, "name", "") != "relax.nn.conv2d":
+        return False
+    attrs = call.attrs
+    layouts = (attrs.data_layout, attrs.kernel_layout, int(attrs.groups))
+    return layouts == ("NHWC", "HWIO", 1)
+
+
+def pad_channels(mod: tvm.IRModule) -> tvm.IRModule:
+    """``main`` with whole vectors of channels in convolutions of what was turned to them."""
+    padding = _Padding(mod)
+    for name, function in mod.functions_items():
+        if isinstance(function, relax.Function):
+            padding.builder_.update_func(name, padding.visit_expr(function))
+    return padding.builder_.get()
