@@ -21,8 +21,6 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))
 import networks as shared
 from networks import Builder
 
-from . import frames
-
 ANCHORS = ((17, 32), (13, 171), (37, 67), (30, 224), (69, 112), (116, 212))
 CLASSES = 3
 
@@ -45,6 +43,8 @@ class Network:
     def image(self) -> np.ndarray:
         """What every engine is given: the same noise, float32 in 0 to 1, or the photo, prepared."""
         if self.of_photos:
+            from . import frames
+
             return frames.Frames(self.model()).prepare(frames.photo())[0]
         return np.random.default_rng(1).random((1, 3, self.size, self.size), "float32")
 
@@ -143,6 +143,18 @@ def _decoded(
     return b.node("Reshape", [boxes, b.constant(np.array([1, -1, CLASSES + 5]))])
 
 
+def _of_photos(name: str) -> Callable[[int], onnx.ModelProto]:
+    """A network of ``frames``, whose OpenCV the others do without."""
+
+    def build(size: int) -> onnx.ModelProto:
+        from . import frames
+
+        model: onnx.ModelProto = getattr(frames, name)(size)
+        return model
+
+    return build
+
+
 NETWORKS: dict[str, Network] = {
     "squeezenet1_1": Network("SqueezeNet 1.1", shared.squeezenet1_1),
     "shufflenet_v2": Network("ShuffleNetV2 1.0", shared.shufflenet_v2),
@@ -152,7 +164,7 @@ NETWORKS: dict[str, Network] = {
     "resnet50": Network("ResNet-50", resnet50),
     "yoeo": Network("YOEO 416", yoeo, 416),
     "yoeo_raw": Network("YOEO 416, raw heads", yoeo_raw, 416),
-    "demo": Network("Demo, photo to result", frames.decoded, 416, True),
-    "demo_raw": Network("Demo, photo to result, raw heads", frames.raw, 416, True),
-    "demo_camera": Network("Demo, camera's bytes to result", frames.of_camera, 416, True),
+    "demo": Network("Demo, photo to result", _of_photos("decoded"), 416, True),
+    "demo_raw": Network("Demo, photo to result, raw heads", _of_photos("raw"), 416, True),
+    "demo_camera": Network("Demo, camera's bytes to result", _of_photos("of_camera"), 416, True),
 }

@@ -55,7 +55,7 @@ class Effort:
     def within(cls, seconds: float) -> Effort:
         """For a time budget: TVM's own numbers for a night, fewer for minutes.
 
-        With TVM's, 16 cores come to one round for each kernel of a small network in ten minutes.
+        TVM's take eight times the arithmetic before each round: minutes on few cores.
         """
         return cls(64, 512, 4) if seconds >= NIGHT else cls(16, 128, 2)
 

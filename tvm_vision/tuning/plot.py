@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,7 @@ def draw_records(records: Records, output: str | os.PathLike[str]) -> None:
     Raises InputError without matplotlib or for another ending, TuningError where nothing was
     measured.
     """
-    path = Path(output)
-    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise InputError(f"a file that ends in .png, .svg or .pdf is needed, found '{path.name}'")
+    path = _picture(output)
     pyplot = _pyplot()
     panels: dict[Any, list[Record]] = {}
     for record in records:
@@ -41,10 +40,60 @@ def draw_records(records: Records, output: str | os.PathLike[str]) -> None:
         axis.set_visible(False)
     for axis, items in zip(axes.flat, slowest, strict=False):
         _panel(axis, items)
+    _save(figure, path)
+
+
+def draw_curves(
+    curves: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]],
+    output: str | os.PathLike[str],
+) -> None:
+    """A panel for each network: its time against that of the search, a line for each search.
+
+    curves: network, search, points of (seconds since the start, seconds of the network).
+    output: .png, .svg or .pdf.
+
+    Raises InputError without matplotlib or for another ending, TuningError without points.
+    """
+    path = _picture(output)
+    pyplot = _pyplot()
+    if not curves:
+        raise TuningError("points of a search are needed to draw, and there are none")
+    figure, axes = pyplot.subplots(
+        1, len(curves), figsize=(5.5 * len(curves), 3.6), squeeze=False, layout="constrained"
+    )
+    for axis, (network, lines) in zip(axes.flat, curves.items(), strict=True):
+        for number, (search, points) in enumerate(lines.items()):
+            minutes = [second / 60 for second, _ in points]
+            times = [1e3 * seconds for _, seconds in points]
+            axis.step(minutes, times, where="post", color=f"C{number}", label=search)
+            axis.annotate(f"{times[-1]:.3g}", (minutes[-1], times[-1]), fontsize=8)
+        axis.set_title(network, fontsize=10)
+        axis.set_xlabel("minutes of tuning")
+        axis.set_ylabel("all kernels together, ms")
+        axis.set_ylim(bottom=0)
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.legend(frameon=False)
+    _save(figure, path)
+
+
+def _picture(output: str | os.PathLike[str]) -> Path:
+    path = Path(output)
+    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise InputError(f"a file that ends in .png, .svg or .pdf is needed, found '{path.name}'")
+    return path
+
+
+def _save(figure: Any, path: Path) -> None:
+    """Whole or not at all."""
     temporary = path.with_name(f".{path.name}{path.suffix}")
-    figure.savefig(temporary, dpi=110)
-    pyplot.close(figure)
-    temporary.replace(path)
+    try:
+        figure.savefig(temporary, dpi=110)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise TuningError(f"'{path}' cannot be written ({error.strerror})") from None
+    finally:
+        figure.clear()
 
 
 def _panel(axis: Any, records: list[Record]) -> None:

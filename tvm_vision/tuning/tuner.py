@@ -59,7 +59,8 @@ class TuningState:
         network_seconds, network_start: the sum over all kernels, now and with the defaults; over
             those whose default was measured.
         time_left: seconds of the budget.
-        kernels, finished: how many there are, and for how many nothing is left to gain.
+        kernels, known, finished: how many there are, of how many a time is known, and for how many
+            nothing is left to gain.
     """
 
     kernel: str
@@ -71,6 +72,7 @@ class TuningState:
     network_start: float
     time_left: float
     kernels: int
+    known: int
     finished: int
 
 
@@ -344,6 +346,7 @@ class Tuner:
                 network_start=network_seconds(self.searches, default=True),
                 time_left=max(0.0, self._limit - self.clock()),
                 kernels=len(self.searches),
+                known=sum(math.isfinite(s.best_seconds) for s in self.searches),
                 finished=sum(s.finished for s in self.searches),
             )
         )
