@@ -44,6 +44,10 @@ OURS = "tvm_vision"
 @click.option(
     "--output", type=click.Path(path_type=Path), help="JSON file.  [default: by the device's name]"
 )
+@click.option(
+    "--resume", is_flag=True,
+    help="Go on with a run that was cut: networks that the JSON file has are not measured again.",
+)  # fmt: skip
 @click.option("--commit", help="What was measured.  [default: what git says]")
 @click.option("--allow-cpu", is_flag=True, help="A rehearsal: times say nothing about a GPU.")
 @click.option("--prepare-only", is_flag=True, help="Convert and compile, measure nothing.")
@@ -58,6 +62,7 @@ def main(
     round_seconds: float,
     folder: Path,
     output: Path | None,
+    resume: bool,
     commit: str | None,
     allow_cpu: bool,
     prepare_only: bool,
@@ -74,7 +79,11 @@ def main(
         return
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = list(networks or NETWORKS)
+    path = output or default_output(device, allow_cpu)
+    commit = commit or git_commit()
+    before = earlier(path, device, commit) if resume else {}
+    known = {row["network"] for row in before.get("rows", ())}
+    wanted = [name for name in networks or NETWORKS if name not in known]
     for network in wanted:
         measure.write_models(folder, network)
     found = measure.versions(engines or ENGINES)
@@ -95,25 +104,38 @@ def main(
         "device": device,
         "host": host(),
         "date": f"{datetime.now(timezone.utc):%Y-%m-%d}",
-        "commit": commit or git_commit(),
+        "commit": commit,
         "rehearsal": allow_cpu,
         "settings": vars(settings),
         "engines": found,
-        "ceilings": ceilings(folder, settings, 0.002 if allow_cpu else 1.0),
-        "work": work(folder, wanted),
-        "first_result_s": {},
-        "rows": [],
+        "ceilings": before.get("ceilings")
+        or ceilings(folder, settings, 0.002 if allow_cpu else 1.0),
+        "work": {**before.get("work", {}), **work(folder, wanted)},
+        "first_result_s": before.get("first_result_s", {}),
+        "rows": before.get("rows", []),
     }
-    path = output or default_output(device, allow_cpu)
     with Measurement(folder, settings, click.echo) as measurement:
         for network in wanted:
-            measurement.network(network, [row for row in rows if row.network == network])
-            results["rows"] = [row.to_json() for row in rows if row.done]
+            own = [row for row in rows if row.network == network]
+            measurement.network(network, own)
+            results["rows"] += [row.to_json() for row in own if row.done]
+            results["first_result_s"].update(first_results(folder, own))
             # What was measured stays, whatever becomes of the rest.
             write(results, path)
-    results["first_result_s"] = first_results(folder, rows)
-    write(results, path)
     show(results, path)
+
+
+def earlier(path: Path, device: str, commit: str) -> dict[str, Any]:
+    """What an earlier run wrote. Raises ClickException where it is of other code or devices."""
+    if not path.exists():
+        return {}
+    results: dict[str, Any] = json.loads(path.read_text())
+    if (results["device"], results["commit"]) != (device, commit):
+        raise click.ClickException(
+            f"a run of {commit} on {device} can be resumed, and '{path}' is of "
+            f"{results['commit']} on {results['device']}: measure anew, without --resume"
+        )
+    return results
 
 
 def check_device(allow_cpu: bool) -> str:

@@ -165,6 +165,30 @@ def test_a_cpu_is_only_for_rehearsals(device_info: vulkan.DeviceInfo) -> None:
     assert driver.RESULTS not in place.parents
 
 
+def test_a_run_that_was_cut_goes_on(
+    device_info: vulkan.DeviceInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "ceilings", lambda *arguments: {"launch_us": 1.0})
+    path = tmp_path / "results.json"
+    command = ["--allow-cpu", "--engine", "ort_cpu", "--runs", "2", "--warm-seconds", "0"]
+    command += ["--folder", str(tmp_path), "--output", str(path), "--commit", "abc"]
+
+    def measured(*networks: str, resume: bool = True) -> list[str]:
+        words = [word for name in networks for word in ("--network", name)]
+        result = CliRunner().invoke(driver.main, [*command, *words, *["--resume"] * resume])
+        assert result.exit_code == 0, result.output
+        return [row["network"] for row in json.loads(path.read_text())["rows"]]
+
+    assert measured("squeezenet1_1") == ["squeezenet1_1"]
+    times = json.loads(path.read_text())["rows"][0]
+    assert measured("squeezenet1_1", "shufflenet_v2") == ["squeezenet1_1", "shufflenet_v2"]
+    assert json.loads(path.read_text())["rows"][0] == times
+    assert measured("shufflenet_v2", resume=False) == ["shufflenet_v2"]
+    command[command.index("abc")] = "def"
+    result = CliRunner().invoke(driver.main, [*command, "--resume"])
+    assert result.exit_code == 1 and "measure anew" in result.output
+
+
 def results() -> dict[str, Any]:
     common = {"network": "yoeo", "precision": "fp32", "error": 1e-6, "p95_ms": 2.5}
     details = {
