@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -16,16 +18,22 @@ def uniform(count: int, low: float, high: float, device: torch.device) -> Tensor
 
 
 def crop(
-    pictures: Tensor, masks: Tensor, boxes: Tensor, size: int, plain: bool = False
+    pictures: Tensor,
+    masks: Tensor,
+    boxes: Tensor,
+    size: int,
+    plain: bool = False,
+    whole: float = 0.35,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Random part of each picture at a random scale, perhaps mirrored, as size x size.
 
     pictures uint8 [b,512,512,3], masks uint8 [b,512,512], boxes [b,m,5] -> float [b,3,size,size]
     (0 to 1), int64 [b,size,size], boxes in the new pixels. plain: the whole picture as it is.
+    whole: the share of pictures that are only mirrored.
     """
     count, device = len(pictures), pictures.device
     zoom = torch.exp(uniform(count, math.log(0.8), math.log(2.0), device))
-    keep = torch.rand(count, device=device) < 0.35
+    keep = torch.rand(count, device=device) < whole
     zoom = torch.where(keep | torch.tensor(plain, device=device), torch.ones_like(zoom), zoom)
     slack = (1 - 1 / zoom).abs()
     shift = (torch.rand(count, 2, device=device) * 2 - 1) * slack[:, None]
@@ -53,8 +61,8 @@ def crop(
     x = (corner[..., 0::2] - theta[:, 0, 2, None, None]) / theta[:, 0, 0, None, None]
     y = (corner[..., 1::2] - theta[:, 1, 2, None, None]) / theta[:, 1, 1, None, None]
     x, y = (x + 1) / 2 * size, (y + 1) / 2 * size
-    whole = torch.stack([x.amin(-1), y.amin(-1), x.amax(-1), y.amax(-1)], -1)
-    return image, mask, torch.cat([clip(whole, boxes[..., :1], size)], -1)
+    moved = torch.stack([x.amin(-1), y.amin(-1), x.amax(-1), y.amax(-1)], -1)
+    return image, mask, clip(moved, boxes[..., :1], size)
 
 
 def clip(whole: Tensor, label: Tensor, size: int) -> Tensor:
@@ -117,7 +125,8 @@ def colour(image: Tensor) -> Tensor:
     hue = torch.stack(
         [torch.stack([a, b, c], -1), torch.stack([c, a, b], -1), torch.stack([b, c, a], -1)], 1
     )
-    image = torch.einsum("bij,bjhw->bihw", hue, image).clamp(1e-4, 1)
+    mixed = [(hue[:, row, :, None, None] * image).sum(1) for row in range(3)]
+    image = torch.stack(mixed, 1).clamp(1e-4, 1)
     image = image ** torch.exp(torch.randn(count, 1, 1, 1, device=device) * 0.28)
     side = torch.linspace(-1, 1, image.shape[-1], device=device)
     square = (side[:, None] ** 2 + side[None] ** 2) / 2
@@ -152,12 +161,25 @@ def filters(image: Tensor, kernel: Tensor) -> Tensor:
     """Each picture [b,3,h,w] through its own kernel [b,k,k], by Fourier transform: on a GPU that is
     many times faster than a convolution whose every channel has its own weights."""
     edge = kernel.shape[-1] // 2
-    wide = F.pad(image, [edge] * 4, mode="reflect")
-    size = wide.shape[-2:]
-    spectrum = torch.fft.rfft2(wide) * torch.fft.rfft2(kernel, s=size)[:, None]
+    high, wide = image.shape[-2:]
+    padded = F.pad(image, [edge] * 4, mode="reflect")
+    size = [quick_length(side + 2 * edge) for side in (high, wide)]
+    spectrum = torch.fft.rfft2(padded, s=size) * torch.fft.rfft2(kernel, s=size)[:, None]
     # The kernel's corner, not its middle, is the transform's origin: that moves all by an edge.
     whole = torch.fft.irfft2(spectrum, s=size)
-    return whole[..., 2 * edge :, 2 * edge :]
+    return whole[..., 2 * edge : 2 * edge + high, 2 * edge : 2 * edge + wide]
+
+
+def quick_length(least: int) -> int:
+    """The next number of factors 2, 3 and 5 alone: Fourier transforms of others are slow."""
+    for number in itertools.count(least):
+        rest = number
+        for factor in (2, 3, 5):
+            while rest % factor == 0:
+                rest //= factor
+        if rest == 1:
+            return number
+    raise AssertionError
 
 
 def grain(image: Tensor) -> Tensor:
@@ -183,12 +205,15 @@ def blocks(image: Tensor) -> Tensor:
     n = torch.arange(8, device=device).float()
     basis = torch.cos((2 * n[None] + 1) * n[:, None] * math.pi / 16) * 0.5
     basis[0] *= 0.5**0.5
-    tiles = image.view(count, 3, high // 8, 8, wide // 8, 8).permute(0, 1, 2, 4, 3, 5)
-    spectrum = basis @ tiles @ basis.T
-    step = (0.008 + 0.006 * (n[:, None] + n[None])) * uniform(count, 0.3, 5, device)[
-        :, None, None, None, None, None
+    # A block's transform is a product with 64 x 64 values: one large product for all blocks.
+    both = torch.kron(basis, basis)
+    tiles = image.reshape(count, 3, high // 8, 8, wide // 8, 8).permute(0, 1, 2, 4, 3, 5)
+    spectrum = tiles.reshape(count, -1, 64) @ both.T
+    step = (0.008 + 0.006 * (n[:, None] + n[None])).reshape(64) * uniform(count, 0.3, 5, device)[
+        :, None, None
     ]
-    back = basis.T @ ((spectrum / step).round() * step) @ basis
+    back = ((spectrum / step).round() * step) @ both
+    back = back.view(count, 3, high // 8, wide // 8, 8, 8)
     return back.permute(0, 1, 2, 4, 3, 5).reshape(image.shape)
 
 
@@ -204,12 +229,12 @@ def strange(image: Tensor) -> Tensor:
     return image * (1 - share) + other * share
 
 
-def on_some(image: Tensor, share: float, change) -> Tensor:
-    chosen = torch.rand(len(image), device=image.device) < share
-    if chosen.any():
-        image = image.clone()
-        image[chosen] = change(image[chosen]).to(image.dtype)
-    return image
+def on_some(image: Tensor, share: float, change: Callable[[Tensor], Tensor]) -> Tensor:
+    """Changes this share of the pictures, drawn anew. Their number is known without asking the
+    device, so that nothing waits for it."""
+    number = int(len(image) * share + float(torch.rand(())))
+    chosen = torch.rand(len(image), device=image.device).argsort()[:number]
+    return image.index_copy(0, chosen, change(image[chosen])) if number else image
 
 
 def coarse(image: Tensor) -> Tensor:

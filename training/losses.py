@@ -13,7 +13,15 @@ IGNORED_BOX, IGNORED_PIXEL = 9, 255
 RATIO = 3.0
 # Weights of the heads' objectness, by stride: small grids have few places and few mistakes.
 BALANCE = {8: 4.0, 16: 1.0, 32: 0.4}
-BOX, OBJECT, CLASS, PIXEL = 0.06, 1.0, 0.3, 0.8
+# Weights, chosen by the gradients at the layers that all share: most for boxes, whose places are
+# what fails most often, then objectness (which with 1.0 had a tenth of the others' part), then
+# pixels and classes.
+BOX, OBJECT, CLASS, PIXEL = 0.3, 6.0, 0.15, 0.4
+# How much of an object's wanted score depends on how well its box fits: of several boxes of one
+# object, suppression keeps the highest score, which then is the best box.
+QUALITY = 0.8
+NEAR = 0.7  # IoU from which a box of the wrong cell is no mistake
+ROWS = 64  # boxes of a picture at most, mosaics included
 LINE_WEIGHT = 1.8
 
 
@@ -25,27 +33,29 @@ class Head:
     anchors: Tensor
 
 
-def complete_iou(a: Tensor, b: Tensor) -> Tensor:
-    """CIoU of boxes [n,4] (centre and size) pair by pair: IoU less the distance of the centres and
-    the difference of the aspects (Zheng et al., 2020)."""
-    a1, a2, b1, b2 = (
-        a[:, :2] - a[:, 2:] / 2,
-        a[:, :2] + a[:, 2:] / 2,
-        b[:, :2] - b[:, 2:] / 2,
-        b[:, :2] + b[:, 2:] / 2,
-    )
-    inter = (torch.minimum(a2, b2) - torch.maximum(a1, b1)).clamp(min=0).prod(1)
-    iou = inter / (a[:, 2:].prod(1) + b[:, 2:].prod(1) - inter + 1e-6)
+@dataclass(frozen=True)
+class Truths:
+    """What pictures show: classes [b,m], corners [b,m,4], centres and sizes [b,m,4], in pixels."""
+
+    label: Tensor
+    corner: Tensor
+    box: Tensor
+
+
+def overlaps(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """IoU and CIoU of boxes [...,4] (centre and size) pair by pair. CIoU is the IoU less the
+    distance of the centres and the difference of the aspects (Zheng et al., 2020)."""
+    a1, a2 = a[..., :2] - a[..., 2:] / 2, a[..., :2] + a[..., 2:] / 2
+    b1, b2 = b[..., :2] - b[..., 2:] / 2, b[..., :2] + b[..., 2:] / 2
+    inter = (torch.minimum(a2, b2) - torch.maximum(a1, b1)).clamp(min=0).prod(-1)
+    iou = inter / (a[..., 2:].prod(-1) + b[..., 2:].prod(-1) - inter + 1e-6)
     hull = torch.maximum(a2, b2) - torch.minimum(a1, b1)
-    far = ((a[:, :2] - b[:, :2]) ** 2).sum(1) / ((hull**2).sum(1) + 1e-6)
-    aspect = (
-        4
-        / torch.pi**2
-        * (torch.atan(b[:, 2] / b[:, 3]) - torch.atan(a[:, 2] / (a[:, 3] + 1e-6))) ** 2
-    )
+    far = ((a[..., :2] - b[..., :2]) ** 2).sum(-1) / ((hull**2).sum(-1) + 1e-6)
+    turn = torch.atan(b[..., 2] / b[..., 3]) - torch.atan(a[..., 2] / (a[..., 3] + 1e-6))
+    aspect = 4 / torch.pi**2 * turn**2
     with torch.no_grad():
         share = aspect / (1 - iou + aspect + 1e-6)
-    return iou - far - share * aspect
+    return iou, iou - far - share * aspect
 
 
 def best_iou(boxes: Tensor, truth: Tensor) -> Tensor:
@@ -59,18 +69,24 @@ def best_iou(boxes: Tensor, truth: Tensor) -> Tensor:
     return (inter / (area[:, :, None] + other[:, None] - inter + 1e-6)).amax(-1)
 
 
+def first_rows(boxes: Tensor) -> Tensor:
+    """Boxes [b,m,5] as [b,ROWS,5], real ones first: always one shape, and few empty rows."""
+    order = (-boxes[..., :1]).argsort(dim=1, stable=True)
+    boxes = boxes.gather(1, order.expand_as(boxes))[:, :ROWS]
+    return F.pad(boxes, (0, 0, 0, ROWS - boxes.shape[1]), value=-1.0)
+
+
 def detection_loss(values: list[Tensor], heads: list[Head], boxes: Tensor) -> Tensor:
-    """values: of each head [b, anchors * (5 + classes), y, x]. boxes [b,m,5]: class, corners."""
-    total = values[0].new_zeros(())
-    # Rows without a box are most of them; the time goes with their number.
-    boxes = boxes.gather(1, (-boxes[..., :1]).argsort(dim=1, stable=True).expand_as(boxes))
-    boxes = boxes[:, : max(1, int((boxes[..., 0] >= 0).sum(1).max()))]
+    """Losses of boxes, objectness and classes, weighted [3]. values: of each head
+    [b, anchors * (5 + classes), y, x]. boxes [b,m,5]: class, corners.
+
+    No shape depends on what the boxes hold, so nothing waits for the device and all can be
+    compiled.
+    """
     label, corner = boxes[..., 0].long(), boxes[..., 1:]
     real = (label >= 0) & (label != IGNORED_BOX)
-    centre, size = (
-        (corner[..., :2] + corner[..., 2:]) / 2,
-        (corner[..., 2:] - corner[..., :2]).clamp(min=1),
-    )
+    size = (corner[..., 2:] - corner[..., :2]).clamp(min=1)
+    truth = Truths(label, corner, torch.cat([(corner[..., :2] + corner[..., 2:]) / 2, size], -1))
     fits = []
     for head in heads:
         ratio = size[:, :, None] / head.anchors
@@ -78,44 +94,66 @@ def detection_loss(values: list[Tensor], heads: list[Head], boxes: Tensor) -> Te
     joined = torch.cat(fits, -1)
     best = F.one_hot(joined.argmin(-1), joined.shape[-1]).bool()
     taken = (((joined < RATIO) | best) & real[..., None]).split([len(h.anchors) for h in heads], -1)
-    for value, head, chosen in zip(values, heads, taken, strict=True):
-        count, _, high, wide = value.shape
-        value = value.float().view(count, len(head.anchors), -1, high, wide).permute(0, 1, 3, 4, 2)
-        device = value.device
-        y, x = torch.meshgrid(
-            torch.arange(high, device=device), torch.arange(wide, device=device), indexing="ij"
-        )
-        image, which, anchor = chosen.nonzero(as_tuple=True)
-        place = (centre[image, which] / head.stride).long()
-        column, row = place[:, 0].clamp(0, wide - 1), place[:, 1].clamp(0, high - 1)
-        target = torch.zeros(value.shape[:-1], device=device)
-        if len(image):
-            picked = value[image, anchor, row, column]
-            xy = (picked[:, :2].sigmoid() + torch.stack([column, row], 1)) * head.stride
-            wh = picked[:, 2:4].clamp(max=6).exp() * head.anchors[anchor]
-            wanted = torch.cat([centre[image, which], size[image, which]], 1)
-            overlap = complete_iou(torch.cat([xy, wh], 1), wanted)
-            total = total + BOX * (1 - overlap).mean() * len(heads)
-            kinds = F.one_hot(label[image, which], value.shape[-1] - 5).float()
-            total = total + CLASS * F.binary_cross_entropy_with_logits(
-                picked[:, 5:], kinds * 0.98 + 0.01
-            )
-            target[image, anchor, row, column] = 0.6 + 0.4 * overlap.detach().clamp(0, 1)
-        with torch.no_grad():
-            xy = (value[..., :2].sigmoid() + torch.stack([x, y], -1)) * head.stride
-            wh = value[..., 2:4].clamp(max=6).exp() * head.anchors[:, None, None]
-            corners = torch.cat([xy - wh / 2, xy + wh / 2], -1).reshape(count, -1, 4)
-            near = best_iou(corners, corner * real[..., None]).view(target.shape) > 0.7
-            cell = torch.stack([x + 0.5, y + 0.5], -1).reshape(-1, 2) * head.stride
-            doubt = corner[:, :, None]
-            inside = ((cell >= doubt[..., :2]) & (cell <= doubt[..., 2:])).all(-1) & (
-                label == IGNORED_BOX
-            )[..., None]
-            skip = inside.any(1).view(count, 1, high, wide) | near
-            weight = (~skip | (target > 0)).float()
-        objects = F.binary_cross_entropy_with_logits(value[..., 4], target, reduction="none")
-        total = total + OBJECT * BALANCE[head.stride] * (objects * weight).mean()
-    return total
+    parts = [
+        _head_loss(value, head, truth, chosen)
+        for value, head, chosen in zip(values, heads, taken, strict=True)
+    ]
+    return torch.stack(parts).sum(0)
+
+
+def _head_loss(value: Tensor, head: Head, truth: Truths, chosen: Tensor) -> Tensor:
+    """Of one head [b, anchors * (5 + classes), y, x]: weighted losses [3]. chosen [b,m,anchors]:
+    which anchors take which box."""
+    count, _, high, wide = value.shape
+    anchors = len(head.anchors)
+    value = value.float().view(count, anchors, -1, high, wide)
+    place = (truth.box[..., :2] / head.stride).long()
+    column, row = place[..., 0].clamp(0, wide - 1), place[..., 1].clamp(0, high - 1)
+    cell = row * wide + column
+    fields = value.shape[2]
+    index = cell[:, None, None].expand(-1, anchors, fields, -1)
+    picked = value.flatten(3).gather(3, index).permute(0, 3, 1, 2)  # [b,m,anchors,fields]
+    xy = (picked[..., :2].sigmoid() + torch.stack([column, row], -1)[:, :, None]) * head.stride
+    wh = picked[..., 2:4].clamp(max=6).exp() * head.anchors
+    iou, complete = overlaps(torch.cat([xy, wh], -1), truth.box[:, :, None])
+    number = chosen.sum().clamp(min=1)
+    of_boxes = ((1 - complete) * chosen).sum() / number
+    classes = fields - 5
+    kinds = F.one_hot(truth.label.clamp(0, classes) % classes, classes).float() * 0.98 + 0.01
+    kinds = kinds[:, :, None].expand(-1, -1, anchors, -1)
+    wrong = F.binary_cross_entropy_with_logits(picked[..., 5:], kinds, reduction="none").mean(-1)
+    of_classes = (wrong * chosen).sum() / number
+    good = (1 - QUALITY + QUALITY * iou.detach().clamp(0, 1)) * chosen
+    slot = torch.arange(anchors, device=value.device) * (high * wide) + cell[..., None]
+    target = torch.zeros(count, anchors * high * wide, device=value.device)
+    target = target.scatter_reduce(1, slot.flatten(1), good.flatten(1), "amax")
+    objects = F.binary_cross_entropy_with_logits(
+        value[:, :, 4].flatten(1), target, reduction="none"
+    )
+    counts = ~_undecided(value.detach(), head, truth) | (target > 0)
+    of_objects = BALANCE[head.stride] * (objects * counts).mean()
+    return torch.stack([BOX * of_boxes, OBJECT * of_objects, CLASS * of_classes])
+
+
+def _undecided(value: Tensor, head: Head, truth: Truths) -> Tensor:
+    """Which cells [b, anchors * y * x] are neither to find nor to leave alone: those whose box
+    nearly is an object's though another cell has to find it, and those in doubtful regions."""
+    anchors, high, wide = value.shape[1], *value.shape[3:]
+    y, x = torch.meshgrid(
+        torch.arange(high, device=value.device),
+        torch.arange(wide, device=value.device),
+        indexing="ij",
+    )
+    grid = torch.stack([x, y])
+    xy = (value[:, :, :2].sigmoid() + grid) * head.stride
+    wh = value[:, :, 2:4].clamp(max=6).exp() * head.anchors[:, :, None, None]
+    corners = torch.cat([xy - wh / 2, xy + wh / 2], 2).permute(0, 1, 3, 4, 2).flatten(1, 3)
+    real = (truth.label >= 0) & (truth.label != IGNORED_BOX)
+    near = best_iou(corners, truth.corner * real[..., None]) > NEAR
+    middle = (grid.flatten(1).T + 0.5) * head.stride
+    inside = (middle >= truth.corner[:, :, None, :2]) & (middle <= truth.corner[:, :, None, 2:])
+    doubt = (inside.all(-1) & (truth.label == IGNORED_BOX)[..., None]).any(1)
+    return near | doubt.repeat(1, anchors)
 
 
 def pixel_loss(logits: Tensor, classes: Tensor) -> Tensor:
@@ -124,13 +162,9 @@ def pixel_loss(logits: Tensor, classes: Tensor) -> Tensor:
     weight = torch.ones(logits.shape[1], device=logits.device)
     weight[1] = LINE_WEIGHT
     entropy = F.cross_entropy(logits, classes, weight=weight, ignore_index=IGNORED_PIXEL)
-    seen = (classes != IGNORED_PIXEL)[:, None].float()
-    truth = (
-        F.one_hot(classes.clamp(max=logits.shape[1]) % logits.shape[1], logits.shape[1]).permute(
-            0, 3, 1, 2
-        )
-        * seen
-    )
+    seen = (classes != IGNORED_PIXEL)[:, None]
+    kinds = torch.arange(logits.shape[1], device=logits.device)
+    truth = classes[:, None] == kinds[:, None, None]
     guess = logits.softmax(1) * seen
     both, either = (truth * guess).sum((0, 2, 3)), (truth + guess).sum((0, 2, 3))
     return PIXEL * (entropy + (1 - (2 * both + 1) / (either + 1)).mean())

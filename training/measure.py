@@ -37,7 +37,7 @@ def suppress(boxes: np.ndarray, scores: np.ndarray, iou: float) -> np.ndarray:
     return np.array(kept, np.int64)
 
 
-def found_of(detections: np.ndarray, confidence: float = 0.02, iou: float = 0.5) -> Found:
+def found_of(detections: np.ndarray, confidence: float = 0.005, iou: float = 0.5) -> Found:
     """Boxes [n, 5 + classes] as YOEO's output has them, through score and suppression."""
     scores = detections[:, 4:5] * detections[:, 5:]
     row, kind = np.nonzero(scores > confidence)

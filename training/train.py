@@ -3,9 +3,10 @@
 python training/train.py --shards scenes --out run --minutes 8 --seed 1
 
 Pictures live in the GPU's memory, and new shards join while it trains. The step size follows the
-clock: training ends when its minutes are over. A checkpoint is written every minute; --resume takes
-one up again where it ended. Shards whose names start with HELD_OUT are for the final measurement
-only.
+clock: training ends when its minutes are over, waiting included, or rests after --pause of them. A
+checkpoint is written every minute; --resume takes one up again where it ended. The last part goes
+without mosaics and with more whole pictures. Shards whose names start with HELD_OUT are for the
+final measurement only.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pathlib import Path
 import augment
 import numpy as np
 import torch
-from losses import Head, detection_loss, pixel_loss
+from losses import ROWS, Head, detection_loss, first_rows, pixel_loss
 from measure import measure
 
 from tvm_vision.models.yoeo.config import parse_config
@@ -30,6 +31,7 @@ from tvm_vision.models.yoeo.network import Yoeo
 CONFIG = Path(__file__).resolve().parents[1] / "tvm_vision" / "demo" / "yoeo_demo.cfg"
 RARE = -5.5  # objectness before the sigmoid, to begin with
 HELD_OUT = "9"  # first digit of a held-out shard's name
+CALM = 0.8  # part of the run after which pictures are as the camera frames them
 
 
 class Pool:
@@ -69,13 +71,16 @@ class Pool:
         self.count += size  # last: what is counted is there
         return True
 
-    def batch(self, size: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Varied pictures [size,3,416,416], classes and boxes."""
-        tiled = torch.rand(1).item() < 0.2
+    def batch(self, size: int, calm: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Varied pictures [size,3,416,416], classes and boxes. calm: no mosaics, fewer cuts."""
+        tiled = not calm and torch.rand(1).item() < 0.2
         index = torch.randint(self.count, (size * (4 if tiled else 1),), device=self.device)
         parts = self.pictures[index], self.masks[index], self.boxes[index]
-        image, mask, box = augment.mosaic(*parts) if tiled else augment.crop(*parts, augment.SIZE)
-        return augment.camera(image), mask, box
+        if tiled:
+            image, mask, box = augment.mosaic(*parts)
+        else:
+            image, mask, box = augment.crop(*parts, augment.SIZE, whole=0.7 if calm else 0.35)
+        return augment.camera(image), mask, first_rows(box)
 
 
 def heads_of(config, device: torch.device) -> list[Head]:
@@ -120,6 +125,9 @@ class Trainer:
             fused=device.type == "cuda",
         )
         self.heads = heads_of(config, device)
+        self.losses = self._losses
+        if options.compile:
+            self._compile()
         self.step, self.spent = 0, 0.0
         if options.resume:
             self._resume(options.resume)
@@ -136,18 +144,45 @@ class Trainer:
         self.optimizer.load_state_dict(saved["optimizer"])
         self.step, self.spent = saved["step"], saved["spent"]
 
-    def learn(self, image: torch.Tensor, mask: torch.Tensor, box: torch.Tensor) -> torch.Tensor:
-        """One step; returns the losses of boxes and pixels [2]."""
-        done = self.spent / (self.options.minutes * 60)
-        warm = min(1.0, (self.step + 1) / 300)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.options.rate * warm * (0.505 + 0.495 * math.cos(math.pi * done))
-        image = image.contiguous(memory_format=torch.channels_last)
+    def _losses(self, image: torch.Tensor, mask: torch.Tensor, box: torch.Tensor) -> torch.Tensor:
+        """Of boxes, objectness, classes and pixels [4], weighted."""
         with torch.autocast(self.device.type, torch.bfloat16):
             values, logits = self.model(image)
-        of_boxes, of_pixels = detection_loss(values, self.heads, box), pixel_loss(logits, mask)
+        of_boxes = detection_loss(values, self.heads, box)
+        return torch.cat([of_boxes, pixel_loss(logits, mask)[None]])
+
+    def _compile(self) -> None:
+        """Compiles the losses and their gradients on pictures made of noise, which the network
+        then forgets. What cannot be compiled is left as it is."""
+        began, size = time.monotonic(), (self.options.batch, augment.SIZE, augment.SIZE)
+        before = copy.deepcopy(self.model.state_dict())
+        compiled = torch.compile(self._losses)
+        try:
+            image = torch.rand(size[0], 3, *size[1:], device=self.device)
+            image = image.contiguous(memory_format=torch.channels_last)
+            mask = torch.zeros(size, dtype=torch.long, device=self.device)
+            box = torch.full((size[0], ROWS, 5), -1.0, device=self.device)
+            compiled(image, mask, box).sum().backward()
+            self.losses = compiled
+            print(f"compiled in {time.monotonic() - began:.0f} s", flush=True)
+        except Exception as error:  # any part of the compiler may be missing: it is only faster
+            print(f"not compiled: {type(error).__name__}: {error}", flush=True)
+        self.model.load_state_dict(before)
         self.optimizer.zero_grad(set_to_none=True)
-        (of_boxes + of_pixels).backward()
+
+    def done(self) -> float:
+        """Part of the run that is over."""
+        return self.spent / (self.options.minutes * 60)
+
+    def learn(self, image: torch.Tensor, mask: torch.Tensor, box: torch.Tensor) -> torch.Tensor:
+        """One step; returns the losses of boxes, objectness, classes and pixels [4]."""
+        warm = min(1.0, (self.step + 1) / 300)
+        share = 0.505 + 0.495 * math.cos(math.pi * min(1.0, self.done()))
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.options.rate * warm * share
+        parts = self.losses(image.contiguous(memory_format=torch.channels_last), mask, box)
+        self.optimizer.zero_grad(set_to_none=True)
+        parts.sum().backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 5.0)
         self.optimizer.step()
         self.step += 1
@@ -155,7 +190,24 @@ class Trainer:
             torch._foreach_lerp_(
                 self.slow, self.fast, 1 - min(0.9995, self.step / (self.step + 19))
             )
-        return torch.stack([of_boxes.detach(), of_pixels.detach()])
+        return parts.detach()
+
+    def rates(self, pool: Pool) -> str:
+        """How long a batch and a step take, in words, seen on the first few."""
+
+        def wait() -> float:
+            if self.device.type == "cuda":
+                torch.cuda.synchronize()
+            return time.monotonic()
+
+        self.learn(*pool.batch(self.options.batch, calm=True))  # the first ones try algorithms
+        began = wait()
+        batches = [pool.batch(self.options.batch, calm=True) for _ in range(5)]
+        middle = wait()
+        for batch in batches:
+            self.learn(*batch)
+        end = wait()
+        return f"{(middle - began) * 200:.0f} ms a batch, {(end - middle) * 200:.0f} ms a step"
 
     def save(self, folder: Path) -> None:
         """The averaged weights alone, under YOEO's names, and all that --resume needs."""
@@ -170,28 +222,31 @@ class Trainer:
         }
         torch.save(everything, folder / "checkpoint.pt")
 
-    def run(self, pool: Pool) -> None:
-        """Trains until the minutes are over."""
-        began = time.monotonic() - self.spent
+    def run(self, pool: Pool, began: float) -> None:
+        """Trains until the minutes since began are over, or those after which to rest."""
+        began -= self.spent
         told = saved = time.monotonic()
         losses: list[torch.Tensor] = []
-        while self.spent < self.options.minutes * 60:
-            losses.append(self.learn(*pool.batch(self.options.batch)))
+        options = self.options
+        end = min(options.minutes, options.pause or options.minutes) * 60
+        while self.spent < end:
+            losses.append(self.learn(*pool.batch(options.batch, calm=self.done() > CALM)))
             now = time.monotonic()
             self.spent = now - began
             if now - told > 20:
-                boxes, pixels = torch.stack(losses).mean(0).tolist()
-                speed = len(losses) * self.options.batch / (now - told)
+                parts = ", ".join(f"{value:.4f}" for value in torch.stack(losses).mean(0).tolist())
+                now = time.monotonic()
+                speed = len(losses) * options.batch / (now - told)
                 print(
-                    f"{self.spent:4.0f} s, step {self.step}, {pool.count} pictures: loss of boxes "
-                    f"{boxes:.4f}, of pixels {pixels:.4f}; {speed:.0f} pictures a second",
+                    f"{self.spent:4.0f} s, step {self.step}, {pool.count} pictures: losses of "
+                    f"boxes, objectness, classes, pixels {parts}; {speed:.0f} pictures a second",
                     flush=True,
                 )
                 told, losses = now, []
             if now - saved > 60:
-                self.save(self.options.out)
+                self.save(options.out)
                 saved = now
-        self.save(self.options.out)
+        self.save(options.out)
 
 
 def main() -> None:
@@ -202,14 +257,17 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--config", type=Path, default=CONFIG)
     parser.add_argument("--minutes", type=float, default=8)
-    parser.add_argument("--batch", type=int, default=128)
-    parser.add_argument("--rate", type=float, default=2.5e-3, help="largest step size")
+    parser.add_argument("--pause", type=float, help="minutes after which to rest, for --resume")
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--rate", type=float, default=1.5e-3, help="largest step size")
+    parser.add_argument("--compile", action="store_true", help="compile first: faster on a GPU")
     parser.add_argument("--capacity", type=int, default=30000, help="pictures held at most")
     parser.add_argument("--wait-for", type=int, default=1500, help="pictures to begin with")
     parser.add_argument("--resume", type=Path, help="a checkpoint.pt, to go on with the same run")
     parser.add_argument("--start", type=Path, help="weights (.pth) to begin a new run with")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    began = time.monotonic()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(options.seed)
     torch.backends.cudnn.benchmark = True
@@ -218,8 +276,9 @@ def main() -> None:
     trainer = Trainer(options, device)
     pool = Pool(options.shards, options.capacity, device)
     pool.wait_for(options.wait_for)
-    trainer.run(pool)
-    if any(options.shards.glob(f"{HELD_OUT}*.npz")):
+    print(trainer.rates(pool), flush=True)
+    trainer.run(pool, began)
+    if trainer.done() >= 1 and any(options.shards.glob(f"{HELD_OUT}*.npz")):
         report = measure(trainer.average, options.shards, HELD_OUT, device)
         report["steps"], report["pictures"] = trainer.step, pool.count
         (options.out / "metrics.json").write_text(json.dumps(report, indent=1) + "\n")
