@@ -37,6 +37,7 @@ class Compiled:
     opt_level: int = 3
     memory: dict = field(default_factory=lambda: {"weights": 60, "activations": 40, "peak": 100})
     tuned: int = 0
+    measured_precision: Any = None
 
 
 def library(target: str = "llvm") -> Any:

@@ -77,6 +77,8 @@ def check(
             click.echo(line)
         for name, found in frames:
             click.echo(f"{name}: {found}")
+        for line in measured_when_compiled(executor):
+            click.echo(line)
     strictness = "fp16" if of_camera(executor) else executor.info["precision"]
     other = [name for name, found in frames if not found.within(strictness)]
     if other:
@@ -92,6 +94,17 @@ def check(
             f"'{model}' what the package was made from? If so, 'tvm-vision profile "
             "--per-layer-error' shows where it goes wrong"
         )
+
+
+def measured_when_compiled(executor: GraphExecutor) -> list[str]:
+    """What the package says of its error on sample images, in a line; empty without."""
+    from tvm_vision.package import MeasuredPrecision
+
+    found = executor.info.get("measured_precision")
+    if found is None:
+        return []
+    measured = MeasuredPrecision.from_json(found, "measured_precision")
+    return [f"when it was compiled: {measured}"]
 
 
 def of_camera(executor: GraphExecutor) -> bool:

@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 
 from .check import check
+from .inspect import precision_lines
 from .model_info import model_info
-from .options import PATH, class_options
+from .options import PATH, check_sample_options, class_options, sample_options
 from .progress import progress
 from .table import data_size
 
@@ -54,6 +55,7 @@ def parse_shapes(
     "--precision", type=click.Choice(["fp32", "fp16"]), default="fp32", show_default=True,
     help="What weights and activations are stored as.",
 )  # fmt: skip
+@sample_options("--precision fp16")
 @click.option(
     "--tuning-records", type=PATH, multiple=True,
     help="What tune found for this device and driver; repeatable.",
@@ -95,6 +97,8 @@ def compile(  # the command's name
     input_shapes: dict[str, tuple[int, ...]],
     opt_level: int,
     precision: str,
+    sample_images: tuple[Path, ...],
+    max_error: float | None,
     tuning_records: tuple[Path, ...],
     shipped_records: bool,
     layout: str,
@@ -119,10 +123,14 @@ def compile(  # the command's name
       tvm-vision compile lite0.onnx -o lite0.tar --precision fp16 --kind classifier \\
           --labels imagenet --preprocess efficientnet-lite
       tvm-vision compile yoeo.onnx -o yoeo.tar --names yoeo_names.yaml --check
+      tvm-vision compile yoeo.onnx -o yoeo.tar --precision fp16 --sample-images photos/
     """
     from tvm_vision.api import compile as compile_network
     from tvm_vision.package import read_package
 
+    check_sample_options(
+        sample_images, max_error, half=precision == "fp16", halves="--precision fp16"
+    )
     described = model_info(
         model,
         name=name,
@@ -148,6 +156,8 @@ def compile(  # the command's name
             model_info=described,
             tuning_records=tuning_records,
             shipped_records=shipped_records,
+            sample_images=sample_images,
+            max_error=max_error,
             progress=tell,
         )
 
@@ -160,5 +170,7 @@ def compile(  # the command's name
         f"wrote {output}: {data_size(size)}, {len(info.graph.kernels)} kernels for {place}, "
         f"{data_size(info.memory.peak)} of device memory"
     )
+    for line in precision_lines(info):
+        click.echo(line)
     if check_after:
         ctx.invoke(check, artifact=output, model=model)

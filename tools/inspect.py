@@ -13,6 +13,8 @@ import click
 from .options import artifact_argument, json_option
 from .table import data_size, table
 
+MAX_LAYERS = 12
+
 if TYPE_CHECKING:
     from tvm_vision.package import Package, PackageInfo, YoeoInfo
 
@@ -73,6 +75,7 @@ def summary(package: Package) -> Iterator[str]:
     if info.device is not None:
         yield f"device       {info.device.name} ({info.device.driver or 'driver unknown'})"
     yield f"precision    {info.precision}, optimisation level {info.opt_level}"
+    yield from precision_lines(info)
     yield f"made by      {', '.join(f'{name} {v}' for name, v in sorted(info.versions.items()))}"
     yield f"tuned by     {info.records or 'nothing: default schedules'}"
     for path in (package.library_path, package.params_path):
@@ -89,6 +92,23 @@ def yoeo_lines(labels: tuple[str, ...], yoeo: YoeoInfo) -> Iterator[str]:
         yield f"  group      {group.surrogate}: {', '.join(group.classes)}"
     if yoeo.segmentation:
         yield f"mask         {', '.join(yoeo.segmentation_labels)}"
+
+
+def precision_lines(info: PackageInfo) -> Iterator[str]:
+    """What was measured on sample images, and the layers that keep float32; those first that would
+    cost most as halves."""
+    measured = info.measured_precision
+    if measured is None:
+        return
+    yield f"  measured   {measured}"
+    kept = sorted(measured.kept, key=lambda layer: -(layer.largest or layer.error or 0.0))
+    for layer in kept[:MAX_LAYERS]:
+        parts = " and ".join(part for part in ("weights", "result") if getattr(layer, part))
+        why = [] if layer.largest is None else [f"values up to {layer.largest:.3g}"]
+        why += [] if layer.error is None else [f"error {layer.error:.1e} as halves"]
+        yield f"  float32    {' '.join(layer.nodes)}: {parts} ({', '.join(why) or 'no numbers'})"
+    if len(kept) > MAX_LAYERS:
+        yield f"  float32    {len(kept) - MAX_LAYERS} more: see --json"
 
 
 def _remark(*words: str) -> str:

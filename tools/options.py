@@ -74,6 +74,39 @@ def class_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+def sample_options(halves: str) -> Decorator:
+    """--sample-images and --max-error, of commands that make halves by the option ``halves``."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        command = click.option(
+            "--max-error", type=click.FloatRange(min=0.0, min_open=True),
+            help="The largest error on the sample images, as check reports it: the largest "
+            "difference of an output, relative to its largest value; of integers the share that "
+            "differs.  [default: 0.01]",
+        )(command)  # fmt: skip
+        return click.option(
+            "--sample-images", type=PATH, multiple=True, metavar="FILE|FOLDER",
+            help=f"With {halves}: keep float32 in those layers whose halves cost most accuracy on "
+            "these pictures (or .npz files with the network's inputs); repeatable.",
+        )(command)  # fmt: skip
+
+    return decorate
+
+
+def check_sample_options(
+    samples: tuple[Path, ...], max_error: float | None, *, half: bool, halves: str
+) -> None:
+    """Raise click.UsageError or an InputError for options of ``sample_options`` that cannot be."""
+    if samples and not half:
+        raise click.UsageError(f"--sample-images decides what stays float32 with {halves}: add it")
+    if max_error is not None and not samples:
+        raise click.UsageError("--max-error is measured on --sample-images: name some")
+    if samples:
+        from tvm_vision.models.samples import check_samples
+
+        check_samples(samples)
+
+
 def artifact_argument() -> Decorator:
     return click.argument("artifact", type=PATH)
 

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import PATH, SETTINGS, OneLineErrors, class_options, parse_size
+from .inspect import precision_lines
+from .options import (
+    PATH,
+    SETTINGS,
+    OneLineErrors,
+    check_sample_options,
+    class_options,
+    parse_size,
+    sample_options,
+)
 from .progress import progress
 from .table import data_size
 from .tune import Duration, search_schedules
@@ -33,6 +42,7 @@ INTERPOLATIONS = ("linear", "nearest", "area", "cubic")
     help="Pixels of the network's input, where ONNX_PATH leaves them open.",
 )  # fmt: skip
 @click.option("--half", is_flag=True, help="Weights and activations as 16-bit floats.")
+@sample_options("--half")
 @click.option(
     "--target", default="auto", show_default=True,
     help="'vulkan', 'vulkan -from_device=1', 'llvm'; auto: the first Vulkan device, else this "
@@ -73,6 +83,8 @@ def yoeo_onnx_to_tvm(
     output: Path,
     input_size: tuple[int, int] | None,
     half: bool,
+    sample_images: tuple[Path, ...],
+    max_error: float | None,
     target: str,
     camera_size: tuple[int, int] | None,
     names: Path | None,
@@ -101,6 +113,7 @@ def yoeo_onnx_to_tvm(
     \b
     Example:
       yoeo-onnx-to-tvm yoeo.onnx --half -o yoeo.tar
+      tvm-vision yoeo-onnx-to-tvm yoeo.onnx --half --sample-images photos/ -o yoeo.tar
       tvm-vision yoeo-onnx-to-tvm yoeo.onnx --names yoeo_names.yaml --target llvm
     """
     from tvm_vision.api import compile as compile_network
@@ -109,6 +122,7 @@ def yoeo_onnx_to_tvm(
     from tvm_vision.package import unpack_package
     from tvm_vision.tuning import TuningOptions
 
+    check_sample_options(sample_images, max_error, half=half, halves="--half")
     info = yoeo_model_info(
         onnx_path,
         names=None if names is None else read_names(names),
@@ -133,25 +147,28 @@ def yoeo_onnx_to_tvm(
             used.append(records)
         with progress(f"compiling {onnx_path.name}") as tell:
             compile_network(
-                model, package, model_info=info, tuning_records=used, progress=tell, **network
-            )
+                model, package, model_info=info, tuning_records=used, progress=tell,
+                sample_images=sample_images, max_error=max_error, **network,
+            )  # fmt: skip
             verdict = compared(package, onnx_path, tell) if check else "not compared, as asked"
         if output.suffix == ".tar":
             os.replace(package, output)
         else:
             unpack_package(package, output)
     click.echo(verdict, err=True)
-    click.echo(f"wrote {output}: {described(output)}")
+    for line in described(output):
+        click.echo(line)
 
 
-def described(package: Path) -> str:
-    """What was compiled, in a few words."""
+def described(package: Path) -> list[str]:
+    """What was compiled, in a few lines."""
     from tvm_vision.package import read_package
 
     with read_package(package) as written:
         info = written.info
     place = info.device.name if info.device else "the CPU"
-    return f"{len(info.graph.kernels)} kernels for {place}, {data_size(info.memory.peak)} of memory"
+    size = f"{len(info.graph.kernels)} kernels for {place}, {data_size(info.memory.peak)} of memory"
+    return [f"wrote {package}: {size}", *precision_lines(info)]
 
 
 def worth_tuning(target: str, asked: bool) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,9 +12,13 @@ from .errors import InputError
 
 if TYPE_CHECKING:
     from .compiler import CompiledModel
+    from .compiler.half_choice import Samples
+    from .frontend.signature import Signature
     from .package import DeviceInfo, ModelInfo
 
 PathLike = str | os.PathLike[str]
+# Of the outputs, where halves are measured on sample images.
+MAX_ERROR = 0.01
 
 
 def compile(
@@ -30,6 +35,8 @@ def compile(
     model_info: ModelInfo | None = None,
     tuning_records: Sequence[PathLike] = (),
     shipped_records: bool = True,
+    sample_images: Sequence[PathLike] = (),
+    max_error: float | None = None,
     progress: Callable[[str], object] | None = None,
 ) -> Path | CompiledModel:
     """Compile a model and write it as a package.
@@ -48,6 +55,12 @@ def compile(
     tuning_records: files that ``tvm_vision.tuning.tune_model`` wrote; what they say of this device
         and driver is used.
     shipped_records: whether to use what this version brings for this device and driver, too.
+    sample_images: pictures, folders of them, or .npz files with the network's inputs; with "fp16".
+        They are run in float32 and with halves, on this processor, and layers whose halves cost too
+        much of the outputs' accuracy keep float32; see ``tvm_vision.compiler.half_choice``.
+    max_error: the largest error of an output on them, as ``tvm-vision check`` has it: the largest
+        difference, relative to the largest value; of integers the share that differs. 0.01 where
+        none is given.
     progress: called with a few words before each step.
 
     Returns the package's path; without ``output`` the CompiledModel.
@@ -58,10 +71,12 @@ def compile(
     _need_compiler()
     from .compiler import compile_model, parse_target
     from .frontend.model import import_model
+    from .package import ModelInfo
     from .tuning.choose import chooser, load_records
     from .tuning.session import place_of
 
     tell = progress or (lambda words: None)
+    limit = _limit_of(precision, sample_images, max_error)
     chosen = parse_target(target)
     tell("reading the model")
     module, signature = import_model(
@@ -79,11 +94,57 @@ def compile(
         layout=layout,
         name=title,
         choose=chooser(records, place_of(chosen, precision)),
+        samples=_samples(sample_images, signature, model_info or ModelInfo(title), limit, tell)
+        if sample_images
+        else None,
     )
     if output is None:
         return compiled
     tell(f"writing {output}")
     return _written(compiled, Path(output), model_info)
+
+
+def _limit_of(precision: str, images: Sequence[PathLike], max_error: float | None) -> float:
+    """The limit for sample images. Raises InputError for options that do not go together."""
+    if isinstance(images, (str, os.PathLike)):
+        raise InputError(f"a list of sample images is needed, found {os.fspath(images)!r} alone")
+    if images and precision != "fp16":
+        raise InputError(
+            "sample images decide which layers of a network of halves keep float32: precision fp16 "
+            f"is needed, found {precision}"
+        )
+    if max_error is None:
+        return MAX_ERROR
+    if not images:
+        raise InputError(
+            "a largest error is measured on sample images, and none are given: name some"
+        )
+    if not 0 < max_error < math.inf:
+        raise InputError(f"a largest error above 0 is needed, found {max_error:g}")
+    return max_error
+
+
+def _samples(
+    images: Sequence[PathLike],
+    signature: Signature,
+    model: ModelInfo,
+    limit: float,
+    tell: Callable[[str], object],
+) -> Samples:
+    from .compiler.half_choice import Samples
+    from .evaluate.compare import compare
+    from .models.samples import read_sample, sample_paths
+    from .package.build import described_inputs
+
+    tell("reading the sample images")
+    model, inputs = described_inputs(signature.inputs, model)
+    found = (read_sample(path, model, inputs) for path in sample_paths(images))
+    return Samples(
+        arrays=[[arrays[tensor.name] for tensor in inputs] for arrays in found],
+        limit=limit,
+        error_of=lambda ours, exact: compare("an output", ours, exact).error,
+        tell=tell,
+    )
 
 
 def _need_compiler() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -162,6 +163,144 @@ def test_halves_checked_at_once(command, files, tmp_path):
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines()[-1].endswith("ok")
     assert "precision    fp16" in command("inspect", path).stdout
+
+
+@pytest.fixture(scope="module")
+def loud(files):
+    """A classifier whose first layer overflows halves: pixels of 0..255, and large weights."""
+    model = classifier()
+    for tensor in model.graph.initializer:
+        factor = {"kernel": 1000.0, "high": 1e9, "matrix": 1e-3}.get(tensor.name, 1.0)
+        array = numpy_helper.to_array(tensor)
+        tensor.CopyFrom(numpy_helper.from_array((array * factor).astype("float32"), tensor.name))
+    onnx.save(model, files / "loud.onnx")
+    return files / "loud.onnx"
+
+
+@pytest.mark.parametrize("target", ["llvm", "vulkan"])
+def test_halves_where_the_sample_images_allow_them(command, files, loud, tmp_path, target, request):
+    if target == "vulkan":
+        request.getfixturevalue("device_info")
+    path = tmp_path / "half.tar"
+    options = ["--target", target, "--precision", "fp16", "--preprocess", "pixels"]
+    samples = ["--sample_images", files / "photos", "--sample-images", files / "photos" / "a.png"]
+    result = command("compile", loud, "-o", path, *options, *samples, "--max-error", "0.02")
+    assert result.exit_code == 0, result.output
+    wrote, measured, *layers = result.stdout.splitlines()
+    assert wrote.startswith(f"wrote {path}: ")
+    kept = re.fullmatch(r"  measured   ([23]) of [34] layers keep float32; .*", measured)[1]
+    assert len(layers) == int(kept)
+    assert "on 4 samples" in measured and measured.endswith("everywhere no numbers, allowed 0.02")
+    assert layers[0].split()[:4] == ["float32", "stem", "act:", "result"]
+    assert "(values up to 2" in layers[0]
+    shown = command("inspect", path).stdout.splitlines()
+    assert [line for line in shown if line in (measured, *layers)] == [measured, *layers]
+    document = json.loads(command("inspect", path, "--json").stdout)
+    assert document["format_version"] == 3
+    assert document["measured_precision"]["kept"][0]["nodes"] == ["stem", "act"]
+    checked = command("check", path, loud, "--image", files / "photos" / "b.jpg")
+    assert checked.exit_code == 0, checked.output
+    table = checked.stdout.splitlines()
+    assert table[1].split()[-1] == "ok" and float(table[1].split()[4]) < 0.02
+    assert table[2].startswith(f"when it was compiled: {kept} of ")
+    plain = tmp_path / "plain.tar"
+    command("compile", loud, "-o", plain, *options)
+    assert command("check", plain, loud, "--image", files / "photos" / "b.jpg").exit_code == 1
+
+
+def test_samples_as_arrays(command, files, tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "a.npz", image=rng.standard_normal((1, 3, 32, 32)).astype("float32"))
+    options = ["--target", "llvm", "--precision", "fp16", "--sample-images", tmp_path]
+    result = command("compile", files / "small.onnx", "-o", tmp_path / "p.tar", *options)
+    assert result.exit_code == 0, result.output
+    assert " layers keep float32; error on 1 sample " in result.stdout
+
+
+@pytest.fixture
+def samples(files, tmp_path):
+    """A folder with what can be wrong with sample images."""
+    folder = tmp_path / "samples"
+    (folder / "none").mkdir(parents=True)
+    (folder / "none" / "readme.txt").write_text("no picture")
+    (folder / "torn.png").write_bytes((files / "photos" / "a.png").read_bytes()[:40])
+    np.savez(folder / "other.npz", picture=np.zeros((1, 3, 32, 32), "float32"))
+    nan = np.full((1, 3, 32, 32), np.nan, "float32")
+    np.savez(folder / "nan.npz", image=nan)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("none", "a folder with sample images (.bmp, .jpeg, .jpg, .npz, .png,"),
+        ("nowhere", "a sample image or a folder of them is needed, and "),
+        ("torn.png", "is not a picture that OpenCV can read"),
+        ("other.npz", "'picture' is not among them, 'image' is missing"),
+        ("nan.npz", "input 'image' has 3072 values that are NaN or infinite"),
+        ("", "is not a picture that OpenCV can read"),
+    ],
+)
+def test_sample_images_that_are_none(refuses, files, samples, tmp_path, name, message):
+    options = ["--target", "llvm", "--precision", "fp16", "--sample-images", samples / name]
+    output = tmp_path / "p.tar"
+    assert message in refuses("compile", files / "small.onnx", "-o", output, *options)
+    assert not output.exists()
+
+
+def test_pictures_for_a_network_that_takes_none(refuses, files, tmp_path):
+    options = ["--target", "llvm", "--precision", "fp16", "--sample-images", files / "photos"]
+    message = refuses("compile", files / "small.onnx", "-o", tmp_path / "p.tar", *options)
+    assert "compile it with --preprocess, or name .npz files with its inputs" in message
+
+
+def test_an_error_that_halves_cannot_have(refuses, files, tmp_path):
+    options = ["--target", "llvm", "--precision", "fp16", "--preprocess", "unit"]
+    samples = ["--sample-images", files / "photos", "--max-error", "1e-9"]
+    message = refuses("compile", files / "small.onnx", "-o", tmp_path / "p", *options, *samples)
+    assert "an error of at most 1e-09 leaves no layer" in message
+    assert "the best that was reached is " in message and "compile with precision fp32" in message
+    assert not (tmp_path / "p").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--sample-images", "."], "decides what stays float32 with --precision fp16: add it"),
+        (["--precision", "fp16", "--max-error", "0.1"], "is measured on --sample-images: name"),
+        (["--max-error", "0"], "0.0 is not in the range x>0.0"),
+    ],
+)
+def test_options_of_halves_that_do_not_go_together(command, files, tmp_path, arguments, message):
+    result = command("compile", files / "small.onnx", "-o", tmp_path / "p.tar", *arguments)
+    assert result.exit_code == 2
+    assert message in result.output
+
+
+def test_samples_in_python(files):
+    from tvm_vision import compile as compile_network
+    from tvm_vision.errors import InputError
+
+    options = {"target": "llvm", "precision": "fp16"}
+    for wrong, message in (
+        ({"sample_images": "photos"}, "a list of sample images is needed, found 'photos' alone"),
+        ({"max_error": 0.1}, "measured on sample images, and none are given"),
+        ({"sample_images": ["p"], "max_error": float("nan")}, "above 0 is needed, found nan"),
+        ({"sample_images": ["p"], "precision": "fp32"}, "fp16 is needed, found fp32"),
+        ({"sample_images": [files / "nowhere"]}, "is neither: check the path"),
+    ):
+        with pytest.raises(InputError, match=message):
+            compile_network(files / "small.onnx", **{**options, **wrong})
+
+
+def test_many_samples_are_thinned_out(tmp_path):
+    from tvm_vision.models.samples import MAX_SAMPLES, sample_paths
+
+    for number in range(100):
+        (tmp_path / f"{number:03}.png").touch()
+    found = [int(path.stem) for path in sample_paths([tmp_path])]
+    assert len(found) == MAX_SAMPLES and found == sorted(found)
+    assert found[0] == 0 and max(np.diff(found)) <= 4 and found[-1] >= 96
 
 
 @pytest.mark.usefixtures("device_info")

@@ -44,6 +44,26 @@ def test_the_arguments_of_the_original(network, target):
     assert sorted(path.name for path in target.iterdir()) == ["checkpoint.json", "compiled.tar"]
 
 
+def test_halves_where_the_sample_images_allow_them(command, network, target):
+    picture = np.random.default_rng(1).integers(0, 256, (60, 80, 3), np.uint8)
+    (target / "photos").mkdir()
+    for name in ("a.png", "b.png"):
+        cv2.imwrite(str(target / "photos" / name), picture)
+    options = ("--half", "--sample-images", "photos", "--target", "llvm", "--no-check")
+    # Frames of a camera are prepared by the network, from bytes.
+    for camera in ((), ("--camera-size", "60x80")):
+        result = command(COMMAND, network, "-o", "half.tar", *options, *camera)
+        assert result.exit_code == 0, result.output
+        wrote, measured, *_ = result.stdout.splitlines()
+        assert (
+            wrote.startswith("wrote half.tar: ") and " layers keep float32; error on 2" in measured
+        )
+        with read_package("half.tar") as package:
+            assert package.info.measured_precision.error <= 0.01
+    result = command(COMMAND, network, "--sample-images", "photos")
+    assert result.exit_code == 2 and "what stays float32 with --half: add it" in result.stderr
+
+
 def test_the_long_names_of_the_original(command, network, target):
     (target / "c.json").write_text("")
     options = ("--output_model", "a.tar", "--tuning_record_checkpoint", "c.json", "--no_check")

@@ -245,8 +245,8 @@ DEEP |= {"color_order": "rgb", "mean": [0, 0, 0], "std": [1, 1, 1]}
     ("path", "value", "message"),
     [
         ("format", "onnx", "format must be 'tvm_vision', found \"onnx\""),
-        ("format_version", 3, "reads packages of format version 1 and 2, found 3"),
-        ("format_version", "1", 'format version 1 and 2, found "1"'),
+        ("format_version", 4, "reads packages of format version 1 to 3, found 4"),
+        ("format_version", "1", 'format version 1 to 3, found "1"'),
         ("format_version", 2, "format_version must be 1 for what is in it, found 2"),
         ("surprise", 1, "the field surprise is not known"),
         ("model.colour", 1, "the field model.colour is not known"),

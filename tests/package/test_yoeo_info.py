@@ -138,9 +138,9 @@ def test_names_that_are_not_as_many_or_the_same():
         PackageInfo.from_json(document)
 
 
-@pytest.mark.parametrize("version", [1, 3, True, "2"])
+@pytest.mark.parametrize("version", [1, 3, 4, True, "2"])
 def test_another_format_version(version):
     document = with_mask()
     document["format_version"] = version
-    with pytest.raises(PackageError, match="format version 1 and 2|format_version must be 2"):
+    with pytest.raises(PackageError, match="format version 1 to 3|format_version must be 2"):
         PackageInfo.from_json(document)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,11 @@ from tvm.target import Target
 
 from ..errors import InputError, TvmVisionError, UnsupportedModelError
 from ..frontend.signature import Signature, TensorSpec
+from ..package.precision import MeasuredPrecision
 from ..schedules import Choice, Chooser, Limits, schedule_module, schedule_with
 from .cpu_schedules import cpu_schedules
+from .half_choice import HalfChoice, Part, Samples, choose_halves, single_roots
+from .half_emulation import HalfEmulation
 from .half_precision import to_half
 from .hand_threaded import finish_hand_threaded
 from .in_place import concat_axes, concat_in_place, in_place_wanted
@@ -47,6 +50,7 @@ class CompiledModel:
         opt_level: 0 to 3, see ``passes``.
         memory: device memory in bytes: "weights", "activations", "peak".
         tuned: kernels whose schedule ``choose`` gave.
+        measured_precision: which layers keep float32, where that was chosen by samples.
     """
 
     name: str
@@ -60,6 +64,7 @@ class CompiledModel:
     opt_level: int
     memory: dict[str, int]
     tuned: int = 0
+    measured_precision: MeasuredPrecision | None = None
 
 
 def compile_model(
@@ -72,6 +77,7 @@ def compile_model(
     layout: str = "auto",
     name: str = "network",
     choose: Chooser | None = None,
+    samples: Samples | None = None,
 ) -> CompiledModel:
     """Compile the Relax module of a front end.
 
@@ -80,14 +86,19 @@ def compile_model(
     target: see ``parse_target``. opt_level: see ``passes``. precision: "fp16" stores weights and
     activations as halves; sums, inputs and outputs stay float32. layout: "nchw" switches off that
     channels lie in blocks of vectors on processors. choose: what tuning found for a kernel of a
-    GPU, see ``schedules.schedule_module``.
+    GPU, see ``schedules.schedule_module``. samples: with "fp16", inputs on which the error is
+    measured that decides which layers keep float32, see ``half_choice``.
 
     Raises InputError for options that do not exist, DeviceError for a device that is absent or
     lacks what the precision needs, UnsupportedModelError and UnsupportedKernelError for networks
     and operators that cannot be compiled.
     """
     chosen = parse_target(target)
-    graph = prepare(module, target=chosen, opt_level=opt_level, precision=precision, layout=layout)
+    options: dict[str, Any] = {"target": chosen, "opt_level": opt_level, "layout": layout}
+    check_options(chosen, opt_level, precision, layout)
+    measured = None if samples is None else measure_halves(module, samples, **options)
+    halves = None if measured is None else measured.halves
+    graph = prepare(module, precision=precision, halves=halves, **options)
     found = {name: choose(f) for name, f in graph.functions.items()} if choose else {}
     with _one_line("kernels of the network"):
         graph, library = build_library(graph, chosen, choose)
@@ -110,6 +121,7 @@ def compile_model(
             "peak": memory.peak,
         },
         tuned=sum(choice is not None for choice in found.values()),
+        measured_precision=None if measured is None else measured.report,
     )
 
 
@@ -120,24 +132,55 @@ def prepare(
     opt_level: int = 3,
     precision: str = "fp32",
     layout: str = "auto",
+    halves: Collection[Part] | None = None,
 ) -> StaticGraph:
     """The kernels of a network before they have schedules, as ``compile_model`` makes them.
 
+    halves: what ``measure_halves`` leaves to be halves; None leaves everything.
+
     Raises what ``compile_model`` raises for operators and options.
     """
+    check_options(target, opt_level, precision, layout)
+    with _one_line("operators of the network"):
+        kernels, nodes = to_kernels(module, target, opt_level, layout, precision)
+    graph = lower_to_graph(kernels, nodes)
+    axes = concat_axes(graph) if opt_level >= 2 and in_place_wanted() else {}
+    if precision == "fp16":
+        graph = to_half(graph, () if halves is None else single_roots(graph, halves))
+    return _short_names(concat_in_place(graph, axes))
+
+
+def check_options(target: Target, opt_level: int, precision: str, layout: str) -> None:
+    """Raise InputError for options that do not exist, or that the target cannot do."""
     check_opt_level(opt_level)
     check_layout(layout)
     if precision not in PRECISIONS:
         raise InputError(f"a precision of {' or '.join(PRECISIONS)} is needed, found {precision!r}")
     if precision == "fp16":
         _check_half(target)
+
+
+def measure_halves(
+    module: tvm.IRModule,
+    samples: Samples,
+    *,
+    target: Target,
+    opt_level: int = 3,
+    layout: str = "auto",
+) -> HalfChoice:
+    """Which layers of a network for ``target`` may be halves, measured on this processor.
+
+    Raises what ``compile_model`` raises, and InputError where the samples' limit leaves none.
+    """
+    here = parse_target("llvm")
+    samples.tell("compiling to measure halves")
     with _one_line("operators of the network"):
-        kernels, nodes = to_kernels(module, target, opt_level, layout, precision)
-    graph = lower_to_graph(kernels, nodes)
-    axes = concat_axes(graph) if opt_level >= 2 and in_place_wanted() else {}
-    if precision == "fp16":
-        graph = to_half(graph)
-    return _short_names(concat_in_place(graph, axes))
+        kernels, nodes = to_kernels(module, target, opt_level, layout, "fp16", runs_on=here)
+    graph = _short_names(lower_to_graph(kernels, nodes))
+    joined = concat_axes(graph) if opt_level >= 2 and in_place_wanted() else {}
+    with _one_line("kernels of the network"):
+        graph, library = build_library(graph, here)
+    return choose_halves(graph, joined, HalfEmulation(graph, library), samples)
 
 
 def build_function(function: Any, target: Target, choice: Choice | None, *, name: str) -> Any:

@@ -7,6 +7,7 @@ where one of its kernels cannot take halves, or where a weight is too large for 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,12 @@ from .static_graph import Kernel, StaticGraph, Tensor
 HALF_MAX = float(np.finfo(np.float16).max)
 
 
-def to_half(graph: StaticGraph) -> StaticGraph:
-    """The same network with halves in memory wherever that is possible."""
-    halves = _half_roots(graph)
+def to_half(graph: StaticGraph, singles: Collection[int] = ()) -> StaticGraph:
+    """The same network with halves in memory wherever that is possible.
+
+    singles: tensors with memory of their own that keep float32.
+    """
+    halves = half_roots(graph).difference(singles)
     variants: dict[tuple[str, tuple[int, ...]], str] = {}
     functions: dict[str, Any] = {}
     kernels = []
@@ -48,7 +52,7 @@ def to_half(graph: StaticGraph) -> StaticGraph:
     )
 
 
-def _half_roots(graph: StaticGraph) -> set[int]:
+def half_roots(graph: StaticGraph) -> set[int]:
     """The tensors with memory of their own that become halves."""
     fixed = {graph.root(t) for t in (*graph.inputs, *graph.outputs)}
     fixed.update(t for t, value in graph.params.items() if not _fits(value))

@@ -57,6 +57,7 @@ def to_kernels(
     opt_level: int,
     layout: str = "auto",
     precision: str = "fp32",
+    runs_on: Target | None = None,
 ) -> tuple[tvm.IRModule, list[list[str]]]:
     """``main`` as calls of TensorIR functions, without schedules, and the nodes in each call.
 
@@ -64,8 +65,9 @@ def to_kernels(
     were named, or the operators' own names where the variables have none. layout: "nchw" keeps
     the model's order of axes everywhere, "nhwc" puts channels last, "auto" leaves it to the target
     and to the network, see ``channels_last_pays``. precision: what the kernels will store.
+    runs_on: what runs the kernels made for ``target``, where that is another.
     """
-    with target, tvm.transform.PassContext(opt_level=3):
+    with runs_on or target, tvm.transform.PassContext(opt_level=3):
         operators = _sequence(_simplify(opt_level))(mod)
         block = channel_block(target) if opt_level >= 3 and layout == "auto" else 1
         if block > 1:

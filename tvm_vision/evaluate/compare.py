@@ -35,8 +35,13 @@ class OutputError:
     argmax_agreement: float | None
 
     def within(self, tolerance: float) -> bool:
-        """Whether it is close enough: integers by the share that differs, others by max_rel."""
-        return (1.0 - self.equal if self.is_integer else self.max_rel) <= tolerance
+        """Whether it is close enough."""
+        return self.error <= tolerance
+
+    @property
+    def error(self) -> float:
+        """What a tolerance holds for: of integers the share that differs, of others max_rel."""
+        return 1.0 - self.equal if self.is_integer else self.max_rel
 
     @property
     def is_integer(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import cv2
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from ..package import ModelInfo
+from ..package import ModelInfo, TensorInfo
 from ..runtime.inputs import input_specs, numpy_dtype
 from .classifier.preprocess import ClassifierInput, prepare
 from .yoeo.preprocess import Preprocessor
@@ -26,7 +26,16 @@ def picture_inputs(
     Raises InputError where the package does not say how pictures are prepared.
     """
     model = ModelInfo.from_json(info["model"])
-    specs = input_specs(info)
+    return prepared_picture(model, input_specs(info), image, otherwise="pass --inputs")
+
+
+def prepared_picture(
+    model: ModelInfo, specs: Sequence[TensorInfo], image: npt.NDArray[np.uint8], *, otherwise: str
+) -> dict[str, npt.NDArray[Any]]:
+    """The same from what a package says of the model and its inputs.
+
+    otherwise: what else can be done, for the message where nothing is said of pictures.
+    """
     if model.kind == "yoeo" and len(specs) == 1 and specs[0].layout == "NHWC":
         height, width = specs[0].shape[1:3]
         frame = cv2.resize(image, (width, height)).astype(np.uint8, copy=False)
@@ -35,7 +44,7 @@ def picture_inputs(
         needed = "; ".join(map(str, specs))
         raise InputError(
             f"a network with one NCHW input and preprocessing is needed for a picture, and "
-            f"'{model.name}' takes {needed}: compile it with --preprocess, or pass --inputs"
+            f"'{model.name}' takes {needed}: compile it with --preprocess, or {otherwise}"
         )
     if model.kind == "yoeo":
         preprocessor = Preprocessor(model.preprocessing)

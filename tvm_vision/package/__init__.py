@@ -21,6 +21,7 @@ from .info import (
     Preprocessing,
     TensorInfo,
 )
+from .precision import MeasuredPrecision, SingleLayer
 from .yoeo import ClassGroup, YoeoHead, YoeoInfo
 
 __all__ = [
@@ -30,12 +31,14 @@ __all__ = [
     "DeviceInfo",
     "Graph",
     "Kernel",
+    "MeasuredPrecision",
     "MemoryUse",
     "ModelInfo",
     "Package",
     "PackageInfo",
     "PlannedTensor",
     "Preprocessing",
+    "SingleLayer",
     "TensorInfo",
     "YoeoHead",
     "YoeoInfo",

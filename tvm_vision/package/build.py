@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import PackageError
-from .info import FORMAT, DeviceInfo, ModelInfo, PackageInfo, plain
+from .info import FORMAT, DeviceInfo, ModelInfo, PackageInfo, TensorInfo, plain
+from .precision import MeasuredPrecision
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +34,7 @@ class Compiled(Protocol):
 
     library: tvm.runtime.Module with the functions of ``graph`` (a dict, as in mod.json); params:
     arrays by name; target: tvm.target.Target; memory: bytes of weights, activations, peak;
-    tuned: kernels whose schedule came from records.
+    tuned: kernels whose schedule came from records; measured_precision: where it was measured.
     """
 
     library: Any
@@ -46,6 +47,7 @@ class Compiled(Protocol):
     opt_level: int
     memory: Mapping[str, int]
     tuned: int
+    measured_precision: MeasuredPrecision | None
 
 
 def package_info(
@@ -60,12 +62,14 @@ def package_info(
 
     from .. import __version__
 
-    model = _with_size(model, compiled.inputs)
+    model, inputs = described_inputs(compiled.inputs, model)
+    measured = compiled.measured_precision
+    version = 3 if measured is not None else 1 if model.yoeo is None else 2
     document = {
         "format": FORMAT,
-        "format_version": 1 if model.yoeo is None else 2,
+        "format_version": version,
         "model": asdict(model),
-        "inputs": [_input(spec, model) for spec in compiled.inputs],
+        "inputs": [asdict(tensor) for tensor in inputs],
         "outputs": [_tensor(spec, "") for spec in compiled.outputs],
         "graph": compiled.graph,
         "target": json.loads(str(compiled.target)),
@@ -76,8 +80,22 @@ def package_info(
         "records": f"{compiled.tuned} kernels" if compiled.tuned else None,
         "memory": compiled.memory,
         "members": members,
+        "measured_precision": None if measured is None else asdict(measured),
     }
     return PackageInfo.from_json(plain(document))
+
+
+def described_inputs(
+    specs: Sequence[Spec], model: ModelInfo
+) -> tuple[ModelInfo, tuple[TensorInfo, ...]]:
+    """What a package says of a model and of its inputs, which fit each other.
+
+    Raises PackageError where they do not.
+    """
+    model = _with_size(model, specs)
+    tensors = [_input(spec, model) for spec in specs]
+    read = [TensorInfo.from_json(plain(t), f"inputs[{i}]") for i, t in enumerate(tensors)]
+    return model, tuple(read)
 
 
 def _with_size(model: ModelInfo, inputs: Sequence[Spec]) -> ModelInfo:

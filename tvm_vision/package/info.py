@@ -11,11 +11,12 @@ from typing import Any
 from ..errors import PackageError
 from .fields import REMEDY, Fields, number, parse_object, shown, text, wrong
 from .graph import ITEM_BYTES, Graph, read_shape
+from .precision import MeasuredPrecision
 from .yoeo import YoeoInfo
 
 FORMAT = "tvm_vision"
-# Written is the oldest that has what a package uses: 2 brought model.yoeo.
-FORMAT_VERSIONS = (1, 2)
+# Written is the oldest that has what a package uses: 2 brought model.yoeo, 3 measured_precision.
+FORMAT_VERSIONS = (1, 2, 3)
 KINDS = ("network", "classifier", "yoeo")
 LAYOUTS = ("", "NCHW", "NHWC")
 PRECISIONS = ("fp32", "fp16")
@@ -198,11 +199,14 @@ class PackageInfo:
     memory: MemoryUse
     members: dict[str, str]
     records: str | None = None
+    measured_precision: MeasuredPrecision | None = None
     format: str = field(default=FORMAT, init=False)
 
     @property
     def format_version(self) -> int:
         """The oldest version of the format that has all that this package uses."""
+        if self.measured_precision is not None:
+            return 3
         return 1 if self.model.yoeo is None else 2
 
     @property
@@ -251,12 +255,15 @@ class PackageInfo:
             memory=MemoryUse.from_json(fields.take("memory")),
             members=fields.mapping("members", _sha256),
             records=None if records is None else text(records, "records"),
+            measured_precision=fields.optional("measured_precision", MeasuredPrecision.from_json),
         )
         if set(info.members) != {LIBRARY, PARAMS}:
             wrong("members", f"the checksums of {LIBRARY} and {PARAMS}", sorted(info.members))
         fields.done()
         if version != info.format_version:
             wrong("format_version", f"{info.format_version} for what is in it", version)
+        if info.measured_precision is not None and info.precision != "fp16":
+            wrong("measured_precision", "in packages of precision fp16", info.precision)
         info.graph.check(info.inputs, info.outputs)
         info.check_yoeo()
         return info
@@ -282,6 +289,8 @@ class PackageInfo:
         document = plain(asdict(self))
         if self.model.yoeo is None:
             del document["model"]["yoeo"]
+        if self.measured_precision is None:
+            del document["measured_precision"]
         return {**document, "format_version": self.format_version}
 
     def to_bytes(self) -> bytes:
@@ -310,9 +319,9 @@ def _version(fields: Fields) -> int:
         wrong("format", f"'{FORMAT}'", found)
     version = fields.take("format_version")
     if version not in FORMAT_VERSIONS or isinstance(version, bool):
-        known = " and ".join(map(str, FORMAT_VERSIONS))
         raise PackageError(
-            f"mod.json: this tvm_vision reads packages of format version {known}, found "
+            "mod.json: this tvm_vision reads packages of format version "
+            f"{FORMAT_VERSIONS[0]} to {FORMAT_VERSIONS[-1]}, found "
             f"{shown(version)}: compile the model again, or install the tvm_vision that made it"
         )
     return version

@@ -1,0 +1,293 @@
+"""Which layers of a network of halves keep float32, chosen by the error that they make.
+
+A layer is a kernel; its weights and its result are decided on apart. Results whose values come near
+the largest half keep float32 whatever they do to the outputs. If the error with all others as
+halves is above the limit, the outputs' error is measured with each part alone as halves, and parts
+go back to float32, those first whose halves cost most error for each byte that they save: as few in
+this order as bring the error below the limit. Those that turn out not to be needed become halves
+again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from ..errors import InputError
+from ..package.precision import MeasuredPrecision, SingleLayer, finite
+from .half_precision import HALF_MAX, half_roots
+from .static_graph import StaticGraph
+
+WEIGHTS, RESULT = "weights", "result"
+# Nodes of a layer and which of the layers with these nodes it is; and which part of it.
+Layer = tuple[tuple[str, ...], int]
+Part = tuple[Layer, str]
+# Other pictures than the samples may have values so many times as large.
+HEADROOM = 2.0
+# Each part alone is measured on so many samples, those with the largest error.
+WORST_SAMPLES = 3
+# At most so many parts are tried as halves again.
+MAX_RETRIES = 32
+
+
+class Emulation(Protocol):
+    """See ``half_emulation.HalfEmulation``."""
+
+    def set_sample(self, inputs: Sequence[np.ndarray]) -> dict[int, float]: ...
+    def exact_outputs(self) -> list[np.ndarray]: ...
+    def outputs(self, halves: Collection[int]) -> list[np.ndarray]: ...
+    def outputs_for(
+        self, inputs: Sequence[np.ndarray], halves: Collection[int]
+    ) -> list[np.ndarray]: ...
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What errors are measured on.
+
+    arrays: for each sample the network's inputs, in order. limit: the largest error allowed.
+    error_of: the error of one output, and its float32 values. tell: called with a few words before
+    each step.
+    """
+
+    arrays: Sequence[Sequence[np.ndarray]]
+    limit: float
+    error_of: Callable[[np.ndarray, np.ndarray], float]
+    tell: Callable[[str], object] = lambda words: None
+
+
+@dataclass(frozen=True)
+class HalfChoice:
+    """halves: the parts that may be halves; report: what a package says about it."""
+
+    halves: frozenset[Part]
+    report: MeasuredPrecision
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """Parts that are decided on together. cost: bytes that float32 reads and writes more."""
+
+    parts: frozenset[Part]
+    roots: frozenset[int]
+    cost: int
+
+
+def parts_of(graph: StaticGraph) -> dict[Part, set[int]]:
+    """The tensors of each part of a float32 network that can be halves.
+
+    A tensor is in one part: weights that several kernels share are in the first one's.
+    """
+    possible = half_roots(graph)
+    seen: Counter[tuple[str, ...]] = Counter()
+    found: dict[Part, set[int]] = {}
+    for kernel in graph.kernels:
+        nodes = tuple(kernel.nodes)
+        layer = (nodes, seen[nodes])
+        seen[nodes] += 1
+        weights = {graph.root(t) for t in kernel.inputs}.intersection(graph.params)
+        for part, roots in ((WEIGHTS, weights), (RESULT, {graph.root(t) for t in kernel.outputs})):
+            if taken := roots & possible:
+                found[layer, part] = taken
+                possible -= taken
+    return found
+
+
+def single_roots(graph: StaticGraph, halves: Collection[Part]) -> set[int]:
+    """The tensors that keep float32 where only these parts may be halves."""
+    parts = parts_of(graph)
+    return set().union(*(roots for part, roots in parts.items() if part not in halves))
+
+
+def choose_halves(
+    graph: StaticGraph, joined: Iterable[int], network: Emulation, samples: Samples
+) -> HalfChoice:
+    """Choose what may be halves.
+
+    graph: in float32, before tensors share memory. joined: the kernels in it that are
+    concatenations done in place, for which all that they join has to be of one type. network: runs
+    ``graph``.
+
+    Raises InputError where the limit leaves no halves.
+    """
+    parts = parts_of(graph)
+    search = _Search(_units(graph, parts, joined), network, samples)
+    kept = search.run()
+    layers = list(dict.fromkeys(layer for layer, _ in parts))
+    singles = {part: unit for unit in kept for part in unit.parts}
+    report = MeasuredPrecision(
+        samples=len(samples.arrays),
+        limit=samples.limit,
+        error_before=finite(search.error_before),
+        error=search.error,
+        layers=len(layers),
+        kept=tuple(
+            search.describe(layer, {p: singles[layer, p] for p in (WEIGHTS, RESULT)
+                                    if (layer, p) in singles})
+            for layer in layers
+            if any((layer, p) in singles for p in (WEIGHTS, RESULT))
+        ),
+    )  # fmt: skip
+    return HalfChoice(frozenset(parts.keys() - singles.keys()), report)
+
+
+def _units(
+    graph: StaticGraph, parts: Mapping[Part, set[int]], joined: Iterable[int]
+) -> list[_Unit]:
+    owner = {root: part for part, roots in parts.items() for root in roots}
+    group = {part: {part} for part in parts}
+    for position in joined:
+        kernel = graph.kernels[position]
+        roots = [graph.root(t) for t in (*kernel.inputs, *kernel.outputs)]
+        together: set[Part] = set().union(*(group[owner[r]] for r in roots if r in owner))
+        group.update(dict.fromkeys(together, together))
+    uses = Counter(graph.root(t) for k in graph.kernels for t in (*k.inputs, *k.outputs))
+    units = []
+    for members in {id(members): members for members in group.values()}.values():
+        tensors = frozenset().union(*(parts[part] for part in members))
+        cost = sum(2 * math.prod(graph.tensors[r].shape) * uses[r] for r in tensors)
+        units.append(_Unit(frozenset(members), tensors, cost))
+    return units
+
+
+class _Search:
+    def __init__(self, units: Sequence[_Unit], network: Emulation, samples: Samples) -> None:
+        self._units = units
+        self._network = network
+        self._samples = samples
+        self._exact: list[list[np.ndarray]] = []
+        self._largest: dict[int, float] = {}
+        self._alone: dict[_Unit, float] = {}
+        # Samples, those first on which errors are large.
+        self._order = list(range(len(samples.arrays)))
+        self.error_before = math.inf
+        self.error = math.inf
+
+    def run(self) -> list[_Unit]:
+        """The units that keep float32."""
+        self._measure_all()
+        kept = [unit for unit in self._units if self._exceeds(unit)]
+        if kept:
+            self.error = self._measure(kept)
+        if self.error <= self._samples.limit:
+            return kept
+        self._measure_alone(self._without(kept))
+        return self._with_fewer(self._shortest(kept))
+
+    def describe(self, layer: Layer, parts: Mapping[str, _Unit]) -> SingleLayer:
+        """What a package says of a layer of which these parts keep float32."""
+        alone = [self._alone[unit] for unit in parts.values() if unit in self._alone]
+        large = [self._range(unit) for unit in parts.values() if self._exceeds(unit)]
+        return SingleLayer(
+            nodes=layer[0],
+            weights=WEIGHTS in parts,
+            result=RESULT in parts,
+            error=finite(max(alone)) if alone else None,
+            largest=max(large) if large else None,
+        )
+
+    def _range(self, unit: _Unit) -> float:
+        return max((self._largest.get(root, 0.0) for root in unit.roots), default=0.0)
+
+    def _exceeds(self, unit: _Unit) -> bool:
+        """Whether values may be too large for halves."""
+        return self._range(unit) * HEADROOM > HALF_MAX
+
+    def _without(self, kept: Collection[_Unit]) -> list[_Unit]:
+        gone = set(kept)
+        return [unit for unit in self._units if unit not in gone]
+
+    def _error(self, ours: Sequence[np.ndarray], sample: int) -> float:
+        pairs = zip(ours, self._exact[sample], strict=True)
+        errors = [self._samples.error_of(output, exact) for output, exact in pairs]
+        return max((math.inf if math.isnan(error) else error for error in errors), default=0.0)
+
+    def _measure_all(self) -> None:
+        """The outputs and largest values in float32, and the error with halves everywhere."""
+        halves = _roots(self._units)
+        errors = []
+        for sample, arrays in enumerate(self._samples.arrays):
+            self._samples.tell(f"measuring halves: sample {sample + 1} of {len(self._order)}")
+            for root, value in self._network.set_sample(arrays).items():
+                self._largest[root] = max(self._largest.get(root, 0.0), value)
+            self._exact.append(self._network.exact_outputs())
+            errors.append(self._error(self._network.outputs(halves), sample))
+        self._order.sort(key=lambda sample: -errors[sample])
+        self.error = self.error_before = max(errors)
+
+    def _measure_alone(self, units: Sequence[_Unit]) -> None:
+        """The error with each unit alone as halves, on the worst samples."""
+        which = self._order[:WORST_SAMPLES]
+        for number, sample in enumerate(which):
+            self._network.set_sample(self._samples.arrays[sample])
+            for position, unit in enumerate(units):
+                share = 100 * (number * len(units) + position) // (len(which) * len(units))
+                self._samples.tell(f"measuring each layer's halves: {share} %")
+                error = self._error(self._network.outputs(unit.roots), sample)
+                self._alone[unit] = max(error, self._alone.get(unit, 0.0))
+
+    def _measure(self, kept: Collection[_Unit], *, whole: bool = False) -> float:
+        """The error with all but these units as halves; where it is too large, that of the first
+        sample that shows it, unless the whole is asked for."""
+        halves = _roots(self._without(kept))
+        worst = 0.0
+        for sample in self._order:
+            ours = self._network.outputs_for(self._samples.arrays[sample], halves)
+            worst = max(worst, self._error(ours, sample))
+            if worst > self._samples.limit and not whole:
+                break
+        return worst
+
+    def _shortest(self, kept: list[_Unit]) -> list[_Unit]:
+        """``kept`` and as few units as are needed beside it, taken in the order of their worth."""
+        ranked = self._ranked()
+        low, high = 0, len(ranked)
+        while high - low > 1:
+            middle = (low + high) // 2
+            self._samples.tell(f"measuring with {len(kept) + middle} parts in float32")
+            error = self._measure(kept + ranked[:middle])
+            if error <= self._samples.limit:
+                self.error, high = error, middle
+            else:
+                low = middle
+        if high == len(ranked):
+            best = self._measure(kept + ranked[:-1], whole=True)
+            reached = f"{best:.1e}" if math.isfinite(best) else "no number"
+            raise InputError(
+                f"an error of at most {self._samples.limit:g} leaves no layer that could be of "
+                f"halves; the best that was reached is {reached}: allow more, or compile with "
+                "precision fp32"
+            )
+        return kept + ranked[:high]
+
+    def _ranked(self) -> list[_Unit]:
+        """Worst first. Errors add up like those of independent roundings, by their squares; what
+        is too small to matter even for all units together comes last."""
+        matters = self._samples.limit / (4 * math.sqrt(len(self._alone)))
+
+        def worth(unit: _Unit) -> tuple[bool, float]:
+            error = self._alone[unit]
+            return error > matters, min(error, 1e30) ** 2 / max(1, unit.cost)
+
+        return sorted(self._alone, key=worth, reverse=True)
+
+    def _with_fewer(self, kept: list[_Unit]) -> list[_Unit]:
+        """``kept`` without the units that are not needed, those tried first that cost most."""
+        tried = sorted((unit for unit in kept if unit in self._alone), key=lambda unit: -unit.cost)
+        tried = tried[:MAX_RETRIES] if len(tried) > 1 else []
+        for number, unit in enumerate(tried):
+            self._samples.tell(f"trying halves again: {number + 1} of {len(tried)}")
+            fewer = [other for other in kept if other is not unit]
+            error = self._measure(fewer)
+            if error <= self._samples.limit:
+                self.error, kept = error, fewer
+        return kept
+
+
+def _roots(units: Iterable[_Unit]) -> frozenset[int]:
+    return frozenset().union(*(unit.roots for unit in units))
