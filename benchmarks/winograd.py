@@ -30,6 +30,7 @@ SIZES = {"yoeo_like": 416}
 # Channels in and out, height and width: of ResNet, and of YOEO at 416.
 LAYERS = ((64, 64, 56), (128, 128, 28), (256, 256, 14), (512, 512, 7), (32, 64, 104), (64, 64, 104))
 IN_A_ROW = 3  # frames of a profile
+WARM_UP = 1.0  # seconds of work before the first measurement: an idle GPU clocks lower
 
 
 @click.command()
@@ -44,7 +45,7 @@ def main(names: tuple[str, ...], precision: str, seconds: float) -> None:
     print("| network | plain, µs | F(2×2), µs | F(4×4), µs | plain ÷ F(2×2) | plain ÷ F(4×4) "
           "| kernels | weights, MB | error |")  # fmt: skip
     print("|---|---|---|---|---|---|---|---|---|")
-    models = {name: load(name) for name in names} or {
+    models = {Path(name).stem: load(name) for name in names} or {
         f"{c}→{o}, {size}×{size}": layer(c, o, size) for c, o, size in LAYERS
     }
     for name, model in models.items():
@@ -91,6 +92,10 @@ def row(name: str, model: onnx.ModelProto, precision: str, seconds: float) -> st
         engines.append(executor)
         weights.append(compiled.memory["weights"] / 1e6)
     spans: list[list[float]] = [[] for _ in engines]
+    warm = time.perf_counter() + WARM_UP
+    while time.perf_counter() < warm:
+        for executor in engines:
+            executor.run()
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         for executor, taken in zip(engines, spans, strict=True):

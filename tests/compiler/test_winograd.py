@@ -121,6 +121,22 @@ def test_results_equal_numpy(
 
 
 @pytest.mark.usefixtures("device_info")
+def test_what_uses_the_result_twice_is_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SiLU, on rows of whole tiles, which are written as vectors."""
+    monkeypatch.setenv(VARIABLE, "4")
+    w, weights = constant(0, 24, 16, 3, 3)
+
+    def build(builder: Any, x: Any) -> Any:
+        return builder.emit(OP.nn.silu(builder.emit(OP.nn.conv2d(x, w, padding=1))))
+
+    x = np.random.default_rng(3).standard_normal((1, 16, 12, 16)).astype("float32")
+    names, (result,) = run(*module_of(build, x.shape), [x])
+    plain = convolved(x, weights, (1, 1, 1, 1))
+    assert names == ["winograd_image", "matmul", "fused_winograd_output_silu"]
+    assert error_of(result, plain / (1 + np.exp(-plain))) < TOLERANCE["fp32", "4"]
+
+
+@pytest.mark.usefixtures("device_info")
 @pytest.mark.parametrize(("name", "m"), [("resnet18", "4"), ("yoeo_like", "2")])
 def test_networks_equal_onnxruntime(name: str, m: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, m)
