@@ -7,7 +7,8 @@ What each optimisation level does, every one with all that the levels below it d
 2. neighbours are fused to one kernel: what follows a convolution, a product or a sum element by
    element, chains of elementwise operators, concatenations with what leads to them, or in place;
 3. scales and shifts of channels (batch norms) go into the weights of the convolution or product
-   before them; on processors, channels lie in blocks of one vector (``layout``).
+   before them; on processors, channels lie in blocks of one vector (``layout``); on GPUs, 3×3
+   convolutions become Winograd's where those are estimated to be faster (``winograd``).
 """
 
 from __future__ import annotations
