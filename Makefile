@@ -87,8 +87,9 @@ $(NATIVE): $(PACKAGES) setup.py native_build.py $(CSRC) $(if $(wildcard $(LIBRAR
 	@$(PIP) --no-build-isolation --no-deps -e .
 	@touch $@
 
-$(ROS): $(PACKAGES) scripts/ros-wheels.txt scripts/ros-constraints.txt scripts/ros_interfaces.py $(MESSAGES)
+$(ROS): $(PACKAGES) scripts/python_headers.sh scripts/ros-wheels.txt scripts/ros-constraints.txt scripts/ros_interfaces.py $(MESSAGES)
 	@echo "installing into $(VENV): ROS 2 with what builds messages, about 75 MB to download from PyPI"
+	@scripts/python_headers.sh $(BIN)/python
 	@$(PIP) -c scripts/ros-constraints.txt -r scripts/ros-wheels.txt
 	@$(BIN)/python scripts/ros_interfaces.py
 	@touch $@

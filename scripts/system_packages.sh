@@ -6,7 +6,8 @@ PATH="$PATH:/usr/sbin:/sbin"
 
 has_file() { compgen -G "$1" >/dev/null; }
 has_header() { echo '#include <vulkan/vulkan_core.h>' | "${CXX:-g++}" -x c++ -E - >/dev/null 2>&1; }
-has_loader() { ldconfig -p 2>/dev/null | grep -q 'libvulkan\.so\.1'; }
+# No pipe: with pipefail, ldconfig's complaint about a reader that left would count as a no.
+has_loader() { [[ $(ldconfig -p 2>/dev/null) == *libvulkan.so.1* ]]; }
 has_driver() {
     [[ -n "${VK_ICD_FILENAMES:-}${VK_DRIVER_FILES:-}" ]] ||
         has_file '/usr/share/vulkan/icd.d/*.json' || has_file '/etc/vulkan/icd.d/*.json'
