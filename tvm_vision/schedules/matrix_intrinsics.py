@@ -5,17 +5,63 @@ implementation that takes its place. TVM has some under the name of CUDA's "wmma
 takes it more than ten seconds, and their shapes are NVIDIA's.
 """
 
-# No "from __future__ import annotations" here: TVMScript evaluates the annotations.
+from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+from tvm import tirx
 from tvm.s_tir import TensorIntrin
-from tvm.script import tirx as T
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
 
 A, B, SUMS, SHARED = "wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator", "shared"
 HALF, SINGLE = "float16", "float32"
 BYTES = 64  # alignment that TVM assumes of a matrix
+
+
+@dataclass(frozen=True)
+class _Matrix:
+    rows: int
+    columns: int
+    dtype: str
+    scope: str
+
+    def argument(self, name: str, strides: list[Any] | None = None) -> Any:
+        """The matrix as an argument of the function that is being built."""
+        return T.match_buffer(
+            T.arg(name, T.handle()),
+            (self.rows, self.columns),
+            self.dtype,
+            strides=strides,
+            scope=self.scope,
+            align=BYTES,
+            offset_factor=self.columns,
+        )
+
+    def whole(self, buffer: Any) -> Any:
+        """All of it as a region."""
+        return buffer[0 : self.rows, 0 : self.columns]
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """An intrinsic.
+
+    Attributes:
+        matrices: its arguments; the last one is written.
+        reads: which of them are read, in the order in which TVM finds them in a kernel.
+        loops: their kinds (S, R) and extents.
+        element: of the buffers and loop variables the indices and the value that a step writes.
+        call: of the buffers and the elements of a row of each the operator that does it all.
+    """
+
+    matrices: tuple[_Matrix, ...]
+    reads: tuple[int, ...]
+    loops: tuple[str, tuple[int, ...]]
+    element: Callable[[list[Any], list[Any]], tuple[list[Any], Any]]
+    call: Callable[[list[Any], list[Any]], Any]
 
 
 def intrinsic(kind: str, shape: tuple[int, int, int]) -> str:
@@ -28,216 +74,114 @@ def intrinsic(kind: str, shape: tuple[int, int, int]) -> str:
     m, n, k = shape
     name = f"tvm_vision_matrix_{kind}_{m}x{n}x{k}"
     if TensorIntrin.get(name, allow_missing=True) is None:
-        TensorIntrin.register(name, *_PAIRS[kind](m, n, k))
+        of = _KINDS[kind](m, n, k)
+        TensorIntrin.register(name, _description(of), _implementation(of))
     return name
 
 
-def _number(buffer: Any, stride: Any, rows: int, columns: int) -> Any:
+def _description(kind: _Kind) -> tirx.PrimFunc:
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name("description")
+        buffers = [m.argument(f"x{i}") for i, m in enumerate(kind.matrices)]
+        with T.sblock("root"):
+            _touches(kind, buffers)
+            letters, extents = kind.loops
+            with T.grid(*extents) as loops, T.sblock("step"):
+                axes = list(T.axis.remap(letters, list(loops)))
+                indices, value = kind.element(buffers, axes)
+                T.buffer_store(buffers[-1], value, indices)
+    return builder.get()
+
+
+def _implementation(kind: _Kind) -> tirx.PrimFunc:
+    rows = [tirx.Var(f"row{i}", "int32") for i in range(len(kind.matrices))]
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name("implementation")
+        buffers = [
+            m.argument(f"x{i}", [rows[i], tirx.Var(f"one{i}", "int32")])
+            for i, m in enumerate(kind.matrices)
+        ]
+        with T.sblock("root"):
+            _touches(kind, buffers)
+            T.evaluate(kind.call(buffers, rows))
+    return builder.get()
+
+
+def _touches(kind: _Kind, buffers: list[Any]) -> None:
+    """What the block around an intrinsic reads and writes."""
+    T.reads(*(kind.matrices[i].whole(buffers[i]) for i in kind.reads))
+    T.writes(kind.matrices[-1].whole(buffers[-1]))
+
+
+def _number(buffer: Any, stride: Any) -> Any:
     """Which matrix of an array of them a buffer begins at; ``stride``: elements of a row of all."""
+    rows, columns = (int(extent) for extent in buffer.shape)
     offset = buffer.elem_offset
     return offset // stride // rows * (stride // columns) + offset % stride // columns
 
 
-def _load(m: int, n: int, k: int, scope: str) -> tuple[Any, Any]:
-    rows, columns = (m, k) if scope == A else (k, n)
+def _copy(m: int, n: int, k: int, source: _Matrix, target: _Matrix) -> _Kind:
+    """From shared memory or into it."""
 
-    @T.prim_func(s_tir=True)
-    def description(source: T.handle, target: T.handle) -> None:
-        x = T.match_buffer(
-            source, (rows, columns), HALF, align=BYTES, offset_factor=columns, scope=SHARED
-        )
-        y = T.match_buffer(
-            target, (rows, columns), HALF, align=BYTES, offset_factor=columns, scope=scope
-        )
-        with T.sblock("root"):
-            T.reads(x[0:rows, 0:columns])
-            T.writes(y[0:rows, 0:columns])
-            for i, j in T.grid(rows, columns):
-                with T.sblock("load"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    y[vi, vj] = x[vi, vj]
+    def call(buffers: list[Any], rows: list[Any]) -> Any:
+        loads = source.scope == SHARED
+        shared, own = (0, 1) if loads else (1, 0)
+        operator = T.tvm_load_matrix_sync if loads else T.tvm_store_matrix_sync
+        place = buffers[shared].access_ptr("r" if loads else "w", ptr_type=source.dtype)
+        number = _number(buffers[own], rows[own])
+        matrix = buffers[own].data
+        return operator(matrix, m, n, k, number, place, rows[shared], "row_major", dtype="void")
 
-    @T.prim_func(s_tir=True)
-    def implementation(source: T.handle, target: T.handle) -> None:
-        x_row = T.int32()
-        x_one = T.int32()
-        y_row = T.int32()
-        y_one = T.int32()
-        x = T.match_buffer(
-            source,
-            (rows, columns),
-            HALF,
-            align=BYTES,
-            offset_factor=columns,
-            scope=SHARED,
-            strides=[x_row, x_one],
-        )
-        y = T.match_buffer(
-            target,
-            (rows, columns),
-            HALF,
-            align=BYTES,
-            offset_factor=columns,
-            scope=scope,
-            strides=[y_row, y_one],
-        )
-        with T.sblock("root"):
-            T.reads(x[0:rows, 0:columns])
-            T.writes(y[0:rows, 0:columns])
-            T.evaluate(
-                T.tvm_load_matrix_sync(
-                    y.data,
-                    m,
-                    n,
-                    k,
-                    _number(y, y_row, rows, columns),
-                    x.access_ptr("r", ptr_type=HALF),
-                    x_row,
-                    "row_major",
-                    dtype="void",
-                )
-            )
-
-    return description, implementation
+    return _Kind(
+        matrices=(source, target),
+        reads=(0,),
+        loops=("SS", (source.rows, source.columns)),
+        element=lambda buffers, axes: (axes, buffers[0][tuple(axes)]),
+        call=call,
+    )
 
 
-def _fill(m: int, n: int, k: int) -> tuple[Any, Any]:
-    @T.prim_func(s_tir=True)
-    def description(target: T.handle) -> None:
-        y = T.match_buffer(target, (m, n), SINGLE, align=BYTES, offset_factor=n, scope=SUMS)
-        with T.sblock("root"):
-            T.reads()
-            T.writes(y[0:m, 0:n])
-            for i, j in T.grid(m, n):
-                with T.sblock("fill"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    y[vi, vj] = T.float32(0)
-
-    @T.prim_func(s_tir=True)
-    def implementation(target: T.handle) -> None:
-        y_row = T.int32()
-        y_one = T.int32()
-        y = T.match_buffer(
-            target, (m, n), SINGLE, align=BYTES, offset_factor=n, scope=SUMS, strides=[y_row, y_one]
-        )
-        with T.sblock("root"):
-            T.reads()
-            T.writes(y[0:m, 0:n])
-            T.evaluate(
-                T.tvm_fill_fragment(
-                    y.data, m, n, k, _number(y, y_row, m, n), T.float32(0), dtype="void"
-                )
-            )
-
-    return description, implementation
+def _fill(m: int, n: int, k: int) -> _Kind:
+    return _Kind(
+        matrices=(_Matrix(m, n, SINGLE, SUMS),),
+        reads=(),
+        loops=("SS", (m, n)),
+        element=lambda buffers, axes: (axes, tirx.const(0, SINGLE)),
+        call=lambda buffers, rows: T.tvm_fill_fragment(
+            buffers[0].data, m, n, k, _number(buffers[0], rows[0]), T.float32(0), dtype="void"
+        ),
+    )
 
 
-def _store(m: int, n: int, k: int) -> tuple[Any, Any]:
-    @T.prim_func(s_tir=True)
-    def description(source: T.handle, target: T.handle) -> None:
-        x = T.match_buffer(source, (m, n), SINGLE, align=BYTES, offset_factor=n, scope=SUMS)
-        y = T.match_buffer(target, (m, n), SINGLE, align=BYTES, offset_factor=n, scope=SHARED)
-        with T.sblock("root"):
-            T.reads(x[0:m, 0:n])
-            T.writes(y[0:m, 0:n])
-            for i, j in T.grid(m, n):
-                with T.sblock("store"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    y[vi, vj] = x[vi, vj]
+def _multiply(m: int, n: int, k: int) -> _Kind:
+    def element(buffers: list[Any], axes: list[Any]) -> tuple[list[Any], Any]:
+        x, y, z = buffers
+        i, j, r = axes
+        return [i, j], z[i, j] + T.Cast(SINGLE, x[i, r]) * T.Cast(SINGLE, y[r, j])
 
-    @T.prim_func(s_tir=True)
-    def implementation(source: T.handle, target: T.handle) -> None:
-        x_row = T.int32()
-        x_one = T.int32()
-        y_row = T.int32()
-        y_one = T.int32()
-        x = T.match_buffer(
-            source, (m, n), SINGLE, align=BYTES, offset_factor=n, scope=SUMS, strides=[x_row, x_one]
-        )
-        y = T.match_buffer(
-            target,
-            (m, n),
-            SINGLE,
-            align=BYTES,
-            offset_factor=n,
-            scope=SHARED,
-            strides=[y_row, y_one],
-        )
-        with T.sblock("root"):
-            T.reads(x[0:m, 0:n])
-            T.writes(y[0:m, 0:n])
-            T.evaluate(
-                T.tvm_store_matrix_sync(
-                    x.data,
-                    m,
-                    n,
-                    k,
-                    _number(x, x_row, m, n),
-                    y.access_ptr("w", ptr_type=SINGLE),
-                    y_row,
-                    "row_major",
-                    dtype="void",
-                )
-            )
+    def call(buffers: list[Any], rows: list[Any]) -> Any:
+        places = [
+            part
+            for i in (2, 0, 1, 2)  # the result, both factors, what is added to
+            for part in (buffers[i].data, _number(buffers[i], rows[i]))
+        ]
+        return T.tvm_mma_sync(*places, dtype="void")
 
-    return description, implementation
+    return _Kind(
+        matrices=(_Matrix(m, k, HALF, A), _Matrix(k, n, HALF, B), _Matrix(m, n, SINGLE, SUMS)),
+        reads=(2, 0, 1),
+        loops=("SSR", (m, n, k)),
+        element=element,
+        call=call,
+    )
 
 
-def _multiply(m: int, n: int, k: int) -> tuple[Any, Any]:
-    @T.prim_func(s_tir=True)
-    def description(left: T.handle, right: T.handle, total: T.handle) -> None:
-        x = T.match_buffer(left, (m, k), HALF, align=BYTES, offset_factor=k, scope=A)
-        y = T.match_buffer(right, (k, n), HALF, align=BYTES, offset_factor=n, scope=B)
-        z = T.match_buffer(total, (m, n), SINGLE, align=BYTES, offset_factor=n, scope=SUMS)
-        with T.sblock("root"):
-            T.reads(z[0:m, 0:n], x[0:m, 0:k], y[0:k, 0:n])
-            T.writes(z[0:m, 0:n])
-            for i, j, r in T.grid(m, n, k):
-                with T.sblock(""):
-                    vi, vj, vr = T.axis.remap("SSR", [i, j, r])
-                    z[vi, vj] = z[vi, vj] + T.Cast(SINGLE, x[vi, vr]) * T.Cast(SINGLE, y[vr, vj])
-
-    @T.prim_func(s_tir=True)
-    def implementation(left: T.handle, right: T.handle, total: T.handle) -> None:
-        x_row = T.int32()
-        x_one = T.int32()
-        y_row = T.int32()
-        y_one = T.int32()
-        z_row = T.int32()
-        z_one = T.int32()
-        x = T.match_buffer(
-            left, (m, k), HALF, align=BYTES, offset_factor=k, scope=A, strides=[x_row, x_one]
-        )
-        y = T.match_buffer(
-            right, (k, n), HALF, align=BYTES, offset_factor=n, scope=B, strides=[y_row, y_one]
-        )
-        z = T.match_buffer(
-            total, (m, n), SINGLE, align=BYTES, offset_factor=n, scope=SUMS, strides=[z_row, z_one]
-        )
-        with T.sblock("root"):
-            T.reads(z[0:m, 0:n], x[0:m, 0:k], y[0:k, 0:n])
-            T.writes(z[0:m, 0:n])
-            T.evaluate(
-                T.tvm_mma_sync(
-                    z.data,
-                    _number(z, z_row, m, n),
-                    x.data,
-                    _number(x, x_row, m, k),
-                    y.data,
-                    _number(y, y_row, k, n),
-                    z.data,
-                    _number(z, z_row, m, n),
-                    dtype="void",
-                )
-            )
-
-    return description, implementation
-
-
-_PAIRS: dict[str, Callable[[int, int, int], tuple[Any, Any]]] = {
+_KINDS: dict[str, Callable[[int, int, int], _Kind]] = {
     "fill": _fill,
-    "load_a": lambda m, n, k: _load(m, n, k, A),
-    "load_b": lambda m, n, k: _load(m, n, k, B),
+    "load_a": lambda m, n, k: _copy(m, n, k, _Matrix(m, k, HALF, SHARED), _Matrix(m, k, HALF, A)),
+    "load_b": lambda m, n, k: _copy(m, n, k, _Matrix(k, n, HALF, SHARED), _Matrix(k, n, HALF, B)),
     "multiply": _multiply,
-    "store": _store,
+    "store": lambda m, n, k: _copy(
+        m, n, k, _Matrix(m, n, SINGLE, SUMS), _Matrix(m, n, SINGLE, SHARED)
+    ),
 }
