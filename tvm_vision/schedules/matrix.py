@@ -11,14 +11,15 @@ the Vulkan backend writes in GLSL.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from tvm.s_tir import Schedule
 
 from .common import NotThisKind, index_map, lie_together, simplify_block
-from .gemm import inline_around, operands_of
 from .matrix_intrinsics import intrinsic
 from .matrix_tile import SKEW, VECTOR, WIDE, MatrixTile
+from .tiles import add_up, cut_loops, inline_around, operands_of
 
 
 def schedule_matrix(schedule: Schedule, block: Any, tile: MatrixTile, lanes: int) -> None:
@@ -35,17 +36,26 @@ def schedule_matrix(schedule: Schedule, block: Any, tile: MatrixTile, lanes: int
     """
     operands, output = operands_of(schedule, block, (tile.m, tile.n, tile.k))
     inline_around(schedule, block, output)
-    loops, sums = _tile(schedule, block, tile)
+    sums, loops = _tile(schedule, block, tile)
     tensorized = []
     for number, operand in enumerate(operands):
         tensorized.append(_fetch(schedule, sums, operand, number, tile, loops, lanes))
     tensorized.append(_share_sums(schedule, sums, tile, loops))
+    spread = partial(_over_subgroups, schedule, tile, lanes)
     if tile.split_k > 1:
-        _add_up(schedule, block, tile, output, loops, lanes)
+        add_up(
+            schedule,
+            block,
+            output,
+            loops["n_group"],
+            spread,
+            lambda last: schedule.vectorize(last[-1]),
+        )
     else:
         schedule.reverse_compute_at(output, loops["n_group"], preserve_unit_loops=True)
-        row, column = schedule.get_loops(output)[-2:]
-        _over_subgroups(schedule, row, column, tile, lanes)
+        turn, *_, own = spread(*schedule.get_loops(output)[-2:])
+        schedule.unroll(turn)
+        schedule.vectorize(own)
     for name in ("k_matrix", "m_matrix", "n_matrix"):
         schedule.unroll(loops[name])
     if int(schedule.get(loops["k_tile"]).extent) > 1:
@@ -60,30 +70,25 @@ def schedule_matrix(schedule: Schedule, block: Any, tile: MatrixTile, lanes: int
         schedule.tensorize(loop, name)
 
 
-def _tile(schedule: Schedule, block: Any, tile: MatrixTile) -> tuple[dict[str, Any], Any]:
-    """Cuts and binds the loops; returns them by name and the block that sums up."""
-    m_loop, n_loop, k_loop = schedule.get_loops(block)[1:]
+def _tile(schedule: Schedule, block: Any, tile: MatrixTile) -> tuple[Any, dict[str, Any]]:
+    """Cuts and binds the loops; returns the block that sums up and its loops by name."""
     m, n, k = tile.matrix
-    schedule.split(m_loop, [None, tile.subgroups_m, tile.m // tile.subgroups_m // m, m])
-    schedule.split(n_loop, [None, tile.subgroups_n, tile.n // tile.subgroups_n // n, n])
-    split = schedule.split(k_loop, [None, tile.split_k, tile.k // tile.split_k // k, k])
-    sums = schedule.rfactor(split[1], 0) if tile.split_k > 1 else block
-    names = (
-        "b", "m_group", "m_subgroup", "m_matrix", "m_own",
-        "n_group", "n_subgroup", "n_matrix", "n_own",
-        "k_tile", "k_group", "k_matrix", "k_own",
-    )  # fmt: skip
-    loops = dict(zip(names, schedule.get_loops(sums), strict=True))
-    groups, subgroups = ["b", "m_group", "n_group"], ["m_subgroup", "n_subgroup"]
-    steps = ["k_tile", "k_group", "k_matrix", "m_matrix", "n_matrix", "m_own", "n_own", "k_own"]
-    if tile.split_k > 1:
-        subgroups.insert(0, steps.pop(1))
-    schedule.reorder(*(loops[name] for name in groups + subgroups + steps))
-    for name, axis in zip(groups, ("z", "y", "x"), strict=True):
-        schedule.bind(loops[name], f"blockIdx.{axis}")
-    loops["subgroup"] = schedule.fuse(*(loops[name] for name in subgroups))
-    schedule.bind(loops["subgroup"], "threadIdx.y")
-    return loops, sums
+    cuts = {
+        "m_group": None,
+        "m_subgroup": tile.subgroups_m,
+        "m_matrix": tile.m // tile.subgroups_m // m,
+        "m_own": m,
+        "n_group": None,
+        "n_subgroup": tile.subgroups_n,
+        "n_matrix": tile.n // tile.subgroups_n // n,
+        "n_own": n,
+        "k_tile": None,
+        "k_group": tile.split_k,
+        "k_matrix": tile.k // tile.split_k // k,
+        "k_own": k,
+    }
+    steps = ["k_tile", "k_matrix", "m_matrix", "n_matrix", "m_own", "n_own", "k_own"]
+    return cut_loops(schedule, block, cuts, steps, "threadIdx.y")
 
 
 def _fetch(
@@ -160,22 +165,13 @@ def _blocked(schedule: Schedule, block: Any, size: tuple[int, int]) -> Any:
 
 
 def _over_subgroups(
-    schedule: Schedule,
-    row: Any,
-    column: Any,
-    tile: MatrixTile,
-    lanes: int,
-    neighbours: int = VECTOR,
-    unrolled: bool = True,
+    schedule: Schedule, tile: MatrixTile, lanes: int, row: Any, column: Any
 ) -> list[Any]:
-    """Spreads two loops over all threads, some neighbours each as a vector."""
-    cut = [None, tile.subgroups, lanes, neighbours]
+    """Spreads two loops over all threads: loops of turns, subgroups, threads, neighbours."""
+    cut = [None, tile.subgroups, lanes, VECTOR]
     turn, subgroup, lane, own = schedule.split(schedule.fuse(row, column), cut)
     schedule.bind(subgroup, "threadIdx.y")
     schedule.bind(lane, "threadIdx.x")
-    schedule.vectorize(own)
-    if unrolled:
-        schedule.unroll(turn)
     return [turn, subgroup, lane, own]
 
 
@@ -185,34 +181,8 @@ def _share_sums(
     """Keeps the sums in matrices and puts them into shared memory at the end."""
     schedule.set_scope(sums, 0, "shared")
     matrices = schedule.cache_write(sums, 0, "wmma.accumulator")
-    schedule.reverse_compute_at(matrices, loops["subgroup"], preserve_unit_loops=True)
+    schedule.reverse_compute_at(matrices, loops["worker"], preserve_unit_loops=True)
     return _blocked(schedule, matrices, tile.matrix[:2]), intrinsic("store", tile.matrix)
-
-
-def _add_up(
-    schedule: Schedule,
-    total: Any,
-    tile: MatrixTile,
-    output: Any,
-    loops: dict[str, Any],
-    lanes: int,
-) -> None:
-    """Adds the sums of the groups of subgroups and writes C."""
-    schedule.reverse_compute_at(total, loops["n_group"], preserve_unit_loops=True)
-    part, *unit, row, column = schedule.get_loops(total)[3:]
-    schedule.reorder(*unit, row, column, part)
-    cut = [None, tile.subgroups, lanes, VECTOR]
-    turn, subgroup, lane, own = schedule.split(schedule.fuse(row, column), cut)
-    schedule.bind(subgroup, "threadIdx.y")
-    schedule.bind(lane, "threadIdx.x")
-    schedule.reorder(turn, subgroup, lane, part, own)
-    schedule.set_scope(total, 0, "local")
-    schedule.reverse_compute_at(output, lane, preserve_unit_loops=True)
-    for loop in (turn, part):
-        schedule.unroll(loop)
-    schedule.vectorize(schedule.get_loops(output)[-1])
-    schedule.vectorize(own)
-    schedule.decompose_reduction(total, part)
 
 
 def _overlap(schedule: Schedule, operands: list[Any], loop: Any) -> None:
