@@ -16,7 +16,7 @@ BALANCE = {8: 4.0, 16: 1.0, 32: 0.4}
 # Weights, chosen by the gradients at the layers that all share: most for boxes, whose places are
 # what fails most often, then objectness (which with 1.0 had a tenth of the others' part), then
 # pixels and classes.
-BOX, OBJECT, CLASS, PIXEL = 0.3, 6.0, 0.15, 0.4
+BOX, OBJECT, CLASS, PIXEL = 0.3, 6.0, 0.1, 0.4
 # How much of an object's wanted score depends on how well its box fits: of several boxes of one
 # object, suppression keeps the highest score, which then is the best box.
 QUALITY = 0.8

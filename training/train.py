@@ -15,9 +15,11 @@ import argparse
 import copy
 import json
 import math
+import signal
 import threading
 import time
 from pathlib import Path
+from typing import NoReturn
 
 import augment
 import numpy as np
@@ -91,6 +93,10 @@ def heads_of(config, device: torch.device) -> list[Head]:
     ]
 
 
+def too_long(*_: object) -> NoReturn:
+    raise TimeoutError("it takes too long")
+
+
 def set_objectness(model: Yoeo) -> None:
     """Starts from "there is nothing": objects are rare, and the first steps would go into that."""
     layers = model.config.layers
@@ -153,10 +159,12 @@ class Trainer:
 
     def _compile(self) -> None:
         """Compiles the losses and their gradients on pictures made of noise, which the network
-        then forgets. What cannot be compiled is left as it is."""
+        then forgets. What cannot be compiled, or not in time, is left as it is."""
         began, size = time.monotonic(), (self.options.batch, augment.SIZE, augment.SIZE)
         before = copy.deepcopy(self.model.state_dict())
         compiled = torch.compile(self._losses)
+        signal.signal(signal.SIGALRM, too_long)
+        signal.setitimer(signal.ITIMER_REAL, self.options.compile)
         try:
             image = torch.rand(size[0], 3, *size[1:], device=self.device)
             image = image.contiguous(memory_format=torch.channels_last)
@@ -167,6 +175,8 @@ class Trainer:
             print(f"compiled in {time.monotonic() - began:.0f} s", flush=True)
         except Exception as error:  # any part of the compiler may be missing: it is only faster
             print(f"not compiled: {type(error).__name__}: {error}", flush=True)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         self.model.load_state_dict(before)
         self.optimizer.zero_grad(set_to_none=True)
 
@@ -260,7 +270,14 @@ def main() -> None:
     parser.add_argument("--pause", type=float, help="minutes after which to rest, for --resume")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--rate", type=float, default=1.5e-3, help="largest step size")
-    parser.add_argument("--compile", action="store_true", help="compile first: faster on a GPU")
+    parser.add_argument(
+        "--compile",
+        type=float,
+        nargs="?",
+        const=180.0,
+        metavar="SECONDS",
+        help="compile first, which is faster on a GPU; give up after so many seconds (180)",
+    )
     parser.add_argument("--capacity", type=int, default=30000, help="pictures held at most")
     parser.add_argument("--wait-for", type=int, default=1500, help="pictures to begin with")
     parser.add_argument("--resume", type=Path, help="a checkpoint.pt, to go on with the same run")
