@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -22,9 +22,6 @@ from .options import (
 from .progress import progress
 from .table import data_size
 from .tune import Duration, search_schedules
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # Seconds.
 BUDGET = 600.0
@@ -104,9 +101,9 @@ def yoeo_onnx_to_tvm(
     'yoeo-onnx-to-tvm', for YOEO's own command of that name: the same arguments.
 
     What differs: the input's size comes from ONNX_PATH; the target is the first Vulkan device
-    where none is given, and the CPU where there is none; tuning takes ten minutes, not days, and
-    is only done on GPUs unless --trials or --time-budget asks for it; what was compiled is
-    compared with onnxruntime. Options may be spelled with underscores (--no_tuning).
+    where none is given, and the CPU where there is none; tuning takes ten minutes, not days, is
+    for Vulkan, and on a CPU's Vulkan only where --trials or --time-budget asks for it; what was
+    compiled is compared with onnxruntime. Options may be spelled with underscores (--no_tuning).
 
     Ctrl-C keeps what was tuned, and the same command goes on; a package is whole or not there.
 
@@ -117,6 +114,8 @@ def yoeo_onnx_to_tvm(
       tvm-vision yoeo-onnx-to-tvm yoeo.onnx --names yoeo_names.yaml --target llvm
     """
     from tvm_vision.api import compile as compile_network
+    from tvm_vision.demo.pictures import comparison_images
+    from tvm_vision.evaluate import compare_package
     from tvm_vision.models.yoeo.describe import input_shapes, write_camera_model, yoeo_model_info
     from tvm_vision.models.yoeo.names import read_groups, read_names
     from tvm_vision.package import unpack_package
@@ -150,7 +149,10 @@ def yoeo_onnx_to_tvm(
                 model, package, model_info=info, tuning_records=used, progress=tell,
                 sample_images=sample_images, max_error=max_error, **network,
             )  # fmt: skip
-            verdict = compared(package, onnx_path, tell) if check else "not compared, as asked"
+            verdict = "not compared, as asked"
+            if check:
+                tell("comparing with onnxruntime")
+                verdict = compare_package(package, onnx_path, comparison_images())
         if output.suffix == ".tar":
             os.replace(package, output)
         else:
@@ -172,55 +174,12 @@ def described(package: Path) -> list[str]:
 
 
 def worth_tuning(target: str, asked: bool) -> bool:
-    """Whether a target is tuned: GPUs, others where that is asked for; says why not."""
-    reason = "" if asked else slow_to_tune(target)
-    if reason:
-        click.echo(f"note: not tuned, since {reason}: --time-budget 10m does it still", err=True)
-    return not reason
+    """Whether a target is tuned; says why not."""
+    from tvm_vision.tuning import reason_not_to_tune
 
-
-def slow_to_tune(target: str) -> str:
-    """Why a target is not tuned unless that is asked for; "" for a GPU."""
-    from tvm_vision import vulkan
-    from tvm_vision.compiler import parse_target
-
-    chosen = parse_target(target)
-    if chosen.kind.name != "vulkan":
-        return "it is compiled for the CPU, whose default schedules are good"
-    name = str(chosen.attrs.get("device_name", ""))
-    if any(device.is_cpu and device.name == name for device in vulkan.devices()):
-        return f"{name} is a CPU, whose times say nothing about GPUs"
-    return ""
-
-
-def compared(package: Path, model: Path, tell: Callable[[str], None]) -> str:
-    """What the comparison with onnxruntime found, in a line.
-
-    On the pictures of the demo. Raises DeviceError where boxes or mask are not the same.
-    """
-    import importlib.util
-
-    from tvm_vision.demo.pictures import comparison_images
-    from tvm_vision.errors import DeviceError
-    from tvm_vision.evaluate import Reference, compare_frames, strictness_for
-    from tvm_vision.models.yoeo import YoeoDetector
-
-    if importlib.util.find_spec("onnxruntime") is None:
-        return (
-            "note: not compared with onnxruntime, which is not installed: pip install onnxruntime"
-        )
-    tell("comparing with onnxruntime")
-    detector = YoeoDetector.load(package)
-    strictness = strictness_for(detector)
-    found = list(compare_frames(detector, Reference(model), comparison_images()))
-    for agreement in found:
-        if not agreement.within(strictness):
-            raise DeviceError(
-                f"boxes and mask must be those of onnxruntime, found {agreement}: nothing is "
-                f"written; 'tvm-vision compile' and 'profile --per-layer-error' show where it goes "
-                "wrong on " + detector.device_description
-            )
-    boxes = sum(agreement.boxes for agreement in found)
-    masks = [agreement.mask for agreement in found if agreement.mask is not None]
-    mask = f", {100 * min(masks):.2f} % of the mask or more" if masks else ""
-    return f"the same as onnxruntime on {len(found)} pictures: {boxes} boxes{mask}"
+    reason, always = reason_not_to_tune(target)
+    if not reason or (asked and not always):
+        return True
+    remedy = "" if always else ": --time-budget 10m does it still"
+    click.echo(f"note: not tuned, since {reason}{remedy}", err=True)
+    return False

@@ -72,6 +72,7 @@ def compile(
     from .compiler import compile_model, parse_target
     from .frontend.model import import_model
     from .package import ModelInfo
+    from .schedules import Limits
     from .tuning.choose import chooser, load_records
     from .tuning.session import place_of
 
@@ -93,7 +94,7 @@ def compile(
         precision=precision,
         layout=layout,
         name=title,
-        choose=chooser(records, place_of(chosen, precision)),
+        choose=chooser(records, place_of(chosen, precision), Limits.of(chosen)),
         samples=_samples(sample_images, signature, model_info or ModelInfo(title), limit, tell)
         if sample_images
         else None,

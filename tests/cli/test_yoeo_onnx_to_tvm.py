@@ -74,8 +74,14 @@ def test_the_long_names_of_the_original(command, network, target):
     assert "not compared, as asked" in result.stderr
 
 
-@pytest.mark.parametrize("target_name", ["vulkan", "llvm"])
-def test_tuning_when_it_is_asked_for(command, network, target, monkeypatch, target_name):
+def test_a_processor_has_nothing_to_tune(command, network, target, monkeypatch):
+    monkeypatch.setattr(module, "search_schedules", lambda *_, **__: pytest.fail("tuned"))
+    result = command(COMMAND, network, "--target", "llvm", "--time-budget", "1m", "--no-check")
+    assert result.exit_code == 0, result.output
+    assert "have nothing to choose\n" in result.stderr
+
+
+def test_tuning_when_it_is_asked_for(command, network, target, monkeypatch):
     seen = {}
 
     def search(model, records, **arguments):
@@ -83,11 +89,11 @@ def test_tuning_when_it_is_asked_for(command, network, target, monkeypatch, targ
         records.write_text("")
 
     monkeypatch.setattr(module, "search_schedules", search)
-    options = ("--target", target_name, "--half", "--trials", 4, "--no-check")
+    options = ("--target", "vulkan", "--half", "--trials", 4, "--no-check")
     result = command(COMMAND, network, *options)
     assert result.exit_code == 0, result.output
     assert seen["options"].trials == 4 and seen["options"].time_budget == 600
-    assert (seen["target"], seen["precision"]) == (target_name, "fp16")
+    assert (seen["target"], seen["precision"]) == ("vulkan", "fp16")
     assert seen["input_shapes"] == {"InputLayer": (1, 3, 96, 96)}
     assert str(seen["records"]) == "tuning_records.json"
 
@@ -143,7 +149,7 @@ def test_ctrl_c_leaves_nothing(command, network, target, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "compared", interrupt)
+    monkeypatch.setattr("tvm_vision.evaluate.compare_package", interrupt)
     result = command(COMMAND, network, "--target", "llvm", "--no-tuning")
     assert result.exit_code == 1 and "Aborted!" in result.output
     assert list(target.iterdir()) == []

@@ -10,7 +10,7 @@ from tvm import relax, te, tirx
 from tvm.target import Target
 
 from tvm_vision.frontend.onnx import import_onnx
-from tvm_vision.schedules import schedule_function, schedule_module
+from tvm_vision.schedules import TEMPLATES, TUNED, Choice, schedule_function, schedule_module
 from tvm_vision.schedules.common import Limits
 from tvm_vision.schedules.module import NONE, is_scheduled
 
@@ -71,6 +71,19 @@ def test_scheduled_kernels_stay_as_they_are() -> None:
     target = Target({"kind": "vulkan", **TARGETS[0]}, host="llvm")
     once = schedule_module(tvm.IRModule({"kernel": doubled(9)}), target)
     assert schedule_module(once, target)["kernel"].same_as(once["kernel"])
+
+
+def test_a_tuned_choice_is_marked_and_one_that_does_not_fit_is_passed_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    target = Target({"kind": "vulkan", "max_threads_per_block": 128})
+    for threads, fits in ((64, True), (0, False)):
+        choice = Choice("elementwise", TEMPLATES["elementwise"].parameters(threads, 1))
+        mod = schedule_module(
+            tvm.IRModule({"kernel": doubled(70000)}), target, lambda _, taken=choice: taken
+        )
+        assert is_scheduled(mod["kernel"]) and (TUNED in mod["kernel"].attrs) == fits
+        assert ("a tuned choice is passed over" in caplog.text) == (not fits)
 
 
 def test_unknown_sizes_get_a_schedule() -> None:

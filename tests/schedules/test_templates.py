@@ -43,6 +43,9 @@ def test_a_tuple_survives_json() -> None:
     [
         ({"template": "magic", "parameters": {}}, "found 'magic'"),
         ({"template": "window", "parameters": {"rows": 3}}, "parameters of template window"),
+        ({"template": "window", "parameters": [3]}, r"are needed, found \[3\]"),
+        ({"template": "window"}, "are needed, found None"),
+        ({"template": ["window"]}, "found .'window'."),
     ],
 )
 def test_unknown_choices_are_refused(data: dict[str, object], message: str) -> None:

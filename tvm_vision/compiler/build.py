@@ -15,7 +15,7 @@ from tvm.target import Target
 from ..errors import InputError, TvmVisionError, UnsupportedModelError
 from ..frontend.signature import Signature, TensorSpec
 from ..package.precision import MeasuredPrecision
-from ..schedules import Choice, Chooser, Limits, schedule_module, schedule_with
+from ..schedules import TUNED, Choice, Chooser, Limits, schedule_module, schedule_with
 from .cpu_schedules import cpu_schedules
 from .half_choice import HalfChoice, Part, Samples, choose_halves, single_roots
 from .half_emulation import HalfEmulation
@@ -49,7 +49,7 @@ class CompiledModel:
         precision: "fp32" or "fp16", what is stored in memory.
         opt_level: 0 to 3, see ``passes``.
         memory: device memory in bytes: "weights", "activations", "peak".
-        tuned: kernels whose schedule ``choose`` gave.
+        tuned: kernels, each structure once, whose schedule ``choose`` gave.
         measured_precision: which layers keep float32, where that was chosen by samples.
     """
 
@@ -99,9 +99,8 @@ def compile_model(
     measured = None if samples is None else measure_halves(module, samples, **options)
     halves = None if measured is None else measured.halves
     graph = prepare(module, precision=precision, halves=halves, **options)
-    found = {name: choose(f) for name, f in graph.functions.items()} if choose else {}
     with _one_line("kernels of the network"):
-        graph, library = build_library(graph, chosen, choose)
+        graph, library, tuned = build_library(graph, chosen, choose)
     sort = opt_level >= 2 and "gpu" in chosen.keys and phases_wanted()
     graph, phases = in_phases(graph) if sort else (graph, None)
     plain, memory = describe(graph, phases)
@@ -120,7 +119,7 @@ def compile_model(
             "activations": memory.activations,
             "peak": memory.peak,
         },
-        tuned=sum(choice is not None for choice in found.values()),
+        tuned=tuned,
         measured_precision=None if measured is None else measured.report,
     )
 
@@ -179,7 +178,7 @@ def measure_halves(
     graph = _short_names(lower_to_graph(kernels, nodes))
     joined = concat_axes(graph) if opt_level >= 2 and in_place_wanted() else {}
     with _one_line("kernels of the network"):
-        graph, library = build_library(graph, here)
+        graph, library, _ = build_library(graph, here)
     return choose_halves(graph, joined, HalfEmulation(graph, library), samples)
 
 
@@ -197,17 +196,19 @@ def build_function(function: Any, target: Target, choice: Choice | None, *, name
 
 def build_library(
     graph: StaticGraph, target: Target, choose: Chooser | None = None
-) -> tuple[StaticGraph, Any]:
-    """The functions of ``graph`` scheduled and compiled, and the graph with their workspaces."""
+) -> tuple[StaticGraph, Any, int]:
+    """The functions of ``graph`` scheduled and compiled, the graph with their workspaces, and how
+    many of them ``choose`` gave a schedule."""
     named = sorted(graph.functions.items())
     module = tvm.IRModule({name: f.with_attr("global_symbol", name) for name, f in named})
     with target, tvm.transform.PassContext(opt_level=3):
         if "gpu" in target.keys:
             module = schedule_module(finish_hand_threaded(module), target, choose)
+            tuned = sum(TUNED in (f.attrs or {}) for _, f in module.functions_items())
             graph, module = plan_workspaces(graph, module)
         else:
-            module = cpu_schedules(module, target)
-        return graph, tvm.tirx.build(module, target=target)
+            module, tuned = cpu_schedules(module, target), 0
+        return graph, tvm.tirx.build(module, target=target), tuned
 
 
 @contextlib.contextmanager

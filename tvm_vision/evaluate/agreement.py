@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
 
+from ..errors import DeviceError
 from ..models.yoeo.preprocess import Preprocessor
 
 if TYPE_CHECKING:
@@ -92,6 +95,34 @@ def compare_frames(
         letterbox = prepare(image)
         outputs = reference.run({reference.inputs[0]: prepare.tensor})
         yield agreement(ours, detector.interpret(outputs, letterbox))
+
+
+def compare_package(package: Path, model: Path, images: Iterable[Image]) -> str:
+    """In a line, how far a YOEO network's package finds what its ONNX file in onnxruntime finds.
+
+    Raises DeviceError where boxes or mask are not the same.
+    """
+    from ..models.yoeo import YoeoDetector
+    from .reference import Reference
+
+    if importlib.util.find_spec("onnxruntime") is None:
+        return (
+            "note: not compared with onnxruntime, which is not installed: pip install onnxruntime"
+        )
+    detector = YoeoDetector.load(package)
+    strictness = strictness_for(detector)
+    found = list(compare_frames(detector, Reference(model), images))
+    for each in found:
+        if not each.within(strictness):
+            raise DeviceError(
+                f"boxes and mask must be those of onnxruntime, found {each}: nothing is written; "
+                "'tvm-vision compile' and 'profile --per-layer-error' show where it goes wrong on "
+                + detector.device_description
+            )
+    boxes = sum(each.boxes for each in found)
+    masks = [each.mask for each in found if each.mask is not None]
+    mask = f", {100 * min(masks):.2f} % of the mask or more" if masks else ""
+    return f"the same as onnxruntime on {len(found)} pictures: {boxes} boxes{mask}"
 
 
 def agreement(ours: Found, reference: Found) -> Agreement:

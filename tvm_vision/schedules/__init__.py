@@ -30,18 +30,20 @@ from __future__ import annotations
 
 from .common import Limits, NotThisKind
 from .key import kernel_key
-from .module import Chooser, schedule_function, schedule_module
-from .templates import TEMPLATES, Choice, choices, schedule_with
+from .module import TUNED, Chooser, schedule_function, schedule_module
+from .templates import TEMPLATES, Choice, choices, is_offered, schedule_with
 from .trace import TRACE
 
 __all__ = [
     "TEMPLATES",
     "TRACE",
+    "TUNED",
     "Choice",
     "Chooser",
     "Limits",
     "NotThisKind",
     "choices",
+    "is_offered",
     "kernel_key",
     "schedule_function",
     "schedule_module",

@@ -20,6 +20,7 @@ LOGGER = logging.getLogger(__name__)
 Chooser = Callable[[tirx.PrimFunc], "Choice | None"]
 FALLBACK = "fallback"
 NONE = "none"
+TUNED = "tvm_vision.tuned"
 
 
 def schedule_module(
@@ -33,40 +34,45 @@ def schedule_module(
     Args:
         mod: Relax functions (left alone) and PrimFuncs made of blocks.
         target: its attributes set the sizes of workgroups and of shared memory.
-        choose: what to take for a function; where it has nothing, or what it has does not fit
-            (which is logged), the first template that takes the function is applied.
+        choose: what to take for a function, which is marked with TUNED; where it has nothing, or
+            what it has does not fit (which is logged), the first template that takes the function
+            is applied.
     """
     limits = Limits.of(target)
     functions = dict(mod.functions_items())
     for name, function in functions.items():
         if not isinstance(function, tirx.PrimFunc) or is_scheduled(function):
             continue
-        functions[name], kind = schedule_function(
-            function, limits, target, choose(function) if choose else None
-        )
+        tuned = _tuned(function, limits, choose(function) if choose else None)
+        if tuned is not None:
+            functions[name] = tuned
+            continue
+        functions[name], kind = schedule_function(function, limits, target)
         LOGGER.debug("%s: %s", name.name_hint, kind)
         if kind == NONE:
             LOGGER.warning("kernel %s has no schedule: nothing here fits it", name.name_hint)
     return tvm.IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
 
 
+def _tuned(function: tirx.PrimFunc, limits: Limits, choice: Choice | None) -> tirx.PrimFunc | None:
+    """A function as a choice has it; None where there is none, or it does not fit."""
+    if choice is None:
+        return None
+    try:
+        return schedule_with(function, limits, choice).with_attr(TUNED, True)
+    except NotThisKind as error:
+        LOGGER.warning("a tuned choice is passed over: %s", error)
+        return None
+
+
 def schedule_function(
-    function: tirx.PrimFunc,
-    limits: Limits,
-    target: Target | None = None,
-    choice: Choice | None = None,
+    function: tirx.PrimFunc, limits: Limits, target: Target | None = None
 ) -> tuple[tirx.PrimFunc, str]:
     """A function with a schedule, and the kind that gave it; with NONE as it was.
 
     Args:
         target: for TVM's own fallback; without one that is not tried.
-        choice: what to take before the templates are tried in turn.
     """
-    if choice is not None:
-        try:
-            return schedule_with(function, limits, choice), choice.template
-        except NotThisKind as error:
-            LOGGER.warning("a tuned choice is passed over: %s", error)
     for kind, template in TEMPLATES.items():
         try:
             schedule = Schedule(function)

@@ -119,13 +119,16 @@ class Choice:
         Raises:
             InputError: a template or parameters that do not exist.
         """
-        template = TEMPLATES.get(data.get("template", ""))
+        template = TEMPLATES.get(str(data.get("template")))
         if template is None:
             raise InputError(
                 f"a template of {', '.join(TEMPLATES)} is needed, found {data.get('template')!r}"
             )
+        given = data.get("parameters")
+        if not isinstance(given, dict):
+            raise InputError(f"parameters of template {template.name} are needed, found {given!r}")
         # JSON knows no tuples.
-        values = {k: tuple(v) if isinstance(v, list) else v for k, v in data["parameters"].items()}
+        values = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
         try:
             return cls(template.name, template.parameters(**values))
         except TypeError as error:
@@ -149,6 +152,22 @@ def choices(function: tirx.PrimFunc, limits: Limits) -> list[Choice]:
     return found
 
 
+def is_offered(function: tirx.PrimFunc, limits: Limits, choice: Choice) -> bool:
+    """Whether a choice is one of those that a device is offered for a function.
+
+    Traces are for nobody else to offer. Of records the answer may be no: limits and switches can
+    have changed since, and files can hold anything.
+    """
+    if choice.template == trace.TRACE:
+        return True
+    template = TEMPLATES[choice.template]
+    try:
+        shape = template.shape_of(Schedule(function))
+    except FAILURES:
+        return False
+    return choice.parameters in template.candidates(shape, limits)
+
+
 def schedule_with(function: tirx.PrimFunc, limits: Limits, choice: Choice) -> tirx.PrimFunc:
     """``function`` with the schedule of a choice.
 
@@ -158,7 +177,8 @@ def schedule_with(function: tirx.PrimFunc, limits: Limits, choice: Choice) -> ti
     schedule = Schedule(function)
     try:
         TEMPLATES[choice.template].apply(schedule, limits, choice.parameters)
-    except FAILURES as error:
+    except (*FAILURES, TypeError, ArithmeticError, LookupError) as error:
+        # The last three where a record holds nonsense.
         raise NotThisKind(f"{choice.template} does not fit: {str(error).strip()[:200]}") from error
     return marked(schedule)
 

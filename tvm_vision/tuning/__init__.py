@@ -7,7 +7,7 @@ measure.py builds and measures in processes of their own; records.py keeps what 
 from __future__ import annotations
 
 from .records import Record, Records, merge, read_records, write_records
-from .session import KernelSummary, list_kernels, tune_model
+from .session import KernelSummary, list_kernels, reason_not_to_tune, tune_model
 from .tuner import TuningOptions, TuningOutcome, TuningState
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "list_kernels",
     "merge",
     "read_records",
+    "reason_not_to_tune",
     "tune_model",
     "write_records",
 ]

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from ..schedules import Choice, kernel_key
-from .records import Place, Records, merge
+from ..schedules import Choice, Limits, is_offered, kernel_key
+from .records import Place, Record, Records, merge
 
 LOGGER = logging.getLogger(__name__)
 SHIPPED = Path(__file__).parent / "shipped"
@@ -31,10 +31,11 @@ def load_records(paths: Iterable[str | os.PathLike[str]] = (), *, shipped: bool 
     return found
 
 
-def chooser(records: Records, place: Place) -> Callable[[Any], Choice | None]:
+def chooser(records: Records, place: Place, limits: Limits) -> Callable[[Any], Choice | None]:
     """What the records of a place say of a kernel (a PrimFunc without schedule); None for nothing.
 
-    A decision that this version does not know is passed over, with a notice in the log.
+    A decision that this version does not know, or that a device of these limits is not offered, is
+    passed over, with a notice in the log.
     """
     here = records.at(place)
     known: dict[str, Choice | None] = {}
@@ -42,18 +43,20 @@ def chooser(records: Records, place: Place) -> Callable[[Any], Choice | None]:
     def choose(function: Any) -> Choice | None:
         key = kernel_key(function)
         if key not in known:
-            known[key] = _choice(here, key, place)
+            known[key] = _choice(here.winner(key, place), function, limits)
         return known[key]
 
     return choose
 
 
-def _choice(records: Records, key: str, place: Place) -> Choice | None:
-    winner = records.winner(key, place)
+def _choice(winner: Record | None, function: Any, limits: Limits) -> Choice | None:
     if winner is None:
         return None
     try:
-        return Choice.from_dict(dict(winner.decision))
+        choice = Choice.from_dict(dict(winner.decision))
+        if not is_offered(function, limits, choice):
+            raise InputError(f"{choice.parameters} is nothing that this device is offered")
     except InputError as error:
         LOGGER.warning("the record of kernel %s is passed over: %s", winner.name, error)
         return None
+    return choice

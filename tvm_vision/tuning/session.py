@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .metaschedule import DeepSearch
     from .worker import Timing
 
+ON_CPU = "schedules for processors follow from the kernel and have nothing to choose"
+
 
 def searches_of(
     kernels: Sequence[TunableKernel], known: Records, place: Place, only: Sequence[str] = ()
@@ -85,9 +87,27 @@ class Network:
         from .kernels import tunable_kernels
 
         chosen = parse_target(target)
+        if "gpu" not in chosen.keys:
+            raise InputError(
+                f"a target with a GPU is needed to tune, found {chosen.kind.name}: {ON_CPU}"
+            )
         module, _ = import_model(model, input_shapes=input_shapes)
         graph = prepare(module, target=chosen, opt_level=opt_level, precision=precision)
         return cls(chosen, place_of(chosen, precision), tunable_kernels(graph, chosen))
+
+
+def reason_not_to_tune(target: Any) -> tuple[str, bool]:
+    """Why a target should not be tuned, and whether that is no matter of taste; "" for a GPU."""
+    from .. import vulkan
+    from ..compiler import parse_target
+
+    chosen = parse_target(target)
+    if "gpu" not in chosen.keys:
+        return f"it is compiled for the CPU: {ON_CPU}", True
+    name = str(chosen.attrs.get("device_name", ""))
+    if any(device.is_cpu and device.name == name for device in vulkan.devices()):
+        return f"{name} is a CPU, whose times say nothing about GPUs", False
+    return "", False
 
 
 def tune_model(
