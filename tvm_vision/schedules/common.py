@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
-import tvm_ffi
-from tvm import ir, s_tir, sym, tirx
-from tvm.ir.prim import expr as prim
+from tvm import s_tir, tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
@@ -174,58 +172,6 @@ def _follows(schedule: Schedule, block: Any, name: str) -> bool:
         schedule.get(producer).name_hint == name or _follows(schedule, producer, name)
         for producer in producers
     )
-
-
-# What tells the lanes of a vector apart where one of them is left in it.
-_PARTING = (prim.FloorDiv, prim.FloorMod, prim.LT, prim.LE, prim.GT, prim.GE)
-
-
-def simplify_block(schedule: Schedule, block: Any) -> None:
-    """Simplifies divisions and conditions in a block by the ranges of its variables alone.
-
-    What is put in for the variables later has ranges too, but fewer of TVM's rules fit it.
-    """
-    body = schedule.get(block)
-    analyzer = sym.Analyzer()
-    for axis in body.iter_vars:
-        analyzer.bind(axis.var, axis.dom)
-    stored = tvm_ffi.structural_map(body.body, (_PARTING, analyzer.simplify))
-    simpler = s_tir.SBlock(
-        body.iter_vars, body.reads, body.writes, body.name_hint, stored, body.init,
-        body.alloc_buffers, body.match_buffers, body.annotations, body.span,
-    )  # fmt: skip
-    schedule.state.replace(schedule.get_sref(block), simpler, {body: simpler})
-
-
-def lie_together(schedule: Schedule, block: Any, axis: int, lanes: int) -> bool:
-    """Whether ``lanes`` neighbours along an axis of a block are found by one division and under one
-    condition, so that they can be loaded as a vector."""
-    body = schedule.get(block)
-    split = body.iter_vars[axis]
-    dtype = str(split.var.ty.dtype)
-    vector, lane = tirx.Var("vector", dtype), tirx.Var("lane", dtype)
-    analyzer = sym.Analyzer()
-    for other in body.iter_vars:
-        analyzer.bind(other.var, other.dom)
-    extent = int(split.dom.extent)
-    analyzer.bind(vector, ir.Range.from_min_extent(tirx.const(0, dtype), up(extent, lanes)))
-    analyzer.bind(lane, ir.Range.from_min_extent(tirx.const(0, dtype), lanes))
-    cut = tvm_ffi.structural_map(
-        body.body.value,
-        [
-            (ir.Var, lambda var: vector * lanes + lane if var.same_as(split.var) else var),
-            (_PARTING, analyzer.simplify),
-        ],
-    )
-    parted: list[Any] = []
-
-    def see(node: Any) -> None:
-        tvm_ffi.structural_walk(
-            node, (ir.Var, lambda var: parted.append(var) if var.same_as(lane) else None)
-        )
-
-    tvm_ffi.structural_walk(cut, (_PARTING, see))
-    return not parted
 
 
 def largest_divisor(number: int, most: int) -> int:

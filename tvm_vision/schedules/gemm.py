@@ -13,8 +13,10 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
+from .common import extents_of
 from .gemm_tile import VECTOR, GemmTile
 from .tiles import add_up, cut_loops, inline_around, operands_of
+from .vectors import in_vectors
 
 
 def schedule_gemm(schedule: Schedule, block: Any, tile: GemmTile) -> None:
@@ -82,8 +84,13 @@ def _fetch(
     schedule.unroll(turn)
     schedule.vectorize(own)
     schedule.set_scope(operand, 0, "local")
+    vectors = in_vectors(schedule, operand, [VECTOR])
     schedule.compute_at(operand, thread, preserve_unit_loops=True)
-    schedule.unroll(schedule.get_loops(operand)[-1])
+    last = schedule.get_loops(operand)[-1]
+    if vectors:
+        schedule.vectorize(last)
+    else:
+        schedule.unroll(last)
     made = schedule.get(shared).writes[0].source
     local = schedule.cache_read(sums, _place_of(schedule, sums, made), "local")
     schedule.compute_at(local, loops["k_quad"], preserve_unit_loops=True)
@@ -108,8 +115,18 @@ def _write(schedule: Schedule, sums: Any, output: Any, loops: dict[str, Any]) ->
     """Writes C from the registers of each thread."""
     schedule.set_scope(sums, 0, "local")
     schedule.reverse_compute_at(output, loops["worker"], preserve_unit_loops=True)
-    for loop in schedule.get_loops(output)[-2:]:
-        schedule.unroll(loop)
+    row, column = schedule.get_loops(output)[-2:]
+    schedule.unroll(row)
+    _write_vectors(schedule, output, column)
+
+
+def _write_vectors(schedule: Schedule, output: Any, column: Any) -> None:
+    """Writes neighbours of C as vectors where none of them lies beyond its edge."""
+    extent = int(schedule.get(column).extent)
+    if extent % VECTOR == 0 and extents_of(schedule, output)[-1] % VECTOR == 0:
+        column, own = schedule.split(column, [None, VECTOR])
+        schedule.vectorize(own)
+    schedule.unroll(column)
 
 
 def _add_up(
@@ -126,7 +143,7 @@ def _add_up(
         return _over_threads(schedule, row, column, tile.threads, neighbours)
 
     def finish(last: list[Any]) -> None:
-        for loop in last:
-            schedule.unroll(loop)
+        schedule.unroll(last[0])
+        _write_vectors(schedule, output, last[1])
 
     add_up(schedule, total, output, loops["n_group"], spread, finish)

@@ -16,10 +16,10 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
-from .common import NotThisKind, index_map, lie_together, simplify_block
 from .matrix_intrinsics import intrinsic
 from .matrix_tile import SKEW, VECTOR, WIDE, MatrixTile
 from .tiles import add_up, cut_loops, inline_around, operands_of
+from .vectors import in_vectors
 
 
 def schedule_matrix(schedule: Schedule, block: Any, tile: MatrixTile, lanes: int) -> None:
@@ -111,7 +111,8 @@ def _fetch(
     m, n, k = tile.matrix
     first = _blocked(schedule, matrices, (m, k) if number == 0 else (k, n))
     count = tile.k * (tile.m if number == 0 else tile.n)
-    _in_vectors(schedule, operand, count // (lanes * tile.subgroups))
+    wide = [WIDE] if count % (WIDE * lanes * tile.subgroups) == 0 else []
+    in_vectors(schedule, operand, wide, fallback=VECTOR)
     schedule.compute_at(operand, loops["k_tile"], preserve_unit_loops=True)
     row, vector, own = schedule.get_loops(operand)[-3:]
     cut = [None, tile.subgroups, lanes]
@@ -121,36 +122,6 @@ def _fetch(
     schedule.vectorize(own)
     schedule.storage_align(operand, 0, -2, 2 * SKEW, SKEW)
     return first, intrinsic("load_" + "ab"[number], tile.matrix)
-
-
-def _in_vectors(schedule: Schedule, block: Any, each: int) -> None:
-    """Puts the loops of a fresh block in the order of the dimensions that it writes, the last of
-    them cut into vectors.
-
-    The cut is one of the block's variables: where the place in an image follows from the last index
-    by divisions (a convolution's), those of whole vectors leave out the lane, which would else keep
-    vectors from being loaded as such.
-
-    Args:
-        each: halves that a thread fetches.
-    """
-    body = schedule.get(block)
-    names = [axis.var.name for axis in body.iter_vars]
-    written = [getattr(place.min, "name", "") for place in body.writes[0].region]
-    if set(written[-2:]) - set(names):
-        raise NotThisKind("an operand is no plain image of its indices")
-    row, column = (names.index(name) for name in written[-2:])
-    rest = [at for at in range(len(names)) if at not in (row, column)]
-    wide = each % WIDE == 0 and lie_together(schedule, block, column, WIDE)
-    lanes = WIDE if wide else VECTOR
-
-    def cut(*axes: Any) -> list[Any]:
-        return [
-            *(axes[at] for at in rest), axes[row], axes[column] // lanes, axes[column] % lanes
-        ]  # fmt: skip
-
-    schedule.transform_block_layout(block, index_map(schedule, block, cut, len(names)))
-    simplify_block(schedule, block)
 
 
 def _blocked(schedule: Schedule, block: Any, size: tuple[int, int]) -> Any:

@@ -107,8 +107,10 @@ def default(window: Window, limits: Limits) -> WindowShape:
     along = next((n for n in (4, 2) if extents and extents[-1] % n == 0), 1)
     if outputs // along < (ENOUGH_VECTORS if window.vectors else ENOUGH_THREADS):
         along = 1
-    threads = 1 if outputs == 1 else min(128, limits.threads)
-    return WindowShape(threads=threads, along=along)
+    most = min(128, limits.threads)
+    # Without a rest none of the terms needs a condition.
+    even = (n for n in (128, 64, 96, 32) if n <= most and outputs // along % n == 0)
+    return WindowShape(threads=1 if outputs == 1 else next(even, most), along=along)
 
 
 def candidates(window: Window, limits: Limits) -> list[WindowShape]:

@@ -1,0 +1,93 @@
+"""Products load and store whole vectors wherever neighbours lie together."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from schedule_runs import check, fused, noise, target
+from tvm import relax, tirx
+
+from tvm_vision.schedules import Choice, Limits, choices, schedule_with
+from tvm_vision.schedules.gemm_tile import GemmTile
+from tvm_vision.schedules.window import Window, default
+
+pytestmark = pytest.mark.usefixtures("device_info")
+
+
+def convolution(stride: int, pad: int) -> Any:
+    def build(x: Any, w: Any, b: Any) -> Any:
+        return relax.op.nn.relu(relax.op.add(relax.op.nn.conv2d(x, w, stride, pad), b))
+
+    return build
+
+
+def widths(build: Any, shapes: list[tuple[int, ...]], tile: GemmTile) -> dict[str, int]:
+    """Lanes of each buffer's elements in the shader, in the order of the arguments."""
+    mod = fused(build, shapes)
+    function = next(f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
+    scheduled = schedule_with(function, Limits.of(target()), Choice("contraction", tile))
+    named = tvm.IRModule({"main": scheduled.with_attr("global_symbol", "main")})
+    with target():
+        library = tvm.tirx.build(named, target=target())
+    source = library.imports[0].inspect_source("glsl")
+    blocks = re.findall(r"buffer \w+ \{ (float|vec4) (\w+)\[\]", source)
+    return {name.removesuffix("_v4"): 4 if of == "vec4" else 1 for of, name in blocks}
+
+
+@pytest.mark.parametrize("split_k", [1, 2])
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "image", "weights", "result"),
+    [
+        (8, 1, 1, 4, 4, 4),
+        (7, 1, 1, 1, 4, 1),  # a vector of 49 pixels would reach beyond its channel
+        (8, 3, 1, 1, 4, 4),  # pixels at the edges have a condition of their own
+        (8, 1, 2, 1, 4, 4),  # every second pixel
+    ],
+)
+def test_vectors_where_neighbours_lie_together(
+    size: int, kernel: int, stride: int, image: int, weights: int, result: int, split_k: int
+) -> None:
+    shapes = [(1, 12, size, size), (20, 12, kernel, kernel), (1, 20, 1, 1)]
+    tile = GemmTile(16, 16, 16, 4, 4, split_k)
+    found = widths(convolution(stride, kernel // 2), shapes, tile)
+    lanes = {name: found[name] for name in found}
+    by_argument = [lanes[name] for name in ("x0", "x1") if name in lanes]
+    assert by_argument == [image, weights], found
+    assert max(v for k, v in lanes.items() if k not in ("x0", "x1", "x2")) == result, found
+
+
+@pytest.mark.parametrize("size", [5, 8])
+@pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (1, 2), (3, 1), (3, 2)])
+def test_results_are_the_same(size: int, kernel: int, stride: int) -> None:
+    x, w, b = noise([(1, 12, size, size), (20, 12, kernel, kernel), (1, 20, 1, 1)])
+    pad = kernel // 2
+    padded = np.pad(x.astype("float64"), ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (kernel, kernel), (2, 3))
+    windows = windows[:, :, ::stride, ::stride]
+    expected = np.maximum(np.einsum("ncyxhw,ochw->noyx", windows, w) + b, 0)
+    assert check(convolution(stride, pad), [x, w, b], expected) == ["contraction"]
+
+
+@pytest.mark.parametrize(
+    ("outputs", "threads"), [((192, 28, 28), 128), ((960, 7, 7), 64), ((5, 7, 3), 128)]
+)
+def test_windows_have_no_rest_where_it_can_be_avoided(
+    outputs: tuple[int, ...], threads: int
+) -> None:
+    assert default(Window(outputs, False), Limits(256, 16384, 32)).threads == threads
+
+
+def test_every_tile_of_a_product_with_odd_edges_can_be_built() -> None:
+    function = next(
+        f
+        for f in fused(relax.op.matmul, [(30, 44), (44, 36)]).functions.values()
+        if isinstance(f, tirx.PrimFunc)
+    )
+    limits = Limits.of(target())
+    found = [c for c in choices(function, limits) if c.template == "contraction"]
+    for choice in found[:: max(1, len(found) // 12)]:
+        assert schedule_with(function, limits, choice) is not None

@@ -1,0 +1,148 @@
+"""Operands in vectors: neighbours that can be fetched at once, and blocks rewritten for that.
+
+Where an operand's place in memory follows from its indices by divisions (a convolution's do), TVM
+no longer sees that neighbours lie together once loops have taken the place of the indices. It does
+while they are still variables of a block.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, s_tir, sym, tirx
+from tvm.ir.prim import expr as prim
+from tvm.s_tir import Schedule
+
+from .common import NotThisKind, index_map, up
+
+_DIVISIONS = (prim.FloorDiv, prim.FloorMod)
+_CONDITIONS = (prim.LT, prim.LE, prim.GT, prim.GE)
+
+
+def in_vectors(schedule: Schedule, block: Any, widths: list[int], fallback: int = 0) -> int:
+    """Cuts the last dimension that a fresh block writes into vectors, and returns their width.
+
+    The first of ``widths`` of which all lanes lie together in memory, under one condition, is
+    taken; where none fits, the fallback, and with 0 the block stays as it is. The cut is one of the
+    block's variables, and its loops follow the dimensions that it writes.
+
+    Raises:
+        NotThisKind: the block writes no plain image of its variables.
+    """
+    body = schedule.get(block)
+    names = [axis.var.name for axis in body.iter_vars]
+    written = [getattr(place.min, "name", "") for place in body.writes[0].region]
+    if set(written[-2:]) - set(names):
+        raise NotThisKind("an operand is no plain image of its indices")
+    row, column = (names.index(name) for name in written[-2:])
+    lanes = next((w for w in widths if _lie_together(body, column, w)), fallback)
+    if lanes == 0:
+        return 0
+    rest = [at for at in range(len(names)) if at not in (row, column)]
+
+    def cut(*axes: Any) -> list[Any]:
+        return [
+            *(axes[at] for at in rest), axes[row], axes[column] // lanes, axes[column] % lanes
+        ]  # fmt: skip
+
+    schedule.transform_block_layout(block, index_map(schedule, block, cut, len(names)))
+    _simplify(schedule, block)
+    return lanes
+
+
+def _simplify(schedule: Schedule, block: Any) -> None:
+    """Simplifies what a block stores by the ranges of its variables alone."""
+    body = schedule.get(block)
+    analyzer = _analyzer(body)
+    stored = tvm_ffi.structural_map(
+        body.body,
+        [
+            (ir.TensorLoad, lambda load: _by_one_index(load, analyzer)),
+            ((*_DIVISIONS, *_CONDITIONS), analyzer.simplify),
+        ],
+    )
+    simpler = s_tir.SBlock(
+        body.iter_vars, body.reads, body.writes, body.name_hint, stored, body.init,
+        body.alloc_buffers, body.match_buffers, body.annotations, body.span,
+    )  # fmt: skip
+    schedule.state.replace(schedule.get_sref(block), simpler, {body: simpler})
+
+
+def _by_one_index(load: Any, analyzer: sym.Analyzer) -> Any:
+    """A load whose place in memory needs no division, with the others' part in its last index."""
+    place = _place(load)
+    if place is None or not _divides(list(load.indices)):
+        return load
+    place = analyzer.simplify(place)
+    if _divides([place]):
+        return load
+    zero = tirx.const(0, str(place.ty.dtype))
+    return tirx.BufferLoad(load.source, [zero] * (len(load.indices) - 1) + [place])
+
+
+def _place(load: Any) -> Any:
+    """The element of memory that is loaded; None where the tensor does not lie there densely."""
+    source = load.source
+    if len(source.ty.strides) or not all(isinstance(n, tirx.IntImm) for n in source.ty.shape):
+        return None
+    place = load.indices[0]
+    for index, extent in zip(list(load.indices)[1:], list(source.ty.shape)[1:], strict=True):
+        place = place * extent + index
+    return place
+
+
+def _lie_together(body: Any, axis: int, lanes: int) -> bool:
+    """Whether ``lanes`` neighbours along an axis lie side by side, under conditions they share."""
+    split = body.iter_vars[axis]
+    dtype = str(split.var.ty.dtype)
+    vector, lane = tirx.Var("vector", dtype), tirx.Var("lane", dtype)
+    analyzer = _analyzer(body)
+    for var, extent in ((vector, up(int(split.dom.extent), lanes)), (lane, lanes)):
+        analyzer.bind(var, ir.Range.from_min_extent(tirx.const(0, dtype), extent))
+
+    def cut(value: Any) -> Any:
+        return tvm_ffi.structural_map(
+            value,
+            [
+                (ir.Var, lambda var: vector * lanes + lane if var.same_as(split.var) else var),
+                ((*_DIVISIONS, *_CONDITIONS), analyzer.simplify),
+            ],
+        )
+
+    conditions: list[Any] = []
+    loads: list[Any] = []
+    tvm_ffi.structural_walk(
+        body.body.value,
+        [(_CONDITIONS, conditions.append), (ir.TensorLoad, loads.append)],
+    )
+    if any(_mentions(cut(condition), lane) for condition in conditions):
+        return False
+    for load in loads:
+        place = _place(load)
+        if place is None:
+            return False
+        rest = analyzer.simplify(cut(place) - lane)
+        if _mentions(rest, lane):
+            return False
+    return bool(loads)
+
+
+def _analyzer(body: Any) -> sym.Analyzer:
+    analyzer = sym.Analyzer()
+    for axis in body.iter_vars:
+        analyzer.bind(axis.var, axis.dom)
+    return analyzer
+
+
+def _divides(values: list[Any]) -> bool:
+    found: list[Any] = []
+    for value in values:
+        tvm_ffi.structural_walk(value, (_DIVISIONS, found.append))
+    return bool(found)
+
+
+def _mentions(value: Any, variable: Any) -> bool:
+    found: list[Any] = []
+    tvm_ffi.structural_walk(value, (ir.Var, found.append))
+    return any(variable.same_as(other) for other in found)
