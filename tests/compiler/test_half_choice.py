@@ -7,9 +7,11 @@ import pytest
 from interpreter import run
 from networks import NETWORKS, Builder
 from onnx import TensorProto
+from test_channels_last import WITH_MATRICES
+from tvm.target import Target
 
 from tvm_vision.compiler import compile_model, parse_target
-from tvm_vision.compiler.build import measure_halves, prepare
+from tvm_vision.compiler.build import _matrix_kernels, measure_halves, prepare
 from tvm_vision.compiler.half_choice import (
     HEADROOM,
     RESULT,
@@ -19,6 +21,8 @@ from tvm_vision.compiler.half_choice import (
     parts_of,
 )
 from tvm_vision.compiler.half_precision import HALF_MAX
+from tvm_vision.compiler.lowering import lower_to_graph
+from tvm_vision.compiler.passes import to_kernels
 from tvm_vision.compiler.static_graph import Kernel, StaticGraph
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx import import_onnx
@@ -254,6 +258,28 @@ def test_the_most_error_for_the_fewest_bytes_goes_first():
     assert choice.report.error == pytest.approx(0.1, abs=1e-3)
     choice = choose_halves(graph, (), network, replace(given, limit=0.19))
     assert [layer.nodes for layer in choice.report.kept] == [("n1",)]
+
+
+@pytest.mark.usefixtures("narrow")
+def test_what_multiplies_matrices_costs_more():
+    """The second kernel reads the first result, for which it would lose its matrices."""
+    graph = chain([100, 40, 100])
+    network = Sum({1: 0.1, 3: 0.09})
+    given = Samples([[]], 0.105, lambda ours, exact: float(abs(ours - exact).max()))
+    for matrices, expected in (((), "n0"), ([1], "n2")):
+        choice = choose_halves(graph, (), network, given, matrices=matrices)
+        assert [layer.nodes for layer in choice.report.kept] == [(expected,)]
+
+
+def test_matrices_are_where_both_operands_are_halves():
+    target = Target(WITH_MATRICES, host="llvm")
+    module, _ = import_onnx(NETWORKS["resnet18"](64))
+    graph = lower_to_graph(*to_kernels(module, target, 3, "auto", "fp16"))
+    found = _matrix_kernels(graph, target)
+    names = {graph.kernels[i].nodes[0] for i in found}
+    assert len(found) > 10 and "Conv_3" in names
+    assert names.isdisjoint({"MaxPool_2", "GlobalAveragePool_46"})
+    assert _matrix_kernels(graph, parse_target("llvm")) == set()
 
 
 @pytest.mark.usefixtures("narrow")

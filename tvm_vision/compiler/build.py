@@ -15,7 +15,7 @@ from tvm.target import Target
 from ..errors import InputError, TvmVisionError, UnsupportedModelError
 from ..frontend.signature import Signature, TensorSpec
 from ..package.precision import MeasuredPrecision
-from ..schedules import TUNED, Choice, Chooser, Limits, schedule_module, schedule_with
+from ..schedules import TUNED, Choice, Chooser, Limits, choices, schedule_module, schedule_with
 from .cpu_schedules import cpu_schedules
 from .half_choice import HalfChoice, Part, Samples, choose_halves, single_roots
 from .half_emulation import HalfEmulation
@@ -177,9 +177,23 @@ def measure_halves(
         kernels, nodes = to_kernels(module, target, opt_level, layout, "fp16", runs_on=here)
     graph = _short_names(lower_to_graph(kernels, nodes))
     joined = concat_axes(graph) if opt_level >= 2 and in_place_wanted() else {}
+    matrices = _matrix_kernels(graph, target)
     with _one_line("kernels of the network"):
         graph, library, _ = build_library(graph, here)
-    return choose_halves(graph, joined, HalfEmulation(graph, library), samples)
+    emulation = HalfEmulation(graph, library)
+    return choose_halves(graph, joined, emulation, samples, matrices=matrices)
+
+
+def _matrix_kernels(graph: StaticGraph, target: Target) -> set[int]:
+    """The kernels of a float32 network that multiply matrices of halves as ``to_half`` makes them,
+    by position."""
+    limits = Limits.of(target)
+    if "gpu" not in target.keys or not limits.matrices:
+        return set()
+    halves = to_half(graph)
+    offered = {name: choices(func, limits) for name, func in halves.functions.items()}
+    uses = {name: any(c.template == "matrix" for c in found) for name, found in offered.items()}
+    return {position for position, k in enumerate(halves.kernels) if uses[k.function]}
 
 
 def build_function(function: Any, target: Target, choice: Choice | None, *, name: str) -> Any:
