@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -42,13 +44,20 @@ def list_records(files: tuple[Path, ...]) -> None:
         winner = found.winner(key, place)
         failed = sum(bool(record.error) for record in here)
         time = f"{1e6 * winner.best:.1f}" if winner and math.isfinite(winner.best) else "-"
-        cut = winner.decision if winner else {}
-        words = " ".join(f"{name}={value}" for name, value in cut.items() if name != "trace")
+        words = decision_words(winner.decision) if winner else "-"
         where = f"{place.device}, {place.driver}, {place.precision}"
         rows.append((here[-1].name, where, words, time, len(here), failed))
     header = ("kernel", "place", "decision", "best, us", "tried", "failed")
     for line in table(header, rows, left=3):
         click.echo(line)
+
+
+def decision_words(decision: Mapping[str, Any]) -> str:
+    """A decision in a few words; of MetaSchedule's, that it is one."""
+    template, parameters = decision.get("template"), decision.get("parameters")
+    if template == "trace" or not isinstance(parameters, dict):
+        return str(template)
+    return " ".join([str(template), *(f"{name}={value}" for name, value in parameters.items())])
 
 
 @records.command()
@@ -72,7 +81,10 @@ def merge(files: tuple[Path, ...], output: Path) -> None:
 @records.command()
 @FILES
 @OUTPUT
-def prune(files: tuple[Path, ...], output: Path) -> None:
+@click.option(
+    "--chosen", is_flag=True, help="Only winners of a search's last comparison, one for each."
+)
+def prune(files: tuple[Path, ...], output: Path, chosen: bool) -> None:
     """Keep only what compiling needs: the winner and the best of each kernel and device.
 
     \b
@@ -83,7 +95,7 @@ def prune(files: tuple[Path, ...], output: Path) -> None:
     from tvm_vision.tuning import write_records
 
     found = merge_files(files)
-    pruned = found.pruned()
+    pruned = found.chosen() if chosen else found.pruned()
     write_records(output, pruned)
     click.echo(f"wrote {output}: {len(pruned)} of {len(found)} records")
 

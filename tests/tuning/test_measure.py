@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Iterator
 
@@ -12,6 +13,7 @@ import tvm
 from tvm import te, topi
 
 from tvm_vision.compiler import parse_target
+from tvm_vision.errors import TuningError
 from tvm_vision.schedules import Limits, choices, kernel_key
 from tvm_vision.tuning import measure
 from tvm_vision.tuning.measure import DeviceMeasurer, Job, Measured, Process, compare
@@ -152,6 +154,25 @@ def test_what_is_left_out_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> No
     assert next(iter(made.measure(job, [{"x": 19}]))).seconds == (1.0,)
     made.close()
     assert ran.count("measure") <= 2 and ran.count("build") <= 4
+
+
+def test_failures_for_want_of_room_are_no_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full:
+        def call(self, function, *arguments, timeout):  # type: ignore[no-untyped-def]
+            raise ChildProcessError("the linker died")
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(measure, "Process", Full)
+    made = DeviceMeasurer("", "vulkan", builders=1)
+    job = Job("a", "a", "", ())
+    assert next(iter(made.measure(job, [{"x": 1}]))).error == "ChildProcessError: the linker died"
+    usage = shutil.disk_usage("/")._replace(free=1000)
+    monkeypatch.setattr(measure.shutil, "disk_usage", lambda path: usage)
+    with pytest.raises(TuningError, match="room for libraries is needed in .*, found 1000 bytes"):
+        next(iter(made.measure(job, [{"x": 2}])))
+    made.close()
 
 
 def test_a_process_that_hangs_or_dies_is_started_anew() -> None:

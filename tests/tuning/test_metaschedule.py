@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from networks import Builder, reference
 from onnx import TensorProto
 from tuning_world import HERE, World, record
+from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
 import tvm_vision
@@ -177,6 +178,36 @@ def test_a_kernel_that_it_cannot_cut_is_passed_over(
     search.run(searches(network)[:2], take, lambda: False)
     assert {name for name, _, _ in taken} == {network.kernels[1].job.name}
     assert "no loops here" in caplog.text
+
+
+@pytest.mark.parametrize("where", ["build", "predict"])
+def test_ctrl_c_is_ctrl_c(
+    network: Network, tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Through TVM's C++ it would come back as an error without a word."""
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    @derived_object
+    class Builder(ms.builder.PyBuilder):
+        build = interrupt
+
+    @derived_object
+    class Model(ms.cost_model.PyCostModel):
+        predict = interrupt
+
+    workshop = Workshop(tmp_path, {})
+    search = deep(network, workshop)
+    if where == "build":
+        search.builder = Builder()
+    else:
+        monkeypatch.setattr("tvm_vision.tuning.metaschedule._cost_model", Model)
+        monkeypatch.setattr("tvm_vision.tuning.metaschedule.has_cost_model", lambda: True)
+    taken, take = collected()
+    with pytest.raises(KeyboardInterrupt):
+        search.run(searches(network), take, lambda: False)
+    assert not taken
 
 
 def test_the_effort_follows_the_time() -> None:

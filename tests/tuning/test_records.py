@@ -154,3 +154,6 @@ def test_merging_keeps_each_once_and_pruning_the_best() -> None:
     chosen = record(x=1, chosen=True)
     records.add([chosen])
     assert records.pruned().items == [record(x=2, seconds=0.25), chosen, record("q")]
+    other = record("q", chosen=True, place=replace(HERE, driver="driver 2"))
+    records.add([other])
+    assert records.chosen().items == [chosen, other]

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..errors import TuningError
 from . import worker
 from .worker import Argument, Board, Timing
 
@@ -26,6 +27,7 @@ Decision = Mapping[str, Any]
 
 LOCAL = Board()
 ATTEMPTS = 3  # boards that a candidate is given before its failure counts as its own
+LEAST_ROOM = 4 << 20  # bytes; a library takes some 50 kB
 TOLERANCE = {"float16": 2e-2, "float32": 1e-3, "float64": 1e-6}
 
 
@@ -220,7 +222,17 @@ class DeviceMeasurer:
                 decision, tuple(self._attempt(process, worker.measure, *arguments)), "", path
             )
         except Exception as error:  # every failure of a candidate is a result
+            self._need_room()
             return Measured(decision, error=_line(error))
+
+    def _need_room(self) -> None:
+        """Raises TuningError where candidates fail for want of it: no fault of theirs."""
+        free = shutil.disk_usage(self._folder).free
+        if free < LEAST_ROOM:
+            raise TuningError(
+                f"room for libraries is needed in '{self._folder.parent}', found {free} bytes: "
+                "make some, or set TMPDIR; what was measured is kept, and the same command goes on"
+            )
 
     def _attempt(self, process: Process, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls a function with a free board as its last argument; another one where that is lost.

@@ -126,7 +126,8 @@ class DeepSearch:
         left = self.trials
         while kernels and left > 0 and not over():
             kernel = max(kernels, key=_Kernel.turn)
-            candidates = kernel.task.generate_measure_candidates()
+            with _ctrl_c():
+                candidates = kernel.task.generate_measure_candidates()
             if not candidates:
                 kernels.remove(kernel)
                 continue
@@ -139,7 +140,8 @@ class DeepSearch:
                 decision = trace_decision(candidate.sch.trace)
                 take(kernel.search, decision, seconds, error[-1] if error else "")
             left -= len(results)
-            kernel.learn(candidates[: len(results)], results, database, model, self.target)
+            with _ctrl_c():
+                kernel.learn(candidates[: len(results)], results, database, model, self.target)
             kernel.idle += not kernel.search.best_seconds < before * (1.0 - GAIN)
 
     def _measured(
@@ -147,7 +149,7 @@ class DeepSearch:
     ) -> Iterator[tuple[Any, Any]]:
         """Each candidate with its RunnerResult, as soon as it is there, until the time is over."""
         inputs = [ms.builder.BuilderInput(each.sch.mod, self.target) for each in candidates]
-        built = list(zip(candidates, builder.build(inputs), strict=True))
+        built = list(zip(candidates, _python(builder).build(inputs), strict=True))
         try:
             for candidate, library in built:
                 if over():
@@ -158,7 +160,7 @@ class DeepSearch:
                 one = ms.runner.RunnerInput(
                     library.artifact_path, self.target.kind.name, candidate.args_info
                 )
-                (future,) = self.runner.run([one])
+                (future,) = _python(self.runner).run([one])
                 yield candidate, future.result()
         finally:
             for _, library in built:
@@ -255,6 +257,23 @@ class _Kernel:
                 )
         model.update(self.task, candidates, results)
         self.task.notify_runner_results(candidates, results)
+
+
+def _python(part: Any) -> Any:
+    """TVM's builders and runners are Python behind its C++, which would turn Ctrl-C into an error
+    without a word."""
+    return getattr(part, "_inst", part)
+
+
+@contextmanager
+def _ctrl_c() -> Iterator[None]:
+    """Turns that error back where C++ is needed."""
+    try:
+        yield
+    except RuntimeError as error:
+        if str(error):
+            raise
+        raise KeyboardInterrupt from None
 
 
 @contextmanager

@@ -169,6 +169,14 @@ class Records:
                 found.append(record.decision)
         return found[:most]
 
+    def chosen(self) -> Records:
+        """For each kernel and place the winner of its last comparison alone, as it is shipped."""
+        winners = (
+            self.winner(*key)
+            for key in dict.fromkeys((record.kernel, record.place) for record in self.items)
+        )
+        return Records([record for record in winners if record is not None and record.chosen])
+
     def pruned(self) -> Records:
         """For each kernel and place only the winner and the best of the others."""
         kept: list[Record] = []
