@@ -12,6 +12,9 @@ from numpy_operators import average_pool, max_pool, softmax
 from schedule_runs import check, noise
 from tvm import relax
 
+from tvm_vision.schedules.common import Limits
+from tvm_vision.schedules.reduction import RowShape, RowSums, candidates, default
+
 pytestmark = pytest.mark.usefixtures("device_info")
 
 OP, NN = relax.op, relax.op.nn
@@ -99,3 +102,26 @@ def test_any_reduction_equals_numpy(shape: list[int], axis: int, kind: str) -> N
         "softmax": (lambda v: NN.softmax(v, axis), lambda v: softmax(v, axis)),
     }[kind]
     check(build, [x], reference(x.astype("float64")))
+
+
+@pytest.mark.parametrize(
+    ("rows", "terms", "threads", "shape"),
+    [
+        (1000, 2048, 1024, RowShape(25, 32, True)),  # few workgroups: more threads in each
+        (1000, 2048, 256, RowShape(25, 8, True)),
+        (512, 49, 1024, RowShape(32, 8, True)),  # parts would be too short
+        (8192, 2048, 1024, RowShape(32, 8, True)),
+    ],
+)
+def test_few_workgroups_have_more_threads(
+    rows: int, terms: int, threads: int, shape: RowShape
+) -> None:
+    sums, limits = RowSums((rows,), terms, True), Limits(threads, 32768, 32)
+    assert default(sums, limits) == shape
+    assert all(c.rows * c.parts <= threads for c in candidates(sums, limits))
+
+
+def test_long_sums_in_few_workgroups_equal_numpy() -> None:
+    left, right = noise([(1, 2048), (2048, 100)])
+    expected = left.astype("float64") @ right
+    assert check(relax.op.matmul, [left, right], expected) == ["reduction"]

@@ -30,6 +30,9 @@ from .common import (
 LEAST_TERMS = 32  # shorter sums are left to one thread each
 MANY_ROWS = 32768  # as are so many rows
 LEAST_THREADS, MOST_THREADS = 32, 256
+FEW_GROUPS = 128  # of which each may have more threads, to have more loads under way
+MOST_OF_FEW = 1024
+LEAST_PART = 16  # terms of each of them then
 THREADS_OF_ROWS = 128
 
 
@@ -118,7 +121,12 @@ def default(sums: RowSums, limits: Limits) -> RowShape:
     last = sums.rows[-1] if sums.rows else 1
     if sums.along_rows and last > 1:
         together = largest_divisor(last, 32)
-        return RowShape(together, power_of_two_up_to(min(sums.terms, most // together)), True)
+        parts = power_of_two_up_to(min(sums.terms, most // together))
+        if product(sums.rows) // together < FEW_GROUPS:
+            threads = min(MOST_OF_FEW, limits.threads)
+            finer = power_of_two_up_to(min(sums.terms // LEAST_PART, threads // together))
+            parts = max(parts, finer)
+        return RowShape(together, parts, True)
     parts = power_of_two_up_to(min(sums.terms, 32 if product(sums.rows) > 256 else most))
     return RowShape(largest_divisor(last, max(1, 128 // parts)), parts, False)
 
@@ -132,7 +140,8 @@ def candidates(sums: RowSums, limits: Limits) -> list[RowShape]:
     ):
         shape = RowShape(rows, 1 << log, rows_first)
         threads = rows << log
-        fits = LEAST_THREADS <= threads <= min(MOST_THREADS, limits.threads)
+        few = product(sums.rows) // rows < FEW_GROUPS
+        fits = LEAST_THREADS <= threads <= min(MOST_OF_FEW if few else MOST_THREADS, limits.threads)
         if fits and last % rows == 0 and shape.parts <= sums.terms and shape not in found:
             found.append(shape)
     return found
