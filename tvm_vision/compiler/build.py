@@ -22,6 +22,7 @@ from .half_emulation import HalfEmulation
 from .half_precision import to_half
 from .hand_threaded import finish_hand_threaded
 from .in_place import concat_axes, concat_in_place, in_place_wanted
+from .inline_selections import inline_selections, inline_wanted
 from .lowering import lower_to_graph
 from .passes import check_layout, check_opt_level, to_kernels
 from .phases import in_phases, phases_wanted
@@ -146,7 +147,10 @@ def prepare(
     axes = concat_axes(graph) if opt_level >= 2 and in_place_wanted() else {}
     if precision == "fp16":
         graph = to_half(graph, () if halves is None else single_roots(graph, halves))
-    return _short_names(concat_in_place(graph, axes))
+    graph = concat_in_place(graph, axes)
+    if opt_level >= 2 and "gpu" in target.keys and inline_wanted():
+        graph = inline_selections(graph, target)
+    return _short_names(graph)
 
 
 def check_options(target: Target, opt_level: int, precision: str, layout: str) -> None:

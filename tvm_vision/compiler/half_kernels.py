@@ -98,7 +98,7 @@ def _loaded_params(func: tirx.PrimFunc, positions: Collection[int]) -> set[int]:
     return {i for i, use in chosen.items() if use["store"] and use["load"]}
 
 
-def _replaced(body: Any, new: dict[Any, Any]) -> Any:
+def with_buffers(body: Any, new: dict[Any, Any]) -> Any:
     """``body`` with other buffers; loads and stores convert between the types."""
 
     def load(node: Any) -> Any:
@@ -123,7 +123,7 @@ def _replaced(body: Any, new: dict[Any, Any]) -> Any:
         if not any(b in new for b in node.alloc_buffers):
             return node
         buffers = [new.get(b, b) for b in node.alloc_buffers]
-        return _block_with(node, alloc_buffers=buffers)
+        return block_with(node, alloc_buffers=buffers)
 
     return tvm_ffi.structural_map(
         body,
@@ -146,7 +146,7 @@ def _cast(value: Any, dtype: str) -> Any:
             return value.value
         if isinstance(value, prim.FloatImm):
             return prim.FloatImm(HALF, value.value)
-        condition, left, right = _branches(value)
+        condition, left, right = choice_parts(value)
         choose = prim.Select if isinstance(value, prim.Select) else tirx.if_then_else
         return choose(condition, _cast(left, HALF), _cast(right, HALF))
     return prim.Cast(dtype, value)
@@ -159,11 +159,11 @@ def _is_exact(value: Any) -> bool:
     if isinstance(value, prim.FloatImm):
         with np.errstate(over="ignore"):
             return float(np.float16(value.value)) == float(value.value)
-    branches = _branches(value)
+    branches = choice_parts(value)
     return branches is not None and _is_exact(branches[1]) and _is_exact(branches[2])
 
 
-def _branches(value: Any) -> Any:
+def choice_parts(value: Any) -> Any:
     """Condition and both values of a choice; None for another expression."""
     if isinstance(value, prim.Select):
         return value.condition, value.true_value, value.false_value
@@ -197,7 +197,7 @@ def _retyped(func: tirx.PrimFunc, buffers: Sequence[Any]) -> tirx.PrimFunc:
     """``func`` with halves in ``buffers``, parameters or buffers of the root block."""
     new = {b: tirx.decl_buffer(b.ty.shape, HALF, name=b.name) for b in buffers}
     params = [new.get(p, p) for p in func.params]
-    return tirx.PrimFunc(params, _replaced(func.body, new), func.ret_type, func.attrs, func.span)
+    return tirx.PrimFunc(params, with_buffers(func.body, new), func.ret_type, func.attrs, func.span)
 
 
 def _with_separate_sums(func: tirx.PrimFunc, params: Sequence[Any]) -> tirx.PrimFunc:
@@ -205,10 +205,10 @@ def _with_separate_sums(func: tirx.PrimFunc, params: Sequence[Any]) -> tirx.Prim
     if not params:
         return func
     inner = {p: tirx.decl_buffer(p.ty.shape, SINGLE, name=f"{p.name}_sum") for p in params}
-    body = _replaced(func.body, inner)
+    body = with_buffers(func.body, inner)
     root = body.block
     copies = [_copy_block(inner[p], p) for p in params]
-    root = _block_with(
+    root = block_with(
         root,
         body=tirx.SeqStmt([root.body, *copies]),
         alloc_buffers=[*root.alloc_buffers, *inner.values()],
@@ -239,7 +239,8 @@ def _copy_block(source: Any, target: Any) -> Any:
     return body
 
 
-def _block_with(block: Any, **changes: Any) -> Any:
+def block_with(block: Any, **changes: Any) -> Any:
+    """``block`` with other fields."""
     fields = (
         "iter_vars", "reads", "writes", "name_hint", "body", "init", "alloc_buffers",
         "match_buffers", "annotations", "span",

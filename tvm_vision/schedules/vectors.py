@@ -59,7 +59,7 @@ def _simplify(schedule: Schedule, block: Any) -> None:
         body.body,
         [
             (ir.TensorLoad, lambda load: _by_one_index(load, analyzer)),
-            ((*_DIVISIONS, *_CONDITIONS), analyzer.simplify),
+            *_simpler(analyzer),
         ],
     )
     simpler = s_tir.SBlock(
@@ -67,6 +67,16 @@ def _simplify(schedule: Schedule, block: Any) -> None:
         body.alloc_buffers, body.match_buffers, body.annotations, body.span,
     )  # fmt: skip
     schedule.state.replace(schedule.get_sref(block), simpler, {body: simpler})
+
+
+def _simpler(analyzer: sym.Analyzer) -> list[Any]:
+    """Rules that simplify divisions and conditions."""
+    return [
+        ((*_DIVISIONS, prim.LT, prim.GT), analyzer.simplify),
+        # TVM takes common factors out of "less than" alone.
+        (prim.LE, lambda node: analyzer.simplify(prim.Not(prim.LT(node.b, node.a)))),
+        (prim.GE, lambda node: analyzer.simplify(prim.Not(prim.LT(node.a, node.b)))),
+    ]
 
 
 def _by_one_index(load: Any, analyzer: sym.Analyzer) -> Any:
@@ -106,7 +116,7 @@ def _lie_together(body: Any, axis: int, lanes: int) -> bool:
             value,
             [
                 (ir.Var, lambda var: vector * lanes + lane if var.same_as(split.var) else var),
-                ((*_DIVISIONS, *_CONDITIONS), analyzer.simplify),
+                *_simpler(analyzer),
             ],
         )
 

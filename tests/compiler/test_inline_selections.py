@@ -1,0 +1,150 @@
+"""Concatenations and resizing inside the convolution that reads them: the same results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from networks import NETWORKS, Builder, _upsample
+from onnx import TensorProto
+from test_channels_last import WITH_MATRICES
+from tvm.target import Target
+
+from tvm_vision.compiler import compile_model
+from tvm_vision.compiler.build import prepare
+from tvm_vision.compiler.inline_selections import is_selection
+from tvm_vision.compiler.target import parse_target
+from tvm_vision.errors import InputError
+from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.runtime import graph_executor
+
+SIZE = 16
+
+
+def network(tail: Any, outputs: int = 1) -> Any:
+    """Two convolutions of 16 and 24 channels, and what ``tail`` makes of them."""
+    b = Builder(3)
+    one = b.conv("input", 3, 16, 3, 2, act="relu")
+    two = b.conv("input", 3, 24, 3, 2, act="leaky")
+    made = tail(b, one, two)
+    return b.model(SIZE, [(name, TensorProto.FLOAT) for name in made[:outputs]])
+
+
+def joined(b: Any, one: str, two: str) -> str:
+    return b.node("Concat", [one, two], axis=1)
+
+
+def pointwise(b: Any, one: str, two: str) -> tuple[str]:
+    return (b.conv(joined(b, one, two), 40, 32, 1, act="relu"),)
+
+
+def window(b: Any, one: str, two: str) -> tuple[str]:
+    return (b.conv(joined(b, one, two), 40, 16, 3, 2, act="leaky"),)
+
+
+def resized(b: Any, one: str, two: str) -> tuple[str]:
+    """As YOEO's decoder: a smaller picture enlarged beside a larger one."""
+    small = b.conv(two, 24, 24, 3, 2, act="relu")
+    return (b.conv(b.node("Concat", [_upsample(b, small), one], axis=1), 40, 16, 3),)
+
+
+def read_twice(b: Any, one: str, two: str) -> tuple[str]:
+    x = b.node("Concat", [one, two, one], axis=1)
+    return (b.node("Add", [b.conv(x, 56, 32, 1), b.conv(x, 56, 32, 3)]),)
+
+
+def handed_out(b: Any, one: str, two: str) -> tuple[str, str]:
+    x = b.node("Concat", [one, two, one], axis=1)
+    return b.conv(x, 56, 32, 1), x
+
+
+def computed(b: Any, one: str, two: str) -> tuple[str]:
+    x = b.node("Sigmoid", [b.node("Concat", [one, two, one], axis=1)])
+    return (b.conv(x, 56, 32, 1),)
+
+
+def results(model: Any, way: str, patch: pytest.MonkeyPatch, **options: Any) -> tuple[Any, int]:
+    patch.setenv("TVM_VISION_SELECTIONS", way)
+    module, signature = import_onnx(model)
+    made = compile_model(module, signature, **{"target": "vulkan", **options})
+    names = {
+        "inputs": [{"name": "x"}],
+        "outputs": [{"name": s.name} for s in made.outputs],
+    }
+    executor = graph_executor.create({"graph": made.graph, **names}, made.library, tvm.vulkan(0))
+    executor.load_params(made.params)
+    x = np.random.default_rng(7).standard_normal((1, 3, SIZE, SIZE)).astype("float32")
+    for _ in range(2):
+        executor.run(x=x)
+    return list(executor.outputs().values()), len(made.graph["kernels"])
+
+
+@pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize("tail", [pointwise, window, resized])
+@pytest.mark.parametrize(
+    ("precision", "layout"), [("fp32", "nhwc"), ("fp16", "nchw"), ("fp16", "nhwc")]
+)
+def test_the_same_values_from_fewer_kernels(
+    tail: Any, precision: str, layout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Copied where it would be done in place, so that there is something to inline.
+    monkeypatch.setenv("TVM_VISION_CONCAT", "copy")
+    model = network(tail)
+    options = {"precision": precision, "layout": layout}
+    expected, kernels = results(model, "kernel", monkeypatch, **options)
+    found, fewer = results(model, "inline", monkeypatch, **options)
+    assert fewer < kernels
+    scale = np.abs(expected[0]).max()
+    np.testing.assert_allclose(found[0], expected[0], atol=1e-6 * scale)
+
+
+@pytest.mark.parametrize(("tail", "outputs"), [(read_twice, 1), (handed_out, 2), (computed, 1)])
+def test_where_it_must_not_be(tail: Any, outputs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = network(tail, outputs)
+    counts = []
+    for way in ("kernel", "inline"):
+        monkeypatch.setenv("TVM_VISION_SELECTIONS", way)
+        graph = prepare(import_onnx(model)[0], target=parse_target("vulkan"))
+        counts.append(len(graph.kernels))
+    assert counts[0] == counts[1]
+
+
+def test_what_selects(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TVM_VISION_CONCAT", "copy")
+    graph = prepare(import_onnx(network(resized))[0], target=parse_target("vulkan"))
+    selections = {name for name, f in graph.functions.items() if is_selection(f)}
+    assert selections
+    assert all("conv" not in name for name in selections)
+    assert any("resize" in name or "concat" in name for name in selections)
+
+
+def test_layouts_are_changed_by_kernels_of_their_own() -> None:
+    target = Target(WITH_MATRICES)
+    module = import_onnx(network(pointwise))[0]
+    graph = prepare(module, target=target, precision="fp16", layout="nhwc")
+    turns = [f for name, f in graph.functions.items() if "transpose" in name]
+    assert turns
+    assert not any(map(is_selection, turns))
+
+
+@pytest.mark.parametrize(("name", "fewer"), [("squeezenet1_1", 6), ("yoeo_like", 5)])
+def test_networks_on_matrices(name: str, fewer: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, counts = Target(WITH_MATRICES), []
+    module = import_onnx(NETWORKS[name](224))[0]
+    for way in ("kernel", "inline"):
+        monkeypatch.setenv("TVM_VISION_SELECTIONS", way)
+        counts.append(len(prepare(module, target=target, precision="fp16").kernels))
+    assert counts[0] - counts[1] == fewer
+
+
+def test_it_is_off_and_other_words_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TVM_VISION_SELECTIONS", raising=False)
+    monkeypatch.setenv("TVM_VISION_CONCAT", "copy")
+    module = import_onnx(network(pointwise))[0]
+    target = parse_target("vulkan")
+    assert any(k.function.startswith("concat") for k in prepare(module, target=target).kernels)
+    monkeypatch.setenv("TVM_VISION_SELECTIONS", "yes")
+    with pytest.raises(InputError, match="must be kernel or inline, found 'yes'"):
+        prepare(module, target=target)

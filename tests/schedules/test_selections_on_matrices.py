@@ -1,0 +1,96 @@
+"""A concatenation inside the product that reads it, on cooperative matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from emulated_matrices import emulated
+from networks import Builder, _upsample
+from onnx import TensorProto
+from tvm.target import Target
+
+from tvm_vision.compiler import compile_model
+from tvm_vision.compiler.build import build_library, prepare
+from tvm_vision.compiler.target import parse_target
+from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.runtime import graph_executor
+from tvm_vision.vulkan import build
+
+SIZE = 16
+MATRICES = {
+    "keys": ["vulkan", "gpu", "cooperative_matrix_16x16x16"],
+    "supports_cooperative_matrix": True,
+}
+
+
+def network(resize: bool) -> Any:
+    """Two convolutions, joined for a third; with ``resize`` one of them is enlarged before."""
+    b = Builder(3)
+    one, two = b.conv("input", 3, 16, 3, 2, act="relu"), b.conv("input", 3, 24, 3, 2, act="leaky")
+    if resize:
+        two = _upsample(b, b.conv(two, 24, 24, 3, 2, act="relu"))
+    joined = b.node("Concat", [two, one], axis=1)
+    last = b.conv(joined, 40, 32, 3 if resize else 1, act="relu")
+    return b.model(SIZE, [(last, TensorProto.FLOAT)])
+
+
+def result(model: Any, target: Any) -> np.ndarray:
+    module, signature = import_onnx(model)
+    made = compile_model(module, signature, target=target, precision="fp16", layout="nhwc")
+    executor = graph_executor.create({"graph": made.graph}, made.library, tvm.vulkan(0))
+    executor.load_params(made.params)
+    x = np.random.default_rng(7).standard_normal((1, 3, SIZE, SIZE)).astype("float32")
+    executor.set_input(0, x)
+    executor.run()
+    return np.asarray(executor.get_output(0).numpy())
+
+
+@pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize("resize", [False, True])
+def test_values_on_emulated_matrices(resize: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, print_kernels, inlined = network(resize), build.print_kernels, []
+
+    def emulate(*arguments: Any) -> list[Any]:
+        kernels = print_kernels(*arguments)
+        inlined.extend(k for k in kernels if "coopmat" in k.source and "concat" in k.name)
+        return [emulated(kernel) for kernel in kernels]
+
+    monkeypatch.setenv("TVM_VISION_SELECTIONS", "kernel")
+    expected = result(model, "vulkan")
+    monkeypatch.setattr(build, "print_kernels", emulate)
+    monkeypatch.setenv("TVM_VISION_SELECTIONS", "inline")
+    own = dict(parse_target("vulkan").attrs)
+    found = result(model, {**own, "kind": "vulkan", **MATRICES})
+    assert inlined
+    np.testing.assert_allclose(found, expected, atol=2e-3 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("resize", [False, True])
+def test_parts_are_fetched_in_vectors(resize: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TVM_VISION_SELECTIONS", "inline")
+    limits = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}
+    halves = {"supports_float16": True, "supports_16bit_buffer": True, "thread_warp_size": 32}
+    target = Target({"kind": "vulkan", **MATRICES, **limits, **halves}, host="llvm")
+    module = import_onnx(network(resize))[0]
+    graph = prepare(module, target=target, precision="fp16", layout="nhwc")
+    chosen = next(k for k in graph.kernels if "concat" in k.function)
+    graph.kernels, graph.functions = [chosen], {chosen.function: graph.functions[chosen.function]}
+    sources = []
+    original = tvm.get_global_func("target.build.vulkan")
+
+    def note(mod: Any, kind: Any) -> Any:
+        sources.extend(kernel.source for kernel in build.print_kernels(mod, kind))
+        return original(mod, kind)
+
+    tvm.register_global_func("target.build.vulkan", note, override=True)
+    try:
+        build_library(graph, target)
+    finally:
+        tvm.register_global_func("target.build.vulkan", original, override=True)
+    (source,) = [s for s in sources if "coopmat" in s]
+    read = [line for line in source.splitlines() if "readonly buffer" in line]
+    assert len(read) == 4  # both parts, weights and biases
+    assert all("f16vec4" in line for line in read)

@@ -1,0 +1,167 @@
+"""Selections without a kernel of their own: their consumer picks the values as it fetches them.
+
+Concatenations, nearest-neighbour resizing and slices move values and compute none. Where a
+convolution or product alone reads such a result, the two functions become one: schedules for sums
+of products inline whatever makes an operand into its fetch, as they do with padding. It saves a
+kernel, the barrier after it, and writing and reading the tensor between; it costs arithmetic on
+indices at every fetch, k·k times for a window. Concatenations in place are no kernels before.
+
+``TVM_VISION_SELECTIONS=inline`` turns it on; ``kernel`` is the default until a GPU has measured it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, s_tir, tirx
+from tvm.ir import prim
+from tvm.target import Target
+
+from ..errors import InputError
+from ..schedules import Limits, choices
+from .half_kernels import block_with, choice_parts, with_buffers
+from .static_graph import Kernel, StaticGraph, drop_unused
+
+VARIABLE = "TVM_VISION_SELECTIONS"
+WAYS = ("kernel", "inline")
+# Templates that inline what makes an operand.
+_PRODUCTS = ("matrix", "contraction")
+
+
+def inline_wanted() -> bool:
+    """What TVM_VISION_SELECTIONS says. Raises InputError for another value than those of WAYS."""
+    way = os.environ.get(VARIABLE) or WAYS[0]
+    if way not in WAYS:
+        raise InputError(f"{VARIABLE} must be {' or '.join(WAYS)}, found {way!r}; unset it")
+    return way == "inline"
+
+
+def inline_selections(graph: StaticGraph, target: Target) -> StaticGraph:
+    """The same graph with each selection that one sum of products reads as a part of that."""
+    joined = _Joined(graph, Limits.of(target))
+    uses = Counter(t for kernel in graph.kernels for t in kernel.inputs)
+    kept = {graph.root(t) for t in (*graph.inputs, *graph.outputs, *graph.params)}
+    alone = Counter(t.root for t in graph.tensors)
+    for kernel in graph.kernels:
+        (made, *others) = kernel.outputs
+        # Its memory is its own: no view of it, no part of another's.
+        own = graph.root(made) == made and alone[made] == 1 and made not in kept
+        if others or not own or uses[made] != 1 or not joined.selects(kernel.function):
+            continue
+        reader = next(k for k in graph.kernels if made in k.inputs)
+        name = joined.function(kernel.function, reader.function, reader.inputs.index(made))
+        if name is None:
+            continue
+        merged = Kernel(
+            name,
+            [*kernel.inputs, *(t for t in reader.inputs if t != made)],
+            reader.outputs,
+            list(dict.fromkeys([*kernel.nodes, *reader.nodes])),
+        )
+        graph = replace(
+            graph,
+            kernels=[merged if k is reader else k for k in graph.kernels if k is not kernel],
+            functions=joined.functions,
+        )
+    return drop_unused(graph)
+
+
+class _Joined:
+    """Functions of two, made once for each pair."""
+
+    def __init__(self, graph: StaticGraph, limits: Limits) -> None:
+        self.functions = dict(graph.functions)
+        self._limits = limits
+        self._names: dict[tuple[str, str, int], str | None] = {}
+        self._selects: dict[str, bool] = {}
+
+    def selects(self, name: str) -> bool:
+        """Whether a function only moves values."""
+        if name not in self._selects:
+            self._selects[name] = is_selection(self.functions[name])
+        return self._selects[name]
+
+    def function(self, first: str, second: str, at: int) -> str | None:
+        """The name of ``second`` with its parameter ``at`` made by ``first`` inside.
+
+        None where no schedule for sums of products takes it.
+        """
+        key = (first, second, at)
+        if key not in self._names:
+            before, after = self.functions[first], self.functions[second]
+            self._names[key] = None
+            if self._is_product(after):
+                function = join(before, after, at)
+                if self._is_product(function):
+                    name = f"{first}_{second}" if at == 0 else f"{first}_{second}_{at}"
+                    self._names[key] = name
+                    self.functions[name] = function
+        return self._names[key]
+
+    def _is_product(self, function: tirx.PrimFunc) -> bool:
+        if not isinstance(function.body, s_tir.SBlockRealize):
+            return False
+        found = choices(function, self._limits)
+        return bool(found) and found[0].template in _PRODUCTS
+
+
+def is_selection(function: tirx.PrimFunc) -> bool:
+    """Whether every value that a function stores is one that it loads, or a constant, and
+    neighbours in memory come from neighbours.
+
+    A change of layout is none: it is there so that its reader finds neighbours together.
+    """
+    if not isinstance(function.body, s_tir.SBlockRealize):
+        return False
+    stores: list[Any] = []
+    odd: list[Any] = []
+    tvm_ffi.structural_walk(
+        function.body,
+        [
+            (tirx.BufferStore, stores.append),
+            (tirx.AttrStmt, odd.append),
+            (s_tir.SBlock, lambda block: odd.append(block) if block.init is not None else None),
+        ],
+    )
+    return bool(stores) and not odd and all(_is_picked(s.value, s.indices) for s in stores)
+
+
+def _is_picked(value: Any, place: Any) -> bool:
+    if isinstance(value, prim.Cast):
+        return _is_picked(value.value, place)
+    if isinstance(value, prim.FloatImm):
+        return True
+    if isinstance(value, ir.TensorLoad):
+        return bool(place) and bool(value.indices) and _shared(place[-1], value.indices[-1])
+    chosen = choice_parts(value)
+    return chosen is not None and all(_is_picked(part, place) for part in chosen[1:])
+
+
+def _shared(one: Any, other: Any) -> bool:
+    """Whether two indices have a variable in common."""
+    found: list[list[Any]] = [[], []]
+    for index, variables in zip((one, other), found, strict=True):
+        tvm_ffi.structural_walk(index, (ir.Var, variables.append))
+    return any(a.same_as(b) for a in found[0] for b in found[1])
+
+
+def join(first: tirx.PrimFunc, second: tirx.PrimFunc, at: int) -> tirx.PrimFunc:
+    """A function of ``first``'s inputs and the other parameters of ``second``, whose parameter
+    ``at`` is the result of ``first``."""
+    *inputs, made = first.params
+    taken = second.params[at]
+    buffer = tirx.decl_buffer(made.ty.shape, str(made.ty.dtype), name=f"{made.name}_picked")
+    before = with_buffers(first.body, {made: buffer}).block
+    after = with_buffers(second.body, {taken: buffer}).block
+    root = block_with(
+        after,
+        body=tirx.SeqStmt([before.body, after.body]),
+        alloc_buffers=[*before.alloc_buffers, *after.alloc_buffers, buffer],
+    )
+    body = s_tir.SBlockRealize(second.body.iter_values, second.body.predicate, root)
+    params = [*inputs, *(p for i, p in enumerate(second.params) if i != at)]
+    return tirx.PrimFunc(params, body, second.ret_type, second.attrs, second.span)
