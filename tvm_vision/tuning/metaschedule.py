@@ -8,7 +8,7 @@ records hold of an earlier search goes into MetaSchedule's database and cost mod
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import logging
 import math
@@ -290,8 +290,12 @@ def _without_intrinsics() -> Iterator[None]:
 
 
 def has_cost_model() -> bool:
-    """Whether there is what learns from the measurements: xgboost."""
-    return importlib.util.find_spec("xgboost") is not None
+    """Whether there is what learns from the measurements: xgboost, and what it needs."""
+    try:
+        importlib.import_module("xgboost")
+    except ImportError:
+        return False
+    return True
 
 
 def _cost_model() -> Any:
