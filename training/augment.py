@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 Tensor = torch.Tensor
-CANVAS, SIZE = 512, 416
+CANVAS = 512
 
 
 def uniform(count: int, low: float, high: float, device: torch.device) -> Tensor:
@@ -77,17 +77,19 @@ def clip(whole: Tensor, label: Tensor, size: int) -> Tensor:
     return torch.cat([label[..., None], cut], -1)
 
 
-def mosaic(pictures: Tensor, masks: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Four pictures in one, each at half the size: [4b,...] -> [b,...]."""
-    half = SIZE // 2
+def mosaic(
+    pictures: Tensor, masks: Tensor, boxes: Tensor, size: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Four pictures in one of size x size, each at half of that: [4b,...] -> [b,...]."""
+    half = size // 2
     image, mask, box = crop(pictures, masks, boxes, half)
     count = len(image) // 4
     image = (
         image.view(count, 2, 2, 3, half, half)
         .permute(0, 3, 1, 4, 2, 5)
-        .reshape(count, 3, SIZE, SIZE)
+        .reshape(count, 3, size, size)
     )
-    mask = mask.view(count, 2, 2, half, half).permute(0, 1, 3, 2, 4).reshape(count, SIZE, SIZE)
+    mask = mask.view(count, 2, 2, half, half).permute(0, 1, 3, 2, 4).reshape(count, size, size)
     offset = torch.tensor(
         [[0, 0], [half, 0], [0, half], [half, half]], device=box.device, dtype=box.dtype
     )

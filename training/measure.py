@@ -1,7 +1,7 @@
 """Measures a network on held-out shards: python training/measure.py yoeo_demo.onnx --shards scenes
 
 AP50 of each class of boxes, IoU of each class of pixels; and AP50 once more of objects of at least
-CLEAR pixels, what is smaller being doubtful.
+CLEAR pixels of 416, what is smaller being doubtful.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 
 from tvm_vision.evaluate.detection import Found, MaskScore, Truth, average_precisions
 
-CLEAR = 16
+CLEAR, CLEAR_OF = 16, 416  # pixels, of a picture so broad
 BOXES, PIXELS = ("ball", "goalpost", "robot"), ("background", "lines", "field")
 
 
@@ -61,8 +61,8 @@ def truth_of(boxes: np.ndarray, smallest: float = 0.0) -> Truth:
 
 
 @torch.no_grad()
-def measure(detect: Callable, folder: Path, prefix: str, device: torch.device) -> dict:
-    """The report as a dictionary. detect: pictures float [n,3,416,416] -> (detections,
+def measure(detect: Callable, folder: Path, prefix: str, device: torch.device, size: int) -> dict:
+    """The report as a dictionary. detect: pictures float [n,3,size,size] -> (detections,
     segmentation), tensors as YOEO has them. prefix: of the shards' names."""
     found, clear, truths, masks = [], [], [], MaskScore(len(PIXELS), ignored=255)
     for path in sorted(folder.glob(f"{prefix}*.npz")):
@@ -70,12 +70,12 @@ def measure(detect: Callable, folder: Path, prefix: str, device: torch.device) -
         parts = [
             torch.from_numpy(shard[name]).to(device) for name in ("pictures", "masks", "boxes")
         ]
-        image, mask, box = augment.crop(*parts, augment.SIZE, plain=True)
+        image, mask, box = augment.crop(*parts, size, plain=True)
         detections, segmentation = detect(image)
         for row in range(len(image)):
             found.append(found_of(detections[row].float().cpu().numpy()))
             truths.append(truth_of(box[row].cpu().numpy()))
-            clear.append(truth_of(box[row].cpu().numpy(), CLEAR))
+            clear.append(truth_of(box[row].cpu().numpy(), CLEAR * size / CLEAR_OF))
             masks.add(segmentation[row].cpu().numpy(), mask[row].cpu().numpy())
 
     def by_name(names: tuple[str, ...], values: np.ndarray) -> dict[str, float]:
@@ -90,8 +90,8 @@ def measure(detect: Callable, folder: Path, prefix: str, device: torch.device) -
     }
 
 
-def of_onnx(path: Path) -> Callable:
-    """detect for measure(): an ONNX file in onnxruntime, a picture at a time."""
+def of_onnx(path: Path) -> tuple[Callable, int]:
+    """detect and size for measure(): an ONNX file in onnxruntime, a picture at a time."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
@@ -104,7 +104,7 @@ def of_onnx(path: Path) -> Callable:
         boxes, masks = zip(*rows, strict=True)
         return torch.from_numpy(np.concatenate(boxes)), torch.from_numpy(np.concatenate(masks))
 
-    return detect
+    return detect, session.get_inputs()[0].shape[2]
 
 
 def main() -> None:
@@ -115,7 +115,8 @@ def main() -> None:
     parser.add_argument("--shards", type=Path, required=True)
     parser.add_argument("--prefix", default="9", help="of the names of the shards that count")
     options = parser.parse_args()
-    report = measure(of_onnx(options.model), options.shards, options.prefix, torch.device("cpu"))
+    detect, size = of_onnx(options.model)
+    report = measure(detect, options.shards, options.prefix, torch.device("cpu"), size)
     print(json.dumps(report, indent=1))
 
 

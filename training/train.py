@@ -39,8 +39,9 @@ CALM = 0.8  # part of the run after which pictures are as the camera frames them
 class Pool:
     """The pictures on the device. A thread adds shards as they appear, so that no step waits."""
 
-    def __init__(self, folder: Path, capacity: int, device: torch.device) -> None:
-        self.folder, self.device, self.count = folder, device, 0
+    def __init__(self, folder: Path, capacity: int, size: int, device: torch.device) -> None:
+        """capacity: pictures at most. size: of the pictures in a batch."""
+        self.folder, self.device, self.size, self.count = folder, device, size, 0
         self.seen: set[str] = set()
         self.pictures = torch.empty(capacity, 512, 512, 3, dtype=torch.uint8, device=device)
         self.masks = torch.empty(capacity, 512, 512, dtype=torch.uint8, device=device)
@@ -74,14 +75,14 @@ class Pool:
         return True
 
     def batch(self, size: int, calm: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Varied pictures [size,3,416,416], classes and boxes. calm: no mosaics, fewer cuts."""
+        """Varied pictures [size,3,y,x], classes and boxes. calm: no mosaics, fewer cuts."""
         tiled = not calm and torch.rand(1).item() < 0.2
         index = torch.randint(self.count, (size * (4 if tiled else 1),), device=self.device)
         parts = self.pictures[index], self.masks[index], self.boxes[index]
         if tiled:
-            image, mask, box = augment.mosaic(*parts)
+            image, mask, box = augment.mosaic(*parts, self.size)
         else:
-            image, mask, box = augment.crop(*parts, augment.SIZE, whole=0.7 if calm else 0.35)
+            image, mask, box = augment.crop(*parts, self.size, whole=0.7 if calm else 0.35)
         return augment.camera(image), mask, first_rows(box)
 
 
@@ -113,6 +114,7 @@ class Trainer:
     def __init__(self, options: argparse.Namespace, device: torch.device) -> None:
         self.options, self.device = options, device
         config = parse_config(options.config)
+        self.size = config.height
         self.model = Yoeo(config)
         set_objectness(self.model)
         if options.start:
@@ -160,7 +162,7 @@ class Trainer:
     def _compile(self) -> None:
         """Compiles the losses and their gradients on pictures made of noise, which the network
         then forgets. What cannot be compiled, or not in time, is left as it is."""
-        began, size = time.monotonic(), (self.options.batch, augment.SIZE, augment.SIZE)
+        began, size = time.monotonic(), (self.options.batch, self.size, self.size)
         before = copy.deepcopy(self.model.state_dict())
         compiled = torch.compile(self._losses)
         signal.signal(signal.SIGALRM, too_long)
@@ -291,12 +293,12 @@ def main() -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     options.out.mkdir(parents=True, exist_ok=True)
     trainer = Trainer(options, device)
-    pool = Pool(options.shards, options.capacity, device)
+    pool = Pool(options.shards, options.capacity, trainer.size, device)
     pool.wait_for(options.wait_for)
     print(trainer.rates(pool), flush=True)
     trainer.run(pool, began)
     if trainer.done() >= 1 and any(options.shards.glob(f"{HELD_OUT}*.npz")):
-        report = measure(trainer.average, options.shards, HELD_OUT, device)
+        report = measure(trainer.average, options.shards, HELD_OUT, device, trainer.size)
         report["steps"], report["pictures"] = trainer.step, pool.count
         (options.out / "metrics.json").write_text(json.dumps(report, indent=1) + "\n")
         print(json.dumps(report, indent=1))

@@ -127,8 +127,8 @@ def test_boxes_move_with_the_picture(tiled):
         pictures[row, y : y + 60, x : x + 80] = 255
         boxes[row, 0] = torch.tensor([1.0, x, y, x + 80, y + 60])
     masks = (pictures[..., 0] > 0).to(torch.uint8)
-    change = augment.mosaic if tiled else lambda *parts: augment.crop(*parts, augment.SIZE)
-    image, mask, moved = change(pictures, masks, boxes)
+    change = augment.mosaic if tiled else augment.crop
+    image, mask, moved = change(pictures, masks, boxes, 416)
     assert image.shape[1:] == (3, 416, 416) and mask.shape[1:] == (416, 416)
     seen = 0
     for row in range(len(image)):
@@ -186,8 +186,8 @@ def test_on_some_changes_the_share_that_is_asked_for():
 
 
 TINY = """[net]
-width=416
-height=416
+width=256
+height=256
 channels=3
 [convolutional]
 batch_normalize=1
