@@ -110,10 +110,11 @@ class _Joined:
 
 
 def is_selection(function: tirx.PrimFunc) -> bool:
-    """Whether every value that a function stores is one that it loads, or a constant, and
-    neighbours in memory come from neighbours.
+    """Whether every value that a function stores is one that it loads, and neighbours in memory
+    come from neighbours.
 
-    A change of layout is none: it is there so that its reader finds neighbours together.
+    A change of layout is none, nor is filling up: they are there so that their reader finds
+    neighbours together.
     """
     if not isinstance(function.body, s_tir.SBlockRealize):
         return False
@@ -133,8 +134,6 @@ def is_selection(function: tirx.PrimFunc) -> bool:
 def _is_picked(value: Any, place: Any) -> bool:
     if isinstance(value, prim.Cast):
         return _is_picked(value.value, place)
-    if isinstance(value, prim.FloatImm):
-        return True
     if isinstance(value, ir.TensorLoad):
         return bool(place) and bool(value.indices) and _shared(place[-1], value.indices[-1])
     chosen = choice_parts(value)
