@@ -304,13 +304,13 @@ def test_outputs_that_are_no_numbers_count_as_infinitely_wrong():
 
 @pytest.mark.usefixtures("narrow")
 def test_steps_take_few_runs():
-    """60 layers: halves alone once each on three samples, and about a dozen whole runs."""
+    """60 layers: halves alone once each on three samples, and a few whole runs."""
     graph = chain([10] * 60)
     network = Sum(dict.fromkeys(range(1, 61), 0.01))
     given = Samples([[]] * 8, 0.05, lambda ours, exact: float(abs(ours - exact).max()))
     report = choose_halves(graph, (), network, given).report
     assert len(report.kept) == 35
-    assert network.runs < 60 * 3 + 8 * 12 + 40
+    assert network.runs < 60 * 3 + 8 * 8 + 16 * 3
 
 
 def test_names_of_parts():

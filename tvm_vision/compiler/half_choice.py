@@ -32,7 +32,7 @@ HEADROOM = 2.0
 # Each part alone is measured on so many samples, those with the largest error.
 WORST_SAMPLES = 3
 # At most so many parts are tried as halves again.
-MAX_RETRIES = 32
+MAX_RETRIES = 16
 # What a kernel loses that cannot use cooperative matrices, as a share of the bytes that it moves:
 # networks take 1.2 to 1.6 times as long without.
 MATRIX_SHARE = 0.5
@@ -264,12 +264,14 @@ class _Search:
                 error = self._error(self._network.outputs(unit.roots), sample)
                 self._alone[unit] = max(error, self._alone.get(unit, 0.0))
 
-    def _measure(self, kept: Collection[_Unit], *, whole: bool = False) -> float:
-        """The error with all but these units as halves; where it is too large, that of the first
-        sample that shows it, unless the whole is asked for."""
+    def _measure(
+        self, kept: Collection[_Unit], *, most: int | None = None, whole: bool = False
+    ) -> float:
+        """The error with all but these units as halves, on so many of the worst samples; where it
+        is too large, that of the first sample that shows it, unless the whole is asked for."""
         halves = _roots(self._without(kept))
         worst = 0.0
-        for sample in self._order:
+        for sample in self._order[:most]:
             ours = self._network.outputs_for(self._samples.arrays[sample], halves)
             worst = max(worst, self._error(ours, sample))
             if worst > self._samples.limit and not whole:
@@ -313,13 +315,19 @@ class _Search:
         """``kept`` without the units that are not needed, those tried first that cost most."""
         tried = sorted((unit for unit in kept if unit in self._alone), key=lambda unit: -unit.cost)
         tried = tried[:MAX_RETRIES] if len(tried) > 1 else []
+        needed = kept
         for number, unit in enumerate(tried):
             self._samples.tell(f"trying halves again: {number + 1} of {len(tried)}")
-            fewer = [other for other in kept if other is not unit]
-            error = self._measure(fewer)
-            if error <= self._samples.limit:
-                self.error, kept = error, fewer
-        return kept
+            fewer = [other for other in needed if other is not unit]
+            if self._measure(fewer, most=WORST_SAMPLES) <= self._samples.limit:
+                needed = fewer
+        if len(needed) == len(kept):
+            return kept
+        error = self._measure(needed)
+        if error > self._samples.limit:
+            return kept
+        self.error = error
+        return needed
 
 
 def _roots(units: Iterable[_Unit]) -> frozenset[int]:
