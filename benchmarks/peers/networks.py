@@ -164,7 +164,7 @@ NETWORKS: dict[str, Network] = {
     "resnet50": Network("ResNet-50", resnet50),
     "yoeo": Network("YOEO 416", yoeo, 416),
     "yoeo_raw": Network("YOEO 416, raw heads", yoeo_raw, 416),
-    "demo": Network("Demo, photo to result", _of_photos("decoded"), 416, True),
-    "demo_raw": Network("Demo, photo to result, raw heads", _of_photos("raw"), 416, True),
-    "demo_camera": Network("Demo, camera's bytes to result", _of_photos("of_camera"), 416, True),
+    "demo": Network("Demo, photo to result", _of_photos("decoded"), 512, True),
+    "demo_raw": Network("Demo, photo to result, raw heads", _of_photos("raw"), 512, True),
+    "demo_camera": Network("Demo, camera's bytes to result", _of_photos("of_camera"), 512, True),
 }

@@ -46,7 +46,7 @@ def test_every_form_sees_the_same(name: str, half: bool) -> None:
 
 
 def test_plain_weights_change_nothing() -> None:
-    model = decoded(416)
+    model = decoded(512)
     assert {w.data_type for w in model.graph.initializer} == {1, 7}  # float32, shapes in int64
     image = NETWORKS["demo"].image()
     results = [
