@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tvm
+from compiled import MATRIX_GPU, executor_of
 from networks import NETWORKS
 from relax_models import constant, module_of
 from tvm import relax
@@ -14,18 +15,8 @@ from tvm_vision.compiler.lowering import lower_to_graph
 from tvm_vision.compiler.passes import to_kernels
 from tvm_vision.errors import InputError, UnsupportedModelError
 from tvm_vision.frontend.onnx import import_onnx
-from tvm_vision.runtime import graph_executor
 
 OP = relax.op
-WITH_MATRICES = {
-    "kind": "vulkan",
-    "keys": ["vulkan", "gpu", "cooperative_matrix_16x16x16"],
-    "max_threads_per_block": 1024,
-    "max_shared_memory_per_block": 49152,
-    "thread_warp_size": 32,
-    "supports_float16": True,
-    "supports_16bit_buffer": True,
-}
 
 
 def small_network(builder, x):
@@ -43,13 +34,7 @@ def small_network(builder, x):
 def results(layout, precision, picture):
     module, signature = module_of(small_network, picture.shape)
     compiled = compile_model(module, signature, target="vulkan", precision=precision, layout=layout)
-    described = {
-        "graph": compiled.graph,
-        "inputs": [{"name": spec.name} for spec in compiled.inputs],
-        "outputs": [{"name": spec.name} for spec in compiled.outputs],
-    }
-    executor = graph_executor.create(described, compiled.library, tvm.vulkan(0))
-    executor.load_params(compiled.params)
+    executor = executor_of(compiled)
     executor.set_input(0, picture)
     executor.run()
     return [executor.get_output(i).numpy() for i in range(executor.num_outputs)]
@@ -86,7 +71,7 @@ def test_axes_turn_only_at_the_ends():
     ],
 )
 def test_layout_is_chosen_by_network_precision_and_device(name, precision, attributes, last):
-    target = Target({**WITH_MATRICES, **attributes}, host="llvm")
+    target = Target({**MATRIX_GPU, **attributes}, host="llvm")
     module, _ = import_onnx(NETWORKS[name](64))
     graph = lower_to_graph(*to_kernels(module, target, 3, precision=precision))
     weights = [graph.tensors[t].shape for t in graph.params if len(graph.tensors[t].shape) == 4]
@@ -95,7 +80,7 @@ def test_layout_is_chosen_by_network_precision_and_device(name, precision, attri
 
 
 def test_lower_levels_keep_the_order_of_the_model():
-    target = Target(WITH_MATRICES, host="llvm")
+    target = Target(MATRIX_GPU, host="llvm")
     module, _ = module_of(small_network, (1, 5, 11, 13))
     graph = lower_to_graph(*to_kernels(module, target, 2, layout="nhwc", precision="fp16"))
     assert (8, 5, 3, 3) in {graph.tensors[t].shape for t in graph.params}
@@ -127,14 +112,14 @@ def shuffle(builder, x):
 def test_what_cannot_be_turned_stays_as_it_is(network, monkeypatch):
     """TVM's pass gives up on some networks: left open, nothing is lost; asked for, it is a line."""
     module, _ = module_of(network, (1, 4, 6, 6))
-    kernels, _ = to_kernels(module, Target(WITH_MATRICES), 3, "auto", "fp16")
+    kernels, _ = to_kernels(module, Target(MATRIX_GPU), 3, "auto", "fp16")
     assert lower_to_graph(kernels).kernels
 
     def gives_up(mod):
         raise tvm.error.InternalError("Invalid SLayout")
 
     monkeypatch.setattr("tvm_vision.compiler.passes.channels_last", gives_up)
-    kernels, _ = to_kernels(module, Target(WITH_MATRICES), 3, "auto", "fp16")
+    kernels, _ = to_kernels(module, Target(MATRIX_GPU), 3, "auto", "fp16")
     assert lower_to_graph(kernels).kernels
     with pytest.raises(UnsupportedModelError, match="--layout auto"):
-        to_kernels(module, Target(WITH_MATRICES), 3, "nhwc", "fp16")
+        to_kernels(module, Target(MATRIX_GPU), 3, "nhwc", "fp16")

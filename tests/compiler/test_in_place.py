@@ -9,12 +9,12 @@ import numpy as np
 import onnx
 import pytest
 import tvm
+from compiled import executor_of
 from onnx import TensorProto, helper
 
 from tvm_vision.compiler import compile_model
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx import import_onnx
-from tvm_vision.runtime import graph_executor
 
 SHAPE = (1, 4, 8, 8)  # 1024 bytes: parts come to lie at multiples of 256
 
@@ -66,14 +66,7 @@ def joins(model: Any, target: str = "llvm", **options: Any) -> int:
 
 def results(model: Any, x: np.ndarray, target: str, precision: str) -> dict[str, np.ndarray]:
     made = compiled(model, target, precision=precision)
-    description = {
-        "graph": made.graph,
-        "inputs": [{"name": s.name} for s in made.inputs],
-        "outputs": [{"name": s.name} for s in made.outputs],
-    }
-    device = tvm.vulkan(0) if target == "vulkan" else tvm.cpu(0)
-    executor = graph_executor.create(description, made.library, device)
-    executor.load_params(made.params)
+    executor = executor_of(made, tvm.vulkan(0) if target == "vulkan" else tvm.cpu(0))
     executor.run(x=x)
     # A second frame meets what the first one left in the memory.
     executor.run(x=x)

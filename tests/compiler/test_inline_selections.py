@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tvm
+from compiled import MATRIX_GPU, executor_of
 from networks import NETWORKS, Builder, _upsample
 from onnx import TensorProto
-from test_channels_last import WITH_MATRICES
 from tvm.target import Target
 
 from tvm_vision.compiler import compile_model
@@ -18,7 +17,6 @@ from tvm_vision.compiler.inline_selections import is_selection
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx import import_onnx
-from tvm_vision.runtime import graph_executor
 
 SIZE = 16
 
@@ -69,15 +67,10 @@ def results(model: Any, way: str, patch: pytest.MonkeyPatch, **options: Any) -> 
     patch.setenv("TVM_VISION_SELECTIONS", way)
     module, signature = import_onnx(model)
     made = compile_model(module, signature, **{"target": "vulkan", **options})
-    names = {
-        "inputs": [{"name": "x"}],
-        "outputs": [{"name": s.name} for s in made.outputs],
-    }
-    executor = graph_executor.create({"graph": made.graph, **names}, made.library, tvm.vulkan(0))
-    executor.load_params(made.params)
+    executor = executor_of(made)
     x = np.random.default_rng(7).standard_normal((1, 3, SIZE, SIZE)).astype("float32")
     for _ in range(2):
-        executor.run(x=x)
+        executor.run(**{executor.input_names[0]: x})
     return list(executor.outputs().values()), len(made.graph["kernels"])
 
 
@@ -121,7 +114,7 @@ def test_what_selects(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_layouts_are_changed_by_kernels_of_their_own() -> None:
-    target = Target(WITH_MATRICES)
+    target = Target(MATRIX_GPU)
     module = import_onnx(network(pointwise))[0]
     graph = prepare(module, target=target, precision="fp16", layout="nhwc")
     ends = [f for name, f in graph.functions.items() if "transpose" in name or "pad" in name]
@@ -131,7 +124,7 @@ def test_layouts_are_changed_by_kernels_of_their_own() -> None:
 
 @pytest.mark.parametrize(("name", "fewer"), [("squeezenet1_1", 6), ("yoeo_like", 5)])
 def test_networks_on_matrices(name: str, fewer: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    target, counts = Target(WITH_MATRICES), []
+    target, counts = Target(MATRIX_GPU), []
     module = import_onnx(NETWORKS[name](224))[0]
     for way in ("kernel", "inline"):
         monkeypatch.setenv("TVM_VISION_SELECTIONS", way)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from compiled import MATRIX_GPU
 from interpreter import run
 from relax_models import constant, module_of
 from tvm import relax
@@ -14,15 +15,6 @@ from tvm_vision.compiler.padded_channels import pad_channels
 from tvm_vision.compiler.passes import to_kernels
 
 OP = relax.op
-MATRICES = {
-    "kind": "vulkan",
-    "keys": ["vulkan", "gpu", "cooperative_matrix_16x16x16"],
-    "max_threads_per_block": 1024,
-    "max_shared_memory_per_block": 49152,
-    "thread_warp_size": 32,
-    "supports_float16": True,
-    "supports_16bit_buffer": True,
-}
 
 
 def network(channels):
@@ -63,7 +55,7 @@ def test_results_are_the_same(channels):
 
 def test_turning_and_filling_up_are_one_kernel_and_weights_are_constants():
     module, _ = module_of(network(3), (1, 3, 16, 16))
-    target = Target(MATRICES, host="llvm")
+    target = Target(MATRIX_GPU, host="llvm")
     kernels, nodes = to_kernels(module, target, 3, "nhwc", "fp16")
     graph = lower_to_graph(kernels, nodes)
     assert len(graph.kernels) == 1 + 3 + 1  # turned, three convolutions, turned back

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tvm
+from compiled import executor_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from networks import NETWORKS
@@ -20,7 +20,6 @@ from tvm_vision.compiler.static_graph import Kernel, StaticGraph, describe
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx import import_onnx
-from tvm_vision.runtime import graph_executor
 
 SHAPE = (1, 4, 8, 8)
 UNIT = 4096  # elements, 16 KiB
@@ -174,14 +173,9 @@ def branches() -> Any:
 def run(model: Any, x: np.ndarray, frames: int = 2) -> tuple[list[np.ndarray], Any]:
     module, signature = import_onnx(model)
     made = compile_model(module, signature, target="vulkan")
-    names = {
-        "inputs": [{"name": "x"}],
-        "outputs": [{"name": s.name} for s in made.outputs],
-    }
-    executor = graph_executor.create({"graph": made.graph, **names}, made.library, tvm.vulkan(0))
-    executor.load_params(made.params)
+    executor = executor_of(made)
     for _ in range(frames):
-        executor.run(x=x)
+        executor.run(**{executor.input_names[0]: x})
     return list(executor.outputs().values()), executor
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tvm
+from compiled import MATRICES, executor_of
 from networks import NETWORKS, reference
 from relax_models import constant, module_of
 from tvm import relax
@@ -16,7 +16,6 @@ from tvm_vision.compiler import compile_model, prepare
 from tvm_vision.compiler.winograd_estimate import RATES, Layer, fastest, winograd_seconds
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx import import_onnx
-from tvm_vision.runtime import graph_executor
 from tvm_vision.schedules import Limits, schedule_function
 
 OP = relax.op
@@ -25,7 +24,6 @@ VARIABLE = "TVM_VISION_WINOGRAD"
 TOLERANCE = {("fp32", "2"): 1e-6, ("fp32", "4"): 1e-5, ("fp16", "2"): 2e-3}
 GPU = {"kind": "vulkan", "max_threads_per_block": 256, "max_shared_memory_per_block": 32768,
        "supports_float16": True, "supports_16bit_buffer": True}  # fmt: skip
-MATRICES = {"keys": ["vulkan", "gpu", "cooperative_matrix_16x16x16"]}
 
 
 @pytest.fixture(autouse=True)
@@ -59,13 +57,7 @@ def count(kernels: list[str]) -> int:
 def run(module: Any, signature: Any, inputs: list[np.ndarray], **options: Any) -> Any:
     """Names of the kernels and the results, on the first device."""
     compiled = compile_model(module, signature, target="vulkan", **options)
-    described = {
-        "graph": compiled.graph,
-        "inputs": [{"name": spec.name} for spec in compiled.inputs],
-        "outputs": [{"name": spec.name} for spec in compiled.outputs],
-    }
-    executor = graph_executor.create(described, compiled.library, tvm.vulkan(0))
-    executor.load_params(compiled.params)
+    executor = executor_of(compiled)
     for place, value in enumerate(inputs):
         executor.set_input(place, value)
     executor.run()

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+from compiled import MATRICES, MATRIX_GPU
 from emulated_matrices import emulated
 from schedule_runs import fused, noise, target
 from tvm import relax, tirx
@@ -33,22 +34,7 @@ from tvm_vision.vulkan import build, spirv
 GOLDEN = Path(__file__).with_name("golden") / "cooperative_matrices.comp"
 SHAPE = (16, 16, 16)
 LIMITS = Limits(threads=1024, shared_bytes=49152, subgroup=32, matrices=(SHAPE,))
-ATTRIBUTES = {
-    "kind": "vulkan",
-    "keys": ["vulkan", "gpu", "cooperative_matrix_16x16x16"],
-    "max_threads_per_block": 1024,
-    "max_shared_memory_per_block": 49152,
-    "thread_warp_size": 32,
-    "supports_float16": True,
-    "supports_16bit_buffer": True,
-    "supports_cooperative_matrix": True,
-}
-
-
-EMULATED = {
-    "keys": ["vulkan", "gpu", "cooperative_matrix_16x16x16"],
-    "supports_cooperative_matrix": True,
-}
+ATTRIBUTES = {**MATRIX_GPU, **MATRICES}
 
 
 def halves(mod: tvm.IRModule) -> tirx.PrimFunc:
@@ -207,7 +193,7 @@ def test_convolution_with_emulated_matrices(
     monkeypatch.setattr(
         build, "print_kernels", lambda *args: [emulated(k) for k in print_kernels(*args)]
     )
-    device = Target({**dict(target().attrs), "kind": "vulkan", **EMULATED}, host="llvm")
+    device = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host="llvm")
     _check(case, [Choice("matrix", tile)], limits, device)
 
 

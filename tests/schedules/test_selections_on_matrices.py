@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+from compiled import MATRICES
 from emulated_matrices import emulated
 from networks import Builder, _upsample
 from onnx import TensorProto
@@ -20,10 +21,6 @@ from tvm_vision.runtime import graph_executor
 from tvm_vision.vulkan import build
 
 SIZE = 16
-MATRICES = {
-    "keys": ["vulkan", "gpu", "cooperative_matrix_16x16x16"],
-    "supports_cooperative_matrix": True,
-}
 
 
 def network(resize: bool) -> Any:

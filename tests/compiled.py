@@ -1,0 +1,38 @@
+"""What the compiler made, on a device without a package between; and targets to compile for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+
+from tvm_vision.compiler import CompiledModel
+from tvm_vision.runtime import graph_executor
+
+# Attributes of a GPU with matrices of halves in 16×16×16, beside those of another target.
+MATRICES = {
+    "keys": ["vulkan", "gpu", "cooperative_matrix_16x16x16"],
+    "supports_cooperative_matrix": True,
+}
+# All that the choice of layout and tiles asks of such a GPU; it computes no matrices here.
+MATRIX_GPU = {
+    "kind": "vulkan",
+    "keys": MATRICES["keys"],
+    "max_threads_per_block": 1024,
+    "max_shared_memory_per_block": 49152,
+    "thread_warp_size": 32,
+    "supports_float16": True,
+    "supports_16bit_buffer": True,
+}
+
+
+def executor_of(made: CompiledModel, device: Any = None) -> graph_executor.GraphExecutor:
+    """The network on a device, the first Vulkan one if none is given, with its weights."""
+    description = {
+        "graph": made.graph,
+        "inputs": [{"name": spec.name} for spec in made.inputs],
+        "outputs": [{"name": spec.name} for spec in made.outputs],
+    }
+    executor = graph_executor.create(description, made.library, device or tvm.vulkan(0))
+    executor.load_params(made.params)
+    return executor
