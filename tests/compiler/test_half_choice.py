@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from compiled import MATRIX_GPU
 from interpreter import run
 from networks import NETWORKS, Builder
 from onnx import TensorProto
-from test_channels_last import WITH_MATRICES
 from tvm.target import Target
 
 from tvm_vision.compiler import compile_model, parse_target
@@ -272,7 +272,7 @@ def test_what_multiplies_matrices_costs_more():
 
 
 def test_matrices_are_where_both_operands_are_halves():
-    target = Target(WITH_MATRICES, host="llvm")
+    target = Target(MATRIX_GPU, host="llvm")
     module, _ = import_onnx(NETWORKS["resnet18"](64))
     graph = lower_to_graph(*to_kernels(module, target, 3, "auto", "fp16"))
     found = _matrix_kernels(graph, target)
