@@ -116,22 +116,15 @@ def shape_of(model: onnx.ModelProto) -> list[int]:
 
 def engine(model: onnx.ModelProto, way: str, precision: str, image: np.ndarray) -> tuple[Any, Any]:
     """An executor with its input set and one frame done, and what it was compiled to."""
-    import tvm
+    from compiled import executor_of
 
     from tvm_vision.compiler import compile_model
     from tvm_vision.frontend.onnx import import_onnx
-    from tvm_vision.runtime import graph_executor
 
     os.environ["TVM_VISION_WINOGRAD"] = way
     module, signature = import_onnx(model)
     compiled = compile_model(module, signature, target="vulkan", precision=precision, layout="nchw")
-    info = {
-        "graph": compiled.graph,
-        "inputs": [{"name": spec.name} for spec in compiled.inputs],
-        "outputs": [{"name": spec.name} for spec in compiled.outputs],
-    }
-    executor = graph_executor.create(info, compiled.library, tvm.vulkan(0))
-    executor.load_params(compiled.params)
+    executor = executor_of(compiled)
     executor.set_input(0, image)
     executor.run()
     return executor, compiled

@@ -25,6 +25,7 @@ from tvm_vision.demo.pictures import MODEL, demo_pictures
 from tvm_vision.models.results import Detections, SegmentationMask
 from tvm_vision.models.yoeo import detector, postprocess
 from tvm_vision.models.yoeo.camera import with_camera
+from tvm_vision.models.yoeo.describe import yoeo_model_info
 from tvm_vision.models.yoeo.export import METADATA_KEY
 from tvm_vision.models.yoeo.onnx_graph import DETECTIONS, INPUT, RAW_HEAD, SEGMENTATIONS
 from tvm_vision.models.yoeo.preprocess import CameraFrames, Letterbox, Preprocessor
@@ -85,14 +86,15 @@ def raw(size: int) -> onnx.ModelProto:
 
 def of_camera(size: int) -> onnx.ModelProto:
     """The decoded form, for the camera's frames as bytes."""
-    model = with_camera(decoded(size), INPUT, FRAME, _preprocessing(size))
+    model = with_camera(decoded(size), INPUT, FRAME, _preprocessing())
     return onnx.shape_inference.infer_shapes(model, strict_mode=True)
 
 
-def _preprocessing(size: int) -> Preprocessing:
-    return Preprocessing(
-        size=(size, size), letterbox=True, interpolation="linear", std=(255.0,) * 3
-    )
+def _preprocessing() -> Preprocessing:
+    """What a package of the demo's network says, so that all prepare as ``YoeoDetector`` does."""
+    found = yoeo_model_info(MODEL).preprocessing
+    assert found is not None
+    return found
 
 
 class Frames:
@@ -106,7 +108,7 @@ class Frames:
             value.name: tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
             for value in model.graph.output
         }
-        preprocessing = _preprocessing(self._said["input_size"][0])
+        preprocessing = _preprocessing()
         takes_bytes = model.graph.input[0].type.tensor_type.elem_type == TensorProto.UINT8
         self._preprocessor: Preprocessor | CameraFrames = (
             CameraFrames(FRAME, preprocessing) if takes_bytes else Preprocessor(preprocessing)
