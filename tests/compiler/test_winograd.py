@@ -195,9 +195,10 @@ def test_small_pictures_have_small_tiles_or_none(
         ("4", {"kind": "llvm"}, {}),
         ("4", GPU, {"opt_level": 2}),
         ("auto", GPU, {}),
-        ("auto", {**GPU, "device_type": "discrete"}, {}),
+        ("auto", {**GPU, "device_type": "virtual"}, {}),
         ("auto", {**GPU, "device_type": "cpu"}, {}),
         ("auto", {**GPU, **MATRICES, "device_type": "integrated"}, {"precision": "fp16"}),
+        ("auto", {**GPU, **MATRICES, "device_type": "discrete"}, {"precision": "fp16"}),
     ],
 )
 def test_it_is_off(way: str, target: Any, options: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,9 +208,10 @@ def test_it_is_off(way: str, target: Any, options: Any, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
-def test_it_is_on_by_itself_on_integrated_gpus(precision: str) -> None:
+@pytest.mark.parametrize("device_type", ["integrated", "discrete"])
+def test_it_is_on_by_itself_on_gpus(precision: str, device_type: str) -> None:
     module, _ = module_of(convolution(64, 64, padding=1), *[(1, 64, 56, 56)] * 2)
-    names = functions(module, {**GPU, "device_type": "integrated"}, precision=precision)
+    names = functions(module, {**GPU, "device_type": device_type}, precision=precision)
     assert count(names) == 1
 
 
@@ -270,6 +272,8 @@ def test_estimate_follows_rates() -> None:
     assert fastest(layer, "integrated", halves=True) == 2
     assert fastest(few, "integrated", halves=False) is None  # reads 16.8 MB of weights
     assert fastest(Layer(1, 64, 64, 4, 4), "integrated", halves=False) is None  # four tiles
-    assert fastest(layer, "discrete", halves=False) is None
+    assert fastest(layer, "discrete", halves=False) == 4
+    assert fastest(few, "discrete", halves=False) == 2  # weights are four times as many with 4
+    assert fastest(layer, "virtual", halves=False) is None
     rates = RATES["integrated"]
     assert winograd_seconds(layer, 4, rates, True) < winograd_seconds(layer, 4, rates, False)

@@ -6,8 +6,9 @@ weights of 1.8 or 4 times the size and two tensors more that go through memory. 
 arithmetic is slow beside memory and launches, and channels are not so many that weights are most of
 the bytes.
 
-None of it is measured on a GPU yet, so what is not known counts against Winograd: nothing stays in
-caches between kernels, and it has to win by a margin. docs/performance.md says how to measure it.
+The rates of a discrete GPU are those that kernels reached on one (docs/performance.md has the
+layers), those of integrated ones nobody measured. So what is not known counts against Winograd:
+nothing stays in caches between kernels, and it has to win by a margin.
 """
 
 from __future__ import annotations
@@ -53,10 +54,12 @@ class Rates:
 
 
 # By what Vulkan calls the device; Vulkan tells no rates. Integrated: a third of the arithmetic of
-# 24 to 96 units of Intel's or 8 of AMD's, and a memory shared with the processor. Others stay with
-# the plain convolution: large GPUs are bound by launches at batch 1, and on processors Vulkan is
-# for tests.
-RATES = {"integrated": Rates(flops=0.6e12, bandwidth=40e9, launch=10e-6)}
+# 24 to 96 units of Intel's or 8 of AMD's, and a memory shared with the processor. Discrete: between
+# the H200's and what smaller cards have for each FLOP/s. On processors Vulkan is for tests.
+RATES = {
+    "integrated": Rates(flops=0.6e12, bandwidth=40e9, launch=10e-6),
+    "discrete": Rates(flops=12e12, bandwidth=2e12, launch=2e-6),
+}
 LEAST_TILES = 8  # fewer make no matrix product that is cut into tiles
 MARGIN = 0.8  # of the plain convolution's time, at most
 LEAST_PIXELS = 16  # columns of a tile of a product: with fewer the rest is padding

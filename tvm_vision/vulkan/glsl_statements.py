@@ -216,11 +216,6 @@ class StatementPrinter(ExpressionPrinter):
         if stmt.kind == tirx.ForKind.UNROLLED or self._walks_private_array(stmt):
             self.unrolls = True
             self.emit("[[unroll]]")
-        elif self.fragments and handle(stmt) in self.analysis.with_barrier:
-            # Drivers unroll the steps of a product, whose number is known, to more code than a
-            # GPU's instruction cache holds: its first run then takes twice as long as the next.
-            self.unrolls = True
-            self.emit("[[dont_unroll]]")
         advance = f"++{name}" if step is None else f"{name} += {step}"
         with self.block(f"for ({types.name(held)} {name} = {first}; {name} < {last}; {advance})"):
             body()

@@ -74,7 +74,6 @@ void main() {
     x1_reindex_pad_shared_local_v4[at_3] = t_4;
     x1_reindex_pad_shared_local_v4[at_3 + 1] = t_5;
   }
-  [[dont_unroll]]
   for (int ax3_0 = 0; ax3_0 < 2; ++ax3_0) {
     barrier();
     [[unroll]]
