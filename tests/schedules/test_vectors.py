@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from schedule_runs import check, fused, noise, target
+from schedule_runs import check, fused, noise, run, target
 from tvm import relax, tirx
 
 from tvm_vision.schedules import Choice, Limits, choices, schedule_with
 from tvm_vision.schedules.gemm_tile import GemmTile
-from tvm_vision.schedules.window import Window, default
+from tvm_vision.schedules.window import Window, WindowShape, default
 
 pytestmark = pytest.mark.usefixtures("device_info")
 
@@ -70,6 +70,29 @@ def test_results_are_the_same(size: int, kernel: int, stride: int) -> None:
     windows = windows[:, :, ::stride, ::stride]
     expected = np.maximum(np.einsum("ncyxhw,ochw->noyx", windows, w) + b, 0)
     assert check(convolution(stride, pad), [x, w, b], expected) == ["contraction"]
+
+
+@pytest.mark.parametrize(("inputs", "lanes"), [(8, 4), (24, 4), (6, 1), (80, 1)])
+def test_few_sums_of_a_pixel_fetch_its_channels_at_once(inputs: int, lanes: int) -> None:
+    """Three outputs are too few for tiles: a thread has a pixel, all of whose channels it reads."""
+
+    def build(x: Any, w: Any) -> Any:
+        return relax.op.nn.conv2d(x, w, data_layout="NHWC", kernel_layout="HWIO")
+
+    x, w = noise([(1, 9, 7, inputs), (1, 1, inputs, 3)])
+    mod = fused(build, [x.shape, w.shape])
+    name, function = next((n, f) for n, f in mod.functions_items() if isinstance(f, tirx.PrimFunc))
+    choice = Choice("window", WindowShape(threads=32, along=3))
+    assert choice in choices(function, Limits.of(target()))
+    function = schedule_with(function, Limits.of(target()), choice)
+    assert ("T.vectorized(T.int64(4))" in function.script()) == (lanes == 4)
+    mod.update_func(name, function)
+    result = run(mod, [x, w])
+    np.testing.assert_allclose(result, x.astype("float64") @ w[0, 0], rtol=0, atol=1e-4)
+
+
+def test_few_sums_of_many_pixels_have_a_thread_for_each_pixel() -> None:
+    assert default(Window((1, 416, 416, 3), vectors=False), Limits.of(target())).along == 3
 
 
 @pytest.mark.parametrize(

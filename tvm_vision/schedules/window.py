@@ -29,6 +29,7 @@ from .common import (
 MOST_UNROLLED = 64  # terms of a sum that are written out
 ENOUGH_THREADS = 65536  # from here on a thread may compute several outputs
 ENOUGH_VECTORS = 16384  # likewise where it computes them as one vector
+VECTOR_BYTES = 16  # of a load
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ def schedule_window(schedule: Schedule, limits: Limits, shape: WindowShape | Non
     if schedule.get(anchor).name_hint == schedule.get(output).name_hint:
         output = schedule.cache_write(anchor, 0, "local")
     thread = _bind(schedule, anchor, shape, vectors)
+    _fetch_at_once(schedule, anchor, thread)
     for number in range(len(schedule.get(anchor).writes)):
         schedule.set_scope(anchor, number, "local")
     schedule.reverse_compute_at(output, thread, preserve_unit_loops=True)
@@ -104,7 +106,7 @@ def shape_of(schedule: Schedule) -> Window:
 def default(window: Window, limits: Limits) -> WindowShape:
     """Several outputs a thread where there are more than enough of them."""
     extents, outputs = window.extents, product(window.extents)
-    along = next((n for n in (4, 2) if extents and extents[-1] % n == 0), 1)
+    along = next((n for n in (4, 2, 3) if extents and extents[-1] % n == 0), 1)
     if outputs // along < (ENOUGH_VECTORS if window.vectors else ENOUGH_THREADS):
         along = 1
     most = min(128, limits.threads)
@@ -116,7 +118,7 @@ def default(window: Window, limits: Limits) -> WindowShape:
 def candidates(window: Window, limits: Limits) -> list[WindowShape]:
     """Every way to spread the outputs that the limits allow, the default first."""
     found, extents = [default(window, limits)], window.extents
-    for threads, along in itertools.product((32, 64, 128, 256), (1, 2, 4, 8)):
+    for threads, along in itertools.product((32, 64, 128, 256), (1, 2, 3, 4, 8)):
         shape = WindowShape(threads, along)
         divides = along == 1 or (extents and extents[-1] % along == 0)
         if threads <= limits.threads and divides and shape not in found:
@@ -168,6 +170,30 @@ def _bind(schedule: Schedule, block: Any, shape: WindowShape, vectors: bool) -> 
     else:
         schedule.unroll(own)
     return thread
+
+
+def _fetch_at_once(schedule: Schedule, block: Any, thread: Any) -> None:
+    """Fetches in vectors what a short sum runs over where its terms lie side by side: the channels
+    of a pixel under a 1×1 convolution, channels last."""
+    body = schedule.get(block)
+    if len(body.writes) != 1:
+        return
+    sums = [axis for axis in body.iter_vars if axis.iter_type == tirx.IterVar.CommReduce]
+    long = [axis for axis in sums if int(axis.dom.extent) > 1]
+    if len(long) != 1 or int(long[0].dom.extent) > MOST_UNROLLED:
+        return
+    terms = int(long[0].dom.extent)
+    for place, region in enumerate(body.reads):
+        *outer, inner = (index.min for index in region.region)
+        beside = inner.same_as(long[0].var)
+        lanes = VECTOR_BYTES // tvm_ffi.dtype(str(region.source.ty.dtype.dtype)).itemsize
+        if not beside or terms % lanes or any(_mentions(index, long[0].var) for index in outer):
+            continue
+        fetched = schedule.cache_read(block, place, "local")
+        schedule.compute_at(fetched, thread, preserve_unit_loops=True)
+        _, own = schedule.split(schedule.get_loops(fetched)[-1], [None, lanes])
+        schedule.vectorize(own)
+        return
 
 
 def start_before_loops(schedule: Schedule, block: Any, thread: Any) -> None:
