@@ -3,7 +3,8 @@
 What each optimisation level does, every one with all that the levels below it do:
 
 0. each operator becomes a kernel (or none, where it only reshapes); nothing is rewritten;
-1. what depends on constants alone is computed now, equal operators are computed once;
+1. what depends on constants alone is computed now, equal operators are computed once, turns of axes
+   that move nothing need no kernel;
 2. neighbours are fused to one kernel: what follows a convolution, a product or a sum element by
    element, chains of elementwise operators, concatenations with what leads to them, or in place;
 3. scales and shifts of channels (batch norms) go into the weights of the convolution or product
@@ -29,6 +30,7 @@ from .in_place import in_place_wanted, keep_apart
 from .layout import block_channels
 from .node_names import NodeNames
 from .padded_channels import pad_channels
+from .plain_turns import plain_turns
 from .target import vector_lanes
 from .winograd import winograd
 
@@ -79,6 +81,8 @@ def to_kernels(
             matrices = precision == "fp16" and bool(Limits.of(target).matrices)
             operators = _layout_on_gpu(operators, layout, matrices)
             operators = winograd(operators, target, precision, matrices)
+        if opt_level >= 1:
+            operators = plain_turns(operators)
         calls = _sequence(_legalize(opt_level))(operators)
         if opt_level < 2:
             return calls, NodeNames(calls).of_calls(calls)

@@ -1,0 +1,53 @@
+"""Turns of axes that move nothing in memory need no kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from relax_models import constant, module_of
+from tvm import relax
+from tvm.target import Target
+
+from tvm_vision.compiler.build import prepare
+from tvm_vision.compiler.channels_last import calls_of
+from tvm_vision.compiler.plain_turns import plain_turns
+
+OP = relax.op
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "stays"),
+    [
+        ((1, 1, 1, 8), [0, 3, 1, 2], False),
+        ((2, 1, 8), [1, 0, 2], False),
+        ((1, 1), None, False),
+        ((1, 2, 8), [0, 2, 1], True),
+        ((2, 2), None, True),
+    ],
+)
+def test_only_what_moves_something_stays_a_turn(
+    shape: tuple[int, ...], axes: list[int] | None, stays: bool
+) -> None:
+    def build(builder: relax.BlockBuilder, x: Any) -> Any:
+        return OP.permute_dims(x, axes)
+
+    module, _ = module_of(build, shape)
+    turned = plain_turns(module)
+    assert len(calls_of(turned, "relax.permute_dims")) == stays
+    expected = np.transpose(np.empty(shape), axes).shape
+    assert tuple(int(n) for n in turned["main"].ret_ty.shape) == expected
+
+
+def test_a_turn_and_a_reshape_are_one_view() -> None:
+    """As between a global pool with channels last and a dense layer."""
+
+    def build(builder: relax.BlockBuilder, x: Any) -> Any:
+        pooled = builder.emit(OP.mean(x, [1, 2], keepdims=True))
+        turned = builder.emit(OP.permute_dims(pooled, [0, 3, 1, 2]))
+        flat = builder.emit(OP.reshape(turned, (1, 8)))
+        return OP.matmul(flat, constant(0, 8, 3)[0])
+
+    module, _ = module_of(build, (1, 4, 4, 8))
+    assert len(prepare(module, target=Target("llvm")).kernels) == 2

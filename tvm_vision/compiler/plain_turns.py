@@ -1,0 +1,45 @@
+"""Turns of axes that move nothing in memory become reshapes, which need no kernel.
+
+Where only axes of one element change places, as after a global pool with channels last, the numbers
+stay where they are. Reshapes of reshapes become one, so that none of them is fused to a kernel.
+"""
+
+from __future__ import annotations
+
+import tvm
+from tvm import relax
+
+
+def plain_turns(mod: tvm.IRModule) -> tvm.IRModule:
+    """``main`` with such turns as reshapes."""
+    rewriter = _Rewriter(mod)
+    main = mod.get_global_var("main")
+    rewriter.builder_.update_func(main, rewriter.visit_expr(mod[main]))
+    return relax.transform.DeadCodeElimination()(rewriter.builder_.get())
+
+
+@relax.expr_functor.mutator
+class _Rewriter(relax.PyExprMutator):
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        call = self.visit_expr_post_order(call)
+        if not (_is(call, "relax.reshape") or _moves_nothing(call)):
+            return call
+        source = call.args[0]
+        before = self.lookup_binding(source) if isinstance(source, relax.Var) else None
+        if _is(before, "relax.reshape"):
+            source = before.args[0]
+        return relax.op.reshape(source, call.ty.shape)
+
+
+def _is(expression: relax.Expr | None, operator: str) -> bool:
+    return getattr(getattr(expression, "op", None), "name", "") == operator
+
+
+def _moves_nothing(call: relax.Call) -> bool:
+    """Whether a call turns axes, and those of more than one element keep their order."""
+    if not _is(call, "relax.permute_dims") or call.args[0].ty.shape is None:
+        return False
+    extents = call.args[0].ty.shape.values
+    axes = [int(axis) for axis in call.attrs.axes or reversed(range(len(extents)))]
+    moved = [axis for axis in axes if getattr(extents[axis], "value", None) != 1]
+    return moved == sorted(moved)
