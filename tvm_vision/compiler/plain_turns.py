@@ -26,12 +26,12 @@ class _Rewriter(relax.PyExprMutator):
             return call
         source = call.args[0]
         before = self.lookup_binding(source) if isinstance(source, relax.Var) else None
-        if _is(before, "relax.reshape"):
+        if before is not None and _is(before, "relax.reshape"):
             source = before.args[0]
         return relax.op.reshape(source, call.ty.shape)
 
 
-def _is(expression: relax.Expr | None, operator: str) -> bool:
+def _is(expression: relax.Expr, operator: str) -> bool:
     return getattr(getattr(expression, "op", None), "name", "") == operator
 
 
