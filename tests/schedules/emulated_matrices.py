@@ -27,7 +27,7 @@ def emulate(source: str) -> str:
         name: (int(rows), int(columns))
         for _, rows, columns, name in re.findall(_TYPE + r" (\w+)\[", source)
     }
-    vectors = set(re.findall(r"shared (?:f16)?vec4 (\w+)\[", source))
+    vectors = set(re.findall(r"(?:shared|\{) (?:f16)?vec4 (\w+)\[", source))
 
     def declared(found: re.Match) -> str:
         size = int(found[2]) * int(found[3])

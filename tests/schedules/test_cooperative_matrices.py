@@ -14,15 +14,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tvm
-from compiled import MATRICES, MATRIX_GPU
+from compiled import MATRICES
 from emulated_matrices import emulated
+from matrix_runs import ATTRIBUTES, LIMITS, SHAPE, halves, printed, result
 from schedule_runs import fused, noise, target
-from tvm import relax, tirx
+from tvm import relax
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
-from tvm_vision.compiler.half_kernels import narrowable, narrowed
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.schedules import Choice, Limits, choices, schedule_function, schedule_with
 from tvm_vision.schedules.common import MATRIX_VARIABLE, NotThisKind
@@ -32,15 +31,6 @@ from tvm_vision.schedules.matrix_tile import MatrixTile, candidates, default, fi
 from tvm_vision.vulkan import build, spirv
 
 GOLDEN = Path(__file__).with_name("golden") / "cooperative_matrices.comp"
-SHAPE = (16, 16, 16)
-LIMITS = Limits(threads=1024, shared_bytes=49152, subgroup=32, matrices=(SHAPE,))
-ATTRIBUTES = {**MATRIX_GPU, **MATRICES}
-
-
-def halves(mod: tvm.IRModule) -> tirx.PrimFunc:
-    """The kernel of a module with halves in memory."""
-    function = next(f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
-    return narrowed(function, [i for i, can in enumerate(narrowable(function)) if can])
 
 
 def convolution(channels: int, size: int, filters: int, kernel: int, stride: int = 1) -> Any:
@@ -50,26 +40,6 @@ def convolution(channels: int, size: int, filters: int, kernel: int, stride: int
 
     shapes = [(1, size, size, channels), (kernel, kernel, channels, filters), (1, 1, 1, filters)]
     return fused(build_it, shapes)
-
-
-def printed(function: tirx.PrimFunc, **attributes: Any) -> list[build.Kernel]:
-    """The GLSL of a scheduled function."""
-    device = Target({**ATTRIBUTES, **attributes}, host="llvm")
-    found: list[build.Kernel] = []
-    original = tvm.get_global_func("target.build.vulkan")
-
-    def note(mod: tvm.IRModule, kind: Target) -> Any:
-        found.extend(build.print_kernels(mod, kind))
-        return original(mod, kind)
-
-    tvm.register_global_func("target.build.vulkan", note, override=True)
-    try:
-        with device:
-            named = function.with_attr("global_symbol", "main")
-            tvm.tirx.build(tvm.IRModule({"main": named}), target=device)
-    finally:
-        tvm.register_global_func("target.build.vulkan", original, override=True)
-    return found
 
 
 def test_glsl_of_a_product_is_as_before() -> None:
@@ -220,21 +190,8 @@ def _check(case: tuple[int, ...], tried: list[Choice], limits: Limits, device: T
     expected = _convolved(*inputs, case[-1])
     for choice in tried:
         scheduled = schedule_with(function, limits, choice)
-        result = _result(scheduled, inputs, expected.shape, device)
-        np.testing.assert_allclose(result, expected, atol=2e-3 * np.abs(expected).max())
-
-
-def _result(
-    function: tirx.PrimFunc, inputs: list[Any], shape: tuple[int, ...], made_for: Target
-) -> np.ndarray:
-    device = tvm.vulkan(0)
-    with made_for:
-        named = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
-        library = tvm.tirx.build(named, target=made_for)
-    tensors = [tvm.runtime.tensor(value, device) for value in inputs]
-    out = tvm.runtime.empty(shape, "float16", device)
-    library["main"](*tensors, out)
-    return out.numpy().astype("float64")
+        found = result(scheduled, inputs, expected.shape, device)
+        np.testing.assert_allclose(found, expected, atol=2e-3 * np.abs(expected).max())
 
 
 def _convolved(x: np.ndarray, w: np.ndarray, b: np.ndarray, stride: int) -> np.ndarray:

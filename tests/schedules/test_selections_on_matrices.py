@@ -18,6 +18,7 @@ from tvm_vision.compiler.build import build_library, prepare
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.frontend.onnx import import_onnx
 from tvm_vision.runtime import graph_executor
+from tvm_vision.schedules import rim_tile
 from tvm_vision.vulkan import build
 
 SIZE = 16
@@ -46,8 +47,11 @@ def result(model: Any, target: Any) -> np.ndarray:
 
 
 @pytest.mark.usefixtures("device_info")
-@pytest.mark.parametrize("resize", [False, True])
-def test_values_on_emulated_matrices(resize: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("resize", "rim"), [(False, False), (True, False), (True, True)])
+def test_values_on_emulated_matrices(
+    resize: bool, rim: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rim_tile, "pays", lambda shape, limits: rim)
     model, print_kernels, inlined = network(resize), build.print_kernels, []
 
     def emulate(*arguments: Any) -> list[Any]:
@@ -62,11 +66,15 @@ def test_values_on_emulated_matrices(resize: bool, monkeypatch: pytest.MonkeyPat
     own = dict(parse_target("vulkan").attrs)
     found = result(model, {**own, "kind": "vulkan", **MATRICES})
     assert inlined
+    assert any("rim_shared" in kernel.source for kernel in inlined) == rim
     np.testing.assert_allclose(found, expected, atol=2e-3 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("resize", [False, True])
-def test_parts_are_fetched_in_vectors(resize: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("resize", "rim"), [(False, False), (True, False), (True, True)])
+def test_parts_are_fetched_in_vectors(
+    resize: bool, rim: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rim_tile, "pays", lambda shape, limits: rim)
     monkeypatch.setenv("TVM_VISION_SELECTIONS", "inline")
     limits = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}
     halves = {"supports_float16": True, "supports_16bit_buffer": True, "thread_warp_size": 32}
@@ -91,3 +99,4 @@ def test_parts_are_fetched_in_vectors(resize: bool, monkeypatch: pytest.MonkeyPa
     read = [line for line in source.splitlines() if "readonly buffer" in line]
     assert len(read) == 4  # both parts, weights and biases
     assert all("f16vec4" in line for line in read)
+    assert ("rim_shared" in source) == rim

@@ -29,7 +29,7 @@ from .static_graph import Kernel, StaticGraph, drop_unused
 VARIABLE = "TVM_VISION_SELECTIONS"
 WAYS = ("kernel", "inline")
 # Templates that inline what makes an operand.
-_PRODUCTS = ("matrix", "contraction")
+_PRODUCTS = ("rim", "matrix", "contraction")
 
 
 def inline_wanted() -> bool:

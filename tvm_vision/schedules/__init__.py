@@ -3,8 +3,9 @@
 ``schedule_module`` gives every kernel of a module one. The templates, one kind of kernel each, and
 what a tuner needs of them are in ``templates``:
 
-- ``choices(function, limits)``: every ``Choice`` for an unscheduled function, likeliest first; the
-  first one that applies is the default. ``Limits.of(target)`` are those of a device.
+- ``choices(function, limits)``: every ``Choice`` for an unscheduled function, likeliest first
+  within each template, those of rim and matrix by turns; the first one that applies is the default.
+  ``Limits.of(target)`` are those of a device.
 - ``schedule_with(function, limits, choice)``: the function with that schedule.
 - ``Choice.to_dict`` / ``Choice.from_dict``: plain data for records.
 - ``schedule_module(mod, target, choose)``: ``choose(function)`` gives a Choice, or None.
@@ -16,6 +17,7 @@ Each template keeps its parameters in a frozen dataclass of plain numbers, with
 |---|---|---|
 | winograd | winograd.TransformShape | the two transforms of Winograd's convolution |
 | elementwise | elementwise.ElementwiseShape | no sum |
+| rim | rim_tile.RimTile | convolutions of halves with windows, on cooperative matrices |
 | matrix | matrix_tile.MatrixTile | sums of products of halves, on cooperative matrices |
 | contraction | gemm_tile.GemmTile | sums of products |
 | reduction | reduction.RowShape | long sums with few results |

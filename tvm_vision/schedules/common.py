@@ -21,6 +21,8 @@ FAILURES = (s_tir.ScheduleError, tvm.error.InternalError, AssertionError, ValueE
 MATRIX_VARIABLE = "TVM_VISION_COOPERATIVE_MATRIX"
 # "0" keeps sums within one workgroup, where a tuner says nothing else.
 SPLIT_VARIABLE = "TVM_VISION_SPLIT_SUMS"
+# "0" leaves convolutions with windows to the template of matrix products.
+RIM_VARIABLE = "TVM_VISION_RIM"
 
 
 class NotThisKind(ValueError):
@@ -39,6 +41,7 @@ class Limits:
             compute at once; none where the device has no cooperative matrices or they are off.
         split_sums: whether products may leave partial sums to a second kernel without a tuner's
             word. It pays where there are units to spare and memory is fast: on discrete GPUs.
+        rim: whether convolutions may keep their tile of the image in shared memory.
     """
 
     threads: int
@@ -46,6 +49,7 @@ class Limits:
     subgroup: int
     matrices: tuple[tuple[int, int, int], ...] = ()
     split_sums: bool = False
+    rim: bool = True
 
     @classmethod
     def of(cls, target: Target) -> Limits:
@@ -58,6 +62,7 @@ class Limits:
             matrices=_matrices(target),
             split_sums=str(attributes.get("device_type", "")) == "discrete"
             and os.environ.get(SPLIT_VARIABLE, "1") != "0",
+            rim=os.environ.get(RIM_VARIABLE, "1") != "0",
         )
 
 

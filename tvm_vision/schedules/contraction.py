@@ -145,7 +145,7 @@ def as_product(schedule: Schedule) -> tuple[Any, Product, Contraction]:
     b, m, n, k = found.sizes
     if m < LEAST_M or n < LEAST_N or k < LEAST_K:
         raise NotThisKind("too thin for tiles")
-    factors = {str(load.ty.dtype) for load in _factors(schedule.get(block))}
+    factors = {str(load.ty.dtype) for load in factors_of(schedule.get(block))}
     total = str(schedule.get(block).writes[0].source.ty.dtype.dtype)
     # The image as the second factor: the order of the intrinsic for cooperative matrices.
     halves = factors == {"float16"} and total == "float32" and found.image == 1
@@ -167,7 +167,7 @@ def analyse(schedule: Schedule, block: Any) -> Contraction:
     body = schedule.get(block)
     if set(kinds_of(schedule, block)) - {"S", "R"}:
         raise NotThisKind("an axis is neither spatial nor reduced")
-    one, other = _factors(body)
+    one, other = factors_of(body)
     extents = extents_of(schedule, block)
     axes = [axis.var for axis in body.iter_vars]
     used = [_variables(load.indices) for load in (one, other)]
@@ -212,7 +212,7 @@ def _image(axis: Any, used: list[list[Any]]) -> int:
     return holds.index(True)
 
 
-def _factors(body: Any) -> tuple[Any, Any]:
+def factors_of(body: Any) -> tuple[Any, Any]:
     """The two loads whose products a block adds up."""
     store = body.body
     if type(store) is not tirx.BufferStore or type(store.value) is not prim.Add:

@@ -59,7 +59,7 @@ def schedule_matrix(schedule: Schedule, block: Any, tile: MatrixTile, lanes: int
     for name in ("k_matrix", "m_matrix", "n_matrix"):
         schedule.unroll(loops[name])
     if int(schedule.get(loops["k_tile"]).extent) > 1:
-        _overlap(schedule, operands, loops["k_tile"])
+        fetch_ahead(schedule, operands, loops["k_tile"])
     start = schedule.decompose_reduction(sums, loops["k_tile"])
     tensorized += [
         (schedule.get_loops(start)[-2], intrinsic("fill", tile.matrix)),
@@ -109,7 +109,7 @@ def _fetch(
     matrices = schedule.cache_read(sums, place, f"wmma.matrix_{'ab'[number]}")
     schedule.compute_at(matrices, loops["k_matrix"], preserve_unit_loops=True)
     m, n, k = tile.matrix
-    first = _blocked(schedule, matrices, (m, k) if number == 0 else (k, n))
+    first = blocked(schedule, matrices, (m, k) if number == 0 else (k, n))
     count = tile.k * (tile.m if number == 0 else tile.n)
     wide = [WIDE] if count % (WIDE * lanes * tile.subgroups) == 0 else []
     in_vectors(schedule, operand, wide, fallback=VECTOR)
@@ -124,7 +124,7 @@ def _fetch(
     return first, intrinsic("load_" + "ab"[number], tile.matrix)
 
 
-def _blocked(schedule: Schedule, block: Any, size: tuple[int, int]) -> Any:
+def blocked(schedule: Schedule, block: Any, size: tuple[int, int]) -> Any:
     """Cuts the last two loops of a block into matrices; returns the first loop within one."""
     row, column = schedule.get_loops(block)[-2:]
     row, row_own = schedule.split(row, [None, size[0]])
@@ -153,15 +153,18 @@ def _share_sums(
     schedule.set_scope(sums, 0, "shared")
     matrices = schedule.cache_write(sums, 0, "wmma.accumulator")
     schedule.reverse_compute_at(matrices, loops["worker"], preserve_unit_loops=True)
-    return _blocked(schedule, matrices, tile.matrix[:2]), intrinsic("store", tile.matrix)
+    return blocked(schedule, matrices, tile.matrix[:2]), intrinsic("store", tile.matrix)
 
 
-def _overlap(schedule: Schedule, operands: list[Any], loop: Any) -> None:
+def fetch_ahead(schedule: Schedule, operands: list[Any], loop: Any) -> None:
     """Fetches the next tiles into registers while the present ones are multiplied.
 
-    The statements of a step are: A to registers, to shared memory, B likewise, the products.
+    The statements of a step are: A to registers, to shared memory, B likewise, the products; those
+    of B are missing where A is the only operand.
     """
     for operand in operands:
         schedule.annotate(operand, "tirx.manifest_shared_memory_local_stage", 1)
-    schedule.annotate(loop, "software_pipeline_stage", [0, 1, 0, 1, 1])
-    schedule.annotate(loop, "software_pipeline_order", [1, 0, 3, 2, 4])
+    moves = [0, 1] * len(operands)
+    order = [1, 0, 3, 2][: len(moves)]
+    schedule.annotate(loop, "software_pipeline_stage", [*moves, 1])
+    schedule.annotate(loop, "software_pipeline_order", [*order, len(moves)])

@@ -16,9 +16,11 @@ from tvm.s_tir import TensorIntrin
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-A, B, SUMS, SHARED = "wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator", "shared"
+A, B, SUMS = "wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator"
+SHARED, GLOBAL = "shared", "global"
 HALF, SINGLE = "float16", "float32"
 BYTES = 64  # alignment that TVM assumes of a matrix
+FACTOR = 8  # what the first element of a matrix in memory is a multiple of
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class _Matrix:
             strides=strides,
             scope=self.scope,
             align=BYTES,
-            offset_factor=self.columns,
+            offset_factor=FACTOR if self.scope in (SHARED, GLOBAL) else self.columns,
         )
 
     def whole(self, buffer: Any) -> Any:
@@ -64,17 +66,19 @@ class _Kind:
     call: Callable[[list[Any], list[Any]], Any]
 
 
-def intrinsic(kind: str, shape: tuple[int, int, int]) -> str:
+def intrinsic(kind: str, shape: tuple[int, int, int], step: int = 1) -> str:
     """The name of an intrinsic, registered at its first use.
 
     Args:
-        kind: "fill", "load_a", "load_b", "multiply" or "store".
+        kind: "fill", "load_a", "load_b", "multiply" or "store"; "load_b_global" loads from a
+            tensor in device memory, the others move from and to shared memory.
         shape: (m, n, k) of a product.
+        step: for "load_a": every how manieth row in memory is one of the matrix.
     """
     m, n, k = shape
-    name = f"tvm_vision_matrix_{kind}_{m}x{n}x{k}"
+    name = f"tvm_vision_matrix_{kind}_{m}x{n}x{k}" + (f"_{step}" if step > 1 else "")
     if TensorIntrin.get(name, allow_missing=True) is None:
-        of = _KINDS[kind](m, n, k)
+        of = _load_a(m, n, k, step) if kind == "load_a" else _KINDS[kind](m, n, k)
         TensorIntrin.register(name, _description(of), _implementation(of))
     return name
 
@@ -120,25 +124,30 @@ def _number(buffer: Any, stride: Any) -> Any:
     return offset // stride // rows * (stride // columns) + offset % stride // columns
 
 
-def _copy(m: int, n: int, k: int, source: _Matrix, target: _Matrix) -> _Kind:
-    """From shared memory or into it."""
+def _copy(m: int, n: int, k: int, source: _Matrix, target: _Matrix, step: int = 1) -> _Kind:
+    """From memory or into it; ``step``: rows of the source from one that is taken to the next."""
 
     def call(buffers: list[Any], rows: list[Any]) -> Any:
-        loads = source.scope == SHARED
+        loads = source.scope in (SHARED, GLOBAL)
         shared, own = (0, 1) if loads else (1, 0)
         operator = T.tvm_load_matrix_sync if loads else T.tvm_store_matrix_sync
         place = buffers[shared].access_ptr("r" if loads else "w", ptr_type=source.dtype)
         number = _number(buffers[own], rows[own])
-        matrix = buffers[own].data
-        return operator(matrix, m, n, k, number, place, rows[shared], "row_major", dtype="void")
+        matrix, stride = buffers[own].data, rows[shared] * step
+        return operator(matrix, m, n, k, number, place, stride, "row_major", dtype="void")
 
     return _Kind(
         matrices=(source, target),
         reads=(0,),
-        loops=("SS", (source.rows, source.columns)),
-        element=lambda buffers, axes: (axes, buffers[0][tuple(axes)]),
+        loops=("SS", (target.rows, target.columns)),
+        element=lambda buffers, axes: (axes, buffers[0][axes[0] * step, axes[1]]),
         call=call,
     )
+
+
+def _load_a(m: int, n: int, k: int, step: int) -> _Kind:
+    source = _Matrix((m - 1) * step + 1, k, HALF, SHARED)
+    return _copy(m, n, k, source, _Matrix(m, k, HALF, A), step)
 
 
 def _fill(m: int, n: int, k: int) -> _Kind:
@@ -178,8 +187,10 @@ def _multiply(m: int, n: int, k: int) -> _Kind:
 
 _KINDS: dict[str, Callable[[int, int, int], _Kind]] = {
     "fill": _fill,
-    "load_a": lambda m, n, k: _copy(m, n, k, _Matrix(m, k, HALF, SHARED), _Matrix(m, k, HALF, A)),
     "load_b": lambda m, n, k: _copy(m, n, k, _Matrix(k, n, HALF, SHARED), _Matrix(k, n, HALF, B)),
+    "load_b_global": lambda m, n, k: _copy(
+        m, n, k, _Matrix(k, n, HALF, GLOBAL), _Matrix(k, n, HALF, B)
+    ),
     "multiply": _multiply,
     "store": lambda m, n, k: _copy(
         m, n, k, _Matrix(m, n, SINGLE, SUMS), _Matrix(m, n, SINGLE, SHARED)

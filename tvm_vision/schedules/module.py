@@ -8,7 +8,7 @@ from collections.abc import Callable
 import tvm
 import tvm_ffi
 from tvm import tirx
-from tvm.s_tir import Schedule, dlight
+from tvm.s_tir import dlight
 from tvm.target import Target
 
 from .common import FAILURES, Limits, NotThisKind
@@ -75,8 +75,7 @@ def schedule_function(
     """
     for kind, template in TEMPLATES.items():
         try:
-            schedule = Schedule(function)
-            template.apply(schedule, limits, None)
+            schedule = template.applied(function, limits, None)
         except FAILURES as error:
             LOGGER.debug("%s passed over: %s", kind, error)
             continue

@@ -10,6 +10,7 @@ template and one such dataclass, and goes to JSON and back.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,9 @@ from . import (
     gemm_tile,
     matrix_tile,
     reduction,
+    rim,
+    rim_form,
+    rim_tile,
     trace,
     window,
     winograd,
@@ -40,14 +44,20 @@ class Template:
         shape_of: what the candidates depend on, of an unscheduled function; raises NotThisKind for
             a function of another kind. Spoils the schedule.
         candidates: all parameters that fit a shape and a device, likeliest first; may be empty.
-        apply: schedules a function of that kind; None as parameters takes the likeliest.
+        apply: schedules a function of that kind; None as parameters takes the likeliest. Returns
+            the schedule where it had to begin another one.
     """
 
     name: str
     parameters: type
     shape_of: Callable[[Schedule], Any]
     candidates: Callable[[Any, Limits], list[Any]]
-    apply: Callable[[Schedule, Limits, Any], None]
+    apply: Callable[[Schedule, Limits, Any], Schedule | None]
+
+    def applied(self, function: tirx.PrimFunc, limits: Limits, parameters: Any) -> Schedule:
+        """The schedule of a function."""
+        schedule = Schedule(function)
+        return self.apply(schedule, limits, parameters) or schedule
 
 
 # In the order in which they are tried where nothing was chosen.
@@ -67,6 +77,13 @@ TEMPLATES: dict[str, Template] = {
             elementwise.shape_of,
             elementwise.candidates,
             elementwise.schedule_elementwise,
+        ),
+        Template(
+            "rim",
+            rim_tile.RimTile,
+            rim_form.windows_of,
+            rim_tile.candidates,
+            rim.schedule_rim,
         ),
         Template(
             "matrix",
@@ -142,14 +159,33 @@ def choices(function: tirx.PrimFunc, limits: Limits) -> list[Choice]:
 
     A parameter set may still fail to apply: ``schedule_with`` then raises.
     """
-    found = []
+    found: dict[str, list[Choice]] = {}
     for template in TEMPLATES.values():
-        try:
-            shape = template.shape_of(Schedule(function))
-        except FAILURES:
-            continue
-        found += [Choice(template.name, p) for p in template.candidates(shape, limits)]
-    return found
+        shape = _shape(template, function)
+        if shape is not None:
+            offered = template.candidates(shape, limits)
+            found[template.name] = [Choice(template.name, p) for p in offered]
+    windows, products = found.get("rim", []), found.pop("matrix", [])
+    if windows and not rim_tile.pays(_shape(TEMPLATES["rim"], function), limits):
+        windows, products = products, windows
+    if windows or products:
+        found["rim"] = _by_turns(windows, products)
+    order = [name for name in TEMPLATES if name in found]
+    return [choice for name in order for choice in found[name]]
+
+
+def _shape(template: Template, function: tirx.PrimFunc) -> Any:
+    """What a template's candidates depend on; None where the function is of another kind."""
+    try:
+        return template.shape_of(Schedule(function))
+    except FAILURES:
+        return None
+
+
+def _by_turns(one: list[Choice], other: list[Choice]) -> list[Choice]:
+    """Both, the first of each before the second: so that a short search tries either way."""
+    pairs = itertools.zip_longest(one, other)
+    return [choice for pair in pairs for choice in pair if choice is not None]
 
 
 def is_offered(function: tirx.PrimFunc, limits: Limits, choice: Choice) -> bool:
@@ -161,11 +197,8 @@ def is_offered(function: tirx.PrimFunc, limits: Limits, choice: Choice) -> bool:
     if choice.template == trace.TRACE:
         return True
     template = TEMPLATES[choice.template]
-    try:
-        shape = template.shape_of(Schedule(function))
-    except FAILURES:
-        return False
-    return choice.parameters in template.candidates(shape, limits)
+    shape = _shape(template, function)
+    return shape is not None and choice.parameters in template.candidates(shape, limits)
 
 
 def schedule_with(function: tirx.PrimFunc, limits: Limits, choice: Choice) -> tirx.PrimFunc:
@@ -174,9 +207,8 @@ def schedule_with(function: tirx.PrimFunc, limits: Limits, choice: Choice) -> ti
     Raises:
         NotThisKind: the choice does not fit the function or the device.
     """
-    schedule = Schedule(function)
     try:
-        TEMPLATES[choice.template].apply(schedule, limits, choice.parameters)
+        schedule = TEMPLATES[choice.template].applied(function, limits, choice.parameters)
     except (*FAILURES, TypeError, ArithmeticError, LookupError) as error:
         # The last three where a record holds nonsense.
         raise NotThisKind(f"{choice.template} does not fit: {str(error).strip()[:200]}") from error

@@ -59,8 +59,10 @@ def _simplify(schedule: Schedule, block: Any) -> None:
         body.body,
         [
             (ir.TensorLoad, lambda load: _by_one_index(load, analyzer)),
+            (ir.Call, lambda call: _one_choice(call, analyzer)),
             *_simpler(analyzer),
         ],
+        order="post",
     )
     simpler = s_tir.SBlock(
         body.iter_vars, body.reads, body.writes, body.name_hint, stored, body.init,
@@ -77,6 +79,31 @@ def _simpler(analyzer: sym.Analyzer) -> list[Any]:
         (prim.LE, lambda node: analyzer.simplify(prim.Not(prim.LT(node.b, node.a)))),
         (prim.GE, lambda node: analyzer.simplify(prim.Not(prim.LT(node.a, node.b)))),
     ]
+
+
+def _one_choice(call: Any, analyzer: sym.Analyzer) -> Any:
+    """A choice within a choice, both of the same value otherwise, as one of fewer conditions."""
+    outer = _choice(call)
+    inner = _choice(outer[1]) if outer else None
+    if outer is None or inner is None or not tvm_ffi.structural_equal(outer[2], inner[2]):
+        return call
+    kept = _terms(inner[0])
+    with analyzer.constraint_scope(inner[0]):
+        kept += [term for term in _terms(outer[0]) if not analyzer.can_prove(term)]
+    return tirx.if_then_else(tirx.all(*kept), inner[1], inner[2])
+
+
+def _choice(value: Any) -> Any:
+    """Condition and both values of a choice; None for another expression."""
+    chooses = isinstance(value, ir.Call) and getattr(value.op, "name", "").endswith("if_then_else")
+    return list(value.args) if chooses else None
+
+
+def _terms(condition: Any) -> list[Any]:
+    """What must hold together for a condition to hold."""
+    if type(condition) is prim.And:
+        return [*_terms(condition.a), *_terms(condition.b)]
+    return [condition]
 
 
 def _by_one_index(load: Any, analyzer: sym.Analyzer) -> Any:

@@ -1,0 +1,243 @@
+"""How a convolution out of a rim in shared memory is cut into tiles, and the likeliest cut."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+
+from . import matrix_tile
+from .common import Limits, product, up
+from .gemm_tile import Product
+from .matrix_tile import (
+    FETCH_CYCLES,
+    LANES,
+    OUTPUT_CYCLES,
+    SCHEDULERS,
+    SKEW,
+    START_CYCLES,
+    STEP_CYCLES,
+    TOGETHER,
+    UNIT_SHARED_BYTES,
+    UNIT_THREADS,
+    UNITS,
+    WIDE,
+)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """A convolution with windows, channels last, of halves added up in float32.
+
+    Attributes:
+        height, width: of the output.
+        kernel, stride, dilation: along height and width.
+    """
+
+    batch: int
+    height: int
+    width: int
+    channels: int
+    filters: int
+    kernel: tuple[int, int]
+    stride: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+
+    @property
+    def product(self) -> Product:
+        """The matrix product that it is to the other templates."""
+        terms = product(self.kernel) * self.channels
+        return Product(1, self.batch * self.height * self.width, self.filters, terms, halves=True)
+
+
+@dataclass(frozen=True)
+class RimTile:
+    """How the work is cut: all that a tuner may vary.
+
+    Attributes:
+        rows: of the output that a subgroup computes, each as wide as a matrix has rows.
+        filters: of a subgroup.
+        k: channels of the image that are fetched at once.
+        subgroups_y, subgroups_x, subgroups_n: subgroups along height, width and filters.
+        columns: of the window, whose weights lie in shared memory at once: all, 1, or 0 where the
+            subgroups take them from device memory.
+        ahead: the next channels are fetched while the present ones are multiplied.
+        matrix: (m, n, k) of one cooperative product.
+    """
+
+    rows: int
+    filters: int
+    k: int
+    subgroups_y: int = 1
+    subgroups_x: int = 1
+    subgroups_n: int = 1
+    columns: int = 1
+    ahead: bool = False
+    matrix: tuple[int, int, int] = (16, 16, 16)
+
+    @property
+    def subgroups(self) -> int:
+        """Subgroups of a workgroup."""
+        return self.subgroups_y * self.subgroups_x * self.subgroups_n
+
+    @property
+    def outputs(self) -> tuple[int, int, int]:
+        """Height, width and filters of a workgroup's part of the output."""
+        return (
+            self.rows * self.subgroups_y,
+            self.matrix[0] * self.subgroups_x,
+            self.filters * self.subgroups_n,
+        )
+
+    def rim(self, of: Windows) -> tuple[int, int]:
+        """Height and width of the image that the workgroup's outputs need."""
+        height, width = (
+            (size - 1) * stride + (kernel - 1) * dilation + 1
+            for size, stride, kernel, dilation in zip(
+                self.outputs[:2], of.stride, of.kernel, of.dilation, strict=True
+            )
+        )
+        return height, width
+
+    def matrices(self, of: Windows) -> tuple[int, int, int]:
+        """Matrices that a subgroup holds: of the image, of weights, and sums."""
+        (high, _), filters = of.kernel, self.filters // self.matrix[1]
+        rows = (self.rows - 1) * of.stride[0] + (high - 1) * of.dilation[0] + 1
+        return rows, high * filters, self.rows * filters
+
+    def shared_bytes(self, of: Windows) -> int:
+        """Shared memory of a workgroup: rim and weights in halves, a row of results in float32."""
+        rim = product(self.rim(of)) * _skewed(self.k)
+        weights = of.kernel[0] * self.columns * self.k * _skewed(self.outputs[2])
+        return 2 * (rim + weights) + 4 * self.subgroups * self.matrix[0] * self.filters
+
+    def fetched(self, of: Windows) -> tuple[int, int]:
+        """Vectors of the rim and of weights that are fetched for ``k`` channels."""
+        weights = product(of.kernel) * self.k * self.outputs[2] if self.columns else 0
+        return product(self.rim(of)) * self.k // WIDE, weights // WIDE
+
+    def registers(self, of: Windows, lanes: int) -> int:
+        """Registers of a thread that matrices and vectors ahead take."""
+        m, n, k = self.matrix
+        image, weights, sums = self.matrices(of)
+        held = (image * m * k + weights * k * n) // 2 + sums * m * n
+        rim, taken = self.fetched(of)
+        vectors = rim + (taken if self.columns == of.kernel[1] else 0) if self.ahead else 0
+        return up(held, lanes) + 4 * up(vectors, lanes * self.subgroups)
+
+
+def _skewed(elements: int) -> int:
+    """Elements from a row to the next in shared memory, so that they start at different banks."""
+    return elements + (SKEW - elements) % (2 * SKEW)
+
+
+# Beside the model of matrix_tile.py, whose cost of a product is taken apart here. Not fitted: no
+# such kernel was measured yet.
+WAIT_CYCLES = 500.0  # for what was not fetched ahead
+WEIGHT_CYCLES = 25.0  # a thread's eight weights, to be found without divisions
+MULTIPLY_CYCLES = 8.0  # a subgroup's product of 16x16x16
+LOAD_CYCLES = 12.0  # to load a matrix from shared memory
+MEMORY_CYCLES = 60.0  # and from device memory
+UNIT_REGISTERS = 65536
+OTHER_REGISTERS = 40  # of a thread, beside matrices and vectors
+
+LEAST = 8  # channels and filters; with fewer the matrices would be mostly padding
+MOST_REGISTERS = 200
+MOST_THREADS = 512
+MOST_SUBGROUPS = 8
+ROWS = (2, 4, 8)
+STEPS = (16, 32, 64)
+OF_EACH = 2  # candidates of each way to fetch, and of each size of a subgroup's part
+
+
+def candidates(shape: Windows, limits: Limits) -> list[RimTile]:
+    """The likeliest tiles of each kind that the limits allow; empty where none fits."""
+    return list(_candidates(shape, limits)) if limits.rim else []
+
+
+@lru_cache(maxsize=1024)
+def _candidates(shape: Windows, limits: Limits) -> tuple[RimTile, ...]:
+    if min(shape.channels, shape.filters) < LEAST:
+        return ()
+    largest = sorted(limits.matrices, key=math.prod)[-1:]
+    tiles = [tile for m in largest for tile in _tiles(shape, m) if fits(tile, shape, limits)]
+    taken: Counter[tuple[str, int, int]] = Counter()
+    found = []
+    for tile in sorted(tiles, key=lambda tile: (cycles(tile, shape), tile.subgroups)):
+        kinds = [("way", tile.columns, int(tile.ahead)), ("size", tile.rows, tile.filters)]
+        if any(taken[kind] < OF_EACH for kind in kinds):
+            taken.update(kinds)
+            found.append(tile)
+    return tuple(found)
+
+
+def pays(shape: Windows, limits: Limits) -> bool:
+    """Whether the likeliest tile is estimated to be faster than that of a matrix product."""
+    best = next(iter(candidates(shape, limits)), None)
+    other = matrix_tile.default(shape.product, limits)
+    if best is None or other is None:
+        return best is not None
+    return cycles(best, shape) < matrix_tile.cycles(other, shape.product)
+
+
+def fits(tile: RimTile, shape: Windows, limits: Limits) -> bool:
+    """Whether a workgroup of the target can hold a tile."""
+    threads = tile.subgroups * limits.subgroup
+    if threads > min(MOST_THREADS, limits.threads) or tile.matrix not in limits.matrices:
+        return False
+    if tile.columns == 0 and (shape.channels % tile.k or shape.filters % tile.outputs[2]):
+        return False  # matrices would reach beyond the weights
+    if tile.ahead and shape.channels <= tile.k:
+        return False
+    shared = tile.shared_bytes(shape) <= limits.shared_bytes
+    return shared and tile.registers(shape, limits.subgroup) <= MOST_REGISTERS
+
+
+def _tiles(shape: Windows, matrix: tuple[int, int, int]) -> list[RimTile]:
+    """Tiles that are not mostly padding."""
+    m, n, k = matrix
+    steps = [step for step in STEPS if step % k == 0 and step <= up(shape.channels, k) * k]
+    ways = itertools.product(sorted({shape.kernel[1], 1, 0}), (False, True))
+    workers = [
+        (y, x, f)
+        for y, x, f in itertools.product((1, 2, 4), (1, 2, 4), (1, 2, 4))
+        if 2 <= y * x * f <= MOST_SUBGROUPS and m * x < 2 * max(shape.width, m)
+    ]
+    return [
+        RimTile(rows, filters, step, *counts, columns, ahead, matrix)
+        for rows, filters, step, counts, (columns, ahead) in itertools.product(
+            ROWS, (n, 2 * n, 4 * n), steps, workers, list(ways)
+        )
+        if rows * counts[0] < 2 * max(shape.height, ROWS[0])
+        and filters * counts[2] < 2 * max(shape.filters, n)
+    ]
+
+
+def cycles(tile: RimTile, shape: Windows) -> float:
+    """Estimated cycles: waves of workgroups, each with latency and shared work."""
+    high, wide, filters = tile.outputs
+    groups = shape.batch * up(shape.height, high) * up(shape.width, wide)
+    groups *= up(shape.filters, filters)
+    threads = tile.subgroups * LANES
+    registers = tile.registers(shape, LANES) + OTHER_REGISTERS
+    room = min(
+        UNIT_THREADS // threads,
+        UNIT_SHARED_BYTES // tile.shared_bytes(shape),
+        UNIT_REGISTERS // (registers * threads),
+    )
+    resident = max(1, min(up(groups, UNITS), room))
+    waves = up(groups, UNITS * resident)
+    rim, weights = tile.fetched(shape)
+    fetch = up(rim, threads) * FETCH_CYCLES + up(weights, threads) * WEIGHT_CYCLES
+    image, taken, sums = tile.matrices(shape)
+    loads = image * LOAD_CYCLES + taken * (LOAD_CYCLES if tile.columns else MEMORY_CYCLES)
+    each = loads + shape.kernel[0] * sums * MULTIPLY_CYCLES
+    work = each * shape.kernel[1] * tile.k / tile.matrix[2]
+    together = resident * tile.subgroups / SCHEDULERS * (fetch * TOGETHER + work)
+    stops = shape.kernel[1] if tile.columns == 1 else 1
+    waits = stops - 1 if tile.ahead else stops
+    step = stops * STEP_CYCLES + waits * WAIT_CYCLES + fetch + work + together
+    end = START_CYCLES + product(tile.outputs) / threads * OUTPUT_CYCLES
+    return waves * (up(shape.channels, tile.k) * step + end)
