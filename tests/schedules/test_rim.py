@@ -143,6 +143,16 @@ def test_shaders_are_valid_and_load_vectors(case: Case, tile: RimTile) -> None:
     assert kernel.source.count("coopMatLoad") == rounds * (image + weights)
 
 
+def test_parts_of_the_channels_are_added_up_by_a_second_kernel() -> None:
+    tile = RimTile(2, 16, 32, 4, 1, 1, columns=3, ahead=True, split=4)
+    case = Case(512, 13, 13, 512, residual=True)
+    kernels = printed(schedule_with(case.function(), LIMITS, Choice("rim", tile)))
+    assert len(kernels) == 2
+    for kernel in kernels:
+        spirv.validate(spirv.compile_glsl(kernel.source, name=kernel.name))
+    assert sum("coopMatMulAdd" in kernel.source for kernel in kernels) == 1
+
+
 def test_loops_over_channels_divide_nothing() -> None:
     tile = RimTile(4, 16, 16, 4, 1, 2, columns=3, ahead=True)
     function = Case(256, 104, 104, 64).function()
@@ -191,7 +201,7 @@ def test_the_default_is_the_first_choice_either_way() -> None:
 def test_candidates_fit_the_device(shape: Windows) -> None:
     for limits in (LIMITS, Limits(256, 32768, 8, ((8, 8, 8),))):
         tiles = candidates(shape, limits)
-        assert 3 <= len(tiles) == len(set(tiles)) <= 30
+        assert 3 <= len(tiles) == len(set(tiles)) <= 36
         assert all(fits(tile, shape, limits) for tile in tiles)
         assert len({tile.columns for tile in tiles}) > 1
 
@@ -248,6 +258,15 @@ SMALL = [
         Case(32, 9, 13, 16, stride=2),
         {"rows": 4, "filters": 1, "k": 2, "subgroups_x": 2, "columns": 1, "ahead": True},
     ),
+    # channels shared by workgroups
+    (
+        Case(32, 9, 13, 12, batch=2, residual=True),
+        {"rows": 2, "filters": 1, "k": 1, "subgroups_y": 2, "columns": 3, "split": 2},
+    ),
+    (
+        Case(64, 5, 6, 16),
+        {"rows": 2, "filters": 1, "k": 1, "subgroups_y": 2, "columns": 0, "split": 4},
+    ),
     # no padding, other windows
     (
         Case(16, 9, 13, 12, (3, 5), padding=(0, 0, 0, 0)),
@@ -299,6 +318,10 @@ def test_values_of_candidates_on_matrices(case: Case) -> None:
 EMULATED = [
     (Case(16, 5, 13, 16), {**SMALL[0][1], "filters": 1, "k": 1}),
     (Case(32, 5, 9, 32, stride=2, residual=True), SMALL[3][1]),
+    (
+        Case(64, 4, 9, 16),
+        {"rows": 2, "filters": 1, "k": 1, "subgroups_n": 2, "columns": 1, "split": 2},
+    ),
     (Case(16, 4, 16, 32), {"rows": 2, "filters": 1, "k": 1, "subgroups_n": 2, "columns": 0}),
 ]
 

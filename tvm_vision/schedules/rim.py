@@ -29,11 +29,13 @@ from .rim_form import (
     RIM,
     SHIFTED,
     SUMS,
+    TOTAL,
     WEIGHTS,
     windows_of,
     with_rim,
 )
 from .rim_tile import RimTile, Windows
+from .split_sums import schedule_total
 from .vectors import in_vectors
 
 MOST_UNROLLED = 256  # turns of a thread
@@ -55,7 +57,10 @@ def schedule_rim(schedule: Schedule, limits: Limits, tile: RimTile | None = None
         tile = next(iter(rim_tile.candidates(windows, limits)), None)
         if tile is None or not rim_tile.pays(windows, limits):
             raise NotThisKind("is estimated to be faster as a matrix product")
-    return _Scheduling(with_rim(schedule, tile), windows, tile, limits.subgroup).scheduled()
+    schedule = _Scheduling(with_rim(schedule, tile), windows, tile, limits.subgroup).scheduled()
+    if tile.split > 1:
+        schedule_total(schedule, schedule.get_sblock(TOTAL), limits)
+    return schedule
 
 
 class _Scheduling:
@@ -113,17 +118,17 @@ class _Scheduling:
         """Cuts and binds the loops of the sums; returns them by name."""
         schedule, tile = self._schedule, self._tile
         m, n, k = tile.matrix
-        batch, y, y_own, x, f, ky, kx, c = schedule.get_loops(self._blocks[SUMS])
+        part, batch, y, y_own, x, f, ky, kx, c = schedule.get_loops(self._blocks[SUMS])
         y_group, y_sub = schedule.split(y, [None, tile.subgroups_y])
         x_group, x_sub, x_own = schedule.split(x, [None, tile.subgroups_x, m])
         cut = [None, tile.subgroups_n, tile.filters // n, n]
         n_group, n_sub, n_matrix, n_own = schedule.split(f, cut)
         k_tile, k_matrix, k_own = schedule.split(c, [None, tile.k // k, k])
         schedule.reorder(
-            batch, y_group, x_group, n_group, y_sub, x_sub, n_sub,
+            part, batch, y_group, x_group, n_group, y_sub, x_sub, n_sub,
             k_tile, kx, k_matrix, ky, y_own, n_matrix, x_own, n_own, k_own,
         )  # fmt: skip
-        schedule.bind(batch, "blockIdx.z")
+        schedule.bind(schedule.fuse(part, batch), "blockIdx.z")
         schedule.bind(schedule.fuse(y_group, x_group), "blockIdx.y")
         schedule.bind(n_group, "blockIdx.x")
         worker = schedule.fuse(y_sub, x_sub, n_sub)
@@ -159,7 +164,7 @@ class _Scheduling:
         schedule.set_scope(block, 0, "shared")
         in_vectors(schedule, block, [WIDE], fallback=VECTOR)
         schedule.compute_at(block, loop, preserve_unit_loops=True)
-        *rows, own = schedule.get_loops(block)[-5:]
+        *rows, own = schedule.get_loops(block)[-6:]
         cut = [None, tile.subgroups, self._lanes]
         turn, subgroup, lane = schedule.split(schedule.fuse(*rows), cut)
         schedule.bind(subgroup, "threadIdx.y")
@@ -193,7 +198,7 @@ class _Scheduling:
             return
         place = schedule.get_sref(schedule.get_loops(self._blocks[CROP])[-1])
         loop, realized = place.stmt, place.stmt.body
-        _, y, y_own, *_ = realized.iter_values
+        _, _, y, y_own, *_ = realized.iter_values
         inside = tirx.all(realized.predicate, y * tile.rows + y_own < self._windows.height)
         body = s_tir.SBlockRealize(realized.iter_values, inside, realized.block)
         kept = tirx.For(

@@ -2,11 +2,12 @@
 
 A window's steps reach each pixel of the image once for every place of the window. Written as
 
-    rim[n, py, px, c] = the image, filled up with zeros to whole tiles
-    shifted[n, yh, row, kx, x, c] = rim[n, yh·own·s + row, x·s + kx·d, c]
-    sums[n, yh, yl, x, f] += shifted[n, yh, yl·s + ky·d, kx, x, c] · weights[ky, kx, c, f]
+    rim[p, n, py, px, c] = the image's channels of part p, filled up with zeros to whole tiles
+    shifted[p, n, yh, row, kx, x, c] = rim[p, n, yh·own·s + row, x·s + kx·d, c]
+    sums[p, n, yh, yl, x, f] += shifted[p, n, yh, yl·s + ky·d, kx, x, c] · weights[p, ky, kx, c, f]
 
 a tile of the rim is fetched once, and what a step along ky needs is mostly what the others have.
+Of several parts the sums are added up at the end, see split_sums.py.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from .rim_tile import RimTile, Windows
 NAMES = RIM, WEIGHTS, SHIFTED, FILTERS, SUMS, RESULTS, CROP = (
     "rim", "rim_weights", "rim_shifted", "rim_filters", "rim_sums", "rim_results", "rim_crop",
 )  # fmt: skip
+TOTAL = "rim_total"
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,8 @@ def _linear(index: Any, variables: list[Any]) -> list[Any]:
 
 
 def with_rim(schedule: Schedule, tile: RimTile) -> Schedule:
-    """A schedule of the kernel written in that form, its blocks named as in NAMES.
+    """A schedule of the kernel written in that form, its blocks named as in NAMES; TOTAL is there
+    where there are parts.
 
     Raises:
         NotThisKind: see windows_of.
@@ -137,24 +140,42 @@ def _nests(found: _Found, tile: RimTile, dtype: str) -> tuple[list[Any], list[An
         up(size, part) * part
         for size, part in zip((of.height, of.width, of.filters), tile.outputs, strict=True)
     )
-    channels = up(of.channels, tile.k) * tile.k
+    parts = tile.split
+    channels = up(of.channels, tile.k * parts) * tile.k
     rows, columns = (height - 1) * sy + (high - 1) * dy + 1, (width - 1) * sx + (wide - 1) * dx + 1
     make = _Nests(dtype)
-    rim = make.copy(RIM, found.image, (of.batch, rows, columns, channels), "float16")
-    weights = make.copy(WEIGHTS, found.weights, (high, wide, channels, filters), "float16")
+    rim = make.copy(
+        RIM,
+        found.image,
+        (parts, of.batch, rows, columns, channels),
+        "float16",
+        lambda p, n, py, px, c: [n, py, px, p * channels + c],
+    )
+    shape = (parts, high, wide, channels, filters)
+    weights = make.copy(
+        WEIGHTS,
+        found.weights,
+        shape,
+        "float16",
+        lambda p, ky, kx, c, f: [ky, kx, p * channels + c, f],
+    )
     own = (tile.rows - 1) * sy + (high - 1) * dy + 1
     shifted = make.copy(
         SHIFTED,
         rim,
-        (of.batch, height // tile.rows, own, wide, width, channels),
+        (parts, of.batch, height // tile.rows, own, wide, width, channels),
         "float16",
-        lambda n, yh, row, kx, x, c: [n, yh * (tile.rows * sy) + row, x * sx + kx * dx, c],
+        lambda p, n, yh, row, kx, x, c: [p, n, yh * (tile.rows * sy) + row, x * sx + kx * dx, c],
     )
-    taken = make.copy(FILTERS, weights, (high, wide, channels, filters), "float16")
-    split = (of.batch, height // tile.rows, tile.rows, width, filters)
+    taken = make.copy(FILTERS, weights, shape, "float16")
+    split = (parts, of.batch, height // tile.rows, tile.rows, width, filters)
     sums = make.sums(shifted, taken, split, (high, wide, channels), (sy, dy))
     results = make.copy(RESULTS, sums, split, "float32")
-    make.crop(results, (*split[:3], of.width, of.filters), found.output)
+    shape = (parts, of.batch, of.height, of.width, of.filters)
+    partial = make.buffer("partial", shape, "float32") if parts > 1 else None
+    make.crop(results, (*split[:4], of.width, of.filters), of.height, partial, found.output)
+    if partial is not None:
+        make.total(partial, shape, found.output)
     return make.nests, make.buffers
 
 
@@ -175,16 +196,18 @@ class _Nests:
         place: Callable[..., list[Any]] = lambda *at: list(at),
     ) -> Any:
         """A buffer of elements of another, zeros where those end."""
-        made = self._buffer(name, shape, dtype)
+        made = self.buffer(name, shape, dtype)
         axes = self._axes(shape, "S")
         at = [axis.var for axis in axes]
         taken = place(*at)
         value = tirx.BufferLoad(source, taken)
-        extents = dict(zip(at, shape, strict=True))
+        analyzer = sym.Analyzer()
+        for axis in axes:
+            analyzer.bind(axis.var, axis.dom)
         beyond = [
             index < end
             for index, end in zip(taken, source.ty.shape, strict=True)
-            if extents.get(index, 0) > int(end)
+            if analyzer.const_int_bound(index).max_value >= int(end)
         ]
         if beyond:
             value = tirx.if_then_else(tirx.all(*beyond), value, tirx.const(0, dtype))
@@ -200,11 +223,11 @@ class _Nests:
         steps: tuple[int, int],
     ) -> Any:
         """The products, added up."""
-        made = self._buffer(SUMS, shape, "float32")
+        made = self.buffer(SUMS, shape, "float32")
         axes = [*self._axes(shape, "S"), *self._axes(reduced, "R")]
-        n, yh, yl, x, f, ky, kx, c = (axis.var for axis in axes)
-        at = [n, yh, yl, x, f]
-        places = [n, yh, yl * steps[0] + ky * steps[1], kx, x, c], [ky, kx, c, f]
+        p, n, yh, yl, x, f, ky, kx, c = (axis.var for axis in axes)
+        at = [p, n, yh, yl, x, f]
+        places = [p, n, yh, yl * steps[0] + ky * steps[1], kx, x, c], [p, ky, kx, c, f]
         factors = [
             prim.Cast("float32", tirx.BufferLoad(b, p))
             for b, p in zip((image, weights), places, strict=True)
@@ -215,19 +238,36 @@ class _Nests:
         self._add(SUMS, axes, reads, tirx.BufferStore(made, value, at), start)
         return made
 
-    def crop(self, results: Any, shape: tuple[int, ...], output: Any) -> None:
-        """What of the results is the output."""
+    def crop(
+        self, results: Any, shape: tuple[int, ...], height: int, partial: Any, output: Any
+    ) -> None:
+        """What of the results are the parts of the output; the output where there are none."""
         axes = self._axes(shape, "S")
-        n, yh, yl, x, f = (axis.var for axis in axes)
-        at, own, end = [n, yh, yl, x, f], shape[2], output.ty.shape[1]
-        body = tirx.BufferStore(output, tirx.BufferLoad(results, at), [n, yh * own + yl, x, f])
+        at = [axis.var for axis in axes]
+        p, n, yh, yl, x, f = at
+        place = [n, yh * shape[3] + yl, x, f]
+        value = tirx.BufferLoad(results, at)
+        if partial is None:
+            body = tirx.BufferStore(output, value, place)
+        else:
+            body = tirx.BufferStore(partial, value, [p, *place])
 
-        def inside(n: Any, yh: Any, yl: Any, x: Any, f: Any) -> Any:
-            return yh * own + yl < end
+        def inside(p: Any, n: Any, yh: Any, yl: Any, x: Any, f: Any) -> Any:
+            return yh * shape[3] + yl < height
 
         self._add(CROP, axes, [_point(results, at)], body, within=inside)
 
-    def _buffer(self, name: str, shape: tuple[int, ...], dtype: str) -> Any:
+    def total(self, partial: Any, shape: tuple[int, ...], output: Any) -> None:
+        """The sums of all parts."""
+        axes = [*self._axes(shape[1:], "S"), *self._axes(shape[:1], "R")]
+        *at, p = (axis.var for axis in axes)
+        value = tirx.BufferLoad(output, at) + tirx.BufferLoad(partial, [p, *at])
+        start = tirx.BufferStore(output, tirx.const(0, "float32"), at)
+        body = tirx.BufferStore(output, value, at)
+        self._add(TOTAL, axes, [_point(partial, [p, *at])], body, start)
+
+    def buffer(self, name: str, shape: tuple[int, ...], dtype: str) -> Any:
+        """A buffer of its own."""
         sizes = [tirx.const(extent, self._dtype) for extent in shape]
         self.buffers.append(tirx.decl_buffer(sizes, dtype, name=name))
         return self.buffers[-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from . import matrix_tile
@@ -25,6 +25,7 @@ from .matrix_tile import (
     UNITS,
     WIDE,
 )
+from .split_sums import cut_cycles, parts_of
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class RimTile:
             subgroups take them from device memory.
         ahead: the next channels are fetched while the present ones are multiplied.
         matrix: (m, n, k) of one cooperative product.
+        split: workgroups that share the channels; their sums are added up by a second kernel.
     """
 
     rows: int
@@ -76,6 +78,7 @@ class RimTile:
     columns: int = 1
     ahead: bool = False
     matrix: tuple[int, int, int] = (16, 16, 16)
+    split: int = 1
 
     @property
     def subgroups(self) -> int:
@@ -90,6 +93,11 @@ class RimTile:
             self.matrix[0] * self.subgroups_x,
             self.filters * self.subgroups_n,
         )
+
+    def groups(self, of: Windows) -> int:
+        """Workgroups that the output is cut into, each part of the channels apart."""
+        sizes = zip((of.height, of.width, of.filters), self.outputs, strict=True)
+        return of.batch * product(up(size, part) for size, part in sizes)
 
     def rim(self, of: Windows) -> tuple[int, int]:
         """Height and width of the image that the workgroup's outputs need."""
@@ -165,12 +173,21 @@ def _candidates(shape: Windows, limits: Limits) -> tuple[RimTile, ...]:
     tiles = [tile for m in largest for tile in _tiles(shape, m) if fits(tile, shape, limits)]
     taken: Counter[tuple[str, int, int]] = Counter()
     found = []
-    for tile in sorted(tiles, key=lambda tile: (cycles(tile, shape), tile.subgroups)):
-        kinds = [("way", tile.columns, int(tile.ahead)), ("size", tile.rows, tile.filters)]
+    for tile in sorted(tiles, key=lambda tile: likeliness(tile, shape, limits)):
+        kinds = [
+            ("way", tile.columns, int(tile.ahead)),
+            ("size", tile.rows, tile.filters),
+            ("parts", tile.split, 0),
+        ]
         if any(taken[kind] < OF_EACH for kind in kinds):
             taken.update(kinds)
             found.append(tile)
     return tuple(found)
+
+
+def likeliness(tile: RimTile, shape: Windows, limits: Limits) -> tuple[bool, float, int]:
+    """The order of tiles: what only a tuner may choose last, then by estimated cycles."""
+    return (tile.split > 1 and not limits.split_sums, cycles(tile, shape), tile.subgroups)
 
 
 def pays(shape: Windows, limits: Limits) -> bool:
@@ -187,9 +204,12 @@ def fits(tile: RimTile, shape: Windows, limits: Limits) -> bool:
     threads = tile.subgroups * limits.subgroup
     if threads > min(MOST_THREADS, limits.threads) or tile.matrix not in limits.matrices:
         return False
-    if tile.columns == 0 and (shape.channels % tile.k or shape.filters % tile.outputs[2]):
+    channels = shape.channels // tile.split
+    if tile.split > 1 and channels % tile.k:
+        return False  # a part would be mostly padding, or unlike the others
+    if tile.columns == 0 and (channels % tile.k or shape.filters % tile.outputs[2]):
         return False  # matrices would reach beyond the weights
-    if tile.ahead and shape.channels <= tile.k:
+    if tile.ahead and channels <= tile.k:
         return False
     shared = tile.shared_bytes(shape) <= limits.shared_bytes
     return shared and tile.registers(shape, limits.subgroup) <= MOST_REGISTERS
@@ -205,7 +225,7 @@ def _tiles(shape: Windows, matrix: tuple[int, int, int]) -> list[RimTile]:
         for y, x, f in itertools.product((1, 2, 4), (1, 2, 4), (1, 2, 4))
         if 2 <= y * x * f <= MOST_SUBGROUPS and m * x < 2 * max(shape.width, m)
     ]
-    return [
+    tiles = [
         RimTile(rows, filters, step, *counts, columns, ahead, matrix)
         for rows, filters, step, counts, (columns, ahead) in itertools.product(
             ROWS, (n, 2 * n, 4 * n), steps, workers, list(ways)
@@ -213,13 +233,17 @@ def _tiles(shape: Windows, matrix: tuple[int, int, int]) -> list[RimTile]:
         if rows * counts[0] < 2 * max(shape.height, ROWS[0])
         and filters * counts[2] < 2 * max(shape.filters, n)
     ]
+    return [
+        replace(tile, split=split)
+        for tile in tiles
+        for split in parts_of(shape.channels * product(shape.kernel), tile.groups(shape))
+        if shape.channels % split == 0
+    ]
 
 
 def cycles(tile: RimTile, shape: Windows) -> float:
     """Estimated cycles: waves of workgroups, each with latency and shared work."""
-    high, wide, filters = tile.outputs
-    groups = shape.batch * up(shape.height, high) * up(shape.width, wide)
-    groups *= up(shape.filters, filters)
+    groups = tile.groups(shape) * tile.split
     threads = tile.subgroups * LANES
     registers = tile.registers(shape, LANES) + OTHER_REGISTERS
     room = min(
@@ -240,4 +264,6 @@ def cycles(tile: RimTile, shape: Windows) -> float:
     waits = stops - 1 if tile.ahead else stops
     step = stops * STEP_CYCLES + waits * WAIT_CYCLES + fetch + work + together
     end = START_CYCLES + product(tile.outputs) / threads * OUTPUT_CYCLES
-    return waves * (up(shape.channels, tile.k) * step + end)
+    alone = waves * (up(shape.channels // tile.split, tile.k) * step + end)
+    outputs = shape.batch * shape.height * shape.width * shape.filters
+    return cut_cycles(alone, outputs, tile.split)
