@@ -59,7 +59,7 @@ def schedule_matrix(schedule: Schedule, block: Any, tile: MatrixTile, lanes: int
     for name in ("k_matrix", "m_matrix", "n_matrix"):
         schedule.unroll(loops[name])
     if int(schedule.get(loops["k_tile"]).extent) > 1:
-        fetch_ahead(schedule, operands, loops["k_tile"])
+        _overlap(schedule, operands, loops["k_tile"])
     start = schedule.decompose_reduction(sums, loops["k_tile"])
     tensorized += [
         (schedule.get_loops(start)[-2], intrinsic("fill", tile.matrix)),
@@ -156,15 +156,12 @@ def _share_sums(
     return blocked(schedule, matrices, tile.matrix[:2]), intrinsic("store", tile.matrix)
 
 
-def fetch_ahead(schedule: Schedule, operands: list[Any], loop: Any) -> None:
+def _overlap(schedule: Schedule, operands: list[Any], loop: Any) -> None:
     """Fetches the next tiles into registers while the present ones are multiplied.
 
-    The statements of a step are: A to registers, to shared memory, B likewise, the products; those
-    of B are missing where A is the only operand.
+    The statements of a step are: A to registers, to shared memory, B likewise, the products.
     """
     for operand in operands:
         schedule.annotate(operand, "tirx.manifest_shared_memory_local_stage", 1)
-    moves = [0, 1] * len(operands)
-    order = [1, 0, 3, 2][: len(moves)]
-    schedule.annotate(loop, "software_pipeline_stage", [*moves, 1])
-    schedule.annotate(loop, "software_pipeline_order", [*order, len(moves)])
+    schedule.annotate(loop, "software_pipeline_stage", [0, 1, 0, 1, 1])
+    schedule.annotate(loop, "software_pipeline_order", [1, 0, 3, 2, 4])

@@ -18,7 +18,7 @@ from tvm.s_tir import Schedule
 
 from . import rim_tile
 from .common import Limits, NotThisKind, inline_consumers, inline_producers, is_reduction
-from .matrix import blocked, fetch_ahead
+from .matrix import blocked
 from .matrix_intrinsics import intrinsic
 from .matrix_tile import SKEW, VECTOR, WIDE
 from .rim_form import (
@@ -86,9 +86,8 @@ class _Scheduling:
         tensorized.append(self._write(loops["worker"]))
         for name in ("ky", "y_own", "n_matrix"):
             schedule.unroll(loops[name])
-        if tile.ahead:
-            fetched = [RIM, WEIGHTS] if self._all_columns else [RIM]
-            fetch_ahead(schedule, [blocks[name] for name in fetched], loops["k_tile"])
+        fetched = [RIM, WEIGHTS] if self._all_columns else [RIM]
+        _fetch_first(schedule, [blocks[name] for name in fetched], loops["k_tile"], tile.ahead)
         start = schedule.decompose_reduction(blocks[SUMS], loops["k_tile"])
         tensorized += [
             (schedule.get_loops(start)[-2], intrinsic("fill", tile.matrix)),
@@ -206,3 +205,21 @@ class _Scheduling:
             loop.annotations,
         )  # fmt: skip
         schedule.state.replace(place, kept)
+
+
+def _fetch_first(schedule: Schedule, blocks: list[Any], loop: Any, ahead: bool) -> None:
+    """Fetches all into registers before any of it is shared; ``ahead``: while the one before is
+    multiplied.
+
+    Drivers move no load across the condition of another. The statements of a step are: each block
+    to registers and to shared memory, then the products.
+    """
+    for block in blocks:
+        schedule.annotate(block, "tirx.manifest_shared_memory_local_stage", 1)
+    count = len(blocks)
+    own, shared = range(count), range(count, 2 * count)
+    if ahead:
+        own, shared = shared, own
+    order = [place for pair in zip(own, shared, strict=True) for place in pair]
+    schedule.annotate(loop, "software_pipeline_stage", [*[0, int(ahead)] * count, int(ahead)])
+    schedule.annotate(loop, "software_pipeline_order", [*order, 2 * count])

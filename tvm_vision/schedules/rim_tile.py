@@ -127,13 +127,15 @@ class RimTile:
         return product(self.rim(of)) * self.k // WIDE, weights // WIDE
 
     def registers(self, of: Windows, lanes: int) -> int:
-        """Registers of a thread that matrices and vectors ahead take."""
+        """Registers of a thread that matrices and what is fetched take."""
         m, n, k = self.matrix
         image, weights, sums = self.matrices(of)
-        held = (image * m * k + weights * k * n) // 2 + sums * m * n
+        factors = up((image * m * k + weights * k * n) // 2, lanes)
         rim, taken = self.fetched(of)
-        vectors = rim + (taken if self.columns == of.kernel[1] else 0) if self.ahead else 0
-        return up(held, lanes) + 4 * up(vectors, lanes * self.subgroups)
+        vectors = rim + (taken if self.columns == of.kernel[1] else 0)
+        fetched = 4 * up(vectors, lanes * self.subgroups)
+        held = factors + fetched if self.ahead else max(factors, fetched)
+        return up(sums * m * n, lanes) + held
 
 
 def _skewed(elements: int) -> int:
