@@ -17,6 +17,8 @@ from tvm_vision.compiler.inline_selections import is_selection
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.schedules import Limits, schedule_function
+from tvm_vision.schedules.common import left_to_host
 
 SIZE = 16
 
@@ -48,6 +50,13 @@ def resized(b: Any, one: str, two: str) -> tuple[str]:
     return (b.conv(b.node("Concat", [_upsample(b, small), one], axis=1), 40, 16, 3),)
 
 
+def half(b: Any, one: str, two: str) -> tuple[str]:
+    """As YOEO's encoder: one half of a split is read, the other one by nobody."""
+    first = b.node("Split", [one], outputs=2, axis=1)
+    second = first.removesuffix("0") + "1"
+    return (b.conv(second, 8, 16, 3, act="leaky"),)
+
+
 def read_twice(b: Any, one: str, two: str) -> tuple[str]:
     x = b.node("Concat", [one, two, one], axis=1)
     return (b.node("Add", [b.conv(x, 56, 32, 1), b.conv(x, 56, 32, 3)]),)
@@ -75,7 +84,7 @@ def results(model: Any, way: str, patch: pytest.MonkeyPatch, **options: Any) -> 
 
 
 @pytest.mark.usefixtures("device_info")
-@pytest.mark.parametrize("tail", [pointwise, window, resized])
+@pytest.mark.parametrize("tail", [pointwise, window, resized, half])
 @pytest.mark.parametrize(
     ("precision", "layout"), [("fp32", "nhwc"), ("fp16", "nchw"), ("fp16", "nhwc")]
 )
@@ -105,12 +114,31 @@ def test_where_it_must_not_be(tail: Any, outputs: int, monkeypatch: pytest.Monke
 
 
 def test_what_selects(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TVM_VISION_SELECTIONS", "kernel")
     monkeypatch.setenv("TVM_VISION_CONCAT", "copy")
     graph = prepare(import_onnx(network(resized))[0], target=parse_target("vulkan"))
     selections = {name for name, f in graph.functions.items() if is_selection(f)}
     assert selections
     assert all("conv" not in name for name in selections)
     assert any("resize" in name or "concat" in name for name in selections)
+
+
+@pytest.mark.parametrize("way", ["kernel", "inline"])
+@pytest.mark.parametrize(("precision", "layout"), [("fp32", "nchw"), ("fp16", "nhwc")])
+def test_the_half_that_nobody_reads_is_not_computed(
+    way: str, precision: str, layout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TVM_VISION_SELECTIONS", way)
+    target = parse_target("vulkan")
+    module = import_onnx(network(half))[0]
+    graph = prepare(module, target=target, precision=precision, layout=layout)
+    splits = [f for name, f in graph.functions.items() if "split" in name]
+    assert splits
+    for function in splits:
+        # One block takes the half; the others, if it is inlined, are those of the convolution.
+        assert str(function).count('sblock("T_split') == 1
+        scheduled, _ = schedule_function(function, Limits.of(target), target)
+        assert not left_to_host(scheduled)
 
 
 def test_layouts_are_changed_by_kernels_of_their_own() -> None:
@@ -132,12 +160,19 @@ def test_networks_on_matrices(name: str, fewer: int, monkeypatch: pytest.MonkeyP
     assert counts[0] - counts[1] == fewer
 
 
-def test_it_is_off_and_other_words_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TVM_VISION_SELECTIONS", raising=False)
+def test_it_can_be_switched_off_and_other_words_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("TVM_VISION_CONCAT", "copy")
     module = import_onnx(network(pointwise))[0]
     target = parse_target("vulkan")
-    assert any(k.function.startswith("concat") for k in prepare(module, target=target).kernels)
+    counts = []
+    for way in ("kernel", "inline", None):
+        monkeypatch.delenv("TVM_VISION_SELECTIONS", raising=False)
+        if way:
+            monkeypatch.setenv("TVM_VISION_SELECTIONS", way)
+        counts.append(len(prepare(module, target=target).kernels))
+    assert counts[0] > counts[1] == counts[2]
     monkeypatch.setenv("TVM_VISION_SELECTIONS", "yes")
-    with pytest.raises(InputError, match="must be kernel or inline, found 'yes'"):
+    with pytest.raises(InputError, match="must be inline or kernel, found 'yes'"):
         prepare(module, target=target)

@@ -7,11 +7,21 @@ import pytest
 import tvm
 from schedule_runs import fused
 from tvm import relax, te, tirx
+from tvm.script import tirx as T
 from tvm.target import Target
 
+from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.frontend.onnx import import_onnx
-from tvm_vision.schedules import TEMPLATES, TUNED, Choice, schedule_function, schedule_module
-from tvm_vision.schedules.common import Limits
+from tvm_vision.schedules import (
+    TEMPLATES,
+    TUNED,
+    Choice,
+    choices,
+    schedule_function,
+    schedule_module,
+    schedule_with,
+)
+from tvm_vision.schedules.common import Limits, NotThisKind, left_to_host
 from tvm_vision.schedules.module import NONE, is_scheduled
 
 # Of subgroups of 8, 32 and 64; the first has only what every Vulkan device has.
@@ -84,6 +94,51 @@ def test_a_tuned_choice_is_marked_and_one_that_does_not_fit_is_passed_over(
         )
         assert is_scheduled(mod["kernel"]) and (TUNED in mod["kernel"].attrs) == fits
         assert ("a tuned choice is passed over" in caplog.text) == (not fits)
+
+
+@T.prim_func(s_tir=True)
+def product_and_copy(  # type: ignore[no-untyped-def]
+    a: T.Buffer((64, 64), "float32"),
+    b: T.Buffer((64, 64), "float32"),
+    c: T.Buffer((64, 64), "float32"),
+):
+    unread = T.sblock_alloc_buffer((64, 64), "float32")
+    for i, j in T.grid(64, 64):
+        with T.sblock("copy"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            unread[vi, vj] = a[vi, vj]
+    for i, j, k in T.grid(64, 64, 64):
+        with T.sblock("product"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                c[vi, vj] = T.float32(0)
+            c[vi, vj] = c[vi, vj] + a[vi, vk] * b[vk, vj]
+
+
+def test_what_a_template_leaves_to_the_host_is_refused() -> None:
+    target = Target({"kind": "vulkan", **TARGETS[1]}, host="llvm")
+    limits = Limits.of(target)
+    choice = next(c for c in choices(product_and_copy, limits) if c.template == "contraction")
+    with pytest.raises(NotThisKind, match="leaves unread without threads"):
+        schedule_with(product_and_copy, limits, choice)
+    scheduled, kind = schedule_function(product_and_copy, limits, target)
+    assert kind not in (NONE, "contraction")
+    assert not left_to_host(scheduled)
+
+
+@T.prim_func(s_tir=True)
+def loop(a: T.Buffer((8,), "float32"), b: T.Buffer((8,), "float32")):  # type: ignore[no-untyped-def]
+    for i in range(8):
+        b[i] = a[i]
+
+
+def test_kernels_without_threads_are_refused() -> None:
+    target = Target({"kind": "vulkan", **TARGETS[1]}, host="llvm")
+    with pytest.raises(UnsupportedKernelError, match="kernel 'name' has no schedule"):
+        schedule_module(tvm.IRModule({"name": loop}), target)
+    claimed = tvm.IRModule({"name": loop.with_attr("tirx.is_scheduled", True)})
+    with pytest.raises(UnsupportedKernelError, match="'name' needs threads .* has none for b"):
+        schedule_module(claimed, target)
 
 
 def test_unknown_sizes_get_a_schedule() -> None:

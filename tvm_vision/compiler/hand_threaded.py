@@ -10,7 +10,7 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import s_tir, tirx
+from tvm import ir, s_tir, tirx
 from tvm.s_tir import Schedule
 
 SCHEDULED = "tirx.is_scheduled"
@@ -37,6 +37,13 @@ def parts_of(func: tirx.PrimFunc) -> list[Any]:
         return []
     body = func.body.block.body
     return list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
+
+
+def variables_of(statement: Any) -> set[Any]:
+    """All variables in a statement, buffers among them."""
+    found: set[Any] = set()
+    tvm_ffi.structural_walk(statement, (ir.Var, lambda var: found.add(var)))
+    return found
 
 
 def launches(statement: Any) -> bool:

@@ -6,7 +6,7 @@ of products inline whatever makes an operand into its fetch, as they do with pad
 kernel, the barrier after it, and writing and reading the tensor between; it costs arithmetic on
 indices at every fetch, k·k times for a window. Concatenations in place are no kernels before.
 
-``TVM_VISION_SELECTIONS=inline`` turns it on; ``kernel`` is the default until a GPU has measured it.
+``TVM_VISION_SELECTIONS=kernel`` turns it off, ``inline`` is the default.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from tvm.target import Target
 from ..errors import InputError
 from ..schedules import Limits, choices
 from .half_kernels import block_with, choice_parts, with_buffers
+from .lowering import unused_name
 from .static_graph import Kernel, StaticGraph, drop_unused
 
 VARIABLE = "TVM_VISION_SELECTIONS"
-WAYS = ("kernel", "inline")
+WAYS = ("inline", "kernel")
 # Templates that inline what makes an operand.
 _PRODUCTS = ("rim", "matrix", "contraction")
 
@@ -37,7 +38,7 @@ def inline_wanted() -> bool:
     way = os.environ.get(VARIABLE) or WAYS[0]
     if way not in WAYS:
         raise InputError(f"{VARIABLE} must be {' or '.join(WAYS)}, found {way!r}; unset it")
-    return way == "inline"
+    return way == WAYS[0]
 
 
 def inline_selections(graph: StaticGraph, target: Target) -> StaticGraph:
@@ -97,7 +98,7 @@ class _Joined:
             if self._is_product(after):
                 function = join(before, after, at)
                 if self._is_product(function):
-                    name = f"{first}_{second}" if at == 0 else f"{first}_{second}_{at}"
+                    name = unused_name(f"{first}_{second}", self.functions)
                     self._names[key] = name
                     self.functions[name] = function
         return self._names[key]

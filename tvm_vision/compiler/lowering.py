@@ -141,7 +141,8 @@ class _Lowering:
         if root not in taken:
             return tensor
         source = graph.tensors[tensor]
-        name = _unused(f"copy_{source.dtype}_{'x'.join(map(str, source.shape))}", graph.functions)
+        wanted = f"copy_{source.dtype}_{'x'.join(map(str, source.shape))}"
+        name = unused_name(wanted, graph.functions)
         graph.functions[name] = copy_kernel(source.shape, source.dtype)
         copied = graph.add_tensor(source.shape, source.dtype)
         graph.kernels.append(Kernel(name, [tensor], [copied], ["copy"]))
@@ -155,7 +156,8 @@ def copy_kernel(shape: Sequence[int], dtype: str) -> tirx.PrimFunc:
     return te.create_prim_func([source, copied])
 
 
-def _unused(name: str, taken: dict[str, Any]) -> str:
+def unused_name(name: str, taken: dict[str, Any]) -> str:
+    """``name``, with a number behind it where that is taken."""
     number, free = 0, name
     while free in taken:
         number += 1

@@ -24,6 +24,7 @@ from tvm.target import Target
 from ..errors import InputError, UnsupportedModelError
 from ..schedules import Limits
 from .channels_last import calls_of, channels_last, turns
+from .dead_blocks import drop_dead_blocks
 from .fold_constants import fold_constants
 from .fold_scales import fold_scales
 from .in_place import in_place_wanted, keep_apart
@@ -92,7 +93,7 @@ def to_kernels(
             calls
         )
         nodes = NodeNames(calls).of_calls(grouped)
-        return relax.transform.FuseTIR()(grouped), nodes
+        return drop_dead_blocks(relax.transform.FuseTIR()(grouped)), nodes
 
 
 def _layout_on_gpu(mod: tvm.IRModule, layout: str, matrices: bool) -> tvm.IRModule:

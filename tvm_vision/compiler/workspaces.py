@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import tvm
-import tvm_ffi
-from tvm import ir, s_tir, tirx
+from tvm import s_tir, tirx
 
-from .hand_threaded import launches, parts_of
+from .hand_threaded import launches, parts_of, variables_of
 from .static_graph import Kernel, StaticGraph
 
 
@@ -51,14 +50,8 @@ def _handed_on(func: Any) -> list[Any]:
         and all(isinstance(size, tirx.IntImm) for size in b.ty.shape)
     ]
     # A part that launches by hand may do so many times.
-    users = [(_variables(part), 2 if launches(part) else 1) for part in parts_of(func)]
+    users = [(variables_of(part), 2 if launches(part) else 1) for part in parts_of(func)]
     return [b for b in fixed if sum(launches for used, launches in users if b in used) > 1]
-
-
-def _variables(statement: Any) -> set[Any]:
-    found: dict[Any, None] = {}
-    tvm_ffi.structural_walk(statement, (ir.Var, lambda var: found.setdefault(var)))
-    return set(found)
 
 
 def _with_arguments(func: tirx.PrimFunc, buffers: list[Any]) -> tirx.PrimFunc:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target
@@ -124,6 +125,27 @@ def only_reduction(schedule: Schedule) -> Any:
     if len(found) != 1:
         raise NotThisKind(f"needs one reduction, has {len(found)}")
     return found[0]
+
+
+def left_to_host(function: tirx.PrimFunc) -> list[str]:
+    """The buffers that a scheduled function stores to outside of threads, by name.
+
+    The host would do it, in memory of the device, and overwrite what lies there in its own. TVM's
+    own check overlooks it where a buffer has been declared anew, as flattening does.
+    """
+    stores: list[tirx.BufferStore] = []
+
+    def see(node: Any) -> Any:
+        if isinstance(node, tirx.BufferStore):
+            stores.append(node)
+        loop = isinstance(node, tirx.For) and node.kind == tirx.ForKind.THREAD_BINDING
+        hand = isinstance(node, tirx.AttrStmt) and str(node.attr_key) == "thread_extent"
+        return tvm_ffi.WalkResult.SKIP if loop or hand else None
+
+    tvm_ffi.structural_walk(
+        function.body, ((tirx.For, tirx.AttrStmt, tirx.BufferStore), see), order="pre"
+    )
+    return list(dict.fromkeys(store.buffer.name for store in stores))
 
 
 def inline_producers(schedule: Schedule, block: Any, but: str = "") -> None:

@@ -11,7 +11,8 @@ from tvm import tirx
 from tvm.s_tir import dlight
 from tvm.target import Target
 
-from .common import FAILURES, Limits, NotThisKind
+from ..errors import UnsupportedKernelError
+from .common import FAILURES, Limits, NotThisKind, left_to_host
 from .templates import TEMPLATES, Choice, marked, schedule_with
 
 LOGGER = logging.getLogger(__name__)
@@ -28,8 +29,7 @@ def schedule_module(
 ) -> tvm.IRModule:
     """A module in which every PrimFunc has a schedule for a GPU.
 
-    Functions that have one, that run on the host, or that no schedule fits (which is logged) stay
-    as they are.
+    Functions that have one, or that run on the host, stay as they are.
 
     Args:
         mod: Relax functions (left alone) and PrimFuncs made of blocks.
@@ -37,11 +37,18 @@ def schedule_module(
         choose: what to take for a function, which is marked with TUNED; where it has nothing, or
             what it has does not fit (which is logged), the first template that takes the function
             is applied.
+
+    Raises:
+        UnsupportedKernelError: no schedule fits a function, or one that came with threads has
+            parts without.
     """
     limits = Limits.of(target)
     functions = dict(mod.functions_items())
     for name, function in functions.items():
-        if not isinstance(function, tirx.PrimFunc) or is_scheduled(function):
+        if not isinstance(function, tirx.PrimFunc):
+            continue
+        if is_scheduled(function):
+            _check_threads(name.name_hint, function)
             continue
         tuned = _tuned(function, limits, choose(function) if choose else None)
         if tuned is not None:
@@ -50,8 +57,19 @@ def schedule_module(
         functions[name], kind = schedule_function(function, limits, target)
         LOGGER.debug("%s: %s", name.name_hint, kind)
         if kind == NONE:
-            LOGGER.warning("kernel %s has no schedule: nothing here fits it", name.name_hint)
+            raise UnsupportedKernelError(
+                f"kernel '{name.name_hint}' has no schedule: no template, nor TVM's own, fits it"
+            )
     return tvm.IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
+
+
+def _check_threads(name: str, function: tirx.PrimFunc) -> None:
+    left = [] if (function.attrs or {}).get("tirx.is_host_func", False) else left_to_host(function)
+    if left:
+        raise UnsupportedKernelError(
+            f"kernel '{name}' needs threads for all that it computes, and has none for "
+            f"{', '.join(left)}"
+        )
 
 
 def _tuned(function: tirx.PrimFunc, limits: Limits, choice: Choice | None) -> tirx.PrimFunc | None:
@@ -75,17 +93,15 @@ def schedule_function(
     """
     for kind, template in TEMPLATES.items():
         try:
-            schedule = template.applied(function, limits, None)
+            return marked(template.applied(function, limits, None)), kind
         except FAILURES as error:
             LOGGER.debug("%s passed over: %s", kind, error)
-            continue
-        return marked(schedule), kind
     try:
         schedule = dlight.gpu.Fallback().apply(function, target, False) if target else None
+        return (marked(schedule), FALLBACK) if schedule is not None else (function, NONE)
     except FAILURES as error:
         LOGGER.debug("fallback passed over: %s", error)
-        schedule = None
-    return (marked(schedule), FALLBACK) if schedule is not None else (function, NONE)
+    return function, NONE
 
 
 def is_scheduled(function: tirx.PrimFunc) -> bool:

@@ -32,7 +32,7 @@ from . import (
     window,
     winograd,
 )
-from .common import FAILURES, Limits, NotThisKind
+from .common import FAILURES, Limits, NotThisKind, left_to_host
 
 
 @dataclass(frozen=True)
@@ -216,5 +216,12 @@ def schedule_with(function: tirx.PrimFunc, limits: Limits, choice: Choice) -> ti
 
 
 def marked(schedule: Schedule) -> tirx.PrimFunc:
-    """The scheduled function, marked as such."""
-    return schedule.mod["main"].with_attr("tirx.is_scheduled", True)
+    """The scheduled function, marked as such.
+
+    Raises:
+        NotThisKind: a part of it has no threads.
+    """
+    function = schedule.mod["main"]
+    if left := left_to_host(function):
+        raise NotThisKind(f"leaves {', '.join(left)} without threads")
+    return function.with_attr("tirx.is_scheduled", True)
