@@ -201,7 +201,7 @@ def test_the_default_is_the_first_choice_either_way() -> None:
 def test_candidates_fit_the_device(shape: Windows) -> None:
     for limits in (LIMITS, Limits(256, 32768, 8, ((8, 8, 8),))):
         tiles = candidates(shape, limits)
-        assert 3 <= len(tiles) == len(set(tiles)) <= 36
+        assert 3 <= len(tiles) == len(set(tiles)) <= 24
         assert all(fits(tile, shape, limits) for tile in tiles)
         assert len({tile.columns for tile in tiles}) > 1
 

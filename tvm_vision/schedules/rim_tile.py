@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 from . import matrix_tile
 from .common import Limits, product, up
@@ -159,7 +160,8 @@ MOST_THREADS = 512
 MOST_SUBGROUPS = 8
 ROWS = (2, 4, 8)
 STEPS = (16, 32, 64)
-OF_EACH = 2  # candidates of each way to fetch, and of each size of a subgroup's part
+OF_EACH = 2  # candidates of each kind
+MOST = 24  # candidates
 
 
 def candidates(shape: Windows, limits: Limits) -> list[RimTile]:
@@ -173,18 +175,23 @@ def _candidates(shape: Windows, limits: Limits) -> tuple[RimTile, ...]:
         return ()
     largest = sorted(limits.matrices, key=math.prod)[-1:]
     tiles = [tile for m in largest for tile in _tiles(shape, m) if fits(tile, shape, limits)]
-    taken: Counter[tuple[str, int, int]] = Counter()
+    taken: Counter[tuple[Any, ...]] = Counter()
+    alike: set[RimTile] = set()
     found = []
     for tile in sorted(tiles, key=lambda tile: likeliness(tile, shape, limits)):
         kinds = [
-            ("way", tile.columns, int(tile.ahead)),
-            ("size", tile.rows, tile.filters),
-            ("parts", tile.split, 0),
+            ("way", tile.columns, tile.ahead),
+            ("part", tile.rows, tile.filters),
+            ("step", tile.subgroups, tile.k),
+            ("split", tile.split),
         ]
-        if any(taken[kind] < OF_EACH for kind in kinds):
+        # The same subgroups side by side or above each other make little difference.
+        above = replace(tile, subgroups_y=tile.subgroups_y * tile.subgroups_x, subgroups_x=1)
+        if above not in alike and any(taken[kind] < OF_EACH for kind in kinds):
+            alike.add(above)
             taken.update(kinds)
             found.append(tile)
-    return tuple(found)
+    return tuple(found[:MOST])
 
 
 def likeliness(tile: RimTile, shape: Windows, limits: Limits) -> tuple[bool, float, int]:
