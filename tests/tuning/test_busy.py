@@ -12,8 +12,8 @@ import tvm
 from tvm import te, topi
 
 from tvm_vision.tuning import worker
-from tvm_vision.tuning.busy import Busy
-from tvm_vision.tuning.worker import Argument, Board, Timing
+from tvm_vision.tuning.busy import Busy, device_to_itself
+from tvm_vision.tuning.worker import SHARED_WITH_NOBODY, Argument, Board, Timing
 
 
 def test_it_runs_in_bursts_until_it_is_stopped() -> None:
@@ -40,6 +40,26 @@ def test_it_ends_by_itself(seconds: float) -> None:
     busy.stop()
 
 
+def test_one_at_a_time_has_the_device(tmp_path: Any) -> None:
+    lock = str(tmp_path / "lock")
+    bursts = [0]
+
+    def run() -> None:
+        bursts[0] += 1
+
+    with device_to_itself(lock, 0.0) as first:
+        assert first
+        busy = Busy(run, lambda: None, 1.0, most=60.0, lock=lock)
+        with device_to_itself(lock, 0.01) as second:
+            assert not second
+        assert bursts[0] == 0
+    with device_to_itself(lock, 10.0) as third:  # although it asks all the time
+        assert third
+    busy.stop()
+    with device_to_itself("", 0.0) as nobody, device_to_itself("", 0.0) as else_:
+        assert nobody and else_
+
+
 def test_a_lost_device_ends_it() -> None:
     def lost() -> None:
         raise RuntimeError("device lost")
@@ -60,12 +80,18 @@ def test_measurements_are_made_on_a_device_that_was_busy(
         tvm.ir.save_json(function), decision, '{"kind": "vulkan", "from_device": 0}', str(tmp_path)
     )
     arguments = tuple(Argument((64, 96), "float32", number == 2) for number in range(3))
+    alone = (str(tmp_path / "lock"), 10.0)
     for _ in range(2):
-        assert len(worker.measure(path, "vulkan", arguments, Timing(2, 1, 0), 1.0, Board())) == 2
+        found = worker.measure(path, "vulkan", arguments, Timing(2, 1, 0), 1.0, alone, Board())
+        assert found is not None and len(found) == 2
         assert len(worker._BUSY) == 1
     first, second = (worker.random_array(argument, n) for n, argument in enumerate(arguments[:2]))
-    (sums,) = worker.outputs(path, "vulkan", arguments, Board())
+    (sums,) = worker.outputs(path, "vulkan", arguments, alone, Board())
     worker._BUSY.pop().stop()
+    with device_to_itself(*alone):
+        busy = (alone[0], 0.0)
+        assert worker.measure(path, "vulkan", arguments, Timing(), 1.0, busy, Board()) is None
+        assert worker.outputs(path, "vulkan", arguments, busy, Board()) is None
     np.testing.assert_array_equal(sums, first + second)
     worker._KEPT.clear()
     worker._LIBRARIES.clear()
@@ -78,7 +104,7 @@ def test_references_are_computed_on_all_cores(tmp_path: Any) -> None:
     path = worker.build(tvm.ir.save_json(function), {}, '{"kind": "llvm"}', str(tmp_path))
     shapes = ((24, 40), (40, 56), (24, 56))
     arguments = tuple(Argument(shape, "float16", n == 2) for n, shape in enumerate(shapes))
-    (found,) = worker.outputs(path, "llvm", arguments, Board())
+    (found,) = worker.outputs(path, "llvm", arguments, SHARED_WITH_NOBODY, Board())
     first, second = (worker.random_array(argument, n) for n, argument in enumerate(arguments[:2]))
     expected = np.maximum(first.astype("float64") @ second, 0)
     np.testing.assert_allclose(found, expected, rtol=0, atol=0.05)

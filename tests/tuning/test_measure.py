@@ -55,6 +55,35 @@ def test_candidates_are_measured_and_right(
         assert measurer.check(job, result) == ""
 
 
+def test_several_processes_load_while_one_measures(job: Job, product: tvm.tirx.PrimFunc) -> None:
+    target = parse_target("vulkan")
+    several = DeviceMeasurer(str(target), "vulkan", Timing(2, 1, 0), (Board(),) * 3)
+    try:
+        tried = [choice.to_dict() for choice in choices(product, Limits.of(target))[:6]]
+        results = list(several.measure(job, tried))
+        assert [result.decision for result in results] == tried
+        assert all(len(result.seconds) == 2 for result in results), results
+        assert several.check(job, results[0]) == ""
+    finally:
+        several.close()
+
+
+def test_a_device_that_others_have_is_asked_for_again(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([None, None, [1.0], None, None, None])
+
+    def call(self: Process, function: object, *arguments: object, timeout: float) -> object:
+        return next(answers) if function is measure.worker.measure else "library"
+
+    monkeypatch.setattr(Process, "call", call)
+    made = DeviceMeasurer("", "vulkan", builders=1)
+    first, second = made.measure(job, [{"x": 1}, {"x": 2}])
+    made.close()
+    assert first.seconds == (1.0,)
+    assert "the device was not to be had" in second.error
+
+
 def test_a_candidate_that_cannot_be_built_is_a_result(job: Job, measurer: DeviceMeasurer) -> None:
     wrong = {"template": "contraction", "parameters": {"m": 7}}
     (result,) = measurer.measure(job, [wrong])

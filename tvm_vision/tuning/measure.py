@@ -22,12 +22,14 @@ import numpy as np
 from ..compiler import parse_target
 from ..errors import TuningError
 from . import worker
-from .worker import Argument, Board, Timing
+from .worker import SHARED_WITH_NOBODY, Argument, Board, Timing
 
 Decision = Mapping[str, Any]
 
 LOCAL = Board()
 ATTEMPTS = 3  # boards that a candidate is given before its failure counts as its own
+MOST_LOADERS = 4  # processes that load candidates for one device
+CORES_A_LOADER = 4  # of the machine; the others build
 LEAST_ROOM = 4 << 20  # bytes; a library takes some 50 kB
 TOLERANCE = {"float16": 2e-2, "float32": 1e-3, "float64": 1e-6}
 
@@ -111,7 +113,8 @@ class DeviceMeasurer:
         target: JSON of what to compile for.
         kind: of the device, "vulkan" or "llvm".
         timing: how often a kernel is run.
-        boards: one entry a board that may measure at the same time.
+        boards: one entry a board that may measure at the same time; of this machine, one a process
+            that loads candidates: they take turns on the device.
         builders: processes that compile.
         timeout: seconds after which a build or a measurement counts as hung.
     """
@@ -125,7 +128,11 @@ class DeviceMeasurer:
 
     @classmethod
     def of(cls, target: Any, timing: Timing, boards: Sequence[Board]) -> DeviceMeasurer:
-        """For a tvm.target.Target."""
+        """For a tvm.target.Target. This machine's own GPU has several processes that load
+        candidates, while one of them measures."""
+        of_a_gpu = "gpu" in target.keys and str(target.attrs.get("device_type", "")) != "cpu"
+        if tuple(boards) == (LOCAL,) and of_a_gpu:
+            boards = (LOCAL,) * max(1, min(MOST_LOADERS, (os.cpu_count() or 1) // CORES_A_LOADER))
         return cls(str(target), target.kind.name, timing, boards)
 
     def metaschedule_runner(self) -> Any:
@@ -153,6 +160,10 @@ class DeviceMeasurer:
 
     def __post_init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="tvm_vision-tuning-"))
+        local = len(self.boards) > 1 and not self.boards[0].key
+        # Who waits for a process that hangs still has half of its own time after that.
+        self._alone = (str(self._folder / "device.lock"), self.timeout / 2)
+        self._alone = self._alone if local else SHARED_WITH_NOBODY
         self._build = _Pool(self.builders)
         self._run = _Pool(len(self.boards))
         self._free: queue.Queue[Board] = queue.Queue()
@@ -180,7 +191,7 @@ class DeviceMeasurer:
                 reference = self._references[job.key] = self._build.submit(self._reference, job)
             found = self._run.submit(
                 self._attempt, worker.outputs, measured.library, self.kind, job.arguments,
-                urgent=True,
+                self._alone, urgent=True,
             )  # fmt: skip
             return compare(found.result(), reference.result())
         except Exception as error:  # the candidate's own failure, of whatever kind
@@ -199,7 +210,7 @@ class DeviceMeasurer:
         path = process.call(
             worker.build, job.function, {}, target, str(self._folder), timeout=self.timeout
         )
-        arguments = (path, "llvm", job.arguments, LOCAL)
+        arguments = (path, "llvm", job.arguments, SHARED_WITH_NOBODY, LOCAL)
         return list(process.call(worker.outputs, *arguments, timeout=10 * self.timeout))
 
     def _built(self, process: Process, job: Job, decision: Decision) -> str:
@@ -220,7 +231,7 @@ class DeviceMeasurer:
     ) -> Measured:
         try:
             path = built.result()
-            arguments = (path, self.kind, job.arguments, self.timing, limit)
+            arguments = (path, self.kind, job.arguments, self.timing, limit, self._alone)
             return Measured(
                 decision, tuple(self._attempt(process, worker.measure, *arguments)), "", path
             )
@@ -238,14 +249,16 @@ class DeviceMeasurer:
             )
 
     def _attempt(self, process: Process, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls a function with a free board as its last argument; another one where that is lost.
+        """Calls a function with a free board as its last argument; again where it is lost or busy.
 
         On this machine's own device a failure is the candidate's.
         """
         for attempt in range(ATTEMPTS):
             board = self._free.get()
             try:
-                return process.call(function, *arguments, board, timeout=self.timeout)
+                result = process.call(function, *arguments, board, timeout=self.timeout)
+                if result is not None:
+                    return result
             except TimeoutError:
                 raise TimeoutError(f"hung: no result in {self.timeout:g} s") from None
             except Exception as error:
@@ -253,7 +266,7 @@ class DeviceMeasurer:
                     raise
             finally:
                 self._free.put(board)
-        raise AssertionError("the loop returns or raises")
+        raise TimeoutError(f"the device was not to be had in {ATTEMPTS * self.timeout / 2:g} s")
 
     def close(self) -> None:
         self._build.close()

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tvm_ffi
 
-from .busy import MOST_SECONDS, Busy
+from .busy import MOST_SECONDS, Busy, device_to_itself
 
 ENTRY = "kernel"
 SEED = 7
@@ -60,13 +61,14 @@ class Board:
     patience: int = 60
 
 
+# The lock of a device that processes share, and seconds to wait for it: see device_to_itself.
+Alone = tuple[str, float]
+SHARED_WITH_NOBODY: Alone = ("", 0.0)
 METASCHEDULE_BUILD = "tvm_vision.tuning.build"
 
 
 def start() -> None:
     """Registers the Vulkan backend in a new process, and how MetaSchedule builds there."""
-    import tvm_ffi
-
     import tvm_vision.vulkan  # noqa: F401
 
     tvm_ffi.register_global_func(METASCHEDULE_BUILD, _build_module, override=True)
@@ -131,9 +133,10 @@ def measure(
     arguments: Sequence[Argument],
     timing: Timing,
     limit: float,
+    alone: Alone,
     board: Board,
-) -> list[float]:
-    """Seconds of one run on the device, a value for each repeat.
+) -> list[float] | None:
+    """Seconds of one run on the device, a value for each repeat; None where it was not to be had.
 
     A first look wakes the device, which may clock lower while it is idle; where that took longer
     than ``limit`` seconds a run, it is all there is. This machine's own GPU is kept busy from one
@@ -141,28 +144,35 @@ def measure(
     """
     with _loaded(path, kind, board) as (library, device):
         tensors = _inputs(arguments, device, keep=not board.key)
-        if _BUSY:
-            # The first run compiles the kernel for the device, which takes longer than all others.
-            library[ENTRY](*tensors)
-            device.sync()
+        if kind == "vulkan" and not board.key:
+            tvm_ffi.get_global_func("tvm_vision.vulkan.prepare")(library, device.index)
+        while _BUSY:
             _BUSY.pop().stop()
-
-        def seconds(number: int, repeat: int, least_ms: int) -> list[float]:
-            evaluate = library.time_evaluator(
-                ENTRY, device, number=number, repeat=repeat, min_repeat_ms=least_ms
-            )
-            return [float(value) for value in evaluate(*tensors).results]
-
-        found = seconds(1, 1, min(WARM_UP_MS, timing.min_repeat_ms * timing.repeat))
-        if found[0] <= limit:
-            if timing.number > 1 or 1e3 * found[0] < timing.min_repeat_ms:
-                found = seconds(timing.number, timing.repeat, timing.min_repeat_ms)
-            elif timing.repeat > 1:
-                found += seconds(1, timing.repeat - 1, 0)
+        with device_to_itself(*alone) as ours:
+            if not ours:
+                return None
+            found = _seconds(library, device, tensors, timing, limit)
         if _idles(kind, board):
             run = partial(library[ENTRY], *tensors)
-            _BUSY.append(Busy(run, device.sync, min(found), MOST_SECONDS))
+            _BUSY.append(Busy(run, device.sync, min(found), MOST_SECONDS, alone[0]))
         return found
+
+
+def _seconds(
+    library: Any, device: Any, tensors: list[Any], timing: Timing, limit: float
+) -> list[float]:
+    def seconds(number: int, repeat: int, least_ms: int) -> list[float]:
+        evaluate = library.time_evaluator(
+            ENTRY, device, number=number, repeat=repeat, min_repeat_ms=least_ms
+        )
+        return [float(value) for value in evaluate(*tensors).results]
+
+    look = seconds(1, 1, min(WARM_UP_MS, timing.min_repeat_ms * timing.repeat))
+    if look[0] > limit:
+        return look
+    if timing.number == 1 and 1e3 * look[0] >= timing.min_repeat_ms:
+        return look + (seconds(1, timing.repeat - 1, 0) if timing.repeat > 1 else [])
+    return seconds(timing.number, timing.repeat, timing.min_repeat_ms)
 
 
 def _idles(kind: str, board: Board) -> bool:
@@ -172,8 +182,13 @@ def _idles(kind: str, board: Board) -> bool:
     return kind == "vulkan" and not board.key and not vulkan.devices()[0].is_cpu
 
 
-def outputs(path: str, kind: str, arguments: Sequence[Argument], board: Board) -> list[np.ndarray]:
-    """What a kernel makes of the inputs that ``random_array`` gives: its written tensors."""
+def outputs(
+    path: str, kind: str, arguments: Sequence[Argument], alone: Alone, board: Board
+) -> list[np.ndarray] | None:
+    """What a kernel makes of the inputs that ``random_array`` gives: its written tensors.
+
+    None where the device was not to be had.
+    """
     import tvm
 
     with _loaded(path, kind, board) as (library, device):
@@ -181,8 +196,11 @@ def outputs(path: str, kind: str, arguments: Sequence[Argument], board: Board) -
         for number, argument in enumerate(arguments):
             if argument.written:
                 tensors[number] = tvm.runtime.tensor(random_array(argument, number), device)
-        library[ENTRY](*tensors)
-        device.sync()
+        with device_to_itself(*alone) as ours:
+            if not ours:
+                return None
+            library[ENTRY](*tensors)
+            device.sync()
         written = zip(tensors, arguments, strict=True)
         return [tensor.numpy() for tensor, argument in written if argument.written]
 

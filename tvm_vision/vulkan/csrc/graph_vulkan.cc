@@ -3,11 +3,13 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 #include <set>
 
 #include "buffer_registry.h"
 #include "device_list.h"
 #include "graph_runner.h"
+#include "module.h"
 
 namespace tvm_vision {
 namespace vulkan {
@@ -87,7 +89,8 @@ class VulkanRunner : public GraphRunner {
       : graph_(graph),
         functions_(BindFunctions(graph, library)),
         device_(DeviceList::Global().Get(number)),
-        frame_wait_(MakeFrameWait(*device_)) {
+        frame_wait_(MakeFrameWait(*device_)),
+        pipelines_(std::async(std::launch::async, PreparePipelines, library, device_)) {
     const DevicePlan& plan = device_->handle().plan;
     in_place_output_ = plan.unified && plan.unified_cached;
     for (size_t s = 0; s < kSlots; ++s) AllocateSlot(s);
@@ -305,6 +308,7 @@ class VulkanRunner : public GraphRunner {
 
   std::unique_ptr<Recording> Record(size_t s, const std::shared_ptr<Timestamps>& timestamps,
                                     Marks marks) {
+    if (pipelines_.valid()) pipelines_.get();
     Slot& slot = slots_[s];
     Handles handles;
     std::vector<DLTensor> tensors = DescribeTensors(slot, &handles);
@@ -364,6 +368,8 @@ class VulkanRunner : public GraphRunner {
   std::vector<ffi::Function> functions_;
   std::shared_ptr<Device> device_;
   FrameWait frame_wait_;
+  /*! \brief Compiles kernels while memory is taken and parameters are loaded. */
+  std::future<void> pipelines_;
   bool in_place_output_ = false;
   Slot slots_[kSlots];
   Timed timed_stages_;

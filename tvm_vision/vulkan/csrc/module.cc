@@ -6,9 +6,12 @@
 #include <tvm/ffi/reflection/registry.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "buffer_registry.h"
+#include "device_list.h"
 
 namespace tvm_vision {
 namespace vulkan {
@@ -18,6 +21,7 @@ namespace ffi = tvm::ffi;
 namespace {
 
 constexpr uint32_t kScalarBytes = sizeof(uint64_t);
+constexpr size_t kMostThreads = 8;  // that compile kernels; the robot has other work, too
 
 int AxisOf(const std::string& tag) {
   static const char* names[] = {"blockIdx.x",  "blockIdx.y",  "blockIdx.z",
@@ -229,7 +233,51 @@ ffi::String VulkanModule::InspectSource(const ffi::String& format) const {
   return found == source_.end() ? ffi::String() : (*found).second;
 }
 
+std::vector<std::shared_ptr<Kernel>> VulkanModule::Kernels() const {
+  std::vector<std::shared_ptr<Kernel>> found;
+  for (const auto& [name, kernel] : kernels_) found.push_back(kernel);
+  return found;
+}
+
 namespace {
+
+void CollectKernels(const ffi::Module& library, std::vector<std::shared_ptr<Kernel>>* found) {
+  if (const auto* own = dynamic_cast<const VulkanModule*>(library.get())) {
+    for (std::shared_ptr<Kernel>& kernel : own->Kernels()) found->push_back(std::move(kernel));
+  }
+  for (const ffi::Any& imported : library->imports()) {
+    CollectKernels(imported.cast<ffi::Module>(), found);
+  }
+}
+
+}  // namespace
+
+void PreparePipelines(const ffi::Module& library, const std::shared_ptr<Device>& device) {
+  std::vector<std::shared_ptr<Kernel>> kernels;
+  CollectKernels(library, &kernels);
+  std::atomic<size_t> next{0};
+  auto work = [&] {
+    for (size_t i = next++; i < kernels.size(); i = next++) {
+      try {
+        kernels[i]->PipelineOn(device.get());
+      } catch (const ffi::Error&) {
+        // The launch meets the same error, where somebody is told.
+      }
+    }
+  };
+  size_t count =
+      std::min<size_t>({kernels.size(), std::thread::hardware_concurrency(), kMostThreads});
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+}
+
+namespace {
+
+void Prepare(const ffi::Module& library, int64_t number) {
+  PreparePipelines(library, DeviceList::Global().Get(static_cast<int>(number)));
+}
 
 /*! \brief Build a module from what the code generator hands over; see docs/vulkan-backend.md. */
 ffi::Module CreateModule(ffi::String kernels_json, ffi::Map<ffi::String, ffi::Bytes> shaders,
@@ -275,7 +323,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   namespace refl = tvm::ffi::reflection;
   refl::GlobalDef()
       .def("tvm_vision.vulkan.module_create", CreateModule)
-      .def("tvm_vision.vulkan.module_load", LoadModule);
+      .def("tvm_vision.vulkan.module_load", LoadModule)
+      .def("tvm_vision.vulkan.prepare", Prepare);
 }
 
 }  // namespace vulkan

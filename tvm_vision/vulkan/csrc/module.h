@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "device.h"
 #include "module_format.h"
@@ -33,8 +34,10 @@ class Kernel {
    */
   void Launch(tvm::ffi::PackedArgs args);
 
- private:
+  /*! \brief Its pipeline on a device, compiled when it is asked for first. */
   std::shared_ptr<const Pipeline> PipelineOn(Device* device);
+
+ private:
   std::vector<uint64_t> PackScalars(tvm::ffi::PackedArgs args) const;
   std::array<uint32_t, 3> ReadGrid(tvm::ffi::PackedArgs args, bool* empty) const;
   std::array<uint32_t, 3> FoldGrid(const std::array<uint32_t, 3>& grid,
@@ -63,11 +66,22 @@ class VulkanModule : public tvm::ffi::ModuleObj {
   tvm::ffi::Bytes SaveToBytes() const final;
   tvm::ffi::String InspectSource(const tvm::ffi::String& format) const final;
 
+  /*! \brief All kernels, in the order of their names. */
+  std::vector<std::shared_ptr<Kernel>> Kernels() const;
+
  private:
   KernelMap records_;
   std::map<std::string, std::shared_ptr<Kernel>> kernels_;
   tvm::ffi::Map<tvm::ffi::String, tvm::ffi::String> source_;
 };
+
+/*!
+ * \brief Compile all kernels of a library and of what it imports for a device, several at a time.
+ *
+ * Drivers take milliseconds to seconds for one. What a driver refuses is left to its first launch,
+ * which says what is wrong.
+ */
+void PreparePipelines(const tvm::ffi::Module& library, const std::shared_ptr<Device>& device);
 
 }  // namespace vulkan
 }  // namespace tvm_vision
