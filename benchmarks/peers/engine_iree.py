@@ -7,6 +7,7 @@ on another: they are read from the model when it is loaded.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -169,4 +170,4 @@ def _target_arguments() -> list[str]:
 def _reason(error: object) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     wanted = [line for line in lines if "error: " in line.lower()] or lines or [repr(error)]
-    return wanted[0][:200]
+    return re.sub(r"\S+/(net\.mlir)", r"\1", wanted[0])[:200]
