@@ -242,7 +242,9 @@ std::vector<std::shared_ptr<Kernel>> VulkanModule::Kernels() const {
 namespace {
 
 void CollectKernels(const ffi::Module& library, std::vector<std::shared_ptr<Kernel>>* found) {
-  if (const auto* own = dynamic_cast<const VulkanModule*>(library.get())) {
+  // By its kind, for TVM's module of LLVM is compiled without what a dynamic_cast looks at.
+  if (std::string(library->kind()) == kModuleKind) {
+    const auto* own = static_cast<const VulkanModule*>(library.get());
     for (std::shared_ptr<Kernel>& kernel : own->Kernels()) found->push_back(std::move(kernel));
   }
   for (const ffi::Any& imported : library->imports()) {

@@ -52,12 +52,14 @@ class Kernel {
   std::map<const DeviceHandle*, std::shared_ptr<const Pipeline>> pipelines_;
 };
 
+constexpr const char* kModuleKind = "vulkan";
+
 /*! \brief The module; holds kernels, serializes to the form of module_format.h. */
 class VulkanModule : public tvm::ffi::ModuleObj {
  public:
   VulkanModule(KernelMap kernels, tvm::ffi::Map<tvm::ffi::String, tvm::ffi::String> source);
 
-  const char* kind() const final { return "vulkan"; }
+  const char* kind() const final { return kModuleKind; }
   int GetPropertyMask() const final {
     return tvm::ffi::Module::kBinarySerializable | tvm::ffi::Module::kRunnable;
   }
