@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -147,7 +148,12 @@ class DeviceMeasurer:
         board = self.boards[0]
         if not board.key:
             return ms.runner.LocalRunner(
-                timeout_sec=self.timeout, evaluator_config=config, initializer=worker.start
+                timeout_sec=self.timeout,
+                evaluator_config=config,
+                initializer=worker.start,
+                f_run_evaluator=partial(worker.evaluate, self._alone)
+                if self.kind == "vulkan"
+                else None,
             )
         return ms.runner.RPCRunner(
             ms.runner.RPCConfig(
@@ -160,7 +166,7 @@ class DeviceMeasurer:
 
     def __post_init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="tvm_vision-tuning-"))
-        local = len(self.boards) > 1 and not self.boards[0].key
+        local = not self.boards[0].key
         # Who waits for a process that hangs still has half of its own time after that.
         self._alone = (str(self._folder / "device.lock"), self.timeout / 2)
         self._alone = self._alone if local else SHARED_WITH_NOBODY

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -145,17 +145,42 @@ def measure(
     with _loaded(path, kind, board) as (library, device):
         tensors = _inputs(arguments, device, keep=not board.key)
         if kind == "vulkan" and not board.key:
-            tvm_ffi.get_global_func("tvm_vision.vulkan.prepare")(library, device.index)
-        while _BUSY:
-            _BUSY.pop().stop()
+            _load_and_rest(library, device)
         with device_to_itself(*alone) as ours:
             if not ours:
                 return None
             found = _seconds(library, device, tensors, timing, limit)
         if _idles(kind, board):
-            run = partial(library[ENTRY], *tensors)
-            _BUSY.append(Busy(run, device.sync, min(found), MOST_SECONDS, alone[0]))
+            _keep_busy(partial(library[ENTRY], *tensors), device, min(found), alone)
         return found
+
+
+def evaluate(
+    alone: Alone, library: Any, device: Any, config: Any, arguments: Sequence[Sequence[Any]]
+) -> list[float]:
+    """As MetaSchedule's own measurement, under the conditions of ``measure``."""
+    from tvm.s_tir.meta_schedule.runner.utils import run_evaluator_common
+
+    _load_and_rest(library, device)
+    with device_to_itself(*alone) as ours:
+        if not ours:
+            raise TimeoutError(f"the device was not to be had in {alone[1]:g} s")
+        costs = list(run_evaluator_common(library, device, config, arguments))
+    if _idles("vulkan", Board()):
+        run = partial(library[library.entry_name], *arguments[0])
+        _keep_busy(run, device, min(costs), alone)
+    return costs
+
+
+def _load_and_rest(library: Any, device: Any) -> None:
+    """Compiles a library for the device, which then has nothing to do."""
+    tvm_ffi.get_global_func("tvm_vision.vulkan.prepare")(library, device.index)
+    while _BUSY:
+        _BUSY.pop().stop()
+
+
+def _keep_busy(run: Callable[[], Any], device: Any, seconds: float, alone: Alone) -> None:
+    _BUSY.append(Busy(run, device.sync, seconds, MOST_SECONDS, alone[0]))
 
 
 def _seconds(
