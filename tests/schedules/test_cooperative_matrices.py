@@ -110,7 +110,7 @@ def test_a_variable_switches_them_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_device_without_takes_the_other_template() -> None:
-    function = halves(convolution(16, 8, 32, 3))
+    function = halves(convolution(16, 8, 32, 1))
     assert schedule_function(function, LIMITS)[1] == "matrix"
     assert schedule_function(function, Limits(1024, 49152, 32))[1] == "contraction"
 

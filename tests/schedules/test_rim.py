@@ -178,6 +178,39 @@ def test_large_layers_get_it_and_switch_it_off(monkeypatch: pytest.MonkeyPatch) 
     assert not is_offered(function, without, rims(function)[0])
 
 
+@pytest.mark.parametrize(
+    ("shape", "fastest", "place"),
+    [
+        (
+            Windows(1, 416, 416, 64, 32, (3, 3)),
+            RimTile(8, 16, 16, 2, 2, 2, columns=3, ahead=True),
+            1,
+        ),
+        (Windows(1, 26, 26, 640, 256, (3, 3)), RimTile(8, 32, 16, 2, 1, 2, columns=3, split=8), 24),
+    ],
+)
+def test_the_fastest_measured_are_offered(shape: Windows, fastest: RimTile, place: int) -> None:
+    limits = dataclasses.replace(LIMITS, split_sums=True)
+    assert fastest in candidates(shape, limits)[:place]
+
+
+@pytest.mark.parametrize(
+    ("shape", "faster"),
+    [
+        (Windows(1, 416, 416, 64, 32, (3, 3)), True),
+        (Windows(1, 104, 104, 256, 64, (3, 3)), True),
+        (Windows(1, 13, 13, 256, 512, (3, 3)), True),
+        (Windows(1, 56, 56, 64, 64, (3, 3)), True),
+        (Windows(1, 28, 28, 128, 128, (3, 3)), False),
+    ],
+)
+def test_it_is_taken_where_it_was_measured_to_be_faster(shape: Windows, faster: bool) -> None:
+    limits = dataclasses.replace(LIMITS, split_sums=True)
+    assert pays(shape, limits) == faster
+    threads = candidates(shape, limits)[0].subgroups * limits.subgroup
+    assert not faster or threads >= 128
+
+
 def test_the_default_is_the_first_choice_either_way() -> None:
     kinds = set()
     for case in (LARGE, Case(24, 9, 16, 8, (1, 3), padding=(0, 1, 0, 1)), Case(512, 7, 7, 512)):
