@@ -174,9 +174,23 @@ def test_polling_gives_the_same(
     test_two_frames_in_flight(polling)
 
 
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_kernels_compiled_at_once_or_one_after_the_other(
+    built: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch, threads: str
+) -> None:
+    monkeypatch.setenv("TVM_VISION_VULKAN_COMPILE_THREADS", threads)
+    library, device = built
+    made = graph_executor.create(MOD_JSON, library_module(library), device)
+    made.load_params({"w": WEIGHTS})
+    made.run(x=frame(3))
+    assert_frame(made, frame(3))
+
+
 @pytest.mark.parametrize(
     ("variable", "value", "message"),
     [
+        ("TVM_VISION_VULKAN_COMPILE_THREADS", "0", 'threads from 1 to 1000, found "0"'),
+        ("TVM_VISION_VULKAN_COMPILE_THREADS", "all", 'found "all"; unset it for the default'),
         ("TVM_VISION_VULKAN_POLL_US", "soon", 'from 0 .never poll. to 1000000, found "soon"'),
         ("TVM_VISION_VULKAN_INPUT", "direct", 'must be mapped or staged, found "direct"'),
     ],

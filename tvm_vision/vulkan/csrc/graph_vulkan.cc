@@ -90,7 +90,8 @@ class VulkanRunner : public GraphRunner {
         functions_(BindFunctions(graph, library)),
         device_(DeviceList::Global().Get(number)),
         frame_wait_(MakeFrameWait(*device_)),
-        pipelines_(std::async(std::launch::async, PreparePipelines, library, device_)) {
+        pipelines_(
+            std::async(std::launch::async, PreparePipelines, library, device_, CompileThreads())) {
     const DevicePlan& plan = device_->handle().plan;
     in_place_output_ = plan.unified && plan.unified_cached;
     for (size_t s = 0; s < kSlots; ++s) AllocateSlot(s);

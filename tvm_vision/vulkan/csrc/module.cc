@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -21,7 +22,7 @@ namespace ffi = tvm::ffi;
 namespace {
 
 constexpr uint32_t kScalarBytes = sizeof(uint64_t);
-constexpr size_t kMostThreads = 8;  // that compile kernels; the robot has other work, too
+constexpr int64_t kMostThreads = 8;  // that compile kernels; the robot has other work, too
 
 int AxisOf(const std::string& tag) {
   static const char* names[] = {"blockIdx.x",  "blockIdx.y",  "blockIdx.z",
@@ -254,7 +255,8 @@ void CollectKernels(const ffi::Module& library, std::vector<std::shared_ptr<Kern
 
 }  // namespace
 
-void PreparePipelines(const ffi::Module& library, const std::shared_ptr<Device>& device) {
+void PreparePipelines(const ffi::Module& library, const std::shared_ptr<Device>& device,
+                      int64_t threads) {
   std::vector<std::shared_ptr<Kernel>> kernels;
   CollectKernels(library, &kernels);
   std::atomic<size_t> next{0};
@@ -267,18 +269,31 @@ void PreparePipelines(const ffi::Module& library, const std::shared_ptr<Device>&
       }
     }
   };
-  size_t count =
-      std::min<size_t>({kernels.size(), std::thread::hardware_concurrency(), kMostThreads});
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
+  int64_t count = std::min<int64_t>(threads, kernels.size());
+  std::vector<std::thread> others;
+  for (int64_t i = 1; i < count; ++i) others.emplace_back(work);
   work();
-  for (std::thread& thread : threads) thread.join();
+  for (std::thread& thread : others) thread.join();
+}
+
+int64_t CompileThreads() {
+  const char* text = std::getenv("TVM_VISION_VULKAN_COMPILE_THREADS");
+  int64_t cores = std::max(1u, std::thread::hardware_concurrency());
+  if (text == nullptr || *text == '\0') return std::min(cores, kMostThreads);
+  char* end = nullptr;
+  int64_t count = std::strtoll(text, &end, 10);
+  if (*end != '\0' || count < 1 || count > 1000) {
+    TVM_FFI_THROW(DeviceError) << "TVM_VISION_VULKAN_COMPILE_THREADS must be a number of threads "
+                               << "from 1 to 1000, found \"" << text
+                               << "\"; unset it for the default";
+  }
+  return count;
 }
 
 namespace {
 
 void Prepare(const ffi::Module& library, int64_t number) {
-  PreparePipelines(library, DeviceList::Global().Get(static_cast<int>(number)));
+  PreparePipelines(library, DeviceList::Global().Get(static_cast<int>(number)), CompileThreads());
 }
 
 /*! \brief Build a module from what the code generator hands over; see docs/vulkan-backend.md. */

@@ -78,12 +78,17 @@ class VulkanModule : public tvm::ffi::ModuleObj {
 };
 
 /*!
- * \brief Compile all kernels of a library and of what it imports for a device, several at a time.
+ * \brief Compile all kernels of a library and of what it imports for a device, on some threads.
  *
  * Drivers take milliseconds to seconds for one. What a driver refuses is left to its first launch,
  * which says what is wrong.
  */
-void PreparePipelines(const tvm::ffi::Module& library, const std::shared_ptr<Device>& device);
+void PreparePipelines(const tvm::ffi::Module& library, const std::shared_ptr<Device>& device,
+                      int64_t threads);
+
+/*! \brief How many threads may compile kernels: TVM_VISION_VULKAN_COMPILE_THREADS, or as many as
+ * there are cores, at most eight. Raises DeviceError for what is no number of threads. */
+int64_t CompileThreads();
 
 }  // namespace vulkan
 }  // namespace tvm_vision
