@@ -80,8 +80,13 @@ def built(request: pytest.FixtureRequest, device_info: Any) -> tuple[Any, Any]:
 
 @pytest.fixture
 def executor(built: tuple[Any, Any]) -> graph_executor.GraphExecutor:
+    return loaded(built, json.dumps(MOD_JSON))
+
+
+def loaded(built: tuple[Any, Any], description: Any) -> graph_executor.GraphExecutor:
+    """An executor of the library on the device, with its weights."""
     library, device = built
-    made = graph_executor.create(json.dumps(MOD_JSON), library_module(library), device)
+    made = graph_executor.create(description, library_module(library), device)
     made.load_params({"w": WEIGHTS})
     return made
 
@@ -165,9 +170,7 @@ def test_polling_gives_the_same(
     built: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch, margin: str
 ) -> None:
     monkeypatch.setenv("TVM_VISION_VULKAN_POLL_US", margin)
-    library, device = built
-    polling = graph_executor.create(MOD_JSON, library_module(library), device)
-    polling.load_params({"w": WEIGHTS})
+    polling = loaded(built, MOD_JSON)
     for seed in range(20):
         polling.run(x=frame(seed))
         assert_frame(polling, frame(seed))
@@ -179,9 +182,7 @@ def test_kernels_compiled_at_once_or_one_after_the_other(
     built: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch, threads: str
 ) -> None:
     monkeypatch.setenv("TVM_VISION_VULKAN_COMPILE_THREADS", threads)
-    library, device = built
-    made = graph_executor.create(MOD_JSON, library_module(library), device)
-    made.load_params({"w": WEIGHTS})
+    made = loaded(built, MOD_JSON)
     made.run(x=frame(3))
     assert_frame(made, frame(3))
 

@@ -160,13 +160,15 @@ def choices(function: tirx.PrimFunc, limits: Limits) -> list[Choice]:
     A parameter set may still fail to apply: ``schedule_with`` then raises.
     """
     found: dict[str, list[Choice]] = {}
+    shapes: dict[str, Any] = {}
     for template in TEMPLATES.values():
         shape = _shape(template, function)
         if shape is not None:
+            shapes[template.name] = shape
             offered = template.candidates(shape, limits)
             found[template.name] = [Choice(template.name, p) for p in offered]
     windows, products = found.get("rim", []), found.pop("matrix", [])
-    if windows and not rim_tile.pays(_shape(TEMPLATES["rim"], function), limits):
+    if windows and not rim_tile.pays(shapes["rim"], limits):
         windows, products = products, windows
     if windows or products:
         found["rim"] = _by_turns(windows, products)
