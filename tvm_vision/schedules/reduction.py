@@ -75,12 +75,17 @@ class RowSums:
     terms: int
     along_rows: bool
 
+    @property
+    def suit_threads(self) -> bool:
+        """Short sums, or many: one thread for each does as well."""
+        return self.terms < LEAST_TERMS or product(self.rows) >= MANY_ROWS
+
 
 def shape_of(schedule: Schedule) -> RowSums:
     """The sums of a kernel; spoils the schedule.
 
     Raises:
-        NotThisKind: it has none, or they run over different rows.
+        NotThisKind: it has none, they run over different rows, or a thread for each does as well.
     """
     return _sums_of(schedule, _sum_blocks(schedule, inline_all(schedule)))
 
@@ -103,7 +108,7 @@ def schedule_reduction(schedule: Schedule, limits: Limits, shape: RowShape | Non
         output = schedule.cache_write(output, 0, "shared")
     if len(blocks) - len(sums) > 1 or schedule.get_consumers(output):
         raise NotThisKind("has several outputs")
-    if found.terms < LEAST_TERMS or product(found.rows) >= MANY_ROWS:
+    if found.suit_threads:
         _row_a_thread(schedule, sums, output, limits)
         return
     shape = shape or default(found, limits)
@@ -133,6 +138,8 @@ def default(sums: RowSums, limits: Limits) -> RowShape:
 
 def candidates(sums: RowSums, limits: Limits) -> list[RowShape]:
     """Every way to spread the rows that the limits allow, the default first."""
+    if sums.suit_threads:
+        return [default(sums, limits)]
     last = sums.rows[-1] if sums.rows else 1
     found = [default(sums, limits)]
     for rows, log, rows_first in itertools.product(
@@ -155,11 +162,14 @@ def _sum_blocks(schedule: Schedule, blocks: list[Any]) -> list[Any]:
 
 
 def _sums_of(schedule: Schedule, sums: list[Any]) -> RowSums:
-    return RowSums(
+    found = RowSums(
         rows=tuple(_rows(schedule, sums)),
         terms=max(_terms(schedule, block) for block in sums),
         along_rows=_reads_along_rows(schedule, sums[-1]),
     )
+    if found.suit_threads and len(sums) == 1:
+        raise NotThisKind("has short sums, or many")
+    return found
 
 
 def _rows(schedule: Schedule, sums: list[Any]) -> list[int]:
@@ -199,8 +209,6 @@ def _variables(expression: Any) -> list[Any]:
 
 def _row_a_thread(schedule: Schedule, sums: list[Any], output: Any, limits: Limits) -> None:
     """One thread for all of a row."""
-    if len(sums) == 1:
-        raise NotThisKind("has short sums, or many")
     rows, _ = _rows_and_columns(schedule, output, sums[-1])
     threads = min(THREADS_OF_ROWS, limits.threads)
     group, thread = schedule.split(schedule.fuse(*rows), [None, threads])
