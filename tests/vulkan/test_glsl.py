@@ -137,6 +137,30 @@ def test_barriers_stand_outside_of_branches() -> None:
     assert set(barriers) == {"  barrier();"}
 
 
+def test_loops_that_would_become_too_much_keep_their_rounds() -> None:
+    """Inner loops over registers are still unrolled where those around them are not."""
+
+    def loops(rounds: int) -> list[bool]:
+        source = f"""
+@T.prim_func(s_tir=True)
+def rounds(out: T.Buffer(({rounds}, 32), "float32")):
+    for tx in T.thread_binding(32, "threadIdx.x"):
+        s = T.alloc_buffer(({rounds}, {rounds}, {rounds}), "float32", scope="local")
+        for i in T.serial({rounds}):
+            for j in T.serial({rounds}):
+                for k in T.serial({rounds}):
+                    s[i, j, k] = T.float32(1) + T.Cast("float32", i + j * k)
+        for i in T.serial({rounds}):
+            out[i, tx] = s[i, i, i]
+"""
+        (kernel,) = lowering.kernels(tvm.script.from_source(source))
+        lines = kernel.source.splitlines()
+        return ["[[unroll]]" in lines[at - 1] for at, line in enumerate(lines) if "for (" in line]
+
+    assert loops(4) == [True] * 4
+    assert loops(16) == [False, True, True, True]
+
+
 def test_tree_reductions_need_no_barrier_between_reading_and_writing() -> None:
     (kernel,) = lowering.kernels(softmax())
     assert "kept" not in kernel.source

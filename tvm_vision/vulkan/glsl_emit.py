@@ -58,11 +58,13 @@ class Emitter:
     def __init__(self) -> None:
         self.names = Names()
         self.body: list = []
+        self.statements = 0  # lines so far, those of an unrolled loop once for every round
         self._stack = [self.body]
 
     def emit(self, line: str | list) -> None:
         """Writes one line, or lines captured before as an indented block."""
         self._stack[-1].append(line)
+        self.statements += isinstance(line, str)
 
     def slot(self) -> Slot:
         """A place for declarations that are known only after what follows."""

@@ -30,6 +30,7 @@ from tvm_vision.vulkan.glsl_vector import Code, Value, widths
 # Statements that only hold others, or declare.
 _CONTAINERS = (tirx.SeqStmt, tirx.AttrStmt, tirx.AllocBuffer, tirx.DeclBuffer)
 LONGEST_UNROLLED = 16
+MOST_UNROLLED = 4096  # lines that a loop becomes; compilers take minutes for tens of thousands
 _IGNORED = ("tirx.assume", "tirx.prefetch", "tirx.type_annotation")
 
 
@@ -213,12 +214,18 @@ class StatementPrinter(ExpressionPrinter):
         name = self.names.unique(var.name)
         self.requirements.value(held)
         self.name_variable(var, of, name, narrow)
-        if stmt.kind == tirx.ForKind.UNROLLED or self._walks_private_array(stmt):
-            self.unrolls = True
-            self.emit("[[unroll]]")
         advance = f"++{name}" if step is None else f"{name} += {step}"
+        hint, before = self.slot(), self.statements
         with self.block(f"for ({types.name(held)} {name} = {first}; {name} < {last}; {advance})"):
             body()
+        if stmt.kind == tirx.ForKind.UNROLLED or self._walks_private_array(stmt):
+            rounds = int(extent.value) if type(extent) is prim.IntImm else 1
+            copies = rounds * (self.statements - before)
+            if copies > MOST_UNROLLED:
+                return
+            self.unrolls = True
+            self.statements = before + copies
+            hint.append("[[unroll]]")
 
     def _walks_private_array(self, stmt: Any) -> bool:
         """Whether a short loop picks elements of a thread's own array, which lies in registers only
