@@ -62,7 +62,7 @@ def print_kernels(mod: IRModule, target: Target) -> list[Kernel]:
 def compile_kernels(kernels: list[Kernel], target: Target) -> dict[str, bytes]:
     """SPIR-V of every kernel; they are compiled side by side."""
     environment = target_environment(target)
-    workers = max(1, min(os.cpu_count() or 1, len(kernels)))
+    workers = max(1, min(len(os.sched_getaffinity(0)), len(kernels)))
     with ThreadPoolExecutor(workers) as pool:
         jobs = [
             pool.submit(spirv.compile_glsl, kernel.source, name=kernel.name, target_env=environment)
