@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -86,7 +87,7 @@ def searches(network: Network, default: float = 1.0) -> list[KernelSearch]:
 def deep(network: Network, workshop: Workshop, **options: Any) -> DeepSearch:
     functions = {kernel.job.key: kernel.function for kernel in network.kernels}
     return DeepSearch(
-        functions, network.target, workshop, SMALL, builder=workshop, **{"trials": 12, **options}
+        functions, network.target, [workshop], SMALL, builder=workshop, **{"trials": 12, **options}
     )
 
 
@@ -110,6 +111,22 @@ def test_every_candidate_is_handed_on_as_soon_as_it_ran(network: Network, tmp_pa
     assert [error for _, _, error in taken[1:4]] == list(breaks.values())
     assert [seconds for _, seconds, _ in taken[:5]] == [1.0, math.inf, math.inf, math.inf, 0.2]
     assert not list(tmp_path.iterdir()), "libraries are left behind"
+
+
+def test_runners_work_at_the_same_time(network: Network, tmp_path: Path) -> None:
+    workshop = Workshop(tmp_path, {})
+    together, run = threading.Barrier(2), workshop.run
+
+    def wait_for_the_other(inputs: list[Any]) -> list[Any]:
+        together.wait(timeout=30)
+        return run(inputs)
+
+    workshop.run = wait_for_the_other
+    search = deep(network, workshop)
+    search.runners = [workshop, SimpleNamespace(run=wait_for_the_other)]
+    taken, take = collected()
+    search.run(searches(network), take, lambda: False)
+    assert [seconds for _, seconds, _ in taken] == [1.0 / (1 + number) for number in range(12)]
 
 
 def test_it_ends_in_the_middle_of_a_round(network: Network, tmp_path: Path) -> None:

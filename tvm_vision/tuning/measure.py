@@ -124,7 +124,7 @@ class DeviceMeasurer:
     kind: str
     timing: Timing = field(default_factory=Timing)
     boards: Sequence[Board] = (LOCAL,)
-    builders: int = field(default_factory=lambda: max(1, (os.cpu_count() or 2) - 1))
+    builders: int = field(default_factory=lambda: max(1, len(os.sched_getaffinity(0)) - 1))
     timeout: float = 60.0
 
     @classmethod
@@ -133,11 +133,14 @@ class DeviceMeasurer:
         candidates, while one of them measures."""
         of_a_gpu = "gpu" in target.keys and str(target.attrs.get("device_type", "")) != "cpu"
         if tuple(boards) == (LOCAL,) and of_a_gpu:
-            boards = (LOCAL,) * max(1, min(MOST_LOADERS, (os.cpu_count() or 1) // CORES_A_LOADER))
+            boards = (LOCAL,) * max(
+                1, min(MOST_LOADERS, len(os.sched_getaffinity(0)) // CORES_A_LOADER)
+            )
         return cls(str(target), target.kind.name, timing, boards)
 
-    def metaschedule_runner(self) -> Any:
-        """A runner for MetaSchedule with the same timing, on the same device or boards."""
+    def metaschedule_runners(self) -> list[Any]:
+        """Runners for MetaSchedule with the same timing: for this device as many as load
+        candidates at a time, or one for each board."""
         from tvm.s_tir import meta_schedule as ms
 
         config = ms.runner.EvaluatorConfig(
@@ -145,24 +148,26 @@ class DeviceMeasurer:
             repeat=self.timing.repeat,
             min_repeat_ms=self.timing.min_repeat_ms,
         )
-        board = self.boards[0]
-        if not board.key:
-            return ms.runner.LocalRunner(
-                timeout_sec=self.timeout,
+
+        def runner(board: Board) -> Any:
+            if not board.key:
+                evaluate = partial(worker.evaluate, self._alone) if self.kind == "vulkan" else None
+                return ms.runner.LocalRunner(
+                    timeout_sec=self.timeout,
+                    evaluator_config=config,
+                    initializer=worker.start,
+                    f_run_evaluator=evaluate,
+                )
+            return ms.runner.RPCRunner(
+                ms.runner.RPCConfig(
+                    board.host, board.port, board.key, session_timeout_sec=board.patience
+                ),
                 evaluator_config=config,
+                max_workers=1,
                 initializer=worker.start,
-                f_run_evaluator=partial(worker.evaluate, self._alone)
-                if self.kind == "vulkan"
-                else None,
             )
-        return ms.runner.RPCRunner(
-            ms.runner.RPCConfig(
-                board.host, board.port, board.key, session_timeout_sec=board.patience
-            ),
-            evaluator_config=config,
-            max_workers=len(self.boards),
-            initializer=worker.start,
-        )
+
+        return [runner(board) for board in self.boards]
 
     def __post_init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="tvm_vision-tuning-"))

@@ -12,10 +12,12 @@ import importlib
 import json
 import logging
 import math
+import queue
 import shutil
 import statistics
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,7 +87,8 @@ class DeepSearch:
     Attributes:
         functions: PrimFunc of each search's key.
         target: tvm.target.Target.
-        runner, builder: of TVM; without a builder, TVM's own on all cores.
+        runners: of TVM; they run at the same time.
+        builder: of TVM; without one, TVM's own on all cores.
         effort: how widely to look.
         past: records of earlier searches on the same device.
         trials: most candidates; also those that fail count.
@@ -94,7 +97,7 @@ class DeepSearch:
 
     functions: Mapping[str, Any]
     target: Any
-    runner: Any
+    runners: Sequence[Any]
     effort: Effort
     past: Sequence[Record] = ()
     trials: int = 1_000_000
@@ -150,22 +153,34 @@ class DeepSearch:
         """Each candidate with its RunnerResult, as soon as it is there, until the time is over."""
         inputs = [ms.builder.BuilderInput(each.sch.mod, self.target) for each in candidates]
         built = list(zip(candidates, _python(builder).build(inputs), strict=True))
+        free: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        for runner in self.runners:
+            free.put(runner)
+        pool = ThreadPoolExecutor(len(self.runners))
         try:
-            for candidate, library in built:
+            results = [pool.submit(self._result, free, *pair) for pair in built]
+            for candidate, result in zip(candidates, results, strict=True):
                 if over():
                     return
-                if library.error_msg:
-                    yield candidate, ms.runner.RunnerResult(None, library.error_msg)
-                    continue
-                one = ms.runner.RunnerInput(
-                    library.artifact_path, self.target.kind.name, candidate.args_info
-                )
-                (future,) = _python(self.runner).run([one])
-                yield candidate, future.result()
+                yield candidate, result.result()
         finally:
+            pool.shutdown(cancel_futures=True)
             for _, library in built:
                 if library.artifact_path:
                     shutil.rmtree(Path(library.artifact_path).parent, ignore_errors=True)
+
+    def _result(self, free: queue.SimpleQueue[Any], candidate: Any, library: Any) -> Any:
+        """The RunnerResult of what was built of a candidate, by a runner that is free."""
+        if library.error_msg:
+            return ms.runner.RunnerResult(None, library.error_msg)
+        kind = self.target.kind.name
+        one = ms.runner.RunnerInput(library.artifact_path, kind, candidate.args_info)
+        runner = free.get()
+        try:
+            (future,) = _python(runner).run([one])
+            return future.result()
+        finally:
+            free.put(runner)
 
     def _task(self, search: KernelSearch, number: int, database: Any, model: Any) -> Any:
         """A TuneContext, begun; None where MetaSchedule cannot cut a kernel."""

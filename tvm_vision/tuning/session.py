@@ -171,7 +171,7 @@ def _deep(
     return DeepSearch(
         functions={kernel.job.key: kernel.function for kernel in network.kernels},
         target=network.target,
-        runner=measurer.metaschedule_runner(),
+        runners=measurer.metaschedule_runners(),
         effort=Effort.within(options.time_budget),
         past=known.at(network.place).items,
     )

@@ -5,6 +5,7 @@ A candidate that hangs or crashes takes its process with it, not the search.
 
 from __future__ import annotations
 
+import atexit
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -175,8 +176,16 @@ def evaluate(
 def _load_and_rest(library: Any, device: Any) -> None:
     """Compiles a library for the device, which then has nothing to do."""
     tvm_ffi.get_global_func("tvm_vision.vulkan.prepare")(library, device.index)
+    _rest()
+
+
+def _rest() -> None:
     while _BUSY:
         _BUSY.pop().stop()
+
+
+# A thread that comes back from C++ into an interpreter that is ending takes the process with it.
+atexit.register(_rest)
 
 
 def _keep_busy(run: Callable[[], Any], device: Any, seconds: float, alone: Alone) -> None:
