@@ -20,7 +20,7 @@ from tvm_vision.errors import DeviceError, TvmVisionError
 
 from . import measure, report
 from .engine import ENGINES, Files, Unusable, make_engine
-from .first_result import first_result_seconds
+from .first_result import bare_process_seconds, first_result_seconds
 from .measure import Measurement, Row, Settings
 from .networks import NETWORKS
 from .plot import draw
@@ -111,6 +111,7 @@ def main(
         "ceilings": before.get("ceilings")
         or ceilings(folder, settings, 0.002 if allow_cpu else 1.0),
         "work": {**before.get("work", {}), **work(folder, wanted)},
+        "bare_process_s": before.get("bare_process_s") or round(bare_process_seconds(), 3),
         "first_result_s": before.get("first_result_s", {}),
         "rows": before.get("rows", []),
     }

@@ -27,6 +27,33 @@ executor.run()
 results = list(executor.outputs().values())
 print("done", float(results[0].ravel()[0]), flush=True)
 """
+# What no program in Python that hands arrays to Vulkan can do without: VkInstanceCreateInfo,
+# VkDeviceQueueCreateInfo and VkDeviceCreateInfo with nothing in them but one queue.
+BARE = """
+import ctypes, numpy
+from ctypes import byref, c_float, c_int, c_uint, c_void_p
+class Instance(ctypes.Structure):
+    _fields_ = [("type", c_int), ("next", c_void_p), ("flags", c_int), ("application", c_void_p),
+                ("layers", c_uint), ("layer_names", c_void_p),
+                ("extensions", c_uint), ("extension_names", c_void_p)]
+class Queue(ctypes.Structure):
+    _fields_ = [("type", c_int), ("next", c_void_p), ("flags", c_int), ("family", c_uint),
+                ("count", c_uint), ("priorities", c_void_p)]
+class Device(ctypes.Structure):
+    _fields_ = [("type", c_int), ("next", c_void_p), ("flags", c_int),
+                ("queues", c_uint), ("queue_infos", c_void_p),
+                ("layers", c_uint), ("layer_names", c_void_p),
+                ("extensions", c_uint), ("extension_names", c_void_p), ("features", c_void_p)]
+vulkan = ctypes.CDLL("libvulkan.so.1")
+instance, physical, device, count = c_void_p(), c_void_p(), c_void_p(), c_uint(1)
+assert vulkan.vkCreateInstance(byref(Instance(type=1)), None, byref(instance)) == 0
+assert vulkan.vkEnumeratePhysicalDevices(instance, byref(count), byref(physical)) >= 0
+priority = c_float(1)
+queue = Queue(type=2, count=1, priorities=ctypes.addressof(priority))
+info = Device(type=3, queues=1, queue_infos=ctypes.addressof(queue))
+assert vulkan.vkCreateDevice(physical, byref(info), None, byref(device)) == 0
+print("done", flush=True)
+"""
 
 
 def first_result_seconds(package: Path, example: Path) -> float:
@@ -34,6 +61,18 @@ def first_result_seconds(package: Path, example: Path) -> float:
 
     Raises Unusable where the program fails.
     """
+    return _seconds(PROGRAM, str(package), str(example))
+
+
+def bare_process_seconds() -> float:
+    """From the start of a process that imports numpy and opens a Vulkan device until it has it.
+
+    The same way; no program for TVM's runtime in Python takes less. Raises Unusable.
+    """
+    return _seconds(BARE)
+
+
+def _seconds(program: str, *arguments: str) -> float:
     environment = {
         **os.environ,
         "TVM_USE_RUNTIME_LIB": "1",
@@ -43,7 +82,7 @@ def first_result_seconds(package: Path, example: Path) -> float:
     for _ in range(TRIES):
         start = time.perf_counter()
         process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(package), str(example)],
+            [sys.executable, "-c", program, *arguments],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=ROOT,
         )  # fmt: skip
         assert process.stdout is not None

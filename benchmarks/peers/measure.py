@@ -6,6 +6,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -112,7 +113,7 @@ def prepare(
     failed: dict[Job, str] = {}
     workers = [
         threading.Thread(target=_prepare_some, args=(folder, waiting, settings, failed, tell))
-        for _ in range(max(1, (os.cpu_count() or 2) // 2))
+        for _ in range(max(1, len(os.sched_getaffinity(0)) // 2))
     ]
     for worker in workers:
         worker.start()
@@ -163,9 +164,7 @@ class Measurement:
 
     def network(self, network: str, rows: Sequence[Row]) -> None:
         """Fill in the rows of one network: load, time in turns, ask for the device's part."""
-        for row in rows:
-            if not row.problem:
-                self._step(row, self._load)
+        self._load_all(rows)
         for turn in range(self._settings.rounds):
             # Another one begins each time.
             first = turn * len(rows) // self._settings.rounds
@@ -187,6 +186,18 @@ class Measurement:
             step(row, *arguments)
         except (NotInstalled, Unusable) as error:
             row.problem = str(error)
+
+    def _load_all(self, rows: Sequence[Row]) -> None:
+        """Engines load at the same time: nothing is timed yet but how long that takes."""
+
+        def load(engine: str) -> None:
+            for row in rows:
+                if row.engine == engine and not row.problem:
+                    self._step(row, self._load)
+
+        engines = list(dict.fromkeys(row.engine for row in rows))
+        with ThreadPoolExecutor(len(engines)) as pool:
+            list(pool.map(load, engines))
 
     def _load(self, row: Row) -> None:
         row.values.update(self._of(row, "load"))

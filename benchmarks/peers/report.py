@@ -111,7 +111,13 @@ def floor_table(results: Results) -> str:
         "floor, ms", "span ÷ floor", "error", "memory, MB", "package, MB", "first result, s",
     ]  # fmt: skip
     named = ", ".join(f"{name} {value:g}" for name, value in ceilings.items())
-    return f"Ceilings of the device: {named or 'not measured'}.\n\n{_markdown(header, rows, 2)}"
+    bare = results.get("bare_process_s")
+    beside = (
+        "" if bare is None else " A process that imports numpy and opens a Vulkan device, and no "
+        f"more, takes {bare:.2f} s there; that is in every first result."
+    )  # fmt: skip
+    head = f"Ceilings of the device: {named or 'not measured'}.{beside}"
+    return f"{head}\n\n{_markdown(header, rows, 2)}"
 
 
 def _busy(span: float, total: float) -> list[str]:

@@ -17,6 +17,7 @@ import tvm_vision.vulkan as vulkan
 from benchmarks.peers import __main__ as driver
 from benchmarks.peers import measure, report, worker
 from benchmarks.peers.engine import ENGINES, Engine, Files, NotInstalled, Session, Unusable
+from benchmarks.peers.first_result import bare_process_seconds
 from benchmarks.peers.measure import Measurement, Row, Settings
 from benchmarks.peers.networks import NETWORKS
 from benchmarks.peers.processes import Process
@@ -206,7 +207,7 @@ def results() -> dict[str, Any]:
         },
         "ceilings": {"copy_gb_s": 1000.0, "fp32_tflops": 10.0, "launch_us": 5.0},
         "work": {"yoeo fp32": {"operations": 10**9, "bytes": 10**8}},
-        "first_result_s": {"yoeo fp32": 0.4},
+        "first_result_s": {"yoeo fp32": 0.4}, "bare_process_s": 0.3,
         "rows": [
             {**common, "engine": "tvm_vision", "median_ms": 2.0, "details": details},
             {**common, "engine": "ncnn", "median_ms": 5.0, "error": 0.5},
@@ -214,6 +215,10 @@ def results() -> dict[str, Any]:
             {**common, "engine": "torch_graph", "problem": "not installed: pip install torch"},
         ],
     }  # fmt: skip
+
+
+def test_a_bare_process_opens_the_device(device_info: vulkan.DeviceInfo) -> None:
+    assert 0.0 < bare_process_seconds() < 60.0
 
 
 def test_tables_drop_nothing() -> None:
@@ -225,11 +230,13 @@ def test_tables_drop_nothing() -> None:
     assert "- ncnn: YOEO 416: off by 5.0e-01 from the reference" in text
     # 0.1 ms of operations or bytes and two launches of 5 µs.
     assert "| 90 % | 100 | 3 | 2 | 0.110 | 9.1 | 1.0e-06 | 2.0 | 1.0 | 0.40 |" in text
+    assert "takes 0.30 s there" in text
 
 
 def test_tables_of_a_run_that_was_cut_short() -> None:
     cut = results()
     cut["ceilings"], cut["first_result_s"] = {}, {}
+    del cut["bare_process_s"]
     del cut["rows"][0]["details"]["sum_ms"]
     text = report.tables(cut)
     assert "| – | – | 3 | 2 | – | – | 1.0e-06 | 2.0 | 1.0 | – |" in text
