@@ -21,7 +21,7 @@ from .processes import Process
 Job = tuple[str, str, str]  # engine, network, precision
 # Ours runs as on a robot: without TVM's compiler.
 ENVIRONMENT = {"tvm_vision": {"TVM_USE_RUNTIME_LIB": "1"}}
-AGAIN = 0.15  # of the warm-up, before each round but the first: others kept the GPU busy
+AGAIN = 0.5  # of the warm-up, before each round but the first
 
 
 @dataclass(frozen=True)
@@ -165,15 +165,10 @@ class Measurement:
     def network(self, network: str, rows: Sequence[Row]) -> None:
         """Fill in the rows of one network: load, time in turns, ask for the device's part."""
         self._load_all(rows)
-        for turn in range(self._settings.rounds):
-            # Another one begins each time.
-            first = turn * len(rows) // self._settings.rounds
-            for row in (*rows[first:], *rows[:first]):
-                if not row.problem:
-                    self._step(row, self._round, turn)
-        for row in rows:
-            if not row.problem:
-                self._step(row, self._finish)
+        # Apart: a GPU that rests while the CPU works is slower for whoever comes next.
+        for on_cpu in (False, True):
+            own = [row for row in rows if make_engine(row.engine).on_cpu == on_cpu]
+            self._take_turns(own)
         for row in rows:
             self._tell(_line(row))
 
@@ -186,6 +181,17 @@ class Measurement:
             step(row, *arguments)
         except (NotInstalled, Unusable) as error:
             row.problem = str(error)
+
+    def _take_turns(self, rows: Sequence[Row]) -> None:
+        for turn in range(self._settings.rounds):
+            # Another one begins each time.
+            first = turn * len(rows) // self._settings.rounds
+            for row in (*rows[first:], *rows[:first]):
+                if not row.problem:
+                    self._step(row, self._round, turn)
+        for row in rows:
+            if not row.problem:
+                self._step(row, self._finish)
 
     def _load_all(self, rows: Sequence[Row]) -> None:
         """Engines load at the same time: nothing is timed yet but how long that takes."""
