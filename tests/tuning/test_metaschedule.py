@@ -129,6 +129,24 @@ def test_runners_work_at_the_same_time(network: Network, tmp_path: Path) -> None
     assert [seconds for _, seconds, _ in taken] == [1.0 / (1 + number) for number in range(12)]
 
 
+def test_what_runs_when_the_time_is_over_is_stopped(network: Network, tmp_path: Path) -> None:
+    workshop = Workshop(tmp_path, {})
+    running, stopped, over = threading.Event(), threading.Event(), threading.Event()
+
+    def hang(inputs: list[Any]) -> list[Any]:
+        running.set()
+        assert stopped.wait(timeout=30)
+        raise ChildProcessError("killed")
+
+    workshop.run = hang
+    workshop.pool = SimpleNamespace(shutdown=lambda wait: stopped.set())
+    threading.Thread(target=lambda: (running.wait(), over.set())).start()
+    taken, take = collected()
+    deep(network, workshop).run(searches(network), take, over.is_set)
+    assert stopped.is_set() and not taken
+    assert not list(tmp_path.iterdir())
+
+
 def test_it_ends_in_the_middle_of_a_round(network: Network, tmp_path: Path) -> None:
     taken, take = collected()
     workshop = Workshop(tmp_path, {})

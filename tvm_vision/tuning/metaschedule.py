@@ -17,7 +17,7 @@ import shutil
 import statistics
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,7 @@ from .search import DECAY, GAIN, KernelSearch
 
 LOGGER = logging.getLogger(__name__)
 SEED = 42
+POLL_SECONDS = 0.2  # between looks at whether the time is over
 NIGHT = 3600.0  # seconds from which TVM's own numbers pay
 MOST_PAST = 128  # records of a kernel that a search starts from, the quickest
 # Matrix instructions of CUDA and of processors, by the hundred, that TVM parses for every search.
@@ -150,7 +151,8 @@ class DeepSearch:
     def _measured(
         self, candidates: Sequence[Any], builder: Any, over: Callable[[], bool]
     ) -> Iterator[tuple[Any, Any]]:
-        """Each candidate with its RunnerResult, as soon as it is there, until the time is over."""
+        """Each candidate with its RunnerResult, as soon as it is there, until the time is over:
+        then runners are stopped, whatever they run."""
         inputs = [ms.builder.BuilderInput(each.sch.mod, self.target) for each in candidates]
         built = list(zip(candidates, _python(builder).build(inputs), strict=True))
         free: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -160,14 +162,25 @@ class DeepSearch:
         try:
             results = [pool.submit(self._result, free, *pair) for pair in built]
             for candidate, result in zip(candidates, results, strict=True):
+                while not (over() or wait([result], POLL_SECONDS).done):
+                    pass
                 if over():
                     return
                 yield candidate, result.result()
         finally:
+            if not all(result.done() for result in results):
+                self._stop_runners()
             pool.shutdown(cancel_futures=True)
             for _, library in built:
                 if library.artifact_path:
                     shutil.rmtree(Path(library.artifact_path).parent, ignore_errors=True)
+
+    def _stop_runners(self) -> None:
+        """For good."""
+        for runner in self.runners:
+            processes = getattr(_python(runner), "pool", None)
+            if processes is not None:
+                processes.shutdown(wait=False)
 
     def _result(self, free: queue.SimpleQueue[Any], candidate: Any, library: Any) -> Any:
         """The RunnerResult of what was built of a candidate, by a runner that is free."""
