@@ -38,7 +38,7 @@ OURS = "tvm_vision"
 @click.option("--precision", "precisions", multiple=True, type=click.Choice(["fp32", "fp16"]))
 @click.option("--runs", default=Settings.runs, help="Frames of an engine on a network.")
 @click.option("--rounds", default=Settings.rounds, help="Turns that the frames are spread over.")
-@click.option("--warm-seconds", default=Settings.warm_seconds, help="Load before the first turn.")
+@click.option("--warm-seconds", default=Settings.warm_seconds, help="Load before each turn.")
 @click.option("--round-seconds", default=Settings.round_seconds, help="Most time of a turn.")
 @click.option("--folder", type=click.Path(path_type=Path), default=FOLDER, help="Models, packages.")
 @click.option(

@@ -52,7 +52,7 @@ class _Session(Session):
         dtype = torch.float16 if precision == "fp16" else torch.float32
         network = TorchNetwork(files.read()).eval().cuda().to(dtype)
         # Kept: the graph reads the weights where they are.
-        self._network = network.to(memory_format=layout)
+        self._network = network.to_layout(layout)
         self._host = torch.from_numpy(image).pin_memory()
         self._input = self._host.cuda()
         with torch.no_grad():

@@ -21,7 +21,6 @@ from .processes import Process
 Job = tuple[str, str, str]  # engine, network, precision
 # Ours runs as on a robot: without TVM's compiler.
 ENVIRONMENT = {"tvm_vision": {"TVM_USE_RUNTIME_LIB": "1"}}
-AGAIN = 0.5  # of the warm-up, before each round but the first
 
 
 @dataclass(frozen=True)
@@ -188,7 +187,7 @@ class Measurement:
             first = turn * len(rows) // self._settings.rounds
             for row in (*rows[first:], *rows[:first]):
                 if not row.problem:
-                    self._step(row, self._round, turn)
+                    self._step(row, self._round)
         for row in rows:
             if not row.problem:
                 self._step(row, self._finish)
@@ -208,9 +207,10 @@ class Measurement:
     def _load(self, row: Row) -> None:
         row.values.update(self._of(row, "load"))
 
-    def _round(self, row: Row, turn: int) -> None:
+    def _round(self, row: Row) -> None:
         settings = self._settings
-        self._of(row, "warm", seconds=settings.warm_seconds * (AGAIN if turn else 1.0))
+        # In every turn: the one before may have left the GPU with little to do, and slower.
+        self._of(row, "warm", seconds=settings.warm_seconds)
         runs = -(-settings.runs // settings.rounds)
         do = "stages" if NETWORKS[row.network].of_photos else "time"
         found = self._of(row, do, runs=runs, limit=settings.round_seconds)
@@ -219,7 +219,7 @@ class Measurement:
             row.stages[name] = row.stages.get(name, []) + times
 
     def _finish(self, row: Row) -> None:
-        self._of(row, "warm", seconds=self._settings.warm_seconds * AGAIN)
+        self._of(row, "warm", seconds=self._settings.warm_seconds)
         row.values.update(self._of(row, "finish"))
 
     def _of(self, row: Row, do: str, **arguments: Any) -> dict[str, Any]:

@@ -36,6 +36,14 @@ class TorchNetwork(nn.Module):
             inputs = [name for name in node.input if name and name not in self._constants]
             self._steps.append((step, inputs, list(node.output)))
 
+    def to_layout(self, layout: torch.memory_format) -> TorchNetwork:
+        """Weights of convolutions in a memory format; ``Module.to`` asks it of all tensors of five
+        dimensions as well, which channels_last refuses."""
+        for layer in self.modules():
+            if isinstance(layer, nn.Conv2d):
+                layer.to(memory_format=layout)
+        return self
+
     def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
         values = {self._input: image}
         for step, inputs, outputs in self._steps:
@@ -103,8 +111,11 @@ def _clip(attributes: Attributes, constants: Any) -> nn.Module:
 
 
 def _slice(
-    starts: list[int], ends: list[int], axes: list[int]
+    starts: list[int], ends: list[int], axes: list[int], steps: list[int] | None = None
 ) -> Callable[[torch.Tensor], torch.Tensor]:
+    if any(step != 1 for step in steps or ()):
+        raise Unusable("no form of Slice with steps for PyTorch here")
+
     def step(x: torch.Tensor) -> torch.Tensor:
         for start, end, axis in zip(starts, ends, axes, strict=True):
             x = x.narrow(axis, start, min(end, x.shape[axis]) - start)

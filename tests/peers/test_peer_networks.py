@@ -75,9 +75,20 @@ def test_pytorch_computes_the_same_network(name: str) -> None:
     from benchmarks.peers.torch_network import TorchNetwork
 
     model = NETWORKS[name].build(SMALL)
-    with torch.no_grad():
-        found = TorchNetwork(model).eval()(torch.from_numpy(image(SMALL)))
-    assert output_error([value.numpy() for value in found], run(model, image(SMALL))) < 1e-5
+    wanted = run(model, image(SMALL))
+    for layout in (torch.contiguous_format, torch.channels_last):
+        network = TorchNetwork(model).eval().to_layout(layout)
+        with torch.no_grad():
+            found = network(torch.from_numpy(image(SMALL)).contiguous(memory_format=layout))
+        assert output_error([value.numpy() for value in found], wanted) < 1e-5
+
+
+def test_pytorch_has_no_form_of_a_camera() -> None:
+    pytest.importorskip("torch")
+    from benchmarks.peers.torch_network import TorchNetwork
+
+    with pytest.raises(Unusable, match="Slice with steps"):
+        TorchNetwork(NETWORKS["demo_camera"].model())
 
 
 def test_output_error_is_relative_and_sees_whole_numbers_nan_and_shapes() -> None:
