@@ -48,6 +48,7 @@ def _bars(axis: Any, results: Mapping[str, Any], precision: str) -> None:
     axis.set_yscale("log")
     axis.margins(y=0.25)
     axis.set_ylabel(f"{precision}: median, ms")
-    axis.set_xticks(range(len(networks)), [NETWORKS[n].title for n in networks], fontsize=8)
+    titles = [NETWORKS[n].title.replace(", ", ",\n") for n in networks]
+    axis.set_xticks(range(len(networks)), titles, fontsize=8)
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(axis="y", alpha=0.3)

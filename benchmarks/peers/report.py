@@ -22,6 +22,7 @@ Results = Mapping[str, Any]
 OURS = "tvm_vision"
 # Those that run on the same Vulkan driver; the others are CUDA or the CPU.
 VULKAN_PEERS = ("ncnn", "iree", "ort_webgpu")
+SLOWED = "† taken when the device had clocked down: longer than a frame with its copies."
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 
@@ -86,19 +87,23 @@ def floor_table(results: Results) -> str:
     """
     ceilings = results["ceilings"]
     rows = []
+    slowed = False
     for row in results["rows"]:
         if row["engine"] != OURS or "problem" in row:
             continue
         network, precision, details = row["network"], row["precision"], row["details"]
         span, total = details["span_ms"], details.get("sum_ms")
         first = results["first_result_s"].get(f"{network} {precision}")
-        cells = [NETWORKS[network].title, precision, f"{row['median_ms']:.3f}", f"{span:.3f}"]
+        slow = span > row["median_ms"]
+        slowed |= slow
+        shown = f"{span:.3f} †" if slow else f"{span:.3f}"
+        cells = [NETWORKS[network].title, precision, f"{row['median_ms']:.3f}", shown]
         cells += ["–", "–"] if total is None else _busy(span, total)
         cells += [str(details["kernels"]), str(details["chain"])]
         if ceilings:
             work = Work(**results["work"][f"{network} {precision}"])
             floor = floor_ms(work, details["chain"], ceilings, precision)
-            cells += [f"{floor:.3f}", f"{span / floor:.1f}"]
+            cells += [f"{floor:.3f}", "–" if slow else f"{span / floor:.1f}"]
         else:
             cells += ["–", "–"]
         cells += [
@@ -117,7 +122,8 @@ def floor_table(results: Results) -> str:
         f"more, takes {bare:.2f} s there; that is in every first result."
     )  # fmt: skip
     head = f"Ceilings of the device: {named or 'not measured'}.{beside}"
-    return f"{head}\n\n{_markdown(header, rows, 2)}"
+    note = f"\n\n{SLOWED}" if slowed else ""
+    return f"{head}\n\n{_markdown(header, rows, 2)}{note}"
 
 
 def _busy(span: float, total: float) -> list[str]:

@@ -233,6 +233,14 @@ def test_tables_drop_nothing() -> None:
     assert "takes 0.30 s there" in text
 
 
+def test_a_span_that_is_longer_than_its_frame_is_marked() -> None:
+    slow = results()
+    assert report.SLOWED not in report.tables(slow)
+    slow["rows"][0]["details"]["span_ms"] = 2.1
+    text = report.tables(slow)
+    assert "| 2.000 | 2.100 † |" in text and "| 0.110 | – |" in text and report.SLOWED in text
+
+
 def test_tables_of_a_run_that_was_cut_short() -> None:
     cut = results()
     cut["ceilings"], cut["first_result_s"] = {}, {}
