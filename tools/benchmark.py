@@ -7,7 +7,14 @@ from pathlib import Path
 
 import click
 
-from .options import artifact_argument, device_option, input_options, json_option, timing_options
+from .options import (
+    artifact_argument,
+    device_option,
+    input_options,
+    json_option,
+    rate_option,
+    timing_options,
+)
 from .progress import progress
 from .session import load_network, set_inputs
 
@@ -16,6 +23,7 @@ from .session import load_network, set_inputs
 @artifact_argument()
 @input_options
 @timing_options(repeat=50, warmup=10)
+@rate_option()
 @device_option()
 @json_option("the times")
 def benchmark(
@@ -26,6 +34,7 @@ def benchmark(
     repeat: int,
     number: int,
     warmup: int,
+    rate: float,
     device: str,
     as_json: bool,
 ) -> None:
@@ -37,14 +46,15 @@ def benchmark(
     \b
     Example:
       tvm-vision benchmark model.tar --repeat 200
+      tvm-vision benchmark model.tar --rate 30
       tvm-vision benchmark model.tar --device cpu --json
     """
     executor = load_network(artifact, device)
     set_inputs(executor, inputs, image, fill_mode)
     with progress("measuring"):
-        times = executor.benchmark(repeat, number, warmup)
+        times = executor.benchmark(repeat, number, warmup, rate)
     if as_json:
-        document = {"device": executor.device_description, **times.to_dict()}
+        document = {"device": executor.device_description, "rate": rate, **times.to_dict()}
         click.echo(json.dumps(document, indent=2))
     else:
         click.echo(str(times))

@@ -159,5 +159,13 @@ def timing_options(*, repeat: int, warmup: int = 3) -> Decorator:
     return decorate
 
 
+def rate_option() -> Decorator:
+    return click.option(
+        "--rate", type=click.FloatRange(min=0.0), default=0.0, metavar="FPS",
+        help="Frames that begin in a second, as a camera's do: a device that rests between them "
+        "clocks lower. 0, the default: one after the other.",
+    )  # fmt: skip
+
+
 def json_option(what: str) -> Decorator:
     return click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON.")

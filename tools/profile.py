@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .options import PATH, artifact_argument, device_option, input_options, json_option
+from .options import (
+    PATH,
+    artifact_argument,
+    device_option,
+    input_options,
+    json_option,
+    rate_option,
+)
 from .progress import progress
 from .session import load_network, set_inputs
 from .table import table
@@ -28,6 +35,7 @@ MAX_NODES = 60
 @click.option(
     "--warmup", type=click.IntRange(min=0), default=5, show_default=True, help="Frames before."
 )
+@rate_option()
 @click.option(
     "--per-layer-error",
     type=PATH,
@@ -44,6 +52,7 @@ def profile(
     fill_mode: str,
     repeat: int,
     warmup: int,
+    rate: float,
     per_layer_error: Path | None,
     sort: bool,
     device: str,
@@ -65,7 +74,7 @@ def profile(
     executor = load_network(artifact, device)
     arrays = set_inputs(executor, inputs, image, fill_mode)
     with progress("profiling"):
-        report = executor.profile(repeat=repeat, warmup=warmup)
+        report = executor.profile(repeat=repeat, warmup=warmup, rate=rate)
     errors: Mapping[int, LayerError] | None = None
     if per_layer_error is not None:
         from tvm_vision.evaluate.layers import layer_errors

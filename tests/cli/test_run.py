@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 
 import cv2
 import handmade
@@ -142,6 +143,16 @@ def test_benchmark(command, artifact):
     assert times["number"] == 2
     assert 0 < times["min_ms"] <= times["median_ms"] <= times["max_ms"]
     assert command("benchmark", artifact, "--repeat", "3").stdout.startswith("median ")
+
+
+def test_frames_at_a_rate(command, artifact):
+    start = time.monotonic()
+    options = ["--repeat", "3", "--warmup", "1", "--rate", "20"]
+    result = command("benchmark", artifact, *options, "--json")
+    assert time.monotonic() - start >= 3 * 0.05
+    assert json.loads(result.stdout)["rate"] == 20
+    command("profile", artifact, *options)
+    assert command("benchmark", artifact, "--rate", "-1").exit_code == 2
 
 
 def test_profile(command, artifact, model):

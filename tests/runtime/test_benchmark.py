@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from tvm_vision.errors import InputError
-from tvm_vision.runtime.benchmark import BenchmarkResult, measure
+from tvm_vision.runtime.benchmark import BenchmarkResult, Pace, measure
 
 
 def test_measure_counts_runs_and_divides():
@@ -16,6 +16,47 @@ def test_measure_counts_runs_and_divides():
     )
     assert len(runs) == 3 + 2 * 2
     assert result == BenchmarkResult((0.5, 2.0), 2)
+
+
+class Time:
+    """A clock that only sleeping and working moves."""
+
+    def __init__(self):
+        self.now, self.slept = 10.0, []
+
+    def __call__(self):
+        return self.now
+
+    def work(self, seconds):
+        self.now += seconds
+
+    def sleep(self, seconds):
+        self.slept.append(round(seconds, 6))
+        self.now += seconds
+
+
+def test_a_pace_waits_for_its_turn_and_does_not_hurry_after_a_late_one():
+    time = Time()
+    pace = Pace(4.0, time, time.sleep)
+    for work in (0.1, 0.05, 0.6, 0.1, 0.0):  # seconds after each begin; a frame has 0.25
+        pace.wait()
+        time.work(work)
+    assert time.slept == [0.15, 0.2, 0.15]
+
+
+@pytest.mark.parametrize("rate", [-1.0, float("nan"), float("inf")])
+def test_a_pace_of_no_rate(rate):
+    with pytest.raises(InputError, match="a rate of frames a second"):
+        measure(lambda: None, rate=rate)
+
+
+def test_measuring_at_a_rate_times_the_runs_alone():
+    time = Time()
+    result = measure(
+        lambda: time.work(0.01), repeat=2, warmup=1, rate=10.0, clock=time, sleep=time.sleep
+    )
+    assert result.seconds == pytest.approx((0.01, 0.01))
+    assert time.slept == [0.09, 0.09]
 
 
 def test_statistics():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -66,28 +67,64 @@ class BenchmarkResult:
         )
 
 
+class Pace:
+    """Lets something begin at most so many times a second.
+
+    A device that rests between a camera's frames clocks lower than one that is kept busy: at a
+    robot's rate a frame can take several times as long as in a row.
+    """
+
+    def __init__(
+        self,
+        rate: float,
+        clock: Callable[[], float] = time.perf_counter,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        """rate: times a second; 0 for at once. Raises InputError for another number below 0."""
+        if not 0.0 <= rate < math.inf:
+            raise InputError(f"a rate of frames a second is needed, 0 for no limit, found {rate:g}")
+        self._period = 1.0 / rate if rate else 0.0
+        self._clock, self._sleep = clock, sleep
+        self._next = -math.inf
+
+    def wait(self) -> None:
+        """Returns when it may begin; who is late begins at once, and is not hurried afterwards."""
+        if not self._period:
+            return
+        now = self._clock()
+        if now < self._next:
+            self._sleep(self._next - now)
+        self._next = max(now, self._next) + self._period
+
+
 def measure(
     run: Callable[[], object],
     *,
     repeat: int = 10,
     number: int = 1,
     warmup: int = 1,
+    rate: float = 0.0,
     clock: Callable[[], float] = time.perf_counter,
+    sleep: Callable[[float], object] = time.sleep,
 ) -> BenchmarkResult:
     """Time ``run``, which returns when the work is done.
 
     repeat: measurements; number: runs in each; warmup: runs before, not measured (the first ones
-    allocate, record and raise the clock rates).
+    allocate, record and raise the clock rates); rate: measurements, and runs before, that begin in
+    a second, 0 for one after the other.
 
-    Raises InputError for repeat or number below 1, or warmup below 0.
+    Raises InputError for repeat or number below 1, warmup below 0, or a rate that is none.
     """
     for name, value, least in (("repeat", repeat, 1), ("number", number, 1), ("warmup", warmup, 0)):
         if value < least:
             raise InputError(f"a {name} of at least {least} is needed, found {value}")
+    pace = Pace(rate, clock, sleep)
     for _ in range(warmup):
+        pace.wait()
         run()
     times = []
     for _ in range(repeat):
+        pace.wait()
         start = clock()
         for _ in range(number):
             run()

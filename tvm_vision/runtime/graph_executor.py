@@ -16,7 +16,7 @@ import tvm_ffi
 
 from .. import vulkan
 from ..errors import DeviceError, InputError, PackageError
-from .benchmark import BenchmarkResult, measure
+from .benchmark import BenchmarkResult, Pace, measure
 from .profiler import KernelInfo, ProfileReport, summarise
 
 Value = Any  # numpy array or tensor
@@ -171,25 +171,36 @@ class GraphExecutor:
         """All outputs of the last finished frame by name."""
         return {name: _array(self.get_output(i)) for i, name in enumerate(self.output_names)}
 
-    def benchmark(self, repeat: int = 10, number: int = 1, warmup: int = 3) -> BenchmarkResult:
+    def benchmark(
+        self, repeat: int = 10, number: int = 1, warmup: int = 3, rate: float = 0.0
+    ) -> BenchmarkResult:
         """Time whole frames by the host's clock: ``repeat`` times the mean of ``number`` runs.
 
-        Inputs must be set. Raises InputError for counts below 1 (``warmup``: below 0).
+        rate: measurements that begin in a second, as frames of a camera do; 0 for one after the
+        other. Inputs must be set. Raises InputError for counts below 1 (``warmup``, ``rate``:
+        below 0).
         """
-        return measure(self.run, repeat=repeat, number=number, warmup=warmup)
+        return measure(self.run, repeat=repeat, number=number, warmup=warmup, rate=rate)
 
-    def profile(self, repeat: int = 30, warmup: int = 5) -> ProfileReport:
+    def profile(self, repeat: int = 30, warmup: int = 5, rate: float = 0.0) -> ProfileReport:
         """Time each kernel and each stage on the device, over ``repeat`` frames.
 
         The kernels are timed in a recording of its own, with a timestamp between any two; span,
         upload, read-back and wall time come from recordings without them. On the CPU the host's
-        clock is read. Inputs must be set.
+        clock is read. Inputs must be set. rate: as of ``benchmark``; all recordings of a frame
+        run at once.
         """
         if repeat < 1:
             raise InputError(f"a profile needs at least 1 run, found repeat={repeat}")
+        pace = Pace(rate)
+
+        def sample() -> list[float]:
+            pace.wait()
+            return list(self._call["profile"]())
+
         for _ in range(warmup):
-            self._call["profile"]()
-        samples = np.array([list(self._call["profile"]()) for _ in range(repeat)], np.float64)
+            sample()
+        samples = np.array([sample() for _ in range(repeat)], np.float64)
         graph = self.info.get("graph", self.info)
         kernels = [KernelInfo(k["function"], tuple(k.get("nodes", ()))) for k in graph["kernels"]]
         device = f"{self.device.type}{self.device.index}"
