@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from compiled import MATRICES
-from emulated_matrices import emulated
+from emulated_matrices import emulated, need_right_arrays
 from matrix_runs import ATTRIBUTES, LIMITS, SHAPE, halves, printed, result
 from schedule_runs import fused, noise, target
 from tvm import relax
@@ -155,6 +155,7 @@ def test_convolution_with_emulated_matrices(
     case: tuple[int, ...], tile: MatrixTile, monkeypatch: pytest.MonkeyPatch, device_info: Any
 ) -> None:
     """The schedules on any device; see emulated_matrices."""
+    need_right_arrays(device_info)
     lanes = device_info.thread_warp_size
     limits = dataclasses.replace(Limits.of(target()), matrices=(SHAPE,))
     if not fits(tile, limits):

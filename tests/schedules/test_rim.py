@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from compiled import MATRICES
-from emulated_matrices import emulated
+from emulated_matrices import emulated, need_right_arrays
 from matrix_runs import ATTRIBUTES, LIMITS, SHAPE, halves, printed, result
 from schedule_runs import fused, noise, target
 from tvm import relax, tirx
@@ -364,6 +364,7 @@ def test_values_on_emulated_matrices(
     case: Case, parts: dict[str, Any], monkeypatch: pytest.MonkeyPatch, device_info: Any
 ) -> None:
     """On any device; see emulated_matrices."""
+    need_right_arrays(device_info)
     limits = dataclasses.replace(Limits.of(target()), matrices=(SHAPE,))
     tile = tile_of(parts, SHAPE)
     windows = windows_of(Schedule(case.function()))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tvm
 from compiled import MATRICES
-from emulated_matrices import emulated
+from emulated_matrices import emulated, need_right_arrays
 from networks import Builder, _upsample
 from onnx import TensorProto
 from tvm.target import Target
@@ -46,11 +46,11 @@ def result(model: Any, target: Any) -> np.ndarray:
     return np.asarray(executor.get_output(0).numpy())
 
 
-@pytest.mark.usefixtures("device_info")
 @pytest.mark.parametrize(("resize", "rim"), [(False, False), (True, False), (True, True)])
 def test_values_on_emulated_matrices(
-    resize: bool, rim: bool, monkeypatch: pytest.MonkeyPatch
+    resize: bool, rim: bool, monkeypatch: pytest.MonkeyPatch, device_info: Any
 ) -> None:
+    need_right_arrays(device_info)
     monkeypatch.setattr(rim_tile, "pays", lambda shape, limits: rim)
     model, print_kernels, inlined = network(resize), build.print_kernels, []
 
