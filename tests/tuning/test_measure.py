@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 import time
 from collections.abc import Iterator
 
@@ -215,3 +216,23 @@ def test_a_process_that_hangs_or_dies_is_started_anew() -> None:
         assert process.call(abs, -4, timeout=60.0) == 4
     finally:
         process.close()
+
+
+def test_a_process_is_closed_in_the_middle_of_a_call() -> None:
+    process, ended = Process(), []
+
+    def call() -> None:
+        try:
+            process.call(time.sleep, 120, timeout=300)
+        except ChildProcessError as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    while process._worker._proc is None:
+        time.sleep(0.01)
+    process.close()
+    thread.join(timeout=60)
+    assert len(ended) == 1 and not thread.is_alive()
+    with pytest.raises(ChildProcessError, match="closed"):
+        process.call(time.sleep, 0, timeout=1)

@@ -139,7 +139,8 @@ def test_what_runs_when_the_time_is_over_is_stopped(network: Network, tmp_path: 
         raise ChildProcessError("killed")
 
     workshop.run = hang
-    workshop.pool = SimpleNamespace(shutdown=lambda wait: stopped.set())
+    process = SimpleNamespace(_proc=SimpleNamespace(kill=stopped.set))
+    workshop.pool = SimpleNamespace(_worker_map={1: process})
     threading.Thread(target=lambda: (running.wait(), over.set())).start()
     taken, take = collected()
     deep(network, workshop).run(searches(network), take, over.is_set)

@@ -31,6 +31,7 @@ LOCAL = Board()
 ATTEMPTS = 3  # boards that a candidate is given before its failure counts as its own
 MOST_LOADERS = 4  # processes that load candidates for one device
 CORES_A_LOADER = 4  # of the machine; the others build
+CLOSING_SECONDS = 0.01  # until a process that is being closed is killed, and between tries
 LEAST_ROOM = 4 << 20  # bytes; a library takes some 50 kB
 TOLERANCE = {"float16": 2e-2, "float32": 1e-3, "float64": 1e-6}
 
@@ -92,18 +93,34 @@ class Process:
 
         self._worker = PopenWorker(worker.start)
         self._closed = False
+        self._calling = threading.Lock()
 
     def call(self, function: Callable[..., Any], *arguments: Any, timeout: float) -> Any:
         """Raises TimeoutError, ChildProcessError, or what the function raises."""
-        if self._closed:
-            raise ChildProcessError("closed")
-        self._worker.send(function, arguments, timeout=timeout)
-        return self._worker.recv()
+        with self._calling:
+            if self._closed:
+                raise ChildProcessError("closed")
+            self._worker.send(function, arguments, timeout=timeout)
+            return self._worker.recv()
 
     def close(self) -> None:
         """Kills it, also from another thread than that which waits in ``call``."""
         self._closed = True
+        # Again: a call may just be starting it.
+        while not self._calling.acquire(timeout=CLOSING_SECONDS):
+            kill(self._worker)
         self._worker.kill()
+        self._calling.release()
+
+
+def kill(worker: Any) -> None:
+    """Ends the process of a PopenWorker of TVM while another thread waits for its answer.
+
+    Its own ``kill`` closes their pipe first, and that waits for the answer.
+    """
+    process = worker._proc
+    if process is not None:
+        process.kill()
 
 
 @dataclass

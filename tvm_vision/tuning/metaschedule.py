@@ -29,6 +29,7 @@ from tvm.s_tir import meta_schedule as ms
 
 from ..schedules import TRACE
 from . import worker
+from .measure import kill
 from .records import Record
 from .search import DECAY, GAIN, KernelSearch
 
@@ -168,19 +169,19 @@ class DeepSearch:
                     return
                 yield candidate, result.result()
         finally:
+            pool.shutdown(wait=False, cancel_futures=True)
             if not all(result.done() for result in results):
                 self._stop_runners()
-            pool.shutdown(cancel_futures=True)
+            pool.shutdown()
             for _, library in built:
                 if library.artifact_path:
                     shutil.rmtree(Path(library.artifact_path).parent, ignore_errors=True)
 
     def _stop_runners(self) -> None:
-        """For good."""
         for runner in self.runners:
             processes = getattr(_python(runner), "pool", None)
-            if processes is not None:
-                processes.shutdown(wait=False)
+            for process in list(getattr(processes, "_worker_map", {}).values()):
+                kill(process)
 
     def _result(self, free: queue.SimpleQueue[Any], candidate: Any, library: Any) -> Any:
         """The RunnerResult of what was built of a candidate, by a runner that is free."""
