@@ -151,7 +151,7 @@ def test_frames_at_a_rate(command, artifact):
     result = command("benchmark", artifact, *options, "--json")
     assert time.monotonic() - start >= 3 * 0.05
     assert json.loads(result.stdout)["rate"] == 20
-    command("profile", artifact, *options)
+    assert command("profile", artifact, *options).exit_code == 0
     assert command("benchmark", artifact, "--rate", "-1").exit_code == 2
 
 

@@ -13,9 +13,8 @@ from tvm.script import tirx as T
 
 pytestmark = pytest.mark.usefixtures("device_info")
 RNG = np.random.default_rng(0)
-SHUFFLES = (
-    0x10 | 0x20
-)  # VK_SUBGROUP_FEATURE_SHUFFLE_BIT and VK_SUBGROUP_FEATURE_SHUFFLE_RELATIVE_BIT
+# VK_SUBGROUP_FEATURE_SHUFFLE_BIT and VK_SUBGROUP_FEATURE_SHUFFLE_RELATIVE_BIT.
+SHUFFLES = 0x10 | 0x20
 
 
 def zeros(n: int, dtype: str = "float32") -> np.ndarray:
