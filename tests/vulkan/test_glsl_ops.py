@@ -7,6 +7,7 @@ import pytest
 from tvm import tirx
 
 from tvm_vision.errors import UnsupportedKernelError
+from tvm_vision.vulkan import spirv
 from tvm_vision.vulkan.glsl_intrinsics import RULES
 
 FLOATS = ("float16", "float32", "float64")
@@ -81,9 +82,16 @@ def test_fixed_point_product() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int32", "uint32"])
-def test_dot_product_of_bytes(dtype: str) -> None:
+@pytest.mark.parametrize("instruction", [True, False])
+def test_dot_product_of_bytes(dtype: str, instruction: bool) -> None:
+    """By the instruction where the target has it, else byte for byte."""
     body = lambda a, b, c: tirx.call_pure_extern(dtype, "__dp4a", a, b, c)  # noqa: E731
-    assert lowering.kernels(lowering.elementwise(body, [dtype] * 3))
+    on = lowering.target(supports_integer_dot_product=instruction)
+    (kernel,) = lowering.kernels(lowering.elementwise(body, [dtype] * 3), on)
+    shader = spirv.disassemble(spirv.compile_glsl(kernel.source, name=kernel.name))
+    named = {"int32": "OpSDot ", "uint32": "OpUDot "}[dtype]
+    found = [text in shader for text in (named, "DotProductInput4x8BitPacked", "BitField")]
+    assert found == [instruction, instruction, not instruction]
 
 
 def test_refused_types() -> None:

@@ -43,7 +43,7 @@ _BITS = {  # bits of the type: (count of ones, count of leading zeros), of the u
     ),
 }
 
-# Byte-wise products of two packed words, for devices without an integer dot product.
+# Byte-wise products of two packed words: for devices without an integer dot product.
 DOT_PRODUCT = {
     "int": """
 int tv_dp4a(int a, int b, int c) {
@@ -55,6 +55,21 @@ uint tv_dp4a(uint a, uint b, uint c) {
   for (int i = 0; i < 32; i += 8) c += bitfieldExtract(a, i, 8) * bitfieldExtract(b, i, 8);
   return c;
 }""",
+}
+
+# And for those with one. The version of glslang that is pinned knows the instruction by its number
+# alone; the numbers of its capabilities tell the runtime which feature the shader needs.
+_DOT_INSTRUCTION = """
+spirv_instruction(
+  extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6019, 6018], id = NUMBER)
+T tv_dot(T a, T b, spirv_literal int packed);
+
+T tv_dp4a(T a, T b, T c) {
+  return tv_dot(a, b, 0) + c;
+}"""
+DOT_INSTRUCTION = {
+    "int": _DOT_INSTRUCTION.replace("NUMBER", "4450"),  # OpSDot
+    "uint": _DOT_INSTRUCTION.replace("NUMBER", "4451"),  # OpUDot
 }
 
 
@@ -99,6 +114,8 @@ class Prelude:
         if of == FLOAT64:
             return DOUBLE.get(name) or SHARED.get(name)
         if name == "dp4a":
+            if self._requirements.dot_product():
+                return DOT_INSTRUCTION[of.kind]
             return DOT_PRODUCT[of.kind]
         if of.kind == "int" and name in SIGNED:
             return SIGNED[name]

@@ -147,6 +147,13 @@ class Requirements:
             self.extensions.add(extension)
         self._need(of, attribute, feature)
 
+    def dot_product(self) -> bool:
+        """Whether the target says that it has the dot product of bytes; then it is asked for."""
+        if not self._attributes.get("supports_integer_dot_product"):
+            return False
+        self.extensions.add("GL_EXT_spirv_intrinsics")
+        return True
+
     def _need(self, of: Type, attribute: str, feature: str) -> None:
         found = self._attributes.get(attribute) if attribute else None
         if found is not None and not found:
