@@ -324,3 +324,13 @@ def test_schedule_for_another_subgroup_size() -> None:
     assert kernel.flags >> 16 == 32
     with pytest.raises(UnsupportedKernelError, match="subgroups of 32 lanes, the target has 8"):
         lowering.kernels(shuffle, lowering.target(thread_warp_size=8))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("lanes, held", [(2, "8vec2"), (4, "nt"), (8, "vec2"), (16, "vec4")])
+def test_bytes_lie_in_words(dtype: str, lanes: int, held: str) -> None:
+    """Four or more bytes that are loaded or stored at once are words of 32 bits."""
+    (kernel,) = lowering.kernels(lowering.elementwise(lambda a: a + a, [dtype], 256, lanes))
+    kind = {"int8": "i", "uint8": "ui" if held == "nt" else "u"}[dtype]
+    assert len(re.findall(rf"buffer \w+ {{ {kind}{held} ", kernel.source)) == 2
+    assert ("GL_EXT_shader_8bit_storage" in kernel.source) == (lanes == 2)

@@ -24,7 +24,9 @@ from tvm_vision.vulkan.glsl_vector import (
     construct,
     infix,
     lanewise,
+    pack,
     partwise,
+    unpack,
     widths,
 )
 
@@ -193,6 +195,12 @@ def reinterpret(printer: ExpressionPrinter, args: list[Value], of: Type) -> Valu
         if of.bits != 32:
             printer.requirements.value(Type("int", of.bits))
         return partwise(of, lambda w, x: Code(f"{name}({x})"), value)
+    if source.is_integer and (source.bits, source.lanes, of.bits) == (8, 4, 32):
+        word = Value(Type(source.kind, 32), [pack(value.text)])
+        return reinterpret(printer, [word], of)
+    if of.is_integer and (of.bits, of.lanes, source.bits) == (8, 4, 32):
+        word = reinterpret(printer, args, Type(of.kind, 32))
+        return Value(of, [unpack(word.text)])
     if source.bits * source.lanes != of.bits * of.lanes or 64 < source.bits * source.lanes:
         raise UnsupportedKernelError(
             f"kernel {printer.kernel}: reinterpret of {source} as {of} has no form in a shader"

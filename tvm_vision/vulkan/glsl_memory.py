@@ -2,11 +2,13 @@
 
 A buffer that is only read may be seen through several blocks of one binding (float[] and vec4[]);
 one that is written is seen through a single array, so that no two names alias: vec4[] if every
-access is a whole aligned vec4, else scalars.
+access is a whole aligned vec4, else scalars. Where four or more bytes are loaded or stored at once,
+they are words of 32 bits in memory, in registers too, and bytes only to compute with.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tvm import tirx
@@ -16,12 +18,13 @@ from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.vulkan import glsl_types as types
 from tvm_vision.vulkan.glsl_analysis import Access, Analysis, BufferUse, handle
 from tvm_vision.vulkan.glsl_types import FLOAT32, INT32, UINT32, Type
-from tvm_vision.vulkan.glsl_vector import Code, Value, construct, infix, widths
+from tvm_vision.vulkan.glsl_vector import Code, Value, construct, infix, pack, unpack, widths
 
 if TYPE_CHECKING:
     from tvm_vision.vulkan.glsl_expr import ExpressionPrinter
 
 _VIEW_BYTES = 16  # a vector view never asks for more alignment than a vec4
+WORD = 4  # bytes of a word
 _EXACT_SHARED = ("shared", "shared.dyn")
 
 
@@ -35,9 +38,10 @@ class Storage:
         self.binding = binding
         self.size = 0  # elements; unknown (0) for an argument
         self.narrow = False  # int64 held in 32 bits
-        self.arrays: dict[tuple[Type, int], str] = {}  # (scalar type, width) -> array name
+        self.arrays: dict[tuple[Type, int], str] = {}  # (scalar held, width) -> array name
         self.ranges: dict[Type, tuple[int, int]] = {}  # shared.dyn: part used by each type
-        self.width = 0  # width of every access; 0: each access chooses
+        self.width = 0  # elements accessed at once; 0: each access chooses
+        self.of_bytes = False  # some elements are words of four bytes; all, where it is no buffer
         self.as_words = False  # floats added to atomically are held as uint
 
 
@@ -156,7 +160,8 @@ class Memory:
         if found is None:
             return 1
         base, lanes = found
-        for width in (4, 2):
+        wide = (16, 8) if _in_words(access.element, 16) else ()
+        for width in (*wide, 4, 2):
             if lanes % width == 0 and self._analysis.multiple_of(base, width):
                 return width
         return 1
@@ -167,9 +172,14 @@ class Memory:
     # -- loads and stores -----------------------------------------------------
 
     def _array(self, storage: Storage, scalar: Type, width: int) -> str:
+        """The name of the array of elements that hold ``width`` scalars each."""
         held = UINT32 if storage.as_words else scalar
         if storage.narrow:
             held = INT32
+        whole = storage.size == width
+        if _in_words(scalar, width):
+            held, width = Type(scalar.kind, 32), width // WORD
+            storage.of_bytes = True
         key = (held, width)
         if key not in storage.arrays:
             name = storage.name if width == 1 else f"{storage.name}_v{width}"
@@ -178,7 +188,7 @@ class Memory:
             if name != storage.name:
                 name = self._printer.names.unique(name)
             storage.arrays[key] = name
-            if storage.kind != "buffer" and storage.size == width:
+            if storage.kind != "buffer" and whole:
                 self._printer.mutable.add(name)  # printed without an index
             if storage.kind == "buffer":
                 self._requirements.buffer(held)
@@ -187,7 +197,7 @@ class Memory:
         return storage.arrays[key]
 
     def _places(self, buffer: Any, access: Access) -> tuple[Storage, int, list[str]]:
-        """The storage, the width of its elements and the text of each element accessed."""
+        """The storage, the scalars in its elements and the text of each element accessed."""
         storage = self.storages[handle(self._analysis.root[handle(buffer)])]
         scalar = access.element.scalar
         width = storage.width or self._view_width(access)
@@ -230,10 +240,28 @@ class Memory:
         """The value at an index."""
         storage, width, places = self._places(buffer, access)
         of = access.value
+        if _in_words(access.element.scalar, width):
+            return self._bytes_of(of, width, places)
         parts = [self._from_held(storage, of.with_lanes(width), Code(place)) for place in places]
         if width == 1:
             return construct(of, parts)
         return self._regroup(of, width, parts)
+
+    def _bytes_of(self, of: Type, width: int, places: list[str]) -> Value:
+        """Bytes of elements that are words."""
+        words = Type(of.kind, 32, width // WORD)
+        held: list[str] = [Code(place) for place in places]
+        if words.lanes > 1:
+            held = [self._printer.temporary(place, words, "words") for place in held]
+        lanes = [Value(words, [text]).lane(i) for text in held for i in range(words.lanes)]
+        return Value(of, [unpack(lane) for lane in lanes])
+
+    def _words_of(self, of: Type, width: int, parts: Sequence[str]) -> list[str]:
+        """Elements that are words of bytes."""
+        words = Type(of.kind, 32, width // WORD)
+        lanes = [pack(part) for part in parts]
+        chunks = [lanes[at : at + words.lanes] for at in range(0, len(lanes), words.lanes)]
+        return [construct(words, chunk).text for chunk in chunks]
 
     def _regroup(self, of: Type, width: int, parts: list[str]) -> Value:
         """Joins parts of two lanes into the usual parts of four."""
@@ -255,6 +283,11 @@ class Memory:
         """Emits the assignments that write a value."""
         storage, width, places = self._places(buffer, access)
         of = access.value
+        if _in_words(access.element.scalar, width):
+            words = self._words_of(of, width, value.parts)
+            for place, text in zip(places, words, strict=True):
+                self._printer.emit(f"{place} = {text};")
+            return
         if width != 4 and len(places) > 1:
             value = self._printer.atomic(value)
         for number, place in enumerate(places):
@@ -325,14 +358,17 @@ class Memory:
         ]
 
     def _declare(self, held: Type, width: int, name: str, storage: Storage) -> str:
-        size = storage.size
-        for scalar, (low, high) in storage.ranges.items():
-            if scalar == held:
-                size = high - low
         typed = types.name(held.with_lanes(width))
-        if size == width and not storage.ranges:
+        size = self._elements(storage, held, width)
+        if size == 1 and not storage.ranges:
             return f"{typed} {name};"
-        return f"{typed} {name}[{-(-size // width)}];"
+        return f"{typed} {name}[{size}];"
+
+    def _elements(self, storage: Storage, held: Type, width: int) -> int:
+        """The length of an array."""
+        low, high = storage.ranges.get(held, (0, storage.size))
+        scalars = width * WORD if storage.of_bytes else width
+        return -(-(high - low) // scalars)
 
     def shared_declarations(self) -> list[str]:
         """Declarations of all shared arrays."""
@@ -350,10 +386,8 @@ class Memory:
             if storage.kind != "shared":
                 continue
             for held, width in storage.arrays:
-                low, high = storage.ranges.get(held, (0, storage.size))
-                size = -(-(high - low) // width) * width
                 bytes_each = 4 if held.kind == "bool" else held.storage_bytes
-                total += size * bytes_each
+                total += self._elements(storage, held, width) * width * bytes_each
         return total
 
     def buffer_declarations(self, coherent: bool) -> list[str]:
@@ -375,6 +409,11 @@ class Memory:
                     f"buffer {name}_block {{ {typed} {name}[]; }};"
                 )
         return lines
+
+
+def _in_words(scalar: Type, width: int) -> bool:
+    """Whether an array holds words for elements of this many bytes."""
+    return scalar.is_integer and scalar.bits == 8 and width % WORD == 0
 
 
 def _sorted(storage: Storage) -> list[tuple[tuple[Type, int], str]]:

@@ -56,6 +56,24 @@ class Code(str):
         return self
 
 
+class Bytes(Code):
+    """The four bytes of a word as a vector."""
+
+    word: str
+
+
+def unpack(word: str) -> Bytes:
+    """Four bytes of a word of the same kind, signed or not."""
+    found = Bytes(f"unpack8({word})")
+    found.word = word
+    return found
+
+
+def pack(part: str) -> str:
+    """The word that four bytes are."""
+    return part.word if isinstance(part, Bytes) else Code(f"pack32({part})")
+
+
 class Value:
     """A typed expression: one part for up to four lanes, several parts for more."""
 

@@ -11,12 +11,12 @@
 layout(local_size_x = 32, local_size_y = 1, local_size_z = 1) in;
 layout(std430, set = 0, binding = 0) writeonly buffer v_out_v4_block { u8vec4 v_out_v4[]; };
 layout(std430, set = 0, binding = 1) readonly buffer x0_v4_block { u8vec4 x0_v4[]; };
-layout(std430, set = 0, binding = 2) readonly buffer x1_v4_block { i8vec4 x1_v4[]; };
+layout(std430, set = 0, binding = 2) readonly buffer x1_block { int x1[]; };
 
 void main() {
   const int blockIdx_x = int(gl_WorkGroupID.x);
   const int threadIdx_x = int(gl_LocalInvocationID.x);
   const bvec4 t = notEqual(uvec4(x0_v4[blockIdx_x * 32 + threadIdx_x]), uvec4(0u));
-  const bvec4 t_1 = lessThan(ivec4(x1_v4[blockIdx_x * 32 + threadIdx_x]), ivec4(3));
+  const bvec4 t_1 = lessThan(ivec4(unpack8(x1[blockIdx_x * 32 + threadIdx_x])), ivec4(3));
   v_out_v4[blockIdx_x * 32 + threadIdx_x] = u8vec4(uvec4(bvec4(t.x && t_1.x, t.y && t_1.y, t.z && t_1.z, t.w && t_1.w)));
 }
