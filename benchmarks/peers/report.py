@@ -118,8 +118,8 @@ def floor_table(results: Results) -> str:
     named = ", ".join(f"{name} {value:g}" for name, value in ceilings.items())
     bare = results.get("bare_process_s")
     beside = (
-        "" if bare is None else " A process that imports numpy and opens a Vulkan device, and no "
-        f"more, takes {bare:.2f} s there; that is in every first result."
+        "" if bare is None else " A process that imports numpy, then opens a Vulkan device, and no "
+        f"more, takes {bare:.2f} s there."
     )  # fmt: skip
     head = f"Ceilings of the device: {named or 'not measured'}.{beside}"
     note = f"\n\n{SLOWED}" if slowed else ""

@@ -14,7 +14,7 @@ import tvm
 from onnx import TensorProto, helper
 
 import tvm_vision
-from tvm_vision.vulkan import tvm_runtime
+from tvm_vision.vulkan import ffi
 
 X = np.array([[1.0, -2.0, 3.0, -4.0]], "float32")
 
@@ -84,6 +84,44 @@ def test_tvm_is_not_imported(package: Path) -> None:
     assert run(code, package).splitlines() == [RESULTS, "[]"]
 
 
+def test_the_device_opens_while_python_imports(package: Path) -> None:
+    """Whatever takes long to import comes after the device has begun to open."""
+    code = """
+import sys, threading
+begun = []
+class Watched(threading.Thread):
+    def start(self):
+        begun.append([self.name, *({"tvm", "tvm_ffi", "numpy", "cv2"} & set(sys.modules))])
+        super().start()
+threading.Thread = Watched
+import tvm_vision
+from tvm_vision.models import load_model
+try:
+    load_model(sys.argv[1])
+except tvm_vision.errors.InputError as error:
+    print(begun, "is of kind network" in str(error))
+"""
+    begun = "[['tvm_vision open device']]" if package.stem == "vulkan" else "[]"
+    assert run(code, package) == f"{begun} True"
+
+
+def test_the_backend_is_there_for_tvm(package: Path) -> None:
+    code = "import tvm_vision, tvm; print(tvm.vulkan(0).exist, tvm_vision.vulkan.backend_in_use())"
+    assert run(code) == "True tvm_vision"
+
+
+def test_a_device_that_does_not_open_is_told_to_who_needs_it(package: Path) -> None:
+    code = """
+import sys, tvm_vision
+try:
+    tvm_vision.load(sys.argv[1])
+except tvm_vision.errors.DeviceError as error:
+    print(error)
+"""
+    told = run(code, package, TVM_VISION_VULKAN_DEVICE="7")
+    assert ("TVM_VISION_VULKAN_DEVICE" in told) == (package.stem == "vulkan")
+
+
 def test_tvm_can_be_imported_before_and_after(package: Path) -> None:
     used = """
 import tvm
@@ -129,7 +167,7 @@ def test_pytorch_is_hidden_from_one_thread_only(
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     monkeypatch.setitem(sys.modules, "test_lean_runtime", sys.modules[__name__])
     hooks = list(sys.meta_path)
-    tvm_runtime._import_without_torch("wants_torch")
+    ffi._import_without_torch("wants_torch")
     assert sys.modules.pop("wants_torch").found == [False, True]
     assert sys.meta_path == hooks
 

@@ -23,10 +23,12 @@ def load_model(path: str | os.PathLike[str], device: str = "auto", **options: An
     """
     from ..errors import InputError
     from ..runtime.loader import open_package
+
+    package = open_package(path, device)
+    # OpenCV and TVM's Python, while the device is being opened.
     from .classifier.image_classifier import ImageClassifier
     from .yoeo.detector import YoeoDetector
 
-    package = open_package(path, device)
     model = package.info.model
     known: tuple[type[VisionModel], ...] = (YoeoDetector, ImageClassifier)
     classes = {cls.kind: cls for cls in known}

@@ -23,9 +23,7 @@ class DeviceChoice:
 
     def tvm_device(self) -> Any:
         """The tvm.runtime.Device; for Vulkan, the backend is registered first."""
-        import tvm_vision.vulkan  # noqa: F401, I001  first: it chooses how tvm_ffi is imported
-
-        import tvm_ffi
+        from ..vulkan.ffi import tvm_ffi
 
         return tvm_ffi.device(self.kind, 0)
 

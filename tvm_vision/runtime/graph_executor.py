@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import tvm_ffi
 
 from .. import vulkan
 from ..errors import DeviceError, InputError, PackageError
+from ..vulkan.ffi import tvm_ffi
 from .benchmark import BenchmarkResult, Pace, measure
 from .profiler import KernelInfo, ProfileReport, summarise
 

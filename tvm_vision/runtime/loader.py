@@ -1,22 +1,23 @@
-"""From a package on disk to an executor that takes frames."""
+"""From a package on disk to an executor that takes frames.
+
+What takes a while to import (numpy, TVM's Python) is imported while the device is being opened.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import threading
-from typing import Any
-
-import numpy as np
-import tvm_ffi
+from typing import TYPE_CHECKING, Any
 
 from .. import vulkan
 from ..errors import DeviceError, PackageError
 from ..package import Package, PackageInfo, read_package
-from ..package.params import list_params
 from .device import CHOICES
-from .graph_executor import GraphExecutor, create
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .graph_executor import GraphExecutor
 
 
 def load(path: str | os.PathLike[str] | Package, device: str = "auto") -> GraphExecutor:
@@ -30,6 +31,9 @@ def load(path: str | os.PathLike[str] | Package, device: str = "auto") -> GraphE
     DeviceError where the device is absent or lacks what a kernel needs.
     """
     package = path if isinstance(path, Package) else open_package(path, device)
+    from ..vulkan.ffi import tvm_ffi
+    from .graph_executor import create
+
     package.check_machine()
     chosen = _device(str(package.info.target.get("kind")), device)
     try:
@@ -51,20 +55,19 @@ def open_package(path: str | os.PathLike[str], device: str = "auto") -> Package:
     Both take a while, and neither waits for the other.
     """
 
-    def open_device() -> None:
-        # Who needs the device says what is wrong with it.
-        with contextlib.suppress(DeviceError):
-            vulkan.open_device()
-
     def begin(info: PackageInfo) -> None:
         if info.target.get("kind") == "vulkan" and device != "cpu":
-            threading.Thread(target=open_device, name="tvm_vision open device").start()
+            vulkan.begin_to_open_device()
 
     return read_package(path, begin)
 
 
 def _weights(package: Package) -> dict[str, np.ndarray] | bytes:
     """The weights where they lie in the file; its content for types that numpy does not have."""
+    import numpy as np
+
+    from ..package.params import list_params
+
     path = package.params_path
     with path.open("rb") as stream:
         stored = list_params(stream)
@@ -82,6 +85,8 @@ def _device(kind: str, wanted: str) -> Any:
     """The device for kernels of a target kind, "vulkan" or "llvm"."""
     if wanted not in CHOICES:
         raise ValueError(f"expected a device of {', '.join(CHOICES)}, got '{wanted}'")
+    from ..vulkan.ffi import tvm_ffi
+
     needed = "vulkan" if kind == "vulkan" else "cpu"
     if wanted not in ("auto", needed):
         raise DeviceError(

@@ -6,6 +6,7 @@ Importing it registers the backend. A product of its own: of tvm_vision it uses 
 from .device import (
     DeviceInfo,
     backend_in_use,
+    begin_to_open_device,
     devices,
     memory_in_use,
     open_device,
@@ -19,6 +20,7 @@ from .device import (
 __all__ = [
     "DeviceInfo",
     "backend_in_use",
+    "begin_to_open_device",
     "devices",
     "memory_in_use",
     "open_device",

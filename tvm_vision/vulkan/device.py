@@ -1,6 +1,9 @@
 """The native library behind ``tvm.vulkan(i)``: loading it, registering it with TVM, asking it.
 
 Importing this module registers the backend. Vulkan is not called before a device is first used.
+Where networks are only run (``TVM_USE_RUNTIME_LIB=1``) it loads libraries and no Python of TVM's:
+that comes with the first call (``ffi``). Until then TVM's own functions raise our errors as
+RuntimeError.
 """
 
 from __future__ import annotations
@@ -8,19 +11,13 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
+import threading
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from .. import errors
 from ..errors import DeviceError
-from .tvm_runtime import load_tvm
-
-load_tvm()
-
-import tvm_ffi  # noqa: E402  without PyTorch
-
-from . import target as _target  # noqa: E402
+from .tvm_runtime import LIBRARIES
 
 LIBRARY_NAME = "libtvm_vision_vulkan.so"
 BACKEND_VARIABLE = "TVM_VISION_VULKAN_BACKEND"
@@ -91,11 +88,16 @@ def _load_library() -> ctypes.CDLL:
             f"the native library {LIBRARY_NAME} was needed beside {Path(__file__).name}, found "
             "none; build it with `pip install .` or `pip install -e .` in the repository"
         )
-    # libtvm_runtime and libtvm_ffi are in the process already.
+    if LIBRARIES is not None:
+        LIBRARIES.load()
+    else:
+        from . import ffi  # noqa: F401  the libraries that ours links to come with TVM
     return ctypes.CDLL(str(path), ctypes.RTLD_LOCAL)
 
 
 def _function(name: str) -> Any:
+    from .ffi import tvm_ffi
+
     return tvm_ffi.get_global_func(f"tvm_vision.vulkan.{name}")
 
 
@@ -104,6 +106,15 @@ def _build_vulkan(mod: Any, target: Any) -> Any:
     from .build import build_vulkan
 
     return build_vulkan(mod, target)
+
+
+def _register_compiler() -> None:
+    """Make TVM compile for ``vulkan`` by this backend, for targets with the device's numbers."""
+    from . import target
+    from .ffi import tvm_ffi
+
+    tvm_ffi.register_global_func("target.build.vulkan", _build_vulkan, override=True)
+    target.install()
 
 
 def backend_in_use() -> str:
@@ -126,6 +137,8 @@ def register(backend: str | None = None) -> str:
             f"{BACKEND_VARIABLE} must be one of {', '.join(BACKENDS)}, found {wanted!r}; unset it"
         )
     if wanted == "tvm":
+        from .ffi import tvm_ffi
+
         if tvm_ffi.get_global_func("device_api.vulkan", allow_missing=True) is None:
             raise DeviceError(
                 f"{BACKEND_VARIABLE}=tvm asks for TVM's own Vulkan, but this TVM was built without "
@@ -133,9 +146,9 @@ def register(backend: str | None = None) -> str:
             )
         _backend = "tvm"
         return _backend
-    _function("register")(True)
-    tvm_ffi.register_global_func("target.build.vulkan", _build_vulkan, override=True)
-    _target.install()
+    _LIBRARY.tvm_vision_vulkan_register()
+    if LIBRARIES is None:
+        _register_compiler()
     _backend = "tvm_vision"
     return _backend
 
@@ -177,6 +190,16 @@ def open_device(device: int = 0) -> None:
     _function("open")(device)
 
 
+def begin_to_open_device(device: int = 0) -> None:
+    """Open a device in a thread of its own. Who uses the device waits, and is told what is wrong.
+
+    It needs no Python of TVM's, so that this can be imported meanwhile.
+    """
+    threading.Thread(
+        target=_LIBRARY.tvm_vision_vulkan_open, args=(device,), name="tvm_vision open device"
+    ).start()
+
+
 def memory_in_use(device: int = 0) -> dict[str, int]:
     """Memory of all tensors on a device: used, reserved and peak bytes, allocations, blocks."""
     return _plain(_function("memory_in_use")(device))
@@ -197,13 +220,9 @@ def shutdown() -> None:
 
     Runs at exit by itself: it saves the pipeline cache and gives devices back in the right order.
     """
-    _function("shutdown")()
+    _LIBRARY.tvm_vision_vulkan_shutdown()
 
 
-# An exception that passes through TVM's C++, in either direction, keeps its class by this name.
-for _class in vars(errors).values():
-    if isinstance(_class, type) and issubclass(_class, errors.TvmVisionError):
-        tvm_ffi.error.register_error(_class.__name__, _class)
 _LIBRARY = _load_library()
 _backend = "tvm_vision"
 register()
@@ -212,6 +231,7 @@ atexit.register(shutdown)
 __all__ = [
     "DeviceInfo",
     "backend_in_use",
+    "begin_to_open_device",
     "devices",
     "memory_in_use",
     "open_device",

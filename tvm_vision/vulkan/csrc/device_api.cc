@@ -10,6 +10,7 @@
 #include <tvm/runtime/timer.h>
 
 #include <chrono>
+#include <exception>
 #include <sstream>
 
 #include "buffer_registry.h"
@@ -321,3 +322,26 @@ TVM_FFI_STATIC_INIT_BLOCK() {
 
 }  // namespace vulkan
 }  // namespace tvm_vision
+
+/*
+ * For a process that has loaded this library, and no Python of TVM's yet, which takes longer than a
+ * device to open.
+ */
+
+/*! \brief Make TVM use this backend, whatever is there already. */
+extern "C" __attribute__((visibility("default"))) void tvm_vision_vulkan_register() {
+  tvm_vision::vulkan::Register(true);
+}
+
+/*! \brief Open a device. What is wrong with it is said by whoever uses it. */
+extern "C" __attribute__((visibility("default"))) void tvm_vision_vulkan_open(int device) noexcept {
+  try {
+    tvm_vision::vulkan::DeviceList::Global().Get(device);
+  } catch (const std::exception&) {
+  }
+}
+
+/*! \brief Finish all work and let go of every device. */
+extern "C" __attribute__((visibility("default"))) void tvm_vision_vulkan_shutdown() {
+  tvm_vision::vulkan::DeviceList::Global().Shutdown();
+}
