@@ -24,11 +24,19 @@ def target() -> Target:
 
 
 def fused(
-    build: Callable[..., Any], shapes: Sequence[Sequence[int]], dtype: str = "float32"
+    build: Callable[..., Any],
+    shapes: Sequence[Sequence[int]],
+    dtype: str | Sequence[str] = "float32",
 ) -> tvm.IRModule:
-    """The Relax function of ``build`` over inputs of these shapes, its operators as kernels."""
+    """The Relax function of ``build`` over inputs of these shapes, its operators as kernels.
+
+    Args:
+        dtype: of all inputs, or of each.
+    """
     builder = relax.BlockBuilder()
-    inputs = [relax.Var(f"x{i}", relax.TensorType(s, dtype)) for i, s in enumerate(shapes)]
+    dtypes = [dtype] * len(shapes) if isinstance(dtype, str) else dtype
+    types = [relax.TensorType(*of) for of in zip(shapes, dtypes, strict=True)]
+    inputs = [relax.Var(f"x{i}", of) for i, of in enumerate(types)]
     with builder.function("main", inputs):
         with builder.dataflow():
             output = builder.emit_output(build(*inputs))

@@ -26,7 +26,7 @@ from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.schedules import Choice, Limits, choices, schedule_function, schedule_with
 from tvm_vision.schedules.common import MATRIX_VARIABLE, NotThisKind
 from tvm_vision.schedules.contraction import shape_of
-from tvm_vision.schedules.gemm_tile import Product
+from tvm_vision.schedules.gemm_tile import HALVES, OTHERS, Product
 from tvm_vision.schedules.matrix_tile import MatrixTile, candidates, default, fits
 from tvm_vision.vulkan import build, spirv
 
@@ -91,13 +91,13 @@ def test_steps_over_several_pixels_load_whole_vectors(channels: int) -> None:
 )
 def test_every_candidate_fits_the_device(shape: tuple[int, ...]) -> None:
     for limits in (LIMITS, Limits(256, 32768, 16, ((8, 16, 16),))):
-        tiles = candidates(Product(*shape, halves=True), limits)
-        assert tiles[0] == default(Product(*shape, halves=True), limits)
+        tiles = candidates(Product(*shape, factors=HALVES), limits)
+        assert tiles[0] == default(Product(*shape, factors=HALVES), limits)
         assert all(fits(tile, limits) for tile in tiles)
 
 
 def test_without_matrices_there_are_no_candidates() -> None:
-    product = Product(1, 64, 64, 64, halves=True)
+    product = Product(1, 64, 64, 64, factors=HALVES)
     assert candidates(product, Limits(1024, 49152, 32)) == []
     assert default(Product(1, 64, 64, 64), LIMITS) is None  # float32
 
@@ -118,7 +118,7 @@ def test_a_device_without_takes_the_other_template() -> None:
 def test_factors_in_the_other_order_are_left_to_the_other_template() -> None:
     channels_first = fused(lambda x, w: relax.op.nn.conv2d(x, w), [(1, 16, 8, 8), (32, 16, 1, 1)])
     function = halves(channels_first)
-    assert not shape_of(Schedule(function)).halves
+    assert shape_of(Schedule(function)).factors == OTHERS
     assert "matrix" not in {choice.template for choice in choices(function, LIMITS)}
 
 

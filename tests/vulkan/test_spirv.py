@@ -6,6 +6,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tvm_vision.errors import UnsupportedKernelError
@@ -120,3 +121,21 @@ def test_default_folder_follows_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TVM_VISION_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "/some/cache")
     assert spirv_cache.folder() == Path("/some/cache/tvm_vision/spirv")
+
+
+def test_a_word_of_constant_bytes_is_one_constant() -> None:
+    """spirv-opt of glslang 13 makes it a constant of four words, which no device takes."""
+    source = """#version 450
+#extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
+layout(local_size_x = 1) in;
+layout(std430, set = 0, binding = 0) writeonly buffer block { int words[]; };
+void main() {
+  int8_t a[4];
+  a[0] = int8_t(-3); a[1] = int8_t(2); a[2] = int8_t(-1); a[3] = int8_t(7);
+  words[0] = pack32(i8vec4(a[0], a[1], a[2], a[3]));
+}
+"""
+    binary = spirv.compile_glsl(source, name="bytes")
+    spirv.validate(binary)
+    word = int.from_bytes(np.array([-3, 2, -1, 7], "int8").tobytes(), "little", signed=True)
+    assert f"OpConstant %int {word}" in spirv.disassemble(binary)

@@ -24,6 +24,8 @@ MATRIX_VARIABLE = "TVM_VISION_COOPERATIVE_MATRIX"
 SPLIT_VARIABLE = "TVM_VISION_SPLIT_SUMS"
 # "0" leaves convolutions with windows to the template of matrix products.
 RIM_VARIABLE = "TVM_VISION_RIM"
+# "0" leaves the dot product of bytes unused where a device has it.
+DOT_VARIABLE = "TVM_VISION_DOT_PRODUCT"
 
 
 class NotThisKind(ValueError):
@@ -43,6 +45,7 @@ class Limits:
         split_sums: whether products may leave partial sums to a second kernel without a tuner's
             word. It pays where there are units to spare and memory is fast: on discrete GPUs.
         rim: whether convolutions may keep their tile of the image in shared memory.
+        dot_product: whether one instruction adds up the products of four bytes.
     """
 
     threads: int
@@ -51,6 +54,7 @@ class Limits:
     matrices: tuple[tuple[int, int, int], ...] = ()
     split_sums: bool = False
     rim: bool = True
+    dot_product: bool = False
 
     @classmethod
     def of(cls, target: Target) -> Limits:
@@ -64,6 +68,8 @@ class Limits:
             split_sums=str(attributes.get("device_type", "")) == "discrete"
             and os.environ.get(SPLIT_VARIABLE, "1") != "0",
             rim=os.environ.get(RIM_VARIABLE, "1") != "0",
+            dot_product=bool(attributes.get("supports_integer_dot_product", False))
+            and os.environ.get(DOT_VARIABLE, "1") != "0",
         )
 
 

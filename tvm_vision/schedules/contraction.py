@@ -34,7 +34,7 @@ from .common import (
     product,
 )
 from .gemm import schedule_gemm
-from .gemm_tile import GemmTile, Product, default
+from .gemm_tile import BYTES, HALVES, OTHERS, GemmTile, Product, default
 from .matrix import schedule_matrix
 from .matrix_tile import MatrixTile
 from .split_sums import schedule_total, split_sum
@@ -145,11 +145,22 @@ def as_product(schedule: Schedule) -> tuple[Any, Product, Contraction]:
     b, m, n, k = found.sizes
     if m < LEAST_M or n < LEAST_N or k < LEAST_K:
         raise NotThisKind("too thin for tiles")
-    factors = {str(load.ty.dtype) for load in factors_of(schedule.get(block))}
-    total = str(schedule.get(block).writes[0].source.ty.dtype.dtype)
-    # The image as the second factor: the order of the intrinsic for cooperative matrices.
-    halves = factors == {"float16"} and total == "float32" and found.image == 1
-    return block, Product(b, m, n, k, halves), found
+    return block, Product(b, m, n, k, _factors(schedule.get(block), found)), found
+
+
+# types of both factors and of the sum -> kind of factors
+_FACTORS = {
+    ("float16", "float16", "float32"): HALVES,
+    ("int8", "int8", "int32"): BYTES,
+}
+
+
+def _factors(body: Any, found: Contraction) -> str:
+    """Which kind the factors of a block are of."""
+    if found.image != 1:  # the order of the intrinsics is the other one
+        return OTHERS
+    one, other = (str(load.ty.dtype) for load in factors_of(body))
+    return _FACTORS.get((one, other, str(body.writes[0].source.ty.dtype.dtype)), OTHERS)
 
 
 def fuse_axes(schedule: Schedule, block: Any, found: Contraction) -> None:

@@ -5,6 +5,9 @@ together, then each adds up its own few rows and columns in registers. Where C h
 occupy a GPU, ``split_k`` groups of threads share the steps of one tile and their sums are added at
 the end. Whatever precedes the product (padding, the indices of a convolution) is computed as a tile
 is fetched, whatever follows it as C is written.
+
+Of bytes, words of four neighbours along k take the place of the elements: a tile of B is kept as
+[k / 4, n, 4], and four products are added up by one instruction.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ from tvm.s_tir import Schedule
 
 from .common import extents_of
 from .gemm_tile import VECTOR, GemmTile
-from .tiles import add_up, cut_loops, inline_around, operands_of
+from .matrix_intrinsics import dot_product
+from .tiles import add_up, cut_loops, in_words, inline_around, operands_of
 from .vectors import in_vectors
 
 
@@ -28,19 +32,26 @@ def schedule_gemm(schedule: Schedule, block: Any, tile: GemmTile) -> None:
     Raises:
         tvm.s_tir.ScheduleError, NotThisKind: the kernel does not fit; the schedule is then spoilt.
     """
-    operands, output = operands_of(schedule, block, (tile.m, tile.n, tile.k))
+    operands, output = operands_of(schedule, block, (tile.m, tile.n, tile.k * tile.dot))
     inline_around(schedule, block, output)
+    if tile.dot > 1:
+        in_words(schedule, block, operands[1], tile.dot)
     sums, loops = _tile(schedule, block, tile)
     for operand in operands:
         _fetch(schedule, sums, operand, tile, loops)
     for name in ("k_own", "m_own", "n_quad"):
         schedule.unroll(loops[name])
-    schedule.vectorize(loops["n_own"])
+    if tile.dot > 1:
+        schedule.unroll(loops["n_own"])
+    else:
+        schedule.vectorize(loops["n_own"])
     if tile.split_k > 1:
         _add_up(schedule, sums, block, tile, output, loops)
     else:
         _write(schedule, sums, output, loops)
     schedule.decompose_reduction(sums, loops["k_tile"])
+    if tile.dot > 1:
+        schedule.tensorize(loops["k_byte"], dot_product(tile.dot))
 
 
 def _tile(schedule: Schedule, block: Any, tile: GemmTile) -> tuple[Any, dict[str, Any]]:
@@ -57,8 +68,9 @@ def _tile(schedule: Schedule, block: Any, tile: GemmTile) -> tuple[Any, dict[str
         "k_group": tile.split_k,
         "k_quad": tile.k // tile.split_k // VECTOR,
         "k_own": VECTOR,
+        "k_byte": tile.dot,
     }
-    steps = ["k_tile", "k_quad", "k_own", "m_own", "n_quad", "n_own"]
+    steps = ["k_tile", "k_quad", "k_own", "m_own", "n_quad", "n_own", "k_byte"]
     return cut_loops(schedule, block, cuts, steps, "threadIdx.x")
 
 
@@ -75,16 +87,20 @@ def _over_threads(
 def _fetch(
     schedule: Schedule, sums: Any, operand: Any, tile: GemmTile, loops: dict[str, Any]
 ) -> None:
-    """Stages an operand: four values to registers, as one vector to shared memory, and back."""
+    """Stages an operand: four values to registers, as one vector to shared memory, and back.
+
+    Of bytes these are four words; where no sixteen bytes lie together they are fetched by the word.
+    """
+    neighbours = VECTOR * tile.dot
     made = schedule.get(operand).writes[0].source
     shared = schedule.cache_read(sums, _place_of(schedule, sums, made), "shared")
     schedule.compute_at(shared, loops["k_tile"], preserve_unit_loops=True)
     row, column = schedule.get_loops(shared)[-2:]
-    turn, thread, own = _over_threads(schedule, row, column, tile.threads)
+    turn, thread, own = _over_threads(schedule, row, column, tile.threads, neighbours)
     schedule.unroll(turn)
     schedule.vectorize(own)
     schedule.set_scope(operand, 0, "local")
-    vectors = in_vectors(schedule, operand, [VECTOR])
+    vectors = in_vectors(schedule, operand, [neighbours, VECTOR] if tile.dot > 1 else [VECTOR])
     schedule.compute_at(operand, thread, preserve_unit_loops=True)
     last = schedule.get_loops(operand)[-1]
     if vectors:
@@ -94,7 +110,7 @@ def _fetch(
     made = schedule.get(shared).writes[0].source
     local = schedule.cache_read(sums, _place_of(schedule, sums, made), "local")
     schedule.compute_at(local, loops["k_quad"], preserve_unit_loops=True)
-    _copy_quads(schedule, local)
+    _copy_vectors(schedule, local, neighbours)
 
 
 def _place_of(schedule: Schedule, block: Any, buffer: Any) -> int:
@@ -102,12 +118,12 @@ def _place_of(schedule: Schedule, block: Any, buffer: Any) -> int:
     return [read.source.same_as(buffer) for read in schedule.get(block).reads].index(True)
 
 
-def _copy_quads(schedule: Schedule, block: Any) -> None:
-    """Unrolls the last two loops of a copy in registers, by vectors of four."""
+def _copy_vectors(schedule: Schedule, block: Any, lanes: int) -> None:
+    """Unrolls the last two loops of a copy in registers, by vectors."""
     row, column = schedule.get_loops(block)[-2:]
-    quad, own = schedule.split(column, [None, VECTOR])
+    vector, own = schedule.split(column, [None, lanes])
     schedule.unroll(row)
-    schedule.unroll(quad)
+    schedule.unroll(vector)
     schedule.vectorize(own)
 
 
@@ -136,7 +152,7 @@ def _add_up(
     written = schedule.cache_write(sums, 0, "local")
     schedule.set_scope(written, 0, "shared")
     schedule.reverse_compute_at(written, loops["worker"], preserve_unit_loops=True)
-    _copy_quads(schedule, written)
+    _copy_vectors(schedule, written, VECTOR)
     neighbours = min(VECTOR, tile.m * tile.n // tile.threads)
 
     def spread(row: Any, column: Any) -> list[Any]:

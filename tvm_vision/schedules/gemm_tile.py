@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from .common import Limits, up
 from .split_sums import cut_cycles, parts_of
 
 VECTOR = 4
+DOT = 4  # bytes whose products one instruction adds up
+HALVES, BYTES, OTHERS = "float16", "int8", ""  # kinds of factors
 
 
 @dataclass(frozen=True)
@@ -17,14 +19,15 @@ class Product:
     """A matrix product C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n].
 
     Attributes:
-        halves: the factors are float16 in memory and are added up in float32.
+        factors: HALVES, added up in float32, or BYTES, added up in int32, where the intrinsics of
+            these take them; else OTHERS.
     """
 
     b: int
     m: int
     n: int
     k: int
-    halves: bool = False
+    factors: str = OTHERS
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,8 @@ class GemmTile:
         thread_m, thread_n: outputs of one thread; thread_n a multiple of 4.
         split_k: groups of threads that share k.
         split: workgroups that share k; their sums are added up by a second kernel.
+        dot: terms that one instruction multiplies and adds up. With 4, of bytes, a word of four
+            takes the place of an element, and k counts words.
     """
 
     m: int
@@ -45,6 +50,7 @@ class GemmTile:
     thread_n: int = 4
     split_k: int = 1
     split: int = 1
+    dot: int = 1
 
     @property
     def threads(self) -> int:
@@ -53,7 +59,7 @@ class GemmTile:
 
     @property
     def shared_bytes(self) -> int:
-        """Shared memory of a workgroup, for elements of 4 bytes."""
+        """Shared memory of a workgroup, for elements or words of 4 bytes."""
         sums = self.m * self.n * self.split_k if self.split_k > 1 else 0
         return 4 * ((self.m + self.n) * self.k + sums)
 
@@ -66,6 +72,8 @@ class GemmTile:
 # A model of a GPU of many units, each with four schedulers for 32 threads. Its numbers were fitted
 # to 1,500 kernels measured on one large GPU (benchmarks/schedules.md). Vulkan does not say how many
 # units there are; on a GPU of fewer, small tiles cost little, while large ones idle a large GPU.
+# They hold for numbers of 32 bits. Words of bytes are taken for such, which is not fitted: none was
+# measured.
 UNITS = 32
 SCHEDULERS = 4
 LANES = 32
@@ -98,8 +106,10 @@ def default(shape: Product, limits: Limits) -> GemmTile:
 
 def candidates(shape: Product, limits: Limits) -> list[GemmTile]:
     """All tiles that the limits allow, the likeliest first; never empty."""
-    found = [tile for tile in _tiles(shape) if fits(tile, limits)]
-    return sorted(found, key=lambda tile: likeliness(tile, shape, limits)) or [SMALLEST]
+    dot = DOT if shape.factors == BYTES and limits.dot_product else 1
+    found = [tile for tile in _tiles(shape, dot) if fits(tile, limits)]
+    smallest = replace(SMALLEST, dot=dot)
+    return sorted(found, key=lambda tile: likeliness(tile, shape, limits)) or [smallest]
 
 
 def likeliness(tile: GemmTile, shape: Product, limits: Limits) -> tuple[bool, float, int]:
@@ -123,27 +133,28 @@ def fits(tile: GemmTile, limits: Limits) -> bool:
     return tile.shared_bytes <= limits.shared_bytes and not any(n % threads for n in even)
 
 
-def _tiles(shape: Product) -> list[GemmTile]:
+def _tiles(shape: Product, dot: int) -> list[GemmTile]:
     """Tiles that are not mostly padding."""
+    terms = up(shape.k, dot)
     sizes = itertools.product(
         [size for size in TILES_M if size < 2 * max(shape.m, TILES_M[0])],
         [size for size in TILES_N if size < 2 * max(shape.n, TILES_N[0])],
     )
-    cuts = [(s, s * d) for s in SPLITS for d in STEPS if s * d < 2 * max(shape.k, STEPS[0])]
+    cuts = [(s, s * d) for s in SPLITS for d in STEPS if s * d < 2 * max(terms, STEPS[0])]
     return [
-        GemmTile(size_m, size_n, length, thread_m, thread_n, split, parts)
+        GemmTile(size_m, size_n, length, thread_m, thread_n, split, parts, dot)
         for (size_m, size_n), (thread_m, thread_n), (split, length) in itertools.product(
             sizes, THREAD_SHAPES, cuts
         )
         if size_m % thread_m == 0
         for parts in parts_of(shape.k, shape.b * up(shape.m, size_m) * up(shape.n, size_n))
-        if parts == 1 or shape.k // parts >= length
+        if parts == 1 or terms // parts >= length
     ]
 
 
 def cycles(tile: GemmTile, shape: Product) -> float:
     """Estimated cycles of a product: waves of workgroups, each with latency and shared work."""
-    b, m, n, k = shape.b * tile.split, shape.m, shape.n, shape.k // tile.split
+    b, m, n, k = shape.b * tile.split, shape.m, shape.n, up(shape.k, tile.dot) // tile.split
     groups = b * up(m, tile.m) * up(n, tile.n)
     warps = up(tile.threads, LANES)
     room = min(UNIT_THREADS // (warps * LANES), UNIT_SHARED_BYTES // tile.shared_bytes)

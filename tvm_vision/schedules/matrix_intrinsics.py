@@ -1,4 +1,5 @@
-"""Tensor intrinsics: what a subgroup's cooperative matrices compute, and how it is written.
+"""Tensor intrinsics: what a subgroup's cooperative matrices compute, and how it is written; also
+what a dot product of bytes does.
 
 Each is a pair of functions: a description by loops, which TVM looks for in a kernel, and the
 implementation that takes its place. TVM has some under the name of CUDA's "wmma"; importing those
@@ -17,7 +18,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 A, B, SUMS = "wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator"
-SHARED, GLOBAL = "shared", "global"
+SHARED, GLOBAL, LOCAL = "shared", "global", "local"
 HALF, SINGLE = "float16", "float32"
 BYTES = 64  # alignment that TVM assumes of a matrix
 FACTOR = 8  # what the first element of a matrix in memory is a multiple of
@@ -57,6 +58,7 @@ class _Kind:
         loops: their kinds (S, R) and extents.
         element: of the buffers and loop variables the indices and the value that a step writes.
         call: of the buffers and the elements of a row of each the operator that does it all.
+        gives: whether that gives the only element of the last buffer, and does not store it.
     """
 
     matrices: tuple[_Matrix, ...]
@@ -64,6 +66,7 @@ class _Kind:
     loops: tuple[str, tuple[int, ...]]
     element: Callable[[list[Any], list[Any]], tuple[list[Any], Any]]
     call: Callable[[list[Any], list[Any]], Any]
+    gives: bool = False
 
 
 def intrinsic(kind: str, shape: tuple[int, int, int], step: int = 1) -> str:
@@ -83,6 +86,15 @@ def intrinsic(kind: str, shape: tuple[int, int, int], step: int = 1) -> str:
     return name
 
 
+def dot_product(terms: int) -> str:
+    """The name of the intrinsic that adds products of bytes in registers to an int32."""
+    name = f"tvm_vision_dot_product_{terms}"
+    if TensorIntrin.get(name, allow_missing=True) is None:
+        of = _dot(terms)
+        TensorIntrin.register(name, _description(of), _implementation(of))
+    return name
+
+
 def _description(kind: _Kind) -> tirx.PrimFunc:
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         T.func_name("description")
@@ -91,7 +103,9 @@ def _description(kind: _Kind) -> tirx.PrimFunc:
             _touches(kind, buffers)
             letters, extents = kind.loops
             with T.grid(*extents) as loops, T.sblock("step"):
-                axes = list(T.axis.remap(letters, list(loops)))
+                one = len(extents) == 1  # of a single loop TVM gives the variable itself
+                found = T.axis.remap(letters, [loops] if one else list(loops))
+                axes = [found] if one else list(found)
                 indices, value = kind.element(buffers, axes)
                 T.buffer_store(buffers[-1], value, indices)
     return builder.get()
@@ -107,7 +121,11 @@ def _implementation(kind: _Kind) -> tirx.PrimFunc:
         ]
         with T.sblock("root"):
             _touches(kind, buffers)
-            T.evaluate(kind.call(buffers, rows))
+            done = kind.call(buffers, rows)
+            if kind.gives:
+                T.buffer_store(buffers[-1], done, [0, 0])
+            else:
+                T.evaluate(done)
     return builder.get()
 
 
@@ -182,6 +200,28 @@ def _multiply(m: int, n: int, k: int) -> _Kind:
         loops=("SSR", (m, n, k)),
         element=element,
         call=call,
+    )
+
+
+def _dot(terms: int) -> _Kind:
+    def element(buffers: list[Any], axes: list[Any]) -> tuple[list[Any], Any]:
+        x, y, z = buffers
+        of = str(z.ty.dtype.dtype)
+        return [0, 0], z[0, 0] + T.Cast(of, x[0, axes[0]]) * T.Cast(of, y[0, axes[0]])
+
+    def call(buffers: list[Any], rows: list[Any]) -> Any:
+        x, y, z = buffers
+        factors = [buffer.vload([0, 0], f"int8x{terms}") for buffer in (x, y)]
+        return T.call_pure_extern("int32", "__dp4a", *factors, z[0, 0])
+
+    bytes_of = _Matrix(1, terms, "int8", LOCAL)
+    return _Kind(
+        matrices=(bytes_of, bytes_of, _Matrix(1, 1, "int32", LOCAL)),
+        reads=(2, 0, 1),
+        loops=("R", (terms,)),
+        element=element,
+        call=call,
+        gives=True,
     )
 
 

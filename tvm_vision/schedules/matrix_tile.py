@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from .common import Limits, up
-from .gemm_tile import Product
+from .gemm_tile import HALVES, Product
 from .split_sums import cut_cycles, parts_of
 
 VECTOR = 4  # halves that a thread fetches at once, at least
@@ -85,7 +85,7 @@ def default(shape: Product, limits: Limits) -> MatrixTile | None:
 
 def candidates(shape: Product, limits: Limits) -> list[MatrixTile]:
     """All tiles that the limits allow, the likeliest first; empty where no matrix fits."""
-    return list(_candidates(shape, limits)) if shape.halves else []
+    return list(_candidates(shape, limits)) if shape.factors == HALVES else []
 
 
 @lru_cache(maxsize=1024)

@@ -11,7 +11,7 @@ from typing import Any
 
 from . import matrix_tile
 from .common import Limits, product, up
-from .gemm_tile import Product
+from .gemm_tile import HALVES, Product
 from .matrix_tile import (
     BYTE_CYCLES,
     LANES,
@@ -46,7 +46,7 @@ class Windows:
     def product(self) -> Product:
         """The matrix product that it is to the other templates."""
         terms = product(self.kernel) * self.channels
-        return Product(1, self.batch * self.height * self.width, self.filters, terms, halves=True)
+        return Product(1, self.batch * self.height * self.width, self.filters, terms, HALVES)
 
 
 @dataclass(frozen=True)

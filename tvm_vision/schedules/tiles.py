@@ -11,6 +11,7 @@ from typing import Any
 from tvm.s_tir import Schedule
 
 from .common import NotThisKind, index_map, inline_consumers, inline_producers, is_reduction
+from .vectors import simplify
 
 
 def operands_of(
@@ -50,6 +51,31 @@ def _inlined_operand(schedule: Schedule, block: Any, number: int) -> Any:
             inline_producers(schedule, producer)
             return producer
     raise NotThisKind("an operand has no block that makes it")
+
+
+def in_words(schedule: Schedule, block: Any, operand: Any, lanes: int) -> None:
+    """Keeps B[b, k, n] as B[b, k // lanes, n * lanes + k % lanes]: neighbours along k together."""
+    body = schedule.get(operand)
+    names = [axis.var.name for axis in body.iter_vars]
+    written = [getattr(place.min, "name", "") for place in body.writes[0].region]
+    if set(written[-2:]) - set(names):
+        raise NotThisKind("an operand is no plain image of its indices")
+    row, column = (names.index(name) for name in written[-2:])
+
+    def words(k: int, n: int) -> Callable[..., list[Any]]:
+        def turned(*axes: Any) -> list[Any]:
+            found = list(axes)
+            found[k], found[n] = axes[k] // lanes, axes[n] * lanes + axes[k] % lanes
+            return found
+
+        return turned
+
+    rank = len(written)
+    layout = index_map(schedule, block, words(rank - 2, rank - 1), rank)
+    schedule.transform_layout(operand, ("write", 0), layout)
+    order = index_map(schedule, operand, words(row, column), len(names))
+    schedule.transform_block_layout(operand, order)
+    simplify(schedule, operand)
 
 
 def inline_around(schedule: Schedule, block: Any, output: Any) -> None:

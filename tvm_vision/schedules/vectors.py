@@ -47,12 +47,12 @@ def in_vectors(schedule: Schedule, block: Any, widths: list[int], fallback: int 
         ]  # fmt: skip
 
     schedule.transform_block_layout(block, index_map(schedule, block, cut, len(names)))
-    _simplify(schedule, block)
+    simplify(schedule, block)
     return lanes
 
 
-def _simplify(schedule: Schedule, block: Any) -> None:
-    """Simplifies what a block stores by the ranges of its variables alone."""
+def simplify(schedule: Schedule, block: Any) -> None:
+    """Simplifies what a block stores, and where, by the ranges of its variables alone."""
     body = schedule.get(block)
     analyzer = _analyzer(body)
     stored = tvm_ffi.structural_map(
@@ -64,8 +64,13 @@ def _simplify(schedule: Schedule, block: Any) -> None:
         ],
         order="post",
     )
+    places = [analyzer.simplify(index) for index in stored.indices]
+    stored = tirx.BufferStore(stored.buffer, stored.value, places)
+    written = tirx.BufferRegion(
+        stored.buffer, [ir.Range.from_min_extent(place, 1) for place in places]
+    )
     simpler = s_tir.SBlock(
-        body.iter_vars, body.reads, body.writes, body.name_hint, stored, body.init,
+        body.iter_vars, body.reads, [written], body.name_hint, stored, body.init,
         body.alloc_buffers, body.match_buffers, body.annotations, body.span,
     )  # fmt: skip
     schedule.state.replace(schedule.get_sref(block), simpler, {body: simpler})

@@ -32,10 +32,14 @@ from tvm_vision.vulkan.glsl_vector import (
     broadcast,
     compare,
     construct,
+    in_words,
     infix,
     is_atom,
     lanewise,
+    pack,
     partwise,
+    repeat_byte,
+    unpack,
     widths,
     wrap,
 )
@@ -330,6 +334,8 @@ class ExpressionPrinter(NarrowingPrinter):
 
     def _broadcast(self, node: Any) -> Value:
         of = type_of(node)
+        if type(node.value) is prim.IntImm and (of.is_integer, of.bits, of.lanes % 4) == (1, 8, 0):
+            return repeat_byte(of, int(node.value.value))
         inner = self.visit(node.value)
         if inner.type.lanes > 1:
             inner = self.atomic(inner)
@@ -406,10 +412,18 @@ class ExpressionPrinter(NarrowingPrinter):
             a = self.visit(call.args[1])
         with self.capture() as second:
             b = self.visit(call.args[2])
+        if in_words(a) and in_words(b):
+            words = self._either(condition.text, (first, pack(a)), (second, pack(b)))
+            return unpack(self.atomic(words) if words.type.lanes > 1 else words)
+        return self._either(condition.text, (first, a), (second, b))
+
+    def _either(self, condition: str, yes: tuple[list, Value], no: tuple[list, Value]) -> Value:
+        """One of two values, each after the lines that it needs."""
+        (first, a), (second, b) = yes, no
         if not first and not second and len(a.parts) == 1:
-            return Value(a.type, [_conditional(condition.text, a.text, b.text)])
+            return Value(a.type, [_conditional(condition, a.text, b.text)])
         result = self.declare(a.type, "t")
-        with self.block(f"if ({condition.text})"):
+        with self.block(f"if ({condition})"):
             for line in first:
                 self.emit(line)
             self.assign(result, a)

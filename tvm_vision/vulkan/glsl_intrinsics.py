@@ -196,11 +196,10 @@ def reinterpret(printer: ExpressionPrinter, args: list[Value], of: Type) -> Valu
             printer.requirements.value(Type("int", of.bits))
         return partwise(of, lambda w, x: Code(f"{name}({x})"), value)
     if source.is_integer and (source.bits, source.lanes, of.bits) == (8, 4, 32):
-        word = Value(Type(source.kind, 32), [pack(value.text)])
-        return reinterpret(printer, [word], of)
+        return reinterpret(printer, [pack(value)], of)
     if of.is_integer and (of.bits, of.lanes, source.bits) == (8, 4, 32):
         word = reinterpret(printer, args, Type(of.kind, 32))
-        return Value(of, [unpack(word.text)])
+        return unpack(word)
     if source.bits * source.lanes != of.bits * of.lanes or 64 < source.bits * source.lanes:
         raise UnsupportedKernelError(
             f"kernel {printer.kernel}: reinterpret of {source} as {of} has no form in a shader"

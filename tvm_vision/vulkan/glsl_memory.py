@@ -8,7 +8,6 @@ they are words of 32 bits in memory, in registers too, and bytes only to compute
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tvm import tirx
@@ -249,19 +248,11 @@ class Memory:
 
     def _bytes_of(self, of: Type, width: int, places: list[str]) -> Value:
         """Bytes of elements that are words."""
-        words = Type(of.kind, 32, width // WORD)
-        held: list[str] = [Code(place) for place in places]
-        if words.lanes > 1:
-            held = [self._printer.temporary(place, words, "words") for place in held]
-        lanes = [Value(words, [text]).lane(i) for text in held for i in range(words.lanes)]
-        return Value(of, [unpack(lane) for lane in lanes])
-
-    def _words_of(self, of: Type, width: int, parts: Sequence[str]) -> list[str]:
-        """Elements that are words of bytes."""
-        words = Type(of.kind, 32, width // WORD)
-        lanes = [pack(part) for part in parts]
-        chunks = [lanes[at : at + words.lanes] for at in range(0, len(lanes), words.lanes)]
-        return [construct(words, chunk).text for chunk in chunks]
+        held = Type(of.kind, 32, width // WORD)
+        texts: list[str] = [Code(place) for place in places]
+        if held.lanes > 1:
+            texts = [self._printer.temporary(text, held, "words") for text in texts]
+        return Value(of, [part for text in texts for part in unpack(Value(held, [text])).parts])
 
     def _regroup(self, of: Type, width: int, parts: list[str]) -> Value:
         """Joins parts of two lanes into the usual parts of four."""
@@ -284,9 +275,11 @@ class Memory:
         storage, width, places = self._places(buffer, access)
         of = access.value
         if _in_words(access.element.scalar, width):
-            words = self._words_of(of, width, value.parts)
-            for place, text in zip(places, words, strict=True):
-                self._printer.emit(f"{place} = {text};")
+            each = width // WORD
+            for number, place in enumerate(places):
+                parts = value.parts[number * each : (number + 1) * each]
+                words = pack(Value(of.with_lanes(width), parts))
+                self._printer.emit(f"{place} = {words.text};")
             return
         if width != 4 and len(places) > 1:
             value = self._printer.atomic(value)

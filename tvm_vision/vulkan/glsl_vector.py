@@ -46,32 +46,19 @@ _COMPARE = {
 
 
 class Code(str):
-    """GLSL text with the precedence of its outermost operator."""
+    """GLSL text with the precedence of its outermost operator.
+
+    Attributes:
+        word: of a vector of four bytes the word that they are, where that is known; else empty.
+    """
 
     precedence: int
-
-    def __new__(cls, text: str, precedence: int = PRIMARY) -> Code:
-        self = super().__new__(cls, text)
-        self.precedence = precedence
-        return self
-
-
-class Bytes(Code):
-    """The four bytes of a word as a vector."""
-
     word: str
 
-
-def unpack(word: str) -> Bytes:
-    """Four bytes of a word of the same kind, signed or not."""
-    found = Bytes(f"unpack8({word})")
-    found.word = word
-    return found
-
-
-def pack(part: str) -> str:
-    """The word that four bytes are."""
-    return part.word if isinstance(part, Bytes) else Code(f"pack32({part})")
+    def __new__(cls, text: str, precedence: int = PRIMARY, word: str = "") -> Code:
+        self = super().__new__(cls, text)
+        self.precedence, self.word = precedence, word
+        return self
 
 
 class Value:
@@ -159,6 +146,39 @@ def construct(of: Type, lanes: Sequence[str]) -> Value:
 def broadcast(of: Type, scalar: str) -> Value:
     """The same scalar in every lane."""
     return construct(of, [scalar] * of.lanes)
+
+
+def in_words(value: Value) -> bool:
+    """Whether all bytes of a value are known as words of four."""
+    return all(_word(part) for part in value.parts)
+
+
+def _word(part: str) -> str:
+    return getattr(part, "word", "")
+
+
+def pack(value: Value) -> Value:
+    """Words, of the same kind, of four bytes each."""
+    words = Type(value.type.kind, 32, len(value.parts))
+    lanes = [_word(part) or Code(f"pack32({part})") for part in value.parts]
+    whole = lanes[0].removesuffix(".x")
+    if lanes == [f"{whole}.{letter}" for letter in "xyzw"]:
+        return Value(words, [Code(whole)])
+    return construct(words, lanes)
+
+
+def unpack(words: Value) -> Value:
+    """The bytes, of the same kind, of words; the parts of these should be atoms."""
+    lanes = [words.lane(i) for i in range(words.type.lanes)]
+    of = Type(words.type.kind, 8, 4 * words.type.lanes)
+    return Value(of, [Code(f"unpack8({lane})", word=lane) for lane in lanes])
+
+
+def repeat_byte(of: Type, value: int) -> Value:
+    """The same constant byte in all lanes, a multiple of four."""
+    text = f"{types.name(of.with_lanes(4))}({types.literal(value, of.scalar)})"
+    word = types.literal((value & 255) * 0x01010101, Type(of.kind, 32))
+    return Value(of, [Code(text, word=word)] * (of.lanes // 4))
 
 
 def partwise(of: Type, function: Callable[..., str], *values: Value) -> Value:

@@ -31,7 +31,7 @@ ENVIRONMENTS = {  # name: (glslang client version, SPIR-V version, spv_target_en
 _STAGE_COMPUTE = 5
 _MESSAGES = (1 << 3) | (1 << 4)  # SPIR-V rules, Vulkan rules
 _OP_NAME, _OP_EXT_INST, _OP_ENTRY_POINT, _OP_CAPABILITY = 5, 12, 15, 17
-_OP_TYPE_INT, _OP_TYPE_FLOAT, _OP_TYPE_VECTOR = 21, 22, 23
+_OP_TYPE_INT, _OP_TYPE_FLOAT, _OP_TYPE_VECTOR, _OP_CONSTANT = 21, 22, 23, 43
 _SMALL_TYPES = {  # (type, bits): capability Int8, Int16 or Float16
     (_OP_TYPE_INT, 8): 39,
     (_OP_TYPE_INT, 16): 22,
@@ -301,10 +301,10 @@ def _optimize(spirv: bytes, name: str, target_env: str) -> bytes:
 
 
 def _finish(spirv: bytes, name: str) -> bytes:
-    """Names the entry point after the kernel and declares the small types that glslang forgets.
+    """Names the entry point after the kernel and repairs what glslang and spirv-opt get wrong.
 
     glslang 13 leaves out Float16, Int8 and Int16 where only built-in functions (sqrt, min) compute
-    with such a type.
+    with such a type. Its spirv-opt makes a word of four constant bytes a constant of four words.
     """
     words = memoryview(spirv).cast("I")
     encoded, old = _literal_string(name), _literal_string("main")
@@ -312,6 +312,7 @@ def _finish(spirv: bytes, name: str) -> bytes:
     declared: set[int] = set()
     needed: set[int] = set()
     small: dict[int, int] = {}  # id of a type -> the capability that computing with it takes
+    words_of_32: set[int] = set()  # ids of integer types of 32 bits
     at, entry = 5, -1
     while at < len(words):
         count, opcode = words[at] >> 16, words[at] & 0xFFFF
@@ -322,6 +323,11 @@ def _finish(spirv: bytes, name: str) -> bytes:
             capability = _SMALL_TYPES.get((opcode, instruction[2]))
             if capability is not None:
                 small[instruction[1]] = capability
+            if (opcode, instruction[2]) == (_OP_TYPE_INT, 32):
+                words_of_32.add(instruction[1])
+        elif opcode == _OP_CONSTANT and count == 7 and instruction[1] in words_of_32:
+            word = sum((byte & 255) << 8 * i for i, byte in enumerate(instruction[3:]))
+            instruction[3:] = [word]
         elif opcode == _OP_TYPE_VECTOR and instruction[2] in small:
             small[instruction[1]] = small[instruction[2]]
         elif opcode == _OP_EXT_INST and instruction[1] in small:

@@ -61,7 +61,10 @@ def matrix_keys(index: int) -> list[str]:
 
 
 def install() -> None:
-    """Wrap TVM's target constructor; does nothing the second time or without TVM's compiler."""
+    """Wrap TVM's target constructor, and complete what TVM knows of its operators.
+
+    Does nothing the second time or without TVM's compiler.
+    """
     if tvm_ffi.get_global_func("target.Target", allow_missing=True) is None:
         return
     import tvm
@@ -79,6 +82,8 @@ def install() -> None:
     def construct(written: Any, *host: Any) -> Any:
         return original(_complete(written, defaults, read, tvm.device), *host)
 
+    # TVM says so of "round" but not of this one, and would round lane by lane.
+    tvm.ir.register_op_attr("tirx.nearbyint", "TVectorizable", True)
     # The caller takes the FFI's own function type without a check, so a plain one would crash.
     _ffi_api.Target = tvm_ffi.convert(construct)
     setattr(_ffi_api, _MARK, original)

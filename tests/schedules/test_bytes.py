@@ -1,0 +1,154 @@
+"""Sums of products of bytes against numpy, exact: words of four k, dot products, every layout."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from numpy_operators import conv2d
+from schedule_runs import fused, run, scheduled, target
+from tvm import relax, tirx
+from tvm.target import Target
+
+from tvm_vision.schedules import Choice, Limits, schedule_function, schedule_with
+from tvm_vision.schedules.common import DOT_VARIABLE
+from tvm_vision.schedules.gemm_tile import BYTES, GemmTile, Product, candidates, default, fits
+
+pytestmark = pytest.mark.usefixtures("device_info")
+
+
+def noise(shape: tuple[int, ...], seed: int) -> Any:
+    return np.random.default_rng(seed).integers(-128, 128, shape).astype("int8")
+
+
+def requantized(total: Any, bias: Any, scale: Any) -> Any:
+    """What follows the sum in a quantised network, as Relax operators."""
+    op = relax.op
+    value = op.multiply(op.astype(op.add(total, bias), "float32"), scale)
+    return op.astype(op.clip(op.round(op.nn.relu(value)), -128, 127), "int8")
+
+
+class Layer:
+    """A convolution on channels last, requantised; its kernel and the result that numpy has."""
+
+    def __init__(
+        self, channels: int, size: int, filters: int, kernel: int, stride: int = 1, **more: Any
+    ) -> None:
+        self.weights_layout = more.get("layout", "OHWI")
+        pad, groups = more.get("pad", kernel // 2), more.get("groups", 1)
+        x = noise((more.get("batch", 1), size, size + 2, channels), 1)
+        w = noise((filters, channels // groups, kernel, kernel), 2)
+        bias = np.random.default_rng(3).integers(-9999, 9999, (1, 1, 1, filters)).astype("int32")
+        scale = np.full((1, 1, 1, filters), 2.0**-10, "float32")
+        turned = w.transpose(["OIHW".index(axis) for axis in self.weights_layout])
+        self.inputs = [x, np.ascontiguousarray(turned), bias, scale]
+        sums = conv2d(
+            x.transpose(0, 3, 1, 2).astype("float64"), w.astype("float64"), stride, (pad,) * 4, 1,
+            groups,
+        ).transpose(0, 2, 3, 1)  # fmt: skip
+        scaled = np.round(np.maximum((sums + bias) * scale, 0))
+        self.expected = np.clip(scaled, -128, 127).astype("int8")
+
+        def build(x: Any, w: Any, bias: Any, scale: Any) -> Any:
+            total = relax.op.nn.conv2d(
+                x, w, strides=stride, padding=pad, groups=groups, data_layout="NHWC",
+                kernel_layout=self.weights_layout, out_dtype="int32",
+            )  # fmt: skip
+            return requantized(total, bias, scale)
+
+        self.module = fused(
+            build, [a.shape for a in self.inputs], [str(a.dtype) for a in self.inputs]
+        )
+        self.name, self.kernel = next(
+            (name, f) for name, f in self.module.functions_items() if isinstance(f, tirx.PrimFunc)
+        )
+
+    def check(self, function: tirx.PrimFunc) -> None:
+        functions = dict(self.module.functions_items()) | {self.name: function}
+        result = run(tvm.IRModule(functions, attrs=self.module.attrs), self.inputs)
+        np.testing.assert_array_equal(result, self.expected)
+
+
+TILES = [
+    GemmTile(16, 16, 16, 4, 4, dot=4),
+    GemmTile(32, 32, 8, 4, 4, dot=4),
+    GemmTile(16, 32, 32, 2, 4, split_k=4, dot=4),
+    GemmTile(32, 16, 16, 8, 4, split_k=4, dot=4),
+    GemmTile(16, 16, 16, 4, 4, split=2, dot=4),
+]
+
+
+@pytest.mark.parametrize("layout", ["OHWI", "HWIO"])
+@pytest.mark.parametrize("tile", TILES, ids=str)
+def test_convolutions_by_words_equal_numpy(tile: GemmTile, layout: str) -> None:
+    layer = Layer(32, 9, 24, 3, layout=layout)
+    layer.check(schedule_with(layer.kernel, Limits.of(target()), Choice("contraction", tile)))
+
+
+@pytest.mark.parametrize(
+    ("channels", "size", "filters", "kernel", "stride"),
+    [
+        (16, 9, 20, 3, 2),
+        (3, 15, 16, 7, 2),  # no whole words of channels
+        (5, 8, 9, 1, 1),
+        (20, 8, 12, 1, 1),  # words, but no vectors of them
+        (64, 7, 21, 3, 1),
+        (8, 6, 9, 2, 1),
+    ],
+)
+@pytest.mark.parametrize("dot_product", [True, False])
+def test_any_channels_equal_numpy(
+    channels: int, size: int, filters: int, kernel: int, stride: int, dot_product: bool
+) -> None:
+    layer = Layer(channels, size, filters, kernel, stride, batch=2)
+    limits = Limits(256, 16384, 8, dot_product=dot_product)
+    function, kind = schedule_function(layer.kernel, limits)
+    assert kind == "contraction"
+    layer.check(function)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 50])
+@pytest.mark.parametrize("terms", [96, 97])
+def test_dense_layers_equal_numpy(rows: int, terms: int) -> None:
+    x, w = noise((rows, terms), 1), noise((48, terms), 2)
+
+    def build(x: Any, w: Any) -> Any:
+        return relax.op.matmul(x, relax.op.permute_dims(w), out_dtype="int32")
+
+    module, _ = scheduled(fused(build, [x.shape, w.shape], "int8"))
+    np.testing.assert_array_equal(run(module, [x, w]), x.astype("int32") @ w.T.astype("int32"))
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("channels", [12, 64, 7])
+def test_depthwise_convolutions_equal_numpy(channels: int, stride: int) -> None:
+    layer = Layer(channels, 9, channels, 3, stride, groups=channels, layout="HWOI")
+    layer.check(schedule_function(layer.kernel, Limits.of(target()))[0])
+
+
+def test_a_variable_switches_dot_products_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Target({"kind": "vulkan", "supports_integer_dot_product": True})
+    product = Product(1, 64, 64, 64, BYTES)
+    assert Limits.of(device).dot_product
+    assert default(product, Limits.of(device)).dot == 4
+    monkeypatch.setenv(DOT_VARIABLE, "0")
+    assert not Limits.of(device).dot_product
+    assert default(product, Limits.of(device)).dot == 1
+    assert not Limits.of(Target({"kind": "vulkan"})).dot_product
+
+
+@pytest.mark.parametrize("shape", [(1, 49, 512, 4608), (1, 12544, 64, 147), (2, 5, 9, 7)])
+def test_every_candidate_counts_words(shape: tuple[int, ...]) -> None:
+    limits = Limits(256, 16384, 32, split_sums=True, dot_product=True)
+    product = Product(*shape, BYTES)
+    tiles = candidates(product, limits)
+    assert tiles[0] == default(product, limits)
+    assert all(tile.dot == 4 for tile in tiles)
+    assert all(fits(tile, limits) for tile in tiles)
+    plain = candidates(Product(*shape[:3], -(-shape[3] // 4)), limits)
+    assert [replace(tile, dot=1) for tile in tiles if tile.split == 1] == [
+        tile for tile in plain if tile.split == 1
+    ]
