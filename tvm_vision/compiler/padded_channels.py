@@ -43,7 +43,7 @@ class _Padding(relax.PyExprMutator):
 
 
 def _is_dense_channels_last(call: relax.Call) -> bool:
-    if getattr(call.op, "name", "") != "relax.nn.conv2d":
+    if getattr(call.op, "name", "") != "relax.nn.conv2d" or str(call.ty.dtype) == "int32":
         return False
     attrs = call.attrs
     layouts = (attrs.data_layout, attrs.kernel_layout, int(attrs.groups))

@@ -8,7 +8,8 @@ What each optimisation level does, every one with all that the levels below it d
 2. neighbours are fused to one kernel: what follows a convolution, a product or a sum element by
    element, chains of elementwise operators, concatenations with what leads to them, or in place;
 3. scales and shifts of channels (batch norms) go into the weights of the convolution or product
-   before them; on processors, channels lie in blocks of one vector (``layout``); on GPUs, 3×3
+   before them; quantised networks are computed in bytes (``quantised``); on processors, channels
+   lie in blocks of one vector (``layout``); on GPUs, 3×3
    convolutions become Winograd's where those are estimated to be faster (``winograd``).
 """
 
@@ -28,10 +29,12 @@ from .dead_blocks import drop_dead_blocks
 from .fold_constants import fold_constants
 from .fold_scales import fold_scales
 from .in_place import in_place_wanted, keep_apart
+from .integer_kernels import WORD, integer_kernels
 from .layout import block_channels
 from .node_names import NodeNames
 from .padded_channels import pad_channels
 from .plain_turns import plain_turns
+from .quantised import bytes_wanted, in_bytes
 from .target import vector_lanes
 from .winograd import winograd
 
@@ -72,7 +75,9 @@ def to_kernels(
     runs_on: what runs the kernels made for ``target``, where that is another.
     """
     with runs_on or target, tvm.transform.PassContext(opt_level=3):
-        operators = _sequence(_simplify(opt_level))(mod)
+        quantised = opt_level >= 3 and bytes_wanted(target)
+        rewrites = [fold_constants, in_bytes(precision)] if quantised else []
+        operators = _sequence([*rewrites, *_simplify(opt_level)])(mod)
         block = channel_block(target) if opt_level >= 3 and layout == "auto" else 1
         if block > 1:
             operators = _sequence([block_channels(block), relax.transform.DeadCodeElimination()])(
@@ -82,6 +87,8 @@ def to_kernels(
             matrices = precision == "fp16" and bool(Limits.of(target).matrices)
             operators = _layout_on_gpu(operators, layout, matrices)
             operators = winograd(operators, target, precision, matrices)
+        if quantised:
+            operators = integer_kernels(operators, WORD if "gpu" in target.keys else 1)
         if opt_level >= 1:
             operators = plain_turns(operators)
         calls = _sequence(_legalize(opt_level))(operators)
@@ -101,7 +108,7 @@ def _layout_on_gpu(mod: tvm.IRModule, layout: str, matrices: bool) -> tvm.IRModu
 
     Raises UnsupportedModelError where it is asked for and TVM cannot.
     """
-    if layout == "nchw" or (layout == "auto" and not matrices):
+    if layout == "nchw" or (layout == "auto" and not matrices and not _mostly_of_bytes(mod)):
         return mod
     try:
         turned = channels_last(mod)
@@ -128,18 +135,29 @@ def channel_block(target: Target) -> int:
 
 
 def channels_last_pays(mod: tvm.IRModule, turned: tvm.IRModule) -> bool:
-    """Whether channels last are faster where halves are multiplied by cooperative matrices.
+    """Whether channels last are faster where halves are multiplied by cooperative matrices, or
+    bytes by words.
 
     ``turned`` is ``mod`` in that layout. They are where most convolutions are dense (grouped ones
-    use no matrices), and where axes hardly have to be turned but at the network's ends: a turn
-    within is a kernel, which takes as long as a small convolution. Measured in
+    use no matrices) or of bytes, and where axes hardly have to be turned but at the network's ends:
+    a turn within is a kernel, which takes as long as a small convolution. Measured for halves in
     benchmarks/schedules.md; in float32, and without matrices, the model's order is faster.
     """
     convolutions = calls_of(turned, "relax.nn.conv2d")
-    dense = sum(int(call.attrs.groups) == 1 for call in convolutions)
+    dense = sum(int(call.attrs.groups) == 1 or _of_bytes(call) for call in convolutions)
     ends = len(_tensors(mod["main"].params)) + len(_tensors([mod["main"].body]))
     within = turns(turned) - turns(mod) - ends
     return TURNS_PAY * within <= len(convolutions) <= DENSE_PAYS * dense
+
+
+def _mostly_of_bytes(mod: tvm.IRModule) -> bool:
+    convolutions = calls_of(mod, "relax.nn.conv2d")
+    return 2 * sum(map(_of_bytes, convolutions)) > len(convolutions)
+
+
+def _of_bytes(convolution: relax.Call) -> bool:
+    """Whether it sums whole numbers, as ``quantised`` writes convolutions of bytes."""
+    return str(convolution.ty.dtype) == "int32"
 
 
 def _tensors(expressions: Sequence[relax.Expr]) -> list[tvm.ir.Type]:

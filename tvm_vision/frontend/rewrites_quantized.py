@@ -1,8 +1,10 @@
-"""Rewrites of operators on quantised numbers: sums in int32, scaled in float32, rounded once."""
+"""Rewrites of operators on quantised numbers to operators on real ones between DequantizeLinear and
+QuantizeLinear: the one form of quantised networks, which the compiler turns into sums of bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -11,47 +13,88 @@ from onnx import helper
 from .onnx_graph import GraphEditor, Rewrite, Steps, Unsupported
 
 Nodes = Sequence[onnx.NodeProto] | None
+ONE_SCALE = "scales or zero points of rows or columns"
 
 
 def conv_integer(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """ConvInteger as a Conv of int32 values whose zero points are taken off."""
     x, w, x_zero, w_zero = _inputs(node, 4)
-    return (steps := Steps(graph, node)).finish(_sums(steps, x, x_zero, w, w_zero, ""))
+    steps = Steps(graph, node)
+    data = _centred(steps, x, x_zero)
+    kernel = _centred(steps, w, _along(steps, w_zero, len(graph.shape(x)), 0) if w_zero else "")
+    return steps.finish(steps("Conv", data, kernel, **_attributes(node)))
 
 
 def qlinear_conv(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """QLinearConv as a Conv of int32 values, its scales multiplied afterwards."""
+    """QLinearConv as a Conv of real numbers, quantised."""
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias = _inputs(node, 9)
     steps = Steps(graph, node)
-    sums = _sums(steps, x, x_zero, w, w_zero, bias)
-    # One scale for each output channel lies along axis 1 of the sums.
-    rank = len(graph.shape(x))
-    scale = _along(steps, w_scale, rank, 1)
-    return steps.finish(_requantised(steps, sums, x_scale, scale, y_scale, y_zero))
+    operands = [
+        steps("DequantizeLinear", x, *_scalars(steps, x_scale, x_zero)),
+        _of_channels(steps, w, _scale(steps, w_scale), w_zero),
+    ]
+    if bias:
+        operands.append(_of_channels(steps, bias, _product(steps, w_scale, x_scale), ""))
+    real = steps("Conv", *operands, **_attributes(node))
+    return steps.finish(steps("QuantizeLinear", real, *_scalars(steps, y_scale, y_zero)))
 
 
 def qlinear_matmul(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """QLinearMatMul as a MatMul of int32 values, its scales multiplied afterwards."""
+    """QLinearMatMul as a MatMul of real numbers, quantised."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = _inputs(node, 8)
     if any(graph.shape(name) not in ((), (1,)) for name in (a_scale, b_scale, a_zero, b_zero)):
-        raise Unsupported("scales or zero points of rows or columns")
+        raise Unsupported(ONE_SCALE)
     steps = Steps(graph, node)
-    left, right = (_centred(steps, x, zero) for x, zero in ((a, a_zero), (b, b_zero)))
-    sums = steps("MatMul", left, right)
-    return steps.finish(_requantised(steps, sums, a_scale, b_scale, y_scale, y_zero))
+    operands = [
+        steps("DequantizeLinear", value, *_scalars(steps, scale, zero))
+        for value, scale, zero in ((a, a_scale, a_zero), (b, b_scale, b_zero))
+    ]
+    real = steps("MatMul", *operands)
+    return steps.finish(steps("QuantizeLinear", real, *_scalars(steps, y_scale, y_zero)))
 
 
 def _inputs(node: onnx.NodeProto, count: int) -> list[str]:
     return [*node.input, *[""] * (count - len(node.input))]
 
 
-def _sums(steps: Steps, x: str, x_zero: str, w: str, w_zero: str, bias: str) -> str:
-    rank = len(steps.graph.shape(x))
-    data = _centred(steps, x, x_zero)
-    kernel = _centred(steps, w, _along(steps, w_zero, rank, 0) if w_zero else "")
-    attributes = {a.name: helper.get_attribute_value(a) for a in steps.node.attribute}
-    sums = steps("Conv", data, kernel, **attributes)
-    return steps("Add", sums, _along(steps, bias, rank, 1)) if bias else sums
+def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
+    return {a.name: helper.get_attribute_value(a) for a in node.attribute}
+
+
+def _scalars(steps: Steps, *names: str) -> list[str | np.ndarray]:
+    """Scales and zero points of one number, which may be written as vectors of one."""
+    found: list[str | np.ndarray] = []
+    for name in names:
+        value = _scale(steps, name)
+        if isinstance(value, np.ndarray):
+            if value.size != 1:
+                raise Unsupported(ONE_SCALE)
+            value = value.reshape(())
+        found.append(value)
+    return found
+
+
+def _scale(steps: Steps, name: str) -> str | np.ndarray:
+    """A constant's numbers, or the name of what is none; scales of float16 are float32 then, since
+    real numbers have the type of the scale."""
+    value = steps.graph.constant(name)
+    single = steps.graph.dtype(name) == np.float16
+    if value is None:
+        return steps.cast(name, np.float32) if single else name
+    return value.astype(np.float32) if single else value
+
+
+def _of_channels(steps: Steps, value: str, scale: str | np.ndarray, zero: str) -> str:
+    """DequantizeLinear of a tensor with a scale for each place along its first axis, or for all."""
+    return steps("DequantizeLinear", value, scale, *([zero] if zero else []), axis=0)
+
+
+def _product(steps: Steps, one: str, other: str) -> str | np.ndarray:
+    """The product of two scales, at once where both are constants."""
+    first, second = _scale(steps, one), _scale(steps, other)
+    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
+        return np.asarray(first * second, np.float32)
+    return steps("Mul", first, second)
 
 
 def _centred(steps: Steps, value: str, zero: str) -> str:
@@ -67,21 +110,6 @@ def _along(steps: Steps, value: str, rank: int, axis: int) -> str:
     shape = [1] * rank
     shape[axis] = -1
     return steps("Reshape", value, np.array(shape, np.int64))
-
-
-def _requantised(
-    steps: Steps, sums: str, first: str, second: str, y_scale: str, y_zero: str
-) -> str:
-    """round(sums * first * second / y_scale) + y_zero, kept within the type of y_zero."""
-    factor = steps("Div", steps("Mul", first, second), y_scale)
-    dtype = steps.graph.dtype(y_zero)
-    rounded = steps(
-        "Round", steps("Mul", steps.cast(sums, np.float32), steps.cast(factor, np.float32))
-    )
-    moved = steps("Add", rounded, steps.cast(y_zero, np.float32))
-    limits = np.iinfo(dtype)
-    low, high = np.array(limits.min, np.float32), np.array(limits.max, np.float32)
-    return steps.cast(steps("Clip", moved, low, high), dtype)
 
 
 QUANTIZED_REWRITES: dict[str, Rewrite] = {

@@ -1,0 +1,266 @@
+"""Quantised networks: bytes in memory, sums in int32, and onnxruntime's results."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+import tvm
+from compiled import executor_of
+from onnx import TensorProto, helper
+from quantised_networks import Quantised, as_written, network
+
+from tvm_vision.compiler import compile_model
+from tvm_vision.compiler.build import prepare
+from tvm_vision.compiler.quantised import VARIABLE
+from tvm_vision.compiler.target import parse_target
+from tvm_vision.errors import InputError
+from tvm_vision.frontend.onnx import import_onnx
+
+# Sums that lie close to half a step may be rounded the other way: float32 adds up in another order.
+SHARE = 0.005
+# Target and layout of each way in which a network is computed in bytes.
+WAYS = [("llvm", "auto"), ("vulkan", "nhwc"), ("vulkan", "nchw")]
+
+
+@pytest.fixture(autouse=True)
+def _in_bytes_everywhere(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "1")
+
+
+def run(model, x, target, layout="auto", precision="fp32"):
+    module, signature = import_onnx(model)
+    made = compile_model(module, signature, target=target, layout=layout, precision=precision)
+    executor = executor_of(made, tvm.cpu() if target == "llvm" else None)
+    executor.set_input(0, x)
+    executor.run()
+    return [executor.get_output(i).numpy() for i in range(executor.num_outputs)]
+
+
+def graph_of(model, target="llvm", layout="auto"):
+    module, _ = import_onnx(model)
+    return prepare(module, target=parse_target(target), layout=layout)
+
+
+def assert_same_steps(found, expected, step):
+    """Equal, or one step of quantisation apart in a share of SHARE at most."""
+    assert found.shape == expected.shape
+    assert found.dtype == expected.dtype
+    apart = np.abs(found.astype(np.float64) - expected.astype(np.float64))
+    assert expected.std() > 3 * step  # the network says something
+    assert apart.max() <= 1.01 * step
+    assert (apart > 0.01 * step).mean() <= SHARE
+
+
+def picture(shape, seed=1):
+    return np.random.default_rng(seed).uniform(-1, 1, shape).astype(np.float32)
+
+
+def between(graph):
+    """Types of the tensors that kernels hand to each other."""
+    made = {graph.root(t) for kernel in graph.kernels for t in kernel.outputs}
+    read = {graph.root(t) for kernel in graph.kernels for t in kernel.inputs}
+    return {graph.tensors[t].dtype for t in made & read}
+
+
+def weight_types(graph):
+    """Types of constants with more than one axis of several numbers."""
+    return {str(v.dtype) for v in graph.params.values() if sum(n > 1 for n in v.shape) > 1}
+
+
+CONVOLUTIONS = {
+    "dense": ((1, 8, 9, 7), (12, 8, 3, 3), {"pads": [1, 1, 1, 1]}),
+    "image": ((1, 3, 13, 11), (8, 3, 5, 3), {"pads": [2, 1, 2, 1], "strides": [2, 2]}),
+    "grey": ((1, 1, 9, 8), (6, 1, 3, 3), {"pads": [0, 0, 1, 1]}),
+    "one pixel": ((2, 6, 5, 7), (10, 6, 1, 1), {}),
+    "one-sided padding": ((1, 4, 8, 9), (5, 4, 3, 2), {"pads": [0, 1, 2, 0], "strides": [1, 2]}),
+    "dilated": ((1, 5, 12, 10), (7, 5, 3, 3), {"pads": [2, 2, 2, 2], "dilations": [2, 2]}),
+    "groups": ((1, 12, 7, 7), (6, 4, 3, 3), {"pads": [1, 1, 1, 1], "group": 3}),
+    "depthwise": ((1, 10, 9, 9), (10, 1, 3, 3), {"pads": [1, 1, 1, 1], "group": 10}),
+    "depthwise twice": ((1, 6, 8, 8), (12, 1, 3, 3), {"strides": [2, 2], "group": 6}),
+}
+
+
+def convolution(shape, weights, dtype=np.uint8, **attributes):
+    """A quantised convolution of a quantised picture, and the step of its output."""
+    zero = 37 if dtype is np.uint8 else -21
+    net = Quantised(shape, dtype=dtype)
+    out = net.conv(net.rounded("x", 0.009, zero), *weights, scale=0.009, **attributes)
+    return net.model(net.rounded(out, 0.011, zero + 60)), 0.011
+
+
+@pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize(("target", "layout"), WAYS)
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize("kind", CONVOLUTIONS)
+def test_convolutions_are_of_bytes_and_padded_by_the_zero_point(kind, dtype, target, layout):
+    shape, weights, attributes = CONVOLUTIONS[kind]
+    model, step = convolution(shape, weights, dtype, single=kind == "dilated", **attributes)
+    graph = graph_of(model, target, layout)
+    assert weight_types(graph) <= {"int8"}
+    assert between(graph) == {"int8"}
+    data = picture(shape)
+    (found,), (expected,) = run(model, data, target, layout), as_written(model, data)
+    assert_same_steps(found, expected, step)
+
+
+def test_padding_by_another_byte_would_not_pass():
+    shape, weights = (1, 8, 9, 7), (12, 8, 3, 3)
+    model, step = convolution(shape, weights, pads=[1, 1, 1, 1])
+    data = picture(shape)
+    # Around the picture there is what byte 0 stands for, not byte 37, which stands for 0.
+    edge = np.pad(data, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-37 * 0.009)
+    wrong, _ = convolution(edge.shape, weights)
+    with pytest.raises(AssertionError):
+        assert_same_steps(as_written(wrong, edge)[0], as_written(model, data)[0], step)
+
+
+def whole_network(dtype=np.uint8):
+    """Residual sums, a pool, concatenations of equal and of other scales, resizing, activations."""
+    net = Quantised((1, 3, 17, 19), dtype=dtype)
+    zero = 128 if dtype is np.uint8 else 0
+    x = net.rounded("x", 0.008, zero)
+    a = net.conv(x, 8, 3, 3, 3, scale=0.008, strides=[2, 2], pads=[1, 1, 1, 1])
+    a = net.rounded(net.node("Relu", a), 0.006, zero - 128)
+    a = net.rounded(net.node("MaxPool", a, kernel_shape=[2, 2], strides=[1, 1]), 0.006, zero - 128)
+    b = net.conv(a, 8, 8, 3, 3, scale=0.006, pads=[1, 1, 1, 1])
+    b = net.rounded(b, 0.012, zero + 3)
+    c = net.rounded(net.node("Add", b, a), 0.014, zero - 5)
+    c = net.rounded(net.node("LeakyRelu", c, alpha=0.1), 0.013, zero - 90)
+    d = net.conv(c, 8, 1, 3, 3, scale=0.013, group=8, pads=[1, 1, 1, 1])
+    d = net.rounded(net.node("Sigmoid", net.rounded(d, 0.011, zero)), 1 / 255, zero - 128)
+    e = net.rounded(net.node("Concat", c, d, axis=1), 0.013, zero - 80)
+    scales = net.constant(np.array([1, 1, 2, 2], np.float32))
+    e = net.rounded(
+        net.node("Resize", e, "", scales, mode="nearest", nearest_mode="floor",
+                 coordinate_transformation_mode="asymmetric"), 0.013, zero - 80
+    )  # fmt: skip
+    e = net.rounded(net.node("Concat", e, e, axis=1), 0.013, zero - 80)
+    f = net.rounded(net.conv(e, 6, 32, 1, 1, scale=0.013), 0.02, zero)
+    g = net.rounded(net.node("GlobalAveragePool", f), 0.008, zero)
+    h = net.rounded(net.node("AveragePool", f, kernel_shape=[3, 3], pads=[1, 1, 1, 1]), 0.02, zero)
+    rows = net.rounded(net.node("Flatten", g), 0.008, zero)
+    dense = net.node("MatMul", rows, net.weights(6, 9, axis=1))
+    return net.model(net.rounded(dense, 0.004, zero), h)
+
+
+@pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize(("target", "layout"), WAYS)
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_bytes_travel_between_all_kernels_of_a_network(dtype, target, layout):
+    model = whole_network(dtype)
+    graph = graph_of(model, target, layout)
+    assert weight_types(graph) == {"int8"}
+    assert between(graph) == {"int8"}
+    data = picture((1, 3, 17, 19))
+    found, expected = run(model, data, target, layout), as_written(model, data)
+    for one, other, step in zip(found, expected, (0.004, 0.02), strict=True):
+        apart = np.abs(one - other)
+        # Here a step that was rounded the other way goes through the layers that follow.
+        assert apart.max() <= 2.01 * step
+        assert (apart > 0.01 * step).mean() <= 0.03
+        assert other.std() > 3 * step
+
+
+@pytest.mark.usefixtures("device_info")
+def test_a_gpu_with_an_instruction_for_it_puts_channels_last_by_itself(monkeypatch):
+    monkeypatch.delenv(VARIABLE)
+    model = whole_network()
+    graph = graph_of(model, "vulkan")
+    shapes = {v.shape for v in graph.params.values() if v.dtype == np.int8 and v.ndim == 4}
+    # (o, kh, kw, i) with three channels filled up to four, and depthwise ones (kh, kw, 1, o).
+    assert shapes == {(8, 3, 3, 4), (8, 3, 3, 8), (3, 3, 1, 8), (6, 1, 1, 32)}
+    plain = dict(parse_target("vulkan").attrs)
+    lacking = {**plain, "kind": "vulkan", "keys": ["vulkan", "gpu"]}
+    lacking["supports_integer_dot_product"] = False
+    assert weight_types(graph_of(model, lacking)) == {"float32"}
+    assert weight_types(graph_of(model, "llvm")) == {"float32"}
+
+
+@pytest.mark.parametrize("target", ["llvm", "vulkan"])
+@pytest.mark.usefixtures("device_info")
+def test_switched_off_the_network_is_computed_in_float32(target, monkeypatch):
+    monkeypatch.setenv(VARIABLE, "0")
+    model = whole_network()
+    assert weight_types(graph_of(model, target)) == {"float32"}
+    data = picture((1, 3, 17, 19))
+    for one, other in zip(run(model, data, target), as_written(model, data), strict=True):
+        assert (np.abs(one - other) > 1e-3).mean() <= 0.03
+
+
+def test_another_value_of_the_switch_is_an_error(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "yes")
+    with pytest.raises(InputError, match="TVM_VISION_INT8 must be auto, 0 or 1, found 'yes'"):
+        graph_of(whole_network())
+
+
+@pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize("target", ["llvm", "vulkan"])
+def test_weights_with_zero_points_stay_real_numbers(target):
+    net = Quantised((1, 4, 8, 8))
+    x = net.rounded("x", 0.009, 120)
+    out = net.conv(x, 5, 4, 3, 3, scale=0.009, weight_zero=3, bias=False)
+    model = net.model(net.rounded(out, 0.012, 128))
+    assert weight_types(graph_of(model, target)) == {"float32"}
+    data = picture((1, 4, 8, 8))
+    assert_same_steps(run(model, data, target)[0], as_written(model, data)[0], 0.012)
+
+
+@pytest.mark.usefixtures("device_info")
+def test_halves_between_and_bytes_where_the_network_has_them():
+    """Scales of sums are about 1e-5, which halves hold with few digits: they must not."""
+    model = whole_network()
+    data = picture((1, 3, 17, 19))
+    found = run(model, data, "vulkan", precision="fp16")
+    for one, other, step in zip(found, as_written(model, data), (0.004, 0.02), strict=True):
+        assert np.abs(one - other).max() <= 2.01 * step
+        assert (np.abs(one - other) > 0.01 * step).mean() <= 0.05
+
+
+def integer_model(operator, inputs, shape, result, constants, **attributes):
+    node = helper.make_node(operator, inputs, ["y"], **attributes)
+    kinds = {np.dtype(np.uint8): TensorProto.UINT8, np.dtype(np.int32): TensorProto.INT32}
+    return network(
+        [node],
+        helper.make_tensor_value_info("x", TensorProto.UINT8, shape),
+        {"y": kinds[np.dtype(result)]},
+        [onnx.numpy_helper.from_array(np.asarray(v), name) for name, v in constants.items()],
+    )
+
+
+def integer_operators():
+    random = np.random.default_rng(3)
+    w = random.integers(-127, 128, (6, 5, 3, 3)).astype(np.int8)
+    rows = random.integers(-127, 128, (20, 7)).astype(np.int8)
+    scales = random.uniform(0.001, 0.002, 6).astype(np.float32)
+    zero, point = np.uint8(100), np.uint8(128)
+    of_x = {"xs": np.float32(0.02), "xz": zero}
+    yield integer_model("ConvInteger", ["x", "w", "xz"], (1, 5, 8, 9), np.int32,
+                        {"w": w, "xz": zero}, pads=[1, 1, 1, 1])  # fmt: skip
+    yield integer_model("MatMulInteger", ["x", "w", "xz"], (3, 20), np.int32,
+                        {"w": rows, "xz": zero})  # fmt: skip
+    yield integer_model(
+        "QLinearConv", ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz", "b"], (1, 5, 8, 9), np.uint8,
+        {**of_x, "w": w, "ws": scales, "wz": np.zeros(6, np.int8), "ys": np.float32(0.02),
+         "yz": point, "b": np.arange(-300, 300, 100).astype(np.int32)}, pads=[1, 1, 1, 1],
+    )  # fmt: skip
+    yield integer_model(
+        "QLinearMatMul", ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz"], (3, 20), np.uint8,
+        {**of_x, "w": rows, "ws": np.float32(0.001), "wz": np.int8(0), "ys": np.float32(0.01),
+         "yz": point},
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize("target", ["llvm", "vulkan"])
+@pytest.mark.parametrize("model", list(integer_operators()), ids=lambda m: m.graph.node[0].op_type)
+def test_operators_on_integers_are_the_same_kernels(model, target):
+    assert weight_types(graph_of(model, target)) == {"int8"}
+    shape = [size.dim_value for size in model.graph.input[0].type.tensor_type.shape.dim]
+    data = np.random.default_rng(4).integers(0, 256, shape).astype(np.uint8)
+    (found,), (expected,) = run(model, data, target), as_written(model, data)
+    assert expected.std() > 20
+    assert found.dtype == expected.dtype
+    apart = np.abs(found.astype(int) - expected.astype(int))
+    assert apart.max() <= (expected.dtype == np.uint8)
+    assert (apart > 0).mean() <= SHARE

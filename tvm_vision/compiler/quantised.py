@@ -1,0 +1,226 @@
+"""Quantised networks in bytes: int8 in memory, sums of products in int32.
+
+A quantised ONNX model has operators on real numbers between DequantizeLinear and QuantizeLinear.
+Here a tensor that was quantised stays int8 (uint8 moved by 128) until an operator needs its real
+numbers:
+
+- convolutions and products with constant symmetric weights sum ``(x - zero) * w`` in int32, and
+  multiply the sums by both scales afterwards; ``integer_kernels`` makes kernels of these;
+- what only moves numbers, or picks the largest, does so with bytes: QuantizeLinear after it gives
+  the same bytes as QuantizeLinear before it;
+- everything else reads ``(byte - zero) * scale``, computed in the kernel that needs it.
+
+``TVM_VISION_INT8`` chooses: ``auto`` (the default) does so on GPUs that have an instruction for
+products of bytes, ``1`` everywhere, ``0`` nowhere: the network is computed in float32 then, with
+what quantisation does to its numbers.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.ir.expr import GenericConst
+from tvm.relax.expr_functor import PyExprMutator, mutator
+from tvm.target import Target
+
+from ..errors import InputError
+from .quantised_rules import RULES
+from .quantised_values import BYTE, Bytes, Joined, Sums, Weights, along
+
+VARIABLE = "TVM_VISION_INT8"
+WAYS = ("auto", "0", "1")
+
+Value = Bytes | Joined | Sums | Weights | list[Bytes]
+OP = relax.op
+
+
+def bytes_wanted(target: Target) -> bool:
+    """What TVM_VISION_INT8 says for a target. Raises InputError for a value that it cannot have."""
+    way = os.environ.get(VARIABLE) or WAYS[0]
+    if way not in WAYS:
+        raise InputError(f"{VARIABLE} must be {', '.join(WAYS[:-1])} or {WAYS[-1]}, found {way!r}; "
+                         "unset it")  # fmt: skip
+    features = ("supports_integer_dot_product", "supports_8bit_buffer", "supports_int8")
+    products = all(bool(target.attrs.get(feature, False)) for feature in features)
+    return way == "1" or (way == "auto" and products)
+
+
+def in_bytes(precision: str) -> tvm.transform.Pass:
+    """A pass over ``main``, see this file's first lines. Dead bindings are left behind.
+
+    precision: "fp16" where constants of float32 will be stored as halves.
+    """
+
+    @tvm.transform.module_pass(opt_level=0, name="QuantisedInBytes")
+    def rewrite(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
+        network = Quantised(mod)
+        network.halves = precision == "fp16"
+        network.builder_.update_func(mod.get_global_var("main"), network.rewrite(mod["main"]))
+        return network.builder_.get()
+
+    return rewrite
+
+
+@mutator
+class Quantised(PyExprMutator):
+    """Rewrites a function; the rules of ``quantised_rules`` ask it for values and emit through it.
+
+    Attributes:
+        halves: whether constants of float32 will be stored as halves.
+    """
+
+    halves: bool
+
+    def rewrite(self, main: relax.Function) -> relax.Function:
+        self._values: dict[Any, Value] = {}
+        self._real: dict[Any, Any] = {}
+        return self.visit_expr(main)
+
+    # What rules use.
+
+    def value(self, expr: Any) -> Value | None:
+        """What ``expr`` is in bytes; None where it is real numbers, or none at all."""
+        return self._values.get(expr) if isinstance(expr, relax.Var) else None
+
+    def bytes_of(self, expr: Any) -> Bytes | None:
+        """``expr`` in bytes, where it is that or a tensor of int8 or uint8 that is no constant."""
+        value = self.value(expr)
+        dtype = str(getattr(expr.ty, "dtype", ""))
+        if value is not None or not isinstance(expr, relax.Var) or dtype not in ("int8", "uint8"):
+            return value if isinstance(value, Bytes) else None
+        var = self.visit_expr(expr)
+        if isinstance(var, GenericConst):
+            return None
+        value = Bytes(var, 0, np.float32(1), dtype)
+        if dtype == "uint8":
+            moved = OP.subtract(OP.astype(var, "int32"), relax.const(128, "int32"))
+            value = Bytes(self.emit(OP.astype(moved, "int8")), -128, np.float32(1), dtype)
+        self._values[expr] = value
+        return value
+
+    def constant(self, expr: Any) -> np.ndarray | None:
+        """The numbers of a constant; None for anything else."""
+        if isinstance(expr, relax.Var):
+            expr = self.lookup_binding(expr)
+        return expr.value.numpy() if isinstance(expr, GenericConst) else None
+
+    def number(self, expr: Any) -> Any:
+        """The one number of a constant; None for anything else."""
+        value = self.constant(expr)
+        return value.reshape(-1)[0] if value is not None and value.size == 1 else None
+
+    def emit(self, expr: Any) -> Any:
+        """Bind ``expr`` to a variable named after the binding that is being rewritten."""
+        return self.builder_.emit(expr, self._hint)
+
+    def whole(self, value: Bytes) -> Any:
+        """The int32 of ``byte - zero``."""
+        wide = OP.astype(value.var, "int32")
+        return OP.subtract(wide, relax.const(value.zero, "int32")) if value.zero else wide
+
+    def real(self, value: Bytes) -> Any:
+        """The numbers of a tensor, in the type that the network gives it."""
+        if value.dtype == "int32":
+            return self.whole(value)
+        if value.dtype != "float32":
+            same = value.dtype == "int8" and value.zero == 0
+            return value.var if same else OP.astype(self.whole(value), value.dtype)
+        centred = OP.astype(value.var, "float32")
+        if value.zero:
+            centred = OP.subtract(centred, relax.const(np.float32(value.zero)))
+        return OP.multiply(centred, relax.const(value.scale))
+
+    def scaled(self, sums: Sums, divisor: np.float32 | float = 1.0) -> Any:
+        """The real numbers of sums, divided by ``divisor``.
+
+        Scales are small, and would lose digits as halves: their ratio to the largest does not.
+        """
+        numbers, scale = OP.astype(sums.var, "float32"), sums.scale / np.float32(divisor)
+        if self.halves and scale.size > 1:
+            numbers = OP.multiply(numbers, relax.const(scale.max()))
+            scale = scale / scale.max()
+        return OP.multiply(numbers, relax.const(along(scale, sums.var.ty.ndim, sums.axis)))
+
+    def quantised(self, value: Any, scale: np.float32, zero: int) -> Any:
+        """The int8 variable of ``round(value / scale) + zero``, kept within int8.
+
+        value: an expression of float32, or what stands for one.
+        """
+        if isinstance(value, Bytes):
+            # These numbers were whole multiples of the scale: rounding finds the same bytes again.
+            if (value.scale, value.zero) == (scale, zero):
+                return value.var
+            value = self.real(value)
+        elif isinstance(value, Joined):
+            parts = [self.quantised(part, scale, zero) for part in value.parts]
+            return self.emit(OP.concat(parts, value.axis))
+        if isinstance(value, Sums):
+            scaled = self.scaled(value, scale)
+        else:
+            scaled = OP.divide(value, relax.const(scale))
+        rounded = OP.round(scaled)
+        if zero:
+            rounded = OP.add(rounded, relax.const(np.float32(zero)))
+        low, high = (relax.const(np.float32(bound)) for bound in (BYTE.min, BYTE.max))
+        return self.emit(OP.astype(OP.minimum(OP.maximum(rounded, low), high), "int8"))
+
+    # The walk.
+
+    def visit_var_binding_(self, binding: relax.VarBinding) -> None:
+        var, value = binding.var, binding.value
+        self._hint = str(var.name)
+        if isinstance(value, relax.Var) and value in self._values:
+            result: Any = self._values[value]
+        else:
+            rule = RULES.get(_operator(value))
+            result = rule(self, value) if rule is not None else None
+        if result is None:
+            super().visit_var_binding_(binding)
+        elif not isinstance(result, (Bytes, Joined, Sums, Weights, list)):
+            self._define(var, result)
+        elif isinstance(var, relax.DataflowVar):
+            self._values[var] = result
+        else:
+            self._define(var, self._expression(result))
+
+    def visit_var_(self, op: Any) -> Any:
+        return self._resolved(op) if op in self._values else super().visit_var_(op)
+
+    def visit_dataflow_var_(self, op: Any) -> Any:
+        return self._resolved(op) if op in self._values else super().visit_dataflow_var_(op)
+
+    def _resolved(self, var: Any) -> Any:
+        """The variable of the real numbers of what is in bytes."""
+        if isinstance(var, relax.Var) and not isinstance(var, relax.DataflowVar):
+            return super().visit_var_(var)  # an input of the network
+        if var not in self._real:
+            expr = self._expression(self._values[var])
+            self._real[var] = expr if isinstance(expr, GenericConst) else self.emit(expr)
+        return self._real[var]
+
+    def _expression(self, value: Value) -> Any:
+        if isinstance(value, list):
+            return relax.Tuple([self.emit(self.real(item)) for item in value])
+        if isinstance(value, Weights):
+            return relax.const(value.real())
+        if isinstance(value, Sums):
+            return self.scaled(value)
+        if isinstance(value, Joined):
+            return OP.concat([self.emit(self.real(part)) for part in value.parts], value.axis)
+        return self.real(value)
+
+    def _define(self, var: Any, expr: Any) -> None:
+        emit = self.builder_.emit
+        if not isinstance(var, relax.DataflowVar):
+            emit = self.builder_.emit_output
+        self.set_var_remap(var, emit(expr, str(var.name)))
+
+
+def _operator(expr: Any) -> str:
+    if isinstance(expr, relax.TupleGetItem):
+        return "tuple_item"
+    return str(getattr(getattr(expr, "op", None), "name", ""))
