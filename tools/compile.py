@@ -163,8 +163,7 @@ def compile(  # the command's name
 
     with read_package(output) as package:
         info = package.info
-        files = (package.library_path, package.params_path)
-        size = sum(path.stat().st_size for path in files)
+        size = sum(package.sizes().values())
     place = info.device.name if info.device else info.target["kind"]
     click.echo(
         f"wrote {output}: {data_size(size)}, {len(info.graph.kernels)} kernels for {place}, "

@@ -78,9 +78,8 @@ def summary(package: Package) -> Iterator[str]:
     yield from precision_lines(info)
     yield f"made by      {', '.join(f'{name} {v}' for name, v in sorted(info.versions.items()))}"
     yield f"tuned by     {info.records or 'nothing: default schedules'}"
-    for path in (package.library_path, package.params_path):
-        checksum = info.members[path.name]
-        yield f"{path.name:<12} {data_size(path.stat().st_size)}, SHA-256 {checksum[:16]}..."
+    for name, size in package.sizes().items():
+        yield f"{name:<12} {data_size(size)}, SHA-256 {info.members[name][:16]}..."
 
 
 def yoeo_lines(labels: tuple[str, ...], yoeo: YoeoInfo) -> Iterator[str]:

@@ -46,7 +46,7 @@ def refused(path, scratch=None):
 def test_a_good_package(tmp_path, scratch, name):
     with read_package(write_sample(tmp_path / name)) as package:
         assert package.library_path.read_bytes() == packages.LIBRARY
-        assert package.params_path.read_bytes() == packages.params_bytes()
+        assert package.params[:] == packages.params_bytes()
         assert package.info.model.labels == ("cat", "dog", "fish")
         assert str(package.info.inputs[0]) == "x: float32[4]"
         assert package.info.device_kind == "cpu"
@@ -355,7 +355,8 @@ PARAMS = packages.params_bytes()
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "it ends in the middle"),
+        (b"", "'mod.params' is empty"),
+        (PARAMS[:7], "it ends in the middle"),
         (PARAMS[:-1], "weight 'p1' has 12 bytes, which fits neither"),
         (PARAMS + b"\0", "1 bytes follow the last weight"),
         (b"\0" + PARAMS[1:], "it does not begin as TVM's parameters do"),
@@ -384,3 +385,24 @@ def test_another_processor_is_named(tmp_path, monkeypatch):
         package.library_path.write_bytes(foreign)
         with pytest.raises(PackageError, match="mod.so is made for aarch64, and this machine is x"):
             package.check_machine()
+
+
+def test_weights_are_those_that_were_checked(tmp_path, scratch):
+    """Whoever writes over the file while a network is loaded does not change what is loaded."""
+    for name in ("good.tar", "folder"):
+        path = write_sample(tmp_path / name)
+        with read_package(path) as package:
+            file = path if path.is_file() else path / "mod.params"
+            file.write_bytes(b"\0" * file.stat().st_size)
+            assert package.params[:] == packages.params_bytes()
+            os.truncate(file, 0)
+            assert package.params[:] == packages.params_bytes()
+
+
+def test_weights_that_do_not_fit_into_memory(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(12, "Cannot allocate memory")
+
+    path = write_sample(tmp_path / "good.tar")
+    monkeypatch.setattr("tvm_vision.package.container.mmap.mmap", full)
+    assert "bytes of memory are needed for 'mod.params'" in refused(path)

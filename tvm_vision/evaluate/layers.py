@@ -138,7 +138,7 @@ def _outputs(
     names = [tensor.name for tensor in package.info.inputs]
     for name, index in zip(names, graph.inputs, strict=True):
         tensors[index].copyfrom(np.ascontiguousarray(inputs[name]))
-    for name, weight in tvm.runtime.load_param_dict(package.params_path.read_bytes()).items():
+    for name, weight in tvm.runtime.load_param_dict(package.params[:]).items():
         weight.copyto(tensors[graph.params[str(name)]])
     for index, kernel in enumerate(graph.kernels):
         yield index, _run(library, kernel, tensors, apart)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import platform
 import shutil
@@ -29,17 +30,22 @@ REMEDY = "compile the model again, or copy the package again"
 
 
 class Package:
-    """A checked package: ``info`` (mod.json), and where mod.so and mod.params lie.
+    """A checked package: ``info`` (mod.json), where mod.so lies, and mod.params in memory.
 
     A package read from a tar owns a private temporary folder, which goes with it: keep it until
-    the library and the weights are loaded, or use it in a ``with``.
+    the library is loaded, or use it in a ``with``.
+
+    Attributes:
+        params: the content of mod.params, as it was checked, whatever becomes of the file.
     """
 
-    def __init__(self, info: PackageInfo, folder: Path, *, temporary: bool = False) -> None:
+    def __init__(
+        self, info: PackageInfo, folder: Path, params: mmap.mmap, *, temporary: bool = False
+    ) -> None:
         self.info = info
         self.folder = folder
         self.library_path = folder / LIBRARY
-        self.params_path = folder / PARAMS
+        self.params = params
         self._finalizer = weakref.finalize(
             self, shutil.rmtree if temporary else _keep, folder, ignore_errors=True
         )
@@ -53,6 +59,10 @@ class Package:
     def close(self) -> None:
         """Remove the temporary folder; a second call does nothing."""
         self._finalizer()
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of mod.so and mod.params."""
+        return {LIBRARY: self.library_path.stat().st_size, PARAMS: len(self.params)}
 
     def check_machine(self) -> None:
         """Raise PackageError where mod.so is made for another processor than this one."""
@@ -121,16 +131,14 @@ def read_package(
 
 
 def _extract(stream: BinaryIO, extents: Mapping[str, Extent], info: PackageInfo) -> Package:
-    """The members in a folder that goes with the package, checked."""
+    """The members checked, mod.so in a folder that goes with the package."""
+    params, checksum = container.load_extent(stream, PARAMS, extents[PARAMS])
     with _scratch_errors():
         folder = Path(tempfile.mkdtemp(prefix="tvm_vision-"))
-        package = Package(info, folder, temporary=True)
+        package = Package(info, folder, params, temporary=True)
         try:
-            found = {
-                name: container.copy_extent(stream, extents[name], folder / name)
-                for name in (PARAMS, LIBRARY)
-            }
-            _check_members(found, info)
+            library = container.copy_extent(stream, extents[LIBRARY], package.library_path)
+            _check_members({PARAMS: checksum, LIBRARY: library}, info)
             _check_params(package)
         except BaseException:
             package.close()
@@ -161,8 +169,8 @@ def repack_package(folder: PathLike, path: PathLike) -> PackageInfo:
 def _copy(source: Path, target: Path, *, edited: bool = False) -> PackageInfo:
     package = _read_folder(source, edited=True) if edited else read_package(source)
     with package, _scratch_folder() as folder:
-        for name in (PARAMS, LIBRARY):
-            shutil.copyfile(package.folder / name, folder / name)
+        shutil.copyfile(package.library_path, folder / LIBRARY)
+        (folder / PARAMS).write_bytes(package.params)
         (folder / INFO).write_bytes(package.info.to_bytes())
         _store(folder, target)
         return package.info
@@ -224,11 +232,13 @@ def _read_folder(
             raise PackageError(f"{INFO} has {sizes[INFO]} bytes, {MAX_INFO_BYTES} are allowed")
         info = PackageInfo.from_bytes(stream.read(sizes[INFO]), edited=edited)
         on_info(info)
-        found = {name: _checksum(folder / name) for name in (PARAMS, LIBRARY)}
+        with _open_file(folder / PARAMS) as weights:
+            params, checksum = container.load_extent(weights, PARAMS, Extent(0, sizes[PARAMS]))
+        found = {PARAMS: checksum, LIBRARY: _checksum(folder / LIBRARY)}
         if edited:
             info = replace(info, members=found)
         _check_members(found, info)
-        package = Package(info, folder)
+        package = Package(info, folder, params)
         _check_params(package)
     return package
 
@@ -258,9 +268,8 @@ def _check_members(found: Mapping[str, str], info: PackageInfo) -> None:
 
 
 def _check_params(package: Package) -> None:
-    with package.params_path.open("rb") as stream:
-        graph = package.info.graph
-        check_params(list_params(stream), graph.params, graph.tensors)
+    graph = package.info.graph
+    check_params(list_params(package.params), graph.params, graph.tensors)
 
 
 def _checksum(path: Path) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import mmap
 import os
 import tarfile
 from collections.abc import Mapping
@@ -20,6 +21,8 @@ from ..errors import PackageError
 
 BLOCK = 512
 CHUNK = 1 << 20
+# Of weights: a thread that imports meanwhile gets a turn between two.
+LOAD_CHUNK = 16 << 20
 INFO = "mod.json"
 MEMBERS = (INFO, "mod.params", "mod.so")
 # Enough for a graph of a hundred thousand kernels.
@@ -88,6 +91,34 @@ def read_extent(stream: BinaryIO, name: str, extent: Extent) -> bytes:
         _refuse(f"'{name}' has {extent.size} bytes, and {MAX_INFO_BYTES} are allowed")
     stream.seek(extent.offset)
     return stream.read(extent.size)
+
+
+def load_extent(stream: BinaryIO, name: str, extent: Extent) -> tuple[mmap.mmap, str]:
+    """A member in memory that can be written, and its SHA-256.
+
+    Raises PackageError where it is empty, or larger than the memory.
+    """
+    if not extent.size:
+        _refuse(f"'{name}' is empty")
+    try:
+        memory = mmap.mmap(-1, extent.size)
+    except OSError as error:
+        raise PackageError(
+            f"{extent.size} bytes of memory are needed for '{name}', and there are not so many "
+            f"({error.strerror}): stop other programs"
+        ) from None
+    digest = hashlib.sha256()
+    stream.seek(extent.offset)
+    at = 0
+    with memoryview(memory) as view:
+        while at < extent.size:
+            with view[at : at + LOAD_CHUNK] as piece:
+                count = stream.readinto(piece)  # type: ignore[attr-defined]
+                if not count:
+                    _refuse("it became shorter while it was read")
+                digest.update(piece[:count])
+            at += count
+    return memory, digest.hexdigest()
 
 
 def copy_extent(stream: BinaryIO, extent: Extent, target: Path | None) -> str:

@@ -8,6 +8,7 @@ u8 type code, u8 bits, u16 lanes, i64 sizes, i64 bytes, the bytes.
 from __future__ import annotations
 
 import math
+import mmap
 import os
 import struct
 from collections.abc import Mapping
@@ -70,8 +71,9 @@ def write_params(stream: BinaryIO, params: Mapping[str, np.ndarray]) -> None:
             stream.write(array.reshape(-1).view(np.uint8).data)
 
 
-def list_params(stream: BinaryIO) -> dict[str, StoredTensor]:
-    """What is in the file, by name. Raises PackageError unless every size fits the file."""
+def list_params(stream: BinaryIO | mmap.mmap) -> dict[str, StoredTensor]:
+    """What is in a file or its copy in memory, by name. Raises PackageError unless every size fits
+    it."""
     return _Reader(stream).tensors()
 
 
@@ -94,9 +96,11 @@ def check_params(
 
 
 class _Reader:
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: BinaryIO | mmap.mmap) -> None:
         self._stream = stream
-        self._size = stream.seek(0, os.SEEK_END)
+        # seek of an mmap returns nothing before Python 3.13.
+        stream.seek(0, os.SEEK_END)
+        self._size = stream.tell()
         stream.seek(0)
 
     def tensors(self) -> dict[str, StoredTensor]:

@@ -5,8 +5,10 @@ What takes a while to import (numpy, TVM's Python) is imported while the device 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import threading
 from typing import TYPE_CHECKING, Any
 
 from .. import vulkan
@@ -50,35 +52,38 @@ def load(path: str | os.PathLike[str] | Package, device: str = "auto") -> GraphE
 
 
 def open_package(path: str | os.PathLike[str], device: str = "auto") -> Package:
-    """``read_package``, while the device is being opened that ``load`` will need.
+    """``read_package``, while the device is being opened and imported is what ``load`` will need.
 
-    Both take a while, and neither waits for the other.
+    All three take a while, and none waits for another.
     """
 
     def begin(info: PackageInfo) -> None:
         if info.target.get("kind") == "vulkan" and device != "cpu":
             vulkan.begin_to_open_device()
+        threading.Thread(target=import_executor, name="tvm_vision import").start()
+
+    def import_executor() -> None:
+        # What goes wrong with it goes wrong again where it is used.
+        with contextlib.suppress(Exception):
+            from . import graph_executor  # noqa: F401
 
     return read_package(path, begin)
 
 
 def _weights(package: Package) -> dict[str, np.ndarray] | bytes:
-    """The weights where they lie in the file; its content for types that numpy does not have."""
+    """The weights in the package's memory; all its bytes for types that numpy does not have."""
     import numpy as np
 
     from ..package.params import list_params
 
-    path = package.params_path
-    with path.open("rb") as stream:
-        stored = list_params(stream)
-    content = np.memmap(path, np.uint8, "c")
+    stored = list_params(package.params)
     try:
         return {
-            name: np.ndarray(t.shape, np.dtype(t.dtype), content, t.offset)
+            name: np.ndarray(t.shape, np.dtype(t.dtype), package.params, t.offset)
             for name, t in stored.items()
         }
     except TypeError:
-        return path.read_bytes()
+        return package.params[:]
 
 
 def _device(kind: str, wanted: str) -> Any:
