@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .options import (
-    artifact_argument,
+    PATH,
     device_option,
     input_options,
     json_option,
@@ -17,17 +19,22 @@ from .options import (
 )
 from .progress import progress
 from .session import load_network, set_inputs
+from .table import table
+
+if TYPE_CHECKING:
+    from tvm_vision.runtime.benchmark import BenchmarkResult
+    from tvm_vision.runtime.graph_executor import GraphExecutor
 
 
 @click.command()
-@artifact_argument()
+@click.argument("artifacts", type=PATH, nargs=-1, required=True, metavar="ARTIFACT...")
 @input_options
 @timing_options(repeat=50, warmup=10)
 @rate_option()
 @device_option()
 @json_option("the times")
 def benchmark(
-    artifact: Path,
+    artifacts: tuple[Path, ...],
     inputs: Path | None,
     image: Path | None,
     fill_mode: str,
@@ -38,23 +45,91 @@ def benchmark(
     device: str,
     as_json: bool,
 ) -> None:
-    """Time whole frames of a package.
+    """Time whole frames of a package, or of several side by side.
 
     From the upload of ARTIFACT's inputs to its outputs read back, by the host's clock.
     'tvm-vision profile' says where the time goes.
+
+    Several packages are timed in turns, so that a device's clocks and whatever else the machine
+    does meet all of them: this is how to compare precisions, tuning records or switches. Beside
+    the frames stands what the device works for one, by its own clock, and how many times as fast
+    as the first package's that is.
 
     \b
     Example:
       tvm-vision benchmark model.tar --repeat 200
       tvm-vision benchmark model.tar --rate 30
       tvm-vision benchmark model.tar --device cpu --json
+      tvm-vision benchmark fp32.tar fp16.tar int8.tar --repeat 200
     """
-    executor = load_network(artifact, device)
-    set_inputs(executor, inputs, image, fill_mode)
+    executors = [load_network(artifact, device) for artifact in artifacts]
+    for executor in executors:
+        set_inputs(executor, inputs, image, fill_mode)
+    if len(executors) > 1:
+        _side_by_side(artifacts, executors, repeat, number, warmup, rate, as_json)
+        return
+    (executor,) = executors
     with progress("measuring"):
         times = executor.benchmark(repeat, number, warmup, rate)
     if as_json:
-        document = {"device": executor.device_description, "rate": rate, **times.to_dict()}
-        click.echo(json.dumps(document, indent=2))
+        click.echo(json.dumps(_document(executor, times, rate), indent=2))
     else:
         click.echo(str(times))
+
+
+def _side_by_side(
+    artifacts: Sequence[Path],
+    executors: Sequence[GraphExecutor],
+    repeat: int,
+    number: int,
+    warmup: int,
+    rate: float,
+    as_json: bool,
+) -> None:
+    from statistics import median
+
+    from tvm_vision.runtime.benchmark import BenchmarkResult, in_turns
+
+    def frames(executor: GraphExecutor, count: int) -> Sequence[float]:
+        return executor.benchmark(count, number, warmup, rate).seconds
+
+    def span(executor: GraphExecutor, count: int) -> Sequence[float]:
+        return [executor.profile(count, warmup, rate).span_us / 1e3]
+
+    with progress("measuring"):
+        seconds, spans = (
+            in_turns([lambda n, e=e, take=take: take(e, n) for e in executors], repeat)  # type: ignore[misc]
+            for take in (frames, span)
+        )
+    times = [BenchmarkResult(tuple(found), number) for found in seconds]
+    device = [median(found) for found in spans]
+    if as_json:
+        documents = [
+            {"package": str(artifact), **_document(executor, found, rate), "device_ms": span_ms}
+            for artifact, executor, found, span_ms in zip(
+                artifacts, executors, times, device, strict=True
+            )
+        ]
+        click.echo(json.dumps(documents, indent=2))
+        return
+    header = ["package", "precision", "kernels", "frame, ms", "p95", "device, ms", "first ÷ this"]
+    for line in table(header, list(_rows(artifacts, executors, times, device)), left=2):
+        click.echo(line)
+
+
+def _rows(
+    artifacts: Sequence[Path],
+    executors: Sequence[GraphExecutor],
+    times: Sequence[BenchmarkResult],
+    device: Sequence[float],
+) -> Iterator[list[str]]:
+    for artifact, executor, found, span in zip(artifacts, executors, times, device, strict=True):
+        yield [
+            str(artifact), executor.info["precision"], str(len(executor.info["graph"]["kernels"])),
+            f"{found.median_ms:.3f}", f"{found.p95_ms:.3f}", f"{span:.3f}",
+            f"{device[0] / span:.2f}",
+        ]  # fmt: skip
+
+
+def _document(executor: GraphExecutor, times: BenchmarkResult, rate: float) -> dict[str, Any]:
+    return {"device": executor.device_description, "rate": rate, **times.to_dict()}

@@ -145,6 +145,21 @@ def test_benchmark(command, artifact):
     assert command("benchmark", artifact, "--repeat", "3").stdout.startswith("median ")
 
 
+def test_packages_side_by_side(command, artifact, tmp_path, refuses):
+    other = tmp_path / "other.tar"
+    other.write_bytes(artifact.read_bytes())
+    result = command("benchmark", artifact, other, "--repeat", "7", "--warmup", "1")
+    header, *rows = result.stdout.splitlines()
+    assert header.split("  ")[0] == "package"
+    assert [row.split()[0] for row in rows] == [str(artifact), str(other)]
+    assert rows[0].split()[-1] == "1.00"
+    documents = json.loads(command("benchmark", artifact, other, "--repeat", "7", "--json").stdout)
+    assert [document["package"] for document in documents] == [str(artifact), str(other)]
+    assert all(d["repeat"] == 7 and 0 < d["device_ms"] for d in documents)
+    assert "cannot be opened" in refuses("benchmark", artifact, tmp_path / "none.tar")
+    assert command("benchmark").exit_code == 2
+
+
 def test_frames_at_a_rate(command, artifact):
     start = time.monotonic()
     options = ["--repeat", "3", "--warmup", "1", "--rate", "20"]

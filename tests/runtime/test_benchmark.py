@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from tvm_vision.errors import InputError
-from tvm_vision.runtime.benchmark import BenchmarkResult, Pace, measure
+from tvm_vision.runtime.benchmark import BenchmarkResult, Pace, in_turns, measure
 
 
 def test_measure_counts_runs_and_divides():
@@ -80,3 +80,24 @@ def test_counts_below_the_least(wrong):
 def test_no_times():
     with pytest.raises(ValueError, match="expected times"):
         BenchmarkResult(())
+
+
+def test_turns_go_back_and_forth():
+    calls = []
+
+    def taker(name):
+        def take(count):
+            calls.append((name, count))
+            return [len(calls)] * count
+
+        return take
+
+    a, b = in_turns([taker("a"), taker("b")], 7, rounds=3)
+    warm, rounds = calls[:2], calls[2:]
+    assert warm == [("a", 3), ("b", 3)]
+    assert rounds == [("a", 3), ("b", 3), ("b", 2), ("a", 2), ("a", 2), ("b", 2)]
+    assert a == [3, 3, 3, 6, 6, 7, 7]
+    assert b == [4, 4, 4, 5, 5, 8, 8]
+    assert [len(found) for found in in_turns([taker("a")], 2)] == [2]
+    with pytest.raises(InputError, match="at least 1 is needed, found 0"):
+        in_turns([], 0)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
+
+ROUNDS = 5
 
 
 @dataclass(frozen=True)
@@ -130,3 +132,28 @@ def measure(
             run()
         times.append((clock() - start) / number)
     return BenchmarkResult(tuple(times), number)
+
+
+def in_turns(
+    takers: Sequence[Callable[[int], Sequence[float]]], repeat: int, rounds: int = ROUNDS
+) -> list[list[float]]:
+    """Measurements of several things side by side, a list for each.
+
+    Every taker takes as many measurements as it is told. They take turns, round after round and
+    every other round from behind, so that the device's clocks and whatever else the machine does
+    meet all of them alike. A round before the first brings the device to work and does not count.
+
+    repeat: measurements of each, over all rounds. Raises InputError below 1.
+    """
+    if repeat < 1:
+        raise InputError(f"a repeat of at least 1 is needed, found {repeat}")
+    rounds = min(rounds, repeat)
+    taken: list[list[float]] = [[] for _ in takers]
+    order = list(zip(takers, taken, strict=True))
+    for take, _ in order:
+        take(-(-repeat // rounds))
+    for turn in range(rounds):
+        for take, found in order:
+            found.extend(take(repeat // rounds + (turn < repeat % rounds)))
+        order.reverse()
+    return taken
