@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ COLOURS = {
     "ort_cuda": "#8d6a9f", "torch_graph": "#4c566a", "ort_cpu": "#b0b7c3",
 }  # fmt: skip
 BAR = 0.8
+NETWORK_INCHES = 1.2
+TITLE_LETTERS = 14  # in a line
 
 
 def draw(results: Mapping[str, Any], path: Path) -> None:
@@ -23,7 +26,9 @@ def draw(results: Mapping[str, Any], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(2, 1, figsize=(11, 8), sharex=True, layout="constrained")
+    networks = {row["network"] for row in results["rows"]}
+    size = (max(8.0, NETWORK_INCHES * len(networks)), 8)
+    figure, axes = pyplot.subplots(2, 1, figsize=size, sharex=True, layout="constrained")
     for axis, precision in zip(axes, PRECISIONS, strict=True):
         _bars(axis, results, precision)
     axes[0].legend(ncols=4, fontsize=8, frameon=False, loc="upper left")
@@ -48,7 +53,7 @@ def _bars(axis: Any, results: Mapping[str, Any], precision: str) -> None:
     axis.set_yscale("log")
     axis.margins(y=0.25)
     axis.set_ylabel(f"{precision}: median, ms")
-    titles = [NETWORKS[n].title.replace(", ", ",\n") for n in networks]
+    titles = [textwrap.fill(NETWORKS[n].title, TITLE_LETTERS) for n in networks]
     axis.set_xticks(range(len(networks)), titles, fontsize=8)
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(axis="y", alpha=0.3)
