@@ -1,8 +1,8 @@
 """Cooperative matrices for devices that have none: each thread holds and computes whole ones.
 
-The text of a shader is changed so that a matrix is an array of floats. All threads of a subgroup
-then compute the same and store the same values at the same places, which tests everything about a
-schedule but the device's own matrices.
+The text of a shader is changed so that a matrix is an array of floats, or of integers. All threads
+of a subgroup then compute the same and store the same values at the same places, which tests
+everything about a schedule but the device's own matrices.
 """
 
 from __future__ import annotations
@@ -34,33 +34,44 @@ def emulated(kernel: Kernel) -> Kernel:
     return dataclasses.replace(kernel, source=emulate(kernel.source))
 
 
+def _computed(element: str) -> str:
+    """The type that elements of a matrix are computed in."""
+    return "int" if element.startswith("int") else "float"
+
+
 def emulate(source: str) -> str:
     """The text of a shader without cooperative matrices."""
-    shapes = {
-        name: (int(rows), int(columns))
-        for _, rows, columns, name in re.findall(_TYPE + r" (\w+)\[", source)
-    }
-    vectors = set(re.findall(r"(?:shared|\{) (?:f16)?vec4 (\w+)\[", source))
+    declarations = re.findall(_TYPE + r" (\w+)\[", source)
+    shapes = {name: (int(rows), int(columns)) for _, rows, columns, name in declarations}
+    elements = {name: element for element, _, _, name in declarations}
+    arrays = {name: held for held, name in re.findall(r"(?:shared|\{) (\w+) (\w+)\[", source)}
 
     def declared(found: re.Match) -> str:
         size = int(found[2]) * int(found[3])
-        return f"float {found[4]}[{found[5]}][{size}];"
+        return f"{_computed(found[1])} {found[4]}[{found[5]}][{size}];"
 
     def filled(found: re.Match) -> str:
         rows, columns = shapes[found[1]]
         return f"for (int q = 0; q < {rows * columns}; ++q) {found[1]}[{found[2]}][q] = {found[6]};"
 
     def moved(found: re.Match) -> str:
-        _, name, number, array, place, stride = found.groups()
+        _, name, number, array, place, stride, layout = found.groups()
         rows, columns = shapes[name]
         element = f"{name}[{number}][r * {columns} + c]"
-        memory = f"{array}[{place} + r * {stride} + c]"
-        kind = "float16_t" if f"shared float16_t {array}" in source else "float"
-        if array in vectors:
-            memory = f"{array}[{place} + r * {stride} + c / 4][c % 4]"
-            kind = "float16_t" if f"shared f16vec4 {array}" in source else "float"
+        line, at = ("r", "c") if layout == "Row" else ("c", "r")
+        start = f"{place} + {line} * {stride}"
+        kind, held = elements[name], arrays[array]
+        if held == kind:
+            memory = f"{array}[{start} + {at}]"
+        elif kind == "int8_t":
+            word = {"int": f"{at} / 4]", "ivec4": f"{at} / 16][{at} / 4 % 4]"}[held]
+            memory = f"unpack8({array}[{start} + {word})[{at} % 4]"
+        else:
+            memory = f"{array}[{start} + {at} / 4][{at} % 4]"
         load = found[1] == "Load"
-        body = f"{element} = float({memory});" if load else f"{memory} = {kind}({element});"
+        body = f"{memory} = {kind}({element});"
+        if load:
+            body = f"{element} = {_computed(kind)}({memory});"
         loops = f"for (int r = 0; r < {rows}; ++r) for (int c = 0; c < {columns}; ++c)"
         return f"{loops} {body}"
 
@@ -76,7 +87,7 @@ def emulate(source: str) -> str:
 
     product = rf"{_NAMED} = coopMatMulAdd\({_NAMED}, {_NAMED}, {_NAMED}\);"
     source = re.sub(product, multiplied, source)
-    move = rf"coopMat(Load|Store)\({_NAMED}, (\w+), (.*), (\d+), gl_\w+RowMajor\);"
+    move = rf"coopMat(Load|Store)\({_NAMED}, (\w+), (.*), (\d+), gl_\w+(Row|Column)Major\);"
     source = re.sub(move, moved, source)
     source = re.sub(rf"{_NAMED} = {_TYPE}\((\S+)\);", filled, source)
     source = re.sub(rf"{_TYPE} (\w+)\[(\d+)\];", declared, source)

@@ -63,11 +63,15 @@ def scheduled(mod: tvm.IRModule) -> tuple[tvm.IRModule, list[str]]:
     return tvm.IRModule(functions, attrs=mod.attrs), kinds
 
 
-def run(mod: tvm.IRModule, inputs: Sequence[np.ndarray]) -> np.ndarray:
-    """What ``main`` of a scheduled module computes on the device."""
+def run(
+    mod: tvm.IRModule, inputs: Sequence[np.ndarray], made_for: Target | None = None
+) -> np.ndarray:
+    """What ``main`` of a scheduled module computes on the device, of its own target if not given
+    one."""
     device = tvm.vulkan(0)
-    with target(), tvm.transform.PassContext(opt_level=3):
-        executable = relax.build(mod, target=target())
+    made_for = made_for or target()
+    with made_for, tvm.transform.PassContext(opt_level=3):
+        executable = relax.build(mod, target=made_for)
     vm = relax.VirtualMachine(executable, device)
     return vm["main"](*(tvm.runtime.tensor(value, device) for value in inputs)).numpy()
 

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import tvm
+from compiled import MATRICES
+from emulated_matrices import emulated, need_right_arrays
+from matrix_runs import printed
 from numpy_operators import conv2d
 from schedule_runs import fused, run, scheduled, target
 from tvm import relax, tirx
 from tvm.target import Target
 
-from tvm_vision.schedules import Choice, Limits, schedule_function, schedule_with
-from tvm_vision.schedules.common import DOT_VARIABLE
-from tvm_vision.schedules.gemm_tile import BYTES, GemmTile, Product, candidates, default, fits
+from tvm_vision.schedules import (
+    Choice,
+    Limits,
+    choices,
+    is_offered,
+    matrix_tile,
+    schedule_function,
+    schedule_with,
+)
+from tvm_vision.schedules.common import BYTES, DOT_VARIABLE, MATRIX_VARIABLE
+from tvm_vision.schedules.gemm_tile import GemmTile, Product, candidates, default, fits
+from tvm_vision.schedules.matrix_tile import MatrixTile
+from tvm_vision.vulkan import build, spirv
 
 pytestmark = pytest.mark.usefixtures("device_info")
 
@@ -66,9 +80,10 @@ class Layer:
             (name, f) for name, f in self.module.functions_items() if isinstance(f, tirx.PrimFunc)
         )
 
-    def check(self, function: tirx.PrimFunc) -> None:
+    def check(self, function: tirx.PrimFunc, made_for: Target | None = None) -> None:
         functions = dict(self.module.functions_items()) | {self.name: function}
-        result = run(tvm.IRModule(functions, attrs=self.module.attrs), self.inputs)
+        module = tvm.IRModule(functions, attrs=self.module.attrs)
+        result = run(module, self.inputs, made_for)
         np.testing.assert_array_equal(result, self.expected)
 
 
@@ -152,3 +167,87 @@ def test_every_candidate_counts_words(shape: tuple[int, ...]) -> None:
     assert [replace(tile, dot=1) for tile in tiles if tile.split == 1] == [
         tile for tile in plain if tile.split == 1
     ]
+
+
+MATRIX = (16, 16, 32)
+MATRIX_LIMITS = Limits(1024, 49152, 32, dot_product=True, byte_matrices=(MATRIX,))
+MATRIX_TILES = [
+    MatrixTile(16, 16, 128, 1, 1, 1, MATRIX, factors=BYTES),
+    MatrixTile(32, 32, 64, 1, 2, 1, MATRIX, factors=BYTES),
+    MatrixTile(32, 16, 128, 2, 1, 2, MATRIX, factors=BYTES),
+    MatrixTile(32, 32, 64, 2, 2, 1, MATRIX, split=2, factors=BYTES),
+]
+
+
+@pytest.mark.parametrize("tile", MATRIX_TILES, ids=str)
+def test_matrices_of_bytes_become_valid_shaders(tile: MatrixTile) -> None:
+    layer = Layer(32, 9, 24, 3)
+    function = schedule_with(layer.kernel, MATRIX_LIMITS, Choice("matrix", tile))
+    shaders = printed(function, supports_int8=True, supports_8bit_buffer=True)
+    first = next(shader for shader in shaders if "coopmat" in shader.source)
+    binary = spirv.compile_glsl(first.source, name=first.name)
+    spirv.validate(binary)
+    lines = [line for line in spirv.disassemble(binary).splitlines() if "MulAddKHR" in line]
+    assert lines and all("MatrixBSigned" in line for line in lines)
+    arrays = [line for line in first.source.splitlines() if "readonly buffer" in line]
+    assert sum("ivec4" in line for line in arrays) >= (2 if tile.split == 1 else 1)
+
+
+@pytest.mark.parametrize(
+    ("tile", "channels"), [(MATRIX_TILES[0], 20), *((tile, 32) for tile in MATRIX_TILES)], ids=str
+)
+def test_convolution_with_emulated_matrices_of_bytes(
+    tile: MatrixTile, channels: int, monkeypatch: pytest.MonkeyPatch, device_info: Any
+) -> None:
+    need_right_arrays(device_info)
+    limits = replace(Limits.of(target()), byte_matrices=(MATRIX,))
+    if not matrix_tile.fits(tile, limits):
+        pytest.skip(f"the tile does not fit subgroups of {limits.subgroup}")
+    print_kernels = build.print_kernels
+    monkeypatch.setattr(
+        build, "print_kernels", lambda *args: [emulated(k) for k in print_kernels(*args)]
+    )
+    layer = Layer(channels, 9, 24, 3)
+    device = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host="llvm")
+    layer.check(schedule_with(layer.kernel, limits, Choice("matrix", tile)), device)
+
+
+@pytest.mark.parametrize("case", [(32, 9, 24, 3, 1), (20, 14, 40, 3, 2), (128, 7, 64, 1, 1)])
+def test_convolution_with_matrices_of_bytes(case: tuple[int, ...]) -> None:
+    limits = Limits.of(target())
+    if not limits.byte_matrices:
+        pytest.skip(
+            "the device lacks cooperative matrices of int8 added up in int32 "
+            "(VK_KHR_cooperative_matrix)"
+        )
+    layer = Layer(*case)
+    found = [c for c in choices(layer.kernel, limits) if c.template == "matrix"]
+    # Compilers of CPUs take a quarter of a minute for the larger ones.
+    found.sort(key=lambda c: c.parameters.m * c.parameters.n * c.parameters.k)
+    cut = [choice for choice in found if choice.parameters.split > 1]
+    for choice in [*found[:4], *cut[:1]]:
+        layer.check(schedule_with(layer.kernel, limits, choice))
+
+
+def test_matrices_of_bytes_are_named_by_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = ["vulkan", "gpu", "cooperative_matrix_int8_16x16x32", "cooperative_matrix_16x16x16"]
+    device = Target({"kind": "vulkan", "keys": keys})
+    assert Limits.of(device).byte_matrices == (MATRIX,)
+    assert Limits.of(device).matrices == ((16, 16, 16),)
+    assert schedule_function(Layer(32, 9, 24, 3).kernel, MATRIX_LIMITS)[1] == "matrix"
+    monkeypatch.setenv(MATRIX_VARIABLE, "0")
+    assert Limits.of(device).byte_matrices == ()
+
+
+@pytest.mark.parametrize(
+    "choice", [Choice("contraction", TILES[2]), Choice("matrix", MATRIX_TILES[2])]
+)
+def test_choices_of_bytes_survive_json(choice: Choice) -> None:
+    layer = Layer(32, 9, 24, 3)
+    assert Choice.from_dict(json.loads(json.dumps(choice.to_dict()))) == choice
+    offered = choices(layer.kernel, MATRIX_LIMITS)
+    assert {c.template for c in offered} >= {"matrix", "contraction"}
+    for template in ("matrix", "contraction"):
+        first = next(c for c in offered if c.template == template)
+        assert is_offered(layer.kernel, MATRIX_LIMITS, first)
+        assert not is_offered(layer.kernel, Limits(64, 4096, 32), first)

@@ -24,9 +24,9 @@ from tvm.target import Target
 
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.schedules import Choice, Limits, choices, schedule_function, schedule_with
-from tvm_vision.schedules.common import MATRIX_VARIABLE, NotThisKind
+from tvm_vision.schedules.common import HALVES, MATRIX_VARIABLE, OTHERS, NotThisKind
 from tvm_vision.schedules.contraction import shape_of
-from tvm_vision.schedules.gemm_tile import HALVES, OTHERS, Product
+from tvm_vision.schedules.gemm_tile import Product
 from tvm_vision.schedules.matrix_tile import MatrixTile, candidates, default, fits
 from tvm_vision.vulkan import build, spirv
 

@@ -26,6 +26,8 @@ SPLIT_VARIABLE = "TVM_VISION_SPLIT_SUMS"
 RIM_VARIABLE = "TVM_VISION_RIM"
 # "0" leaves the dot product of bytes unused where a device has it.
 DOT_VARIABLE = "TVM_VISION_DOT_PRODUCT"
+# Kinds of factors, where the intrinsics for these take them.
+HALVES, BYTES, OTHERS = "float16", "int8", ""
 
 
 class NotThisKind(ValueError):
@@ -42,6 +44,7 @@ class Limits:
         subgroup: threads of a subgroup; no schedule counts on them in lockstep.
         matrices: (m, n, k) of the products of halves, added up in float32, that a subgroup can
             compute at once; none where the device has no cooperative matrices or they are off.
+        byte_matrices: the same of int8, added up in int32.
         split_sums: whether products may leave partial sums to a second kernel without a tuner's
             word. It pays where there are units to spare and memory is fast: on discrete GPUs.
         rim: whether convolutions may keep their tile of the image in shared memory.
@@ -55,6 +58,7 @@ class Limits:
     split_sums: bool = False
     rim: bool = True
     dot_product: bool = False
+    byte_matrices: tuple[tuple[int, int, int], ...] = ()
 
     @classmethod
     def of(cls, target: Target) -> Limits:
@@ -64,7 +68,8 @@ class Limits:
             threads=int(attributes.get("max_threads_per_block", 128)),
             shared_bytes=int(attributes.get("max_shared_memory_per_block", 16384)),
             subgroup=int(attributes.get("thread_warp_size", 32)),
-            matrices=_matrices(target),
+            matrices=_matrices(target, ""),
+            byte_matrices=_matrices(target, "int8_"),
             split_sums=str(attributes.get("device_type", "")) == "discrete"
             and os.environ.get(SPLIT_VARIABLE, "1") != "0",
             rim=os.environ.get(RIM_VARIABLE, "1") != "0",
@@ -72,14 +77,22 @@ class Limits:
             and os.environ.get(DOT_VARIABLE, "1") != "0",
         )
 
+    def matrices_of(self, factors: str) -> tuple[tuple[int, int, int], ...]:
+        """The shapes for a kind of factors of HALVES, BYTES and OTHERS."""
+        return {HALVES: self.matrices, BYTES: self.byte_matrices}.get(factors, ())
 
-def _matrices(target: Target) -> tuple[tuple[int, int, int], ...]:
-    """The shapes that the target's keys name, "cooperative_matrix_16x16x16" for one."""
+
+def _matrices(target: Target, of: str) -> tuple[tuple[int, int, int], ...]:
+    """The shapes that the target's keys name, "cooperative_matrix_16x16x16" for one.
+
+    Args:
+        of: what stands before the shape.
+    """
     if os.environ.get(MATRIX_VARIABLE, "1") == "0":
         return ()
     found = []
     for key in target.keys:
-        shape = re.fullmatch(r"cooperative_matrix_(\d+)x(\d+)x(\d+)", str(key))
+        shape = re.fullmatch(rf"cooperative_matrix_{of}(\d+)x(\d+)x(\d+)", str(key))
         if shape:
             found.append((int(shape[1]), int(shape[2]), int(shape[3])))
     return tuple(found)

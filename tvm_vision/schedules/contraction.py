@@ -25,6 +25,9 @@ from tvm.s_tir import Schedule
 
 from . import matrix_tile
 from .common import (
+    BYTES,
+    HALVES,
+    OTHERS,
     Limits,
     NotThisKind,
     extents_of,
@@ -34,7 +37,7 @@ from .common import (
     product,
 )
 from .gemm import schedule_gemm
-from .gemm_tile import BYTES, HALVES, OTHERS, GemmTile, Product, default
+from .gemm_tile import GemmTile, Product, default
 from .matrix import schedule_matrix
 from .matrix_tile import MatrixTile
 from .split_sums import schedule_total, split_sum
@@ -120,8 +123,7 @@ def schedule_matrices(schedule: Schedule, limits: Limits, tile: MatrixTile | Non
     """As schedule_contraction, with the cooperative matrices of subgroups.
 
     Raises:
-        NotThisKind: also where the device has none of a fitting shape, or the factors are no
-            halves.
+        NotThisKind: also where the device has none of a fitting shape for the factors.
     """
     block, shape, found = as_product(schedule)
     tile = tile or next(iter(matrix_tile.candidates(shape, limits)), None)

@@ -6,12 +6,11 @@ import itertools
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from .common import Limits, up
+from .common import BYTES, OTHERS, Limits, up
 from .split_sums import cut_cycles, parts_of
 
 VECTOR = 4
 DOT = 4  # bytes whose products one instruction adds up
-HALVES, BYTES, OTHERS = "float16", "int8", ""  # kinds of factors
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""Matrix products of halves by the cooperative matrices of subgroups, added up in float32.
+"""Matrix products by the cooperative matrices of subgroups: of halves, added up in float32, and of
+bytes, in int32.
 
 A workgroup computes a tile of C. Step by step along k its threads fetch the next tile of A and of B
 into registers while the subgroups multiply the present ones from shared memory. Where C has too few
@@ -16,8 +17,8 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
-from .matrix_intrinsics import intrinsic
-from .matrix_tile import SKEW, VECTOR, WIDE, MatrixTile
+from .matrix_intrinsics import TYPES, intrinsic
+from .matrix_tile import VECTOR, MatrixTile
 from .tiles import add_up, cut_loops, inline_around, operands_of
 from .vectors import in_vectors
 
@@ -25,8 +26,8 @@ from .vectors import in_vectors
 def schedule_matrix(schedule: Schedule, block: Any, tile: MatrixTile, lanes: int) -> None:
     """Schedules a block whose iteration variables are b, m, n and k (one each, in that order).
 
-    Its reads must be halves A[b, m, k] and B[b, k, n] through any index expressions and producers.
-    All other blocks become part of its kernel.
+    Its reads must be factors A[b, m, k] and B[b, k, n] of the tile's type, through any index
+    expressions and producers. All other blocks become part of its kernel.
 
     Args:
         lanes: threads of a subgroup.
@@ -34,7 +35,8 @@ def schedule_matrix(schedule: Schedule, block: Any, tile: MatrixTile, lanes: int
     Raises:
         tvm.s_tir.ScheduleError, NotThisKind: the kernel does not fit; the schedule is then spoilt.
     """
-    operands, output = operands_of(schedule, block, (tile.m, tile.n, tile.k))
+    b_axes = "bnk" if TYPES[tile.factors].turned else "bkn"
+    operands, output = operands_of(schedule, block, (tile.m, tile.n, tile.k), b_axes)
     inline_around(schedule, block, output)
     sums, loops = _tile(schedule, block, tile)
     tensorized = []
@@ -62,8 +64,8 @@ def schedule_matrix(schedule: Schedule, block: Any, tile: MatrixTile, lanes: int
         _overlap(schedule, operands, loops["k_tile"])
     start = schedule.decompose_reduction(sums, loops["k_tile"])
     tensorized += [
-        (schedule.get_loops(start)[-2], intrinsic("fill", tile.matrix)),
-        (loops["m_own"], intrinsic("multiply", tile.matrix)),
+        (schedule.get_loops(start)[-2], intrinsic("fill", tile.matrix, factors=tile.factors)),
+        (loops["m_own"], intrinsic("multiply", tile.matrix, factors=tile.factors)),
     ]
     # At the end, as blocks that were tensorized cannot be moved any more.
     for loop, name in tensorized:
@@ -109,9 +111,9 @@ def _fetch(
     matrices = schedule.cache_read(sums, place, f"wmma.matrix_{'ab'[number]}")
     schedule.compute_at(matrices, loops["k_matrix"], preserve_unit_loops=True)
     m, n, k = tile.matrix
-    first = blocked(schedule, matrices, (m, k) if number == 0 else (k, n))
-    count = tile.k * (tile.m if number == 0 else tile.n)
-    wide = [WIDE] if count % (WIDE * lanes * tile.subgroups) == 0 else []
+    first = blocked(schedule, matrices, TYPES[tile.factors].b(n, k) if number else (m, k))
+    count = tile.k * (tile.n if number else tile.m)
+    wide = [tile.wide] if count % (tile.wide * lanes * tile.subgroups) == 0 else []
     in_vectors(schedule, operand, wide, fallback=VECTOR)
     schedule.compute_at(operand, loops["k_tile"], preserve_unit_loops=True)
     row, vector, own = schedule.get_loops(operand)[-3:]
@@ -120,8 +122,8 @@ def _fetch(
     schedule.bind(subgroup, "threadIdx.y")
     schedule.bind(lane, "threadIdx.x")
     schedule.vectorize(own)
-    schedule.storage_align(operand, 0, -2, 2 * SKEW, SKEW)
-    return first, intrinsic("load_" + "ab"[number], tile.matrix)
+    schedule.storage_align(operand, 0, -2, 2 * tile.skew, tile.skew)
+    return first, intrinsic("load_" + "ab"[number], tile.matrix, factors=tile.factors)
 
 
 def blocked(schedule: Schedule, block: Any, size: tuple[int, int]) -> Any:
@@ -153,7 +155,8 @@ def _share_sums(
     schedule.set_scope(sums, 0, "shared")
     matrices = schedule.cache_write(sums, 0, "wmma.accumulator")
     schedule.reverse_compute_at(matrices, loops["worker"], preserve_unit_loops=True)
-    return blocked(schedule, matrices, tile.matrix[:2]), intrinsic("store", tile.matrix)
+    first = blocked(schedule, matrices, tile.matrix[:2])
+    return first, intrinsic("store", tile.matrix, factors=tile.factors)
 
 
 def _overlap(schedule: Schedule, operands: list[Any], loop: Any) -> None:

@@ -17,11 +17,37 @@ from tvm.s_tir import TensorIntrin
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
+from .common import BYTES, HALVES
+
 A, B, SUMS = "wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator"
 SHARED, GLOBAL, LOCAL = "shared", "global", "local"
-HALF, SINGLE = "float16", "float32"
-BYTES = 64  # alignment that TVM assumes of a matrix
+ALIGNMENT = 64  # bytes, that TVM assumes of a matrix
 FACTOR = 8  # what the first element of a matrix in memory is a multiple of
+
+
+@dataclass(frozen=True)
+class Types:
+    """Which matrices are multiplied.
+
+    Attributes:
+        factor, sum: types of their elements.
+        turned: whether a matrix B[k, n] lies in memory as [n, k], as bytes do: four neighbours
+            along k are multiplied at once.
+    """
+
+    factor: str
+    sum: str
+    turned: bool
+
+    def b(self, n: int, k: int) -> tuple[int, int]:
+        """Rows and columns of B as it is kept."""
+        return (n, k) if self.turned else (k, n)
+
+
+TYPES = {
+    HALVES: Types("float16", "float32", False),
+    BYTES: Types("int8", "int32", True),
+}
 
 
 @dataclass(frozen=True)
@@ -39,7 +65,7 @@ class _Matrix:
             self.dtype,
             strides=strides,
             scope=self.scope,
-            align=BYTES,
+            align=ALIGNMENT,
             offset_factor=FACTOR if self.scope in (SHARED, GLOBAL) else self.columns,
         )
 
@@ -69,7 +95,7 @@ class _Kind:
     gives: bool = False
 
 
-def intrinsic(kind: str, shape: tuple[int, int, int], step: int = 1) -> str:
+def intrinsic(kind: str, shape: tuple[int, int, int], step: int = 1, factors: str = HALVES) -> str:
     """The name of an intrinsic, registered at its first use.
 
     Args:
@@ -77,11 +103,14 @@ def intrinsic(kind: str, shape: tuple[int, int, int], step: int = 1) -> str:
             tensor in device memory, the others move from and to shared memory.
         shape: (m, n, k) of a product.
         step: for "load_a": every how manieth row in memory is one of the matrix.
+        factors: a key of TYPES.
     """
     m, n, k = shape
     name = f"tvm_vision_matrix_{kind}_{m}x{n}x{k}" + (f"_{step}" if step > 1 else "")
+    name += f"_{factors}" if factors != HALVES else ""
     if TensorIntrin.get(name, allow_missing=True) is None:
-        of = _load_a(m, n, k, step) if kind == "load_a" else _KINDS[kind](m, n, k)
+        types = TYPES[factors]
+        of = _load_a(types, m, n, k, step) if kind == "load_a" else _KINDS[kind](types, m, n, k)
         TensorIntrin.register(name, _description(of), _implementation(of))
     return name
 
@@ -142,8 +171,15 @@ def _number(buffer: Any, stride: Any) -> Any:
     return offset // stride // rows * (stride // columns) + offset % stride // columns
 
 
-def _copy(m: int, n: int, k: int, source: _Matrix, target: _Matrix, step: int = 1) -> _Kind:
-    """From memory or into it; ``step``: rows of the source from one that is taken to the next."""
+def _copy(
+    m: int, n: int, k: int, source: _Matrix, target: _Matrix, step: int = 1, turned: bool = False
+) -> _Kind:
+    """From memory or into it.
+
+    Args:
+        step: rows of the source from one that is taken to the next.
+        turned: whether rows in memory are columns of the matrix.
+    """
 
     def call(buffers: list[Any], rows: list[Any]) -> Any:
         loads = source.scope in (SHARED, GLOBAL)
@@ -152,7 +188,8 @@ def _copy(m: int, n: int, k: int, source: _Matrix, target: _Matrix, step: int = 
         place = buffers[shared].access_ptr("r" if loads else "w", ptr_type=source.dtype)
         number = _number(buffers[own], rows[own])
         matrix, stride = buffers[own].data, rows[shared] * step
-        return operator(matrix, m, n, k, number, place, stride, "row_major", dtype="void")
+        order = "col_major" if turned else "row_major"
+        return operator(matrix, m, n, k, number, place, stride, order, dtype="void")
 
     return _Kind(
         matrices=(source, target),
@@ -163,28 +200,36 @@ def _copy(m: int, n: int, k: int, source: _Matrix, target: _Matrix, step: int = 
     )
 
 
-def _load_a(m: int, n: int, k: int, step: int) -> _Kind:
-    source = _Matrix((m - 1) * step + 1, k, HALF, SHARED)
-    return _copy(m, n, k, source, _Matrix(m, k, HALF, A), step)
+def _load_a(of: Types, m: int, n: int, k: int, step: int) -> _Kind:
+    source = _Matrix((m - 1) * step + 1, k, of.factor, SHARED)
+    return _copy(m, n, k, source, _Matrix(m, k, of.factor, A), step)
 
 
-def _fill(m: int, n: int, k: int) -> _Kind:
+def _load_b(of: Types, m: int, n: int, k: int, scope: str) -> _Kind:
+    size = of.b(n, k)
+    source, target = (_Matrix(*size, of.factor, place) for place in (scope, B))
+    return _copy(m, n, k, source, target, turned=of.turned)
+
+
+def _fill(of: Types, m: int, n: int, k: int) -> _Kind:
+    zero = tirx.const(0, of.sum)
     return _Kind(
-        matrices=(_Matrix(m, n, SINGLE, SUMS),),
+        matrices=(_Matrix(m, n, of.sum, SUMS),),
         reads=(),
         loops=("SS", (m, n)),
-        element=lambda buffers, axes: (axes, tirx.const(0, SINGLE)),
+        element=lambda buffers, axes: (axes, zero),
         call=lambda buffers, rows: T.tvm_fill_fragment(
-            buffers[0].data, m, n, k, _number(buffers[0], rows[0]), T.float32(0), dtype="void"
+            buffers[0].data, m, n, k, _number(buffers[0], rows[0]), zero, dtype="void"
         ),
     )
 
 
-def _multiply(m: int, n: int, k: int) -> _Kind:
+def _multiply(of: Types, m: int, n: int, k: int) -> _Kind:
     def element(buffers: list[Any], axes: list[Any]) -> tuple[list[Any], Any]:
         x, y, z = buffers
         i, j, r = axes
-        return [i, j], z[i, j] + T.Cast(SINGLE, x[i, r]) * T.Cast(SINGLE, y[r, j])
+        other = y[j, r] if of.turned else y[r, j]
+        return [i, j], z[i, j] + T.Cast(of.sum, x[i, r]) * T.Cast(of.sum, other)
 
     def call(buffers: list[Any], rows: list[Any]) -> Any:
         places = [
@@ -195,7 +240,11 @@ def _multiply(m: int, n: int, k: int) -> _Kind:
         return T.tvm_mma_sync(*places, dtype="void")
 
     return _Kind(
-        matrices=(_Matrix(m, k, HALF, A), _Matrix(k, n, HALF, B), _Matrix(m, n, SINGLE, SUMS)),
+        matrices=(
+            _Matrix(m, k, of.factor, A),
+            _Matrix(*of.b(n, k), of.factor, B),
+            _Matrix(m, n, of.sum, SUMS),
+        ),
         reads=(2, 0, 1),
         loops=("SSR", (m, n, k)),
         element=element,
@@ -204,19 +253,20 @@ def _multiply(m: int, n: int, k: int) -> _Kind:
 
 
 def _dot(terms: int) -> _Kind:
+    of = TYPES[BYTES]
+
     def element(buffers: list[Any], axes: list[Any]) -> tuple[list[Any], Any]:
         x, y, z = buffers
-        of = str(z.ty.dtype.dtype)
-        return [0, 0], z[0, 0] + T.Cast(of, x[0, axes[0]]) * T.Cast(of, y[0, axes[0]])
+        return [0, 0], z[0, 0] + T.Cast(of.sum, x[0, axes[0]]) * T.Cast(of.sum, y[0, axes[0]])
 
     def call(buffers: list[Any], rows: list[Any]) -> Any:
         x, y, z = buffers
-        factors = [buffer.vload([0, 0], f"int8x{terms}") for buffer in (x, y)]
-        return T.call_pure_extern("int32", "__dp4a", *factors, z[0, 0])
+        factors = [buffer.vload([0, 0], f"{of.factor}x{terms}") for buffer in (x, y)]
+        return T.call_pure_extern(of.sum, "__dp4a", *factors, z[0, 0])
 
-    bytes_of = _Matrix(1, terms, "int8", LOCAL)
+    factor = _Matrix(1, terms, of.factor, LOCAL)
     return _Kind(
-        matrices=(bytes_of, bytes_of, _Matrix(1, 1, "int32", LOCAL)),
+        matrices=(factor, factor, _Matrix(1, 1, of.sum, LOCAL)),
         reads=(2, 0, 1),
         loops=("R", (terms,)),
         element=element,
@@ -225,14 +275,12 @@ def _dot(terms: int) -> _Kind:
     )
 
 
-_KINDS: dict[str, Callable[[int, int, int], _Kind]] = {
+_KINDS: dict[str, Callable[[Types, int, int, int], _Kind]] = {
     "fill": _fill,
-    "load_b": lambda m, n, k: _copy(m, n, k, _Matrix(k, n, HALF, SHARED), _Matrix(k, n, HALF, B)),
-    "load_b_global": lambda m, n, k: _copy(
-        m, n, k, _Matrix(k, n, HALF, GLOBAL), _Matrix(k, n, HALF, B)
-    ),
+    "load_b": lambda of, m, n, k: _load_b(of, m, n, k, SHARED),
+    "load_b_global": lambda of, m, n, k: _load_b(of, m, n, k, GLOBAL),
     "multiply": _multiply,
-    "store": lambda m, n, k: _copy(
-        m, n, k, _Matrix(m, n, SINGLE, SUMS), _Matrix(m, n, SINGLE, SHARED)
+    "store": lambda of, m, n, k: _copy(
+        m, n, k, _Matrix(m, n, of.sum, SUMS), _Matrix(m, n, of.sum, SHARED)
     ),
 }

@@ -1,4 +1,4 @@
-"""How a matrix product of halves is cut into tiles for cooperative matrices, and the likeliest cut.
+"""How a matrix product is cut into tiles for cooperative matrices, and the likeliest cut.
 
 A cooperative matrix is a small matrix that the threads of a subgroup hold and multiply together
 (GL_KHR_cooperative_matrix): the form in which Vulkan offers what vendors call tensor or matrix
@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from .common import Limits, up
-from .gemm_tile import HALVES, Product
+from .common import BYTES, HALVES, Limits, up
+from .gemm_tile import Product
 from .split_sums import cut_cycles, parts_of
 
-VECTOR = 4  # halves that a thread fetches at once, at least
-WIDE = 8  # and where the tile allows
+VECTOR = 4  # elements that a thread fetches at once, at least
+WIDE = 8  # halves, and where the tile allows
 SKEW = 8  # halves between rows in shared memory, so that they start at different banks
 
 
@@ -31,6 +31,7 @@ class MatrixTile:
         split_k: groups of subgroups that share k.
         matrix: (m, n, k) of one cooperative product.
         split: workgroups that share k; their sums are added up by a second kernel.
+        factors: HALVES or BYTES.
     """
 
     m: int
@@ -41,6 +42,22 @@ class MatrixTile:
     split_k: int = 1
     matrix: tuple[int, int, int] = (16, 16, 16)
     split: int = 1
+    factors: str = HALVES
+
+    @property
+    def bytes_each(self) -> int:
+        """Bytes of an element of a factor."""
+        return 1 if self.factors == BYTES else 2
+
+    @property
+    def wide(self) -> int:
+        """Elements that a thread fetches at once, where the tile allows: 16 bytes."""
+        return 2 * WIDE // self.bytes_each
+
+    @property
+    def skew(self) -> int:
+        """Elements between rows in shared memory."""
+        return 2 * SKEW // self.bytes_each
 
     @property
     def subgroups(self) -> int:
@@ -49,13 +66,15 @@ class MatrixTile:
 
     @property
     def shared_bytes(self) -> int:
-        """Shared memory of a workgroup: the factors in halves, the sums in float32."""
-        factors = self.m * (self.k + SKEW) + self.k * (self.n + SKEW)
-        return 2 * factors + 4 * self.m * self.n * self.split_k
+        """Shared memory of a workgroup: the factors, and the sums in 32 bits."""
+        rows, columns = (self.n, self.k) if self.factors == BYTES else (self.k, self.n)
+        factors = self.m * (self.k + self.skew) + rows * (columns + self.skew)
+        return self.bytes_each * factors + 4 * self.m * self.n * self.split_k
 
 
 # A model of a GPU of many units, as in gemm_tile.py, its numbers fitted to 672 kernels measured on
-# one large GPU (benchmarks/schedules.md). Cycles of one unit.
+# one large GPU (benchmarks/schedules.md). Cycles of one unit. They hold for halves; that bytes are
+# multiplied twice as fast is not fitted: none was measured.
 UNITS = 98
 SCHEDULERS = 4
 LANES = 32
@@ -85,12 +104,12 @@ def default(shape: Product, limits: Limits) -> MatrixTile | None:
 
 def candidates(shape: Product, limits: Limits) -> list[MatrixTile]:
     """All tiles that the limits allow, the likeliest first; empty where no matrix fits."""
-    return list(_candidates(shape, limits)) if shape.factors == HALVES else []
+    return list(_candidates(shape, limits))
 
 
 @lru_cache(maxsize=1024)
 def _candidates(shape: Product, limits: Limits) -> tuple[MatrixTile, ...]:
-    largest = sorted(limits.matrices, key=math.prod)[-1:]
+    largest = sorted(limits.matrices_of(shape.factors), key=math.prod)[-1:]
     tiles = [tile for m in largest for tile in _tiles(shape, m) if fits(tile, limits)]
     return tuple(sorted(tiles, key=lambda tile: likeliness(tile, shape, limits)))
 
@@ -108,28 +127,31 @@ def fits(tile: MatrixTile, limits: Limits) -> bool:
     if tile.split_k > 1 and tile.n > limits.subgroup * VECTOR:
         return False  # TVM finds no constant size for a thread's sums of several groups
     fetched = (tile.m * tile.k, tile.k * tile.n, tile.m * tile.n)
-    return tile.matrix in limits.matrices and not any(n % (threads * VECTOR) for n in fetched)
+    known = tile.matrix in limits.matrices_of(tile.factors)
+    return known and not any(n % (threads * VECTOR) for n in fetched)
 
 
 def _tiles(shape: Product, matrix: tuple[int, int, int]) -> list[MatrixTile]:
     """Tiles that are not mostly padding and divide into matrices."""
     m, n, k = matrix
+    steps = [2 * step for step in STEPS] if shape.factors == BYTES else STEPS
     sizes = itertools.product(
         [size for size in SIZES_M if size < 2 * max(shape.m, SIZES_M[0]) and size % m == 0],
         [size for size in SIZES_N if size < 2 * max(shape.n, SIZES_N[0]) and size % n == 0],
-        [step for step in STEPS if step < 2 * max(shape.k, STEPS[0]) and step % k == 0],
+        [step for step in steps if step < 2 * max(shape.k, steps[0]) and step % k == 0],
         SPLITS,
     )
     found = []
     for size_m, size_n, step, split in sizes:
         for along_m, along_n in itertools.product((1, 2, 4), (1, 2, 4)):
-            whole = size_m % (along_m * m) == 0 and size_n % (along_n * n) == 0
+            even = size_m % (along_m * m) == 0 and size_n % (along_n * n) == 0
             matrices = size_m * size_n // (along_m * along_n * m * n)
-            if whole and matrices <= MOST_MATRICES and along_m * along_n * split <= MOST_SUBGROUPS:
+            if even and matrices <= MOST_MATRICES and along_m * along_n * split <= MOST_SUBGROUPS:
                 length = step * split
                 tiles = shape.b * up(shape.m, size_m) * up(shape.n, size_n)
+                whole = MatrixTile(size_m, size_n, length, along_m, along_n, split, matrix)
                 found += [
-                    MatrixTile(size_m, size_n, length, along_m, along_n, split, matrix, parts)
+                    replace(whole, split=parts, factors=shape.factors)
                     for parts in parts_of(shape.k, tiles)
                     if parts == 1 or shape.k // parts >= length
                 ]
@@ -143,11 +165,12 @@ def cycles(tile: MatrixTile, shape: Product) -> float:
     room = min(UNIT_THREADS // threads, UNIT_SHARED_BYTES // tile.shared_bytes)
     resident = max(1, min(up(groups, UNITS), room))
     waves = up(groups, UNITS * resident)
-    halves = (tile.m + tile.n) * tile.k
-    fetch = up(halves // WIDE, threads) * FETCH_CYCLES
-    work = tile.m * tile.n * tile.k / 4096 / tile.subgroups * PRODUCT_CYCLES
+    fetched = (tile.m + tile.n) * tile.k * tile.bytes_each
+    fetch = up(fetched // (2 * WIDE), threads) * FETCH_CYCLES
+    products = tile.m * tile.n * tile.k * tile.bytes_each / 8192 / tile.subgroups
+    work = products * PRODUCT_CYCLES
     together = resident * tile.subgroups / SCHEDULERS * (fetch * TOGETHER + work)
-    step = STEP_CYCLES + fetch + work + max(together, resident * 2 * halves * BYTE_CYCLES)
+    step = STEP_CYCLES + fetch + work + max(together, resident * fetched * BYTE_CYCLES)
     end = START_CYCLES + tile.m * tile.n * tile.split_k / threads * OUTPUT_CYCLES
     alone = waves * (up(shape.k // tile.split, tile.k) * step + end)
     return cut_cycles(alone, shape.b * shape.m * shape.n, tile.split)

@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 from . import matrix_tile
-from .common import Limits, product, up
-from .gemm_tile import HALVES, Product
+from .common import HALVES, Limits, product, up
+from .gemm_tile import Product
 from .matrix_tile import (
     BYTE_CYCLES,
     LANES,

@@ -15,12 +15,16 @@ from .vectors import simplify
 
 
 def operands_of(
-    schedule: Schedule, block: Any, sizes: tuple[int, int, int]
+    schedule: Schedule, block: Any, sizes: tuple[int, int, int], b_axes: str = "bkn"
 ) -> tuple[list[Any], Any]:
-    """The blocks that make A[b, m, k] and B[b, k, n], padded to tiles, and the one of C."""
+    """The blocks that make A[b, m, k] and B[b, k, n], padded to tiles, and the one of C.
+
+    Args:
+        b_axes: the axes of B from the slowest on.
+    """
     for number in (0, 1):
         schedule.reindex(block, ("read", number))
-        _put_b_in_order(schedule, block, number)
+        _put_b_in_order(schedule, block, number, b_axes)
     output = schedule.reindex(block, ("write", 0))
     schedule.pad_einsum(block, [1, *sizes])
     return [_inlined_operand(schedule, block, number) for number in (0, 1)], output
@@ -34,11 +38,11 @@ def operand_axes(schedule: Schedule, block: Any, number: int) -> str:
     return "".join(names.get(getattr(place.min, "name", ""), "?") for place in region)
 
 
-def _put_b_in_order(schedule: Schedule, block: Any, number: int) -> None:
-    """A is kept as [b, m, k] and B as [b, k, n]; both come with k last."""
+def _put_b_in_order(schedule: Schedule, block: Any, number: int, b_axes: str) -> None:
+    """A is kept as [b, m, k]; both come with k last."""
     axes = operand_axes(schedule, block, number)
     if "n" in axes:
-        order = [axes.index(axis) for axis in "bkn" if axis in axes]
+        order = [axes.index(axis) for axis in b_axes if axis in axes]
         swap = index_map(schedule, block, lambda *at: [at[i] for i in order], len(order))
         schedule.transform_layout(block, ("read", number), swap)
 

@@ -257,12 +257,14 @@ class Analysis:
         use.accesses.append(self.matrix_access(call))
 
     def matrix_access(self, call: Any) -> Access:
-        """The first element of a matrix in memory, four where all rows start at multiples of it."""
+        """The first element of a matrix in memory; four, or up to sixteen bytes, where all rows
+        start at multiples of these."""
         load, stride = call.args[5].args[0], call.args[6]
         element, index = self.element(load.source), load.indices[0]
-        aligned = isinstance(stride, prim.IntImm) and int(stride.value) % 4 == 0
-        if aligned and self.multiple_of(index, 4):
-            return Access(element, element.with_lanes(4), prim.Ramp(index, 1, 4))
+        rows = int(stride.value) if isinstance(stride, prim.IntImm) else 1
+        for lanes in (16, 8, 4) if element.bits == 8 else (4,):
+            if rows % lanes == 0 and self.multiple_of(index, lanes):
+                return Access(element, element.with_lanes(lanes), prim.Ramp(index, 1, lanes))
         return Access(element, element, index)
 
     # -- buffers --------------------------------------------------------------

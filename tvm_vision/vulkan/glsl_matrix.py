@@ -16,7 +16,7 @@ from tvm.ir.prim import expr as prim
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.vulkan import glsl_types as types
 from tvm_vision.vulkan.glsl_analysis import MATRIX_MEMORY, handle, operator_name
-from tvm_vision.vulkan.glsl_types import FLOAT16, FLOAT32
+from tvm_vision.vulkan.glsl_types import FLOAT16, FLOAT32, INT8, INT32
 
 if TYPE_CHECKING:
     from tvm_vision.vulkan.glsl_statements import StatementPrinter
@@ -41,7 +41,7 @@ def declare(printer: StatementPrinter, buffer: Any, shape: tuple[int, int, int])
             f"target says are missing ({ATTRIBUTE} is false): schedule for this target"
         )
     element = printer.analysis.element(buffer)
-    if element not in (FLOAT16, FLOAT32):
+    if element not in (FLOAT16, FLOAT32, INT8, INT32):
         raise UnsupportedKernelError(f"a cooperative matrix of {element} has no form here")
     printer.subgroup_extensions.update(EXTENSIONS)
     printer.requirements.value(element)

@@ -40,6 +40,7 @@ class Type(NamedTuple):
 
 
 BOOL = Type("bool", 1)
+INT8 = Type("int", 8)
 INT32 = Type("int", 32)
 INT64 = Type("int", 64)
 UINT8 = Type("uint", 8)

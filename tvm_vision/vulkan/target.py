@@ -13,7 +13,11 @@ from typing import Any
 
 import tvm_ffi
 
-_HALVES_TO_SINGLE = ("float16", "float16", "float32", "float32")  # types of A, B, C and result
+# Types of A, B, C and result: what stands before the shape in a target's keys.
+_MATRICES: dict[tuple[str, ...], str] = {
+    ("float16", "float16", "float32", "float32"): "",
+    ("int8", "int8", "int32", "int32"): "int8_",
+}
 _MARK = "_tvm_vision_original_target"
 
 
@@ -52,12 +56,17 @@ def matrix_keys(index: int) -> list[str]:
     """Target keys for the cooperative matrices of a device, such as cooperative_matrix_16x16x16.
 
     TVM's Vulkan targets have no attribute for shapes, while keys are free. Named are those that
-    multiply halves and add up in float32, m x n x k.
+    multiply halves and add up in float32, m x n x k, and as cooperative_matrix_int8_16x16x32 those
+    of int8, added up in int32.
     """
     device = tvm_ffi.get_global_func("tvm_vision.vulkan.devices")()[index]
     shapes = [tuple(shape) for shape in device["cooperative_matrix_shapes"]]
-    found = [s[:3] for s in shapes if tuple(map(str, s[3:])) == _HALVES_TO_SINGLE]
-    return [f"cooperative_matrix_{m}x{n}x{k}" for m, n, k in dict.fromkeys(found)]
+    found = [(_MATRICES.get(tuple(map(str, s[3:]))), *s[:3]) for s in shapes]
+    return [
+        f"cooperative_matrix_{of}{m}x{n}x{k}"
+        for of, m, n, k in dict.fromkeys(found)
+        if of is not None
+    ]
 
 
 def install() -> None:
