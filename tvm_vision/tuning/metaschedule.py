@@ -12,6 +12,7 @@ import importlib
 import json
 import logging
 import math
+import os
 import queue
 import shutil
 import statistics
@@ -126,7 +127,11 @@ class DeepSearch:
                 kernels.append(_Kernel(search, task, database.commit_workload(task.mod)))
                 self._remember(kernels[-1], database, model)
         builder = self.builder or ms.builder.LocalBuilder(
-            timeout_sec=self.timeout, initializer=worker.start, f_build=worker.METASCHEDULE_BUILD
+            # TVM would take all cores of the machine.
+            max_workers=len(os.sched_getaffinity(0)),
+            timeout_sec=self.timeout,
+            initializer=worker.start,
+            f_build=worker.METASCHEDULE_BUILD,
         )
         left = self.trials
         while kernels and left > 0 and not over():
