@@ -75,14 +75,17 @@ def test_convolutions_become_valid_shaders(
     assert "coopMatMulAdd" in shaders[0].source
 
 
-@pytest.mark.parametrize("channels", [4, 16, 32, 64])
-def test_steps_over_several_pixels_load_whole_vectors(channels: int) -> None:
-    """A step of 128 takes channels of several pixels: which ones depends on the thread alone."""
+@pytest.mark.parametrize(
+    ("channels", "split"), [(4, 1), (16, 1), (32, 1), (64, 1), (64, 2), (64, 4)]
+)
+def test_steps_over_several_pixels_load_whole_vectors(channels: int, split: int) -> None:
+    """A step of 128 takes channels of several pixels: which ones depends on the thread alone, and
+    on the part of the sum, also where that begins within a row of the window."""
     function = halves(convolution(channels, 14, 64, 3))
-    tile = MatrixTile(32, 64, 128, 1, 4, 2)
-    (shader,) = printed(schedule_with(function, LIMITS, Choice("matrix", tile)))
+    tile = MatrixTile(32, 64, 128, 1, 4, 2, split=split)
+    shader, *_ = printed(schedule_with(function, LIMITS, Choice("matrix", tile)))
     arrays = [line for line in shader.source.splitlines() if "readonly buffer" in line]
-    assert len(arrays) == 3
+    assert len(arrays) == (3 if split == 1 else 2)
     assert all("f16vec4" in line for line in arrays)
 
 

@@ -47,12 +47,16 @@ def in_vectors(schedule: Schedule, block: Any, widths: list[int], fallback: int 
         ]  # fmt: skip
 
     schedule.transform_block_layout(block, index_map(schedule, block, cut, len(names)))
-    simplify(schedule, block)
+    simplify(schedule, block, lanes)
     return lanes
 
 
-def simplify(schedule: Schedule, block: Any) -> None:
-    """Simplifies what a block stores, and where, by the ranges of its variables alone."""
+def simplify(schedule: Schedule, block: Any, lanes: int = 1) -> None:
+    """Simplifies what a block stores, and where, by the ranges of its variables alone.
+
+    Args:
+        lanes: how many values the last variable has, if it is the one within a vector.
+    """
     body = schedule.get(block)
     analyzer = _analyzer(body)
     stored = tvm_ffi.structural_map(
@@ -60,7 +64,7 @@ def simplify(schedule: Schedule, block: Any) -> None:
         [
             (ir.TensorLoad, lambda load: _by_one_index(load, analyzer)),
             (ir.Call, lambda call: _one_choice(call, analyzer)),
-            *_simpler(analyzer),
+            *_simpler(analyzer, body.iter_vars[-1].var, lanes),
         ],
         order="post",
     )
@@ -76,14 +80,32 @@ def simplify(schedule: Schedule, block: Any) -> None:
     schedule.state.replace(schedule.get_sref(block), simpler, {body: simpler})
 
 
-def _simpler(analyzer: sym.Analyzer) -> list[Any]:
-    """Rules that simplify divisions and conditions."""
+def _simpler(analyzer: sym.Analyzer, lane: Any, lanes: int) -> list[Any]:
+    """Rules that simplify divisions and conditions; ``lane`` has values below ``lanes``."""
     return [
-        ((*_DIVISIONS, prim.LT, prim.GT), analyzer.simplify),
+        (_DIVISIONS, lambda node: _divided(analyzer.simplify(node), analyzer, lane, lanes)),
+        ((prim.LT, prim.GT), analyzer.simplify),
         # TVM takes common factors out of "less than" alone.
         (prim.LE, lambda node: analyzer.simplify(prim.Not(prim.LT(node.b, node.a)))),
         (prim.GE, lambda node: analyzer.simplify(prim.Not(prim.LT(node.a, node.b)))),
     ]
+
+
+def _divided(node: Any, analyzer: sym.Analyzer, lane: Any, lanes: int) -> Any:
+    """A division of lanes * x + lane by a multiple of lanes, of which x alone is divided.
+
+    TVM sees that where the terms of x divide evenly, which parts of a split sum seldom do.
+    """
+    if type(node) not in _DIVISIONS or not isinstance(node.b, prim.IntImm):
+        return node
+    rest = analyzer.simplify(node.a - lane)
+    known = analyzer.modular_set(rest)
+    uneven = [int(n) % lanes for n in (node.b.value, known.coeff, known.base)]
+    if lanes == 1 or any(uneven) or _mentions(rest, lane):
+        return node
+    if type(node) is prim.FloorDiv:
+        return analyzer.simplify(prim.FloorDiv(rest, node.b))
+    return analyzer.simplify(prim.FloorMod(rest, node.b)) + lane
 
 
 def _one_choice(call: Any, analyzer: sym.Analyzer) -> Any:
@@ -148,7 +170,7 @@ def _lie_together(body: Any, axis: int, lanes: int) -> bool:
             value,
             [
                 (ir.Var, lambda var: vector * lanes + lane if var.same_as(split.var) else var),
-                *_simpler(analyzer),
+                *_simpler(analyzer, lane, lanes),
             ],
         )
 
