@@ -56,6 +56,28 @@ def test_candidates_are_measured_and_right(
         assert measurer.check(job, result) == ""
 
 
+def test_candidates_of_bytes_are_measured_and_right(measurer: DeviceMeasurer) -> None:
+    """A product of bytes, rounded to bytes: every way of computing it that is offered."""
+    a, b = te.placeholder((24, 80), "int8", "a"), te.placeholder((48, 80), "int8", "b")
+    k = te.reduce_axis((0, 80), "k")
+    sums = te.compute(
+        (24, 48), lambda i, j: te.sum(a[i, k].astype("int32") * b[j, k].astype("int32"), axis=k)
+    )
+    scaled = topi.clip(topi.round(topi.cast(sums, "float32") * 0.0007), -128, 127)
+    function = te.create_prim_func([a, b, topi.cast(scaled, "int8")])
+    arguments = [
+        Argument(shape, "int8", shape == (24, 48)) for shape in ((24, 80), (48, 80), (24, 48))
+    ]
+    job = Job(kernel_key(function), "bytes", tvm.ir.save_json(function), tuple(arguments))
+    offered = [c.to_dict() for c in choices(function, Limits.of(parse_target("vulkan")))]
+    templates = [choice["template"] for choice in offered]
+    assert "contraction" in templates
+    tried = [offered[templates.index(name)] for name in dict.fromkeys(templates)]
+    for result in measurer.measure(job, tried):
+        assert len(result.seconds) == 2, result.error
+        assert measurer.check(job, result) == ""
+
+
 def test_several_processes_load_while_one_measures(job: Job, product: tvm.tirx.PrimFunc) -> None:
     target = parse_target("vulkan")
     several = DeviceMeasurer(str(target), "vulkan", Timing(2, 1, 0), (Board(),) * 3)
@@ -115,6 +137,8 @@ def test_wrong_results_are_found(
         (np.float32([1.0, 2.0, np.nan]), "off by nan"),
         (np.int32([1, 2, 3]), ""),
         (np.int32([1, 2, 4]), "1 of 3 values"),
+        (np.int8([1, 3, 2]), ""),  # a step of rounding
+        (np.int8([1, 2, 5]), "1 of 3 values"),
     ],
 )
 def test_results_are_compared(found: np.ndarray, says: str) -> None:
@@ -131,6 +155,8 @@ def test_inputs_are_the_same_everywhere_and_outputs_start_unwritten() -> None:
     for dtype in ("int32", "uint8", "bool", "int64"):
         values = random_array(Argument((50,), dtype, False), 0)
         assert str(values.dtype) == dtype and 0 <= values.min() and values.max() <= 3
+    quantised = random_array(Argument((5000,), "int8", False), 0)
+    assert (quantised.min(), quantised.max()) == (-128, 127)
 
 
 def test_candidates_are_built_in_parallel_while_one_is_measured(

@@ -242,8 +242,9 @@ def outputs(
 def random_array(argument: Argument, number: int) -> np.ndarray:
     """The values of the argument of that number: the same in every process.
 
-    Floats in -1..1; integers in 0..3, which index safely into whatever has four or more entries.
-    Written tensors start as NaN or -1, so that what is left unwritten shows.
+    Floats in -1..1; all int8, which are quantised numbers; other integers in 0..3, which index
+    safely into whatever has four or more entries. Written tensors start as NaN or 77, so that what
+    is left unwritten shows.
     """
     dtype = np.dtype(argument.dtype)
     if argument.written:
@@ -253,7 +254,8 @@ def random_array(argument: Argument, number: int) -> np.ndarray:
         return random.uniform(-1.0, 1.0, argument.shape).astype(dtype)
     if dtype.kind == "b":
         return random.integers(0, 2, argument.shape).astype(dtype)
-    return random.integers(0, 4, argument.shape).astype(dtype)
+    low, high = (-128, 128) if dtype == np.int8 else (0, 4)
+    return random.integers(low, high, argument.shape).astype(dtype)
 
 
 def _inputs(arguments: Sequence[Argument], device: Any, *, keep: bool) -> list[Any]:
