@@ -20,6 +20,7 @@ from .inspect import inspect
 from .options import SETTINGS, OneLineErrors
 from .package import package
 from .profile import profile
+from .quantize import quantize
 from .records import records
 from .replay import replay
 from .rpc_server import rpc_server
@@ -53,6 +54,7 @@ COMMANDS = (
     inspect,
     package,
     profile,
+    quantize,
     records,
     replay,
     rpc_server,

@@ -74,7 +74,8 @@ def summary(package: Package) -> Iterator[str]:
     yield f"target       {_target(info)}"
     if info.device is not None:
         yield f"device       {info.device.name} ({info.device.driver or 'driver unknown'})"
-    yield f"precision    {info.precision}, optimisation level {info.opt_level}"
+    whole = bytes_line(info)
+    yield f"precision    {info.precision}{whole}, optimisation level {info.opt_level}"
     yield from precision_lines(info)
     yield f"made by      {', '.join(f'{name} {v}' for name, v in sorted(info.versions.items()))}"
     yield f"tuned by     {info.records or 'nothing: default schedules'}"
@@ -91,6 +92,15 @@ def yoeo_lines(labels: tuple[str, ...], yoeo: YoeoInfo) -> Iterator[str]:
         yield f"  group      {group.surrogate}: {', '.join(group.classes)}"
     if yoeo.segmentation:
         yield f"mask         {', '.join(yoeo.segmentation_labels)}"
+
+
+def bytes_line(info: PackageInfo) -> str:
+    """How many kernels compute with int8 weights, for the line of the precision; "" for none."""
+    tensors = info.graph.tensors
+    weights = {i for i in info.graph.params.values() if tensors[i].dtype == "int8"}
+    kernels = info.graph.kernels
+    count = sum(not weights.isdisjoint(kernel.reads) for kernel in kernels)
+    return f" and int8 (weights of {count} of {len(kernels)} kernels)" if count else ""
 
 
 def precision_lines(info: PackageInfo) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """Neural vision for robots: networks on any Vulkan GPU with the stock wheel of Apache TVM.
 
 Importing it registers the Vulkan backend: ``tvm.vulkan(0)`` and targets of kind ``vulkan`` work.
-``compile`` and ``load`` are imported on first use, so that running never imports the compiler.
+``compile``, ``quantize`` and ``load`` are imported on first use, so that running never imports the
+compiler.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from typing import Any
 from . import vulkan
 
 __version__ = "0.1.0"
-__all__ = ["compile", "load", "vulkan"]
+__all__ = ["compile", "load", "quantize", "vulkan"]
 
 # Name -> the module that has it.
-_LAZY = {"compile": ".api", "load": ".runtime.loader"}
+_LAZY = {"compile": ".api", "load": ".runtime.loader", "quantize": ".api"}
 
 
 def __getattr__(name: str) -> Any:

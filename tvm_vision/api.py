@@ -1,4 +1,4 @@
-"""``tvm_vision.compile``: from a model to a package, in one call."""
+"""``tvm_vision.compile``: from a model to a package, in one call; and ``tvm_vision.quantize``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
 
 from .errors import InputError
 
@@ -103,6 +105,60 @@ def compile(
         return compiled
     tell(f"writing {output}")
     return _written(compiled, Path(output), model_info)
+
+
+def quantize(
+    model: PathLike,
+    output: PathLike,
+    *,
+    sample_images: Sequence[PathLike],
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    model_info: ModelInfo | None = None,
+    keep: Sequence[str] = (),
+    calibration: str = "percentile",
+    progress: Callable[[str], object] | None = None,
+) -> dict[str, float]:
+    """Write an ONNX model with int8 weights and activations, which ``compile`` computes in bytes.
+
+    sample_images: pictures, folders of them, or .npz files with the network's inputs, up to 32 of
+        them evenly spread over more. They decide what range of numbers each tensor's bytes stand
+        for: they should be like what the robot sees.
+    model_info: how pictures are prepared; needed where a sample is one.
+    keep: names of nodes that stay float32. What comes after a path's last convolution or product
+        does so anyway.
+    calibration: "percentile" leaves out the rarest values, "minmax" none, "entropy" as many as
+        loses least.
+    input_shapes, progress: as for ``compile``.
+
+    Returns for each output its error on the worst sample, as ``tvm-vision check`` has it: the
+    largest difference, relative to the largest value; of integers the share that differs.
+
+    Raises InputError and UnsupportedModelError; then nothing is written.
+    """
+    from .evaluate import Reference, compare_outputs
+    from .frontend.quantize import input_specs, plain_onnx, quantized
+    from .models.files import write_whole
+    from .models.samples import read_sample, sample_paths
+    from .package import ModelInfo
+    from .package.build import described_inputs
+
+    tell = progress or (lambda words: None)
+    paths = sample_paths(sample_images)
+    tell("reading the model")
+    plain = plain_onnx(Path(model), input_shapes or {})
+    info, inputs = described_inputs(input_specs(plain), model_info or ModelInfo(_name_of(model)))
+    samples = [read_sample(path, info, inputs) for path in paths]
+    made = quantized(plain, samples, keep=keep, calibration=calibration, tell=tell)
+    tell("comparing with the network in float32")
+    exact, ours = Reference(plain), Reference(made)
+    errors: dict[str, float] = {}
+    for sample in samples:
+        given = {name: np.asarray(value) for name, value in sample.items()}
+        for found in compare_outputs(ours.run(given), exact.run(given)):
+            errors[found.name] = max(errors.get(found.name, 0.0), found.error)
+    tell(f"writing {output}")
+    write_whole(Path(output), made.SerializeToString())
+    return errors
 
 
 def _limit_of(precision: str, images: Sequence[PathLike], max_error: float | None) -> float:

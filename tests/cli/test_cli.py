@@ -38,6 +38,7 @@ def test_the_commands():
         "inspect",
         "package",
         "profile",
+        "quantize",
         "records",
         "replay",
         "rpc-server",

@@ -27,9 +27,9 @@ SCORE = 0.3
 MARGIN = 0.03
 EVERY = 1_000_000
 # Largest distance of an edge, in pixels.
-PIXELS = 1.0
+PIXELS = {"fp32": 1.0, "fp16": 1.0, "int8": 3.0}
 # Part of the mask that has to be the same.
-MASK_AGREEMENT = {"fp32": 0.999, "fp16": 0.99}
+MASK_AGREEMENT = {"fp32": 0.999, "fp16": 0.99, "int8": 0.99}
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class Agreement:
     """How far what is found on a frame is what the reference finds there.
 
     boxes: of the reference, with a score above SCORE. missing: of both, those without a counterpart
-    of their class in the other within PIXELS. worst_pixels, worst_score: largest difference of an
-    edge and of a score between counterparts. mask: part of the pixels that are of the same class;
-    None without a segmentation.
+    of their class in the other within ``pixels``. worst_pixels, worst_score: largest difference of
+    an edge and of a score between counterparts. mask: part of the pixels that are of the same
+    class; None without a segmentation. pixels: largest distance of the edges of counterparts.
     """
 
     boxes: int
@@ -47,9 +47,10 @@ class Agreement:
     worst_pixels: float
     worst_score: float
     mask: float | None
+    pixels: float = PIXELS["fp32"]
 
     def within(self, strictness: str) -> bool:
-        """Whether they are the same, as far as "fp32" or "fp16" can be (``strictness_for``)."""
+        """Whether they are the same, as far as ``strictness`` can be (``strictness_for``)."""
         mask = 1.0 if self.mask is None else self.mask
         return self.missing == 0 and mask >= MASK_AGREEMENT[strictness]
 
@@ -57,7 +58,7 @@ class Agreement:
         same = "all the same" if self.missing == 0 else f"{self.missing} without a counterpart"
         words = (
             f"{self.boxes} candidate boxes with a score above {SCORE:g}, {same} within "
-            f"{PIXELS:g} px"
+            f"{self.pixels:g} px"
         )
         if self.boxes and self.boxes > self.missing:
             words += f" (by {self.worst_pixels:.2f} px, score by {self.worst_score:.3f})"
@@ -67,9 +68,12 @@ class Agreement:
         return asdict(self)
 
 
-def strictness_for(detector: YoeoDetector) -> str:
-    """A detector's precision; "fp16" where frames are prepared on the device, which does not round
-    them to whole numbers after resizing, as OpenCV does."""
+def strictness_for(detector: YoeoDetector, reference: Reference) -> str:
+    """A detector's precision; "int8" where the network is quantised; "fp16" where frames are
+    prepared on the device, which does not round them to whole numbers after resizing, as OpenCV
+    does."""
+    if reference.quantised:
+        return "int8"
     return detector.precision if detector.frame_size is None else "fp16"
 
 
@@ -86,6 +90,7 @@ def compare_frames(
     detector.confidence, detector.iou = SCORE - MARGIN, 1.0
     detector.max_detections = EVERY
     prepare = Preprocessor(detector.preprocessing)
+    pixels = PIXELS[strictness_for(detector, reference)]
     for image in images:
         if detector.frame_size is not None:
             height, width = detector.frame_size
@@ -94,7 +99,7 @@ def compare_frames(
         ours = detector.interpret(detector.run_prepared(), letterbox)
         letterbox = prepare(image)
         outputs = reference.run({reference.inputs[0]: prepare.tensor})
-        yield agreement(ours, detector.interpret(outputs, letterbox))
+        yield agreement(ours, detector.interpret(outputs, letterbox), pixels)
 
 
 def compare_package(package: Path, model: Path, images: Iterable[Image]) -> str:
@@ -110,8 +115,9 @@ def compare_package(package: Path, model: Path, images: Iterable[Image]) -> str:
             "note: not compared with onnxruntime, which is not installed: pip install onnxruntime"
         )
     detector = YoeoDetector.load(package)
-    strictness = strictness_for(detector)
-    found = list(compare_frames(detector, Reference(model), images))
+    reference = Reference(model)
+    strictness = strictness_for(detector, reference)
+    found = list(compare_frames(detector, reference, images))
     for each in found:
         if not each.within(strictness):
             raise DeviceError(
@@ -125,18 +131,23 @@ def compare_package(package: Path, model: Path, images: Iterable[Image]) -> str:
     return f"the same as onnxruntime on {len(found)} pictures: {boxes} boxes{mask}"
 
 
-def agreement(ours: Found, reference: Found) -> Agreement:
-    """Compare two results, both with boxes down to a confidence of SCORE - MARGIN."""
-    missing, worst_pixels, worst_score = _unmatched(ours[0], reference[0])
-    missing_here, *_ = _unmatched(reference[0], ours[0])
+def agreement(ours: Found, reference: Found, pixels: float = PIXELS["fp32"]) -> Agreement:
+    """Compare two results, both with boxes down to a confidence of SCORE - MARGIN.
+
+    pixels: largest distance of the edges of boxes that are the same.
+    """
+    missing, worst_pixels, worst_score = _unmatched(ours[0], reference[0], pixels)
+    missing_here, *_ = _unmatched(reference[0], ours[0], pixels)
     boxes = 0 if reference[0] is None else int(np.count_nonzero(reference[0].scores > SCORE))
     mask = None
     if ours[1] is not None and reference[1] is not None:
         mask = float(np.mean(ours[1].mask == reference[1].mask))
-    return Agreement(boxes, missing + missing_here, worst_pixels, worst_score, mask)
+    return Agreement(boxes, missing + missing_here, worst_pixels, worst_score, mask, pixels)
 
 
-def _unmatched(some: Detections | None, others: Detections | None) -> tuple[int, float, float]:
+def _unmatched(
+    some: Detections | None, others: Detections | None, pixels: float
+) -> tuple[int, float, float]:
     """Of boxes that count, those that ``others`` lack; largest differences of the rest."""
     missing, worst_pixels, worst_score = 0, 0.0, 0.0
     if some is None or others is None:
@@ -144,7 +155,7 @@ def _unmatched(some: Detections | None, others: Detections | None) -> tuple[int,
     for index in np.flatnonzero(some.scores > SCORE):
         same = np.flatnonzero(others.class_ids == some.class_ids[index])
         distance = np.abs(others.boxes[same] - some.boxes[index]).max(axis=1)
-        if not len(same) or distance.min() > PIXELS:
+        if not len(same) or distance.min() > pixels:
             missing += 1
             continue
         best = int(distance.argmin())

@@ -16,8 +16,19 @@ if TYPE_CHECKING:
 Arrays = dict[str, np.ndarray]
 
 
+# Operators that only quantised networks have.
+_QUANTISED = frozenset({"QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul"})
+
+
 class Reference:
-    """An ONNX model in onnxruntime, on the CPU."""
+    """An ONNX model in onnxruntime, on the CPU.
+
+    Attributes:
+        inputs, outputs: their names.
+        quantised: whether the model rounds what is between its operators to int8 or uint8. A sum
+            near the middle of two steps may then be rounded either way, and what follows from it
+            differs by more than sums in another order do.
+    """
 
     def __init__(self, model: Path | onnx.ModelProto, *, values: Sequence[str] = ()) -> None:
         """model: a file, or a model already loaded. values: names to give beside the outputs.
@@ -47,6 +58,7 @@ class Reference:
             )
         except Exception as error:  # onnxruntime's exceptions have no base of their own
             raise UnsupportedModelError(f"onnxruntime cannot load it: {_reason(error)}") from None
+        self.quantised = _is_quantised(model)
         self.inputs = [value.name for value in self._session.get_inputs()]
         self.outputs = [value.name for value in self._session.get_outputs()]
 
@@ -62,6 +74,13 @@ class Reference:
         except Exception as error:
             raise InputError(f"onnxruntime cannot run the model: {_reason(error)}") from None
         return dict(zip(self.outputs, values, strict=True))
+
+
+def _is_quantised(model: Path | onnx.ModelProto) -> bool:
+    import onnx
+
+    proto = onnx.load(model, load_external_data=False) if isinstance(model, Path) else model
+    return not _QUANTISED.isdisjoint(node.op_type for node in proto.graph.node)
 
 
 def _with_outputs(model: Path | onnx.ModelProto, values: Sequence[str]) -> onnx.ModelProto:

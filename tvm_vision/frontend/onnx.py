@@ -48,16 +48,26 @@ def import_onnx(
     Raises InputError for a file or shapes that cannot be used, UnsupportedModelError for a model
     that is damaged, dynamic, or uses operators TVM does not have: one line that names each of them.
     """
+    prepared, shapes = checked_onnx(model, input_shapes or {})
+    prepared = expand_functions(prepared)
+    module, imported = _convert_first(prepared, shapes)
+    return module, _signature(imported, module)
+
+
+def checked_onnx(
+    model: str | os.PathLike[str] | onnx.ModelProto, input_shapes: Shapes
+) -> tuple[onnx.ModelProto, dict[str, list[int]]]:
+    """A copy of a model whose nodes all have names, and the shape of each of its inputs.
+
+    Raises what ``import_onnx`` raises for files and shapes.
+    """
     proto = model if isinstance(model, onnx.ModelProto) else _load(Path(model))
     # What PyTorch's newer exporter writes calls functions that the file brings with it.
     prepared = onnx.ModelProto()
     prepared.CopyFrom(onnx.inliner.inline_local_functions(proto) if proto.functions else proto)
     name_nodes(prepared.graph)
     _check(prepared)
-    shapes = _fixed_shapes(prepared, input_shapes or {})
-    prepared = expand_functions(prepared)
-    module, imported = _convert_first(prepared, shapes)
-    return module, _signature(imported, module)
+    return prepared, _fixed_shapes(prepared, input_shapes)
 
 
 def _load(path: Path) -> onnx.ModelProto:

@@ -70,10 +70,11 @@ def test_no_kernels_for_areas(network):
 
 def test_boxes_and_mask_are_the_same(package, network):
     detector = YoeoDetector.load(package)
-    assert detector.frame_size == (120, 160) and strictness_for(detector) == "fp16"
+    reference = Reference(network)
+    assert detector.frame_size == (120, 160) and strictness_for(detector, reference) == "fp16"
     detector.warm_up()
     images = [yoeo_networks.picture(seed=seed) for seed in range(3)]
-    for found in compare_frames(detector, Reference(network), images):
+    for found in compare_frames(detector, reference, images):
         assert found.boxes > 3 and found.within("fp16"), str(found)
 
 

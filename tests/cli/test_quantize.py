@@ -1,0 +1,87 @@
+"""quantize, and what follows from the file that it writes."""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+from networks import mobilenet_v2
+
+from tvm_vision.compiler.quantised import VARIABLE
+from tvm_vision.evaluate import Reference
+from tvm_vision.models.classifier.metadata import METADATA_KEY, metadata_text
+from tvm_vision.package import Preprocessing, read_package
+
+cv2 = pytest.importorskip("cv2")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Folder with net.onnx, a classifier that says how its pictures are prepared, and photos/."""
+    folder = tmp_path_factory.mktemp("quantize")
+    model = mobilenet_v2(64)
+    preparation = Preprocessing(size=(64, 64), mean=(127.5,) * 3, std=(127.5,) * 3)
+    model.metadata_props.add(key=METADATA_KEY, value=metadata_text(preparation, ()))
+    onnx.save(model, folder / "net.onnx")
+    (folder / "photos").mkdir()
+    for seed in range(3):
+        coarse = np.random.default_rng(seed).integers(0, 256, (6, 8, 3), np.uint8)
+        photo = cv2.resize(coarse, (160, 120), interpolation=cv2.INTER_CUBIC)
+        cv2.imwrite(str(folder / "photos" / f"{seed}.png"), photo)
+    return folder
+
+
+def test_the_file_takes_the_place_of_the_model(files, command, monkeypatch):
+    made = files / "int8.onnx"
+    result = command("quantize", files / "net.onnx", "-o", made, "--sample-images",
+                     files / "photos")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    (name,) = Reference(made).outputs
+    assert f"{name}: error 0." in result.stderr
+    assert result.stdout.startswith(f"wrote {made}: ")
+    assert made.stat().st_size < 0.4 * (files / "net.onnx").stat().st_size
+
+    monkeypatch.setenv(VARIABLE, "1")
+    package = files / "int8.tar"
+    result = command("compile", made, "-o", package, "--target", "llvm", "--check")
+    assert result.exit_code == 0, result.output
+    with read_package(package) as written:
+        assert written.info.model.kind == "classifier"
+        assert written.info.memory.weights < 0.4 * (files / "net.onnx").stat().st_size
+    shown = command("inspect", package).stdout
+    kernels = len(json.loads(command("inspect", package, "--json").stdout)["graph"]["kernels"])
+    assert f"precision    fp32 and int8 (weights of 53 of {kernels} kernels)" in shown
+    picture = files / "photos" / "0.png"
+    result = command("check", package, made, "--image", picture)
+    assert result.exit_code == 0, result.output
+    assert "WRONG" not in result.stdout
+    # It would be seen if it were not the same network.
+    result = command("check", package, files / "net.onnx", "--image", picture)
+    assert result.exit_code == 1, result.output
+
+
+def test_errors_are_one_line_and_leave_no_file(files, refuses, tmp_path):
+    made = tmp_path / "int8.onnx"
+    photos = files / "photos"
+    arguments = ("quantize", files / "net.onnx", "-o", made, "--sample-images")
+    assert "and '/nowhere' is neither" in refuses(*arguments, "/nowhere")
+    assert "'Conv_777' is of none: try " in refuses(*arguments, photos, "--keep", "Conv_777")
+    assert "is not a file" in refuses("quantize", tmp_path / "no.onnx", "-o", made,
+                                      "--sample-images", photos)  # fmt: skip
+    plain = tmp_path / "plain.onnx"
+    model = mobilenet_v2(64)
+    onnx.save(model, plain)
+    assert "compile it with --preprocess, or name .npz files with its inputs" in refuses(
+        "quantize", plain, "-o", made, "--sample-images", photos
+    )
+    assert not list(tmp_path.glob("*int8*"))
+
+
+def test_samples_may_be_arrays(files, command, tmp_path):
+    np.savez(tmp_path / "sample.npz", input=np.ones((1, 3, 64, 64), np.float32))
+    made = tmp_path / "int8.onnx"
+    result = command("quantize", files / "net.onnx", "-o", made, "--calibration", "minmax",
+                     "--sample-images", tmp_path / "sample.npz")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert Reference(made).quantised
+    assert not Reference(files / "net.onnx").quantised

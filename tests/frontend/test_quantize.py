@@ -1,0 +1,134 @@
+"""ONNX to quantised ONNX: what is rounded and what is not, and that little is lost."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from networks import mobilenet_v2, yoeo_like
+from onnx import TensorProto, helper
+from quantised_networks import as_written, network
+
+from tvm_vision.errors import InputError, UnsupportedModelError
+from tvm_vision.frontend.quantize import input_specs, nodes_before_sums, plain_onnx, quantized
+
+
+def samples(count=4, size=64):
+    """Blobs of colour, as the networks' input."""
+    random = np.random.default_rng(2)
+    coarse = random.uniform(-1, 1, (count, 1, 3, 8, 8)).astype(np.float32)
+    scale = size // 8
+    return [{"input": c.repeat(scale, axis=2).repeat(scale, axis=3)} for c in coarse]
+
+
+@pytest.fixture(scope="module")
+def yoeo(tmp_path_factory):
+    """A network of two heads and a mask, as it is and quantised."""
+    path = tmp_path_factory.mktemp("yoeo") / "yoeo.onnx"
+    model = yoeo_like(64)
+    model.metadata_props.add(key="tvm_vision.test", value="kept")
+    onnx.save(model, path)
+    plain = plain_onnx(path, {})
+    return plain, quantized(plain, samples())
+
+
+def test_convolutions_are_of_int8_and_what_decodes_stays_real(yoeo):
+    plain, made = yoeo
+    makers = {name: node for node in made.graph.node for name in node.output}
+    readers = {}
+    for node in made.graph.node:
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+    constants = {tensor.name: tensor.data_type for tensor in made.graph.initializer}
+    convolutions = [node for node in made.graph.node if node.op_type == "Conv"]
+    assert len(convolutions) == sum(node.op_type == "Conv" for node in plain.graph.node) == 23
+    for node in convolutions:
+        picture, weights = (makers[name] for name in node.input[:2])
+        assert picture.op_type == weights.op_type == "DequantizeLinear"
+        assert constants[weights.input[0]] == TensorProto.INT8
+    after = [n for c in convolutions for n in readers[c.output[0]]]
+    # Three results: two heads and the logits of the mask.
+    assert sum(n.op_type in ("Reshape", "ArgMax") for n in after) == 3
+    for node in made.graph.node:
+        if node.op_type in ("Sigmoid", "Transpose", "ArgMax", "Reshape"):
+            assert all(makers[n].op_type != "DequantizeLinear" for n in node.input[:1])
+    assert made.graph.output == plain.graph.output
+    used = {name for node in made.graph.node for name in node.input}
+    assert {tensor.name for tensor in made.graph.initializer} <= used
+
+
+def test_little_is_lost_and_metadata_stays(yoeo):
+    plain, made = yoeo
+    assert [(p.key, p.value) for p in made.metadata_props] == [("tvm_vision.test", "kept")]
+    assert made.ByteSize() < 0.3 * plain.ByteSize()
+    # A sample that it was not calibrated with.
+    x = samples(6)[5]["input"]
+    (boxes, mask), (exact, same) = as_written(made, x), as_written(plain, x)
+    assert exact.std() > 0.02
+    assert np.abs(boxes - exact).max() < 0.01
+    assert np.unique(same).size == 3
+    assert (mask == same).mean() > 0.95
+
+
+def test_nodes_named_stay_real(tmp_path):
+    onnx.save(mobilenet_v2(64), tmp_path / "net.onnx")
+    plain = plain_onnx(tmp_path / "net.onnx", {})
+    first = next(node.name for node in plain.graph.node if node.op_type == "Conv")
+    made = quantized(plain, samples(2), keep=[first], calibration="minmax")
+    makers = {name: node for node in made.graph.node for name in node.output}
+    kept = [
+        node.name
+        for node in made.graph.node
+        if node.op_type in ("Conv", "Gemm") and node.input[1] not in makers
+    ]
+    assert kept == [first]
+    assert made.graph.output[0].name not in {
+        name for node in made.graph.node if "Linear" in node.op_type for name in node.output
+    }
+
+
+def small(operator="Relu", opset=17):
+    node = helper.make_node(operator, ["input"], ["y"], "only")
+    picture = helper.make_tensor_value_info("input", TensorProto.FLOAT, (1, 3, 8, 8))
+    made = network([node], picture, {"y": TensorProto.FLOAT}, [])
+    made.opset_import[0].version = opset
+    return made
+
+
+def test_older_opsets_are_converted_and_open_shapes_fixed(tmp_path):
+    model = mobilenet_v2(64)
+    model.opset_import[0].version = 12
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
+    onnx.save(model, tmp_path / "old.onnx")
+    plain = plain_onnx(tmp_path / "old.onnx", {"input": (1, 3, 64, 64)})
+    assert plain.opset_import[0].version >= 13
+    assert [str(spec) for spec in input_specs(plain)] == ["input: float32[1, 3, 64, 64]"]
+    assert all(node.name for node in plain.graph.node)
+
+
+def test_what_leads_to_sums():
+    model = yoeo_like(64)
+    for index, node in enumerate(model.graph.node):
+        node.name = f"n{index}"
+    names = nodes_before_sums(model)
+    rest = [node.op_type for node in model.graph.node if node.name not in names]
+    assert sorted(rest) == sorted(
+        ["ArgMax", "Cast", "Concat", *["Reshape", "Sigmoid", "Transpose", "Reshape"] * 2]
+    )
+
+
+def test_what_cannot_be_says_why(tmp_path, yoeo):
+    plain, _ = yoeo
+    onnx.save(small(), tmp_path / "relu.onnx")
+    with pytest.raises(UnsupportedModelError, match="this one has none: there is nothing to quant"):
+        quantized(plain_onnx(tmp_path / "relu.onnx", {}), samples(1))
+    name = next(node.name for node in plain.graph.node if node.op_type == "Conv")
+    with pytest.raises(InputError, match=f"'{name}x' is of none: try {name}"):
+        quantized(plain, samples(1), keep=[f"{name}x"])
+    with pytest.raises(InputError, match="samples are needed to calibrate with, found none"):
+        quantized(plain, [])
+    with pytest.raises(InputError, match="a calibration of percentile, minmax, entropy is needed"):
+        quantized(plain, samples(1), calibration="max")
+    wrong = [{"input": np.zeros((1, 3, 32, 32), np.float32)}]
+    with pytest.raises(UnsupportedModelError, match="onnxruntime cannot quantise the network: "):
+        quantized(plain, wrong)

@@ -1,0 +1,82 @@
+"""``tvm-vision quantize``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .compile import parse_shapes
+from .model_info import model_info
+from .options import PATH
+from .progress import progress
+from .table import data_size
+
+
+@click.command()
+@click.argument("model", type=PATH)
+@click.option("--output", "-o", type=PATH, required=True, help="The ONNX file.")
+@click.option(
+    "--sample-images", type=PATH, multiple=True, required=True, metavar="FILE|FOLDER",
+    help="Pictures like those that the network will see, or .npz files with its inputs: they "
+    "decide which numbers bytes stand for; up to 32 are used. Repeatable.",
+)  # fmt: skip
+@click.option(
+    "--keep", multiple=True, metavar="NODE",
+    help="Leave this node in float32; repeatable. What comes after the last convolution or "
+    "product stays so anyway.",
+)  # fmt: skip
+@click.option(
+    "--calibration", type=click.Choice(["percentile", "minmax", "entropy"]), default="percentile",
+    show_default=True, help="Which values count: all but the rarest, all, as many as lose least.",
+)  # fmt: skip
+@click.option(
+    "--input-shape", "--input-shapes", "input_shapes", multiple=True, callback=parse_shapes,
+    metavar="NAME:SHAPE", help="Fixes a dynamic input, as in image:1,3,416,416; repeatable.",
+)  # fmt: skip
+@click.option(
+    "--preprocess", metavar="NAME|FILE",
+    help="How pictures are prepared, as for 'compile'.  [default: what files of "
+    "classifier-to-onnx and yoeo-to-onnx say]",
+)  # fmt: skip
+def quantize(
+    model: Path,
+    output: Path,
+    sample_images: tuple[Path, ...],
+    keep: tuple[str, ...],
+    calibration: str,
+    input_shapes: dict[str, tuple[int, ...]],
+    preprocess: str | None,
+) -> None:
+    """Give a network int8 weights and activations.
+
+    MODEL is an ONNX file, and so is what is written: 'compile' and 'yoeo-onnx-to-tvm' take it in
+    MODEL's place, and compute it in bytes on GPUs that have instructions for that. Says how far its
+    outputs on the sample images are from MODEL's. Needs onnxruntime.
+
+    \b
+    Example:
+      tvm-vision quantize yoeo.onnx -o yoeo_int8.onnx --sample-images photos/
+      tvm-vision quantize lite0.onnx -o lite0_int8.onnx --sample-images photos/ --keep Conv_0
+    """
+    from tvm_vision.api import quantize as quantize_network
+
+    described = model_info(
+        model, name=None, kind=None, names=None, groups=None, labels=None, preprocess=preprocess,
+        shapes=input_shapes,
+    )  # fmt: skip
+    with progress(f"quantising {model.name}") as tell:
+        errors = quantize_network(
+            model,
+            output,
+            sample_images=sample_images,
+            input_shapes=input_shapes,
+            model_info=described,
+            keep=keep,
+            calibration=calibration,
+            progress=tell,
+        )
+    for name, error in errors.items():
+        click.echo(f"{name}: error {error:.2g} on the worst sample", err=True)
+    before, after = (data_size(path.stat().st_size) for path in (model, output))
+    click.echo(f"wrote {output}: {after}, of {before}")

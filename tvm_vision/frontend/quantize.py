@@ -1,0 +1,244 @@
+"""ONNX to ONNX: the same network with int8 weights and activations, by onnxruntime's quantiser.
+
+Static quantisation in the QDQ form: weights by output channel, symmetric; activations by the values
+that they have on sample inputs. What comes after a path's last convolution or product (the decoding
+of boxes, soft max, arg max) stays float32, and so do the results of these last sums.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import version_converter
+
+from ..errors import InputError, UnsupportedModelError
+from .fold import folded
+from .node_names import name_nodes
+from .onnx import Shapes, checked_onnx
+from .onnx_graph import graph_inputs, with_input_shapes
+from .refusals import first_line
+from .signature import TensorSpec
+from .simplify import simplified
+
+SUMS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+# Scales by channel need opset 13.
+LEAST_OPSET, NEW_OPSET = 13, 17
+# How the range of an activation is chosen -> onnxruntime's name for it.
+CALIBRATIONS = {"percentile": "Percentile", "minmax": "MinMax", "entropy": "Entropy"}
+
+Arrays = Mapping[str, np.ndarray]
+Tell = Callable[[str], object]
+
+
+def plain_onnx(model: str | Path, input_shapes: Shapes) -> onnx.ModelProto:
+    """The network of an ONNX file as it is quantised: shapes fixed, constants folded, of an opset
+    that has scales by channel, every node with a name, metadata as in the file.
+
+    Raises InputError and UnsupportedModelError as ``import_onnx`` does.
+    """
+    proto, shapes = checked_onnx(model, input_shapes)
+    plain = simplified(proto, shapes) or folded(with_input_shapes(proto, shapes))
+    opset = next(e.version for e in plain.opset_import if e.domain in ("", "ai.onnx"))
+    if opset < LEAST_OPSET:
+        try:
+            plain = version_converter.convert_version(plain, NEW_OPSET)
+        except Exception as error:  # what ONNX's converter raises has no base of its own
+            raise UnsupportedModelError(
+                f"opset {LEAST_OPSET} is needed, found {opset}, and ONNX cannot convert the model "
+                f"({first_line(error)}): export it again"
+            ) from None
+    name_nodes(plain.graph)
+    del plain.metadata_props[:]
+    plain.metadata_props.extend(proto.metadata_props)
+    return plain
+
+
+def input_specs(model: onnx.ModelProto) -> list[TensorSpec]:
+    """Inputs of a network of ``plain_onnx``."""
+    found = []
+    for value in graph_inputs(model):
+        tensor = value.type.tensor_type
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
+        found.append(TensorSpec(value.name, tuple(d.dim_value for d in tensor.shape.dim), dtype))
+    return found
+
+
+def quantized(
+    plain: onnx.ModelProto,
+    samples: Sequence[Arrays],
+    *,
+    keep: Sequence[str] = (),
+    calibration: str = "percentile",
+    tell: Tell = lambda words: None,
+) -> onnx.ModelProto:
+    """A network of ``plain_onnx`` in the QDQ form.
+
+    samples: the inputs by name, of each sample. keep: names of nodes that stay float32, beside
+    those after the last sums. calibration: one of CALIBRATIONS. tell: called with a few words
+    before each step.
+
+    Raises InputError where onnxruntime is missing, a name is of no node or there is no sample,
+    UnsupportedModelError for networks without sums of products or that onnxruntime cannot quantise.
+    """
+    sums = [node for node in plain.graph.node if node.op_type in SUMS]
+    if not sums:
+        raise UnsupportedModelError(
+            "a network with convolutions or products is needed, and this one has none: there is "
+            "nothing to quantise"
+        )
+    _check_names(plain, keep)
+    if not samples:
+        raise InputError("samples are needed to calibrate with, found none")
+    if calibration not in CALIBRATIONS:
+        known = ", ".join(CALIBRATIONS)
+        raise InputError(f"a calibration of {known} is needed, found {calibration!r}")
+    leading = nodes_before_sums(plain)
+    rest = [node.name for node in plain.graph.node if node.name not in leading]
+    made = _by_onnxruntime(plain, samples, [*rest, *keep], calibration, tell)
+    _keep_results(made, set(rest))
+    del made.metadata_props[:]
+    made.metadata_props.extend(plain.metadata_props)
+    onnx.checker.check_model(made)
+    return made
+
+
+def nodes_before_sums(model: onnx.ModelProto) -> set[str]:
+    """Names of the convolutions and products, and of all nodes that lead to one."""
+    makers = {name: node for node in model.graph.node for name in node.output if name}
+    found = {node.name for node in model.graph.node if node.op_type in SUMS}
+    open_ends = [name for node in model.graph.node if node.name in found for name in node.input]
+    while open_ends:
+        node = makers.get(open_ends.pop())
+        if node is not None and node.name not in found:
+            found.add(node.name)
+            open_ends.extend(node.input)
+    return found
+
+
+def _check_names(model: onnx.ModelProto, names: Sequence[str]) -> None:
+    known = [node.name for node in model.graph.node]
+    for name in names:
+        if name not in known:
+            near = get_close_matches(name, known, 3) or known[:3]
+            raise InputError(
+                f"the name of a node is needed, and '{name}' is of none: try {', '.join(near)}; "
+                "'tvm-vision inspect --kernels' of the compiled network lists them"
+            )
+
+
+class _Reader:
+    """Samples as onnxruntime's calibration asks for them."""
+
+    def __init__(self, samples: Sequence[Arrays], tell: Tell) -> None:
+        self._samples, self._tell = samples, tell
+        self._range = range(len(samples))
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def set_range(self, start_index: int, end_index: int) -> None:
+        self._range = range(start_index, end_index)
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        if not self._range:
+            return None
+        place, self._range = self._range[0], self._range[1:]
+        self._tell(f"calibrating: sample {place + 1} of {len(self)}")
+        return dict(self._samples[place])
+
+
+def _by_onnxruntime(
+    plain: onnx.ModelProto, samples: Sequence[Arrays], exclude: list[str], calibration: str,
+    tell: Tell,
+) -> onnx.ModelProto:  # fmt: skip
+    try:
+        from onnxruntime.quantization import (
+            CalibrationMethod,
+            QuantFormat,
+            QuantType,
+            quantize_static,
+        )
+    except ImportError:
+        raise InputError(
+            "onnxruntime quantises, and it is not installed: pip install onnxruntime"
+        ) from None
+    reader = _Reader(samples, tell)
+    with tempfile.TemporaryDirectory(prefix="tvm_vision-quantize-") as folder, _quiet():
+        source, target = Path(folder) / "plain.onnx", Path(folder) / "quantised.onnx"
+        onnx.save(plain, source)
+        try:
+            quantize_static(
+                str(source),
+                str(target),
+                reader,
+                quant_format=QuantFormat.QDQ,
+                per_channel=True,
+                # Of int8, no kernel of onnxruntime cuts sums short as it does for uint8 on
+                # processors without an instruction for them.
+                activation_type=QuantType.QInt8,
+                weight_type=QuantType.QInt8,
+                nodes_to_exclude=exclude,
+                calibrate_method=getattr(CalibrationMethod, CALIBRATIONS[calibration]),
+                # One sample at a time: the values of all tensors on all samples would fill memory.
+                extra_options={"CalibStridedMinMax": 1},
+            )
+            return onnx.load(target)
+        except Exception as error:  # onnxruntime raises every kind there is
+            raise UnsupportedModelError(
+                f"onnxruntime cannot quantise the network: {first_line(error)}"
+            ) from None
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what onnxruntime prints and advises while it quantises."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        logging.disable(before)
+
+
+def _keep_results(model: onnx.ModelProto, rest: set[str]) -> None:
+    """Take out the quantisation of what only ``rest``, nodes of float32, or the caller reads."""
+    graph = model.graph
+    outputs = {value.name for value in graph.output}
+    makers = {name: node for node in graph.node for name in node.output}
+    readers: dict[str, list[onnx.NodeProto]] = {}
+    for node in graph.node:
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+    taken: list[onnx.NodeProto] = []
+    for node in list(graph.node):
+        before = makers.get(node.input[0]) if node.op_type == "DequantizeLinear" else None
+        if before is None or before.op_type != "QuantizeLinear":
+            continue
+        (result,) = node.output
+        used = readers.get(result, [])
+        alone = len(readers[before.output[0]]) == 1 and before.output[0] not in outputs
+        if not alone or any(reader.name not in rest for reader in used):
+            continue
+        real = before.input[0]
+        if result in outputs:
+            maker = makers[real]
+            maker.output[:] = [result if name == real else name for name in maker.output]
+            used = readers[real]
+        old, new = (real, result) if result in outputs else (result, real)
+        for reader in used:
+            reader.input[:] = [new if name == old else name for name in reader.input]
+        taken += [before, node]
+    for node in taken:
+        graph.node.remove(node)
+    left = {name for node in graph.node for name in node.input}
+    for constant in [c for c in graph.initializer if c.name not in left | outputs]:
+        graph.initializer.remove(constant)
