@@ -15,6 +15,7 @@ from matrix_runs import printed
 from numpy_operators import conv2d
 from schedule_runs import fused, run, scheduled, target
 from tvm import relax, tirx
+from tvm.s_tir import Schedule
 from tvm.target import Target
 
 from tvm_vision.schedules import (
@@ -29,6 +30,8 @@ from tvm_vision.schedules import (
 from tvm_vision.schedules.common import BYTES, DOT_VARIABLE, MATRIX_VARIABLE
 from tvm_vision.schedules.gemm_tile import GemmTile, Product, candidates, default, fits
 from tvm_vision.schedules.matrix_tile import MatrixTile
+from tvm_vision.schedules.rim_form import windows_of
+from tvm_vision.schedules.rim_tile import RimTile
 from tvm_vision.vulkan import build, spirv
 
 pytestmark = pytest.mark.usefixtures("device_info")
@@ -234,7 +237,7 @@ def test_matrices_of_bytes_are_named_by_the_target(monkeypatch: pytest.MonkeyPat
     device = Target({"kind": "vulkan", "keys": keys})
     assert Limits.of(device).byte_matrices == (MATRIX,)
     assert Limits.of(device).matrices == ((16, 16, 16),)
-    assert schedule_function(Layer(32, 9, 24, 3).kernel, MATRIX_LIMITS)[1] == "matrix"
+    assert schedule_function(Layer(32, 9, 24, 1).kernel, MATRIX_LIMITS)[1] == "matrix"
     monkeypatch.setenv(MATRIX_VARIABLE, "0")
     assert Limits.of(device).byte_matrices == ()
 
@@ -251,3 +254,72 @@ def test_choices_of_bytes_survive_json(choice: Choice) -> None:
         first = next(c for c in offered if c.template == template)
         assert is_offered(layer.kernel, MATRIX_LIMITS, first)
         assert not is_offered(layer.kernel, Limits(64, 4096, 32), first)
+
+
+# Channels, size, filters, window, stride; a tile whose filters and channels are given in matrices.
+RIMS: list[tuple[tuple[int, ...], dict[str, Any]]] = [
+    ((32, 11, 16, 3, 1), {"rows": 2, "filters": 1, "k": 1, "subgroups_y": 2, "columns": 3}),
+    (
+        (40, 9, 24, 3, 2),
+        {"rows": 2, "filters": 1, "k": 1, "subgroups_n": 2, "columns": 1, "ahead": True},
+    ),
+    (
+        (64, 5, 16, 3, 1),
+        {"rows": 2, "filters": 1, "k": 1, "subgroups_y": 2, "columns": 3, "split": 2},
+    ),
+]
+
+
+def rim_of(parts: dict[str, Any], matrix: tuple[int, int, int]) -> RimTile:
+    _, n, k = matrix
+    return RimTile(**{**parts, "filters": parts["filters"] * n, "k": parts["k"] * k}, matrix=matrix)
+
+
+@pytest.mark.parametrize(("case", "parts"), RIMS)
+def test_windows_of_bytes_become_valid_shaders(case: Any, parts: dict[str, Any]) -> None:
+    layer = Layer(*case)
+    function = schedule_with(layer.kernel, MATRIX_LIMITS, Choice("rim", rim_of(parts, MATRIX)))
+    first, *_ = printed(function, supports_int8=True, supports_8bit_buffer=True)
+    binary = spirv.compile_glsl(first.source, name=first.name)
+    spirv.validate(binary)
+    arrays = [line for line in first.source.splitlines() if "readonly buffer" in line]
+    wide = "ivec4" if case[0] % 16 == 0 else "int "
+    assert sum(wide in line for line in arrays) >= 2
+
+
+@pytest.mark.parametrize(("case", "parts"), RIMS)
+def test_windows_with_emulated_matrices_of_bytes(
+    case: Any, parts: dict[str, Any], monkeypatch: pytest.MonkeyPatch, device_info: Any
+) -> None:
+    need_right_arrays(device_info)
+    limits = replace(Limits.of(target()), byte_matrices=(MATRIX,))
+    print_kernels = build.print_kernels
+    monkeypatch.setattr(
+        build, "print_kernels", lambda *args: [emulated(k) for k in print_kernels(*args)]
+    )
+    layer, tile = Layer(*case), rim_of(parts, MATRIX)
+    if tile.shared_bytes(windows_of(Schedule(layer.kernel))) > limits.shared_bytes:
+        pytest.skip(f"the tile does not fit {limits.shared_bytes} bytes")
+    device = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host="llvm")
+    layer.check(schedule_with(layer.kernel, limits, Choice("rim", tile)), device)
+
+
+@pytest.mark.parametrize(("case", "parts"), RIMS)
+def test_windows_with_matrices_of_bytes(case: Any, parts: dict[str, Any]) -> None:
+    limits = Limits.of(target())
+    if not limits.byte_matrices:
+        pytest.skip("the device lacks cooperative matrices of int8 (VK_KHR_cooperative_matrix)")
+    layer = Layer(*case)
+    tile = rim_of(parts, limits.byte_matrices[0])
+    layer.check(schedule_with(layer.kernel, limits, Choice("rim", tile)))
+
+
+def test_windows_of_bytes_are_offered() -> None:
+    limits = replace(MATRIX_LIMITS, shared_bytes=48 << 10)
+    large = Layer(64, 56, 64, 3).kernel
+    found = [c.parameters for c in choices(large, limits) if c.template == "rim"]
+    assert found and all(tile.columns and tile.matrix == MATRIX for tile in found)
+    for tile in found[::6]:
+        schedule_with(large, limits, Choice("rim", tile))
+    turned = Layer(32, 9, 24, 3, layout="HWIO").kernel
+    assert not [c for c in choices(turned, limits) if c.template == "rim"]

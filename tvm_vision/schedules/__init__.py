@@ -17,7 +17,7 @@ Each template keeps its parameters in a frozen dataclass of plain numbers, with
 |---|---|---|
 | winograd | winograd.TransformShape | the two transforms of Winograd's convolution |
 | elementwise | elementwise.ElementwiseShape | no sum |
-| rim | rim_tile.RimTile | convolutions of halves with windows, on cooperative matrices |
+| rim | rim_tile.RimTile | convolutions with windows, of halves or bytes, on cooperative matrices |
 | matrix | matrix_tile.MatrixTile | sums of products of halves or bytes, on cooperative matrices |
 | contraction | gemm_tile.GemmTile | sums of products; of bytes by dot products of four |
 | reduction | reduction.RowShape | long sums with few results |

@@ -14,11 +14,17 @@ from functools import lru_cache
 
 from .common import BYTES, HALVES, Limits, up
 from .gemm_tile import Product
+from .matrix_intrinsics import TYPES
 from .split_sums import cut_cycles, parts_of
 
 VECTOR = 4  # elements that a thread fetches at once, at least
-WIDE = 8  # halves, and where the tile allows
-SKEW = 8  # halves between rows in shared memory, so that they start at different banks
+VECTOR_BYTES = 16  # and where the tile allows
+SKEW_BYTES = 16  # between rows in shared memory, so that they start at different banks
+
+
+def bytes_each(factors: str) -> int:
+    """Bytes of an element of a factor."""
+    return 1 if factors == BYTES else 2
 
 
 @dataclass(frozen=True)
@@ -47,17 +53,17 @@ class MatrixTile:
     @property
     def bytes_each(self) -> int:
         """Bytes of an element of a factor."""
-        return 1 if self.factors == BYTES else 2
+        return bytes_each(self.factors)
 
     @property
     def wide(self) -> int:
-        """Elements that a thread fetches at once, where the tile allows: 16 bytes."""
-        return 2 * WIDE // self.bytes_each
+        """Elements that a thread fetches at once, where the tile allows."""
+        return VECTOR_BYTES // self.bytes_each
 
     @property
     def skew(self) -> int:
         """Elements between rows in shared memory."""
-        return 2 * SKEW // self.bytes_each
+        return SKEW_BYTES // self.bytes_each
 
     @property
     def subgroups(self) -> int:
@@ -67,7 +73,7 @@ class MatrixTile:
     @property
     def shared_bytes(self) -> int:
         """Shared memory of a workgroup: the factors, and the sums in 32 bits."""
-        rows, columns = (self.n, self.k) if self.factors == BYTES else (self.k, self.n)
+        rows, columns = TYPES[self.factors].b(self.n, self.k)
         factors = self.m * (self.k + self.skew) + rows * (columns + self.skew)
         return self.bytes_each * factors + 4 * self.m * self.n * self.split_k
 
@@ -166,7 +172,7 @@ def cycles(tile: MatrixTile, shape: Product) -> float:
     resident = max(1, min(up(groups, UNITS), room))
     waves = up(groups, UNITS * resident)
     fetched = (tile.m + tile.n) * tile.k * tile.bytes_each
-    fetch = up(fetched // (2 * WIDE), threads) * FETCH_CYCLES
+    fetch = up(fetched // VECTOR_BYTES, threads) * FETCH_CYCLES
     products = tile.m * tile.n * tile.k * tile.bytes_each / 8192 / tile.subgroups
     work = products * PRODUCT_CYCLES
     together = resident * tile.subgroups / SCHEDULERS * (fetch * TOGETHER + work)

@@ -19,8 +19,8 @@ from tvm.s_tir import Schedule
 from . import rim_tile
 from .common import Limits, NotThisKind, inline_consumers, inline_producers, is_reduction
 from .matrix import blocked
-from .matrix_intrinsics import intrinsic
-from .matrix_tile import SKEW, VECTOR, WIDE
+from .matrix_intrinsics import TYPES, intrinsic
+from .matrix_tile import SKEW_BYTES, VECTOR, VECTOR_BYTES
 from .rim_form import (
     CROP,
     FILTERS,
@@ -90,8 +90,8 @@ class _Scheduling:
         _fetch_first(schedule, [blocks[name] for name in fetched], loops["k_tile"], tile.ahead)
         start = schedule.decompose_reduction(blocks[SUMS], loops["k_tile"])
         tensorized += [
-            (schedule.get_loops(start)[-2], intrinsic("fill", tile.matrix)),
-            (loops["x_own"], intrinsic("multiply", tile.matrix)),
+            (schedule.get_loops(start)[-2], self._intrinsic("fill")),
+            (loops["x_own"], self._intrinsic("multiply")),
         ]
         # At the end, as blocks that were tensorized cannot be moved any more.
         for loop, name in tensorized:
@@ -144,11 +144,13 @@ class _Scheduling:
         image = name == SHIFTED
         schedule.set_scope(block, 0, "wmma.matrix_a" if image else "wmma.matrix_b")
         schedule.compute_at(block, loops["k_matrix"], preserve_unit_loops=True)
-        first = self._blocked(block, (m, k) if image else (k, n))
+        first = self._blocked(block, (m, k) if image else TYPES[self._windows.factors].b(n, k))
         if image:
-            return first, intrinsic("load_a", self._tile.matrix, self._windows.stride[1])
-        kind = "load_b" if self._tile.columns else "load_b_global"
-        return first, intrinsic(kind, self._tile.matrix)
+            return first, self._intrinsic("load_a", self._windows.stride[1])
+        return first, self._intrinsic("load_b" if self._tile.columns else "load_b_global")
+
+    def _intrinsic(self, kind: str, step: int = 1) -> str:
+        return intrinsic(kind, self._tile.matrix, step, self._windows.factors)
 
     def _blocked(self, block: Any, size: tuple[int, int]) -> Any:
         """Cuts a block that was moved into matrices; returns the first loop within one."""
@@ -160,8 +162,10 @@ class _Scheduling:
     def _fetch(self, name: str, loop: Any) -> None:
         """Spreads a fetch into shared memory over all threads."""
         schedule, tile, block = self._schedule, self._tile, self._blocks[name]
+        each, skew = self._windows.bytes_each, SKEW_BYTES // self._windows.bytes_each
         schedule.set_scope(block, 0, "shared")
-        in_vectors(schedule, block, [WIDE], fallback=VECTOR)
+        wide = VECTOR_BYTES // each
+        in_vectors(schedule, block, [] if tile.k % wide else [wide], fallback=VECTOR)
         schedule.compute_at(block, loop, preserve_unit_loops=True)
         *rows, own = schedule.get_loops(block)[-6:]
         cut = [None, tile.subgroups, self._lanes]
@@ -172,7 +176,7 @@ class _Scheduling:
         schedule.annotate(turn, "pragma_auto_unroll_max_step", MOST_UNROLLED)
         schedule.annotate(turn, "pragma_unroll_explicit", 1)
         schedule.vectorize(own)
-        schedule.storage_align(block, 0, -2, 2 * SKEW, SKEW)
+        schedule.storage_align(block, 0, -2, 2 * skew, skew)
 
     def _write(self, worker: Any) -> tuple[Any, str]:
         """Each subgroup puts a row of its results into shared memory, then its threads write it."""
@@ -188,7 +192,7 @@ class _Scheduling:
         schedule.vectorize(own)
         schedule.set_scope(results, 0, "shared")
         self._keep_within()
-        return first, intrinsic("store", self._tile.matrix)
+        return first, self._intrinsic("store")
 
     def _keep_within(self) -> None:
         """Puts back where the output's rows end: TVM forgets the condition of a block it moves."""

@@ -7,7 +7,8 @@ A window's steps reach each pixel of the image once for every place of the windo
     sums[p, n, yh, yl, x, f] += shifted[p, n, yh, yl·s + ky·d, kx, x, c] · weights[p, ky, kx, c, f]
 
 a tile of the rim is fetched once, and what a step along ky needs is mostly what the others have.
-Of several parts the sums are added up at the end, see split_sums.py.
+Of several parts the sums are added up at the end, see split_sums.py. The weights of bytes come, and
+are kept, with the channels last: weights[p, ky, kx, f, c].
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from tvm import ir, s_tir, sym, tirx
 from tvm.ir.prim import expr as prim
 from tvm.s_tir import Schedule
 
-from .common import NotThisKind, extents_of, only_reduction, product, up
+from .common import BYTES, OTHERS, NotThisKind, extents_of, only_reduction, product, up
 from .contraction import analyse, factors_of
+from .matrix_intrinsics import TYPES, Types
 from .rim_tile import RimTile, Windows
 
 # The blocks: the image and the weights as they are fetched, both as matrices, what is added up, the
@@ -48,7 +50,7 @@ def windows_of(schedule: Schedule) -> Windows:
     """The windows that a kernel adds up.
 
     Raises:
-        NotThisKind: it is no such convolution of halves.
+        NotThisKind: it is no such convolution of halves or bytes.
     """
     return _find(schedule).windows
 
@@ -60,30 +62,35 @@ def _find(schedule: Schedule) -> _Found:
     extents = {a.var: e for a, e in zip(body.iter_vars, extents_of(schedule, block), strict=True)}
     written = list(body.body.indices)
     one, other = factors_of(body)
-    # The weights are those whose last index is the output's.
-    image, weights = (one, other) if _is(other.indices[-1], written[-1]) else (other, one)
+    kind = _FACTORS.get((str(one.ty.dtype), str(other.ty.dtype)), OTHERS)
+    filters = 0 if kind == BYTES else -1  # the index of the weights that is the output's last
+    image, weights = (one, other) if _is(other.indices[filters], written[-1]) else (other, one)
     places = list(image.indices), list(weights.indices), written
     if any(len(indices) != 4 for indices in places):
         raise NotThisKind("is no convolution over height and width")
     n, y, x, f = written
-    ky, kx, c, _ = weights.indices
+    ky, kx, c = list(weights.indices)[1:] if kind == BYTES else list(weights.indices)[:3]
     plain = (n, y, x, f, ky, kx, c)
     if any(variable not in extents for variable in plain) or len(set(plain)) != len(extents):
         raise NotThisKind("an index is more than a variable")
-    if not (_is(weights.indices[-1], f) and _is(image.indices[0], n) and _is(image.indices[3], c)):
+    same = [(weights.indices[filters], f), (image.indices[0], n), (image.indices[3], c)]
+    if not all(_is(index, variable) for index, variable in same):
         raise NotThisKind("has another layout than channels last")
     steps = [_steps(image.indices[1], y, ky), _steps(image.indices[2], x, kx)]
-    types = {str(load.ty.dtype) for load in (image, weights)}
-    halves = types == {"float16"} and str(body.body.buffer.ty.dtype.dtype) == "float32"
+    known = kind != OTHERS and str(body.body.buffer.ty.dtype.dtype) == TYPES[kind].sum
     sizes = [extents[variable] for variable in plain]
     windows = Windows(
         batch=sizes[0], height=sizes[1], width=sizes[2], filters=sizes[3],
         kernel=(sizes[4], sizes[5]), channels=sizes[6],
-        stride=(steps[0][0], steps[1][0]), dilation=(steps[0][1], steps[1][1]),
+        stride=(steps[0][0], steps[1][0]), dilation=(steps[0][1], steps[1][1]), factors=kind,
     )  # fmt: skip
-    if not halves or product(windows.kernel) == 1:
-        raise NotThisKind("has no windows of halves")
+    if not known or product(windows.kernel) == 1:
+        raise NotThisKind("has no windows of halves or bytes")
     return _Found(block, image.source, weights.source, body.body.buffer, windows)
+
+
+# types of the factors -> kind of factors
+_FACTORS = {(types.factor, types.factor): kind for kind, types in TYPES.items()}
 
 
 def _is(index: Any, variable: Any) -> bool:
@@ -143,36 +150,37 @@ def _nests(found: _Found, tile: RimTile, dtype: str) -> tuple[list[Any], list[An
     parts = tile.split
     channels = up(of.channels, tile.k * parts) * tile.k
     rows, columns = (height - 1) * sy + (high - 1) * dy + 1, (width - 1) * sx + (wide - 1) * dx + 1
-    make = _Nests(dtype)
+    types = TYPES[of.factors]
+    make = _Nests(dtype, types)
     rim = make.copy(
         RIM,
         found.image,
         (parts, of.batch, rows, columns, channels),
-        "float16",
+        types.factor,
         lambda p, n, py, px, c: [n, py, px, p * channels + c],
     )
-    shape = (parts, high, wide, channels, filters)
-    weights = make.copy(
-        WEIGHTS,
-        found.weights,
-        shape,
-        "float16",
-        lambda p, ky, kx, c, f: [ky, kx, p * channels + c, f],
-    )
+    shape = (parts, high, wide, *types.b(filters, channels))
+
+    def of_weights(p: Any, ky: Any, kx: Any, row: Any, column: Any) -> list[Any]:
+        if types.turned:
+            return [row, ky, kx, p * channels + column]
+        return [ky, kx, p * channels + row, column]
+
+    weights = make.copy(WEIGHTS, found.weights, shape, types.factor, of_weights)
     own = (tile.rows - 1) * sy + (high - 1) * dy + 1
     shifted = make.copy(
         SHIFTED,
         rim,
         (parts, of.batch, height // tile.rows, own, wide, width, channels),
-        "float16",
+        types.factor,
         lambda p, n, yh, row, kx, x, c: [p, n, yh * (tile.rows * sy) + row, x * sx + kx * dx, c],
     )
-    taken = make.copy(FILTERS, weights, shape, "float16")
+    taken = make.copy(FILTERS, weights, shape, types.factor)
     split = (parts, of.batch, height // tile.rows, tile.rows, width, filters)
     sums = make.sums(shifted, taken, split, (high, wide, channels), (sy, dy))
-    results = make.copy(RESULTS, sums, split, "float32")
+    results = make.copy(RESULTS, sums, split, types.sum)
     shape = (parts, of.batch, of.height, of.width, of.filters)
-    partial = make.buffer("partial", shape, "float32") if parts > 1 else None
+    partial = make.buffer("partial", shape, types.sum) if parts > 1 else None
     make.crop(results, (*split[:4], of.width, of.filters), of.height, partial, found.output)
     if partial is not None:
         make.total(partial, shape, found.output)
@@ -182,10 +190,11 @@ def _nests(found: _Found, tile: RimTile, dtype: str) -> tuple[list[Any], list[An
 class _Nests:
     """Loops around blocks, each with a buffer that the next ones read."""
 
-    def __init__(self, dtype: str) -> None:
+    def __init__(self, dtype: str, types: Types) -> None:
         self.nests: list[Any] = []
         self.buffers: list[Any] = []
         self._dtype = dtype
+        self._types = types
 
     def copy(
         self,
@@ -223,18 +232,22 @@ class _Nests:
         steps: tuple[int, int],
     ) -> Any:
         """The products, added up."""
-        made = self.buffer(SUMS, shape, "float32")
+        sum_type = self._types.sum
+        made = self.buffer(SUMS, shape, sum_type)
         axes = [*self._axes(shape, "S"), *self._axes(reduced, "R")]
         p, n, yh, yl, x, f, ky, kx, c = (axis.var for axis in axes)
         at = [p, n, yh, yl, x, f]
-        places = [p, n, yh, yl * steps[0] + ky * steps[1], kx, x, c], [p, ky, kx, c, f]
+        places = (
+            [p, n, yh, yl * steps[0] + ky * steps[1], kx, x, c],
+            [p, ky, kx, *((f, c) if self._types.turned else (c, f))],
+        )
         factors = [
-            prim.Cast("float32", tirx.BufferLoad(b, p))
+            prim.Cast(sum_type, tirx.BufferLoad(b, p))
             for b, p in zip((image, weights), places, strict=True)
         ]
         value = tirx.BufferLoad(made, at) + factors[0] * factors[1]
         reads = [_point(b, p) for b, p in zip((image, weights), places, strict=True)]
-        start = tirx.BufferStore(made, tirx.const(0, "float32"), at)
+        start = tirx.BufferStore(made, tirx.const(0, sum_type), at)
         self._add(SUMS, axes, reads, tirx.BufferStore(made, value, at), start)
         return made
 
@@ -262,7 +275,7 @@ class _Nests:
         axes = [*self._axes(shape[1:], "S"), *self._axes(shape[:1], "R")]
         *at, p = (axis.var for axis in axes)
         value = tirx.BufferLoad(output, at) + tirx.BufferLoad(partial, [p, *at])
-        start = tirx.BufferStore(output, tirx.const(0, "float32"), at)
+        start = tirx.BufferStore(output, tirx.const(0, self._types.sum), at)
         body = tirx.BufferStore(output, value, at)
         self._add(TOTAL, axes, [_point(partial, [p, *at])], body, start)
 

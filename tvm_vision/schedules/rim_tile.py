@@ -12,25 +12,27 @@ from typing import Any
 from . import matrix_tile
 from .common import HALVES, Limits, product, up
 from .gemm_tile import Product
+from .matrix_intrinsics import TYPES
 from .matrix_tile import (
     BYTE_CYCLES,
     LANES,
     SCHEDULERS,
-    SKEW,
+    SKEW_BYTES,
     UNIT_SHARED_BYTES,
     UNIT_THREADS,
-    WIDE,
+    VECTOR_BYTES,
 )
 from .split_sums import cut_cycles, parts_of
 
 
 @dataclass(frozen=True)
 class Windows:
-    """A convolution with windows, channels last, of halves added up in float32.
+    """A convolution with windows, channels last, of halves added up in float32 or bytes in int32.
 
     Attributes:
         height, width: of the output.
         kernel, stride, dilation: along height and width.
+        factors: HALVES or BYTES.
     """
 
     batch: int
@@ -41,12 +43,19 @@ class Windows:
     kernel: tuple[int, int]
     stride: tuple[int, int] = (1, 1)
     dilation: tuple[int, int] = (1, 1)
+    factors: str = HALVES
+
+    @property
+    def bytes_each(self) -> int:
+        """Bytes of an element of a factor."""
+        return matrix_tile.bytes_each(self.factors)
 
     @property
     def product(self) -> Product:
         """The matrix product that it is to the other templates."""
         terms = product(self.kernel) * self.channels
-        return Product(1, self.batch * self.height * self.width, self.filters, terms, HALVES)
+        pixels = self.batch * self.height * self.width
+        return Product(1, pixels, self.filters, terms, self.factors)
 
 
 @dataclass(frozen=True)
@@ -112,21 +121,25 @@ class RimTile:
         return rows, high * filters, self.rows * filters
 
     def shared_bytes(self, of: Windows) -> int:
-        """Shared memory of a workgroup: rim and weights in halves, a row of results in float32."""
-        rim = product(self.rim(of)) * _skewed(self.k)
-        weights = of.kernel[0] * self.columns * self.k * _skewed(self.outputs[2])
-        return 2 * (rim + weights) + 4 * self.subgroups * self.matrix[0] * self.filters
+        """Shared memory of a workgroup: rim and weights, a row of results in 32 bits."""
+        rows, columns = self.k, self.outputs[2]
+        if TYPES[of.factors].turned:
+            rows, columns = columns, rows
+        rim = product(self.rim(of)) * _skewed(self.k, of)
+        weights = of.kernel[0] * self.columns * rows * _skewed(columns, of)
+        return of.bytes_each * (rim + weights) + 4 * self.subgroups * self.matrix[0] * self.filters
 
     def fetched(self, of: Windows) -> tuple[int, int]:
         """Vectors of the rim and of weights that are fetched for ``k`` channels."""
         weights = product(of.kernel) * self.k * self.outputs[2] if self.columns else 0
-        return product(self.rim(of)) * self.k // WIDE, weights // WIDE
+        wide = VECTOR_BYTES // of.bytes_each
+        return product(self.rim(of)) * self.k // wide, weights // wide
 
     def registers(self, of: Windows, lanes: int) -> int:
         """Registers of a thread that matrices and what is fetched take."""
         m, n, k = self.matrix
         image, weights, sums = self.matrices(of)
-        factors = up((image * m * k + weights * k * n) // 2, lanes)
+        factors = up((image * m * k + weights * k * n) * of.bytes_each // 4, lanes)
         rim, taken = self.fetched(of)
         vectors = rim + (taken if self.columns == of.kernel[1] else 0)
         fetched = 4 * up(vectors, lanes * self.subgroups)
@@ -134,14 +147,15 @@ class RimTile:
         return up(sums * m * n, lanes) + held
 
 
-def _skewed(elements: int) -> int:
+def _skewed(elements: int, of: Windows) -> int:
     """Elements from a row to the next in shared memory, so that they start at different banks."""
-    return elements + (SKEW - elements) % (2 * SKEW)
+    skew = SKEW_BYTES // of.bytes_each
+    return elements + (skew - elements) % (2 * skew)
 
 
 # A model like that of matrix_tile.py, whose cost of a product is taken apart here, in cycles of a
 # unit. Fitted to 70 timings of 45 kernels on one large GPU, many tiles of three layers and one of
-# others (benchmarks/schedules.md).
+# others (benchmarks/schedules.md). They hold for halves: bytes were not measured.
 UNITS = 132  # of that GPU
 START_CYCLES = 2600.0
 STEP_CYCLES = 170.0  # from a barrier to the next but for the work below
@@ -179,7 +193,7 @@ def candidates(shape: Windows, limits: Limits) -> list[RimTile]:
 def _candidates(shape: Windows, limits: Limits) -> tuple[RimTile, ...]:
     if min(shape.channels, shape.filters) < LEAST:
         return ()
-    largest = sorted(limits.matrices, key=math.prod)[-1:]
+    largest = sorted(limits.matrices_of(shape.factors), key=math.prod)[-1:]
     tiles = [tile for m in largest for tile in _tiles(shape, m) if fits(tile, shape, limits)]
     taken: Counter[tuple[Any, ...]] = Counter()
     alike: set[RimTile] = set()
@@ -217,8 +231,12 @@ def pays(shape: Windows, limits: Limits) -> bool:
 def fits(tile: RimTile, shape: Windows, limits: Limits) -> bool:
     """Whether a workgroup of the target can hold a tile."""
     threads = tile.subgroups * limits.subgroup
-    if threads > min(MOST_THREADS, limits.threads) or tile.matrix not in limits.matrices:
+    if threads > min(MOST_THREADS, limits.threads):
         return False
+    if tile.matrix not in limits.matrices_of(shape.factors):
+        return False
+    if tile.columns == 0 and TYPES[shape.factors].turned:
+        return False  # a matrix's rows, filters, are no neighbours in memory
     channels = shape.channels // tile.split
     if tile.split > 1 and channels % tile.k:
         return False  # a part would be mostly padding, or unlike the others
@@ -233,7 +251,8 @@ def fits(tile: RimTile, shape: Windows, limits: Limits) -> bool:
 def _tiles(shape: Windows, matrix: tuple[int, int, int]) -> list[RimTile]:
     """Tiles that are not mostly padding."""
     m, n, k = matrix
-    steps = [step for step in STEPS if step % k == 0 and step <= up(shape.channels, k) * k]
+    lengths = [2 * step // shape.bytes_each for step in STEPS]
+    steps = [step for step in lengths if step % k == 0 and step <= up(shape.channels, k) * k]
     ways = itertools.product(sorted({shape.kernel[1], 1, 0}), (False, True))
     workers = [
         (y, x, f)
@@ -276,7 +295,7 @@ def cycles(tile: RimTile, shape: Windows) -> float:
     places = shape.kernel[1] * tile.k // tile.matrix[2]
     work = places * each
     shared = tile.subgroups / SCHEDULERS * (fetch * TOGETHER + work)
-    together = resident * (shared + (rim + weights) * 2 * WIDE * BYTE_CYCLES)
+    together = resident * (shared + (rim + weights) * VECTOR_BYTES * BYTE_CYCLES)
     stops = shape.kernel[1] if tile.columns == 1 else 1
     waits = (stops - 1 if tile.ahead else stops) + (0 if tile.columns else places)
     step = stops * STEP_CYCLES + waits * WAIT_CYCLES + fetch + work + together
