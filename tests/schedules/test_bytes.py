@@ -14,7 +14,7 @@ from emulated_matrices import emulated, need_right_arrays
 from matrix_runs import printed
 from numpy_operators import conv2d
 from schedule_runs import fused, run, scheduled, target
-from tvm import relax, tirx
+from tvm import relax, te, tirx, topi
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
@@ -29,9 +29,11 @@ from tvm_vision.schedules import (
 )
 from tvm_vision.schedules.common import BYTES, DOT_VARIABLE, MATRIX_VARIABLE
 from tvm_vision.schedules.gemm_tile import GemmTile, Product, candidates, default, fits
+from tvm_vision.schedules.integer_operators import BytesWindow, convolution_of_bytes
 from tvm_vision.schedules.matrix_tile import MatrixTile
 from tvm_vision.schedules.rim_form import windows_of
 from tvm_vision.schedules.rim_tile import RimTile
+from tvm_vision.schedules.window import WindowShape
 from tvm_vision.vulkan import build, spirv
 
 pytestmark = pytest.mark.usefixtures("device_info")
@@ -145,6 +147,32 @@ def test_dense_layers_equal_numpy(rows: int, terms: int) -> None:
 def test_depthwise_convolutions_equal_numpy(channels: int, stride: int) -> None:
     layer = Layer(channels, 9, channels, 3, stride, groups=channels, layout="HWOI")
     layer.check(schedule_function(layer.kernel, Limits.of(target()))[0])
+
+
+@pytest.mark.parametrize("along", [1, 4])
+def test_depthwise_channels_are_computed_by_words(along: int) -> None:
+    """The form that quantised networks have; outside the image is the zero point."""
+    image, weights = noise((1, 9, 7, 8), 1), noise((3, 3, 1, 8), 2)
+    x, w = (te.placeholder(a.shape, "int8", n) for a, n in ((image, "x"), (weights, "w")))
+    window = BytesWindow((3, 3), (2, 2), (1, 1), (1, 1, 1, 1), 8, True, 3)
+    sums = convolution_of_bytes(x, w, window)
+    halved = topi.clip(topi.cast(sums, "float32") * 0.0078125, -128, 127)
+    kernel = te.create_prim_func([x, w, topi.cast(topi.round(halved), "int8")])
+    choice = Choice("window", WindowShape(32, along))
+    function = schedule_with(kernel, Limits.of(target()), choice)
+    (shader,) = printed(function, supports_int8=True, supports_8bit_buffer=True)
+    assert ("int8_t x[]" in shader.source) == (along == 1)
+    with target():
+        library = tvm.tirx.build(function.with_attr("global_symbol", "main"), target=target())
+    around = np.pad(image, ((0, 0), (1, 1), (1, 1), (0, 0)), constant_values=3).astype("int64")
+    views = np.lib.stride_tricks.sliding_window_view(around, (3, 3), (1, 2))[:, ::2, ::2]
+    total = np.einsum("nyxchw,hwc->nyxc", views, weights[:, :, 0].astype("int64"))
+    expected = np.clip(np.round(total / 128), -128, 127)
+    device = tvm.vulkan(0)
+    tensors = [tvm.runtime.tensor(a, device) for a in (image, weights)]
+    out = tvm.runtime.empty(expected.shape, "int8", device)
+    library["main"](*tensors, out)
+    np.testing.assert_array_equal(out.numpy(), expected)
 
 
 def test_a_variable_switches_dot_products_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,3 +114,20 @@ def test_every_tile_of_a_product_with_odd_edges_can_be_built() -> None:
     found = [c for c in choices(function, limits) if c.template == "contraction"]
     for choice in found[:: max(1, len(found) // 12)]:
         assert schedule_with(function, limits, choice) is not None
+
+
+@pytest.mark.parametrize(("channels", "along"), [(12, 4), (8, 2), (8, 8), (7, 1)])
+def test_pools_of_neighbouring_channels_are_computed_as_vectors(channels: int, along: int) -> None:
+    def build(x: Any) -> Any:
+        return relax.op.nn.max_pool2d(x, (3, 3), padding=(1, 1, 1, 1), layout="NHWC")
+
+    (x,) = noise([(1, 6, 5, channels)])
+    mod = fused(build, [x.shape])
+    name, function = next((n, f) for n, f in mod.functions_items() if isinstance(f, tirx.PrimFunc))
+    shape = WindowShape(threads=32, along=along)
+    function = schedule_with(function, Limits.of(target()), Choice("window", shape))
+    assert (f"T.vectorized(T.int64({along}))" in function.script()) == (along > 1)
+    mod.update_func(name, function)
+    around = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)), constant_values=-np.inf)
+    windows = np.lib.stride_tricks.sliding_window_view(around, (3, 3), (1, 2))
+    np.testing.assert_array_equal(run(mod, [x]), windows.max((-1, -2)))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm_ffi
-from tvm import tirx
+from tvm import sym, tirx
 from tvm.ir import Var
 from tvm.s_tir import Schedule
 
@@ -70,6 +70,9 @@ def schedule_window(schedule: Schedule, limits: Limits, shape: WindowShape | Non
     for number in range(len(schedule.get(anchor).writes)):
         schedule.set_scope(anchor, number, "local")
     schedule.reverse_compute_at(output, thread, preserve_unit_loops=True)
+    last = schedule.get_loops(output)[-1]
+    if vectors and shape.along > 1 and int(schedule.get(last).extent) == shape.along:
+        schedule.vectorize(last)
     for block in reversed(sums[:-1]):
         schedule.compute_at(block, thread, preserve_unit_loops=True)
         for number in range(len(schedule.get(block).writes)):
@@ -133,8 +136,11 @@ def _reads_vectors(schedule: Schedule, block: Any) -> bool:
     if not spatial or len(body.writes) != 1:
         return False
     last = spatial[-1]
+    analyzer = sym.Analyzer()
+    for axis in body.iter_vars:  # those of one value do not move an index
+        analyzer.bind(axis.var, axis.dom)
     for region in (*body.reads, *body.writes):
-        *outer, inner = (place.min for place in region.region)
+        *outer, inner = (analyzer.simplify(place.min) for place in region.region)
         if any(_mentions(index, last) for index in outer):
             return False
         if _mentions(inner, last) and not inner.same_as(last):
@@ -211,7 +217,8 @@ def start_before_loops(schedule: Schedule, block: Any, thread: Any) -> None:
     )
     if terms <= MOST_UNROLLED:
         for loop in inner[place + 1 :]:
-            schedule.unroll(loop)
+            if schedule.get(loop).kind != tirx.ForKind.VECTORIZED:
+                schedule.unroll(loop)
     if place + 1 < len(inner):
         with contextlib.suppress(*FAILURES):
             schedule.decompose_reduction(block, inner[place + 1])
