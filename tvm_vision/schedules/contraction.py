@@ -25,8 +25,6 @@ from tvm.s_tir import Schedule
 
 from . import matrix_tile
 from .common import (
-    BYTES,
-    HALVES,
     OTHERS,
     Limits,
     NotThisKind,
@@ -39,6 +37,7 @@ from .common import (
 from .gemm import schedule_gemm
 from .gemm_tile import GemmTile, Product, default
 from .matrix import schedule_matrix
+from .matrix_intrinsics import kind_of_factors
 from .matrix_tile import MatrixTile
 from .split_sums import schedule_total, split_sum
 
@@ -150,19 +149,12 @@ def as_product(schedule: Schedule) -> tuple[Any, Product, Contraction]:
     return block, Product(b, m, n, k, _factors(schedule.get(block), found)), found
 
 
-# types of both factors and of the sum -> kind of factors
-_FACTORS = {
-    ("float16", "float16", "float32"): HALVES,
-    ("int8", "int8", "int32"): BYTES,
-}
-
-
 def _factors(body: Any, found: Contraction) -> str:
     """Which kind the factors of a block are of."""
     if found.image != 1:  # the order of the intrinsics is the other one
         return OTHERS
     one, other = (str(load.ty.dtype) for load in factors_of(body))
-    return _FACTORS.get((one, other, str(body.writes[0].source.ty.dtype.dtype)), OTHERS)
+    return kind_of_factors(one, other, str(body.writes[0].source.ty.dtype.dtype))
 
 
 def fuse_axes(schedule: Schedule, block: Any, found: Contraction) -> None:

@@ -17,7 +17,7 @@ from tvm.s_tir import TensorIntrin
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from .common import BYTES, HALVES
+from .common import BYTES, HALVES, OTHERS
 
 A, B, SUMS = "wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator"
 SHARED, GLOBAL, LOCAL = "shared", "global", "local"
@@ -48,6 +48,13 @@ TYPES = {
     HALVES: Types("float16", "float32", False),
     BYTES: Types("int8", "int32", True),
 }
+_KINDS_OF_FACTORS = {(t.factor, t.factor, t.sum): kind for kind, t in TYPES.items()}
+
+
+def kind_of_factors(one: str, other: str, total: str) -> str:
+    """The kind of factors of these types, added up in that of the total; OTHERS where there are no
+    intrinsics for them."""
+    return _KINDS_OF_FACTORS.get((one, other, total), OTHERS)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from tvm.s_tir import Schedule
 
 from .common import BYTES, OTHERS, NotThisKind, extents_of, only_reduction, product, up
 from .contraction import analyse, factors_of
-from .matrix_intrinsics import TYPES, Types
+from .matrix_intrinsics import TYPES, Types, kind_of_factors
 from .rim_tile import RimTile, Windows
 
 # The blocks: the image and the weights as they are fetched, both as matrices, what is added up, the
@@ -62,7 +62,8 @@ def _find(schedule: Schedule) -> _Found:
     extents = {a.var: e for a, e in zip(body.iter_vars, extents_of(schedule, block), strict=True)}
     written = list(body.body.indices)
     one, other = factors_of(body)
-    kind = _FACTORS.get((str(one.ty.dtype), str(other.ty.dtype)), OTHERS)
+    total = str(body.body.buffer.ty.dtype.dtype)
+    kind = kind_of_factors(str(one.ty.dtype), str(other.ty.dtype), total)
     filters = 0 if kind == BYTES else -1  # the index of the weights that is the output's last
     image, weights = (one, other) if _is(other.indices[filters], written[-1]) else (other, one)
     places = list(image.indices), list(weights.indices), written
@@ -77,20 +78,15 @@ def _find(schedule: Schedule) -> _Found:
     if not all(_is(index, variable) for index, variable in same):
         raise NotThisKind("has another layout than channels last")
     steps = [_steps(image.indices[1], y, ky), _steps(image.indices[2], x, kx)]
-    known = kind != OTHERS and str(body.body.buffer.ty.dtype.dtype) == TYPES[kind].sum
     sizes = [extents[variable] for variable in plain]
     windows = Windows(
         batch=sizes[0], height=sizes[1], width=sizes[2], filters=sizes[3],
         kernel=(sizes[4], sizes[5]), channels=sizes[6],
         stride=(steps[0][0], steps[1][0]), dilation=(steps[0][1], steps[1][1]), factors=kind,
     )  # fmt: skip
-    if not known or product(windows.kernel) == 1:
+    if kind == OTHERS or product(windows.kernel) == 1:
         raise NotThisKind("has no windows of halves or bytes")
     return _Found(block, image.source, weights.source, body.body.buffer, windows)
-
-
-# types of the factors -> kind of factors
-_FACTORS = {(types.factor, types.factor): kind for kind, types in TYPES.items()}
 
 
 def _is(index: Any, variable: Any) -> bool:
