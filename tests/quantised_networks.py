@@ -56,6 +56,14 @@ class Quantised:
             "DequantizeLinear", *(self.constant(v) for v in (numbers, scale, zeros)), axis=axis
         )
 
+    def rounded_weights(self, *shape: int) -> str:
+        """Weights of float32 that the network quantises itself, as training writes them."""
+        real = self.random.uniform(-0.1, 0.1, shape).astype(np.float32)
+        scale = np.abs(real).max(axis=tuple(range(1, len(shape)))) / 127
+        steps = [self.constant(v) for v in (scale, np.zeros(shape[0], np.int8))]
+        whole = self.node("QuantizeLinear", self.constant(real), *steps, axis=0)
+        return self.node("DequantizeLinear", whole, *steps, axis=0)
+
     def conv(self, x: str, *shape: int, scale: float, weight_zero: int = 0, single: bool = False,
              bias: bool = True, **attributes: object) -> str:  # fmt: skip
         """A convolution of weights of ``shape``; ``scale`` is that of its input."""

@@ -46,8 +46,8 @@ def check(
     MODEL is the ONNX file that ARTIFACT was made from. Prints the error of each output; the
     exit code is 1 where one is above the tolerance. For a YOEO network it also prints, for
     --image or the pictures of the demo, how far boxes and mask are the same: boxes of a score
-    above 0.3 within a pixel, and 99.9 % of the mask, for fp16 99 %; for quantised networks boxes
-    within three pixels, and 99 %.
+    above 0.3 within a pixel, and 99.9 % of the mask, for fp16 99 %; for quantised networks nine
+    boxes of ten within three pixels, and 99 %.
 
     \b
     Example:

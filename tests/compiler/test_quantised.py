@@ -16,6 +16,7 @@ from tvm_vision.compiler.quantised import VARIABLE
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.schedules import kernel_key
 
 # Sums that lie close to half a step may be rounded the other way: float32 adds up in another order.
 SHARE = 0.005
@@ -204,6 +205,38 @@ def test_weights_with_zero_points_stay_real_numbers(target):
     assert weight_types(graph_of(model, target)) == {"float32"}
     data = picture((1, 4, 8, 8))
     assert_same_steps(run(model, data, target)[0], as_written(model, data)[0], 0.012)
+
+
+@pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize("target", ["llvm", "vulkan"])
+def test_weights_may_be_rounded_by_the_network(target):
+    net = Quantised((1, 4, 8, 8))
+    out = net.node("Conv", net.rounded("x", 0.009, 120), net.rounded_weights(6, 4, 3, 3))
+    model = net.model(net.rounded(net.node("Relu", out), 0.004, 0))
+    assert weight_types(graph_of(model, target)) == {"int8"}
+    data = picture((1, 4, 8, 8))
+    assert_same_steps(run(model, data, target)[0], as_written(model, data)[0], 0.004)
+
+
+def test_kernels_are_named_after_the_nodes_of_the_model():
+    model = whole_network()
+    graph = graph_of(model, "vulkan", "nchw")
+    named = {name for kernel in graph.kernels for name in kernel.nodes}
+    assert named <= {node.name for node in model.graph.node}
+
+
+def test_schedules_serve_networks_of_other_scales():
+    def keys(scale, zero, channels=8):
+        net = Quantised((1, 8, 9, 9))
+        out = net.conv(net.rounded("x", scale, zero), channels, 8, 3, 3, scale=scale, pads=[1] * 4)
+        out = net.rounded(net.node("LeakyRelu", net.rounded(out, 2 * scale, zero), alpha=0.1),
+                          3 * scale, zero)  # fmt: skip
+        out = net.conv(out, 4, channels, 1, 1, scale=3 * scale)
+        graph = graph_of(net.model(net.rounded(out, scale, zero)), "vulkan")
+        return [kernel_key(graph.functions[kernel.function]) for kernel in graph.kernels[1:-1]]
+
+    assert keys(0.009, 37) == keys(0.011, 90)
+    assert set(keys(0.009, 37)).isdisjoint(keys(0.009, 37, channels=12))
 
 
 @pytest.mark.usefixtures("device_info")

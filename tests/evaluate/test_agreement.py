@@ -52,6 +52,17 @@ def test_boxes_count_in_both_directions(ours, missing):
     assert result.within("fp16") == (missing == 0)
 
 
+def test_boxes_of_quantised_networks_may_be_further_apart_and_few_missing():
+    many = [(*BOXES[0][:4], score, 0) for score in np.linspace(0.4, 0.9, 20)]
+    ours = found((BOXES[0][0] + 2, *BOXES[0][1:4], 0.4, 0), *many[1:])
+    assert agreement(ours, found(*many), 3.0).missing == 0
+    for missing, same in ((2, True), (3, False)):
+        other = [(0, 0, 5, 5, 0.5, 1)] * missing
+        result = agreement(found(*many, *other), found(*many), 3.0)
+        assert (result.missing, result.within("int8")) == (missing, same)
+        assert not result.within("fp16")
+
+
 def test_a_score_near_the_threshold_may_be_rounded():
     assert agreement(moved(1, score=0.301), moved(1, score=0.299)).missing == 0
 

@@ -2,7 +2,8 @@
 
 Weights and activations are stored as halves, sums stay float32 inside every kernel. Inputs and
 outputs of the network keep their type; the kernels next to them convert. A tensor stays float32
-where one of its kernels cannot take halves, or where a weight is too large for one.
+where one of its kernels cannot take halves, or where a weight is too large for one; so do the few
+constants beside weights of int8, scales that are too small for halves.
 """
 
 from __future__ import annotations
@@ -59,6 +60,9 @@ def half_roots(graph: StaticGraph) -> set[int]:
     possible = {name: narrowable(func) for name, func in graph.functions.items()}
     for kernel in graph.kernels:
         tensors = [*kernel.inputs, *kernel.outputs]
+        constants = {t for t in map(graph.root, kernel.inputs) if t in graph.params}
+        if any(graph.params[t].dtype == np.int8 for t in constants):
+            fixed |= constants
         for tensor, can in zip(tensors, possible[kernel.function], strict=True):
             if not can:
                 fixed.add(graph.root(tensor))

@@ -23,6 +23,7 @@ from ..schedules.integer_operators import (
     numbers_of_bytes,
     product_of_bytes,
 )
+from .quantised import with_parts
 from .quantised_values import BYTE
 
 OP = relax.op
@@ -53,6 +54,14 @@ class _Image:
 class _Kernels(PyExprMutator):
     word: int
     turned: dict[Any, Any]
+
+    def visit_var_binding_(self, binding: relax.VarBinding) -> None:
+        self._hint = str(binding.var.name)
+        super().visit_var_binding_(binding)
+
+    def emit(self, expr: Any) -> Any:
+        """Bind ``expr`` to a variable named after the binding that is being rewritten."""
+        return self.builder_.emit(with_parts(expr, self.emit), self._hint)
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
@@ -111,7 +120,7 @@ class _Kernels(PyExprMutator):
         if chain is None:
             return None
         var, zero, scale = chain
-        turned = self.builder_.emit(OP.permute_dims(var, list(call.attrs.axes or ()) or None))
+        turned = self.emit(OP.permute_dims(var, list(call.attrs.axes or ()) or None))
         return self._numbers(turned, zero, scale)
 
     def _addition(self, call: Any) -> Any:
@@ -125,7 +134,7 @@ class _Kernels(PyExprMutator):
     def _corrected(self, sums: Any, corrections: np.ndarray) -> Any:
         if not corrections.any():
             return sums
-        return OP.add(self.builder_.emit(sums), relax.const(corrections.astype(np.int32)))
+        return OP.add(self.emit(sums), relax.const(corrections.astype(np.int32)))
 
     def _call(self, function: Any, data: Any, weights: np.ndarray, name: str) -> Any:
         packed = relax.const(np.ascontiguousarray(weights, np.int8))
@@ -163,12 +172,12 @@ class _Kernels(PyExprMutator):
             return image.var
         key = (image.var, axes, word)
         if key not in self.turned:
-            turned = self.builder_.emit(OP.permute_dims(image.var, list(axes)))
+            turned = self.emit(OP.permute_dims(image.var, list(axes)))
             missing = -int(turned.ty.shape.values[axis]) % word
             if missing:
                 widths = [0] * (2 * len(axes))
                 widths[2 * axis + 1] = missing
-                turned = self.builder_.emit(OP.nn.pad(turned, widths))
+                turned = self.emit(OP.nn.pad(turned, widths))
             self.turned[key] = turned
         return self.turned[key]
 
@@ -226,12 +235,12 @@ class _Kernels(PyExprMutator):
         chain = self._chain(arg)
         if chain is None:
             return arg
-        return self.builder_.emit(self._numbers(*chain))
+        return self.emit(self._numbers(*chain))
 
     def _numbers(self, var: Any, zero: int, scale: float) -> Any:
-        wide = self.builder_.emit(OP.astype(var, "float32"))
+        wide = self.emit(OP.astype(var, "float32"))
         if zero:
-            wide = self.builder_.emit(OP.subtract(wide, relax.const(np.float32(zero))))
+            wide = self.emit(OP.subtract(wide, relax.const(np.float32(zero))))
         return OP.multiply(wide, relax.const(np.float32(scale)))
 
     def _chain(self, arg: Any) -> tuple[Any, int, float] | None:

@@ -76,7 +76,7 @@ def to_kernels(
     """
     with runs_on or target, tvm.transform.PassContext(opt_level=3):
         quantised = opt_level >= 3 and bytes_wanted(target)
-        rewrites = [fold_constants, in_bytes(precision)] if quantised else []
+        rewrites = [fold_constants, in_bytes] if quantised else []
         operators = _sequence([*rewrites, *_simplify(opt_level)])(mod)
         block = channel_block(target) if opt_level >= 3 and layout == "auto" else 1
         if block > 1:

@@ -18,6 +18,7 @@ what quantisation does to its numbers.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -49,31 +50,17 @@ def bytes_wanted(target: Target) -> bool:
     return way == "1" or (way == "auto" and products)
 
 
-def in_bytes(precision: str) -> tvm.transform.Pass:
-    """A pass over ``main``, see this file's first lines. Dead bindings are left behind.
-
-    precision: "fp16" where constants of float32 will be stored as halves.
-    """
-
-    @tvm.transform.module_pass(opt_level=0, name="QuantisedInBytes")
-    def rewrite(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
-        network = Quantised(mod)
-        network.halves = precision == "fp16"
-        network.builder_.update_func(mod.get_global_var("main"), network.rewrite(mod["main"]))
-        return network.builder_.get()
-
-    return rewrite
+@tvm.transform.module_pass(opt_level=0, name="QuantisedInBytes")
+def in_bytes(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
+    """A pass over ``main``, see this file's first lines. Dead bindings are left behind."""
+    network = Quantised(mod)
+    network.builder_.update_func(mod.get_global_var("main"), network.rewrite(mod["main"]))
+    return network.builder_.get()
 
 
 @mutator
 class Quantised(PyExprMutator):
-    """Rewrites a function; the rules of ``quantised_rules`` ask it for values and emit through it.
-
-    Attributes:
-        halves: whether constants of float32 will be stored as halves.
-    """
-
-    halves: bool
+    """Rewrites a function; ``quantised_rules`` ask it for values and emit through it."""
 
     def rewrite(self, main: relax.Function) -> relax.Function:
         self._values: dict[Any, Value] = {}
@@ -104,8 +91,8 @@ class Quantised(PyExprMutator):
 
     def constant(self, expr: Any) -> np.ndarray | None:
         """The numbers of a constant; None for anything else."""
-        if isinstance(expr, relax.Var):
-            expr = self.lookup_binding(expr)
+        if isinstance(expr, relax.Var) and expr not in self._values:
+            expr = self.lookup_binding(self.visit_expr(expr))
         return expr.value.numpy() if isinstance(expr, GenericConst) else None
 
     def number(self, expr: Any) -> Any:
@@ -114,8 +101,9 @@ class Quantised(PyExprMutator):
         return value.reshape(-1)[0] if value is not None and value.size == 1 else None
 
     def emit(self, expr: Any) -> Any:
-        """Bind ``expr`` to a variable named after the binding that is being rewritten."""
-        return self.builder_.emit(expr, self._hint)
+        """Bind ``expr`` and what it is made of to variables named after the binding that is being
+        rewritten."""
+        return self.builder_.emit(with_parts(expr, self.emit), self._hint)
 
     def whole(self, value: Bytes) -> Any:
         """The int32 of ``byte - zero``."""
@@ -135,15 +123,9 @@ class Quantised(PyExprMutator):
         return OP.multiply(centred, relax.const(value.scale))
 
     def scaled(self, sums: Sums, divisor: np.float32 | float = 1.0) -> Any:
-        """The real numbers of sums, divided by ``divisor``.
-
-        Scales are small, and would lose digits as halves: their ratio to the largest does not.
-        """
-        numbers, scale = OP.astype(sums.var, "float32"), sums.scale / np.float32(divisor)
-        if self.halves and scale.size > 1:
-            numbers = OP.multiply(numbers, relax.const(scale.max()))
-            scale = scale / scale.max()
-        return OP.multiply(numbers, relax.const(along(scale, sums.var.ty.ndim, sums.axis)))
+        """The real numbers of sums, divided by ``divisor``."""
+        scale = along(sums.scale / np.float32(divisor), sums.var.ty.ndim, sums.axis)
+        return OP.multiply(OP.astype(sums.var, "float32"), relax.const(scale))
 
     def quantised(self, value: Any, scale: np.float32, zero: int) -> Any:
         """The int8 variable of ``round(value / scale) + zero``, kept within int8.
@@ -198,8 +180,10 @@ class Quantised(PyExprMutator):
         if isinstance(var, relax.Var) and not isinstance(var, relax.DataflowVar):
             return super().visit_var_(var)  # an input of the network
         if var not in self._real:
+            reader, self._hint = self._hint, str(var.name)
             expr = self._expression(self._values[var])
             self._real[var] = expr if isinstance(expr, GenericConst) else self.emit(expr)
+            self._hint = reader
         return self._real[var]
 
     def _expression(self, value: Value) -> Any:
@@ -214,10 +198,20 @@ class Quantised(PyExprMutator):
         return self.real(value)
 
     def _define(self, var: Any, expr: Any) -> None:
-        emit = self.builder_.emit
+        emit, expr = self.builder_.emit, with_parts(expr, self.emit)
         if not isinstance(var, relax.DataflowVar):
             emit = self.builder_.emit_output
         self.set_var_remap(var, emit(expr, str(var.name)))
+
+
+def with_parts(expr: Any, emit: Callable[[Any], Any]) -> Any:
+    """A call with ``emit`` of each argument that is a call."""
+    if not isinstance(expr, relax.Call):
+        return expr
+    args = [emit(arg) if isinstance(arg, relax.Call) else arg for arg in expr.args]
+    if all(new is old for new, old in zip(args, expr.args, strict=True)):
+        return expr
+    return relax.Call(expr.op, args, expr.attrs, expr.ty_args)
 
 
 def _operator(expr: Any) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from tvm import relax
 from tvm.ir.expr import GenericConst
 
-from .quantised_values import BYTE, Bytes, Joined, Sums, Weights
+from .quantised_values import BYTE, Bytes, Joined, Sums, Weights, along
 
 if TYPE_CHECKING:
     from .quantised import Quantised
@@ -26,8 +26,11 @@ _INTEGERS = ("int8", "uint8")
 
 
 def quantise(network: Quantised, call: Any) -> Any:
-    """One scale for the whole tensor: bytes from here on."""
+    """One scale for the whole tensor: bytes from here on. Weights are rounded at once."""
     dtype = str(call.attrs.out_dtype)
+    weights = network.constant(call.args[0])
+    if weights is not None and dtype in _INTEGERS:
+        return _rounded(network, call, weights, dtype)
     scale, zero = network.number(call.args[1]), network.number(call.args[2])
     if dtype not in _INTEGERS or scale is None or zero is None or not _is_real(call.args[0]):
         return None
@@ -37,6 +40,17 @@ def quantise(network: Quantised, call: Any) -> Any:
         source = network.visit_expr(call.args[0])
     var = network.quantised(source, np.float32(scale), int(zero) - offset)
     return Bytes(var, -offset, np.float32(1), dtype)
+
+
+def _rounded(network: Quantised, call: Any, weights: np.ndarray, dtype: str) -> Any:
+    """What a model trained with quantisation in mind writes: its weights before they are int8."""
+    scale, zero = (network.constant(arg) for arg in call.args[1:])
+    if scale is None or zero is None or weights.dtype != np.float32:
+        return None
+    axis, limits = int(call.attrs.axis), np.iinfo(dtype)
+    steps = np.round(weights / along(scale, weights.ndim, axis))
+    whole = np.clip(steps + along(zero, weights.ndim, axis), limits.min, limits.max)
+    return relax.const(whole.astype(dtype))
 
 
 def dequantise(network: Quantised, call: Any) -> Any:

@@ -28,6 +28,8 @@ MARGIN = 0.03
 EVERY = 1_000_000
 # Largest distance of an edge, in pixels.
 PIXELS = {"fp32": 1.0, "fp16": 1.0, "int8": 3.0}
+# Part of the boxes that may be without a counterpart: of quantised networks scores differ, too.
+MISSING = {"fp32": 0.0, "fp16": 0.0, "int8": 0.1}
 # Part of the mask that has to be the same.
 MASK_AGREEMENT = {"fp32": 0.999, "fp16": 0.99, "int8": 0.99}
 
@@ -52,7 +54,8 @@ class Agreement:
     def within(self, strictness: str) -> bool:
         """Whether they are the same, as far as ``strictness`` can be (``strictness_for``)."""
         mask = 1.0 if self.mask is None else self.mask
-        return self.missing == 0 and mask >= MASK_AGREEMENT[strictness]
+        few = self.missing <= MISSING[strictness] * self.boxes
+        return few and mask >= MASK_AGREEMENT[strictness]
 
     def __str__(self) -> str:
         same = "all the same" if self.missing == 0 else f"{self.missing} without a counterpart"

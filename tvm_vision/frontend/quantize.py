@@ -2,7 +2,8 @@
 
 Static quantisation in the QDQ form: weights by output channel, symmetric; activations by the values
 that they have on sample inputs. What comes after a path's last convolution or product (the decoding
-of boxes, soft max, arg max) stays float32, and so do the results of these last sums.
+of boxes, soft max, arg max) stays float32, and so do the results of these last sums, and of sums
+before their activation: nothing is rounded that a kernel does not hand to another.
 """
 
 from __future__ import annotations
@@ -29,6 +30,11 @@ from .signature import TensorSpec
 from .simplify import simplified
 
 SUMS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+# What a kernel of sums goes on to compute, where nothing else reads them.
+ACTIVATIONS = frozenset(
+    {"Clip", "Elu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "PRelu", "Relu"}
+    | {"Selu", "Sigmoid", "Softplus", "Tanh"}
+)
 # Scales by channel need opset 13.
 LEAST_OPSET, NEW_OPSET = 13, 17
 # How the range of an activation is chosen -> onnxruntime's name for it.
@@ -103,7 +109,7 @@ def quantized(
     leading = nodes_before_sums(plain)
     rest = [node.name for node in plain.graph.node if node.name not in leading]
     made = _by_onnxruntime(plain, samples, [*rest, *keep], calibration, tell)
-    _keep_results(made, set(rest))
+    _keep_real(made, set(rest))
     del made.metadata_props[:]
     made.metadata_props.extend(plain.metadata_props)
     onnx.checker.check_model(made)
@@ -209,8 +215,9 @@ def _quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-def _keep_results(model: onnx.ModelProto, rest: set[str]) -> None:
-    """Take out the quantisation of what only ``rest``, nodes of float32, or the caller reads."""
+def _keep_real(model: onnx.ModelProto, rest: set[str]) -> None:
+    """Take out the quantisation of what only ``rest``, nodes of float32, or the caller reads, and
+    of sums that one activation alone reads."""
     graph = model.graph
     outputs = {value.name for value in graph.output}
     makers = {name: node for node in graph.node for name in node.output}
@@ -226,11 +233,19 @@ def _keep_results(model: onnx.ModelProto, rest: set[str]) -> None:
         (result,) = node.output
         used = readers.get(result, [])
         alone = len(readers[before.output[0]]) == 1 and before.output[0] not in outputs
-        if not alone or any(reader.name not in rest for reader in used):
-            continue
         real = before.input[0]
+        maker = makers.get(real)
+        activated = (
+            [reader.op_type in ACTIVATIONS for reader in used] == [True]
+            and maker is not None
+            and maker.op_type in SUMS
+            and result not in outputs
+        )
+        if not alone or not (activated or all(reader.name in rest for reader in used)):
+            continue
         if result in outputs:
-            maker = makers[real]
+            if maker is None:  # an input of the network
+                continue
             maker.output[:] = [result if name == real else name for name in maker.output]
             used = readers[real]
         old, new = (real, result) if result in outputs else (result, real)
