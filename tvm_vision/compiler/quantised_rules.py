@@ -74,6 +74,8 @@ def widened(network: Quantised, call: Any) -> Any:
     """Whole numbers of int32, before a zero point is taken off."""
     if str(call.ty.dtype) != "int32" or str(call.args[0].ty.dtype) not in _INTEGERS:
         return None
+    if network.value(call.args[0]) is None and network.lookup_binding(call.args[0]) is not None:
+        return None  # of an operator that is not in bytes, as where scales depend on the picture
     source = network.bytes_of(call.args[0])
     return None if source is None else Bytes(source.var, source.zero, np.float32(1), "int32")
 
