@@ -1,10 +1,10 @@
 """Times a quantised network beside the one it was made of, on the first Vulkan device.
 
 One process has all variants: the network in float32 and in halves, the quantised one in bytes, in
-bytes and halves, and in float32 with its roundings (TVM_VISION_INT8=0). They are run in turns, round
+bytes and halves, and in float32 with its roundings (TVM_VISION_INT8=0). They run in turns, round
 after round, so that clocks and whatever else the machine does meet all of them. Spans are from the
-first to the last kernel of a frame, by the device's clock: medians over the rounds, and the ratio to
-float32.
+first to the last kernel of a frame, by the device's clock: medians over the rounds, and their ratio
+to float32.
 Usage: python benchmarks/quantised.py [--seconds 3] resnet18.onnx resnet18_int8.onnx
 The second file is what `tvm-vision quantize` writes. Needs no onnxruntime.
 """
