@@ -78,5 +78,11 @@ def quantize(
         )
     for name, error in errors.items():
         click.echo(f"{name}: error {error:.2g} on the worst sample", err=True)
+    if described.preprocessing is not None and described.preprocessing.letterbox:
+        click.echo(
+            "note: what the network says of the padding beside a picture counts, too; "
+            "'tvm-vision detect' shows what both find",
+            err=True,
+        )
     before, after = (data_size(path.stat().st_size) for path in (model, output))
     click.echo(f"wrote {output}: {after}, of {before}")
