@@ -400,7 +400,7 @@ def test_weights_are_those_that_were_checked(tmp_path, scratch):
 
 
 def test_weights_that_do_not_fit_into_memory(tmp_path, monkeypatch):
-    def full(*_):
+    def full(*_, **__):
         raise OSError(12, "Cannot allocate memory")
 
     path = write_sample(tmp_path / "good.tar")

@@ -7,6 +7,7 @@ Format of a header: POSIX.1-1988 ustar, fields at fixed places of 512 bytes, num
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import mmap
@@ -101,12 +102,16 @@ def load_extent(stream: BinaryIO, name: str, extent: Extent) -> tuple[mmap.mmap,
     if not extent.size:
         _refuse(f"'{name}' is empty")
     try:
-        memory = mmap.mmap(-1, extent.size)
+        # Private, and in large pages below: handing out 4 KiB at a time took half as long as all
+        # that is done with them here.
+        memory = mmap.mmap(-1, extent.size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:
         raise PackageError(
             f"{extent.size} bytes of memory are needed for '{name}', and there are not so many "
             f"({error.strerror}): stop other programs"
         ) from None
+    with contextlib.suppress(OSError):  # of a kernel without them
+        memory.madvise(mmap.MADV_HUGEPAGE)
     digest = hashlib.sha256()
     stream.seek(extent.offset)
     at = 0
