@@ -10,26 +10,15 @@ import click
 from .check import check
 from .inspect import precision_lines
 from .model_info import model_info
-from .options import PATH, check_sample_options, class_options, sample_options
+from .options import (
+    PATH,
+    check_sample_options,
+    class_options,
+    input_shapes_option,
+    sample_options,
+)
 from .progress import progress
 from .table import data_size
-
-
-def parse_shapes(
-    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
-) -> dict[str, tuple[int, ...]]:
-    """NAME:1,3,416,416 (also tvmc's NAME:[1,3,416,416]) as {NAME: (1, 3, 416, 416)}."""
-    shapes = {}
-    for value in values:
-        name, colon, sizes = value.rpartition(":")
-        try:
-            shape = tuple(int(size) for size in sizes.strip("[]").split(",") if size.strip())
-        except ValueError:
-            shape = ()
-        if not (colon and name and shape):
-            raise click.BadParameter(f"NAME:SIZE,SIZE,... is needed, found '{value}'")
-        shapes[name] = shape
-    return shapes
 
 
 @click.command()
@@ -43,10 +32,7 @@ def parse_shapes(
     help="'vulkan', 'vulkan --from_device 1', 'llvm -mcpu=cortex-a72', JSON; auto: the first "
     "Vulkan device, else this machine's CPU.",
 )  # fmt: skip
-@click.option(
-    "--input-shape", "--input-shapes", "input_shapes", multiple=True, callback=parse_shapes,
-    metavar="NAME:SHAPE", help="Fixes a dynamic input, as in image:1,3,416,416; repeatable.",
-)  # fmt: skip
+@input_shapes_option()
 @click.option(
     "--opt-level", type=click.IntRange(0, 3), default=3, show_default=True,
     help="0: as it is; 1: constants folded; 2: and operators fused; 3: and scales folded in.",

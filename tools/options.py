@@ -107,6 +107,31 @@ def check_sample_options(
         check_samples(samples)
 
 
+def parse_shapes(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> dict[str, tuple[int, ...]]:
+    """NAME:1,3,416,416 (also tvmc's NAME:[1,3,416,416]) as {NAME: (1, 3, 416, 416)}."""
+    shapes = {}
+    for value in values:
+        name, colon, sizes = value.rpartition(":")
+        try:
+            shape = tuple(int(size) for size in sizes.strip("[]").split(",") if size.strip())
+        except ValueError:
+            shape = ()
+        if not (colon and name and shape):
+            raise click.BadParameter(f"NAME:SIZE,SIZE,... is needed, found '{value}'")
+        shapes[name] = shape
+    return shapes
+
+
+def input_shapes_option() -> Decorator:
+    """--input-shape: NAME:SHAPE, as a dictionary."""
+    return click.option(
+        "--input-shape", "--input-shapes", "input_shapes", multiple=True, callback=parse_shapes,
+        metavar="NAME:SHAPE", help="Fixes a dynamic input, as in image:1,3,416,416; repeatable.",
+    )  # fmt: skip
+
+
 def artifact_argument() -> Decorator:
     return click.argument("artifact", type=PATH)
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from .compile import parse_shapes
 from .model_info import model_info
-from .options import PATH
+from .options import PATH, input_shapes_option
 from .progress import progress
 from .table import data_size
 
@@ -30,10 +29,7 @@ from .table import data_size
     "--calibration", type=click.Choice(["percentile", "minmax", "entropy"]), default="percentile",
     show_default=True, help="Which values count: all but the rarest, all, as many as lose least.",
 )  # fmt: skip
-@click.option(
-    "--input-shape", "--input-shapes", "input_shapes", multiple=True, callback=parse_shapes,
-    metavar="NAME:SHAPE", help="Fixes a dynamic input, as in image:1,3,416,416; repeatable.",
-)  # fmt: skip
+@input_shapes_option()
 @click.option(
     "--preprocess", metavar="NAME|FILE",
     help="How pictures are prepared, as for 'compile'.  [default: what files of "

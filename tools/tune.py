@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .compile import parse_shapes
-from .options import PATH
+from .options import PATH, input_shapes_option
 from .table import table
 from .tuning_display import tuning_display
 
@@ -87,10 +86,7 @@ def parse_tracker(
     help="Least length of each measurement.",
 )  # fmt: skip
 @click.option("--target", default="auto", show_default=True, help="As for compile.")
-@click.option(
-    "--input-shape", "--input-shapes", "input_shapes", multiple=True, callback=parse_shapes,
-    metavar="NAME:SHAPE", help="Fixes a dynamic input, as in image:1,3,416,416; repeatable.",
-)  # fmt: skip
+@input_shapes_option()
 @click.option("--opt-level", type=click.IntRange(0, 3), default=3, show_default=True, help="As for "
               "compile.")  # fmt: skip
 @click.option(

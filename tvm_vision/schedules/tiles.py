@@ -11,7 +11,7 @@ from typing import Any
 from tvm.s_tir import Schedule
 
 from .common import NotThisKind, index_map, inline_consumers, inline_producers, is_reduction
-from .vectors import simplify
+from .vectors import last_written, simplify
 
 
 def operands_of(
@@ -60,11 +60,7 @@ def _inlined_operand(schedule: Schedule, block: Any, number: int) -> Any:
 def in_words(schedule: Schedule, block: Any, operand: Any, lanes: int) -> None:
     """Keeps B[b, k, n] as B[b, k // lanes, n * lanes + k % lanes]: neighbours along k together."""
     body = schedule.get(operand)
-    names = [axis.var.name for axis in body.iter_vars]
-    written = [getattr(place.min, "name", "") for place in body.writes[0].region]
-    if set(written[-2:]) - set(names):
-        raise NotThisKind("an operand is no plain image of its indices")
-    row, column = (names.index(name) for name in written[-2:])
+    row, column = last_written(body)
 
     def words(k: int, n: int) -> Callable[..., list[Any]]:
         def turned(*axes: Any) -> list[Any]:
@@ -74,10 +70,10 @@ def in_words(schedule: Schedule, block: Any, operand: Any, lanes: int) -> None:
 
         return turned
 
-    rank = len(written)
+    rank = len(body.writes[0].region)
     layout = index_map(schedule, block, words(rank - 2, rank - 1), rank)
     schedule.transform_layout(operand, ("write", 0), layout)
-    order = index_map(schedule, operand, words(row, column), len(names))
+    order = index_map(schedule, operand, words(row, column), len(body.iter_vars))
     schedule.transform_block_layout(operand, order)
     simplify(schedule, operand)
 

@@ -20,6 +20,20 @@ _DIVISIONS = (prim.FloorDiv, prim.FloorMod)
 _CONDITIONS = (prim.LT, prim.LE, prim.GT, prim.GE)
 
 
+def last_written(body: Any) -> tuple[int, int]:
+    """Which variables of a block the last two dimensions that it writes are.
+
+    Raises:
+        NotThisKind: the block writes no plain image of its variables.
+    """
+    names = [axis.var.name for axis in body.iter_vars]
+    written = [getattr(place.min, "name", "") for place in body.writes[0].region]
+    if set(written[-2:]) - set(names):
+        raise NotThisKind("an operand is no plain image of its indices")
+    row, column = (names.index(name) for name in written[-2:])
+    return row, column
+
+
 def in_vectors(schedule: Schedule, block: Any, widths: list[int], fallback: int = 0) -> int:
     """Cuts the last dimension that a fresh block writes into vectors, and returns their width.
 
@@ -31,22 +45,18 @@ def in_vectors(schedule: Schedule, block: Any, widths: list[int], fallback: int 
         NotThisKind: the block writes no plain image of its variables.
     """
     body = schedule.get(block)
-    names = [axis.var.name for axis in body.iter_vars]
-    written = [getattr(place.min, "name", "") for place in body.writes[0].region]
-    if set(written[-2:]) - set(names):
-        raise NotThisKind("an operand is no plain image of its indices")
-    row, column = (names.index(name) for name in written[-2:])
+    row, column = last_written(body)
     lanes = next((w for w in widths if _lie_together(body, column, w)), fallback)
     if lanes == 0:
         return 0
-    rest = [at for at in range(len(names)) if at not in (row, column)]
+    rest = [at for at in range(len(body.iter_vars)) if at not in (row, column)]
 
     def cut(*axes: Any) -> list[Any]:
         return [
             *(axes[at] for at in rest), axes[row], axes[column] // lanes, axes[column] % lanes
         ]  # fmt: skip
 
-    schedule.transform_block_layout(block, index_map(schedule, block, cut, len(names)))
+    schedule.transform_block_layout(block, index_map(schedule, block, cut, len(body.iter_vars)))
     simplify(schedule, block, lanes)
     return lanes
 
