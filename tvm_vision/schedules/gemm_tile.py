@@ -71,8 +71,7 @@ class GemmTile:
 # A model of a GPU of many units, each with four schedulers for 32 threads. Its numbers were fitted
 # to 1,500 kernels measured on one large GPU (benchmarks/schedules.md). Vulkan does not say how many
 # units there are; on a GPU of fewer, small tiles cost little, while large ones idle a large GPU.
-# They hold for numbers of 32 bits. Words of bytes are taken for such, which is not fitted: none was
-# measured.
+# They hold for numbers of 32 bits. Words of bytes are taken for such, which was not fitted.
 UNITS = 32
 SCHEDULERS = 4
 LANES = 32

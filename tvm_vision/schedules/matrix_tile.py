@@ -80,7 +80,7 @@ class MatrixTile:
 
 # A model of a GPU of many units, as in gemm_tile.py, its numbers fitted to 672 kernels measured on
 # one large GPU (benchmarks/schedules.md). Cycles of one unit. They hold for halves; that bytes are
-# multiplied twice as fast is not fitted: none was measured.
+# multiplied twice as fast was not fitted.
 UNITS = 98
 SCHEDULERS = 4
 LANES = 32

@@ -155,7 +155,7 @@ def _skewed(elements: int, of: Windows) -> int:
 
 # A model like that of matrix_tile.py, whose cost of a product is taken apart here, in cycles of a
 # unit. Fitted to 70 timings of 45 kernels on one large GPU, many tiles of three layers and one of
-# others (benchmarks/schedules.md). They hold for halves: bytes were not measured.
+# others (benchmarks/schedules.md). They hold for halves, and were not fitted to bytes.
 UNITS = 132  # of that GPU
 START_CYCLES = 2600.0
 STEP_CYCLES = 170.0  # from a barrier to the next but for the work below
