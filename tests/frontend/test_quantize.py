@@ -132,3 +132,9 @@ def test_what_cannot_be_says_why(tmp_path, yoeo):
     wrong = [{"input": np.zeros((1, 3, 32, 32), np.float32)}]
     with pytest.raises(UnsupportedModelError, match="onnxruntime cannot quantise the network: "):
         quantized(plain, wrong)
+
+
+def test_a_quantised_network_is_not_quantised_again(yoeo, tmp_path):
+    onnx.save(yoeo[1], tmp_path / "int8.onnx")
+    with pytest.raises(InputError, match=r"int8\.onnx' is quantised already: compile it as it is"):
+        plain_onnx(tmp_path / "int8.onnx", {})

@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 Arrays = dict[str, np.ndarray]
 
 
-# Operators that only quantised networks have.
-_QUANTISED = frozenset({"QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul"})
-
-
 class Reference:
     """An ONNX model in onnxruntime, on the CPU.
 
@@ -79,8 +75,11 @@ class Reference:
 def _is_quantised(model: Path | onnx.ModelProto) -> bool:
     import onnx
 
-    proto = onnx.load(model, load_external_data=False) if isinstance(model, Path) else model
-    return not _QUANTISED.isdisjoint(node.op_type for node in proto.graph.node)
+    from ..frontend.onnx_graph import is_quantised
+
+    return is_quantised(
+        onnx.load(model, load_external_data=False) if isinstance(model, Path) else model
+    )
 
 
 def _with_outputs(model: Path | onnx.ModelProto, values: Sequence[str]) -> onnx.ModelProto:

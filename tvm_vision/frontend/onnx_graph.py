@@ -9,6 +9,14 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+# Operators that only quantised networks have.
+_QUANTISED = frozenset({"QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul"})
+
+
+def is_quantised(proto: onnx.ModelProto) -> bool:
+    """Whether a model rounds what is between its operators to int8 or uint8."""
+    return not _QUANTISED.isdisjoint(node.op_type for node in proto.graph.node)
+
 
 def graph_inputs(proto: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     """Inputs that the caller feeds: files of old IR versions list the weights among the inputs."""

@@ -24,7 +24,7 @@ from ..errors import InputError, UnsupportedModelError
 from .fold import folded
 from .node_names import name_nodes
 from .onnx import Shapes, checked_onnx
-from .onnx_graph import graph_inputs, with_input_shapes
+from .onnx_graph import graph_inputs, is_quantised, with_input_shapes
 from .refusals import first_line
 from .signature import TensorSpec
 from .simplify import simplified
@@ -51,6 +51,11 @@ def plain_onnx(model: str | Path, input_shapes: Shapes) -> onnx.ModelProto:
     Raises InputError and UnsupportedModelError as ``import_onnx`` does.
     """
     proto, shapes = checked_onnx(model, input_shapes)
+    if is_quantised(proto):
+        raise InputError(
+            f"a network in float32 is needed, and '{model}' is quantised already: compile it as it "
+            "is"
+        )
     plain = simplified(proto, shapes) or folded(with_input_shapes(proto, shapes))
     opset = next(e.version for e in plain.opset_import if e.domain in ("", "ai.onnx"))
     if opset < LEAST_OPSET:
