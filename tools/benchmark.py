@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,7 +99,7 @@ def _side_by_side(
 
     with progress("measuring"):
         seconds, spans = (
-            in_turns([lambda n, e=e, take=take: take(e, n) for e in executors], repeat)  # type: ignore[misc]
+            in_turns([partial(take, executor) for executor in executors], repeat)
             for take in (frames, span)
         )
     times = [BenchmarkResult(tuple(found), number) for found in seconds]

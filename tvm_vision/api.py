@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-
 from .errors import InputError
 
 if TYPE_CHECKING:
@@ -153,8 +151,7 @@ def quantize(
     exact, ours = Reference(plain), Reference(made)
     errors: dict[str, float] = {}
     for sample in samples:
-        given = {name: np.asarray(value) for name, value in sample.items()}
-        for found in compare_outputs(ours.run(given), exact.run(given)):
+        for found in compare_outputs(ours.run(sample), exact.run(sample)):
             errors[found.name] = max(errors.get(found.name, 0.0), found.error)
     tell(f"writing {output}")
     write_whole(Path(output), made.SerializeToString())

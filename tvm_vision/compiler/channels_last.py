@@ -17,6 +17,8 @@ from tvm import relax, tirx
 from tvm.ir.expr import GenericConst
 from tvm.ir.prim import expr as prim
 
+from .operators import operator_of
+
 _CONVOLUTIONS = {"relax.nn.conv2d": ["NHWC", "HWIO"]}
 
 
@@ -39,7 +41,7 @@ def turns(mod: tvm.IRModule) -> int:
     for block in mod["main"].body.blocks:
         for binding in block.bindings:
             value = binding.value
-            turn = getattr(getattr(value, "op", None), "name", "") == "relax.permute_dims"
+            turn = operator_of(value) == "relax.permute_dims"
             source = value.args[0] if turn else value
             if isinstance(source, GenericConst) or source in constants:
                 constants.add(binding.var)
@@ -51,7 +53,7 @@ def turns(mod: tvm.IRModule) -> int:
 def calls_of(mod: tvm.IRModule, operator: str) -> list[relax.Call]:
     """The calls of an operator in ``main``."""
     values = [b.value for block in mod["main"].body.blocks for b in block.bindings]
-    return [v for v in values if getattr(getattr(v, "op", None), "name", "") == operator]
+    return [v for v in values if operator_of(v) == operator]
 
 
 @relax.expr_functor.mutator

@@ -23,6 +23,7 @@ from ..schedules.integer_operators import (
     numbers_of_bytes,
     product_of_bytes,
 )
+from .operators import operator_of
 from .quantised import with_parts
 from .quantised_values import BYTE
 
@@ -70,9 +71,9 @@ class _Kernels(PyExprMutator):
             "relax.matmul": self._product,
             "relax.nn.conv2d": self._convolution,
         }
-        rule = rules.get(_name(call))
+        rule = rules.get(operator_of(call))
         made = rule(call) if rule is not None and str(call.ty.dtype) == "int32" else None
-        if made is None and _name(call) == "relax.permute_dims":
+        if made is None and operator_of(call) == "relax.permute_dims":
             made = self._turn(call)
         return self._with_own_numbers(call) if made is None else made
 
@@ -126,7 +127,7 @@ class _Kernels(PyExprMutator):
     def _addition(self, call: Any) -> Any:
         """One constant for what zero points take and a bias adds."""
         before, bias = self._value(call.args[0]), self._constant(call.args[1])
-        taken = self._constant(before.args[1]) if _name(before) == "relax.add" else None
+        taken = self._constant(before.args[1]) if operator_of(before) == "relax.add" else None
         if taken is None or bias is None:
             return None
         return OP.add(before.args[0], relax.const(taken + bias))
@@ -149,7 +150,7 @@ class _Kernels(PyExprMutator):
         zero, axes = 0, tuple(range(expr.ty.ndim))
         while True:
             value = self._value(expr)
-            name = _name(value)
+            name = operator_of(value)
             if name == "relax.permute_dims":
                 turn = [int(a) for a in value.attrs.axes or reversed(range(len(axes)))]
                 axes = tuple(turn[axis] for axis in axes)
@@ -191,7 +192,7 @@ class _Kernels(PyExprMutator):
     def _constant(self, expr: Any) -> np.ndarray | None:
         """The numbers of a constant, seen through turns of its axes."""
         value = self._value(expr)
-        if _name(value) == "relax.permute_dims":
+        if operator_of(value) == "relax.permute_dims":
             source = self._constant(value.args[0])
             axes = value.attrs.axes and [int(axis) for axis in value.attrs.axes]
             return None if source is None else source.transpose(axes)
@@ -217,7 +218,7 @@ class _Kernels(PyExprMutator):
                 of = zip(tensors, chains, strict=True)
                 return function(*(t if c is None else numbers_of_bytes(t, *c[1:]) for t, c in of))
 
-            hint = _name(call).rsplit(".", 1)[-1]
+            hint = operator_of(call).rsplit(".", 1)[-1]
             return self.builder_.call_te(
                 computed, *sources, primfunc_name_hint=f"{hint}_int8",
                 primfunc_attrs={"op_pattern": pattern},
@@ -246,16 +247,18 @@ class _Kernels(PyExprMutator):
     def _chain(self, arg: Any) -> tuple[Any, int, float] | None:
         """Bytes, zero point and scale, where ``arg`` is ``(byte - zero) * scale``."""
         product = self._value(arg)
-        scale = self._constant(product.args[1]) if _name(product) == "relax.multiply" else None
+        scale = (
+            self._constant(product.args[1]) if operator_of(product) == "relax.multiply" else None
+        )
         if scale is None or scale.size != 1:
             return None
         centred, zero = self._value(product.args[0]), np.zeros(())
-        if _name(centred) == "relax.subtract":
+        if operator_of(centred) == "relax.subtract":
             found = self._constant(centred.args[1])
             if found is None or found.size != 1:
                 return None
             centred, zero = self._value(centred.args[0]), found
-        if _name(centred) != "relax.astype" or str(centred.args[0].ty.dtype) != "int8":
+        if operator_of(centred) != "relax.astype" or str(centred.args[0].ty.dtype) != "int8":
             return None
         return centred.args[0], int(zero.reshape(())), float(scale.reshape(()))
 
@@ -263,7 +266,7 @@ class _Kernels(PyExprMutator):
 def reading(call: Any) -> tuple[Any, int]:
     """A function of TE tensors that computes an operator, and how TVM's fusion sees it; None for
     operators that read real numbers out of bytes as they come."""
-    name, attrs = _name(call), call.attrs
+    name, attrs = operator_of(call), call.attrs
     if name in _BINARY:
         shapes = [list(arg.ty.shape or ()) for arg in call.args]
         alike = all(shape in ([], list(call.ty.shape)) for shape in shapes)
@@ -301,10 +304,6 @@ def _filled(weights: np.ndarray, axis: int, word: int) -> np.ndarray:
     widths = [(0, 0)] * weights.ndim
     widths[axis] = (0, -weights.shape[axis] % word)
     return np.pad(weights, widths)
-
-
-def _name(expr: Any) -> str:
-    return str(getattr(getattr(expr, "op", None), "name", ""))
 
 
 def _ints(values: Any) -> tuple[Any, ...]:

@@ -21,6 +21,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from ..schedules import blocked_operators as blocked
 from .layout_rules import ALONE, INJECTIVE, RULES
 from .layout_values import Blocked, Picked
+from .operators import operator_of
 
 Value = Blocked | Picked | list[Picked]
 
@@ -81,7 +82,7 @@ class Blocks(PyExprMutator):
             expr = self.known.bindings[expr]
         if isinstance(expr, GenericConst):
             return expr.value.numpy()
-        if _operator(expr) == "relax.permute_dims":
+        if operator_of(expr) == "relax.permute_dims":
             value = self.constant(expr.args[0])
             return value.T if value is not None and value.ndim == 2 else None
         return None
@@ -166,9 +167,9 @@ class Blocks(PyExprMutator):
 
         The ONNX importer has the bounds of Clip as TensorIR functions; they count as operators.
         """
-        if _operator(expr) == "relax.call_tir":
+        if operator_of(expr) == "relax.call_tir":
             return _CHOICES.get(self._body_of(expr), "")
-        return _operator(expr) or ("tuple_item" if isinstance(expr, relax.TupleGetItem) else "")
+        return operator_of(expr) or ("tuple_item" if isinstance(expr, relax.TupleGetItem) else "")
 
     def visit_var_(self, op: Any) -> Any:
         return self._resolved(op) if op in self.known.values else super().visit_var_(op)
@@ -222,7 +223,3 @@ class Blocks(PyExprMutator):
 
 
 _CHOICES = {"Max": "relax.maximum", "Min": "relax.minimum"}
-
-
-def _operator(expr: Any) -> str:
-    return str(getattr(getattr(expr, "op", None), "name", ""))

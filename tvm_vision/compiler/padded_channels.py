@@ -11,6 +11,8 @@ from __future__ import annotations
 import tvm
 from tvm import relax
 
+from .operators import is_of_bytes, operator_of
+
 VECTOR = 4
 
 
@@ -34,7 +36,7 @@ class _Padding(relax.PyExprMutator):
     def _is_turned(self, image: relax.Expr) -> bool:
         """Whether a tensor comes from a kernel that turns its axes, which can write zeros too."""
         source = self.lookup_binding(image) if isinstance(image, relax.Var) else None
-        return getattr(getattr(source, "op", None), "name", "") == "relax.permute_dims"
+        return operator_of(source) == "relax.permute_dims"
 
     def _padded(self, value: relax.Expr, axis: int, missing: int) -> relax.Var:
         widths = [0] * (2 * value.ty.ndim)
@@ -43,7 +45,7 @@ class _Padding(relax.PyExprMutator):
 
 
 def _is_dense_channels_last(call: relax.Call) -> bool:
-    if getattr(call.op, "name", "") != "relax.nn.conv2d" or str(call.ty.dtype) == "int32":
+    if operator_of(call) != "relax.nn.conv2d" or is_of_bytes(call):
         return False
     attrs = call.attrs
     layouts = (attrs.data_layout, attrs.kernel_layout, int(attrs.groups))

@@ -32,6 +32,7 @@ from .in_place import in_place_wanted, keep_apart
 from .integer_kernels import WORD, integer_kernels
 from .layout import block_channels
 from .node_names import NodeNames
+from .operators import is_of_bytes
 from .padded_channels import pad_channels
 from .plain_turns import plain_turns
 from .quantised import bytes_wanted, in_bytes
@@ -144,7 +145,7 @@ def channels_last_pays(mod: tvm.IRModule, turned: tvm.IRModule) -> bool:
     benchmarks/schedules.md; in float32, and without matrices, the model's order is faster.
     """
     convolutions = calls_of(turned, "relax.nn.conv2d")
-    dense = sum(int(call.attrs.groups) == 1 or _of_bytes(call) for call in convolutions)
+    dense = sum(int(call.attrs.groups) == 1 or is_of_bytes(call) for call in convolutions)
     ends = len(_tensors(mod["main"].params)) + len(_tensors([mod["main"].body]))
     within = turns(turned) - turns(mod) - ends
     return TURNS_PAY * within <= len(convolutions) <= DENSE_PAYS * dense
@@ -152,12 +153,7 @@ def channels_last_pays(mod: tvm.IRModule, turned: tvm.IRModule) -> bool:
 
 def _mostly_of_bytes(mod: tvm.IRModule) -> bool:
     convolutions = calls_of(mod, "relax.nn.conv2d")
-    return 2 * sum(map(_of_bytes, convolutions)) > len(convolutions)
-
-
-def _of_bytes(convolution: relax.Call) -> bool:
-    """Whether it sums whole numbers, as ``quantised`` writes convolutions of bytes."""
-    return str(convolution.ty.dtype) == "int32"
+    return 2 * sum(map(is_of_bytes, convolutions)) > len(convolutions)
 
 
 def _tensors(expressions: Sequence[relax.Expr]) -> list[tvm.ir.Type]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import tvm
 from tvm import relax
 
+from .operators import operator_of
+
 
 def plain_turns(mod: tvm.IRModule) -> tvm.IRModule:
     """``main`` with such turns as reshapes."""
@@ -22,22 +24,18 @@ def plain_turns(mod: tvm.IRModule) -> tvm.IRModule:
 class _Rewriter(relax.PyExprMutator):
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
-        if not (_is(call, "relax.reshape") or _moves_nothing(call)):
+        if not (operator_of(call) == "relax.reshape" or _moves_nothing(call)):
             return call
         source = call.args[0]
         before = self.lookup_binding(source) if isinstance(source, relax.Var) else None
-        if before is not None and _is(before, "relax.reshape"):
+        if before is not None and operator_of(before) == "relax.reshape":
             source = before.args[0]
         return relax.op.reshape(source, call.ty.shape)
 
 
-def _is(expression: relax.Expr, operator: str) -> bool:
-    return getattr(getattr(expression, "op", None), "name", "") == operator
-
-
 def _moves_nothing(call: relax.Call) -> bool:
     """Whether a call turns axes, and those of more than one element keep their order."""
-    if not _is(call, "relax.permute_dims") or call.args[0].ty.shape is None:
+    if operator_of(call) != "relax.permute_dims" or call.args[0].ty.shape is None:
         return False
     extents = call.args[0].ty.shape.values
     axes = [int(axis) for axis in call.attrs.axes or reversed(range(len(extents)))]

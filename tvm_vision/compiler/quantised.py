@@ -29,6 +29,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.target import Target
 
 from ..errors import InputError
+from .operators import operator_of
 from .quantised_rules import RULES
 from .quantised_values import BYTE, Bytes, Joined, Sums, Weights, along
 
@@ -217,4 +218,4 @@ def with_parts(expr: Any, emit: Callable[[Any], Any]) -> Any:
 def _operator(expr: Any) -> str:
     if isinstance(expr, relax.TupleGetItem):
         return "tuple_item"
-    return str(getattr(getattr(expr, "op", None), "name", ""))
+    return operator_of(expr)

@@ -30,6 +30,7 @@ from ..schedules.winograd_transforms import (
     transform_output,
     transform_weights,
 )
+from .operators import operator_of
 from .winograd_estimate import LEAST_TILES, Layer, fastest
 
 VARIABLE = "TVM_VISION_WINOGRAD"
@@ -108,7 +109,7 @@ class _Rewriter(PyExprMutator):
             return expr.value.numpy()
         if isinstance(expr, relax.Var):
             return self._constants.get(expr)
-        if getattr(getattr(expr, "op", None), "name", "") == "relax.permute_dims":
+        if operator_of(expr) == "relax.permute_dims":
             value = self._constant(expr.args[0])
             axes = expr.attrs.axes
             return None if value is None else np.transpose(value, axes and [int(a) for a in axes])
@@ -116,7 +117,7 @@ class _Rewriter(PyExprMutator):
 
     def _convolution(self, call: Any, hint: str) -> Any:
         """The last of the calls that take the place of a convolution; None for what stays."""
-        if getattr(getattr(call, "op", None), "name", "") != "relax.nn.conv2d":
+        if operator_of(call) != "relax.nn.conv2d":
             return None
         weights = self._weights(call)
         tiling = _tiling(call) if weights is not None else None
