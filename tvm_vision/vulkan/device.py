@@ -185,11 +185,6 @@ def status() -> str:
     return str(_function("status")())
 
 
-def open_device(device: int = 0) -> None:
-    """Open a device, which its first use would wait for. Raises DeviceError where there is none."""
-    _function("open")(device)
-
-
 def begin_to_open_device(device: int = 0) -> None:
     """Open a device in a thread of its own. Who uses the device waits, and is told what is wrong.
 
@@ -234,7 +229,6 @@ __all__ = [
     "begin_to_open_device",
     "devices",
     "memory_in_use",
-    "open_device",
     "pipeline_cache_path",
     "register",
     "shutdown",

@@ -307,8 +307,6 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   refl::GlobalDef()
       .def("tvm_vision.vulkan.register", Register)
       .def("tvm_vision.vulkan.devices", Devices)
-      .def("tvm_vision.vulkan.open",
-           [](int64_t device) { DeviceList::Global().Get(static_cast<int>(device)); })
       .def("tvm_vision.vulkan.status", [] { return ffi::String(DeviceList::Global().status()); })
       .def("tvm_vision.vulkan.memory_in_use", MemoryInUse)
       .def("tvm_vision.vulkan.validation_messages", ValidationMessages)
