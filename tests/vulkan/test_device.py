@@ -168,6 +168,7 @@ except v.device.DeviceError as error:
             "found no driver; install mesa-vulkan-drivers",
         ),
         ({"TVM_VISION_VULKAN_DEVICE": "no such gpu"}, 'names "no such gpu", but this machine has'),
+        ({"TVM_VISION_VULKAN_MEMORY": "mine"}, 'must be auto or separate, found "mine"'),
     ],
 )
 def test_without_a_device_the_process_lives_on(environment: dict[str, str], message: str) -> None:

@@ -132,6 +132,13 @@ TEST(ApuWritesInPlaceAndOverflowsIntoSystemMemory) {
   CHECK(plan.readback_memory == 3);
 }
 
+TEST(SharedMemoryIsTreatedAsACardsWhereAsked) {
+  DevicePlan plan = PlanDevice(Lavapipe(), true);
+  CHECK(plan.refusal.empty());
+  CHECK(!plan.unified && !plan.unified_cached);
+  CHECK(plan.tensor_memory.size() == 1 && plan.input_memory == plan.tensor_memory);
+}
+
 TEST(LavapipeIsUnified) {
   DevicePlan plan = PlanDevice(Lavapipe());
   CHECK(plan.unified && plan.unified_cached);

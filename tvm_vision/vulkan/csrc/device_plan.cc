@@ -61,9 +61,9 @@ void AppendNew(std::vector<uint32_t>* to, const std::vector<uint32_t>& from) {
   }
 }
 
-void PlanMemory(const DeviceSnapshot& s, DevicePlan* plan) {
-  bool shares_memory =
-      s.type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU || s.type == VK_PHYSICAL_DEVICE_TYPE_CPU;
+void PlanMemory(const DeviceSnapshot& s, bool separate, DevicePlan* plan) {
+  bool shares_memory = !separate && (s.type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU ||
+                                     s.type == VK_PHYSICAL_DEVICE_TYPE_CPU);
   std::vector<uint32_t> mapped_local = TypesWith(s, kLocal | kMapped | kCached, 0);
   plan->unified_cached = shares_memory && !mapped_local.empty();
   AppendNew(&mapped_local, TypesWith(s, kLocal | kMapped, 0));
@@ -192,7 +192,7 @@ std::vector<size_t> SelectDevices(const std::vector<DeviceSnapshot>& snapshots,
   return any_part ? selected : order;
 }
 
-DevicePlan PlanDevice(const DeviceSnapshot& snapshot) {
+DevicePlan PlanDevice(const DeviceSnapshot& snapshot, bool separate_memory) {
   DevicePlan plan;
   if (snapshot.api_version < VK_API_VERSION_1_2) {
     std::ostringstream os;
@@ -206,7 +206,7 @@ DevicePlan PlanDevice(const DeviceSnapshot& snapshot) {
     return plan;
   }
   PlanQueue(snapshot, &plan);
-  if (plan.refusal.empty()) PlanMemory(snapshot, &plan);
+  if (plan.refusal.empty()) PlanMemory(snapshot, separate_memory, &plan);
   auto enable = [&](bool wanted, const char* extension) {
     if (wanted && snapshot.HasExtension(extension)) plan.enabled_extensions.push_back(extension);
   };

@@ -146,8 +146,11 @@ std::vector<size_t> SelectDevices(const std::vector<DeviceSnapshot>& snapshots,
                                   const std::vector<size_t>& order, const std::string& selector,
                                   std::string* error);
 
-/*! \brief Decide queue, memory types and extensions for one device. */
-DevicePlan PlanDevice(const DeviceSnapshot& snapshot);
+/*!
+ * \brief Decide queue, memory types and extensions for one device.
+ * \param separate_memory Treat its memory as a card's also where it is the host's.
+ */
+DevicePlan PlanDevice(const DeviceSnapshot& snapshot, bool separate_memory = false);
 
 /*!
  * \brief Name of what a device lacks to run shaders of this SPIR-V capability.
