@@ -12,8 +12,12 @@ namespace vulkan {
 
 namespace {
 
-/*! \brief Bytes of one staging copy: large enough for full bus speed, small enough to overlap. */
-constexpr uint64_t kStagingChunk = 16u << 20;
+/*! \brief Bytes of one block of staging memory, and the most that uploads hold of it at a time:
+ * drivers pin it page by page, which takes longer than to wait for the copies before. */
+constexpr uint64_t kStagingBlock = 8u << 20;
+/*! \brief Bytes of one staging copy: large enough for full bus speed, small enough to overlap, and
+ * less than half a block, so that blocks are shared. */
+constexpr uint64_t kStagingChunk = 2u << 20;
 constexpr size_t kRecordingsInFlight = 64;
 constexpr std::chrono::milliseconds kQuietBeforeSave{1000};
 
@@ -58,14 +62,13 @@ Device::Device(std::shared_ptr<const DeviceHandle> handle, int number)
   tensors_ = pool(plan.tensor_memory, plan.unified, transfer | VK_BUFFER_USAGE_STORAGE_BUFFER_BIT,
                   plan.block_size);
   if (!plan.input_memory.empty()) {
-    inputs_ = pool(plan.input_memory, true, transfer | VK_BUFFER_USAGE_STORAGE_BUFFER_BIT,
-                   2 * kStagingChunk);
+    inputs_ =
+        pool(plan.input_memory, true, transfer | VK_BUFFER_USAGE_STORAGE_BUFFER_BIT, kStagingBlock);
   }
-  upload_ = pool({plan.upload_memory}, true,
-                 VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT,
-                 2 * kStagingChunk);
-  readback_ =
-      pool({plan.readback_memory}, true, VK_BUFFER_USAGE_TRANSFER_DST_BIT, 2 * kStagingChunk);
+  upload_ =
+      pool({plan.upload_memory}, true,
+           VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT, kStagingBlock);
+  readback_ = pool({plan.readback_memory}, true, VK_BUFFER_USAGE_TRANSFER_DST_BIT, kStagingBlock);
   pipeline_cache_ = std::make_unique<PipelineCache>(handle_);
   streams_.push_back(std::make_shared<Stream>(this));
 }
@@ -147,6 +150,7 @@ void Device::Upload(const void* from, const std::shared_ptr<Buffer>& to, uint64_
   const uint8_t* source = static_cast<const uint8_t*>(from);
   for (uint64_t done = 0; done < bytes; done += kStagingChunk) {
     uint64_t size = std::min(kStagingChunk, bytes - done);
+    if (upload_->Statistics().used_bytes + size > kStagingBlock) Synchronize(stream);
     std::shared_ptr<Buffer> staging = AllocateStaging(upload_.get(), size);
     std::memcpy(staging->mapped(), source + done, size);
     std::lock_guard<std::mutex> guard(lock_);

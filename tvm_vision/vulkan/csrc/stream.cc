@@ -12,8 +12,9 @@ namespace {
 
 /*! \brief Operations after which a recording is handed over, so that the device starts early. */
 constexpr uint32_t kOperationsPerSubmit = 48;
-/*! \brief Bytes of staging memory after which an upload is handed over. */
-constexpr uint64_t kStagingPerSubmit = 64u << 20;
+/*! \brief Bytes copied after which a recording is handed over: the device copies them while the
+ * host prepares the next ones. */
+constexpr uint64_t kCopiedPerSubmit = 2u << 20;
 /*! \brief Operations in one submission under a timer; bounds the command buffer's memory. */
 constexpr uint32_t kOperationsPerTimedSubmit = 16384;
 constexpr uint32_t kSetsPerPool = 64;
@@ -86,7 +87,7 @@ void Recording::Recycle() {
     device_->fn.vkResetDescriptorPool(device_->vk, pool, 0);
   }
   current_pool_ = 0;
-  id = value = staging_bytes = 0;
+  id = value = copied_bytes = 0;
   operations = barriers = 0;
 }
 
@@ -193,7 +194,7 @@ void Stream::FlushIfLong() {
   ++recording_->operations;
   if (capturing_) return;
   uint32_t limit = timers_running > 0 ? kOperationsPerTimedSubmit : kOperationsPerSubmit;
-  if (recording_->operations >= limit || recording_->staging_bytes >= kStagingPerSubmit) Flush();
+  if (recording_->operations >= limit || recording_->copied_bytes >= kCopiedPerSubmit) Flush();
 }
 
 void Stream::Launch(const std::shared_ptr<const Pipeline>& pipeline,
@@ -253,7 +254,7 @@ void Stream::Copy(const std::shared_ptr<Buffer>& from, uint64_t from_offset,
                    AccessOf(to, to_offset, bytes, false, true)});
   VkBufferCopy region{from->offset() + from_offset, to->offset() + to_offset, bytes};
   device_->handle().fn.vkCmdCopyBuffer(recording_->cmd, from->vk(), to->vk(), 1, &region);
-  recording_->staging_bytes += bytes;
+  recording_->copied_bytes += bytes;
   FlushIfLong();
 }
 

@@ -45,7 +45,7 @@ class Recording {
   uint32_t operations = 0;
   /*! \brief Barriers between operations. */
   uint32_t barriers = 0;
-  uint64_t staging_bytes = 0;
+  uint64_t copied_bytes = 0;
   std::vector<std::shared_ptr<Buffer>> buffers;
   std::vector<std::shared_ptr<const void>> kept;
 
