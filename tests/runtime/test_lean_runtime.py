@@ -89,9 +89,14 @@ def test_the_device_opens_while_python_imports(package: Path) -> None:
     code = """
 import sys, threading
 begun = []
+slow = {
+    "tvm_vision open device": {"tvm", "tvm_ffi", "numpy", "tvm_vision.package.info", "tarfile"},
+    "tvm_vision import": {"tvm", "tvm_ffi", "numpy", "cv2"},
+}
 class Watched(threading.Thread):
     def start(self):
-        begun.append([self.name, *({"tvm", "tvm_ffi", "numpy", "cv2"} & set(sys.modules))])
+        if self.name in slow:
+            begun.append([self.name, *(slow[self.name] & set(sys.modules))])
         super().start()
 threading.Thread = Watched
 import tvm_vision

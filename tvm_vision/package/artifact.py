@@ -10,7 +10,7 @@ import shutil
 import stat
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -110,23 +110,18 @@ def write_package(
     return info
 
 
-def read_package(
-    path: PathLike, on_info: Callable[[PackageInfo], None] = lambda info: None
-) -> Package:
+def read_package(path: PathLike) -> Package:
     """Check a package, tar or folder, and make its members ready to be loaded.
-
-    on_info: called with mod.json once that is checked, before the other members are read.
 
     Nothing of it is executed. Raises PackageError for whatever is damaged, inconsistent or of
     another version, and where there is none.
     """
     path = Path(path)
     if path.is_dir():
-        return _read_folder(path, on_info=on_info)
-    with _open_file(path) as stream, _naming(path):
+        return _read_folder(path)
+    with container.open_file(path) as stream, _naming(path):
         extents = container.list_tar(stream)
         info = PackageInfo.from_bytes(container.read_extent(stream, INFO, extents[INFO]))
-        on_info(info)
         return _extract(stream, extents, info)
 
 
@@ -196,21 +191,6 @@ def _scratch_errors() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _open_file(path: Path) -> Iterator[BinaryIO]:
-    try:
-        # Not blocking: a pipe is refused below instead of waited for.
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    except OSError as error:
-        raise PackageError(
-            f"a package is needed, and '{path}' cannot be opened ({error.strerror}): check the path"
-        ) from None
-    with open(handle, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise PackageError(f"a package is a tar or a folder, and '{path}' is neither")
-        yield stream
-
-
-@contextlib.contextmanager
 def _naming(path: Path) -> Iterator[None]:
     """Messages of the block begin with the package's path."""
     try:
@@ -219,20 +199,14 @@ def _naming(path: Path) -> Iterator[None]:
         raise PackageError(f"'{path}': {error}") from None
 
 
-def _read_folder(
-    folder: Path,
-    *,
-    edited: bool = False,
-    on_info: Callable[[PackageInfo], None] = lambda info: None,
-) -> Package:
+def _read_folder(folder: Path, *, edited: bool = False) -> Package:
     """Check a package in a folder; one that was ``edited`` gets the checksums it has now."""
     sizes = {name: _plain_size(folder, name) for name in MEMBERS}
-    with _open_file(folder / INFO) as stream, _naming(folder):
+    with container.open_file(folder / INFO) as stream, _naming(folder):
         if sizes[INFO] > MAX_INFO_BYTES:
             raise PackageError(f"{INFO} has {sizes[INFO]} bytes, {MAX_INFO_BYTES} are allowed")
         info = PackageInfo.from_bytes(stream.read(sizes[INFO]), edited=edited)
-        on_info(info)
-        with _open_file(folder / PARAMS) as weights:
+        with container.open_file(folder / PARAMS) as weights:
             params, checksum = container.load_extent(weights, PARAMS, Extent(0, sizes[PARAMS]))
         found = {PARAMS: checksum, LIBRARY: _checksum(folder / LIBRARY)}
         if edited:
@@ -273,7 +247,7 @@ def _check_params(package: Package) -> None:
 
 
 def _checksum(path: Path) -> str:
-    with _open_file(path) as stream:
+    with container.open_file(path) as stream:
         size = os.fstat(stream.fileno()).st_size
         return container.copy_extent(stream, Extent(0, size), None)
 

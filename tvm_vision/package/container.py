@@ -8,12 +8,11 @@ Format of a header: POSIX.1-1988 ustar, fields at fixed places of 512 bytes, num
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import io
 import mmap
 import os
-import tarfile
-from collections.abc import Mapping
+import stat
+import threading
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NoReturn
@@ -22,8 +21,7 @@ from ..errors import PackageError
 
 BLOCK = 512
 CHUNK = 1 << 20
-# Of weights: a thread that imports meanwhile gets a turn between two.
-LOAD_CHUNK = 16 << 20
+LOAD_CHUNK = 16 << 20  # of weights
 INFO = "mod.json"
 MEMBERS = (INFO, "mod.params", "mod.so")
 # Enough for a graph of a hundred thousand kernels.
@@ -45,8 +43,27 @@ class Extent:
     size: int
 
 
+@contextlib.contextmanager
+def open_file(path: Path) -> Iterator[BinaryIO]:
+    """A plain file to read. Raises PackageError for anything else, without waiting for it."""
+    try:
+        # Not blocking: a pipe is refused below instead of waited for.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError as error:
+        raise PackageError(
+            f"a package is needed, and '{path}' cannot be opened ({error.strerror}): check the path"
+        ) from None
+    with open(handle, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise PackageError(f"a package is a tar or a folder, and '{path}' is neither")
+        yield stream
+
+
 def write_tar(stream: BinaryIO, members: Mapping[str, Path | bytes]) -> None:
     """Write members sorted by name, without times, owners or modes of this machine."""
+    import io
+    import tarfile
+
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name in sorted(members):
             content = members[name]
@@ -99,6 +116,8 @@ def load_extent(stream: BinaryIO, name: str, extent: Extent) -> tuple[mmap.mmap,
 
     Raises PackageError where it is empty, or larger than the memory.
     """
+    import hashlib
+
     if not extent.size:
         _refuse(f"'{name}' is empty")
     try:
@@ -113,21 +132,29 @@ def load_extent(stream: BinaryIO, name: str, extent: Extent) -> tuple[mmap.mmap,
     with contextlib.suppress(OSError):  # of a kernel without them
         memory.madvise(mmap.MADV_HUGEPAGE)
     digest = hashlib.sha256()
+    hashing = threading.Thread()
     stream.seek(extent.offset)
     at = 0
     with memoryview(memory) as view:
         while at < extent.size:
-            with view[at : at + LOAD_CHUNK] as piece:
-                count = stream.readinto(piece)  # type: ignore[attr-defined]
-                if not count:
-                    _refuse("it became shorter while it was read")
-                digest.update(piece[:count])
+            count = stream.readinto(view[at : at + LOAD_CHUNK])  # type: ignore[attr-defined]
+            if not count:
+                _refuse("it became shorter while it was read")
+            # While the next piece is read.
+            if at:
+                hashing.join()
+            piece = view[at : at + count]
+            hashing = threading.Thread(target=digest.update, args=(piece,), name="tvm_vision hash")
+            hashing.start()
             at += count
+        hashing.join()
     return memory, digest.hexdigest()
 
 
 def copy_extent(stream: BinaryIO, extent: Extent, target: Path | None) -> str:
     """Copy a member to a new file in pieces, or nowhere; returns its SHA-256."""
+    import hashlib
+
     digest = hashlib.sha256()
     stream.seek(extent.offset)
     left = extent.size

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from .. import vulkan
 from ..errors import DeviceError, PackageError
-from ..package import Package, PackageInfo, read_package
+from ..package.peek import target_kind
 from .device import CHOICES
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from ..package import Package
     from .graph_executor import GraphExecutor
 
 
@@ -32,11 +33,12 @@ def load(path: str | os.PathLike[str] | Package, device: str = "auto") -> GraphE
     checked before. Raises PackageError for a package that is damaged or for another machine,
     DeviceError where the device is absent or lacks what a kernel needs.
     """
-    package = path if isinstance(path, Package) else open_package(path, device)
+    package = open_package(path, device) if isinstance(path, (str, os.PathLike)) else path
     from ..vulkan.ffi import tvm_ffi
     from .graph_executor import create
 
     package.check_machine()
+    graph_json = json.dumps(package.info.to_json())
     chosen = _device(str(package.info.target.get("kind")), device)
     try:
         library = tvm_ffi.load_module(str(package.library_path))
@@ -45,7 +47,7 @@ def load(path: str | os.PathLike[str] | Package, device: str = "auto") -> GraphE
         raise PackageError(
             f"mod.so of the package cannot be loaded ({reason}); compile the network again"
         ) from None
-    executor = create(json.dumps(package.info.to_json()), library, chosen)
+    executor = create(graph_json, library, chosen)
     executor.load_params(_weights(package))
     executor.prepare()
     return executor
@@ -57,17 +59,17 @@ def open_package(path: str | os.PathLike[str], device: str = "auto") -> Package:
     All three take a while, and none waits for another.
     """
 
-    def begin(info: PackageInfo) -> None:
-        if info.target.get("kind") == "vulkan" and device != "cpu":
-            vulkan.begin_to_open_device()
-        threading.Thread(target=import_executor, name="tvm_vision import").start()
-
     def import_executor() -> None:
         # What goes wrong with it goes wrong again where it is used.
         with contextlib.suppress(Exception):
             from . import graph_executor  # noqa: F401
 
-    return read_package(path, begin)
+    if device != "cpu" and target_kind(path) == "vulkan":
+        vulkan.begin_to_open_device()
+    from ..package import read_package
+
+    threading.Thread(target=import_executor, name="tvm_vision import").start()
+    return read_package(path)
 
 
 def _weights(package: Package) -> dict[str, np.ndarray] | bytes:

@@ -1,0 +1,65 @@
+"""What a package is for, told before it is checked; None wherever reading it would be refused."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from packages import write_sample
+
+from tvm_vision.package.container import MAX_INFO_BYTES
+from tvm_vision.package.peek import target_kind
+
+
+@pytest.mark.parametrize("name", ["good.tar", "folder"])
+def test_kind_of_target(tmp_path, name):
+    assert target_kind(write_sample(tmp_path / name)) == "llvm"
+
+
+def test_whatever_is_no_package_has_none(tmp_path):
+    whole = write_sample(tmp_path / "good.tar").read_bytes()
+    (tmp_path / "cut.tar").write_bytes(whole[:700])
+    (tmp_path / "text.tar").write_text("vulkan")
+    (tmp_path / "empty").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("cut.tar", "text.tar", "empty", "pipe", "absent"):
+        assert target_kind(tmp_path / name) is None, name
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"target": "vulkan"}', "\udcff"])
+def test_damaged_mod_json_has_none(tmp_path, content):
+    folder = write_sample(tmp_path / "folder")
+    (folder / "mod.json").write_text(content, errors="surrogateescape")
+    assert target_kind(folder) is None
+
+
+def test_a_huge_mod_json_is_not_read(tmp_path):
+    folder = write_sample(tmp_path / "folder")
+    with (folder / "mod.json").open("wb") as stream:
+        stream.write(json.dumps({"target": {"kind": "vulkan"}}).encode())
+        stream.write(b" " * 16)
+        stream.truncate(MAX_INFO_BYTES + 1)
+    assert target_kind(folder) is None
+
+
+def test_it_needs_nothing_that_takes_long_to_import():
+    code = """
+import sys
+from tvm_vision.package import peek
+slow = ("tarfile", "hashlib", "numpy", "tvm_vision.package.info", "tvm_vision.package.artifact")
+assert not set(slow) & set(sys.modules)
+from tvm_vision.package import PackageInfo, read_package
+assert "tvm_vision.package.artifact" in sys.modules
+"""
+    environment = {**os.environ, "TVM_USE_RUNTIME_LIB": "1"}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+
+
+def test_names_of_the_package():
+    import tvm_vision.package
+
+    for name in tvm_vision.package.__all__:
+        assert getattr(tvm_vision.package, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'Packet'"):
+        _ = tvm_vision.package.Packet
