@@ -22,7 +22,9 @@ from tvm_vision.schedules import kernel_key
 # Sums that lie close to half a step may be rounded the other way: float32 adds up in another order.
 SHARE = 0.005
 # Target and layout of each way in which a network is computed in bytes.
-WAYS = [("llvm", "auto"), ("vulkan", "nhwc"), ("vulkan", "nchw")]
+GPU = {"kind": "vulkan", "from_device": 0, "supports_integer_dot_product": True}
+WITHOUT = {**GPU, "supports_integer_dot_product": False}
+WAYS = [("llvm", "auto"), (GPU, "nhwc"), (WITHOUT, "nhwc"), (GPU, "nchw")]
 
 
 @pytest.fixture(autouse=True)
@@ -168,18 +170,15 @@ def test_bytes_travel_between_all_kernels_of_a_network(dtype, target, layout):
 def test_a_gpu_with_an_instruction_for_it_puts_channels_last_by_itself(monkeypatch):
     monkeypatch.delenv(VARIABLE)
     model = whole_network()
-    graph = graph_of(model, "vulkan")
+    graph = graph_of(model, GPU)
     shapes = {v.shape for v in graph.params.values() if v.dtype == np.int8 and v.ndim == 4}
     # (o, kh, kw, i) with three channels filled up to four, and depthwise ones (kh, kw, 1, o).
     assert shapes == {(8, 3, 3, 4), (8, 3, 3, 8), (3, 3, 1, 8), (6, 1, 1, 32)}
-    plain = dict(parse_target("vulkan").attrs)
-    lacking = {**plain, "kind": "vulkan", "keys": ["vulkan", "gpu"]}
-    lacking["supports_integer_dot_product"] = False
-    assert weight_types(graph_of(model, lacking)) == {"float32"}
+    assert weight_types(graph_of(model, WITHOUT)) == {"float32"}
     assert weight_types(graph_of(model, "llvm")) == {"float32"}
 
 
-@pytest.mark.parametrize("target", ["llvm", "vulkan"])
+@pytest.mark.parametrize("target", ["llvm", GPU])
 @pytest.mark.usefixtures("device_info")
 def test_switched_off_the_network_is_computed_in_float32(target, monkeypatch):
     monkeypatch.setenv(VARIABLE, "0")
@@ -197,7 +196,7 @@ def test_another_value_of_the_switch_is_an_error(monkeypatch):
 
 
 @pytest.mark.usefixtures("device_info")
-@pytest.mark.parametrize("target", ["llvm", "vulkan"])
+@pytest.mark.parametrize("target", ["llvm", GPU])
 def test_weights_with_zero_points_stay_real_numbers(target):
     net = Quantised((1, 4, 8, 8))
     x = net.rounded("x", 0.009, 120)
@@ -209,7 +208,7 @@ def test_weights_with_zero_points_stay_real_numbers(target):
 
 
 @pytest.mark.usefixtures("device_info")
-@pytest.mark.parametrize("target", ["llvm", "vulkan"])
+@pytest.mark.parametrize("target", ["llvm", GPU])
 def test_weights_may_be_rounded_by_the_network(target):
     net = Quantised((1, 4, 8, 8))
     out = net.node("Conv", net.rounded("x", 0.009, 120), net.rounded_weights(6, 4, 3, 3))
@@ -221,7 +220,7 @@ def test_weights_may_be_rounded_by_the_network(target):
 
 def test_kernels_are_named_after_the_nodes_of_the_model():
     model = whole_network()
-    graph = graph_of(model, "vulkan", "nchw")
+    graph = graph_of(model, GPU, "nchw")
     named = {name for kernel in graph.kernels for name in kernel.nodes}
     assert named <= {node.name for node in model.graph.node}
 
@@ -233,7 +232,7 @@ def test_schedules_serve_networks_of_other_scales():
         out = net.rounded(net.node("LeakyRelu", net.rounded(out, 2 * scale, zero), alpha=0.1),
                           3 * scale, zero)  # fmt: skip
         out = net.conv(out, 4, channels, 1, 1, scale=3 * scale)
-        graph = graph_of(net.model(net.rounded(out, scale, zero)), "vulkan")
+        graph = graph_of(net.model(net.rounded(out, scale, zero)), GPU)
         return [kernel_key(graph.functions[kernel.function]) for kernel in graph.kernels[1:-1]]
 
     assert keys(0.009, 37) == keys(0.011, 90)
@@ -245,7 +244,7 @@ def test_halves_between_and_bytes_where_the_network_has_them():
     """Scales of sums are about 1e-5, which halves hold with few digits: they must not."""
     model = whole_network()
     data = picture((1, 3, 17, 19))
-    found = run(model, data, "vulkan", precision="fp16")
+    found = run(model, data, GPU, precision="fp16")
     for one, other, step in zip(found, as_written(model, data), (0.004, 0.02), strict=True):
         assert np.abs(one - other).max() <= 2.01 * step
         assert (np.abs(one - other) > 0.01 * step).mean() <= 0.05
@@ -286,7 +285,7 @@ def integer_operators():
 
 
 @pytest.mark.usefixtures("device_info")
-@pytest.mark.parametrize("target", ["llvm", "vulkan"])
+@pytest.mark.parametrize("target", ["llvm", GPU])
 @pytest.mark.parametrize("model", list(integer_operators()), ids=lambda m: m.graph.node[0].op_type)
 def test_operators_on_integers_are_the_same_kernels(model, target):
     assert weight_types(graph_of(model, target)) == {"int8"}

@@ -19,8 +19,10 @@ TOLERANCE = 1e-5  # largest error over the largest value, float32
 
 @lru_cache(maxsize=1)
 def target() -> Target:
-    """The target of the first device, asked of it."""
-    return Target({"kind": "vulkan", "from_device": 0}, "llvm")
+    """The target of the first device, asked of it; with a dot product also where the driver has to
+    write it out, as lavapipe's does."""
+    config = {"kind": "vulkan", "from_device": 0, "supports_integer_dot_product": True}
+    return Target(config, "llvm")
 
 
 def fused(

@@ -40,6 +40,9 @@ def test_device_attributes(device_info: vulkan.DeviceInfo) -> None:
     assert device_info.type in ("discrete", "integrated", "virtual", "cpu", "other")
     assert device_info.name in device_info.describe()
     assert ("no GPU" in device_info.describe()) == device_info.is_cpu
+    if device_info.is_cpu:
+        # It takes the instruction, and writes it out.
+        assert not device_info.supports_integer_dot_product
 
 
 def test_target_has_the_numbers_of_the_device(device_info: vulkan.DeviceInfo) -> None:

@@ -30,6 +30,8 @@ class DeviceInfo:
 
     ``index`` is the number in ``tvm.vulkan(index)``; ``type`` is ``"discrete"``, ``"integrated"``,
     ``"virtual"``, ``"cpu"`` or ``"other"``; ``compute_units`` is 0 where the driver does not tell;
+    ``supports_integer_dot_product``: four products of bytes are added up by one instruction;
+    drivers that write it out are left out.
     ``cooperative_matrix_shapes`` holds (m, n, k, A type, B type, C type, result type) per subgroup.
     """
 

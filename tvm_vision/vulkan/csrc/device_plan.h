@@ -85,6 +85,9 @@ struct DeviceSnapshot {
   bool subgroup_in_compute = false;
   /*! \brief Cores, compute units or multiprocessors where the driver tells; 0 where it does not. */
   uint32_t compute_units = 0;
+  /*! \brief Whether dot products of four signed bytes in a word are one instruction: every driver
+   * takes them (features.integer_dot_product), and writes them out where the hardware has none. */
+  bool fast_dot_product = false;
 
   DeviceFeatures features;
   std::vector<CooperativeMatrixShape> cooperative_matrix_shapes;

@@ -60,6 +60,11 @@ void ReadLimits(const VkPhysicalDeviceLimits& limits, DeviceSnapshot* s) {
   s->timestamp_period = limits.timestampPeriod;
 }
 
+bool HasDotProduct(const DeviceSnapshot& s) {
+  return s.api_version >= VK_API_VERSION_1_3 ||
+         s.HasExtension(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
+}
+
 void ReadProperties(const InstanceFunctions& fn, VkPhysicalDevice physical, DeviceSnapshot* s) {
   auto head = Tagged<VkPhysicalDeviceProperties2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2);
   Chain chain(&head.pNext);
@@ -76,6 +81,8 @@ void ReadProperties(const InstanceFunctions& fn, VkPhysicalDevice physical, Devi
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV);
   auto amd = Tagged<VkPhysicalDeviceShaderCorePropertiesAMD>(
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD);
+  auto dot_product = Tagged<VkPhysicalDeviceShaderIntegerDotProductProperties>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES);
   chain.Add(&id);
   chain.Add(&subgroup);
   chain.Add(&maintenance3);
@@ -84,6 +91,7 @@ void ReadProperties(const InstanceFunctions& fn, VkPhysicalDevice physical, Devi
                           s->HasExtension(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
   if (core12) chain.Add(&driver);
   if (has_size_control) chain.Add(&size_control);
+  if (HasDotProduct(*s)) chain.Add(&dot_product);
   if (s->HasExtension(VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) chain.Add(&nvidia);
   if (s->HasExtension(VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME)) chain.Add(&amd);
   fn.vkGetPhysicalDeviceProperties2(physical, &head);
@@ -100,6 +108,7 @@ void ReadProperties(const InstanceFunctions& fn, VkPhysicalDevice physical, Devi
   bool compute_size_control = has_size_control && (size_control.requiredSubgroupSizeStages &
                                                    VK_SHADER_STAGE_COMPUTE_BIT) != 0;
   s->features.subgroup_size_control = compute_size_control;
+  s->fast_dot_product = dot_product.integerDotProduct4x8BitPackedSignedAccelerated == VK_TRUE;
   s->compute_units =
       nvidia.shaderSMCount != 0
           ? nvidia.shaderSMCount
@@ -110,8 +119,7 @@ void ReadFeatures(const InstanceFunctions& fn, VkPhysicalDevice physical, Device
   bool core13 = s->api_version >= VK_API_VERSION_1_3;
   FeatureChain chain(s->api_version,
                      core13 || s->HasExtension(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME),
-                     core13 || s->HasExtension(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME),
-                     s->HasExtension(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME));
+                     HasDotProduct(*s), s->HasExtension(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME));
   fn.vkGetPhysicalDeviceFeatures2(physical, &chain.head);
   DeviceFeatures* f = &s->features;
   bool size_of_compute = f->subgroup_size_control;
