@@ -171,8 +171,14 @@ def test_a_gpu_with_an_instruction_for_it_puts_channels_last_by_itself(monkeypat
     monkeypatch.delenv(VARIABLE)
     model = whole_network()
     graph = graph_of(model, GPU)
-    shapes = {v.shape for v in graph.params.values() if v.dtype == np.int8 and v.ndim == 4}
-    # (o, kh, kw, i) with three channels filled up to four, and depthwise ones (kh, kw, 1, o).
+    shapes = {v.shape for v in graph.params.values() if v.dtype == np.int8 and v.ndim > 2}
+    # (kh, kw, i/4, o, 4) with three channels filled up to four, and depthwise ones (kh, kw, 1, o).
+    assert shapes == {(3, 3, 1, 8, 4), (3, 3, 2, 8, 4), (3, 3, 1, 8), (1, 1, 8, 6, 4)}
+    # Matrices take them as (o, kh, kw, i).
+    matrices = {**GPU, "supports_cooperative_matrix": True,
+                "keys": ["vulkan", "gpu", "cooperative_matrix_int8_16x16x32"]}  # fmt: skip
+    graph = graph_of(model, matrices)
+    shapes = {v.shape for v in graph.params.values() if v.dtype == np.int8 and v.ndim > 2}
     assert shapes == {(8, 3, 3, 4), (8, 3, 3, 8), (3, 3, 1, 8), (6, 1, 1, 32)}
     assert weight_types(graph_of(model, WITHOUT)) == {"float32"}
     assert weight_types(graph_of(model, "llvm")) == {"float32"}

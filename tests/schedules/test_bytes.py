@@ -29,7 +29,7 @@ from tvm_vision.schedules import (
 )
 from tvm_vision.schedules.common import BYTES, DOT_VARIABLE, MATRIX_VARIABLE
 from tvm_vision.schedules.gemm_tile import GemmTile, Product, candidates, default, fits
-from tvm_vision.schedules.integer_operators import BytesWindow, convolution_of_bytes
+from tvm_vision.schedules.integer_operators import BytesWindow, convolution_of_bytes, in_words
 from tvm_vision.schedules.matrix_tile import MatrixTile
 from tvm_vision.schedules.rim_form import windows_of
 from tvm_vision.schedules.rim_tile import RimTile
@@ -128,6 +128,41 @@ def test_any_channels_equal_numpy(
     function, kind = schedule_function(layer.kernel, limits)
     assert kind == "contraction"
     layer.check(function)
+
+
+@pytest.mark.parametrize(
+    ("channels", "filters", "kernel", "stride", "tile"),
+    [(32, 24, 3, 1, tile) for tile in TILES]
+    + [(4, 16, 7, 2, None), (20, 9, 1, 1, None), (64, 21, 3, 1, None), (8, 9, 2, 2, None)],
+    ids=str,
+)
+def test_weights_in_words_equal_numpy(
+    channels: int, filters: int, kernel: int, stride: int, tile: GemmTile | None
+) -> None:
+    """The form that quantised networks have where there are no matrices."""
+    image, weights = noise((1, 9, 11, channels), 1), noise((filters, channels, kernel, kernel), 2)
+    packed = np.ascontiguousarray(in_words(weights, 4))
+    pad = (kernel // 2,) * 4
+    window = BytesWindow((kernel, kernel), (stride, stride), (1, 1), pad, 1, True, -7)
+    x, w = (te.placeholder(a.shape, "int8", n) for a, n in ((image, "x"), (packed, "w")))
+    function = te.create_prim_func([x, w, convolution_of_bytes(x, w, window)])
+    if tile is None:
+        function, kind = schedule_function(function, Limits.of(target()))
+        assert kind == "contraction"
+    else:
+        function = schedule_with(function, Limits.of(target()), Choice("contraction", tile))
+    shaders = printed(function, supports_integer_dot_product=True)
+    assert any("dot" in shader.source for shader in shaders)
+    rows = ((0, 0), pad[:2], pad[:2], (0, 0))
+    around = np.pad(image, rows, constant_values=-7).astype("float64").transpose(0, 3, 1, 2)
+    sums = conv2d(around, weights.astype("float64"), stride, (0,) * 4, 1, 1).transpose(0, 2, 3, 1)
+    with target():
+        library = tvm.tirx.build(function.with_attr("global_symbol", "main"), target=target())
+    device = tvm.vulkan(0)
+    tensors = [tvm.runtime.tensor(a, device) for a in (image, packed)]
+    out = tvm.runtime.empty(sums.shape, "int32", device)
+    library["main"](*tensors, out)
+    np.testing.assert_array_equal(out.numpy(), sums)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 50])

@@ -20,6 +20,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from ..schedules.integer_operators import (
     BytesWindow,
     convolution_of_bytes,
+    in_words,
     numbers_of_bytes,
     product_of_bytes,
 )
@@ -36,10 +37,14 @@ WORD = 4
 _ORDERS = {"OIHW": (0, 1, 2, 3), "HWIO": (3, 2, 0, 1), "OHWI": (0, 3, 1, 2)}
 
 
-def integer_kernels(mod: tvm.IRModule, word: int) -> tvm.IRModule:
-    """``main`` with kernels of bytes. word: input channels are filled up to multiples of it."""
+def integer_kernels(mod: tvm.IRModule, word: int, words: bool = False) -> tvm.IRModule:
+    """``main`` with kernels of bytes.
+
+    word: input channels are filled up to multiples of it. words: convolutions whose channels are
+    the last axis have their weights in words of so many, outputs side by side.
+    """
     rewriter = _Kernels(mod)
-    rewriter.word, rewriter.turned = word, {}
+    rewriter.word, rewriter.words, rewriter.turned = word, words, {}
     rewriter.builder_.update_func(mod.get_global_var("main"), rewriter.visit_expr(mod["main"]))
     return relax.transform.DeadCodeElimination()(rewriter.builder_.get())
 
@@ -54,6 +59,7 @@ class _Image:
 @mutator
 class _Kernels(PyExprMutator):
     word: int
+    words: bool
     turned: dict[Any, Any]
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
@@ -95,8 +101,11 @@ class _Kernels(PyExprMutator):
             weights.shape[2:], _ints(attrs.strides), _ints(attrs.dilation),
             _ints(attrs.padding), groups, last, image.zero,
         )  # fmt: skip
-        order = _ORDERS["HWIO" if alone else "OHWI" if last else "OIHW"]
-        packed = weights.transpose(np.argsort(order))
+        if self.words and last and groups == 1:
+            packed = in_words(weights, word)
+        else:
+            order = _ORDERS["HWIO" if alone else "OHWI" if last else "OIHW"]
+            packed = weights.transpose(np.argsort(order))
         sums = self._call(
             lambda x, w: convolution_of_bytes(x, w, window), data, packed, "conv2d_int8"
         )

@@ -89,7 +89,10 @@ def to_kernels(
             operators = _layout_on_gpu(operators, layout, matrices)
             operators = winograd(operators, target, precision, matrices)
         if quantised:
-            operators = integer_kernels(operators, WORD if "gpu" in target.keys else 1)
+            limits = Limits.of(target)
+            # Matrices read the weights of an output side by side, threads those of several.
+            words = limits.dot_product and not limits.byte_matrices
+            operators = integer_kernels(operators, WORD if "gpu" in target.keys else 1, words)
         if opt_level >= 1:
             operators = plain_turns(operators)
         calls = _sequence(_legalize(opt_level))(operators)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from tvm import te, tirx
 
 WIDE = "int32"
@@ -40,11 +41,16 @@ def convolution_of_bytes(x: te.Tensor, w: te.Tensor, window: BytesWindow) -> te.
     """int32 sums of an image (n, c, h, w) with weights (o, c/groups, kh, kw), or of (n, h, w, c).
 
     With channels last the weights are (o, kh, kw, c/groups), or (kh, kw, 1, o) where each group has
-    one channel. Weights of more channels than the image has find the zero point there.
+    one channel, or ``in_words``: (kh, kw, c/word, o, word). Weights of more channels than the image
+    has find the zero point there.
     """
     n, c, h, width = (_sizes(x)[axis] for axis in ((0, 3, 1, 2) if window.last else (0, 1, 2, 3)))
     alone = window.last and 1 < window.groups == c
-    outputs, depth = (_sizes(w)[axis] for axis in _weight_axes(window.last, alone))
+    sizes = _sizes(w)
+    word = sizes[4] if len(sizes) == 5 else 0
+    outputs, depth = (sizes[axis] for axis in _weight_axes(window.last, alone))
+    if word:
+        outputs, depth = sizes[3], sizes[2] * word
     top, left, bottom, right = window.padding
     (kh, kw), (dh, dw), (sh, sw) = window.kernel, window.dilation, window.stride
     before = _placed((0, 0, top, left), window.last)
@@ -59,7 +65,10 @@ def convolution_of_bytes(x: te.Tensor, w: te.Tensor, window: BytesWindow) -> te.
         channel = rc if window.groups == 1 else ff // of_group * depth + rc
         place = (nn, channel, yy * sh + ry * dh, xx * sw + rx * dw)
         pixel = image(*_placed(place, window.last))
-        weight = w(*((ry, rx, rc, ff) if alone else _placed((ff, rc, ry, rx), window.last)))
+        if word:
+            weight = w(ry, rx, rc // word, ff, rc % word)
+        else:
+            weight = w(*((ry, rx, rc, ff) if alone else _placed((ff, rc, ry, rx), window.last)))
         axes = [ry, rx, rc] if window.last else [rc, ry, rx]
         return te.sum(pixel.astype(WIDE) * weight.astype(WIDE), axis=axes)
 
@@ -69,6 +78,13 @@ def convolution_of_bytes(x: te.Tensor, w: te.Tensor, window: BytesWindow) -> te.
     return te.compute(
         _placed((n, outputs, rows, columns), window.last), products, name=f"conv2d_{layout}"
     )
+
+
+def in_words(weights: np.ndarray, word: int) -> np.ndarray:
+    """Weights (o, c, kh, kw) as (kh, kw, c/word, o, word): what threads side by side read, outputs
+    side by side, lies together."""
+    o, c, kh, kw = weights.shape
+    return weights.reshape(o, c // word, word, kh, kw).transpose(3, 4, 1, 0, 2)
 
 
 def product_of_bytes(x: te.Tensor, w: te.Tensor, zero: int) -> te.Tensor:
