@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -212,37 +214,87 @@ from kernels import scale_module
 import tvm_vision.vulkan as v
 a = tvm.runtime.tensor(np.arange(64, dtype="float32"), tvm.vulkan(0))
 b = tvm.runtime.empty((64,), "float32", tvm.vulkan(0))
-scale_module()["scale"](a, b, 64, 2.0, 1, 64)
+module = scale_module()
+module["scale"](a, b, 64, 2.0, 1, 64)
 assert (b.numpy() == np.arange(64) * 2).all()
-print(v.pipeline_cache_path(), v.validation_messages(), sep="|")
+print(*v.pipeline_cache_paths(), v.validation_messages(), sep="|")
 """
 
 
-def test_pipeline_cache_is_kept_and_survives_damage(tmp_path: Path) -> None:
-    code = RUN_SCALE.format(folder=str(Path(__file__).parent))
-    cache = str(tmp_path / "cache")
+def run_scale(cache: Path | str, then: str = "") -> list[Path]:
+    """Where a process that runs a kernel, and one more line, keeps its pipelines."""
+    code = RUN_SCALE.format(folder=str(Path(__file__).parent)) + then
+    done = run_python(code, TVM_VISION_CACHE_DIR=str(cache))
+    assert done.returncode == 0, done.stderr
+    *paths, messages = done.stdout.strip().split("|")
+    assert messages == "[]"
+    return [Path(path) for path in paths]
 
-    def run() -> Path:
-        done = run_python(code, TVM_VISION_CACHE_DIR=cache)
-        assert done.returncode == 0, done.stderr
-        path, messages = done.stdout.strip().split("|")
-        assert messages == "[]"
-        return Path(path)
 
-    path = run()
+def test_pipelines_are_kept_and_survive_damage(tmp_path: Path) -> None:
+    (path,) = run_scale(tmp_path)
     good = path.read_bytes()
     assert len(good) > 24
     for damage in (b"", good[:30], b"x" * len(good), good[:-1] + bytes([good[-1] ^ 1])):
         path.write_bytes(damage)
-        assert run() == path
+        assert run_scale(tmp_path) == [path]
         assert path.read_bytes()[:8] == good[:8]
     assert not list(path.parent.glob("*.tmp*"))
 
 
+def test_a_file_that_has_all_is_not_written_again(tmp_path: Path) -> None:
+    (path,) = run_scale(tmp_path)
+    before = path.stat()
+    assert run_scale(tmp_path) == [path]
+    assert (path.stat().st_mtime_ns, path.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
+
+
+def test_a_file_in_use_stays_among_the_newest(tmp_path: Path) -> None:
+    (path,) = run_scale(tmp_path)
+    os.utime(path, (0, 0))
+    run_scale(tmp_path)
+    assert path.stat().st_mtime > time.time() - 600
+
+
+def test_other_kernels_have_a_file_of_their_own(tmp_path: Path) -> None:
+    then = """
+from kernels import SCALE, create_module
+import tvm_ffi
+other = SCALE.replace("* p.s", "* p.s * 2.0")
+other = create_module("scale", other, ["handle", "handle", "int32", "float32"])
+tvm_ffi.get_global_func("tvm_vision.vulkan.prepare")(other, 0)
+assert len(set(v.pipeline_cache_paths())) == 2
+"""
+    run_scale(tmp_path, then)
+    assert len(list(tmp_path.glob("pipelines-*.bin"))) == 2
+
+
+def test_the_oldest_files_are_removed(tmp_path: Path) -> None:
+    (path,) = run_scale(tmp_path)
+    for number in range(70):
+        (tmp_path / f"pipelines-{number}.bin").touch()
+        os.utime(tmp_path / f"pipelines-{number}.bin", (number, number))
+    (tmp_path / "another.bin").touch()
+    path.unlink()
+    run_scale(tmp_path)
+    left = {file.name for file in tmp_path.glob("pipelines-*")}
+    assert left == {path.name, *(f"pipelines-{number}.bin" for number in range(7, 70))}
+    assert (tmp_path / "another.bin").exists()
+
+
+def test_a_prepared_library_is_kept_by_a_process_that_is_killed(tmp_path: Path) -> None:
+    then = """
+import os, tvm_ffi
+sys.stdout.flush()
+tvm_ffi.get_global_func("tvm_vision.vulkan.prepare")(module, 0)
+os._exit(0)
+"""
+    (path,) = run_scale(tmp_path, then)
+    assert path.exists()
+
+
 def test_without_a_cache_folder_nothing_is_written() -> None:
-    code = RUN_SCALE.format(folder=str(Path(__file__).parent))
-    done = run_python(code, TVM_VISION_CACHE_DIR="")
-    assert done.stdout.strip() == "|[]", done.stderr
+    assert run_scale("") == []
 
 
 def test_timer_measures_work_on_the_device() -> None:

@@ -70,6 +70,8 @@ METASCHEDULE_BUILD = "tvm_vision.tuning.build"
 
 def start() -> None:
     """Registers the Vulkan backend in a new process, and how MetaSchedule builds there."""
+    # Thousands of candidates would push out what networks keep.
+    os.environ["TVM_VISION_CACHE_DIR"] = ""
     import tvm_vision.vulkan  # noqa: F401
 
     tvm_ffi.register_global_func(METASCHEDULE_BUILD, _build_module, override=True)

@@ -202,9 +202,10 @@ def memory_in_use(device: int = 0) -> dict[str, int]:
     return _plain(_function("memory_in_use")(device))
 
 
-def pipeline_cache_path(device: int = 0) -> str:
-    """File that keeps the driver's compiled pipelines; empty when nothing is cached."""
-    return str(_function("pipeline_cache_path")(device))
+def pipeline_cache_paths(device: int = 0) -> list[str]:
+    """Files that keep the driver's compiled pipelines of this process, one for each library of
+    kernels that was used; none where nothing is cached."""
+    return [str(path) for path in _function("pipeline_cache_paths")(device)]
 
 
 def validation_messages() -> list[str]:
@@ -231,7 +232,7 @@ __all__ = [
     "begin_to_open_device",
     "devices",
     "memory_in_use",
-    "pipeline_cache_path",
+    "pipeline_cache_paths",
     "register",
     "shutdown",
     "status",

@@ -138,6 +138,19 @@ TEST(HugeLengthsAllocateNothing) {
 
 TEST(Crc32HasTheCheckValueOfTheStandard) { CHECK(Crc32("123456789", 9) == 0xcbf43926u); }
 
+TEST(Crc32OfAnyLengthIsThatOfItsBits) {
+  std::string bytes;
+  for (int i = 0; i < 67; ++i) {
+    uint32_t crc = 0xffffffffu;
+    for (unsigned char byte : bytes) {
+      crc ^= byte;
+      for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) ? 0xedb88320u : 0u);
+    }
+    CHECK(Crc32(bytes.data(), bytes.size()) == ~crc);
+    bytes.push_back(static_cast<char>(i * 89 + 200));
+  }
+}
+
 TEST(CacheFilesSurviveOnlyWhole) {
   std::filesystem::path folder = std::filesystem::temp_directory_path() /
                                  ("tvm_vision_cache_test" + std::to_string(std::rand()));

@@ -6,6 +6,7 @@
 #define TVM_VISION_VULKAN_CACHE_FILE_H_
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -23,12 +24,19 @@ uint32_t Crc32(const void* data, size_t bytes);
  */
 std::string CacheFolder();
 
-/*! \brief Payload of a cache file; empty when there is none, or it is foreign or damaged. */
+/*!
+ * \brief Payload of a cache file; empty when there is none, or it is foreign or damaged.
+ *
+ * A file that has not been used for a day counts as new again; see KeepNewest.
+ */
 std::vector<uint8_t> ReadCacheFile(const std::string& path);
 
 /*! \brief Replace a cache file in one step; quietly does nothing where the folder cannot be
  * written. */
 void WriteCacheFile(const std::string& path, const std::vector<uint8_t>& payload);
+
+/*! \brief Remove all files of a folder whose names begin with `prefix` but the `count` newest. */
+void KeepNewest(const std::filesystem::path& folder, const std::string& prefix, size_t count);
 
 }  // namespace vulkan
 }  // namespace tvm_vision

@@ -69,7 +69,6 @@ Device::Device(std::shared_ptr<const DeviceHandle> handle, int number)
       pool({plan.upload_memory}, true,
            VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT, kStagingBlock);
   readback_ = pool({plan.readback_memory}, true, VK_BUFFER_USAGE_TRANSFER_DST_BIT, kStagingBlock);
-  pipeline_cache_ = std::make_unique<PipelineCache>(handle_);
   streams_.push_back(std::make_shared<Stream>(this));
 }
 
@@ -78,8 +77,24 @@ Device::~Device() {
   handle_->fn.vkDeviceWaitIdle(handle_->vk);
   in_flight_.clear();
   free_.clear();
-  pipeline_cache_.reset();
+  for (const std::shared_ptr<PipelineCache>& cache : PipelineCaches()) cache->Save();
   handle_->fn.vkDestroySemaphore(handle_->vk, timeline_, nullptr);
+}
+
+void Device::Keep(const std::shared_ptr<PipelineCache>& cache) {
+  std::lock_guard<std::mutex> guard(caches_lock_);
+  auto gone = [](const std::weak_ptr<PipelineCache>& other) { return other.expired(); };
+  caches_.erase(std::remove_if(caches_.begin(), caches_.end(), gone), caches_.end());
+  caches_.push_back(cache);
+}
+
+std::vector<std::shared_ptr<PipelineCache>> Device::PipelineCaches() {
+  std::lock_guard<std::mutex> guard(caches_lock_);
+  std::vector<std::shared_ptr<PipelineCache>> alive;
+  for (const std::weak_ptr<PipelineCache>& cache : caches_) {
+    if (std::shared_ptr<PipelineCache> found = cache.lock()) alive.push_back(std::move(found));
+  }
+  return alive;
 }
 
 std::shared_ptr<Buffer> Device::AllocateTensor(uint64_t bytes) {
@@ -236,7 +251,9 @@ void Device::Synchronize() {
     value = submitted_;
   }
   Wait(value);
-  pipeline_cache_->SaveIfQuiet(kQuietBeforeSave);
+  for (const std::shared_ptr<PipelineCache>& cache : PipelineCaches()) {
+    cache->Save(kQuietBeforeSave);
+  }
 }
 
 void Device::Synchronize(const std::shared_ptr<Stream>& stream) {

@@ -38,7 +38,10 @@ class Device : public std::enable_shared_from_this<Device> {
   const DeviceHandle& handle() const { return *handle_; }
   std::shared_ptr<const DeviceHandle> shared_handle() const { return handle_; }
   const DeviceSnapshot& snapshot() const { return handle_->snapshot(); }
-  PipelineCache& pipeline_cache() { return *pipeline_cache_; }
+  /*! \brief Have a cache saved when the device goes, if not before. */
+  void Keep(const std::shared_ptr<PipelineCache>& cache);
+  /*! \brief The caches in use. */
+  std::vector<std::shared_ptr<PipelineCache>> PipelineCaches();
   std::mutex& lock() { return lock_; }
 
   // ---- memory; the lock must not be held
@@ -129,7 +132,8 @@ class Device : public std::enable_shared_from_this<Device> {
   std::shared_ptr<MemoryPool> inputs_;
   std::shared_ptr<MemoryPool> upload_;
   std::shared_ptr<MemoryPool> readback_;
-  std::unique_ptr<PipelineCache> pipeline_cache_;
+  std::mutex caches_lock_;
+  std::vector<std::weak_ptr<PipelineCache>> caches_;
   std::vector<std::shared_ptr<Stream>> streams_;
 };
 

@@ -310,10 +310,14 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def("tvm_vision.vulkan.status", [] { return ffi::String(DeviceList::Global().status()); })
       .def("tvm_vision.vulkan.memory_in_use", MemoryInUse)
       .def("tvm_vision.vulkan.validation_messages", ValidationMessages)
-      .def("tvm_vision.vulkan.pipeline_cache_path",
+      .def("tvm_vision.vulkan.pipeline_cache_paths",
            [](int64_t device) {
-             return ffi::String(
-                 DeviceList::Global().Get(static_cast<int>(device))->pipeline_cache().path());
+             ffi::Array<ffi::String> paths;
+             for (const auto& cache :
+                  DeviceList::Global().Get(static_cast<int>(device))->PipelineCaches()) {
+               if (!cache->path().empty()) paths.push_back(ffi::String(cache->path()));
+             }
+             return paths;
            })
       .def("tvm_vision.vulkan.shutdown", [] { DeviceList::Global().Shutdown(); });
 }

@@ -9,9 +9,11 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 #include <thread>
 
 #include "buffer_registry.h"
+#include "cache_file.h"
 #include "device_list.h"
 
 namespace tvm_vision {
@@ -22,6 +24,7 @@ namespace ffi = tvm::ffi;
 namespace {
 
 constexpr uint32_t kScalarBytes = sizeof(uint64_t);
+constexpr uint64_t kFnvPrime = 0x100000001b3;
 constexpr int64_t kMostThreads = 8;  // that compile kernels; the robot has other work, too
 
 int AxisOf(const std::string& tag) {
@@ -52,7 +55,25 @@ uint64_t ScalarBits(ffi::AnyView value, DLDataType type) {
 
 }  // namespace
 
-Kernel::Kernel(const KernelRecord& record) {
+PipelineCaches::PipelineCaches(const KernelMap& kernels) {
+  for (const auto& [name, record] : kernels) {
+    uint32_t crc = Crc32(record.words.data(), record.words.size() * sizeof(uint32_t));
+    kernels_ = kernels_ * kFnvPrime + crc;
+  }
+}
+
+std::shared_ptr<PipelineCache> PipelineCaches::On(Device* device) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::shared_ptr<PipelineCache>& cache = caches_[&device->handle()];
+  if (!cache) {
+    cache = std::make_shared<PipelineCache>(device->shared_handle(), kernels_);
+    device->Keep(cache);
+  }
+  return cache;
+}
+
+Kernel::Kernel(const KernelRecord& record, std::shared_ptr<PipelineCaches> caches)
+    : caches_(std::move(caches)) {
   code_.name = record.name;
   code_.words = record.words;
   code_.interface = ReadShaderInterface(record.name, record.words);
@@ -87,9 +108,9 @@ std::shared_ptr<const Pipeline> Kernel::PipelineOn(Device* device) {
   std::lock_guard<std::mutex> lock(mutex_);
   std::shared_ptr<const Pipeline>& pipeline = pipelines_[&device->handle()];
   if (!pipeline) {
-    pipeline = std::make_shared<const Pipeline>(device->shared_handle(), code_,
-                                                device->pipeline_cache().vk());
-    device->pipeline_cache().MarkChanged();
+    std::shared_ptr<PipelineCache> cache = CacheOn(device);
+    pipeline = std::make_shared<const Pipeline>(device->shared_handle(), code_, cache->vk());
+    cache->MarkChanged();
   }
   return pipeline;
 }
@@ -209,8 +230,9 @@ void Kernel::Launch(ffi::PackedArgs args) {
 
 VulkanModule::VulkanModule(KernelMap kernels, ffi::Map<ffi::String, ffi::String> source)
     : records_(std::move(kernels)), source_(std::move(source)) {
+  auto caches = std::make_shared<PipelineCaches>(records_);
   for (const auto& [name, record] : records_) {
-    kernels_[name] = std::make_shared<Kernel>(record);
+    kernels_[name] = std::make_shared<Kernel>(record, caches);
   }
 }
 
@@ -274,6 +296,11 @@ void PreparePipelines(const ffi::Module& library, const std::shared_ptr<Device>&
   for (int64_t i = 1; i < count; ++i) others.emplace_back(work);
   work();
   for (std::thread& thread : others) thread.join();
+  // At once: a robot is switched off rather than ended.
+  std::set<std::shared_ptr<PipelineCache>> caches;
+  for (const std::shared_ptr<Kernel>& kernel : kernels)
+    caches.insert(kernel->CacheOn(device.get()));
+  for (const std::shared_ptr<PipelineCache>& cache : caches) cache->Save();
 }
 
 int64_t CompileThreads() {

@@ -21,12 +21,25 @@
 namespace tvm_vision {
 namespace vulkan {
 
+/*! \brief What a module's pipelines are kept in: a file for each device. Called from any thread. */
+class PipelineCaches {
+ public:
+  explicit PipelineCaches(const KernelMap& kernels);
+  std::shared_ptr<PipelineCache> On(Device* device);
+
+ private:
+  /*! \brief Stands for the shaders: others have other files. */
+  uint64_t kernels_ = 0;
+  std::mutex mutex_;
+  std::map<const DeviceHandle*, std::shared_ptr<PipelineCache>> caches_;
+};
+
 /*! \brief One kernel: its code and, for each device it ran on, its pipeline. Called from any
  * thread. */
 class Kernel {
  public:
   /*! \brief Read the shader's interface; raises DeviceError for a damaged one. */
-  explicit Kernel(const KernelRecord& record);
+  Kernel(const KernelRecord& record, std::shared_ptr<PipelineCaches> caches);
 
   /*!
    * \brief Record a launch on the device that holds the first buffer.
@@ -36,6 +49,8 @@ class Kernel {
 
   /*! \brief Its pipeline on a device, compiled when it is asked for first. */
   std::shared_ptr<const Pipeline> PipelineOn(Device* device);
+  /*! \brief Where that is kept. */
+  std::shared_ptr<PipelineCache> CacheOn(Device* device) { return caches_->On(device); }
 
  private:
   std::vector<uint64_t> PackScalars(tvm::ffi::PackedArgs args) const;
@@ -43,6 +58,7 @@ class Kernel {
   std::array<uint32_t, 3> FoldGrid(const std::array<uint32_t, 3>& grid,
                                    const DeviceSnapshot& snapshot) const;
 
+  std::shared_ptr<PipelineCaches> caches_;
   KernelCode code_;
   std::vector<DLDataType> scalar_types_;
   /*! \brief 0 to 2: blockIdx.x to .z; 3 to 5: threadIdx.x to .z; -1: not an extent. */

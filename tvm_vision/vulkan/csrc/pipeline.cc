@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include "cache_file.h"
 
@@ -9,6 +10,10 @@ namespace tvm_vision {
 namespace vulkan {
 
 namespace {
+
+/*! \brief What the names of cache files begin with, and how many of them are kept. */
+constexpr const char* kPrefix = "pipelines-";
+constexpr size_t kMostFiles = 64;
 
 /*! \brief Refuse a kernel that this device cannot run, naming what it lacks. */
 void CheckRunnable(const DeviceSnapshot& s, const KernelCode& code) {
@@ -152,18 +157,18 @@ Pipeline::~Pipeline() {
   device->fn.vkDestroyDescriptorSetLayout(device->vk, set_layout, nullptr);
 }
 
-PipelineCache::PipelineCache(std::shared_ptr<const DeviceHandle> device)
+PipelineCache::PipelineCache(std::shared_ptr<const DeviceHandle> device, uint64_t kernels)
     : device_(std::move(device)) {
   const DeviceSnapshot& s = device_->snapshot();
   std::string folder = CacheFolder();
   if (!folder.empty()) {
-    char name[96];
+    char name[128];
     char uuid[2 * VK_UUID_SIZE + 1];
     for (size_t i = 0; i < VK_UUID_SIZE; ++i) {
       std::snprintf(uuid + 2 * i, 3, "%02x", s.pipeline_cache_uuid[i]);
     }
-    std::snprintf(name, sizeof(name), "/pipelines-%04x-%04x-%08x-%s.bin", s.vendor_id, s.device_id,
-                  s.driver_version, uuid);
+    std::snprintf(name, sizeof(name), "/%s%04x-%04x-%08x-%s-%016llx.bin", kPrefix, s.vendor_id,
+                  s.device_id, s.driver_version, uuid, static_cast<unsigned long long>(kernels));
     path_ = folder + name;
   }
   std::vector<uint8_t> data;
@@ -174,10 +179,11 @@ PipelineCache::PipelineCache(std::shared_ptr<const DeviceHandle> device)
   info.initialDataSize = data.size();
   info.pInitialData = data.data();
   VK_CHECK(s.name, device_->fn.vkCreatePipelineCache(device_->vk, &info, nullptr, &cache_));
+  stored_bytes_ = data.empty() ? 0 : Bytes();
 }
 
 PipelineCache::~PipelineCache() {
-  SaveIfQuiet(std::chrono::milliseconds(0));
+  Save();
   device_->fn.vkDestroyPipelineCache(device_->vk, cache_, nullptr);
 }
 
@@ -198,18 +204,29 @@ void PipelineCache::MarkChanged() {
   last_change_ = std::chrono::steady_clock::now();
 }
 
-void PipelineCache::SaveIfQuiet(std::chrono::milliseconds quiet) {
+size_t PipelineCache::Bytes() const {
+  size_t bytes = 0;
+  const DeviceFunctions& fn = device_->fn;
+  bool told = fn.vkGetPipelineCacheData(device_->vk, cache_, &bytes, nullptr) == VK_SUCCESS;
+  return told ? bytes : 0;
+}
+
+void PipelineCache::Save(std::chrono::milliseconds quiet) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (!changed_ || path_.empty()) return;
   if (std::chrono::steady_clock::now() - last_change_ < quiet) return;
   changed_ = false;
-  size_t size = 0;
-  const DeviceFunctions& fn = device_->fn;
-  if (fn.vkGetPipelineCacheData(device_->vk, cache_, &size, nullptr) != VK_SUCCESS) return;
-  std::vector<uint8_t> data(size);
-  if (fn.vkGetPipelineCacheData(device_->vk, cache_, &size, data.data()) != VK_SUCCESS) return;
-  data.resize(size);
+  size_t bytes = Bytes();
+  // Pipelines out of the file add nothing: a robot's flash is not written at each start.
+  if (bytes == stored_bytes_) return;
+  std::vector<uint8_t> data(bytes);
+  if (device_->fn.vkGetPipelineCacheData(device_->vk, cache_, &bytes, data.data()) != VK_SUCCESS) {
+    return;
+  }
+  data.resize(bytes);
+  stored_bytes_ = bytes;
   WriteCacheFile(path_, data);
+  KeepNewest(std::filesystem::path(path_).parent_path(), kPrefix, kMostFiles);
 }
 
 }  // namespace vulkan

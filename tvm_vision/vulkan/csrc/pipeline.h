@@ -57,25 +57,33 @@ class PipelineCache {
  public:
   /*! \brief Start from the file of this device and driver, or empty where it is missing or foreign.
    */
-  explicit PipelineCache(std::shared_ptr<const DeviceHandle> device);
+  /*! \param kernels Stands for the shaders whose pipelines it keeps; see PipelineCaches. */
+  PipelineCache(std::shared_ptr<const DeviceHandle> device, uint64_t kernels);
   ~PipelineCache();
+  PipelineCache(const PipelineCache&) = delete;
+  PipelineCache& operator=(const PipelineCache&) = delete;
 
   VkPipelineCache vk() const { return cache_; }
-  /*! \brief A pipeline was compiled, so that the file is out of date. */
+  /*! \brief A pipeline was made: the driver may have added it. */
   void MarkChanged();
-  /*! \brief Write the file if it is out of date and compiling has paused for `quiet`. */
-  void SaveIfQuiet(std::chrono::milliseconds quiet);
+  /*! \brief Write the file if the driver has added pipelines, and the last of them was made at
+   * least `quiet` ago. */
+  void Save(std::chrono::milliseconds quiet = std::chrono::milliseconds(0));
   /*! \brief Where the file is; empty when nothing is cached. */
   const std::string& path() const { return path_; }
 
  private:
   bool HeaderMatches(const std::vector<uint8_t>& data) const;
+  /*! \brief Bytes that the driver would give now; 0 when it does not say. */
+  size_t Bytes() const;
 
   std::shared_ptr<const DeviceHandle> device_;
   VkPipelineCache cache_ = VK_NULL_HANDLE;
   std::string path_;
   std::mutex mutex_;
   bool changed_ = false;
+  /*! \brief Bytes of what the file has; more mean that a pipeline was added. */
+  size_t stored_bytes_ = 0;
   std::chrono::steady_clock::time_point last_change_;
 };
 
