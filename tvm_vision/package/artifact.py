@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, BinaryIO
 from ..errors import PackageError
 from . import container
 from .build import package_info, write_library
-from .container import INFO, MAX_INFO_BYTES, MEMBERS, Extent
-from .info import LIBRARY, PARAMS, DeviceInfo, ModelInfo, PackageInfo
+from .container import INFO, LIBRARY, MAX_INFO_BYTES, MEMBERS, PARAMS, Extent, Loading
+from .info import DeviceInfo, ModelInfo, PackageInfo
 from .params import check_params, list_params, write_params
 
 if TYPE_CHECKING:
@@ -110,24 +110,28 @@ def write_package(
     return info
 
 
-def read_package(path: PathLike) -> Package:
+def read_package(path: PathLike, params: Loading | None = None) -> Package:
     """Check a package, tar or folder, and make its members ready to be loaded.
+
+    params: its mod.params, if it is being read already (``peek``).
 
     Nothing of it is executed. Raises PackageError for whatever is damaged, inconsistent or of
     another version, and where there is none.
     """
     path = Path(path)
     if path.is_dir():
-        return _read_folder(path)
+        return _read_folder(path, params)
     with container.open_file(path) as stream, _naming(path):
         extents = container.list_tar(stream)
         info = PackageInfo.from_bytes(container.read_extent(stream, INFO, extents[INFO]))
-        return _extract(stream, extents, info)
+        return _extract(stream, extents, info, params)
 
 
-def _extract(stream: BinaryIO, extents: Mapping[str, Extent], info: PackageInfo) -> Package:
+def _extract(
+    stream: BinaryIO, extents: Mapping[str, Extent], info: PackageInfo, loading: Loading | None
+) -> Package:
     """The members checked, mod.so in a folder that goes with the package."""
-    params, checksum = container.load_extent(stream, PARAMS, extents[PARAMS])
+    params, checksum = _load_params(stream, extents[PARAMS], loading)
     with _scratch_errors():
         folder = Path(tempfile.mkdtemp(prefix="tvm_vision-"))
         package = Package(info, folder, params, temporary=True)
@@ -139,6 +143,15 @@ def _extract(stream: BinaryIO, extents: Mapping[str, Extent], info: PackageInfo)
             package.close()
             raise
     return package
+
+
+def _load_params(
+    stream: BinaryIO, extent: Extent, loading: Loading | None
+) -> tuple[mmap.mmap, str]:
+    """mod.params and its SHA-256, out of what is being read where that is the same."""
+    if loading is not None and loading.extent == extent:
+        return loading.result()
+    return container.load_extent(stream, PARAMS, extent)
 
 
 def unpack_package(path: PathLike, folder: PathLike) -> PackageInfo:
@@ -199,7 +212,7 @@ def _naming(path: Path) -> Iterator[None]:
         raise PackageError(f"'{path}': {error}") from None
 
 
-def _read_folder(folder: Path, *, edited: bool = False) -> Package:
+def _read_folder(folder: Path, loading: Loading | None = None, *, edited: bool = False) -> Package:
     """Check a package in a folder; one that was ``edited`` gets the checksums it has now."""
     sizes = {name: _plain_size(folder, name) for name in MEMBERS}
     with container.open_file(folder / INFO) as stream, _naming(folder):
@@ -207,7 +220,7 @@ def _read_folder(folder: Path, *, edited: bool = False) -> Package:
             raise PackageError(f"{INFO} has {sizes[INFO]} bytes, {MAX_INFO_BYTES} are allowed")
         info = PackageInfo.from_bytes(stream.read(sizes[INFO]), edited=edited)
         with container.open_file(folder / PARAMS) as weights:
-            params, checksum = container.load_extent(weights, PARAMS, Extent(0, sizes[PARAMS]))
+            params, checksum = _load_params(weights, Extent(0, sizes[PARAMS]), loading)
         found = {PARAMS: checksum, LIBRARY: _checksum(folder / LIBRARY)}
         if edited:
             info = replace(info, members=found)

@@ -22,8 +22,8 @@ from ..errors import PackageError
 BLOCK = 512
 CHUNK = 1 << 20
 LOAD_CHUNK = 16 << 20  # of weights
-INFO = "mod.json"
-MEMBERS = (INFO, "mod.params", "mod.so")
+INFO, PARAMS, LIBRARY = "mod.json", "mod.params", "mod.so"
+MEMBERS = (INFO, PARAMS, LIBRARY)
 # Enough for a graph of a hundred thousand kernels.
 MAX_INFO_BYTES = 64 << 20
 REMEDY = "copy the package again, or compile the model again"
@@ -149,6 +149,33 @@ def load_extent(stream: BinaryIO, name: str, extent: Extent) -> tuple[mmap.mmap,
             at += count
         hashing.join()
     return memory, digest.hexdigest()
+
+
+class Loading:
+    """``load_extent`` of a file, in a thread of its own that nothing has to wait for."""
+
+    def __init__(self, path: Path, name: str, extent: Extent) -> None:
+        self.extent = extent
+        self._path, self._name = path, name
+        self._loaded: tuple[mmap.mmap, str] | None = None
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._load, name="tvm_vision read", daemon=True)
+        self._thread.start()
+
+    def result(self) -> tuple[mmap.mmap, str]:
+        """What ``load_extent`` gave, once it is there; raises what it raised."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        assert self._loaded is not None
+        return self._loaded
+
+    def _load(self) -> None:
+        try:
+            with open_file(self._path) as stream:
+                self._loaded = load_extent(stream, self._name, self.extent)
+        except Exception as error:
+            self._error = error
 
 
 def copy_extent(stream: BinaryIO, extent: Extent, target: Path | None) -> str:

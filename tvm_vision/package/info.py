@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..errors import PackageError
+from .container import LIBRARY, PARAMS
 from .fields import REMEDY, Fields, number, parse_object, shown, text, wrong
 from .graph import ITEM_BYTES, Graph, read_shape
 from .precision import MeasuredPrecision
@@ -23,8 +24,6 @@ PRECISIONS = ("fp32", "fp16")
 COLOR_ORDERS = ("rgb", "bgr")
 INTERPOLATIONS = ("area", "cubic", "linear", "nearest")
 MAX_OPT_LEVEL = 3
-# The members that mod.json vouches for.
-LIBRARY, PARAMS = "mod.so", "mod.params"
 
 
 def _size(value: Any, where: str) -> int:

@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
-from . import container
+from .container import INFO, PARAMS, Extent, Loading, list_tar, open_file, read_extent
 
 
-def target_kind(path: str | os.PathLike[str]) -> str | None:
-    """Kind of the target ("vulkan", "llvm") in the mod.json of a package, tar or folder.
+@dataclass(frozen=True)
+class Peek:
+    """What can be told of a package, of which nothing is checked.
 
-    Nothing of it is checked: None where it cannot be told, for whatever reason.
+    Attributes:
+        target_kind: of the target in mod.json ("vulkan", "llvm"); None where it cannot be told, for
+            whatever reason.
+        params: mod.params, which is being read meanwhile; None likewise.
     """
+
+    target_kind: str | None
+    params: Loading | None
+
+
+def peek(path: str | os.PathLike[str]) -> Peek:
+    """Look into a package, tar or folder, and begin to read its weights. Raises nothing."""
     try:
-        path = Path(path)
-        is_folder = path.is_dir()
-        with container.open_file(path / container.INFO if is_folder else path) as stream:
-            extent = (
-                container.Extent(0, os.fstat(stream.fileno()).st_size)
-                if is_folder
-                else container.list_tar(stream)[container.INFO]
-            )
-            info = json.loads(container.read_extent(stream, container.INFO, extent))
-        return str(info["target"]["kind"])
+        is_folder = Path(path).is_dir()
+        files = {name: Path(path) / name if is_folder else Path(path) for name in (INFO, PARAMS)}
+        with open_file(files[INFO]) as stream:
+            if is_folder:
+                extents = {name: Extent(0, file.stat().st_size) for name, file in files.items()}
+            else:
+                extents = list_tar(stream)
+            kind = str(json.loads(read_extent(stream, INFO, extents[INFO]))["target"]["kind"])
     except Exception:
-        return None
+        return Peek(None, None)
+    return Peek(kind, Loading(files[PARAMS], PARAMS, extents[PARAMS]))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import vulkan
 from ..errors import DeviceError, PackageError
-from ..package.peek import target_kind
+from ..package.peek import peek
 from .device import CHOICES
 
 if TYPE_CHECKING:
@@ -54,9 +54,10 @@ def load(path: str | os.PathLike[str] | Package, device: str = "auto") -> GraphE
 
 
 def open_package(path: str | os.PathLike[str], device: str = "auto") -> Package:
-    """``read_package``, while the device is being opened and imported is what ``load`` will need.
+    """``read_package``, while the device is being opened, weights are read, and imported is what
+    ``load`` will need.
 
-    All three take a while, and none waits for another.
+    All of these take a while, and none waits for another.
     """
 
     def import_executor() -> None:
@@ -64,12 +65,13 @@ def open_package(path: str | os.PathLike[str], device: str = "auto") -> Package:
         with contextlib.suppress(Exception):
             from . import graph_executor  # noqa: F401
 
-    if device != "cpu" and target_kind(path) == "vulkan":
+    seen = peek(path)
+    if device != "cpu" and seen.target_kind == "vulkan":
         vulkan.begin_to_open_device()
     from ..package import read_package
 
     threading.Thread(target=import_executor, name="tvm_vision import").start()
-    return read_package(path)
+    return read_package(path, seen.params)
 
 
 def _weights(package: Package) -> dict[str, np.ndarray] | bytes:
