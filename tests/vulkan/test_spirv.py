@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -115,6 +116,22 @@ def test_unwritable_cache_is_no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path:
     blocked.write_text("")
     monkeypatch.setenv("TVM_VISION_CACHE_DIR", str(blocked))
     spirv.validate(spirv.compile_glsl(SOURCE, name="twice"))
+
+
+def test_only_the_newest_entries_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TVM_VISION_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(spirv_cache, "MOST_ENTRIES", 3)
+    where = tmp_path / "spirv"
+    code = (0x07230203).to_bytes(4, "little") * 5
+    for number, key in enumerate(("a1", "a2", "a3", "a4")):
+        spirv_cache.store(key, code)
+        os.utime(where / f"{key}.spv", (number, number))
+    (where / "note.txt").write_text("not an entry")
+    assert spirv_cache.load("a2") == code  # is used, and so among the newest
+    spirv_cache.store("b0", code)
+    assert len(list(where.glob("*.spv"))) == 5  # the folder is not listed each time
+    spirv_cache.store("00", code)
+    assert {path.name for path in where.iterdir()} == {"a2.spv", "b0.spv", "00.spv", "note.txt"}
 
 
 def test_default_folder_follows_xdg(monkeypatch: pytest.MonkeyPatch) -> None:

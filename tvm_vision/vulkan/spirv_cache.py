@@ -1,16 +1,21 @@
 """Compiled shaders kept on disk by content: one file a shader, a checksum in front of the words.
 
 The folder is $TVM_VISION_CACHE_DIR, else $XDG_CACHE_HOME/tvm_vision, else ~/.cache/tvm_vision.
-An empty TVM_VISION_CACHE_DIR, or a folder that cannot be written, means no cache.
+An empty TVM_VISION_CACHE_DIR, or a folder that cannot be written, means no cache. The newest
+MOST_ENTRIES stay; one that is used after a day counts as new again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import tempfile
+import time
 from pathlib import Path
 
+MOST_ENTRIES = 4096  # kernels of some fifty networks: 60 MB
+_DAY = 86400.0
 _DIGEST_BYTES = 32
 _MAGIC = 0x07230203  # first word of every SPIR-V module
 
@@ -31,8 +36,9 @@ def load(key: str) -> bytes | None:
     where = folder()
     if where is None:
         return None
+    path = where / f"{key}.spv"
     try:
-        entry = (where / f"{key}.spv").read_bytes()
+        entry = path.read_bytes()
     except OSError:
         return None
     digest, spirv = entry[:_DIGEST_BYTES], entry[_DIGEST_BYTES:]
@@ -40,6 +46,9 @@ def load(key: str) -> bytes | None:
         return None
     if int.from_bytes(spirv[:4], "little") != _MAGIC:
         return None
+    with contextlib.suppress(OSError):
+        if time.time() - path.stat().st_mtime > _DAY:
+            os.utime(path)
     return spirv
 
 
@@ -55,9 +64,24 @@ def store(key: str, spirv: bytes) -> None:
         with os.fdopen(handle, "wb") as out:
             out.write(hashlib.sha256(spirv).digest() + spirv)
         os.replace(temporary, where / f"{key}.spv")
+        if key.startswith("00"):  # one of 256: to list a folder takes longer than to store
+            keep_newest(where, MOST_ENTRIES)
     except OSError:
         if temporary is not None:
             try:
                 os.unlink(temporary)
             except OSError:
                 pass
+
+
+def keep_newest(where: Path, count: int) -> None:
+    """Remove all entries of a folder but the ``count`` that were written last."""
+    entries = []
+    with os.scandir(where) as found:
+        for entry in found:
+            if entry.name.endswith(".spv"):
+                with contextlib.suppress(OSError):  # another process may tidy up, too
+                    entries.append((entry.stat().st_mtime, entry.path))
+    for _, path in sorted(entries)[: max(0, len(entries) - count)]:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
