@@ -256,6 +256,18 @@ def test_the_documented_tables_are_those_of_the_results_file() -> None:
     assert report.replace_block(document, report.tables(stored)) == document
 
 
+def test_the_documented_first_results_are_those_of_their_file() -> None:
+    document = (ROOT / "docs" / "performance.md").read_text()
+    path = ROOT / "benchmarks" / "results" / "nvidia-h200-first-result.json"
+    measured = json.loads(path.read_text())["first_result_s"]
+    for name, network in NETWORKS.items():
+        times = " | ".join(
+            f"{measured[f'{name} {precision}']:.2f}" for precision in ("fp32", "fp16")
+        )
+        assert f"| {network.title} | {times} |" in document
+    assert len(measured) == 2 * len(NETWORKS)
+
+
 def test_tables_replace_only_what_is_between_the_comments() -> None:
     before = f"a\n{report.BEGIN}\nold\n{report.END}\nb\n"
     assert report.replace_block(before, "new\n") == f"a\n{report.BEGIN}\nnew\n{report.END}\nb\n"
