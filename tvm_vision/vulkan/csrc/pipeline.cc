@@ -173,6 +173,7 @@ PipelineCache::PipelineCache(std::shared_ptr<const DeviceHandle> device, uint64_
   }
   std::vector<uint8_t> data;
   if (!path_.empty()) data = ReadCacheFile(path_);
+  file_crc_ = Crc32(data.data(), data.size());
   if (!HeaderMatches(data)) data.clear();
   VkPipelineCacheCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
@@ -218,13 +219,16 @@ void PipelineCache::Save(std::chrono::milliseconds quiet) {
   changed_ = false;
   size_t bytes = Bytes();
   // Pipelines out of the file add nothing: a robot's flash is not written at each start.
-  if (bytes == stored_bytes_) return;
+  if (bytes == 0 || bytes == stored_bytes_) return;
   std::vector<uint8_t> data(bytes);
   if (device_->fn.vkGetPipelineCacheData(device_->vk, cache_, &bytes, data.data()) != VK_SUCCESS) {
     return;
   }
   data.resize(bytes);
   stored_bytes_ = bytes;
+  uint32_t crc = Crc32(data.data(), data.size());
+  if (crc == file_crc_) return;
+  file_crc_ = crc;
   WriteCacheFile(path_, data);
   KeepNewest(std::filesystem::path(path_).parent_path(), kPrefix, kMostFiles);
 }

@@ -84,6 +84,8 @@ class PipelineCache {
   bool changed_ = false;
   /*! \brief Bytes of what the file has; more mean that a pipeline was added. */
   size_t stored_bytes_ = 0;
+  /*! \brief Of the file's content, also where that is none for this driver. */
+  uint32_t file_crc_ = 0;
   std::chrono::steady_clock::time_point last_change_;
 };
 
