@@ -22,7 +22,8 @@ from tvm_vision.schedules import kernel_key
 # Sums that lie close to half a step may be rounded the other way: float32 adds up in another order.
 SHARE = 0.005
 # Target and layout of each way in which a network is computed in bytes.
-GPU = {"kind": "vulkan", "from_device": 0, "supports_integer_dot_product": True}
+GPU = {"kind": "vulkan", "from_device": 0, "supports_integer_dot_product": True,
+       "supports_cooperative_matrix": False, "keys": ["vulkan", "gpu"]}  # fmt: skip
 WITHOUT = {**GPU, "supports_integer_dot_product": False}
 WAYS = [("llvm", "auto"), (GPU, "nhwc"), (WITHOUT, "nhwc"), (GPU, "nchw")]
 
