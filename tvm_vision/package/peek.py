@@ -35,6 +35,6 @@ def peek(path: str | os.PathLike[str]) -> Peek:
             else:
                 extents = list_tar(stream)
             kind = str(json.loads(read_extent(stream, INFO, extents[INFO]))["target"]["kind"])
+        return Peek(kind, Loading(files[PARAMS], PARAMS, extents[PARAMS]))
     except Exception:
         return Peek(None, None)
-    return Peek(kind, Loading(files[PARAMS], PARAMS, extents[PARAMS]))
