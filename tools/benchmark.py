@@ -126,10 +126,17 @@ def _rows(
 ) -> Iterator[list[str]]:
     for artifact, executor, found, span in zip(artifacts, executors, times, device, strict=True):
         yield [
-            str(artifact), executor.info["precision"], str(len(executor.info["graph"]["kernels"])),
+            str(artifact), _precision(executor), str(len(executor.info["graph"]["kernels"])),
             f"{found.median_ms:.3f}", f"{found.p95_ms:.3f}", f"{span:.3f}",
             f"{device[0] / span:.2f}",
         ]  # fmt: skip
+
+
+def _precision(executor: GraphExecutor) -> str:
+    """Of what is stored; "int8" where weights are bytes."""
+    graph = executor.info["graph"]
+    weights = {graph["tensors"][i]["dtype"] for i in graph["params"].values()}
+    return "int8" if "int8" in weights else str(executor.info["precision"])
 
 
 def _document(executor: GraphExecutor, times: BenchmarkResult, rate: float) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from .check import check
-from .inspect import precision_lines
+from .inspect import bytes_note, precision_lines
 from .model_info import model_info
 from .options import (
     PATH,
@@ -157,5 +157,7 @@ def compile(  # the command's name
     )
     for line in precision_lines(info):
         click.echo(line)
+    if note := bytes_note(model, info):
+        click.echo(note, err=True)
     if check_after:
         ctx.invoke(check, artifact=output, model=model)

@@ -94,6 +94,23 @@ def yoeo_lines(labels: tuple[str, ...], yoeo: YoeoInfo) -> Iterator[str]:
         yield f"mask         {', '.join(yoeo.segmentation_labels)}"
 
 
+def bytes_note(model: Path, info: PackageInfo) -> str:
+    """What to say where an ONNX file is quantised, and its package computes in float32; else ""."""
+    import onnx
+
+    from tvm_vision.frontend.onnx_graph import is_quantised
+
+    if bytes_line(info) or model.suffix != ".onnx":
+        return ""
+    if not is_quantised(onnx.load(model, load_external_data=False)):
+        return ""
+    return (
+        f"note: {model.name} is quantised, and is computed in float32 here, every rounding "
+        "included: the network it was made of is faster. Bytes pay on GPUs that multiply four by "
+        "one instruction; TVM_VISION_INT8=1 while compiling computes in them anyway"
+    )
+
+
 def bytes_line(info: PackageInfo) -> str:
     """How many kernels compute with int8 weights, for the line of the precision; "" for none."""
     tensors = info.graph.tensors

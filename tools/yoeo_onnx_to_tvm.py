@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from .inspect import precision_lines
+from .inspect import bytes_note, precision_lines
 from .options import (
     PATH,
     SETTINGS,
@@ -22,6 +22,9 @@ from .options import (
 from .progress import progress
 from .table import data_size
 from .tune import Duration, search_schedules
+
+if TYPE_CHECKING:
+    from tvm_vision.package import PackageInfo
 
 # Seconds.
 BUDGET = 600.0
@@ -118,7 +121,7 @@ def yoeo_onnx_to_tvm(
     from tvm_vision.evaluate import compare_package
     from tvm_vision.models.yoeo.describe import input_shapes, write_camera_model, yoeo_model_info
     from tvm_vision.models.yoeo.names import read_groups, read_names
-    from tvm_vision.package import unpack_package
+    from tvm_vision.package import read_package, unpack_package
     from tvm_vision.tuning import TuningOptions
 
     check_sample_options(sample_images, max_error, half=half, halves="--half")
@@ -158,16 +161,16 @@ def yoeo_onnx_to_tvm(
         else:
             unpack_package(package, output)
     click.echo(verdict, err=True)
-    for line in described(output):
+    with read_package(output) as written:
+        compiled = written.info
+    for line in described(output, compiled):
         click.echo(line)
+    if note := bytes_note(onnx_path, compiled):
+        click.echo(note, err=True)
 
 
-def described(package: Path) -> list[str]:
+def described(package: Path, info: PackageInfo) -> list[str]:
     """What was compiled, in a few lines."""
-    from tvm_vision.package import read_package
-
-    with read_package(package) as written:
-        info = written.info
     place = info.device.name if info.device else "the CPU"
     size = f"{len(info.graph.kernels)} kernels for {place}, {data_size(info.memory.peak)} of memory"
     return [f"wrote {package}: {size}", *precision_lines(info)]

@@ -41,16 +41,21 @@ def test_the_file_takes_the_place_of_the_model(files, command, monkeypatch):
     assert result.stdout.startswith(f"wrote {made}: ")
     assert made.stat().st_size < 0.4 * (files / "net.onnx").stat().st_size
 
-    monkeypatch.setenv(VARIABLE, "1")
     package = files / "int8.tar"
+    result = command("compile", made, "-o", package, "--target", "llvm")
+    assert "note: int8.onnx is quantised, and is computed in float32 here" in result.stderr
+    monkeypatch.setenv(VARIABLE, "1")
     result = command("compile", made, "-o", package, "--target", "llvm", "--check")
     assert result.exit_code == 0, result.output
+    assert "note:" not in result.stderr
     with read_package(package) as written:
         assert written.info.model.kind == "classifier"
         assert written.info.memory.weights < 0.4 * (files / "net.onnx").stat().st_size
     shown = command("inspect", package).stdout
     kernels = len(json.loads(command("inspect", package, "--json").stdout)["graph"]["kernels"])
     assert f"precision    fp32 and int8 (weights of 53 of {kernels} kernels)" in shown
+    timed = command("benchmark", package, package, "--repeat", "2", "--warmup", "1")
+    assert f"{package}  int8 " in timed.stdout
     picture = files / "photos" / "0.png"
     result = command("check", package, made, "--image", picture)
     assert result.exit_code == 0, result.output
