@@ -96,13 +96,9 @@ def yoeo_lines(labels: tuple[str, ...], yoeo: YoeoInfo) -> Iterator[str]:
 
 def bytes_note(model: Path, info: PackageInfo) -> str:
     """What to say where an ONNX file is quantised, and its package computes in float32; else ""."""
-    import onnx
-
     from tvm_vision.frontend.onnx_graph import is_quantised
 
-    if bytes_line(info) or model.suffix != ".onnx":
-        return ""
-    if not is_quantised(onnx.load(model, load_external_data=False)):
+    if bytes_line(info) or model.suffix != ".onnx" or not is_quantised(model):
         return ""
     return (
         f"note: {model.name} is quantised, and is computed in float32 here, every rounding "

@@ -38,6 +38,8 @@ class Reference:
             raise InputError(
                 "the reference is onnxruntime, which is not installed: pip install onnxruntime"
             ) from None
+        from ..frontend.onnx_graph import is_quantised
+
         if isinstance(model, Path) and not model.is_file():
             raise InputError(f"an ONNX file is needed, and '{model}' is not a file: check the path")
         options = onnxruntime.SessionOptions()
@@ -54,7 +56,7 @@ class Reference:
             )
         except Exception as error:  # onnxruntime's exceptions have no base of their own
             raise UnsupportedModelError(f"onnxruntime cannot load it: {_reason(error)}") from None
-        self.quantised = _is_quantised(model)
+        self.quantised = is_quantised(model)
         self.inputs = [value.name for value in self._session.get_inputs()]
         self.outputs = [value.name for value in self._session.get_outputs()]
 
@@ -70,16 +72,6 @@ class Reference:
         except Exception as error:
             raise InputError(f"onnxruntime cannot run the model: {_reason(error)}") from None
         return dict(zip(self.outputs, values, strict=True))
-
-
-def _is_quantised(model: Path | onnx.ModelProto) -> bool:
-    import onnx
-
-    from ..frontend.onnx_graph import is_quantised
-
-    return is_quantised(
-        onnx.load(model, load_external_data=False) if isinstance(model, Path) else model
-    )
 
 
 def _with_outputs(model: Path | onnx.ModelProto, values: Sequence[str]) -> onnx.ModelProto:

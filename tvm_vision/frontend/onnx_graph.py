@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from onnx import helper, numpy_helper
 _QUANTISED = frozenset({"QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul"})
 
 
-def is_quantised(proto: onnx.ModelProto) -> bool:
-    """Whether a model rounds what is between its operators to int8 or uint8."""
+def is_quantised(model: Path | onnx.ModelProto) -> bool:
+    """Whether a model, or that of a file, rounds what is between its operators to int8 or uint8."""
+    proto = onnx.load(model, load_external_data=False) if isinstance(model, Path) else model
     return not _QUANTISED.isdisjoint(node.op_type for node in proto.graph.node)
 
 

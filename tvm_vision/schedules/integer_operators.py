@@ -48,9 +48,10 @@ def convolution_of_bytes(x: te.Tensor, w: te.Tensor, window: BytesWindow) -> te.
     alone = window.last and 1 < window.groups == c
     sizes = _sizes(w)
     word = sizes[4] if len(sizes) == 5 else 0
-    outputs, depth = (sizes[axis] for axis in _weight_axes(window.last, alone))
     if word:
         outputs, depth = sizes[3], sizes[2] * word
+    else:
+        outputs, depth = (sizes[axis] for axis in _weight_axes(window.last, alone))
     top, left, bottom, right = window.padding
     (kh, kw), (dh, dw), (sh, sw) = window.kernel, window.dilation, window.stride
     before = _placed((0, 0, top, left), window.last)

@@ -4,26 +4,10 @@
 
 #include <cstdlib>
 
+#include "environment.h"
+
 namespace tvm_vision {
 namespace vulkan {
-
-namespace {
-
-/*!
- * \brief Whether the user has every device's memory treated as a card's.
- * \return False with `error` set where the variable says neither.
- */
-bool MemoryIsSeparate(std::string* error) {
-  const char* way = std::getenv("TVM_VISION_VULKAN_MEMORY");
-  std::string text = way == nullptr || *way == '\0' ? "auto" : way;
-  if (text != "auto" && text != "separate") {
-    *error = "TVM_VISION_VULKAN_MEMORY must be auto or separate, found \"" + text +
-             "\"; unset it for the default";
-  }
-  return text == "separate";
-}
-
-}  // namespace
 
 DeviceList& DeviceList::Global() {
   // Leaked: tensors may be freed after static destructors have run. Shutdown is what ends it.
@@ -50,7 +34,7 @@ void DeviceList::Initialize() {
         "or the vendor's driver, and check with vulkaninfo --summary";
     return;
   }
-  bool separate_memory = MemoryIsSeparate(&status_);
+  bool separate_memory = AskedFor("TVM_VISION_VULKAN_MEMORY", "auto", "separate", &status_);
   if (!status_.empty()) return;
   std::vector<DevicePlan> plans;
   for (const DeviceSnapshot& snapshot : snapshots) {

@@ -8,6 +8,7 @@
 
 #include "buffer_registry.h"
 #include "device_list.h"
+#include "environment.h"
 #include "graph_runner.h"
 #include "module.h"
 
@@ -37,13 +38,10 @@ FrameWait MakeFrameWait(const Device& device) {
 
 /*! \brief Whether inputs may be written by the host where they lie, in a card's memory. */
 bool InputsMayBeMapped() {
-  const char* way = std::getenv("TVM_VISION_VULKAN_INPUT");
-  std::string text = way == nullptr || *way == '\0' ? "mapped" : way;
-  if (text != "mapped" && text != "staged") {
-    TVM_FFI_THROW(DeviceError) << "TVM_VISION_VULKAN_INPUT must be mapped or staged, found \""
-                               << text << "\"; unset it for the default";
-  }
-  return text == "mapped";
+  std::string error;
+  bool staged = AskedFor("TVM_VISION_VULKAN_INPUT", "mapped", "staged", &error);
+  if (!error.empty()) TVM_FFI_THROW(DeviceError) << error;
+  return !staged;
 }
 
 /*! \brief Handles that kernels can be called with while a network is recorded. */
