@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from .common import Limits, NotThisKind
 from .key import kernel_key
-from .module import TUNED, Chooser, schedule_function, schedule_module
+from .module import TUNED, Chooser, check_writes, schedule_function, schedule_module
 from .templates import TEMPLATES, Choice, choices, is_offered, schedule_with
 from .trace import TRACE
 
@@ -44,6 +44,7 @@ __all__ = [
     "Chooser",
     "Limits",
     "NotThisKind",
+    "check_writes",
     "choices",
     "is_offered",
     "kernel_key",

@@ -13,6 +13,7 @@ from tvm.target import Target
 
 from ..errors import UnsupportedKernelError
 from .common import FAILURES, Limits, NotThisKind, left_to_host
+from .coverage import unwritten
 from .templates import TEMPLATES, Choice, marked, schedule_with
 
 LOGGER = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ def schedule_module(
 
     Raises:
         UnsupportedKernelError: no schedule fits a function, or one that came with threads has
-            parts without.
+            parts without, or results that it does not write.
     """
     limits = Limits.of(target)
     functions = dict(mod.functions_items())
@@ -49,6 +50,7 @@ def schedule_module(
             continue
         if is_scheduled(function):
             _check_threads(name.name_hint, function)
+            check_writes(name.name_hint, function)
             continue
         tuned = _tuned(function, limits, choose(function) if choose else None)
         if tuned is not None:
@@ -69,6 +71,16 @@ def _check_threads(name: str, function: tirx.PrimFunc) -> None:
         raise UnsupportedKernelError(
             f"kernel '{name}' needs threads for all that it computes, and has none for "
             f"{', '.join(left)}"
+        )
+
+
+def check_writes(name: str, function: tirx.PrimFunc) -> None:
+    """Raise UnsupportedKernelError where a scheduled function leaves parts of a result as they
+    were."""
+    if missed := unwritten(function):
+        raise UnsupportedKernelError(
+            f"kernel '{name}' must write all of its results, and leaves parts of "
+            f"{', '.join(missed)} as they were: compile with --opt-level 1"
         )
 
 
@@ -96,6 +108,8 @@ def schedule_function(
             return marked(template.applied(function, limits, None)), kind
         except FAILURES as error:
             LOGGER.debug("%s passed over: %s", kind, error)
+        except Exception as error:  # a fault of the template, and the next one is as right
+            LOGGER.warning("schedule %s passed over: %s: %s", kind, type(error).__name__, error)
     try:
         schedule = dlight.gpu.Fallback().apply(function, target, False) if target else None
         return (marked(schedule), FALLBACK) if schedule is not None else (function, NONE)

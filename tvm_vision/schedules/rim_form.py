@@ -65,10 +65,9 @@ def _find(schedule: Schedule) -> _Found:
     total = str(body.body.buffer.ty.dtype.dtype)
     kind = kind_of_factors(str(one.ty.dtype), str(other.ty.dtype), total)
     filters = 0 if kind == BYTES else -1  # the index of the weights that is the output's last
-    image, weights = (one, other) if _is(other.indices[filters], written[-1]) else (other, one)
-    places = list(image.indices), list(weights.indices), written
-    if any(len(indices) != 4 for indices in places):
+    if any(len(indices) != 4 for indices in (one.indices, other.indices, written)):
         raise NotThisKind("is no convolution over height and width")
+    image, weights = (one, other) if _is(other.indices[filters], written[-1]) else (other, one)
     n, y, x, f = written
     ky, kx, c = list(weights.indices)[1:] if kind == BYTES else list(weights.indices)[:3]
     plain = (n, y, x, f, ky, kx, c)

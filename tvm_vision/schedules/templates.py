@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,9 @@ from . import (
     winograd,
 )
 from .common import FAILURES, Limits, NotThisKind, left_to_host
+from .coverage import unwritten
+
+LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -182,6 +186,9 @@ def _shape(template: Template, function: tirx.PrimFunc) -> Any:
         return template.shape_of(Schedule(function))
     except FAILURES:
         return None
+    except Exception as error:  # a fault of the template, and another one is as right
+        LOGGER.warning("schedule %s passed over: %s", template.name, error)
+        return None
 
 
 def _by_turns(one: list[Choice], other: list[Choice]) -> list[Choice]:
@@ -221,9 +228,11 @@ def marked(schedule: Schedule) -> tirx.PrimFunc:
     """The scheduled function, marked as such.
 
     Raises:
-        NotThisKind: a part of it has no threads.
+        NotThisKind: a part of it has no threads, or it leaves a part of a result unwritten.
     """
     function = schedule.mod["main"]
     if left := left_to_host(function):
         raise NotThisKind(f"leaves {', '.join(left)} without threads")
+    if missed := unwritten(function):
+        raise NotThisKind(f"leaves parts of {', '.join(missed)} unwritten")
     return function.with_attr("tirx.is_scheduled", True)

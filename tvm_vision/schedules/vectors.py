@@ -158,6 +158,8 @@ def _by_one_index(load: Any, analyzer: sym.Analyzer) -> Any:
 def _place(load: Any) -> Any:
     """The element of memory that is loaded; None where the tensor does not lie there densely."""
     source = load.source
+    if not len(load.indices):
+        return tirx.const(0)
     if len(source.ty.strides) or not all(isinstance(n, tirx.IntImm) for n in source.ty.shape):
         return None
     place = load.indices[0]
@@ -192,14 +194,16 @@ def _lie_together(body: Any, axis: int, lanes: int) -> bool:
     )
     if any(_mentions(cut(condition), lane) for condition in conditions):
         return False
-    for load in loads:
-        place = _place(load)
-        if place is None:
-            return False
+    places = [_place(load) for load in loads]
+    if any(place is None for place in places):
+        return False
+    # One value serves all lanes.
+    moving = [place for place in places if not isinstance(place, prim.IntImm)]
+    for place in moving:
         rest = analyzer.simplify(cut(place) - lane)
         if _mentions(rest, lane):
             return False
-    return bool(loads)
+    return bool(moving)
 
 
 def _analyzer(body: Any) -> sym.Analyzer:

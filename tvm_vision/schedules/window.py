@@ -140,6 +140,8 @@ def _reads_vectors(schedule: Schedule, block: Any) -> bool:
     for axis in body.iter_vars:  # those of one value do not move an index
         analyzer.bind(axis.var, axis.dom)
     for region in (*body.reads, *body.writes):
+        if not len(region.region):  # one value for all
+            continue
         *outer, inner = (analyzer.simplify(place.min) for place in region.region)
         if any(_mentions(index, last) for index in outer):
             return False
@@ -190,6 +192,8 @@ def _fetch_at_once(schedule: Schedule, block: Any, thread: Any) -> None:
         return
     terms = int(long[0].dom.extent)
     for place, region in enumerate(body.reads):
+        if not len(region.region):
+            continue
         *outer, inner = (index.min for index in region.region)
         beside = inner.same_as(long[0].var)
         lanes = VECTOR_BYTES // tvm_ffi.dtype(str(region.source.ty.dtype.dtype)).itemsize
