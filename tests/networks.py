@@ -63,6 +63,8 @@ class Builder:
             return self.node("Clip", [x, self.constant(low), self.constant(high)])
         if act == "leaky":
             return self.node("LeakyRelu", [x], alpha=0.1)
+        if act == "swish":
+            return self.node("Mul", [x, self.node("Sigmoid", [x])])
         return self.node("Relu", [x]) if act == "relu" else x
 
     def pool(self, x: str, k: int, stride: int, pad: int = 0, ceil: int = 0) -> str:
@@ -125,12 +127,22 @@ def resnet18(size: int = 224) -> onnx.ModelProto:
     return b.model(size, [(b.head(x, cin), TensorProto.FLOAT)])
 
 
-def _inverted_residual(b: Builder, x: str, cin: int, cout: int, k: int, stride: int, t: int) -> str:
+def _inverted_residual(
+    b: Builder, x: str, cin: int, cout: int, k: int, stride: int, t: int, act: str = "relu6"
+) -> str:
     hidden = cin * t
-    y = b.conv(x, cin, hidden, act="relu6") if t != 1 else x
-    y = b.conv(y, hidden, hidden, k, stride, hidden, act="relu6")
+    y = b.conv(x, cin, hidden, act=act) if t != 1 else x
+    y = b.conv(y, hidden, hidden, k, stride, hidden, act=act)
+    if act == "swish":
+        y = _squeeze_excite(b, y, hidden, max(1, cin // 4))
     y = b.conv(y, hidden, cout)
     return b.node("Add", [x, y]) if stride == 1 and cin == cout else y
+
+
+def _squeeze_excite(b: Builder, x: str, channels: int, squeezed: int) -> str:
+    gate = b.conv(b.node("GlobalAveragePool", [x]), channels, squeezed, act="swish")
+    gate = b.node("Sigmoid", [b.conv(gate, squeezed, channels)])
+    return b.node("Mul", [gate, x])
 
 
 def mobilenet_v2(size: int = 224) -> onnx.ModelProto:
@@ -146,17 +158,22 @@ def mobilenet_v2(size: int = 224) -> onnx.ModelProto:
     return b.model(size, [(b.head(b.conv(x, cin, 1280, act="relu6"), 1280), TensorProto.FLOAT)])
 
 
-def efficientnet_lite0(size: int = 224) -> onnx.ModelProto:
+def efficientnet_lite0(size: int = 224, act: str = "relu6") -> onnx.ModelProto:
     b = Builder(4)
-    x, cin = b.conv("input", 3, 32, 3, 2, act="relu6"), 32
+    x, cin = b.conv("input", 3, 32, 3, 2, act=act), 32
     for t, cout, repeat, stride, k in (
         (1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3),
         (6, 112, 3, 1, 5), (6, 192, 4, 2, 5), (6, 320, 1, 1, 3),
     ):  # fmt: skip
         for i in range(repeat):
-            x = _inverted_residual(b, x, cin, cout, k, stride if i == 0 else 1, t)
+            x = _inverted_residual(b, x, cin, cout, k, stride if i == 0 else 1, t, act)
             cin = cout
-    return b.model(size, [(b.head(b.conv(x, cin, 1280, act="relu6"), 1280), TensorProto.FLOAT)])
+    return b.model(size, [(b.head(b.conv(x, cin, 1280, act=act), 1280), TensorProto.FLOAT)])
+
+
+def efficientnet_b0(size: int = 224) -> onnx.ModelProto:
+    """The same blocks with gates: one value a channel, made of all pixels, times all pixels."""
+    return efficientnet_lite0(size, act="swish")
 
 
 def _shuffle(b: Builder, x: str, channels: int, size: int) -> str:

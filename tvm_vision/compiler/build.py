@@ -15,7 +15,16 @@ from tvm.target import Target
 from ..errors import InputError, TvmVisionError, UnsupportedModelError
 from ..frontend.signature import Signature, TensorSpec
 from ..package.precision import MeasuredPrecision
-from ..schedules import TUNED, Choice, Chooser, Limits, choices, schedule_module, schedule_with
+from ..schedules import (
+    TUNED,
+    Choice,
+    Chooser,
+    Limits,
+    check_writes,
+    choices,
+    schedule_module,
+    schedule_with,
+)
 from .cpu_schedules import cpu_schedules
 from .half_choice import HalfChoice, Part, Samples, choose_halves, single_roots
 from .half_emulation import HalfEmulation
@@ -26,6 +35,7 @@ from .inline_selections import inline_selections, inline_wanted
 from .lowering import lower_to_graph
 from .passes import check_layout, check_opt_level, to_kernels
 from .phases import in_phases, phases_wanted
+from .split_kernels import split_kernels
 from .static_graph import Kernel, StaticGraph, describe
 from .target import parse_target
 from .workspaces import plan_workspaces
@@ -144,10 +154,13 @@ def prepare(
     with _one_line("operators of the network"):
         kernels, nodes = to_kernels(module, target, opt_level, layout, precision)
     graph = lower_to_graph(kernels, nodes)
-    axes = concat_axes(graph) if opt_level >= 2 and in_place_wanted() else {}
+    joined = concat_axes(graph)
+    axes = joined if opt_level >= 2 and in_place_wanted() else {}
     if precision == "fp16":
         graph = to_half(graph, () if halves is None else single_roots(graph, halves))
+    results = {graph.kernels[position].outputs[0]: axis for position, axis in joined.items()}
     graph = concat_in_place(graph, axes)
+    graph = split_kernels(graph, results, Limits.of(target).tensors)
     if opt_level >= 2 and "gpu" in target.keys and inline_wanted():
         graph = inline_selections(graph, target)
     return _short_names(graph)
@@ -226,6 +239,8 @@ def build_library(
             graph, module = plan_workspaces(graph, module)
         else:
             module, tuned = cpu_schedules(module, target), 0
+            for gv, function in module.functions_items():
+                check_writes(gv.name_hint, function)
         return graph, tvm.tirx.build(module, target=target), tuned
 
 

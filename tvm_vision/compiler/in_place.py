@@ -22,15 +22,14 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import relax, te, tirx, topi
+from tvm import te, tirx, topi
 
 from ..errors import InputError
+from .kernel_calls import INJECTIVE, OPAQUE, KernelCalls, patterns_of
 from .static_graph import ALIGNMENT, Kernel, StaticGraph, dtype_bytes
 
 VARIABLE = "TVM_VISION_CONCAT"
 WAYS = ("in_place", "copy")
-# How TVM's fusion sees a function: up to injective ones, it joins them to their neighbours.
-_INJECTIVE, _OPAQUE = 2, 8
 
 Shapes = tuple[tuple[int, ...], ...]
 
@@ -47,23 +46,23 @@ def keep_apart(mod: tvm.IRModule) -> tvm.IRModule:
     """``main`` as calls of TensorIR functions, with the concatenations marked that fusion must not
     touch: contiguous ones of results of kernels, which no kernel follows that would take them in.
     """
-    calls = _Calls(mod["main"])
+    calls = KernelCalls(mod["main"])
     functions = {gv: f for gv, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}
-    patterns = {gv: int((f.attrs or {}).get("op_pattern", _OPAQUE)) for gv, f in functions.items()}
+    patterns = patterns_of(functions)
     chosen: dict[Any, bool] = {}
     parts: set[Any] = set()
     for var, call in calls.bound:
         gv = call.args[0]
-        if patterns.get(gv) != _INJECTIVE:
+        if patterns.get(gv) != INJECTIVE:
             continue
         arguments = list(call.args[1].fields)
-        alone = all(patterns.get(user, _OPAQUE) > _INJECTIVE for user in calls.users[var])
+        alone = all(patterns.get(user, OPAQUE) > INJECTIVE for user in calls.users[var])
         kernels = all(a in calls.made for a in arguments) and len(set(arguments)) == len(arguments)
         # What is a part of one result cannot be a part of another.
         fits = alone and kernels and parts.isdisjoint(arguments) and _contiguous(functions[gv])
         parts.update(arguments if fits else ())
         chosen[gv] = chosen.get(gv, True) and fits
-    marked = {gv: functions[gv].with_attr("op_pattern", _OPAQUE) for gv, ok in chosen.items() if ok}
+    marked = {gv: functions[gv].with_attr("op_pattern", OPAQUE) for gv, ok in chosen.items() if ok}
     return tvm.IRModule({**dict(mod.functions_items()), **marked}, attrs=mod.attrs)
 
 
@@ -173,24 +172,3 @@ def _concatenation(shapes: Shapes, dtype: str, axis: int) -> tirx.PrimFunc:
 def _bare(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Without attributes, which say nothing of what it computes."""
     return tirx.PrimFunc(func.params, func.body, func.ret_type, None)
-
-
-class _Calls:
-    """The calls of TensorIR functions in a function, what they make and who uses it."""
-
-    def __init__(self, main: relax.Function) -> None:
-        self.bound: list[tuple[Any, relax.Call]] = []
-        self.users: dict[Any, list[Any]] = {}
-        for block in main.body.blocks:
-            for binding in block.bindings:
-                self._add(binding.var, binding.value)
-        self.made = {var for var, _ in self.bound}
-
-    def _add(self, var: Any, value: Any) -> None:
-        called = None
-        if isinstance(value, relax.Call) and getattr(value.op, "name", "") == "relax.call_tir":
-            called = value.args[0]
-            self.bound.append((var, value))
-        self.users.setdefault(var, [])
-        for used in relax.analysis.free_vars(value):
-            self.users.setdefault(used, []).append(called)

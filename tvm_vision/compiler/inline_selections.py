@@ -106,6 +106,8 @@ class _Joined:
     def _is_product(self, function: tirx.PrimFunc) -> bool:
         if not isinstance(function.body, s_tir.SBlockRealize):
             return False
+        if len(function.params) > self._limits.tensors:
+            return False
         found = choices(function, self._limits)
         return bool(found) and found[0].template in _PRODUCTS
 

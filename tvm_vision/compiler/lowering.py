@@ -36,12 +36,14 @@ def lower_to_graph(mod: tvm.IRModule, nodes: Sequence[Sequence[str]] = ()) -> St
     return _Lowering(mod, nodes).run()
 
 
-def called_function(call: relax.Call) -> str | None:
-    """Name of the module's function that ``call`` calls, directly or by call_tir; else None."""
-    if isinstance(call.op, tvm.ir.GlobalVar):
-        return str(call.op.name_hint)
-    if getattr(call.op, "name", "") == CALL_TIR:
-        return str(call.args[0].name_hint)
+def called_function(expr: Any) -> str | None:
+    """Name of the module's function that ``expr`` calls, directly or by call_tir; else None."""
+    if not isinstance(expr, relax.Call):
+        return None
+    if isinstance(expr.op, tvm.ir.GlobalVar):
+        return str(expr.op.name_hint)
+    if getattr(expr.op, "name", "") == CALL_TIR:
+        return str(expr.args[0].name_hint)
     return None
 
 

@@ -8,7 +8,7 @@ function and its arguments, among the calls from before the fusion.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from typing import Any
 
 import tvm
@@ -16,6 +16,7 @@ from tvm import relax
 from tvm.ir.expr import GenericConst
 
 from ..frontend.node_names import node_name
+from .kernel_calls import bindings_of
 from .lowering import called_function
 
 Scope = dict[Any, Hashable]
@@ -28,8 +29,8 @@ class NodeNames:
         # (function, identities of its arguments) -> (identity of its result, node), in order.
         self._calls: dict[Hashable, deque[tuple[Hashable, str]]] = defaultdict(deque)
         scope = _outer_scope(calls)
-        for position, (var, value) in enumerate(_bindings(calls["main"])):
-            name = _called(value)
+        for position, (var, value) in enumerate(bindings_of(calls["main"])):
+            name = called_function(value)
             if name is None:
                 scope[var] = _identity(value, scope)
                 continue
@@ -47,8 +48,8 @@ class NodeNames:
         functions = {gv.name_hint: f for gv, f in fused.functions_items()}
         scope = _outer_scope(fused)
         names = []
-        for var, value in _bindings(fused["main"]):
-            name = _called(value)
+        for var, value in bindings_of(fused["main"]):
+            name = called_function(value)
             if name is None:
                 scope[var] = _identity(value, scope)
                 continue
@@ -67,8 +68,8 @@ class NodeNames:
     def _inside(
         self, group: relax.Function, scope: Scope, remaining: dict[Any, Any], found: list[str]
     ) -> Hashable:
-        for var, value in _bindings(group):
-            name = _called(value)
+        for var, value in bindings_of(group):
+            name = called_function(value)
             if name is None:
                 scope[var] = _identity(value, scope)
             else:
@@ -92,16 +93,6 @@ def _match(
 
 def _outer_scope(mod: tvm.IRModule) -> Scope:
     return {param: ("input", i) for i, param in enumerate(mod["main"].params)}
-
-
-def _bindings(function: relax.Function) -> Iterator[tuple[Any, Any]]:
-    for block in function.body.blocks:
-        for binding in block.bindings:
-            yield binding.var, getattr(binding, "value", None)
-
-
-def _called(value: Any) -> str | None:
-    return called_function(value) if isinstance(value, relax.Call) else None
 
 
 def _identity(expr: Any, scope: Scope) -> Hashable:

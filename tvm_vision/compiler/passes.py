@@ -28,6 +28,7 @@ from .channels_last import calls_of, channels_last, turns
 from .dead_blocks import drop_dead_blocks
 from .fold_constants import fold_constants
 from .fold_scales import fold_scales
+from .fusion import fuse
 from .in_place import in_place_wanted, keep_apart
 from .integer_kernels import WORD, integer_kernels
 from .layout import block_channels
@@ -100,10 +101,7 @@ def to_kernels(
             return calls, NodeNames(calls).of_calls(calls)
         if in_place_wanted():
             calls = keep_apart(calls)
-        grouped = _sequence([relax.transform.FuseOps(), relax.transform.DeadCodeElimination()])(
-            calls
-        )
-        nodes = NodeNames(calls).of_calls(grouped)
+        grouped, nodes = fuse(calls, Limits.of(target).tensors)
         return drop_dead_blocks(relax.transform.FuseTIR()(grouped)), nodes
 
 

@@ -1,20 +1,31 @@
-"""TVM's ONNX importer with two changes: variables keep the names of the ONNX nodes, and it goes on
-after an operator that it cannot convert, so that one error names them all.
+"""TVM's ONNX importer with three changes: variables keep the names of the ONNX nodes, it goes on
+after an operator that it cannot convert, so that one error names them all, and operators of any
+number of tensors are taken in pairs.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 from typing import Any
 
 import numpy as np
 import onnx
 from tvm import relax
+from tvm.ir.expr import GenericConst
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter, onnx_input
 
 from .node_names import node_name, variable_hint
 from .refusals import Refusal, RefusedNodes, first_line
 from .relax_names import name_bindings
+
+# What TVM stacks to one tensor and reduces: a copy of all, and more tensors than a kernel may see.
+_PAIRWISE = {
+    "Max": relax.op.maximum,
+    "Min": relax.op.minimum,
+    "Sum": relax.op.add,
+    "Mean": relax.op.add,
+}
 
 
 class Importer(ONNXGraphImporter):
@@ -55,7 +66,10 @@ class Importer(ONNXGraphImporter):
         if op_name == "Concat":
             inputs = _some(inputs)
         try:
-            value = super()._convert_operator(op_name, inputs, attrs, opset)
+            if op_name in _PAIRWISE and not all(isinstance(v, GenericConst) for v in inputs):
+                value = self._in_pairs(op_name, inputs)
+            else:
+                value = super()._convert_operator(op_name, inputs, attrs, opset)
             missing = self._missing_results(value, name)
             if missing:
                 raise NotImplementedError(missing)
@@ -70,6 +84,14 @@ class Importer(ONNXGraphImporter):
             return super()._convert_subgraph(bb, graph)
         finally:
             self._inside_branch = outer
+
+    def _in_pairs(self, op_name: str, inputs: Any) -> Any:
+        """Max, Min, Sum or Mean, broadcast like the operators of two tensors."""
+        pairs = _PAIRWISE[op_name]
+        value = functools.reduce(lambda a, b: self.bb.normalize(pairs(a, b)), list(inputs))
+        if op_name != "Mean":
+            return value
+        return relax.op.divide(value, relax.const(len(inputs), value.ty.dtype))
 
     def _named(self, value: Any, name: str) -> Any:
         """``value``, with each tensor in it that has no variable yet bound to one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,8 @@ SPLIT_VARIABLE = "TVM_VISION_SPLIT_SUMS"
 RIM_VARIABLE = "TVM_VISION_RIM"
 # "0" leaves the dot product of bytes unused where a device has it.
 DOT_VARIABLE = "TVM_VISION_DOT_PRODUCT"
+# Of a kernel for a GPU that does not say; the fewest of a driver that robots have.
+FEW_TENSORS = 16
 # Kinds of factors, where the intrinsics for these take them.
 HALVES, BYTES, OTHERS = "float16", "int8", ""
 
@@ -49,6 +52,7 @@ class Limits:
             word. It pays where there are units to spare and memory is fast: on discrete GPUs.
         rim: whether convolutions may keep their tile of the image in shared memory.
         dot_product: whether one instruction adds up the products of four bytes.
+        tensors: most tensors of a kernel, inputs and results.
     """
 
     threads: int
@@ -59,6 +63,7 @@ class Limits:
     rim: bool = True
     dot_product: bool = False
     byte_matrices: tuple[tuple[int, int, int], ...] = ()
+    tensors: int = FEW_TENSORS
 
     @classmethod
     def of(cls, target: Target) -> Limits:
@@ -73,6 +78,11 @@ class Limits:
             split_sums=str(attributes.get("device_type", "")) == "discrete"
             and os.environ.get(SPLIT_VARIABLE, "1") != "0",
             rim=os.environ.get(RIM_VARIABLE, "1") != "0",
+            tensors=int(
+                attributes.get("max_per_stage_descriptor_storage_buffer", FEW_TENSORS)
+                if "gpu" in target.keys
+                else sys.maxsize
+            ),
             dot_product=bool(attributes.get("supports_integer_dot_product", False))
             and os.environ.get(DOT_VARIABLE, "1") != "0",
         )

@@ -72,6 +72,7 @@ class KernelPrinter(StatementPrinter):
         """Prints everything."""
         parameters = list(self._function.params)
         buffers = [p for p in parameters if isinstance(p.ty, ir.PointerType)]
+        self._check_buffers(len(buffers))
         scalars = [p for p in parameters if not isinstance(p.ty, ir.PointerType)]
         names = self._buffer_names()
         for binding, parameter in enumerate(buffers):
@@ -132,6 +133,13 @@ class KernelPrinter(StatementPrinter):
                 size[_AXES.index(axis)] = int(extent.value)
             elif kind != "blockIdx":
                 raise UnsupportedKernelError(f"thread axis {tag} has no form in a Vulkan shader")
+        for axis, extent in zip(_AXES, size, strict=True):
+            most = self.attributes.get(f"max_block_size_{axis}")
+            if most is not None and extent > int(most):
+                raise UnsupportedKernelError(
+                    f"a workgroup of {extent} threads along {axis} exceeds the target's "
+                    f"max_block_size_{axis} of {int(most)}: schedule for this target"
+                )
         limit = self.attributes.get("max_threads_per_block")
         total = size[0] * size[1] * size[2]
         if limit is not None and total > int(limit):
@@ -234,6 +242,14 @@ class KernelPrinter(StatementPrinter):
                 self.requirements.value(of)
                 lines.append(f"  layout(offset = {number * SCALAR_BYTES}) {types.name(of)} {name};")
         return [*lines, "};"]
+
+    def _check_buffers(self, used: int) -> None:
+        limit = self.attributes.get("max_per_stage_descriptor_storage_buffer")
+        if limit is not None and used > int(limit):
+            raise UnsupportedKernelError(
+                f"reads and writes {used} tensors, the target lets a kernel see {int(limit)} "
+                "(max_per_stage_descriptor_storage_buffer): split the operator in the model"
+            )
 
     def _check_shared_memory(self) -> None:
         used = self.memory.shared_bytes()

@@ -1,0 +1,244 @@
+"""Fusion: which calls of TensorIR functions become one kernel.
+
+TVM's FuseOps decides by the kind of each function, and takes one for elementwise where its indices
+are those of what it reads, whatever the sizes: a pad behind the last channel, a picture times one
+value a channel. After a sum that makes a kernel whose end is larger than its sum. Every schedule
+spreads such a kernel by the sum's values: the padding would never be written, and the picture
+multiplied by as many threads as there are channels. Nor does FuseOps count what a kernel reads,
+while devices limit how many buffers a shader sees.
+
+So walls come between the calls that must not become one: opaque calls, taken out after the fusion.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+from .kernel_calls import (
+    INJECTIVE,
+    OPAQUE,
+    SUM,
+    KernelCalls,
+    bindings_of,
+    is_kernel_call,
+    patterns_of,
+)
+from .lowering import called_function, copy_kernel
+from .node_names import NodeNames
+
+_WALL = "fusion_wall"
+# Of a variable, the arguments of its call that fusion must leave apart.
+Cuts = dict[Any, set[Any]]
+
+
+def fuse(mod: tvm.IRModule, most_tensors: int) -> tuple[tvm.IRModule, list[list[str]]]:
+    """``main`` as calls of groups of TensorIR functions, and the nodes in each call, in order.
+
+    No group ends larger than a sum within it, and none of several calls has more tensors, inputs
+    and results, than ``most_tensors``; a call by itself may have.
+    """
+    mod = _with_walls(_leave_alone(mod, most_tensors), _growing(mod))
+    grouped = _fused(mod)
+    while _too_large(grouped, most_tensors):
+        mod = _with_walls(mod, _excess(mod, most_tensors))
+        grouped = _fused(mod)
+    called = [name for _, value in bindings_of(grouped["main"]) if (name := called_function(value))]
+    nodes = zip(called, NodeNames(mod).of_calls(grouped), strict=True)
+    return _without_walls(grouped), [of for name, of in nodes if not name.startswith(_WALL)]
+
+
+def _fused(mod: tvm.IRModule) -> tvm.IRModule:
+    passes = [relax.transform.FuseOps(), relax.transform.DeadCodeElimination()]
+    return tvm.transform.Sequential(passes)(mod)
+
+
+def _growing(mod: tvm.IRModule) -> Cuts:
+    """Where something is made of a sum, or of what was made of one, that is larger."""
+    patterns = patterns_of(_functions(mod))
+    of_sum: set[Any] = set()
+    cuts: Cuts = {}
+    for var, value in bindings_of(mod["main"]):
+        sums = of_sum.intersection(relax.analysis.free_vars(value))
+        pattern = patterns.get(value.args[0], OPAQUE) if is_kernel_call(value) else INJECTIVE
+        if pattern <= INJECTIVE:
+            larger = {source for source in sums if _elements(source) < _elements(var)}
+            cuts[var] = larger
+            of_sum.update([var] if sums - larger else [])
+        elif pattern == SUM:
+            of_sum.add(var)
+    return cuts
+
+
+def _leave_alone(mod: tvm.IRModule, most: int) -> tvm.IRModule:
+    """``mod`` with those functions opaque that have more tensors than ``most`` by themselves."""
+    calls = KernelCalls(mod["main"]).bound
+    large = {call.args[0] for var, call in calls if _tensors([var], {var: call}, {}) > most}
+    opaque = {gv: mod[gv].with_attr("op_pattern", OPAQUE) for gv in large}
+    return tvm.IRModule({**dict(mod.functions_items()), **opaque}, attrs=mod.attrs)
+
+
+def _too_large(grouped: tvm.IRModule, most: int) -> bool:
+    """Whether a group of several calls has more tensors than ``most``."""
+    groups = {gv for gv, f in grouped.functions_items() if isinstance(f, relax.Function)}
+    return any(
+        len(_fields(var.ty)) + sum(len(_fields(a.ty)) for a in value.args) > most
+        for var, value in bindings_of(grouped["main"])
+        if isinstance(value, relax.Call) and value.op in groups
+    )
+
+
+def _excess(mod: tvm.IRModule, most: int) -> Cuts:
+    """Where to cut the groups of more tensors than ``most``: each behind as many calls as fit."""
+    main = KernelCalls(mod["main"])
+    calls = dict(main.bound)
+    users: dict[Any, set[Any]] = {}
+    for var, value in bindings_of(mod["main"]):
+        for used in relax.analysis.free_vars(value):
+            users.setdefault(used, set()).add(var)
+    cuts: Cuts = {}
+    for group in _groups(mod, main):
+        if _tensors(group, calls, users) <= most:
+            continue
+        head = 1
+        while _tensors(group[: head + 1], calls, users) <= most:
+            head += 1
+        cuts |= {var: set(group[:head]) for var in group[head:]}
+    return cuts
+
+
+def _groups(mod: tvm.IRModule, main: KernelCalls) -> list[list[Any]]:
+    """The calls of ``main`` that FuseOps joins, by the variables they are bound to, in order.
+
+    FuseOps keeps neither variables nor all of their names, but the functions: so every call gets
+    one of its own.
+    """
+    functions = dict(mod.functions_items())
+    own: dict[Any, Any] = {}
+    for position, (var, call) in enumerate(main.bound):
+        own[var] = tvm.ir.GlobalVar(f"{_WALL}_call_{position}")
+        relax.expr._update_type(own[var], call.args[0].ty)
+        functions[own[var]] = functions[call.args[0]]
+    of_name = {gv.name_hint: var for var, gv in own.items()}
+
+    def renamed(var: Any, call: relax.Call, _builder: relax.BlockBuilder) -> relax.Call:
+        return relax.Call(call.op, [own[var], *call.args[1:]], call.attrs, call.ty_args)
+
+    grouped = _fused(_rewritten(tvm.IRModule(functions, attrs=mod.attrs), renamed))
+    return [
+        [
+            of_name[str(called_function(value))]
+            for _, value in bindings_of(f)
+            if is_kernel_call(value)
+        ]
+        for gv, f in grouped.functions_items()
+        if isinstance(f, relax.Function) and gv.name_hint != "main"
+    ]
+
+
+def _tensors(
+    group: list[Any], calls: Mapping[Any, relax.Call], users: Mapping[Any, set[Any]]
+) -> int:
+    """The tensors that one kernel of some calls reads and writes."""
+    read: list[Any] = []
+    for var in group:
+        arguments = calls[var].args[1]
+        for part in arguments.fields if isinstance(arguments, relax.Tuple) else [arguments]:
+            if part not in group and part not in read:
+                read.append(part)
+    last = group[-1]
+    written = [var for var in group if var is last or users.get(var, set()) - set(group)]
+    return sum(len(_fields(part.ty)) for part in (*read, *written))
+
+
+def _with_walls(mod: tvm.IRModule, cuts: Cuts) -> tvm.IRModule:
+    """``mod`` with a wall before each argument that is cut off."""
+    places: dict[Any, list[int]] = {}
+    walls: dict[tuple[Any, ...], Any] = {}
+    functions = dict(mod.functions_items())
+    taken = {gv.name_hint for gv in functions}
+    for var, call in KernelCalls(mod["main"]).bound:
+        found = [i for i, a in enumerate(call.args[1].fields) if a in cuts.get(var, ())]
+        places[var] = found
+        for at in found:
+            key = _shape(call.args[1].fields[at].ty)
+            if key not in walls:
+                name = next(n for i in range(len(taken) + 1) if (n := f"{_WALL}_{i}") not in taken)
+                taken.add(name)
+                walls[key] = tvm.ir.GlobalVar(name)
+                function = copy_kernel(*key).with_attr("op_pattern", OPAQUE)
+                functions[walls[key]] = function
+                relax.expr._update_type(walls[key], function.ty)
+
+    def walled(var: Any, call: relax.Call, builder: relax.BlockBuilder) -> relax.Call:
+        fields = list(call.args[1].fields)
+        for at in places.get(var, ()):
+            of = fields[at].ty
+            fields[at] = builder.emit(relax.call_tir(walls[_shape(of)], [fields[at]], of))
+        return relax.Call(call.op, [call.args[0], relax.Tuple(fields)], call.attrs, call.ty_args)
+
+    if not walls:
+        return mod
+    return _rewritten(tvm.IRModule(functions, attrs=mod.attrs), walled)
+
+
+def _without_walls(mod: tvm.IRModule) -> tvm.IRModule:
+    """``mod`` with what is behind each wall in its place."""
+
+    def opened(_var: Any, call: relax.Call, _builder: relax.BlockBuilder) -> relax.Expr:
+        return call.args[1].fields[0] if str(called_function(call)).startswith(_WALL) else call
+
+    opened_up = _rewritten(mod, opened)
+    kept = {gv: f for gv, f in opened_up.functions_items() if not gv.name_hint.startswith(_WALL)}
+    return tvm.IRModule(kept, attrs=mod.attrs)
+
+
+Change = Callable[[Any, relax.Call, relax.BlockBuilder], relax.Expr]
+
+
+def _rewritten(mod: tvm.IRModule, change: Change) -> tvm.IRModule:
+    """``mod`` with what ``change`` makes of each call of a TensorIR function in ``main``."""
+    rewriter = _Rewriter(mod)
+    main = mod.get_global_var("main")
+    rewriter.builder_.update_func(main, rewriter.rewritten(mod[main], change))
+    return rewriter.builder_.get()
+
+
+@mutator
+class _Rewriter(PyExprMutator):
+    def rewritten(self, main: relax.Function, change: Change) -> relax.Function:
+        self._change = change
+        return self.visit_expr(main)
+
+    def visit_var_binding_(self, binding: relax.VarBinding) -> None:
+        self._bound = binding.var
+        super().visit_var_binding_(binding)
+
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        call = self.visit_expr_post_order(call)
+        return self._change(self._bound, call, self.builder_) if is_kernel_call(call) else call
+
+
+def _functions(mod: tvm.IRModule) -> dict[Any, tirx.PrimFunc]:
+    return {gv: f for gv, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}
+
+
+def _fields(of: Any) -> list[Any]:
+    """The types of tensors in a type."""
+    return [t for f in of.fields for t in _fields(f)] if isinstance(of, relax.TupleType) else [of]
+
+
+def _shape(of: Any) -> tuple[tuple[int, ...], str]:
+    return tuple(int(n.value) for n in of.shape), str(of.dtype)
+
+
+def _elements(var: Any) -> int:
+    """Of the largest tensor of a variable; 0 where a size is known only at run time."""
+    shapes = [getattr(of, "shape", None) for of in _fields(var.ty)]
+    sizes = [[getattr(n, "value", 0) for n in shape or ()] for shape in shapes]
+    return max((int(math.prod(map(int, shape))) for shape in sizes), default=0)

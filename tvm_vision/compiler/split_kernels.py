@@ -1,0 +1,118 @@
+"""Kernels of more tensors than a device lets a shader see, as several of fewer.
+
+Fusion makes none; single operators do: a concatenation of 40 tensors, a split into 40. Parts of a
+concatenation are joined first, and the results of a split are computed by kernels of some each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tvm import s_tir, te, tirx, topi
+
+from .dead_blocks import without_dead_blocks
+from .half_kernels import block_with
+from .hand_threaded import variables_of
+from .lowering import unused_name
+from .static_graph import Kernel, StaticGraph, drop_unused
+
+
+def split_kernels(graph: StaticGraph, axes: Mapping[int, int], most: int) -> StaticGraph:
+    """The same graph without kernels of more than ``most`` tensors, as far as that can be.
+
+    axes: of the concatenations, by the results' positions. What cannot be split stays.
+    """
+    kernels: list[Kernel] = []
+    for kernel in graph.kernels:
+        if len(kernel.inputs) + len(kernel.outputs) <= most:
+            kernels.append(kernel)
+        elif kernel.outputs[0] in axes:
+            kernels += _joined_in_steps(graph, kernel, axes[kernel.outputs[0]], most)
+        else:
+            kernels += _by_results(graph, kernel, most)
+    if len(kernels) == len(graph.kernels):
+        return graph
+    graph.kernels = kernels
+    return drop_unused(graph)
+
+
+def _joined_in_steps(graph: StaticGraph, kernel: Kernel, axis: int, most: int) -> list[Kernel]:
+    """A concatenation of concatenations."""
+    if most < 3:
+        return [kernel]
+    dtypes = {graph.tensors[t].dtype for t in kernel.inputs}
+    # Parts of several types are joined in the result's.
+    dtype = dtypes.pop() if len(dtypes) == 1 else graph.tensors[kernel.outputs[0]].dtype
+    made: list[Kernel] = []
+    left = list(kernel.inputs)
+    while len(left) + 1 > most:
+        parts = [left[i : i + most - 1] for i in range(0, len(left), most - 1)]
+        left = []
+        for part in parts:
+            if len(part) > 1:
+                shape = list(graph.tensors[part[0]].shape)
+                shape[axis] = sum(graph.tensors[t].shape[axis] for t in part)
+                joined = graph.add_tensor(shape, dtype)
+                made.append(_joining(graph, part, joined, axis, kernel.nodes))
+                part = [joined]
+            left += part
+    return [*made, _joining(graph, left, kernel.outputs[0], axis, kernel.nodes)]
+
+
+def _joining(
+    graph: StaticGraph, inputs: Sequence[int], output: int, axis: int, nodes: Sequence[str]
+) -> Kernel:
+    """The kernel that joins some tensors, in the type of the result."""
+    dtype = graph.tensors[output].dtype
+    given = [te.placeholder(t.shape, t.dtype) for t in (graph.tensors[i] for i in inputs)]
+    parts = [x if x.dtype == dtype else topi.cast(x, dtype) for x in given]
+    name = unused_name(f"concatenate_{len(inputs)}", graph.functions)
+    graph.functions[name] = te.create_prim_func([*given, topi.concatenate(parts, axis)])
+    return Kernel(name, list(inputs), [output], list(nodes))
+
+
+def _by_results(graph: StaticGraph, kernel: Kernel, most: int) -> list[Kernel]:
+    """A kernel for some of the results each; the kernel itself where that does not help."""
+    function = graph.functions[kernel.function]
+    inputs, results = len(kernel.inputs), len(kernel.outputs)
+    each = most - inputs
+    if results < 2 or each < 1 or not isinstance(function.body, s_tir.SBlockRealize):
+        return [kernel]
+    made = []
+    for first in range(0, results, each):
+        chosen = range(first, min(first + each, results))
+        part, read = _computing(function, inputs, chosen)
+        name = unused_name(f"{kernel.function}_{first}", graph.functions)
+        graph.functions[name] = part
+        made.append(
+            Kernel(
+                name,
+                [kernel.inputs[i] for i in read],
+                [kernel.outputs[i] for i in chosen],
+                list(kernel.nodes),
+            )
+        )
+    return made
+
+
+def _computing(
+    function: tirx.PrimFunc, inputs: int, chosen: Sequence[int]
+) -> tuple[tirx.PrimFunc, list[int]]:
+    """A function with some of its results alone, and the places of the inputs that it keeps."""
+    results = list(function.params[inputs:])
+    kept = [results[i] for i in chosen]
+    root = function.body.block
+    own = [*root.alloc_buffers, *(r for r in results if not any(r.same_as(k) for k in kept))]
+    body = s_tir.SBlockRealize(
+        function.body.iter_values,
+        function.body.predicate,
+        block_with(root, body=root.body, alloc_buffers=own),
+    )
+    params = [*function.params[:inputs], *kept]
+    part = without_dead_blocks(
+        tirx.PrimFunc(params, body, function.ret_type, function.attrs, function.span)
+    )
+    used = variables_of(part.body)
+    read = [i for i in range(inputs) if part.params[i] in used]
+    params = [*(part.params[i] for i in read), *kept]
+    return tirx.PrimFunc(params, part.body, part.ret_type, part.attrs, part.span), read
