@@ -15,7 +15,7 @@ from tvm.target import Target
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.build import prepare
 from tvm_vision.compiler.target import parse_target
-from tvm_vision.errors import UnsupportedKernelError
+from tvm_vision.errors import UnsupportedKernelError, UnsupportedModelError
 
 MANY = 43
 SHAPE = (1, 2, 3, 4)
@@ -85,3 +85,10 @@ def test_what_cannot_be_split_is_refused_when_it_is_compiled(device_info: Any) -
     )
     with pytest.raises(UnsupportedKernelError, match="4 tensors, the target lets a kernel see 3"):
         compile_model(module, signature, target=limited(3), opt_level=0)
+
+
+def test_a_tensor_larger_than_a_kernel_may_see_is_refused_when_it_is_compiled() -> None:
+    module, signature = module_of(lambda b, x: relax.op.nn.relu(x), (1, 3, 100, 100))
+    device = {**dict(parse_target("vulkan").export()), "max_storage_buffer_range": 119_999}
+    with pytest.raises(UnsupportedModelError, match="at most 119999 bytes .* 1×3×100×100 float32"):
+        compile_model(module, signature, target=Target(device, "llvm"))

@@ -112,6 +112,7 @@ def compile_model(
     graph = prepare(module, precision=precision, halves=halves, **options)
     with _one_line("kernels of the network"):
         graph, library, tuned = build_library(graph, chosen, choose)
+    _check_sizes(graph, chosen)
     sort = opt_level >= 2 and "gpu" in chosen.keys and phases_wanted()
     graph, phases = in_phases(graph) if sort else (graph, None)
     plain, memory = describe(graph, phases)
@@ -255,6 +256,21 @@ def _one_line(what: str) -> Iterator[None]:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         reason = lines[0] if lines else type(error).__name__
         raise UnsupportedModelError(f"TVM cannot compile the {what}: {reason}") from error
+
+
+def _check_sizes(graph: StaticGraph, target: Target) -> None:
+    """Raise UnsupportedModelError for a tensor that is larger than what a kernel may see."""
+    most = int(target.attrs.get("max_storage_buffer_range", 0))
+    for kernel in graph.kernels if most else ():
+        for tensor in (graph.tensors[t] for t in (*kernel.inputs, *kernel.outputs)):
+            if tensor.nbytes > most:
+                raise UnsupportedModelError(
+                    f"tensors of at most {most} bytes are needed, which is what the device "
+                    f"'{target.attrs.get('device_name', target.kind.name)}' lets a kernel see "
+                    f"(maxStorageBufferRange), and {', '.join(kernel.nodes)} has one of "
+                    f"{tensor.nbytes}, {'×'.join(map(str, tensor.shape))} {tensor.dtype}: compile "
+                    "with a smaller input or batch, or with --precision fp16"
+                )
 
 
 def _check_half(target: Target) -> None:
