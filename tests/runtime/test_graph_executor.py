@@ -298,7 +298,7 @@ def test_profile(executor: graph_executor.GraphExecutor) -> None:
         (np.zeros(N - 1, "float32"), r"input x must be \(1000\) float32, found \(999\) float32"),
         (np.zeros((1, N), "float32"), r"found \(1, 1000\) float32"),
         (np.zeros(N, "float64"), "found .* float64"),
-        ([1.0, 2.0], "must be a numpy array or a tensor, found list"),
+        ([1.0, 2.0], "input x must be a numpy array or a tensor, found list"),
     ],
 )
 def test_wrong_inputs(executor: graph_executor.GraphExecutor, value: Any, message: str) -> None:

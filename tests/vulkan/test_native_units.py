@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +13,25 @@ ROOT = Path(__file__).resolve().parents[2]
 CSRC = ROOT / "tvm_vision" / "vulkan" / "csrc"
 UNITS = {
     "test_device_plan": ["device_plan.cc"],
+    "test_errors": [],
     "test_frame_wait": [],
     "test_memory_and_hazards": ["range_allocator.cc"],
     "test_module_format": ["module_format.cc", "spirv_reader.cc", "cache_file.cc"],
 }
+
+
+# What throws out of a destructor: an exception raised beside it ends the process.
+THROWS_FROM_DESTRUCTOR = re.compile(r"\bTVM_FFI_(THROW|LOG_AND_THROW|I?CHECK\w*|DCHECK\w*)\b")
+
+
+def test_errors_are_raised_with_their_text_whole() -> None:
+    found = [
+        f"{path.name}:{number}: {line.strip()}"
+        for path in sorted(CSRC.rglob("*.[ch]*"))
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if THROWS_FROM_DESTRUCTOR.search(line)
+    ]
+    assert found == [], "use TVM_VISION_THROW of error.h"
 
 
 @pytest.mark.parametrize("name", UNITS)

@@ -6,6 +6,7 @@ import. It needs TVM's runtime library alone (``TVM_USE_RUNTIME_LIB=1``).
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 from collections.abc import Callable, Mapping
@@ -37,7 +38,12 @@ def create(graph_json: str | Mapping[str, Any], lib: Any, device: Any) -> GraphE
 
 
 class GraphExecutor:
-    """A network on a device, ready to take frames. Not thread-safe; one object a thread."""
+    """A network on a device, ready to take frames.
+
+    One object serves one thread at a time, and threads may take turns (one submits, another waits).
+    Raises InputError where a call begins while another thread's is running, and where a thread's
+    input or output was replaced by another thread before it was used: give each thread its own.
+    """
 
     def __init__(self, graph_json: str, lib: Any, device: Any) -> None:
         make = tvm_ffi.get_global_func("tvm_vision.graph_executor.create")
@@ -120,7 +126,9 @@ class GraphExecutor:
             if isinstance(params, bytes)
             else params
         )
-        self._module["load_params"]({str(k): _tensor(v) for k, v in arrays.items()})
+        self._module["load_params"](
+            {str(k): _tensor(v, f"parameter {k}") for k, v in arrays.items()}
+        )
 
     def set_input(self, key: Key | None = None, value: Value = None, **by_name: Value) -> None:
         """Set inputs of the next frame by number, name or keyword; they stay set for later runs.
@@ -136,12 +144,19 @@ class GraphExecutor:
             self._set(name, item)
 
     def _set(self, key: Key, value: Value) -> None:
-        index, shape, dtype = self._direct.get(key, (0, None, None))
-        fits = isinstance(value, np.ndarray) and value.shape == shape and value.dtype == dtype
-        if fits and value.flags.c_contiguous:
-            self._call["write_input"](index, ctypes.c_void_p(value.ctypes.data))
-        else:
-            self._call["set_input"](key, _tensor(value))
+        form = self._direct.get(key) if isinstance(value, np.ndarray) else None
+        if form is None:
+            self._call["set_input"](key, _tensor(value, f"input {key}"))
+            return
+        index, shape, dtype = form
+        # Not left to TVM, which has no words for many of numpy's types.
+        if value.shape != shape or value.dtype != dtype:
+            raise InputError(
+                f"input {self.input_names[index]} must be {_form(shape, dtype)}, found "
+                f"{_form(value.shape, value.dtype)}"
+            )
+        array = np.asarray(value, order="C")
+        self._call["write_input"](index, ctypes.c_void_p(array.ctypes.data))
 
     def run(self, **by_name: Value) -> None:
         """Run one frame, from the inputs that are set to finished outputs.
@@ -258,20 +273,39 @@ def _array(tensor: Any) -> np.ndarray:
     return array if array.flags.writeable else array.copy()
 
 
-def _tensor(value: Value) -> Any:
-    """A tensor over an array's memory, or over that of a copy where it has another order."""
+def _form(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
+    """Shape and type as the native library writes them."""
+    return f"({', '.join(map(str, shape))}) {dtype}"
+
+
+def _tensor(value: Value, what: str) -> Any:
+    """A tensor over an array's memory, or over that of a copy where it has another order.
+
+    Raises InputError, beginning with ``what`` it is for, for a type that TVM does not have.
+    """
     if isinstance(value, np.ndarray):
         # Not ascontiguousarray: that gives a scalar a dimension.
         array = np.asarray(value, order="C")
         try:
             return tvm_ffi.from_dlpack(array if array.flags.writeable else array.copy())
-        except (BufferError, TypeError, RuntimeError):  # a type that numpy does not hand on
-            from tvm.runtime import tensor
-
-            return tensor(array)
+        except (BufferError, TypeError, RuntimeError, ValueError):
+            return _tensor_of_other_type(array, what)
     if isinstance(value, tvm_ffi.Tensor):
         return value
     raise InputError(
-        f"an input must be a numpy array or a tensor, found {type(value).__name__}; "
+        f"{what} must be a numpy array or a tensor, found {type(value).__name__}; "
         "convert it with numpy.asarray"
+    )
+
+
+def _tensor_of_other_type(array: np.ndarray, what: str) -> Any:
+    """A tensor of a type that numpy does not hand on, such as ml_dtypes' bfloat16."""
+    if array.dtype.kind == "V" and array.dtype.names is None:
+        from tvm.runtime import tensor
+
+        with contextlib.suppress(TypeError, ValueError, RuntimeError):
+            return tensor(array)
+    raise InputError(
+        f"{what} must be an array of numbers in this machine's order of bytes, found "
+        f"{array.dtype}; convert it with astype"
     )

@@ -20,9 +20,9 @@ RegisteredBuffer BufferRegistry::Find(const void* handle, const char* user) {
   std::shared_lock<std::shared_mutex> lock(mutex_);
   auto found = buffers_.find(handle);
   if (found == buffers_.end()) {
-    TVM_FFI_THROW(DeviceError) << user
-                               << " needed a tensor on a Vulkan device, found a pointer that "
-                               << "is none; pass tensors made with device=tvm.vulkan(i)";
+    TVM_VISION_THROW(DeviceError) << user
+                                  << " needed a tensor on a Vulkan device, found a pointer that "
+                                  << "is none; pass tensors made with device=tvm.vulkan(i)";
   }
   return found->second;
 }

@@ -35,7 +35,7 @@ std::string Mebibytes(uint64_t bytes) {
 
 void RefuseAfterFork(pid_t opened_by) {
   if (opened_by == getpid()) return;
-  TVM_FFI_THROW(DeviceError)
+  TVM_VISION_THROW(DeviceError)
       << "Vulkan was opened before this process was forked and cannot be used in the child; start "
          "it "
          "with multiprocessing's method spawn, or use Vulkan first in the child";
@@ -52,7 +52,8 @@ Device::Device(std::shared_ptr<const DeviceHandle> handle, int number)
   VkSemaphoreCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
   info.pNext = &type;
-  VK_CHECK(snapshot().name, fn.vkCreateSemaphore(handle_->vk, &info, nullptr, &timeline_));
+  VK_CHECK("opening " + snapshot().name, fn, vkCreateSemaphore, handle_->vk, &info, nullptr,
+           &timeline_);
   VkBufferUsageFlags transfer = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
   auto pool = [&](std::vector<uint32_t> types, bool map, VkBufferUsageFlags usage,
                   uint64_t block_size) {
@@ -74,7 +75,13 @@ Device::Device(std::shared_ptr<const DeviceHandle> handle, int number)
 
 Device::~Device() {
   streams_.clear();
-  handle_->fn.vkDeviceWaitIdle(handle_->vk);
+  bool idle = handle_->fn.vkDeviceWaitIdle(handle_->vk) == VK_SUCCESS;
+  if (!idle && !in_flight_.empty()) {
+    // What may still run keeps what it uses, and the device, for good: memory freed under it would
+    // end the process.
+    for (std::unique_ptr<Recording>& recording : in_flight_) recording.release();
+    return;
+  }
   in_flight_.clear();
   free_.clear();
   for (const std::shared_ptr<PipelineCache>& cache : PipelineCaches()) cache->Save();
@@ -111,13 +118,13 @@ std::shared_ptr<Buffer> Device::AllocateTensor(uint64_t bytes) {
     for (uint32_t type : handle_->plan.tensor_memory) {
       heap = std::max<uint64_t>(heap, s.memory_heaps[s.memory_types[type].heapIndex].size);
     }
-    TVM_FFI_THROW(DeviceError) << "out of device memory on " << s.name << ": needed "
-                               << Mebibytes(bytes) << " for a tensor; "
-                               << Mebibytes(statistics.used_bytes) << " in "
-                               << statistics.allocations << " tensors are in use, the memory holds "
-                               << Mebibytes(heap) << ", one allocation at most "
-                               << Mebibytes(s.max_allocation_size)
-                               << "; free tensors or use a smaller batch or image";
+    TVM_VISION_THROW(DeviceError) << "out of device memory on " << s.name << ": needed "
+                                  << Mebibytes(bytes) << " for a tensor; "
+                                  << Mebibytes(statistics.used_bytes) << " in "
+                                  << statistics.allocations
+                                  << " tensors are in use, the memory holds " << Mebibytes(heap)
+                                  << ", one allocation at most " << Mebibytes(s.max_allocation_size)
+                                  << "; free tensors or use a smaller batch or image";
   }
   return buffer;
 }
@@ -125,8 +132,9 @@ std::shared_ptr<Buffer> Device::AllocateTensor(uint64_t bytes) {
 std::shared_ptr<Buffer> Device::AllocateUpload(uint64_t bytes) {
   std::shared_ptr<Buffer> buffer = upload_->TryAllocate(bytes);
   if (!buffer) {
-    TVM_FFI_THROW(DeviceError) << "out of host-visible memory on " << snapshot().name << ": needed "
-                               << Mebibytes(bytes) << " for arguments; free tensors";
+    TVM_VISION_THROW(DeviceError) << "out of host-visible memory on " << snapshot().name
+                                  << ": needed " << Mebibytes(bytes)
+                                  << " for arguments; free tensors";
   }
   return buffer;
 }
@@ -138,8 +146,9 @@ std::shared_ptr<Buffer> Device::AllocateStaging(MemoryPool* pool, uint64_t bytes
     buffer = pool->TryAllocate(bytes);
   }
   if (!buffer) {
-    TVM_FFI_THROW(DeviceError) << "out of host-visible memory on " << snapshot().name << ": needed "
-                               << Mebibytes(bytes) << " to stage a copy; free tensors";
+    TVM_VISION_THROW(DeviceError) << "out of host-visible memory on " << snapshot().name
+                                  << ": needed " << Mebibytes(bytes)
+                                  << " to stage a copy; free tensors";
   }
   return buffer;
 }
@@ -149,6 +158,7 @@ void Device::WaitForBuffer(const std::shared_ptr<Buffer>& used) {
   uint64_t value;
   {
     std::lock_guard<std::mutex> guard(lock_);
+    RefuseIfLost();
     FlushRecording(buffer->last_recording);
     value = buffer->last_use;
   }
@@ -213,10 +223,9 @@ std::shared_ptr<Stream> Device::FindStream(void* handle) {
   for (const std::shared_ptr<Stream>& stream : streams_) {
     if (stream.get() == handle) return stream;
   }
-  TVM_FFI_THROW(DeviceError) << "a stream handle of " << snapshot().name
-                             << " was needed, found one that was freed or belongs to another "
-                                "device; use the handle that create_stream of this device gave";
-  TVM_FFI_UNREACHABLE();
+  TVM_VISION_THROW(DeviceError) << "a stream handle of " << snapshot().name
+                                << " was needed, found one that was freed or belongs to another "
+                                   "device; use the handle that create_stream of this device gave";
 }
 
 std::shared_ptr<Stream> Device::CurrentStream() {
@@ -297,14 +306,16 @@ bool Device::WaitForTimeline(uint64_t value, uint64_t nanoseconds) {
   info.pValues = &value;
   VkResult result = handle_->fn.vkWaitSemaphores(handle_->vk, &info, nanoseconds);
   if (result == VK_TIMEOUT) return false;
-  VK_CHECK("waiting for " + snapshot().name, result);
+  if (result == VK_ERROR_DEVICE_LOST) lost_ = true;
+  if (result != VK_SUCCESS)
+    CheckResult(result, "vkWaitSemaphores", "waiting for " + snapshot().name);
   return true;
 }
 
 uint64_t Device::ReachedTimeline() {
   uint64_t reached = 0;
-  VK_CHECK(snapshot().name,
-           handle_->fn.vkGetSemaphoreCounterValue(handle_->vk, timeline_, &reached));
+  VK_CHECK("asking " + snapshot().name + " how far it is", handle_->fn, vkGetSemaphoreCounterValue,
+           handle_->vk, timeline_, &reached);
   return reached;
 }
 
@@ -312,14 +323,21 @@ void Device::Reap() {
   if (in_flight_.empty()) return;
   uint64_t reached = ReachedTimeline();
   while (!in_flight_.empty() && in_flight_.front()->value <= reached) {
-    in_flight_.front()->Recycle();
-    free_.push_back(std::move(in_flight_.front()));
+    if (in_flight_.front()->Recycle()) free_.push_back(std::move(in_flight_.front()));
     in_flight_.pop_front();
   }
 }
 
+void Device::RefuseIfLost() const {
+  if (!lost_) return;
+  TVM_VISION_THROW(DeviceError) << "work for " << snapshot().name
+                                << " was lost when an earlier call "
+                                << "failed; load the network again, or restart the process";
+}
+
 std::unique_ptr<Recording> Device::NewRecording(bool reusable) {
   RefuseAfterFork(process_);
+  RefuseIfLost();
   Reap();
   if (in_flight_.size() >= kRecordingsInFlight) {
     uint64_t oldest = in_flight_.front()->value;
@@ -338,14 +356,21 @@ std::unique_ptr<Recording> Device::NewRecording(bool reusable) {
 }
 
 uint64_t Device::Submit(std::unique_ptr<Recording> recording) {
-  recording->End();
-  uint64_t value = SubmitAgain(recording.get());
-  in_flight_.push_back(std::move(recording));
-  return value;
+  try {
+    recording->End();
+    uint64_t value = SubmitAgain(recording.get());
+    in_flight_.push_back(std::move(recording));
+    return value;
+  } catch (const std::exception&) {
+    // Others count on what it would have done: nobody may go on as if it had.
+    lost_ = true;
+    throw;
+  }
 }
 
 uint64_t Device::SubmitAgain(Recording* recording) {
   RefuseAfterFork(process_);
+  RefuseIfLost();
   uint64_t value = submitted_ + 1;
   VkTimelineSemaphoreSubmitInfo timeline{};
   timeline.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
@@ -358,8 +383,10 @@ uint64_t Device::SubmitAgain(Recording* recording) {
   info.pCommandBuffers = &recording->cmd;
   info.signalSemaphoreCount = 1;
   info.pSignalSemaphores = &timeline_;
-  VK_CHECK("submitting to " + snapshot().name,
-           handle_->fn.vkQueueSubmit(queue_, 1, &info, VK_NULL_HANDLE));
+  VkResult result = handle_->fn.vkQueueSubmit(queue_, 1, &info, VK_NULL_HANDLE);
+  if (result == VK_ERROR_DEVICE_LOST) lost_ = true;
+  if (result != VK_SUCCESS)
+    CheckResult(result, "vkQueueSubmit", "submitting commands to " + snapshot().name);
   submitted_ = value;
   recording->value = value;
   for (const std::shared_ptr<Buffer>& buffer : recording->buffers) buffer->last_use = value;

@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <memory>
@@ -43,6 +44,8 @@ class Device : public std::enable_shared_from_this<Device> {
   /*! \brief The caches in use. */
   std::vector<std::shared_ptr<PipelineCache>> PipelineCaches();
   std::mutex& lock() { return lock_; }
+  /*! \brief Whether work was lost, so that every later use is refused; a new device is needed. */
+  bool lost() const { return lost_; }
 
   // ---- memory; the lock must not be held
   /*! \brief Memory for a tensor; raises DeviceError when there is none left. */
@@ -102,6 +105,9 @@ class Device : public std::enable_shared_from_this<Device> {
   /*! \brief Submit a reusable recording that was ended and is not in flight; the caller keeps it.
    */
   uint64_t SubmitAgain(Recording* recording);
+  /*! \brief Take a recording that was submitted: it lives, with all it uses, until the device has
+   * passed it. */
+  void Adopt(std::unique_ptr<Recording> recording) { in_flight_.push_back(std::move(recording)); }
   /*! \brief Submit what is recorded on every stream, so that it comes before what is submitted
    * next. */
   void FlushStreams();
@@ -117,6 +123,7 @@ class Device : public std::enable_shared_from_this<Device> {
   bool WaitForTimeline(uint64_t value, uint64_t nanoseconds = UINT64_MAX);
   uint64_t ReachedTimeline();
   void Reap();
+  void RefuseIfLost() const;
 
   std::shared_ptr<const DeviceHandle> handle_;
   int number_;
@@ -124,6 +131,7 @@ class Device : public std::enable_shared_from_this<Device> {
   std::mutex lock_;
   VkQueue queue_ = VK_NULL_HANDLE;
   VkSemaphore timeline_ = VK_NULL_HANDLE;
+  std::atomic<bool> lost_{false};
   uint64_t submitted_ = 0;
   uint64_t next_recording_ = 1;
   std::deque<std::unique_ptr<Recording>> in_flight_;

@@ -164,9 +164,9 @@ class VulkanDeviceAPI final : public tvm::runtime::DeviceAPI {
   static RegisteredBuffer Locate(const void* handle, size_t offset, size_t nbytes) {
     RegisteredBuffer found = BufferRegistry::Global().Find(handle, "a copy");
     if (offset + nbytes > found.buffer->size()) {
-      TVM_FFI_THROW(DeviceError) << "a copy of " << nbytes << " bytes at offset " << offset
-                                 << " runs past the end of a tensor of " << found.buffer->size()
-                                 << " bytes; compare the shapes of both sides";
+      TVM_VISION_THROW(DeviceError) << "a copy of " << nbytes << " bytes at offset " << offset
+                                    << " runs past the end of a tensor of " << found.buffer->size()
+                                    << " bytes; compare the shapes of both sides";
     }
     return found;
   }

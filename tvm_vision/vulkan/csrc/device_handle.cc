@@ -28,8 +28,8 @@ DeviceHandle::DeviceHandle(std::shared_ptr<Instance> owner, size_t index, Device
   info.pQueueCreateInfos = &queue;
   info.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
   info.ppEnabledExtensionNames = extensions.data();
-  VK_CHECK(s.name,
-           instance->fn().vkCreateDevice(instance->physical(physical_index), &info, nullptr, &vk));
+  VK_CHECK("opening " + s.name, instance->fn(), vkCreateDevice, instance->physical(physical_index),
+           &info, nullptr, &vk);
   fn.Load(instance->fn(), vk);
 }
 

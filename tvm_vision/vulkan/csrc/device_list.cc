@@ -74,12 +74,12 @@ std::string DeviceList::status() {
 DeviceList::Entry& DeviceList::Find(int i) {
   Initialize();
   if (entries_.empty()) {
-    TVM_FFI_THROW(DeviceError) << "a Vulkan device was needed, but " << status_;
+    TVM_VISION_THROW(DeviceError) << "a Vulkan device was needed, but " << status_;
   }
   if (i < 0 || static_cast<size_t>(i) >= entries_.size()) {
-    TVM_FFI_THROW(DeviceError) << "vulkan(" << i << ") was asked for, but this machine has "
-                               << entries_.size() << " Vulkan device"
-                               << (entries_.size() == 1 ? "" : "s") << ", numbered from 0";
+    TVM_VISION_THROW(DeviceError) << "vulkan(" << i << ") was asked for, but this machine has "
+                                  << entries_.size() << " Vulkan device"
+                                  << (entries_.size() == 1 ? "" : "s") << ", numbered from 0";
   }
   return entries_[static_cast<size_t>(i)];
 }
@@ -104,6 +104,8 @@ uint64_t DeviceList::AvailableMemory(int i) {
 std::shared_ptr<Device> DeviceList::Get(int i) {
   std::lock_guard<std::mutex> guard(mutex_);
   Entry& entry = Find(i);
+  // Who has the lost one keeps it; others get the device anew.
+  if (entry.device && entry.device->lost()) entry.device.reset();
   if (!entry.device) {
     entry.device = std::make_shared<Device>(
         std::make_shared<DeviceHandle>(instance_, entry.physical_index, entry.plan), i);

@@ -34,11 +34,11 @@ T Tagged(VkStructureType type) {
 
 std::vector<std::string> ReadExtensions(const InstanceFunctions& fn, VkPhysicalDevice physical) {
   uint32_t count = 0;
-  VK_CHECK("device extensions",
-           fn.vkEnumerateDeviceExtensionProperties(physical, nullptr, &count, nullptr));
+  VK_CHECK("listing extensions", fn, vkEnumerateDeviceExtensionProperties, physical, nullptr,
+           &count, nullptr);
   std::vector<VkExtensionProperties> properties(count);
-  VK_CHECK("device extensions",
-           fn.vkEnumerateDeviceExtensionProperties(physical, nullptr, &count, properties.data()));
+  VK_CHECK("listing extensions", fn, vkEnumerateDeviceExtensionProperties, physical, nullptr,
+           &count, properties.data());
   std::vector<std::string> names;
   for (uint32_t i = 0; i < count; ++i) names.emplace_back(properties[i].extensionName);
   return names;
@@ -101,8 +101,8 @@ void ReadProperties(const InstanceFunctions& fn, VkPhysicalDevice physical, Devi
   s->subgroup_operations = subgroup.supportedOperations;
   s->subgroup_in_compute = (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
   s->max_allocation_size = maintenance3.maxMemoryAllocationSize;
-  s->driver_name = driver.driverName;
-  s->driver_info = driver.driverInfo;
+  s->driver_name = OneLine(driver.driverName);
+  s->driver_info = OneLine(driver.driverInfo);
   s->min_subgroup_size = has_size_control ? size_control.minSubgroupSize : s->subgroup_size;
   s->max_subgroup_size = has_size_control ? size_control.maxSubgroupSize : s->subgroup_size;
   bool compute_size_control = has_size_control && (size_control.requiredSubgroupSizeStages &
@@ -145,11 +145,12 @@ void ReadQueues(const InstanceFunctions& fn, VkPhysicalDevice physical, DeviceSn
 void ReadMatrixShapes(PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR read,
                       VkPhysicalDevice physical, DeviceSnapshot* s) {
   uint32_t count = 0;
-  VK_CHECK(s->name, read(physical, &count, nullptr));
+  const char* name = "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR";
+  CheckResult(read(physical, &count, nullptr), name, "asking " + s->name);
   std::vector<VkCooperativeMatrixPropertiesKHR> shapes(
       count, Tagged<VkCooperativeMatrixPropertiesKHR>(
                  VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR));
-  VK_CHECK(s->name, read(physical, &count, shapes.data()));
+  CheckResult(read(physical, &count, shapes.data()), name, "asking " + s->name);
   for (const VkCooperativeMatrixPropertiesKHR& p : shapes) {
     if (p.scope != VK_SCOPE_SUBGROUP_KHR) continue;
     s->cooperative_matrix_shapes.push_back(
@@ -166,7 +167,7 @@ DeviceSnapshot TakeSnapshot(
   DeviceSnapshot s;
   VkPhysicalDeviceProperties basic;
   fn.vkGetPhysicalDeviceProperties(physical, &basic);
-  s.name = basic.deviceName;
+  s.name = OneLine(basic.deviceName);
   s.type = basic.deviceType;
   s.vendor_id = basic.vendorID;
   s.device_id = basic.deviceID;

@@ -60,12 +60,8 @@ class CpuRunner : public GraphRunner {
   }
 
   void SetInput(size_t slot, size_t i, ffi::Tensor value) final {
-    DLTensor& target = tensors_[slot][graph_.inputs[i]];
-    const DLTensor* source = value.GetDLTensorPtr();
-    if (source->device.device_type != kDLCPU) {
-      CopyTo(*source, target.data);
-      return;
-    }
+    ffi::Tensor host = OnHost(value);
+    const DLTensor* source = host.GetDLTensorPtr();
     WriteInput(slot, i, static_cast<const uint8_t*>(source->data) + source->byte_offset);
   }
 
@@ -85,14 +81,14 @@ class CpuRunner : public GraphRunner {
     std::memcpy(into->data, tensors_[slot][id].data, graph_.tensors[id].bytes);
   }
 
-  ProfileSample Profile() final {
+  ProfileSample Profile(size_t slot) final {
     ProfileSample sample;
     Clock::time_point start = Clock::now();
-    Submit(0);
+    Submit(slot);
     sample.span = sample.wall = Nanoseconds(Clock::now() - start);
     for (size_t k = 0; k < graph_.kernels.size(); ++k) {
       start = Clock::now();
-      Call(0, k);
+      Call(slot, k);
       sample.kernels.push_back(Nanoseconds(Clock::now() - start));
     }
     return sample;
@@ -113,17 +109,6 @@ class CpuRunner : public GraphRunner {
       described.push_back(t);
     }
     return described;
-  }
-
-  static void CopyTo(const DLTensor& source, void* data) {
-    DLTensor from = source;
-    DLTensor to = source;
-    to.data = data;
-    to.byte_offset = 0;
-    to.device = {kDLCPU, 0};
-    tvm::runtime::DeviceAPI* api = tvm::runtime::DeviceAPI::Get(source.device);
-    api->CopyDataFromTo(&from, &to, nullptr);
-    api->StreamSync(source.device, nullptr);
   }
 
   void Call(size_t slot, size_t k) {

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "graph_runner.h"
+#include "one_user.h"
 
 namespace tvm_vision {
 namespace vulkan {
@@ -26,6 +27,14 @@ std::string ShapeText(const int64_t* shape, size_t ndim) {
   for (size_t i = 0; i < ndim; ++i) os << (i == 0 ? "" : ", ") << shape[i];
   os << ")";
   return os.str();
+}
+
+std::string DeviceTypeName(int type) {
+  try {
+    return tvm::runtime::DLDeviceType2Str(type);
+  } catch (const ffi::Error&) {
+    return "device type " + std::to_string(type);
+  }
 }
 
 /*! \brief Memory of a tensor on the CPU, for outputs. */
@@ -45,6 +54,10 @@ ffi::Tensor NewCpuTensor(const GraphTensor& like) {
   return ffi::Tensor::FromNDAlloc(CpuAllocator(), ffi::Shape(like.shape), like.dtype, {kDLCPU, 0});
 }
 
+constexpr const char* kOneThread =
+    "make an executor for each thread, of one library, or hold a lock from set_input "
+    "to get_output";
+
 /*! \brief Frames in order through the slots: the next to fill, and those that are on their way. */
 class GraphExecutor : public ffi::ModuleObj {
  public:
@@ -55,9 +68,9 @@ class GraphExecutor : public ffi::ModuleObj {
     } else if (device.device_type == kDLVulkan) {
       runner_ = CreateVulkanRunner(graph_, library, device.device_id);
     } else {
-      TVM_FFI_THROW(InputError) << "a graph executor runs on cpu or vulkan, found "
-                                << tvm::runtime::DLDeviceType2Str(device.device_type)
-                                << "; create it with tvm.cpu(0) or tvm.vulkan(0)";
+      TVM_VISION_THROW(InputError)
+          << "a graph executor runs on cpu or vulkan, found " << DeviceTypeName(device.device_type)
+          << "; create it with tvm.cpu(0) or tvm.vulkan(0)";
     }
   }
 
@@ -67,30 +80,49 @@ class GraphExecutor : public ffi::ModuleObj {
   ffi::Optional<ffi::Function> GetFunction(const ffi::String& name) final {
     ffi::ObjectPtr<ffi::Object> self = ffi::GetObjectPtr<ffi::Object>(this);
     auto found = Methods().find(std::string(name));
-    if (found == Methods().end()) return std::nullopt;
+    if (found == Methods().end()) {
+      auto constant = Constants().find(std::string(name));
+      if (constant == Constants().end()) return std::nullopt;
+      return ffi::Function::FromPacked(
+          [self, this, method = constant->second](ffi::PackedArgs args, ffi::Any* rv) {
+            (this->*method)(args, rv);
+          });
+    }
     Method method = found->second;
+    const char* called = found->first.c_str();
     return ffi::Function::FromPacked(
-        [self, this, method](ffi::PackedArgs args, ffi::Any* rv) { (this->*method)(args, rv); });
+        [self, this, method, called](ffi::PackedArgs args, ffi::Any* rv) {
+          OneCall::Scope call(&calls_, called);
+          (this->*method)(args, rv);
+        });
   }
 
  private:
   using Method = void (GraphExecutor::*)(ffi::PackedArgs, ffi::Any*);
+  /*! \brief What one thread at a time may call. */
   static const std::map<std::string, Method>& Methods();
+  /*! \brief What any thread may ask for at any time. */
+  static const std::map<std::string, Method>& Constants();
 
   size_t InputIndex(ffi::AnyView key) {
     if (auto name = key.try_cast<ffi::String>()) return graph_.FindInput(std::string(*name));
-    return Index(key.cast<int64_t>(), graph_.inputs.size(), "input");
+    return Index(Number(key, "input"), graph_.inputs.size(), "input");
   }
   size_t OutputIndex(ffi::AnyView key) {
     if (auto name = key.try_cast<ffi::String>()) return graph_.FindOutput(std::string(*name));
-    return Index(key.cast<int64_t>(), graph_.outputs.size(), "output");
+    return Index(Number(key, "output"), graph_.outputs.size(), "output");
+  }
+  static int64_t Number(ffi::AnyView key, const char* what) {
+    if (auto number = key.try_cast<int64_t>()) return *number;
+    TVM_VISION_THROW(InputError) << "an " << what
+                                 << " goes by its number or name, found a value of "
+                                 << "type " << key.GetTypeKey();
   }
   static size_t Index(int64_t i, size_t count, const char* what) {
     if (i >= 0 && static_cast<size_t>(i) < count) return static_cast<size_t>(i);
-    TVM_FFI_THROW(InputError) << "the network has " << count << " " << what
-                              << "s, numbered from 0; "
-                              << "found number " << i;
-    TVM_FFI_UNREACHABLE();
+    TVM_VISION_THROW(InputError) << "the network has " << count << " " << what
+                                 << "s, numbered from 0; "
+                                 << "found number " << i;
   }
 
   void LoadParams(ffi::PackedArgs args, ffi::Any*) {
@@ -98,12 +130,12 @@ class GraphExecutor : public ffi::ModuleObj {
     for (const auto& [name, id] : graph_.params) {
       auto found = params.find(ffi::String(name));
       if (found == params.end()) {
-        TVM_FFI_THROW(PackageError) << "the parameters lack " << name
-                                    << ", which the network needs; compile the network again";
+        TVM_VISION_THROW(PackageError) << "the parameters lack " << name
+                                       << ", which the network needs; compile the network again";
       }
       ffi::Tensor value = (*found).second;
       CheckValue(graph_.tensors[id], *value.GetDLTensorPtr(), "parameter " + name);
-      runner_->LoadParam(id, *value.GetDLTensorPtr());
+      runner_->LoadParam(id, *OnHost(value).GetDLTensorPtr());
     }
     params_loaded_ = true;
   }
@@ -114,34 +146,30 @@ class GraphExecutor : public ffi::ModuleObj {
     CheckValue(graph_.tensors[graph_.inputs[i]], *value.GetDLTensorPtr(),
                "input " + graph_.input_names[i]);
     runner_->SetInput(next_, i, value);
-    inputs_set_[next_].insert(i);
+    InputIsSet(i);
   }
 
   /*! \brief The same from an address on the host; the caller has checked shape and type. */
   void WriteInput(ffi::PackedArgs args, ffi::Any*) {
     size_t i = Index(args[0].cast<int64_t>(), graph_.inputs.size(), "input");
     runner_->WriteInput(next_, i, args[1].cast<void*>());
-    inputs_set_[next_].insert(i);
+    InputIsSet(i);
   }
 
   /*! \brief Start the frame whose inputs were set; returns its ticket. */
   void Submit(ffi::PackedArgs, ffi::Any* rv) {
     if (!params_loaded_ && !graph_.params.empty()) {
-      TVM_FFI_THROW(InputError) << "the network has no parameters yet; call load_params first";
+      TVM_VISION_THROW(InputError) << "the network has no parameters yet; call load_params first";
     }
-    for (size_t i = 0; i < graph_.inputs.size(); ++i) {
-      if (inputs_set_[next_].count(i) != 0) continue;
-      TVM_FFI_THROW(InputError) << "input " << graph_.input_names[i]
-                                << " was not set; call set_input for every input of a frame";
-    }
+    CheckInputs(next_);
     if (tickets_[next_] != 0 && tickets_[next_] >= oldest_kept_) {
-      TVM_FFI_THROW(InputError) << GraphRunner::kSlots
-                                << " frames are in flight; wait for the oldest before submitting";
+      TVM_VISION_THROW(InputError)
+          << GraphRunner::kSlots << " frames are in flight; wait for the oldest before submitting";
     }
     runner_->Submit(next_);
+    BeginFrame(next_);
     tickets_[next_] = ++submitted_;
     *rv = static_cast<int64_t>(submitted_);
-    last_ = next_;
     next_ = (next_ + 1) % GraphRunner::kSlots;
   }
 
@@ -153,11 +181,12 @@ class GraphExecutor : public ffi::ModuleObj {
       runner_->Wait(s);
       last_ = s;
       oldest_kept_ = ticket + 1;
+      outputs_.Take();
       return;
     }
-    TVM_FFI_THROW(InputError) << "frame " << ticket
-                              << " is not in flight; wait takes the number that "
-                              << "submit returned, once";
+    TVM_VISION_THROW(InputError) << "frame " << ticket
+                                 << " is not in flight; wait takes the number that "
+                                 << "submit returned, once";
   }
 
   /*! \brief Run a frame from set inputs to finished outputs; inputs stay set for the next run. */
@@ -167,16 +196,22 @@ class GraphExecutor : public ffi::ModuleObj {
     size_t slot = next_;
     ffi::Any ticket;
     Submit(args, &ticket);
-    runner_->Wait(slot);
-    oldest_kept_ = submitted_ + 1;
-    // The same slot again: what was set once is still there.
+    // The same slot again, also when waiting fails: what was set once is still there.
     next_ = slot;
+    // Nobody has its ticket.
+    oldest_kept_ = submitted_ + 1;
+    runner_->Wait(slot);
   }
 
   void GetOutput(ffi::PackedArgs args, ffi::Any* rv) {
     size_t i = OutputIndex(args[0]);
     if (submitted_ == 0) {
-      TVM_FFI_THROW(InputError) << "there are no outputs before the first run; call run";
+      TVM_VISION_THROW(InputError) << "there are no outputs before the first run; call run";
+    }
+    if (outputs_.Replaced()) {
+      TVM_VISION_THROW(InputError) << "the outputs of this thread's frame were replaced by another "
+                                      "thread's before they were "
+                                   << "read; run again: " << kOneThread;
     }
     ffi::Tensor out = NewCpuTensor(graph_.tensors[graph_.outputs[i]]);
     runner_->GetOutput(last_, i, const_cast<DLTensor*>(out.GetDLTensorPtr()));
@@ -185,21 +220,46 @@ class GraphExecutor : public ffi::ModuleObj {
 
   /*! \brief One profiled run: nanoseconds of each kernel, then span, upload, read-back and wall. */
   void Profile(ffi::PackedArgs, ffi::Any* rv) {
-    if (next_ != 0) {
-      TVM_FFI_THROW(InputError) << "profile follows set_input and run, not submit and wait";
-    }
-    for (size_t i = 0; i < graph_.inputs.size(); ++i) {
-      if (inputs_set_[0].count(i) == 0) {
-        TVM_FFI_THROW(InputError) << "input " << graph_.input_names[i]
-                                  << " was not set; call set_input for every input first";
-      }
-    }
-    ProfileSample sample = runner_->Profile();
+    // Inputs that no frame had yet, else those of the last frame, which may be in the other slot.
+    size_t slot = submitted_ == 0 || set_anew_ ? next_ : last_;
+    CheckInputs(slot);
+    ProfileSample sample = runner_->Profile(slot);
+    BeginFrame(slot);
     ffi::Array<int64_t> flat(sample.kernels.begin(), sample.kernels.end());
     for (int64_t value : {sample.span, sample.upload, sample.readback, sample.wall}) {
       flat.push_back(value);
     }
     *rv = flat;
+  }
+
+  void InputIsSet(size_t i) {
+    inputs_set_[next_].insert(i);
+    set_anew_ = true;
+    set_by_[i].Take();
+  }
+
+  /*! \brief Raise InputError unless the frame of a slot has its inputs, and all are the caller's.
+   */
+  void CheckInputs(size_t slot) {
+    for (size_t i = 0; i < graph_.inputs.size(); ++i) {
+      if (inputs_set_[slot].count(i) == 0) {
+        TVM_VISION_THROW(InputError) << "input " << graph_.input_names[i]
+                                     << " was not set; call set_input for every input of a frame";
+      }
+      if (set_by_[i].Replaced()) {
+        TVM_VISION_THROW(InputError) << "input " << graph_.input_names[i]
+                                     << " of this thread's frame was replaced by another thread's "
+                                     << "before it began; set it again: " << kOneThread;
+      }
+    }
+  }
+
+  /*! \brief The frame of a slot, and what it gives, are the caller's. */
+  void BeginFrame(size_t slot) {
+    for (auto& [input, turns] : set_by_) turns.Used();
+    set_anew_ = false;
+    last_ = slot;
+    outputs_.Take();
   }
 
   void Names(ffi::PackedArgs args, ffi::Any* rv) {
@@ -223,7 +283,12 @@ class GraphExecutor : public ffi::ModuleObj {
   GraphSpec graph_;
   std::unique_ptr<GraphRunner> runner_;
   bool params_loaded_ = false;
+  OneCall calls_;
   std::set<size_t> inputs_set_[GraphRunner::kSlots];
+  std::map<size_t, Turns> set_by_;
+  Turns outputs_;
+  /*! \brief Whether an input was set since the last frame began. */
+  bool set_anew_ = false;
   uint64_t tickets_[GraphRunner::kSlots] = {};
   uint64_t submitted_ = 0;
   /*! \brief Frames from this ticket on were not waited for. */
@@ -242,8 +307,14 @@ const std::map<std::string, GraphExecutor::Method>& GraphExecutor::Methods() {
       {"run", &GraphExecutor::Run},
       {"get_output", &GraphExecutor::GetOutput},
       {"profile", &GraphExecutor::Profile},
-      {"names", &GraphExecutor::Names},
       {"prepare", &GraphExecutor::Prepare},
+  };
+  return methods;
+}
+
+const std::map<std::string, GraphExecutor::Method>& GraphExecutor::Constants() {
+  static const std::map<std::string, Method> methods = {
+      {"names", &GraphExecutor::Names},
       {"memory_bytes", &GraphExecutor::MemoryBytes},
       {"recordings", &GraphExecutor::Recordings},
       {"barriers", &GraphExecutor::Barriers},
@@ -253,13 +324,27 @@ const std::map<std::string, GraphExecutor::Method>& GraphExecutor::Methods() {
 
 }  // namespace
 
+ffi::Tensor OnHost(const ffi::Tensor& tensor) {
+  const DLTensor* from = tensor.GetDLTensorPtr();
+  if (from->device.device_type == kDLCPU) return tensor;
+  GraphTensor like;
+  like.shape.assign(from->shape, from->shape + from->ndim);
+  like.dtype = from->dtype;
+  ffi::Tensor copy = NewCpuTensor(like);
+  DLTensor to = *copy.GetDLTensorPtr();
+  tvm::runtime::DeviceAPI* api = tvm::runtime::DeviceAPI::Get(from->device);
+  api->CopyDataFromTo(const_cast<DLTensor*>(from), &to, nullptr);
+  api->StreamSync(from->device, nullptr);
+  return copy;
+}
+
 std::vector<ffi::Function> BindFunctions(const GraphSpec& graph, const ffi::Module& library) {
   std::vector<ffi::Function> functions;
   for (const GraphKernel& kernel : graph.kernels) {
     auto function = library->GetFunction(ffi::String(kernel.function), true);
     if (!function.has_value()) {
-      TVM_FFI_THROW(PackageError) << "mod.so has no function " << kernel.function
-                                  << ", which mod.json calls; they are not of one compilation";
+      TVM_VISION_THROW(PackageError) << "mod.so has no function " << kernel.function
+                                     << ", which mod.json calls; they are not of one compilation";
     }
     functions.push_back(*function);
   }
@@ -273,15 +358,14 @@ void CheckValue(const GraphTensor& wanted, const DLTensor& value, const std::str
   bool same_type = value.dtype.code == wanted.dtype.code && value.dtype.bits == wanted.dtype.bits &&
                    value.dtype.lanes == wanted.dtype.lanes;
   if (!same_shape || !same_type) {
-    TVM_FFI_THROW(InputError) << what << " must be "
-                              << ShapeText(wanted.shape.data(), wanted.shape.size()) << " "
-                              << ffi::DLDataTypeToString(wanted.dtype) << ", found "
-                              << ShapeText(value.shape, ndim) << " "
-                              << ffi::DLDataTypeToString(value.dtype);
+    TVM_VISION_THROW(InputError) << what << " must be "
+                                 << ShapeText(wanted.shape.data(), wanted.shape.size()) << " "
+                                 << TypeName(wanted.dtype) << ", found "
+                                 << ShapeText(value.shape, ndim) << " " << TypeName(value.dtype);
   }
   if (!ffi::IsContiguous(value)) {
-    TVM_FFI_THROW(InputError) << what
-                              << " must lie in one piece; pass numpy.ascontiguousarray of it";
+    TVM_VISION_THROW(InputError) << what
+                                 << " must lie in one piece; pass numpy.ascontiguousarray of it";
   }
 }
 

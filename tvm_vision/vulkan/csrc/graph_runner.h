@@ -30,14 +30,14 @@ struct ProfileSample {
   int64_t wall = 0;
 };
 
-/*! \brief A network on a device: memory, bound functions, slots. Not thread-safe: one user at a
- * time. */
+/*! \brief A network on a device: memory, bound functions, slots. Not thread-safe: the executor lets
+ * one call in at a time. */
 class GraphRunner {
  public:
   static constexpr size_t kSlots = 2;
 
   virtual ~GraphRunner() = default;
-  /*! \brief Copy a constant to where the graph has it. */
+  /*! \brief Copy a constant, which lies on the host, to where the graph has it. */
   virtual void LoadParam(uint32_t tensor, const DLTensor& value) = 0;
   /*! \brief Give slot `slot` its input i; the value is copied unless it lies on the graph's device.
    */
@@ -53,8 +53,8 @@ class GraphRunner {
   virtual void Wait(size_t slot) = 0;
   /*! \brief Copy output i of a finished frame into a contiguous tensor on the CPU. */
   virtual void GetOutput(size_t slot, size_t i, DLTensor* into) = 0;
-  /*! \brief Run the frame of slot 0 and time each kernel, in a recording of its own. */
-  virtual ProfileSample Profile() = 0;
+  /*! \brief Run the frame of a slot and time each kernel, in a recording of its own. */
+  virtual ProfileSample Profile(size_t slot) = 0;
   /*! \brief Bytes this network holds on the device. */
   virtual uint64_t MemoryBytes() const = 0;
   /*! \brief How often the network was recorded; 0 where nothing is recorded. */
@@ -67,6 +67,9 @@ class GraphRunner {
  * missing one. */
 std::vector<tvm::ffi::Function> BindFunctions(const GraphSpec& graph,
                                               const tvm::ffi::Module& library);
+
+/*! \brief The tensor itself, or a copy of one that is on a device. */
+tvm::ffi::Tensor OnHost(const tvm::ffi::Tensor& tensor);
 
 /*! \brief Check that a value has the shape and type of an input; raises InputError. */
 void CheckValue(const GraphTensor& wanted, const DLTensor& value, const std::string& what);

@@ -1,11 +1,12 @@
 #include "graph_spec.h"
 
-#include <tvm/ffi/error.h>
 #include <tvm/ffi/extra/json.h>
 
 #include <algorithm>
 #include <set>
 #include <sstream>
+
+#include "error.h"
 
 namespace tvm_vision {
 namespace vulkan {
@@ -20,9 +21,8 @@ constexpr uint64_t kMostBytes = uint64_t{1} << 40;
 constexpr uint64_t kAlignment = 256;
 
 [[noreturn]] void Refuse(const std::string& why) {
-  TVM_FFI_THROW(PackageError) << "the network's graph (mod.json) is damaged: " << why
-                              << "; compile the network again";
-  TVM_FFI_UNREACHABLE();
+  TVM_VISION_THROW(PackageError) << "the network's graph (mod.json) is damaged: " << why
+                                 << "; compile the network again";
 }
 
 json::Array ArrayOf(const json::Object& object, const char* key) {
@@ -77,8 +77,9 @@ GraphTensor ReadTensor(const ffi::Any& value, const std::vector<uint64_t>& stora
     tensor.shape.push_back(static_cast<int64_t>(size));
   }
   uint64_t bits = static_cast<uint64_t>(tensor.dtype.bits) * tensor.dtype.lanes;
+  if (bits % 8 != 0) Refuse(what + " is of " + dtype + ", which takes no whole bytes");
   if (bits == 0 || elements > kMostBytes / bits) Refuse(what + " is too large");
-  tensor.bytes = elements * ((bits + 7) / 8);
+  tensor.bytes = elements * (bits / 8);
   if (storages.empty()) Refuse("it has tensors but no storages");
   tensor.storage = static_cast<uint32_t>(
       Number(Field(object, "storage", what), storages.size() - 1, what + "'s storage"));
@@ -144,9 +145,8 @@ size_t FindName(const std::vector<std::string>& names, const std::string& name, 
   if (found != names.end()) return static_cast<size_t>(found - names.begin());
   std::ostringstream known;
   for (size_t i = 0; i < names.size(); ++i) known << (i == 0 ? "" : ", ") << names[i];
-  TVM_FFI_THROW(InputError) << "the network has no " << what << " \"" << name << "\"; it has "
-                            << known.str();
-  TVM_FFI_UNREACHABLE();
+  TVM_VISION_THROW(InputError) << "the network has no " << what << " \"" << name << "\"; it has "
+                               << known.str();
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-#include <tvm/ffi/error.h>
-
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +8,7 @@
 #include "buffer_registry.h"
 #include "device_list.h"
 #include "environment.h"
+#include "error.h"
 #include "graph_runner.h"
 #include "module.h"
 
@@ -32,7 +32,7 @@ FrameWait MakeFrameWait(const Device& device) {
   FrameWait::Duration margin =
       PollMargin(std::getenv("TVM_VISION_VULKAN_POLL_US"),
                  is_cpu ? FrameWait::Duration::zero() : FrameWait::Duration(kPollMargin), &error);
-  if (!error.empty()) TVM_FFI_THROW(DeviceError) << error;
+  if (!error.empty()) TVM_VISION_THROW(DeviceError) << error;
   return FrameWait(margin);
 }
 
@@ -40,7 +40,7 @@ FrameWait MakeFrameWait(const Device& device) {
 bool InputsMayBeMapped() {
   std::string error;
   bool staged = AskedFor("TVM_VISION_VULKAN_INPUT", "mapped", "staged", &error);
-  if (!error.empty()) TVM_FFI_THROW(DeviceError) << error;
+  if (!error.empty()) TVM_VISION_THROW(DeviceError) << error;
   return !staged;
 }
 
@@ -96,10 +96,9 @@ class VulkanRunner : public GraphRunner {
   }
 
   ~VulkanRunner() override {
-    try {
-      for (size_t s = 0; s < kSlots; ++s) Wait(s);
-    } catch (const ffi::Error&) {
-      // The device is lost: nothing runs any more, and nobody is left to tell.
+    for (Slot& slot : slots_) {
+      Drop(&slot.frame);
+      for (Timed& timed : slot.timed) Drop(&timed.frame);
     }
   }
 
@@ -127,6 +126,8 @@ class VulkanRunner : public GraphRunner {
       WriteInput(s, i, host.data());
       return;
     }
+    ffi::Tensor host = OnHost(value);
+    given = host.GetDLTensorPtr();
     WriteInput(s, i, static_cast<const uint8_t*>(given->data) + given->byte_offset);
   }
 
@@ -149,12 +150,13 @@ class VulkanRunner : public GraphRunner {
     std::lock_guard<std::mutex> guard(device_->lock());
     device_->FlushStreams();
     slot.submitted = Clock::now();
-    slot.running = device_->SubmitAgain(slot.recording.get());
+    slot.frame.running = device_->SubmitAgain(slot.frame.recording.get());
   }
 
   void Wait(size_t s) final {
-    device_->WaitForFrame(slots_[s].running, slots_[s].submitted, &frame_wait_);
-    slots_[s].running = 0;
+    Slot& slot = slots_[s];
+    device_->WaitForFrame(slot.frame.running, slot.submitted, &frame_wait_);
+    slot.frame.running = 0;
   }
 
   void GetOutput(size_t s, size_t i, DLTensor* into) final {
@@ -166,22 +168,22 @@ class VulkanRunner : public GraphRunner {
     std::memcpy(into->data, from, t.bytes);
   }
 
-  ProfileSample Profile() final {
+  ProfileSample Profile(size_t s) final {
     if (device_->handle().plan.timestamp_bits == 0) {
-      TVM_FFI_THROW(DeviceError) << device_->snapshot().name
-                                 << " has no timestamps, so its kernels cannot be timed";
+      TVM_VISION_THROW(DeviceError)
+          << device_->snapshot().name << " has no timestamps, so its kernels cannot be timed";
     }
     ProfileSample sample;
     Clock::time_point start = Clock::now();
-    Submit(0);
-    Wait(0);
+    Submit(s);
+    Wait(s);
     sample.wall =
         std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
-    std::vector<int64_t> stages = RunTimed(&timed_stages_, Marks::kStages);
+    std::vector<int64_t> stages = RunTimed(s, Marks::kStages);
     sample.upload = stages[1] - stages[0];
     sample.span = stages[2] - stages[1];
     sample.readback = stages[3] - stages[2];
-    std::vector<int64_t> times = RunTimed(&timed_kernels_, Marks::kKernels);
+    std::vector<int64_t> times = RunTimed(s, Marks::kKernels);
     for (size_t k = 0; k + 1 < times.size(); ++k) sample.kernels.push_back(times[k + 1] - times[k]);
     return sample;
   }
@@ -201,7 +203,19 @@ class VulkanRunner : public GraphRunner {
 
  private:
   /*! \brief Where a recording has timestamps: nowhere, around the stages, or around each kernel. */
-  enum class Marks { kNone, kStages, kKernels };
+  enum class Marks { kStages, kKernels, kNone };
+
+  /*! \brief A recording, and where it is on the device: the timeline value that it reaches when it
+   * is through, 0 where it does not run. */
+  struct Frame {
+    std::unique_ptr<Recording> recording;
+    uint64_t running = 0;
+  };
+
+  struct Timed {
+    std::shared_ptr<Timestamps> timestamps;
+    Frame frame;
+  };
 
   struct Slot {
     /*! \brief Memory of each storage; those of inputs and outputs are the slot's own. */
@@ -213,16 +227,20 @@ class VulkanRunner : public GraphRunner {
     /*! \brief Staging memory of each input; nullptr for one that is written in place. */
     std::vector<std::shared_ptr<Buffer>> upload;
     std::vector<std::shared_ptr<Buffer>> readback;
-    std::unique_ptr<Recording> recording;
-    /*! \brief Timeline value of the frame on the device; 0 when there is none. */
-    uint64_t running = 0;
+    Frame frame;
     Clock::time_point submitted;
+    /*! \brief With marks around the stages, and around each kernel. */
+    Timed timed[2];
   };
 
-  struct Timed {
-    std::shared_ptr<Timestamps> timestamps;
-    std::unique_ptr<Recording> recording;
-  };
+  /*! \brief Forget a recording. One that may still run is left to the device, with all it uses. */
+  void Drop(Frame* frame) {
+    if (frame->recording && frame->running != 0) {
+      std::lock_guard<std::mutex> guard(device_->lock());
+      device_->Adopt(std::move(frame->recording));
+    }
+    *frame = Frame();
+  }
 
   /*! \brief Memory of slot s; what is neither input nor output belongs to both slots. */
   void AllocateSlot(size_t s) {
@@ -260,10 +278,8 @@ class VulkanRunner : public GraphRunner {
     std::shared_ptr<Buffer>& bound = slot.bound[graph_.tensors[graph_.inputs[i]].storage];
     if (bound == buffer) return;
     bound = buffer;
-    slot.recording.reset();
-    if (s != 0) return;
-    timed_stages_ = Timed();
-    timed_kernels_ = Timed();
+    Drop(&slot.frame);
+    for (Timed& timed : slot.timed) Drop(&timed.frame);
   }
 
   void CopyInputs(const Slot& slot, Stream* stream) {
@@ -299,9 +315,10 @@ class VulkanRunner : public GraphRunner {
   }
 
   void RecordIfNeeded(size_t s) {
-    if (slots_[s].recording) return;
-    slots_[s].recording = Record(s, nullptr, Marks::kNone);
-    barriers_ = slots_[s].recording->barriers;
+    Frame& frame = slots_[s].frame;
+    if (frame.recording) return;
+    frame.recording = Record(s, nullptr, Marks::kNone);
+    barriers_ = frame.recording->barriers;
     ++recordings_;
   }
 
@@ -345,22 +362,26 @@ class VulkanRunner : public GraphRunner {
     return recording;
   }
 
-  std::vector<int64_t> RunTimed(Timed* timed, Marks marks) {
-    Wait(0);
-    if (!timed->recording) {
+  std::vector<int64_t> RunTimed(size_t s, Marks marks) {
+    Wait(s);
+    Timed& timed = slots_[s].timed[static_cast<size_t>(marks)];
+    Frame& frame = timed.frame;
+    device_->Wait(frame.running);
+    frame.running = 0;
+    if (!frame.recording) {
       uint32_t count =
           marks == Marks::kStages ? 4 : static_cast<uint32_t>(graph_.kernels.size()) + 1;
-      timed->timestamps = std::make_shared<Timestamps>(device_->shared_handle(), count);
-      timed->recording = Record(0, timed->timestamps, marks);
+      timed.timestamps = std::make_shared<Timestamps>(device_->shared_handle(), count);
+      frame.recording = Record(s, timed.timestamps, marks);
     }
-    uint64_t value;
     {
       std::lock_guard<std::mutex> guard(device_->lock());
       device_->FlushStreams();
-      value = device_->SubmitAgain(timed->recording.get());
+      frame.running = device_->SubmitAgain(frame.recording.get());
     }
-    device_->Wait(value);
-    return timed->timestamps->Nanoseconds();
+    device_->Wait(frame.running);
+    frame.running = 0;
+    return timed.timestamps->Nanoseconds();
   }
 
   GraphSpec graph_;
@@ -371,10 +392,8 @@ class VulkanRunner : public GraphRunner {
   std::future<void> pipelines_;
   bool in_place_output_ = false;
   Slot slots_[kSlots];
-  Timed timed_stages_;
-  Timed timed_kernels_;
-  int64_t recordings_ = 0;
-  int64_t barriers_ = 0;
+  std::atomic<int64_t> recordings_{0};
+  std::atomic<int64_t> barriers_{0};
 };
 
 }  // namespace

@@ -67,7 +67,7 @@ ValidationLog& Instance::validation_log() {
   return *log;
 }
 
-Instance::Instance(const GlobalFunctions& global) {
+Instance::Instance(const GlobalFunctions& global) : Instance() {
   VkApplicationInfo application{};
   application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
   application.pApplicationName = "tvm_vision";
@@ -94,10 +94,10 @@ Instance::Instance(const GlobalFunctions& global) {
   bool validate = ValidationWanted();
   uint32_t layer_version = validate ? LayerVersion(global, kValidationLayer) : 0;
   if (validate && layer_version == 0) {
-    TVM_FFI_THROW(DeviceError) << "TVM_VISION_VULKAN_VALIDATION is set, but the layer "
-                               << kValidationLayer
-                               << " is not installed; install the package vulkan-validationlayers "
-                                  "(Ubuntu 24.04 and Debian 12) or unset the variable";
+    TVM_VISION_THROW(DeviceError)
+        << "TVM_VISION_VULKAN_VALIDATION is set, but the layer " << kValidationLayer
+        << " is not installed; install the package vulkan-validationlayers "
+           "(Ubuntu 24.04 and Debian 12) or unset the variable";
   }
   if (validate) {
     info.enabledLayerCount = 1;
@@ -110,7 +110,7 @@ Instance::Instance(const GlobalFunctions& global) {
   // So answers a loader without any driver, and others give an instance without devices: both mean
   // that there are none.
   if (created == VK_ERROR_INCOMPATIBLE_DRIVER) return;
-  VK_CHECK("the Vulkan instance", created);
+  CheckResult(created, "vkCreateInstance", "starting Vulkan");
   fn_.Load(global, instance_);
   if (validate) CreateMessenger(global);
   cooperative_matrix_properties_ =
@@ -119,10 +119,12 @@ Instance::Instance(const GlobalFunctions& global) {
                                        "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
   uint32_t count = 0;
   VkResult result = fn_.vkEnumeratePhysicalDevices(instance_, &count, nullptr);
-  if (result != VK_SUCCESS || count == 0) return;
+  // The answer of a loader whose drivers have no device.
+  if (result == VK_ERROR_INITIALIZATION_FAILED) return;
+  CheckResult(result, "vkEnumeratePhysicalDevices", "listing devices");
+  if (count == 0) return;
   physical_.resize(count);
-  VK_CHECK("the Vulkan instance",
-           fn_.vkEnumeratePhysicalDevices(instance_, &count, physical_.data()));
+  VK_CHECK("listing devices", fn_, vkEnumeratePhysicalDevices, instance_, &count, physical_.data());
   for (VkPhysicalDevice physical : physical_) {
     snapshots_.push_back(TakeSnapshot(fn_, physical, cooperative_matrix_properties_));
     if (validate && layer_version < kFirstVersionWithCooperativeMatrix) {
@@ -144,7 +146,8 @@ void Instance::CreateMessenger(const GlobalFunctions& global) {
   destroy_messenger_ = reinterpret_cast<PFN_vkDestroyDebugUtilsMessengerEXT>(
       global.vkGetInstanceProcAddr(instance_, "vkDestroyDebugUtilsMessengerEXT"));
   VkDebugUtilsMessengerCreateInfoEXT info = MessengerInfo();
-  VK_CHECK("the validation messenger", create(instance_, &info, nullptr, &messenger_));
+  CheckResult(create(instance_, &info, nullptr, &messenger_), "vkCreateDebugUtilsMessengerEXT",
+              "starting the validation layer");
 }
 
 uint64_t Instance::AvailableMemory(size_t i) const {

@@ -48,6 +48,8 @@ class Instance {
   static ValidationLog& validation_log();
 
  private:
+  /*! \brief Without anything yet, so that what fails to be made leaves nothing behind. */
+  Instance() = default;
   void CreateMessenger(const GlobalFunctions& global);
 
   InstanceFunctions fn_;

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <set>
+#include <system_error>
 #include <thread>
 
 #include "buffer_registry.h"
@@ -82,15 +83,14 @@ Kernel::Kernel(const KernelRecord& record, std::shared_ptr<PipelineCaches> cache
       bool wide_float = type.code == kDLFloat && (type.bits == 32 || type.bits == 64);
       bool integer = type.code == kDLInt || type.code == kDLUInt || type.code == kDLBool;
       if (type.lanes != 1 || (!wide_float && !integer)) {
-        TVM_FFI_THROW(DeviceError)
-            << "kernel " << record.name << " has a scalar argument of type "
-            << ffi::DLDataTypeToString(type)
+        TVM_VISION_THROW(DeviceError)
+            << "kernel " << record.name << " has a scalar argument of type " << TypeName(type)
             << "; integers, float32 and float64 can be passed: pass others in a tensor";
       }
       scalar_types_.push_back(type);
     } else if (!scalar_types_.empty()) {
-      TVM_FFI_THROW(DeviceError) << "kernel " << record.name
-                                 << " has a buffer after a scalar; buffers come first";
+      TVM_VISION_THROW(DeviceError)
+          << "kernel " << record.name << " has a buffer after a scalar; buffers come first";
     } else {
       ++code_.num_buffers;
     }
@@ -135,15 +135,15 @@ std::array<uint32_t, 3> Kernel::ReadGrid(ffi::PackedArgs args, bool* empty) cons
     if (axis < 3) {
       if (extent <= 0) *empty = true;
       if (extent > UINT32_MAX) {
-        TVM_FFI_THROW(DeviceError) << "kernel " << code_.name << " was launched with " << extent
-                                   << " workgroups in one axis; use a smaller tensor";
+        TVM_VISION_THROW(DeviceError) << "kernel " << code_.name << " was launched with " << extent
+                                      << " workgroups in one axis; use a smaller tensor";
       }
       grid[axis] = static_cast<uint32_t>(std::max<int64_t>(extent, 0));
     } else if (extent != code_.interface.local_size[axis - 3]) {
-      TVM_FFI_THROW(DeviceError) << "kernel " << code_.name << " was compiled for workgroups of "
-                                 << code_.interface.local_size[axis - 3] << " invocations in axis "
-                                 << axis - 3 << ", but launched with " << extent
-                                 << "; compile the network again";
+      TVM_VISION_THROW(DeviceError)
+          << "kernel " << code_.name << " was compiled for workgroups of "
+          << code_.interface.local_size[axis - 3] << " invocations in axis " << axis - 3
+          << ", but launched with " << extent << "; compile the network again";
     }
   }
   return grid;
@@ -155,9 +155,9 @@ std::array<uint32_t, 3> Kernel::FoldGrid(const std::array<uint32_t, 3>& grid,
   if (!folded_) {
     for (int axis = 0; axis < 3; ++axis) {
       if (grid[axis] <= limit[axis]) continue;
-      TVM_FFI_THROW(DeviceError) << "kernel " << code_.name << " was launched with " << grid[axis]
-                                 << " workgroups in axis " << axis << "; " << snapshot.name
-                                 << " takes at most " << limit[axis];
+      TVM_VISION_THROW(DeviceError) << "kernel " << code_.name << " was launched with "
+                                    << grid[axis] << " workgroups in axis " << axis << "; "
+                                    << snapshot.name << " takes at most " << limit[axis];
     }
     return grid;
   }
@@ -172,8 +172,8 @@ std::array<uint32_t, 3> Kernel::FoldGrid(const std::array<uint32_t, 3>& grid,
   uint64_t deep = ceil_div(total, static_cast<uint64_t>(folded[0]) * folded[1]);
   // The shader counts workgroups in 32 bits.
   if (total > UINT32_MAX || deep > limit[2]) {
-    TVM_FFI_THROW(DeviceError) << "kernel " << code_.name << " was launched with " << total
-                               << " workgroups; use a smaller tensor";
+    TVM_VISION_THROW(DeviceError) << "kernel " << code_.name << " was launched with " << total
+                                  << " workgroups; use a smaller tensor";
   }
   folded[2] = static_cast<uint32_t>(deep);
   return folded;
@@ -182,10 +182,10 @@ std::array<uint32_t, 3> Kernel::FoldGrid(const std::array<uint32_t, 3>& grid,
 void Kernel::Launch(ffi::PackedArgs args) {
   size_t expected = code_.num_buffers + scalar_types_.size() + extents_.size();
   if (static_cast<size_t>(args.size()) != expected) {
-    TVM_FFI_THROW(TypeError) << "kernel " << code_.name << " takes " << expected << " arguments ("
-                             << code_.num_buffers << " buffers, " << scalar_types_.size()
-                             << " scalars, " << extents_.size() << " launch extents), found "
-                             << args.size();
+    TVM_VISION_THROW(TypeError) << "kernel " << code_.name << " takes " << expected
+                                << " arguments (" << code_.num_buffers << " buffers, "
+                                << scalar_types_.size() << " scalars, " << extents_.size()
+                                << " launch extents), found " << args.size();
   }
   std::shared_ptr<Device> device;
   std::vector<std::shared_ptr<Buffer>> buffers;
@@ -194,7 +194,7 @@ void Kernel::Launch(ffi::PackedArgs args) {
     if (auto tensor = args[static_cast<int>(i)].try_cast<DLTensor*>()) {
       handle = (*tensor)->data;
       if ((*tensor)->byte_offset != 0) {
-        TVM_FFI_THROW(DeviceError)
+        TVM_VISION_THROW(DeviceError)
             << "kernel " << code_.name << " was given a view into a tensor; pass a whole tensor";
       }
     } else {
@@ -202,16 +202,16 @@ void Kernel::Launch(ffi::PackedArgs args) {
     }
     RegisteredBuffer found = BufferRegistry::Global().Find(handle, code_.name.c_str());
     if (device && found.device != device) {
-      TVM_FFI_THROW(DeviceError) << "kernel " << code_.name << " was given tensors of "
-                                 << device->snapshot().name << " and of "
-                                 << found.device->snapshot().name << "; copy them to one device";
+      TVM_VISION_THROW(DeviceError)
+          << "kernel " << code_.name << " was given tensors of " << device->snapshot().name
+          << " and of " << found.device->snapshot().name << "; copy them to one device";
     }
     if (found.buffer->size() > found.device->snapshot().max_storage_buffer_range) {
-      TVM_FFI_THROW(DeviceError) << "kernel " << code_.name << " was given a tensor of "
-                                 << found.buffer->size() << " bytes; "
-                                 << found.device->snapshot().name << " lets a kernel see at most "
-                                 << found.device->snapshot().max_storage_buffer_range
-                                 << " (maxStorageBufferRange): use a smaller batch or image";
+      TVM_VISION_THROW(DeviceError)
+          << "kernel " << code_.name << " was given a tensor of " << found.buffer->size()
+          << " bytes; " << found.device->snapshot().name << " lets a kernel see at most "
+          << found.device->snapshot().max_storage_buffer_range
+          << " (maxStorageBufferRange): use a smaller batch or image";
     }
     device = std::move(found.device);
     buffers.push_back(std::move(found.buffer));
@@ -286,14 +286,18 @@ void PreparePipelines(const ffi::Module& library, const std::shared_ptr<Device>&
     for (size_t i = next++; i < kernels.size(); i = next++) {
       try {
         kernels[i]->PipelineOn(device.get());
-      } catch (const ffi::Error&) {
+      } catch (const std::exception&) {
         // The launch meets the same error, where somebody is told.
       }
     }
   };
   int64_t count = std::min<int64_t>(threads, kernels.size());
   std::vector<std::thread> others;
-  for (int64_t i = 1; i < count; ++i) others.emplace_back(work);
+  try {
+    for (int64_t i = 1; i < count; ++i) others.emplace_back(work);
+  } catch (const std::system_error&) {
+    // No more threads are to be had: those there are do all of it.
+  }
   work();
   for (std::thread& thread : others) thread.join();
   // At once: a robot is switched off rather than ended.
@@ -310,9 +314,9 @@ int64_t CompileThreads() {
   char* end = nullptr;
   int64_t count = std::strtoll(text, &end, 10);
   if (*end != '\0' || count < 1 || count > 1000) {
-    TVM_FFI_THROW(DeviceError) << "TVM_VISION_VULKAN_COMPILE_THREADS must be a number of threads "
-                               << "from 1 to 1000, found \"" << text
-                               << "\"; unset it for the default";
+    TVM_VISION_THROW(DeviceError)
+        << "TVM_VISION_VULKAN_COMPILE_THREADS must be a number of threads "
+        << "from 1 to 1000, found \"" << text << "\"; unset it for the default";
   }
   return count;
 }
@@ -342,12 +346,12 @@ ffi::Module CreateModule(ffi::String kernels_json, ffi::Map<ffi::String, ffi::By
     record.flags = static_cast<uint32_t>(fields.at("flags").cast<int64_t>());
     auto shader = shaders.find(item.first.cast<ffi::String>());
     if (shader == shaders.end()) {
-      TVM_FFI_THROW(DeviceError) << "no shader was given for kernel " << name;
+      TVM_VISION_THROW(DeviceError) << "no shader was given for kernel " << name;
     }
     ffi::Bytes code = (*shader).second;
     if (code.size() % sizeof(uint32_t) != 0) {
-      TVM_FFI_THROW(DeviceError) << "the shader of kernel " << name << " has " << code.size()
-                                 << " bytes, which is no multiple of 4";
+      TVM_VISION_THROW(DeviceError) << "the shader of kernel " << name << " has " << code.size()
+                                    << " bytes, which is no multiple of 4";
     }
     record.words.resize(code.size() / sizeof(uint32_t));
     std::memcpy(record.words.data(), code.data(), code.size());

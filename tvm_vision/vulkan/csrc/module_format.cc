@@ -1,10 +1,9 @@
 #include "module_format.h"
 
-#include <tvm/ffi/error.h>
-
 #include <cstring>
 
 #include "cache_file.h"
+#include "error.h"
 
 namespace tvm_vision {
 namespace vulkan {
@@ -51,7 +50,9 @@ class Reader {
   }
   std::string Text() {
     size_t size = Count(1);
-    return std::string(Take(size), size);
+    std::string text(Take(size), size);
+    if (!IsUtf8(text)) Refuse("a name is no text");
+    return text;
   }
   const char* Take(size_t size) {
     if (size > left_) Refuse("it ends too early");
@@ -63,9 +64,9 @@ class Reader {
   size_t left() const { return left_; }
 
   [[noreturn]] static void Refuse(const char* why) {
-    TVM_FFI_THROW(DeviceError) << "a saved Vulkan module was needed, but these bytes are damaged: "
-                               << why << "; compile the network again";
-    TVM_FFI_UNREACHABLE();
+    TVM_VISION_THROW(DeviceError)
+        << "a saved Vulkan module was needed, but these bytes are damaged: " << why
+        << "; compile the network again";
   }
 
  private:

@@ -18,10 +18,10 @@ constexpr size_t kMostFiles = 64;
 /*! \brief Refuse a kernel that this device cannot run, naming what it lacks. */
 void CheckRunnable(const DeviceSnapshot& s, const KernelCode& code) {
   auto refuse = [&](const std::string& needed) {
-    TVM_FFI_THROW(DeviceError) << "kernel " << code.name << " needs " << needed << ", but "
-                               << s.name << " (" << s.driver_name
-                               << ") does not have it; compile for this device with the target "
-                                  "{\"kind\": \"vulkan\", \"from_device\": 0}";
+    TVM_VISION_THROW(DeviceError) << "kernel " << code.name << " needs " << needed << ", but "
+                                  << s.name << " (" << s.driver_name
+                                  << ") does not have it; compile for this device with the target "
+                                     "{\"kind\": \"vulkan\", \"from_device\": 0}";
   };
   for (uint32_t capability : code.interface.capabilities) {
     std::string missing = MissingForCapability(s, capability);
@@ -52,9 +52,9 @@ void CheckRunnable(const DeviceSnapshot& s, const KernelCode& code) {
   }
   for (const auto& [binding, access] : code.interface.bindings) {
     if (binding >= code.num_buffers + (code.scalars_in_uniform_buffer ? 1 : 0)) {
-      TVM_FFI_THROW(DeviceError) << "the shader of kernel " << code.name << " uses binding "
-                                 << binding << ", but the kernel has " << code.num_buffers
-                                 << " buffers; compile the network again";
+      TVM_VISION_THROW(DeviceError)
+          << "the shader of kernel " << code.name << " uses binding " << binding
+          << ", but the kernel has " << code.num_buffers << " buffers; compile the network again";
     }
   }
   bool fixed_size = s.min_subgroup_size == s.max_subgroup_size;
@@ -100,7 +100,8 @@ Pipeline::Pipeline(std::shared_ptr<const DeviceHandle> owner, const KernelCode& 
   set_info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO;
   set_info.bindingCount = static_cast<uint32_t>(bindings.size());
   set_info.pBindings = bindings.data();
-  VK_CHECK(name, fn.vkCreateDescriptorSetLayout(device->vk, &set_info, nullptr, &set_layout));
+  VK_CHECK("creating the pipeline of kernel " + name, fn, vkCreateDescriptorSetLayout, device->vk,
+           &set_info, nullptr, &set_layout);
 
   VkPushConstantRange range{};
   range.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT;
@@ -133,21 +134,25 @@ Pipeline::Pipeline(std::shared_ptr<const DeviceHandle> owner, const KernelCode& 
       info.stage.flags |= VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
     }
   }
+  const char* failed = "vkCreatePipelineLayout";
   VkResult result = fn.vkCreatePipelineLayout(device->vk, &layout_info, nullptr, &layout);
   if (result == VK_SUCCESS) {
+    failed = "vkCreateShaderModule";
     result = fn.vkCreateShaderModule(device->vk, &shader_info, nullptr, &shader);
   }
   if (result == VK_SUCCESS) {
     info.stage.module = shader;
     info.layout = layout;
+    failed = "vkCreateComputePipelines";
     result = fn.vkCreateComputePipelines(device->vk, cache, 1, &info, nullptr, &vk);
   }
   fn.vkDestroyShaderModule(device->vk, shader, nullptr);
   if (result != VK_SUCCESS) {
     fn.vkDestroyPipelineLayout(device->vk, layout, nullptr);
     fn.vkDestroyDescriptorSetLayout(device->vk, set_layout, nullptr);
-    TVM_FFI_THROW(DeviceError) << "creating the pipeline of kernel " << name << " returned "
-                               << ResultName(result) << " on " << s.name << ResultRemedy(result);
+    TVM_VISION_THROW(DeviceError) << "creating the pipeline of kernel " << name << " on " << s.name
+                                  << ": " << failed << " gave " << ResultName(result)
+                                  << ResultRemedy(result);
   }
 }
 
@@ -179,7 +184,8 @@ PipelineCache::PipelineCache(std::shared_ptr<const DeviceHandle> device, uint64_
   info.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
   info.initialDataSize = data.size();
   info.pInitialData = data.data();
-  VK_CHECK(s.name, device_->fn.vkCreatePipelineCache(device_->vk, &info, nullptr, &cache_));
+  VK_CHECK("creating a cache of pipelines on " + s.name, device_->fn, vkCreatePipelineCache,
+           device_->vk, &info, nullptr, &cache_);
   stored_bytes_ = data.empty() ? 0 : Bytes();
 }
 

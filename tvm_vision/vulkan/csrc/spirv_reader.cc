@@ -1,9 +1,9 @@
 #include "spirv_reader.h"
 
-#include <tvm/ffi/error.h>
-
 #include <cstring>
 #include <unordered_map>
+
+#include "error.h"
 
 namespace tvm_vision {
 namespace vulkan {
@@ -49,9 +49,8 @@ struct Tables {
 };
 
 [[noreturn]] void Refuse(const std::string& name, const char* why) {
-  TVM_FFI_THROW(DeviceError) << "the shader of kernel " << name << " is damaged: " << why
-                             << "; compile the network again";
-  TVM_FFI_UNREACHABLE();
+  TVM_VISION_THROW(DeviceError) << "the shader of kernel " << name << " is damaged: " << why
+                                << "; compile the network again";
 }
 
 std::string ReadString(const uint32_t* words, uint32_t count) {

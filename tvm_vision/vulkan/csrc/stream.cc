@@ -21,6 +21,11 @@ constexpr uint32_t kSetsPerPool = 64;
 constexpr VkPipelineStageFlags kDeviceStages =
     VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
 
+/*! \brief What is being done where recording fails. */
+std::string Doing(const DeviceHandle& device) {
+  return "recording commands for " + device.snapshot().name;
+}
+
 BufferAccess AccessOf(const std::shared_ptr<Buffer>& buffer, uint64_t offset, uint64_t bytes,
                       bool reads, bool writes) {
   uint64_t begin = buffer->offset() + offset;
@@ -29,19 +34,20 @@ BufferAccess AccessOf(const std::shared_ptr<Buffer>& buffer, uint64_t offset, ui
 
 }  // namespace
 
-Recording::Recording(std::shared_ptr<const DeviceHandle> device) : device_(std::move(device)) {
-  const std::string& name = device_->snapshot().name;
+Recording::Recording(std::shared_ptr<const DeviceHandle> device)
+    : Recording(std::move(device), Empty()) {
+  std::string doing = Doing(*device_);
   VkCommandPoolCreateInfo pool_info{};
   pool_info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
   pool_info.flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT;
   pool_info.queueFamilyIndex = device_->plan.queue_family;
-  VK_CHECK(name, device_->fn.vkCreateCommandPool(device_->vk, &pool_info, nullptr, &pool_));
+  VK_CHECK(doing, device_->fn, vkCreateCommandPool, device_->vk, &pool_info, nullptr, &pool_);
   VkCommandBufferAllocateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
   info.commandPool = pool_;
   info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
   info.commandBufferCount = 1;
-  VK_CHECK(name, device_->fn.vkAllocateCommandBuffers(device_->vk, &info, &cmd));
+  VK_CHECK(doing, device_->fn, vkAllocateCommandBuffers, device_->vk, &info, &cmd);
 }
 
 Recording::~Recording() {
@@ -56,7 +62,7 @@ void Recording::Begin(uint64_t new_id, bool reusable) {
   VkCommandBufferBeginInfo info{};
   info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
   info.flags = reusable ? 0 : VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
-  VK_CHECK(device_->snapshot().name, device_->fn.vkBeginCommandBuffer(cmd, &info));
+  VK_CHECK(Doing(*device_), device_->fn, vkBeginCommandBuffer, cmd, &info);
   // Whatever was submitted before, by this stream or another, comes first.
   VkMemoryBarrier barrier{};
   barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
@@ -76,19 +82,20 @@ void Recording::End() {
   barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT;
   device_->fn.vkCmdPipelineBarrier(cmd, kDeviceStages, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier,
                                    0, nullptr, 0, nullptr);
-  VK_CHECK(device_->snapshot().name, device_->fn.vkEndCommandBuffer(cmd));
+  VK_CHECK(Doing(*device_), device_->fn, vkEndCommandBuffer, cmd);
 }
 
-void Recording::Recycle() {
+bool Recording::Recycle() {
   buffers.clear();
   kept.clear();
-  device_->fn.vkResetCommandPool(device_->vk, pool_, 0);
+  bool reset = device_->fn.vkResetCommandPool(device_->vk, pool_, 0) == VK_SUCCESS;
   for (VkDescriptorPool pool : descriptor_pools_) {
     device_->fn.vkResetDescriptorPool(device_->vk, pool, 0);
   }
   current_pool_ = 0;
   id = value = copied_bytes = 0;
   operations = barriers = 0;
+  return reset;
 }
 
 void Recording::NewDescriptorPool(uint32_t storage_buffers) {
@@ -101,8 +108,8 @@ void Recording::NewDescriptorPool(uint32_t storage_buffers) {
   info.poolSizeCount = 2;
   info.pPoolSizes = sizes;
   VkDescriptorPool pool = VK_NULL_HANDLE;
-  VK_CHECK(device_->snapshot().name,
-           device_->fn.vkCreateDescriptorPool(device_->vk, &info, nullptr, &pool));
+  VK_CHECK(Doing(*device_), device_->fn, vkCreateDescriptorPool, device_->vk, &info, nullptr,
+           &pool);
   descriptor_pools_.push_back(pool);
 }
 
@@ -118,8 +125,7 @@ VkDescriptorSet Recording::AllocateSet(VkDescriptorSetLayout layout, uint32_t st
   }
   NewDescriptorPool(storage_buffers);
   info.descriptorPool = descriptor_pools_.back();
-  VK_CHECK(device_->snapshot().name,
-           device_->fn.vkAllocateDescriptorSets(device_->vk, &info, &set));
+  VK_CHECK(Doing(*device_), device_->fn, vkAllocateDescriptorSets, device_->vk, &info, &set);
   return set;
 }
 
@@ -129,18 +135,17 @@ Timestamps::Timestamps(std::shared_ptr<const DeviceHandle> owner, uint32_t numbe
   info.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
   info.queryType = VK_QUERY_TYPE_TIMESTAMP;
   info.queryCount = count;
-  VK_CHECK(device->snapshot().name,
-           device->fn.vkCreateQueryPool(device->vk, &info, nullptr, &pool));
+  VK_CHECK("timing on " + device->snapshot().name, device->fn, vkCreateQueryPool, device->vk, &info,
+           nullptr, &pool);
 }
 
 Timestamps::~Timestamps() { device->fn.vkDestroyQueryPool(device->vk, pool, nullptr); }
 
 std::vector<int64_t> Timestamps::Nanoseconds() const {
   std::vector<uint64_t> ticks(count);
-  VK_CHECK(device->snapshot().name,
-           device->fn.vkGetQueryPoolResults(
-               device->vk, pool, 0, count, ticks.size() * sizeof(uint64_t), ticks.data(),
-               sizeof(uint64_t), VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT));
+  VK_CHECK("timing on " + device->snapshot().name, device->fn, vkGetQueryPoolResults, device->vk,
+           pool, 0, count, ticks.size() * sizeof(uint64_t), ticks.data(), sizeof(uint64_t),
+           VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
   uint32_t bits = device->plan.timestamp_bits;
   uint64_t mask = bits >= 64 ? UINT64_MAX : (uint64_t{1} << bits) - 1;
   std::vector<int64_t> elapsed;
@@ -272,7 +277,7 @@ void Stream::WriteTimestamp(const std::shared_ptr<const Timestamps>& timestamps,
 
 uint64_t Stream::Flush() {
   if (capturing_) {
-    TVM_FFI_THROW(DeviceError)
+    TVM_VISION_THROW(DeviceError)
         << "a kernel waits for the device or copies while the network is being "
            "recorded, which cannot be repeated; compile the network again";
   }

@@ -33,8 +33,8 @@ class Recording {
   /*! \param reusable It will be submitted more than once, never while it is in flight. */
   void Begin(uint64_t id, bool reusable);
   void End();
-  /*! \brief Drop what was used, so that the recording can begin anew. */
-  void Recycle();
+  /*! \brief Drop what was used, so that the recording can begin anew; false where it cannot. */
+  bool Recycle();
   VkDescriptorSet AllocateSet(VkDescriptorSetLayout layout, uint32_t storage_buffers);
 
   VkCommandBuffer cmd = VK_NULL_HANDLE;
@@ -50,6 +50,9 @@ class Recording {
   std::vector<std::shared_ptr<const void>> kept;
 
  private:
+  /*! \brief Without anything yet, so that what fails to be made leaves nothing behind. */
+  struct Empty {};
+  Recording(std::shared_ptr<const DeviceHandle> device, Empty) : device_(std::move(device)) {}
   void NewDescriptorPool(uint32_t storage_buffers);
 
   std::shared_ptr<const DeviceHandle> device_;

@@ -87,8 +87,8 @@ const char* ResultName(VkResult result) {
 const char* ResultRemedy(VkResult result) {
   switch (result) {
     case VK_ERROR_DEVICE_LOST:
-      return "; the GPU was reset or a kernel ran too long: restart the process, and see the "
-             "kernel log for the driver's reason";
+      return "; the GPU was reset or a kernel ran too long: load the network again or restart the "
+             "process, and see the kernel log for the driver's reason";
     case VK_ERROR_OUT_OF_DEVICE_MEMORY:
     case VK_ERROR_OUT_OF_HOST_MEMORY:
       return "; free tensors or use a smaller batch";
@@ -98,6 +98,12 @@ const char* ResultRemedy(VkResult result) {
     default:
       return "";
   }
+}
+
+void CheckResult(VkResult result, const char* function, const std::string& doing) {
+  if (result == VK_SUCCESS) return;
+  TVM_VISION_THROW(DeviceError) << doing << ": " << function << " gave " << ResultName(result)
+                                << ResultRemedy(result);
 }
 
 }  // namespace vulkan

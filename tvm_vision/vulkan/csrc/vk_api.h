@@ -11,10 +11,11 @@
 #ifndef VK_NO_PROTOTYPES
 #define VK_NO_PROTOTYPES
 #endif
-#include <tvm/ffi/error.h>
 #include <vulkan/vulkan_core.h>
 
 #include <string>
+
+#include "error.h"
 
 // VK_KHR_cooperative_matrix came with headers 1.3.255; Debian 12 and Ubuntu 22.04 carry older ones.
 // The values below are those of the registered extension.
@@ -132,30 +133,26 @@ const GlobalFunctions* LoadVulkan(std::string* error);
 /*! \brief Name of a VkResult as the specification spells it. */
 const char* ResultName(VkResult result);
 
+/*! \brief What a user can do about a failed call; empty where nothing general can be said. */
+const char* ResultRemedy(VkResult result);
+
+/*! \brief Raise DeviceError saying what was being done, the function and its result, unless that is
+ * success. */
+void CheckResult(VkResult result, const char* function, const std::string& doing);
+
 }  // namespace vulkan
 }  // namespace tvm_vision
 
 /*!
- * \brief Call a Vulkan function; raise DeviceError with the call, its result and the object on
- * failure.
- * \param object Text that says what was being worked on, e.g. a kernel's or a device's name.
+ * \brief Call a Vulkan function of a table of entry points; raise DeviceError on failure.
+ * \param doing Text that says what is being done, and for what, for example "opening llvmpipe".
  */
-#define VK_CHECK(object, call)                                                                    \
-  do {                                                                                            \
-    VkResult vk_check_result_ = (call);                                                           \
-    if (vk_check_result_ != VK_SUCCESS) {                                                         \
-      TVM_FFI_THROW(DeviceError) << #call << " returned "                                         \
-                                 << ::tvm_vision::vulkan::ResultName(vk_check_result_) << " for " \
-                                 << (object)                                                      \
-                                 << ::tvm_vision::vulkan::ResultRemedy(vk_check_result_);         \
-    }                                                                                             \
+#define VK_CHECK(doing, table, function, ...)                                \
+  do {                                                                       \
+    VkResult vk_check_result_ = (table).function(__VA_ARGS__);               \
+    if (vk_check_result_ != VK_SUCCESS) {                                    \
+      ::tvm_vision::vulkan::CheckResult(vk_check_result_, #function, doing); \
+    }                                                                        \
   } while (0)
-
-namespace tvm_vision {
-namespace vulkan {
-/*! \brief What a user can do about a failed call; empty where nothing general can be said. */
-const char* ResultRemedy(VkResult result);
-}  // namespace vulkan
-}  // namespace tvm_vision
 
 #endif  // TVM_VISION_VULKAN_VK_API_H_
