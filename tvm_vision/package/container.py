@@ -8,9 +8,9 @@ Format of a header: POSIX.1-1988 ustar, fields at fixed places of 512 bytes, num
 from __future__ import annotations
 
 import contextlib
+import errno
 import mmap
 import os
-import stat
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, NoReturn
 
 from ..errors import PackageError
+from ..plain_files import open_plain
 
 BLOCK = 512
 CHUNK = 1 << 20
@@ -47,15 +48,14 @@ class Extent:
 def open_file(path: Path) -> Iterator[BinaryIO]:
     """A plain file to read. Raises PackageError for anything else, without waiting for it."""
     try:
-        # Not blocking: a pipe is refused below instead of waited for.
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        stream = open_plain(path)
     except OSError as error:
+        if error.errno == errno.EINVAL:
+            raise PackageError(f"a package is a tar or a folder, and '{path}' is neither") from None
         raise PackageError(
             f"a package is needed, and '{path}' cannot be opened ({error.strerror}): check the path"
         ) from None
-    with open(handle, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise PackageError(f"a package is a tar or a folder, and '{path}' is neither")
+    with stream:
         yield stream
 
 

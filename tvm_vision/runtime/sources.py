@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
+from ..plain_files import read_plain
 
 Image = npt.NDArray[np.uint8]
 
@@ -23,6 +24,7 @@ PICTURES = frozenset({".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", 
 EMPTY_READS = 20
 # Frames a second; what says more does not know.
 MAX_RATE = 1000.0
+MOST_PICTURE_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ VIDEOS = frozenset({".avi", ".m4v", ".mjpeg", ".mkv", ".mov", ".mp4", ".mpg", ".
 def _decode(path: Path) -> Image | None:
     # Decoded from memory: cv2.imread answers a broken file with a warning and None.
     try:
-        data = np.frombuffer(path.read_bytes(), np.uint8)
+        data = np.frombuffer(read_plain(path, MOST_PICTURE_BYTES), np.uint8)
     except OSError as error:
         raise InputError(f"'{path}' cannot be read ({error.strerror}): check the file") from None
     try:

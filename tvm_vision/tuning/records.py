@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import TuningError
+from ..plain_files import read_plain
 
 LOGGER = logging.getLogger(__name__)
 FORMAT = 1
+MOST_BYTES = 1 << 30
 TEMPLATES, METASCHEDULE = "templates", "metaschedule"
 
 
@@ -195,7 +197,7 @@ def read_records(path: str | os.PathLike[str], *, missing_ok: bool = False) -> R
     Raises TuningError for a file that cannot be read, or that holds anything else.
     """
     try:
-        data = Path(path).read_bytes()
+        data = read_plain(path, MOST_BYTES)
     except FileNotFoundError:
         if missing_ok:
             return Records()

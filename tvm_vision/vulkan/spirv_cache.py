@@ -14,7 +14,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from ..plain_files import read_plain
+
 MOST_ENTRIES = 4096  # kernels of some fifty networks: 60 MB
+MOST_BYTES = 16 << 20  # of one; the largest kernels have some 100 KB
 _DAY = 86400.0
 _DIGEST_BYTES = 32
 _MAGIC = 0x07230203  # first word of every SPIR-V module
@@ -32,13 +35,13 @@ def folder() -> Path | None:
 
 
 def load(key: str) -> bytes | None:
-    """The module stored under ``key``; None when absent or when the entry is damaged."""
+    """The module stored under ``key``; None when absent, no plain file, too large or damaged."""
     where = folder()
     if where is None:
         return None
     path = where / f"{key}.spv"
     try:
-        entry = path.read_bytes()
+        entry = read_plain(path, MOST_BYTES)
     except OSError:
         return None
     digest, spirv = entry[:_DIGEST_BYTES], entry[_DIGEST_BYTES:]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache
-from pathlib import Path
 
 from ...errors import InputError
+from ...plain_files import read_plain
 
 CLASSES = 1000
 
@@ -40,7 +40,7 @@ def read_labels(source: str) -> tuple[str, ...]:
     if source == "imagenet":
         return imagenet_labels()
     try:
-        text = Path(source).read_text("utf-8")
+        text = read_plain(source).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
         raise InputError(

@@ -9,6 +9,7 @@ from pathlib import Path
 from ...errors import InputError
 from ...package import Preprocessing
 from ...package.fields import parse_object
+from ...plain_files import read_plain
 
 # torchvision and most others: pixels in 0..1, then mean and deviation of ImageNet's channels; the
 # shorter side to 256 and a centre crop of 224, which is a crop of 224 / 256 first.
@@ -49,7 +50,7 @@ def preset(name: str, size: tuple[int, int] = (0, 0)) -> Preprocessing:
 
 def _read(path: Path) -> dict[str, object]:
     try:
-        content = parse_object(path.read_bytes())
+        content = parse_object(read_plain(path))
     except OSError as error:
         raise InputError(f"'{path}' cannot be read ({error.strerror}): check the path") from None
     if not isinstance(content, dict):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ...errors import InputError, UnsupportedModelError
+from ...plain_files import read_plain
 from .layers import (
     PICTURE,
     Convolution,
@@ -118,7 +119,7 @@ def parse_config(source: str | os.PathLike[str]) -> YoeoConfig:
         path = Path(source)
         name = path.name
         try:
-            text = path.read_text("utf-8-sig")
+            text = read_plain(path).decode("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not text"
             raise InputError(

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import InputError
+from ...plain_files import read_plain
 from ..files import write_whole
 from .config import YoeoConfig
 from .parameters import State, all_parameters, is_anchors
@@ -18,6 +19,7 @@ VALUE = np.dtype("<f4")
 HEADER_BYTES = 5 * HEADER.itemsize
 # Major, minor and revision of the format; the pictures that were trained on follow, as int64.
 VERSION = (0, 2, 5)
+MOST_BYTES = 4 << 30
 
 
 def read_darknet(config: YoeoConfig, path: Path) -> State:
@@ -27,7 +29,7 @@ def read_darknet(config: YoeoConfig, path: Path) -> State:
     message names the layer where it ends.
     """
     try:
-        content = path.read_bytes()
+        content = read_plain(path, MOST_BYTES)
     except OSError as error:
         raise InputError(f"'{path}' cannot be read ({error.strerror}): check the path") from None
     places = [entry for entry in all_parameters(config) if not is_anchors(entry[1])]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import InputError
+from ...plain_files import open_plain
 from .config import YoeoConfig
 from .darknet import read_darknet, write_darknet
 from .parameters import PREFIX, State, check_state, config_anchors
@@ -39,7 +40,7 @@ def read_weights(config: YoeoConfig, path: PathLike) -> State:
     """
     file = Path(path)
     try:
-        with file.open("rb") as stream:
+        with open_plain(file) as stream:
             start = stream.read(4)
     except OSError as error:
         raise InputError(f"'{file}' cannot be read ({error.strerror}): check the path") from None

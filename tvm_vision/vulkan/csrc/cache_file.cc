@@ -1,15 +1,17 @@
 #include "cache_file.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 namespace tvm_vision {
 namespace vulkan {
@@ -19,12 +21,52 @@ namespace {
 constexpr char kMagic[8] = {'T', 'V', 'V', 'C', 'A', 'C', 'H', '1'};
 
 constexpr std::chrono::hours kDay{24};
+/*! \brief Of one file; the pipelines of large networks take some ten MB. */
+constexpr uint64_t kMostBytes = 256u << 20;
 
 struct Header {
   char magic[8];
   uint32_t crc;
   uint32_t reserved;
   uint64_t bytes;
+};
+
+/*! \brief An open file, closed at its end. */
+class File {
+ public:
+  explicit File(int fd) : fd_(fd) {}
+  ~File() {
+    if (opened()) close(fd_);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  bool opened() const { return fd_ >= 0; }
+  int fd() const { return fd_; }
+  /*! \brief Read so many bytes; false where there are not as many. */
+  bool Read(void* data, size_t bytes) {
+    return All(bytes,
+               [&](size_t at) { return read(fd_, static_cast<char*>(data) + at, bytes - at); });
+  }
+  bool Write(const void* data, size_t bytes) {
+    return All(bytes, [&](size_t at) {
+      return write(fd_, static_cast<const char*>(data) + at, bytes - at);
+    });
+  }
+
+ private:
+  template <typename Step>
+  static bool All(size_t bytes, Step step) {
+    for (size_t done = 0; done < bytes;) {
+      ssize_t count = step(done);
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) return false;
+      done += static_cast<size_t>(count);
+    }
+    return true;
+  }
+
+  int fd_;
 };
 
 }  // namespace
@@ -65,49 +107,46 @@ std::string CacheFolder() {
 }
 
 std::vector<uint8_t> ReadCacheFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return {};
-  std::streamoff size = file.tellg();
+  // Not blocking: a pipe is passed over instead of waited for.
+  File file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  struct stat status;
+  if (!file.opened() || fstat(file.fd(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
   Header header;
-  if (size < static_cast<std::streamoff>(sizeof(header))) return {};
-  file.seekg(0);
-  file.read(reinterpret_cast<char*>(&header), sizeof(header));
-  uint64_t rest = static_cast<uint64_t>(size) - sizeof(header);
-  if (!file || std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0 || header.bytes != rest) {
-    return {};
-  }
+  uint64_t size = static_cast<uint64_t>(status.st_size);
+  if (size < sizeof(header) || size - sizeof(header) > kMostBytes) return {};
+  if (!file.Read(&header, sizeof(header))) return {};
+  uint64_t rest = size - sizeof(header);
+  if (std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0 || header.bytes != rest) return {};
   std::vector<uint8_t> payload(rest);
-  file.read(reinterpret_cast<char*>(payload.data()), static_cast<std::streamsize>(rest));
-  if (!file || Crc32(payload.data(), payload.size()) != header.crc) return {};
-  std::error_code ignored;
-  auto now = std::filesystem::file_time_type::clock::now();
-  auto written = std::filesystem::last_write_time(path, ignored);
-  if (!ignored && now - written > kDay) std::filesystem::last_write_time(path, now, ignored);
+  if (!file.Read(payload.data(), rest)) return {};
+  if (Crc32(payload.data(), payload.size()) != header.crc) return {};
+  auto written = std::chrono::system_clock::from_time_t(status.st_mtime);
+  if (std::chrono::system_clock::now() - written > kDay) futimens(file.fd(), nullptr);
   return payload;
 }
 
 void WriteCacheFile(const std::string& path, const std::vector<uint8_t>& payload) {
+  if (payload.size() > kMostBytes) return;
   std::error_code ignored;
   std::filesystem::path target(path);
   std::filesystem::create_directories(target.parent_path(), ignored);
-  std::string temporary = path + ".tmp" + std::to_string(getpid());
+  static std::atomic<unsigned> files{0};
+  std::string temporary = path + ".tmp" + std::to_string(getpid()) + "-" + std::to_string(files++);
+  // Of a process that was killed and had this one's number.
+  std::filesystem::remove(temporary, ignored);
   Header header{};
   std::memcpy(header.magic, kMagic, sizeof(kMagic));
   header.crc = Crc32(payload.data(), payload.size());
   header.bytes = payload.size();
+  bool whole = false;
   {
-    std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-    file.write(reinterpret_cast<const char*>(&header), sizeof(header));
-    file.write(reinterpret_cast<const char*>(payload.data()),
-               static_cast<std::streamsize>(payload.size()));
-    file.close();
-    if (!file) {
-      std::filesystem::remove(temporary, ignored);
-      return;
-    }
+    // Never into what is there already, be it a pipe or a link.
+    File file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (!file.opened()) return;
+    whole = file.Write(&header, sizeof(header)) && file.Write(payload.data(), payload.size());
   }
-  std::filesystem::rename(temporary, target, ignored);
-  if (ignored) std::filesystem::remove(temporary, ignored);
+  if (whole) std::filesystem::rename(temporary, target, ignored);
+  if (!whole || ignored) std::filesystem::remove(temporary, ignored);
 }
 
 void KeepNewest(const std::filesystem::path& folder, const std::string& prefix, size_t count) {

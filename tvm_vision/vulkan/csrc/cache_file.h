@@ -25,7 +25,8 @@ uint32_t Crc32(const void* data, size_t bytes);
 std::string CacheFolder();
 
 /*!
- * \brief Payload of a cache file; empty when there is none, or it is foreign or damaged.
+ * \brief Payload of a cache file; empty when there is none, or it is no plain file, larger than
+ * 256 MiB, foreign or damaged.
  *
  * A file that has not been used for a day counts as new again; see KeepNewest.
  */

@@ -1,0 +1,39 @@
+"""Plain files, opened without waiting for anybody and read up to a bound.
+
+A pipe in place of a file would be waited for, a device has no end, and a sparse file of 20 GiB fits
+into one block of a disk: kind and size are looked at first.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import BinaryIO
+
+# Of a file that describes something: labels, preprocessing, a configuration.
+MOST_TEXT = 16 << 20
+
+
+def open_plain(path: str | os.PathLike[str]) -> BinaryIO:
+    """A plain file, or a link to one, to read. Raises OSError for anything else."""
+    # Not blocking: a pipe is refused below instead of waited for.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "it is no plain file", os.fspath(path))
+        return open(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def read_plain(path: str | os.PathLike[str], most: int = MOST_TEXT) -> bytes:
+    """The content of a plain file of at most so many bytes. Raises OSError for anything else."""
+    with open_plain(path) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        if size > most:
+            raise OSError(
+                errno.EFBIG, f"it has {size} bytes, and {most} are allowed", os.fspath(path)
+            )
+        return stream.read(most)
