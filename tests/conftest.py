@@ -1,4 +1,5 @@
-"""Shared by all tests: the validation layer watches, caches stay in a temporary folder."""
+"""Shared by all tests: the validation layer watches, results are poisoned before they are written,
+caches stay in a temporary folder."""
 
 from __future__ import annotations
 
@@ -11,6 +12,8 @@ _CACHE = tempfile.mkdtemp(prefix="tvm_vision-test-cache-")
 # Before the first import of tvm_vision: the native library reads them when it opens a device.
 os.environ["TVM_VISION_CACHE_DIR"] = _CACHE
 os.environ.setdefault("TVM_VISION_VULKAN_VALIDATION", "1")
+# No result may be what a kernel found in memory.
+os.environ.setdefault("TVM_VISION_POISON", "on")
 
 import pytest  # noqa: E402
 

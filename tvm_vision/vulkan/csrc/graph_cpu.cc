@@ -112,6 +112,9 @@ class CpuRunner : public GraphRunner {
   }
 
   void Call(size_t slot, size_t k) {
+    for (uint32_t id : poison_ ? graph_.kernels[k].outputs() : std::vector<uint32_t>()) {
+      std::memset(tensors_[slot][id].data, kPoison, graph_.tensors[id].bytes);
+    }
     std::vector<ffi::AnyView> args;
     for (uint32_t id : graph_.kernels[k].args) args.emplace_back(&tensors_[slot][id]);
     ffi::Any ignored;
@@ -123,6 +126,7 @@ class CpuRunner : public GraphRunner {
   std::vector<std::shared_ptr<HostMemory>> memory_[kSlots];
   std::vector<DLTensor> tensors_[kSlots];
   uint64_t bytes_ = 0;
+  bool poison_ = PoisonsResults();
 };
 
 }  // namespace

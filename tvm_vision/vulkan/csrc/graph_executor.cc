@@ -11,6 +11,7 @@
 #include <set>
 #include <sstream>
 
+#include "environment.h"
 #include "graph_runner.h"
 #include "one_user.h"
 
@@ -349,6 +350,13 @@ std::vector<ffi::Function> BindFunctions(const GraphSpec& graph, const ffi::Modu
     functions.push_back(*function);
   }
   return functions;
+}
+
+bool PoisonsResults() {
+  std::string error;
+  bool asked = AskedFor("TVM_VISION_POISON", "off", "on", &error);
+  if (!error.empty()) TVM_VISION_THROW(InputError) << error;
+  return asked;
 }
 
 void CheckValue(const GraphTensor& wanted, const DLTensor& value, const std::string& what) {

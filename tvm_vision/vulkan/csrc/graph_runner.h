@@ -68,6 +68,11 @@ class GraphRunner {
 std::vector<tvm::ffi::Function> BindFunctions(const GraphSpec& graph,
                                               const tvm::ffi::Module& library);
 
+/*! \brief Whether each kernel's results are overwritten before it runs (TVM_VISION_POISON=on), so
+ * that what a kernel does not write is seen: kPoison in each byte is not a number, and -1. */
+bool PoisonsResults();
+constexpr uint8_t kPoison = 0xff;
+
 /*! \brief The tensor itself, or a copy of one that is on a device. */
 tvm::ffi::Tensor OnHost(const tvm::ffi::Tensor& tensor);
 

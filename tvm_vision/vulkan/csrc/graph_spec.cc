@@ -186,8 +186,11 @@ GraphSpec ReadGraph(const std::string& text) {
   for (const ffi::Any& item : ArrayOf(object, "kernels")) {
     json::Object kernel = ObjectAt(item, "a kernel");
     std::string function = Text(Field(kernel, "function", "a kernel"), "a kernel's function");
-    graph.kernels.push_back(
-        {function, ReadIds(ArrayOf(kernel, "args"), tensors, "an argument of " + function)});
+    std::vector<uint32_t> args =
+        ReadIds(ArrayOf(kernel, "args"), tensors, "an argument of " + function);
+    uint64_t outputs = Number(Field(kernel, "num_outputs", "a kernel"), args.size(),
+                              "the number of results of " + function);
+    graph.kernels.push_back({function, std::move(args), static_cast<uint32_t>(outputs)});
   }
   CheckInterface(graph);
   return graph;

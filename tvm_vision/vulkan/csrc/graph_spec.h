@@ -30,6 +30,11 @@ struct GraphKernel {
   std::string function;
   /*! \brief Positions in GraphSpec::tensors. */
   std::vector<uint32_t> args;
+  /*! \brief How many of them, at the end, it writes. */
+  uint32_t num_outputs = 1;
+
+  /*! \brief Those. */
+  std::vector<uint32_t> outputs() const { return {args.end() - num_outputs, args.end()}; }
 };
 
 /*! \brief A network; see docs/artifact.md for the JSON. */

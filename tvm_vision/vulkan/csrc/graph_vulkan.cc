@@ -93,6 +93,7 @@ class VulkanRunner : public GraphRunner {
     const DevicePlan& plan = device_->handle().plan;
     in_place_output_ = plan.unified && plan.unified_cached;
     for (size_t s = 0; s < kSlots; ++s) AllocateSlot(s);
+    poison_ = MakePoison();
   }
 
   ~VulkanRunner() override {
@@ -300,6 +301,24 @@ class VulkanRunner : public GraphRunner {
     }
   }
 
+  /*! \brief Memory of kPoison, as large as the largest tensor; nullptr where none is asked for. */
+  std::shared_ptr<Buffer> MakePoison() {
+    uint64_t most = 0;
+    for (const GraphTensor& t : graph_.tensors) most = std::max(most, t.bytes);
+    if (!PoisonsResults() || most == 0) return nullptr;
+    std::shared_ptr<Buffer> poison = device_->AllocateHostWritten(most);
+    std::memset(poison->mapped(), kPoison, most);
+    return poison;
+  }
+
+  void Poison(const Slot& slot, const GraphKernel& kernel, Stream* stream) {
+    std::lock_guard<std::mutex> guard(device_->lock());
+    for (uint32_t id : kernel.outputs()) {
+      const GraphTensor& t = graph_.tensors[id];
+      if (t.bytes != 0) stream->Copy(poison_, 0, slot.bound[t.storage], t.offset, t.bytes);
+    }
+  }
+
   std::vector<DLTensor> DescribeTensors(const Slot& slot, Handles* handles) {
     std::vector<DLTensor> described;
     for (GraphTensor& tensor : graph_.tensors) {
@@ -346,6 +365,7 @@ class VulkanRunner : public GraphRunner {
       CaptureScope capture(device_.get(), stream);
       for (size_t k = 0; k < graph_.kernels.size(); ++k) {
         mark(Marks::kKernels);
+        if (poison_) Poison(slot, graph_.kernels[k], stream.get());
         std::vector<ffi::AnyView> args;
         for (uint32_t id : graph_.kernels[k].args) args.emplace_back(&tensors[id]);
         ffi::Any ignored;
@@ -391,6 +411,7 @@ class VulkanRunner : public GraphRunner {
   /*! \brief Compiles kernels while memory is taken and parameters are loaded. */
   std::future<void> pipelines_;
   bool in_place_output_ = false;
+  std::shared_ptr<Buffer> poison_;
   Slot slots_[kSlots];
   std::atomic<int64_t> recordings_{0};
   std::atomic<int64_t> barriers_{0};
