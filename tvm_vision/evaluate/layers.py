@@ -18,6 +18,7 @@ import numpy as np
 from ..errors import InputError
 from ..package import Graph, Kernel, read_package
 from ..runtime.device import choose_device
+from ..runtime.library import load_library
 from .compare import OutputError, compare
 from .reference import Reference
 
@@ -123,7 +124,7 @@ def _outputs(
 
     package.check_machine()
     device = choose_device(device_kind).tvm_device()
-    library = tvm.runtime.load_module(str(package.library_path))
+    library = load_library(package.library_path)
     storages = [tvm.runtime.empty((max(1, size),), "uint8", device) for size in graph.storages]
     tensors = [
         storages[t.storage]._create_view(t.shape, t.dtype, relative_byte_offset=t.offset)

@@ -34,14 +34,14 @@ def load(path: str | os.PathLike[str] | Package, device: str = "auto") -> GraphE
     DeviceError where the device is absent or lacks what a kernel needs.
     """
     package = open_package(path, device) if isinstance(path, (str, os.PathLike)) else path
-    from ..vulkan.ffi import tvm_ffi
     from .graph_executor import create
+    from .library import load_library
 
     package.check_machine()
     graph_json = json.dumps(package.info.to_json())
     chosen = _device(str(package.info.target.get("kind")), device)
     try:
-        library = tvm_ffi.load_module(str(package.library_path))
+        library = load_library(package.library_path)
     except (OSError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[-1]
         raise PackageError(

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import tvm_ffi
 
+from ..runtime.library import load_library
 from .busy import MOST_SECONDS, Busy, device_to_itself
 
 ENTRY = "kernel"
@@ -297,15 +298,13 @@ def _session(board: Board) -> Iterator[Any]:
 @contextmanager
 def _loaded(path: str, kind: str, board: Board) -> Iterator[tuple[Any, Any]]:
     """The library and the device, here or on a board."""
-    import tvm
-
     with _session(board) as session:
         if session is None:
             if path not in _LIBRARIES:
                 # Two, since the last comparison takes turns between them.
                 while len(_LIBRARIES) > 1:
                     del _LIBRARIES[next(iter(_LIBRARIES))]
-                _LIBRARIES[path] = tvm.runtime.load_module(path)
+                _LIBRARIES[path] = load_library(path)
             yield _LIBRARIES[path], _local_device(kind)
             return
         name = Path(path).name

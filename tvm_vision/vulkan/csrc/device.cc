@@ -393,6 +393,12 @@ uint64_t Device::SubmitAgain(Recording* recording) {
   return value;
 }
 
+void Device::SubmitNothing() {
+  std::lock_guard<std::mutex> guard(lock_);
+  FlushStreams();
+  Submit(NewRecording());
+}
+
 void Device::FlushStreams() {
   for (const std::shared_ptr<Stream>& stream : streams_) stream->Flush();
 }

@@ -89,6 +89,8 @@ class Device : public std::enable_shared_from_this<Device> {
   /*! \brief A new stream; its address is the handle that FindStream takes. */
   std::shared_ptr<Stream> CreateStream();
   void DestroyStream(const std::shared_ptr<Stream>& stream);
+  /*! \brief Submit commands that do nothing. */
+  void SubmitNothing();
   /*! \brief Submit everything recorded on every stream and wait for it. */
   void Synchronize();
   /*! \brief Submit what is recorded on one stream and wait for it. */

@@ -90,6 +90,8 @@ class VulkanRunner : public GraphRunner {
         frame_wait_(MakeFrameWait(*device_)),
         pipelines_(
             std::async(std::launch::async, PreparePipelines, library, device_, CompileThreads())) {
+    // Lavapipe frees what was destroyed when it is next given work, which may be never.
+    if (device_->snapshot().type == VK_PHYSICAL_DEVICE_TYPE_CPU) device_->SubmitNothing();
     const DevicePlan& plan = device_->handle().plan;
     in_place_output_ = plan.unified && plan.unified_cached;
     for (size_t s = 0; s < kSlots; ++s) AllocateSlot(s);
