@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +18,7 @@ import numpy.typing as npt
 
 from tvm_vision.errors import InputError
 from tvm_vision.models.results import VisionResult
+from tvm_vision.whole_files import whole
 
 from .images import any_image
 from .journal import Journal
@@ -183,17 +182,11 @@ def _write(
     results_only: bool,
 ) -> tuple[int, int]:
     """The bag, under its name only when it is complete; returns images without, and messages."""
-    scratch = target.with_name(f"{target.name}.part")
-    shutil.rmtree(scratch, ignore_errors=True)
-    bag = scratch / (target.stem if target.suffix == ".mcap" else target.name)
-    try:
-        scratch.mkdir(parents=True)
+    with whole(target) as fresh:
+        bag = fresh.with_name(f"{target.stem}.bag") if target.suffix == ".mcap" else fresh
         counts = _write_bag(reader, connection, topics, journal, bag, results_only)
-        os.replace(bag / f"{bag.name}.mcap" if target.suffix == ".mcap" else bag, target)
-    except OSError as error:
-        raise InputError(f"'{target}' cannot be written ({error.strerror or error})") from None
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        if bag is not fresh:
+            (bag / f"{bag.name}.mcap").rename(fresh)
     return counts
 
 

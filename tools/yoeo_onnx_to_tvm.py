@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,11 +116,13 @@ def yoeo_onnx_to_tvm(
     """
     from tvm_vision.api import compile as compile_network
     from tvm_vision.demo.pictures import comparison_images
+    from tvm_vision.errors import PackageError
     from tvm_vision.evaluate import compare_package
     from tvm_vision.models.yoeo.describe import input_shapes, write_camera_model, yoeo_model_info
     from tvm_vision.models.yoeo.names import read_groups, read_names
     from tvm_vision.package import read_package, unpack_package
     from tvm_vision.tuning import TuningOptions
+    from tvm_vision.whole_files import ScratchFolder, put, writing
 
     check_sample_options(sample_images, max_error, half=half, halves="--half")
     info = yoeo_model_info(
@@ -133,13 +133,16 @@ def yoeo_onnx_to_tvm(
         interpolation=interpolation,
     )
     network: dict[str, Any] = {"target": target, "precision": "fp16" if half else "fp32"}
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as scratch:
-        model, package = onnx_path, Path(scratch) / "model.tar"
+    # Beside the output, so that a folder that cannot be written shows before anything takes long.
+    with writing(output, PackageError):
+        output.parent.mkdir(parents=True, exist_ok=True)
+        beside = ScratchFolder(output.parent)
+    with beside as scratch:
+        model, package = onnx_path, scratch / "model.tar"
         if camera_size is None:
             network["input_shapes"] = input_shapes(onnx_path, info)
         else:
-            model = Path(scratch) / onnx_path.name
+            model = scratch / onnx_path.name
             write_camera_model(onnx_path, model, info, camera_size)
         used = [] if checkpoint is None else [checkpoint]
         asked = time_budget is not None or trials is not None
@@ -157,7 +160,8 @@ def yoeo_onnx_to_tvm(
                 tell("comparing with onnxruntime")
                 verdict = compare_package(package, onnx_path, comparison_images())
         if output.suffix == ".tar":
-            os.replace(package, output)
+            with writing(output, PackageError):
+                put(package, output)
         else:
             unpack_package(package, output)
     click.echo(verdict, err=True)

@@ -135,10 +135,10 @@ def quantize(
     """
     from .evaluate import Reference, compare_outputs
     from .frontend.quantize import input_specs, plain_onnx, quantized
-    from .models.files import write_whole
     from .models.samples import read_sample, sample_paths
     from .package import ModelInfo
     from .package.build import described_inputs
+    from .whole_files import write_whole
 
     tell = progress or (lambda words: None)
     paths = sample_paths(sample_images)

@@ -17,6 +17,7 @@ import click
 
 from tvm_vision import vulkan
 from tvm_vision.errors import DeviceError, TvmVisionError
+from tvm_vision.whole_files import write_whole
 
 from . import measure, report
 from .engine import ENGINES, Files, Unusable, make_engine
@@ -223,10 +224,7 @@ def default_output(device: str, rehearsal: bool) -> Path:
 
 
 def write(results: dict[str, Any], path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(path.name + ".new")
-    scratch.write_text(json.dumps(results, indent=1) + "\n")
-    scratch.replace(path)
+    write_whole(path, (json.dumps(results, indent=1) + "\n").encode())
 
 
 def show(results: dict[str, Any], path: Path) -> None:

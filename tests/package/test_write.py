@@ -1,8 +1,11 @@
 """Writing: the same bytes each time, the whole or nothing, and TVM reads what was written."""
 
+import os
+import signal
 import subprocess
 import sys
 import tarfile
+from pathlib import Path
 
 import handmade
 import ml_dtypes
@@ -225,3 +228,41 @@ def test_tvm_reads_weights_of_every_type(tmp_path):
     with path.open("rb") as stream:
         stored = list_params(stream)
     assert stored["turned"].shape == (4, 3)
+
+
+@pytest.mark.parametrize(
+    "step",
+    ["tvm.support.cc.create_shared", "tvm_vision.package.container.write_tar", "shutil.copyfile"],
+)
+def test_what_a_killed_compilation_leaves_goes_with_the_next(tmp_path, library, monkeypatch, step):
+    """Beside the package and in $TMPDIR, objects that TVM writes to link them included."""
+    code = (
+        "import os, sys; sys.path[:0] = sys.argv[3:]; import handmade, test_write as t\n"
+        "from importlib import import_module\n"
+        "module, _, name = sys.argv[2].rpartition('.'); module = import_module(module)\n"
+        "setattr(module, name, lambda *_, **__: os.kill(os.getpid(), 9))\n"
+        "t.write(sys.argv[1], handmade.library())"
+    )
+    (tmp_path / "tmp").mkdir()
+    path = tmp_path / ("out" if step == "shutil.copyfile" else "out.tar")
+    folders = [str(Path(name).parent) for name in (packages.__file__, __file__)]
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
+    command = [sys.executable, "-c", code, path, step, *folders]
+    assert subprocess.run(command, env=environment).returncode == -signal.SIGKILL
+    assert list((tmp_path / "tmp").iterdir()) and not path.exists()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setattr("tvm_vision.whole_files._visited", set())
+    write(path, library)
+    assert sorted(tmp_path.rglob("*")) == sorted(
+        {tmp_path / "tmp", path, *(path.iterdir() if path.is_dir() else ())}
+    )
+
+
+def test_a_folder_that_was_being_replaced_without_an_exchange_is_read_again(tmp_path):
+    folder = write_sample(tmp_path / "folder")
+    scratch = tmp_path / ".tvm_vision-abcdefgh.part" / "displaced"
+    scratch.mkdir(parents=True)
+    folder.rename(scratch / "folder")
+    with read_package(folder) as package:
+        assert package.info.model.labels == ("cat", "dog", "fish")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]

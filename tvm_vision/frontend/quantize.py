@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -21,6 +20,7 @@ import onnx
 from onnx import version_converter
 
 from ..errors import InputError, UnsupportedModelError
+from ..whole_files import ScratchFolder
 from .fold import folded
 from .node_names import name_nodes
 from .onnx import Shapes, checked_onnx
@@ -182,8 +182,8 @@ def _by_onnxruntime(
             "onnxruntime quantises, and it is not installed: pip install onnxruntime"
         ) from None
     reader = _Reader(samples, tell)
-    with tempfile.TemporaryDirectory(prefix="tvm_vision-quantize-") as folder, _quiet():
-        source, target = Path(folder) / "plain.onnx", Path(folder) / "quantised.onnx"
+    with ScratchFolder() as folder, _quiet():
+        source, target = folder / "plain.onnx", folder / "quantised.onnx"
         onnx.save(plain, source)
         try:
             quantize_static(

@@ -8,14 +8,13 @@ import os
 import platform
 import shutil
 import stat
-import tempfile
-import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from ..errors import PackageError
+from ..whole_files import ScratchFolder, clear_leftovers, whole
 from . import container
 from .build import package_info, write_library
 from .container import INFO, LIBRARY, MAX_INFO_BYTES, MEMBERS, PARAMS, Extent, Loading
@@ -40,15 +39,19 @@ class Package:
     """
 
     def __init__(
-        self, info: PackageInfo, folder: Path, params: mmap.mmap, *, temporary: bool = False
+        self,
+        info: PackageInfo,
+        folder: Path,
+        params: mmap.mmap,
+        *,
+        scratch: ScratchFolder | None = None,
     ) -> None:
+        """scratch: of ``folder``, where that is to go with the package."""
         self.info = info
         self.folder = folder
         self.library_path = folder / LIBRARY
         self.params = params
-        self._finalizer = weakref.finalize(
-            self, shutil.rmtree if temporary else _keep, folder, ignore_errors=True
-        )
+        self._scratch = scratch
 
     def __enter__(self) -> Package:
         return self
@@ -58,7 +61,8 @@ class Package:
 
     def close(self) -> None:
         """Remove the temporary folder; a second call does nothing."""
-        self._finalizer()
+        if self._scratch is not None:
+            self._scratch.close()
 
     def sizes(self) -> dict[str, int]:
         """Bytes of mod.so and mod.params."""
@@ -77,10 +81,6 @@ class Package:
 
 
 _MACHINES = {b"\x3e\0": "x86_64", b"\xb7\0": "aarch64"}
-
-
-def _keep(_: Path, ignore_errors: bool) -> None:
-    """Stands where a temporary folder would be removed."""
 
 
 def write_package(
@@ -119,6 +119,9 @@ def read_package(path: PathLike, params: Loading | None = None) -> Package:
     another version, and where there is none.
     """
     path = Path(path)
+    if not path.exists():
+        # Where names cannot be exchanged, who was killed while replacing a folder left it aside.
+        clear_leftovers(path.parent)
     if path.is_dir():
         return _read_folder(path, params)
     with container.open_file(path) as stream, _naming(path):
@@ -133,8 +136,8 @@ def _extract(
     """The members checked, mod.so in a folder that goes with the package."""
     params, checksum = _load_params(stream, extents[PARAMS], loading)
     with _scratch_errors():
-        folder = Path(tempfile.mkdtemp(prefix="tvm_vision-"))
-        package = Package(info, folder, params, temporary=True)
+        scratch = ScratchFolder()
+        package = Package(info, scratch.path, params, scratch=scratch)
         try:
             library = container.copy_extent(stream, extents[LIBRARY], package.library_path)
             _check_members({PARAMS: checksum, LIBRARY: library}, info)
@@ -187,8 +190,8 @@ def _copy(source: Path, target: Path, *, edited: bool = False) -> PackageInfo:
 @contextlib.contextmanager
 def _scratch_folder() -> Iterator[Path]:
     """A temporary folder that goes with the block."""
-    with _scratch_errors(), tempfile.TemporaryDirectory(prefix="tvm_vision-") as folder:
-        yield Path(folder)
+    with _scratch_errors(), ScratchFolder() as folder:
+        yield folder
 
 
 @contextlib.contextmanager
@@ -266,50 +269,23 @@ def _checksum(path: Path) -> str:
 
 
 def _store(folder: Path, path: Path) -> None:
-    """Put the members where they belong: complete under another name first, then renamed."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix == ".tar":
-            _store_tar({name: folder / name for name in MEMBERS}, path)
-        else:
-            _store_folder(folder, path)
-    except OSError as error:
-        raise PackageError(f"'{path}' cannot be written ({error.strerror or error})") from None
-
-
-def _store_tar(members: Mapping[str, Path], path: Path) -> None:
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with open(handle, "wb") as stream:
-            container.write_tar(stream, members)
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
-
-
-def _store_folder(source: Path, path: Path) -> None:
-    others = (
-        sorted({entry.name for entry in path.iterdir()} - set(MEMBERS)) if path.exists() else []
-    )
+    """Put the members where they belong, all or none."""
+    others = [] if path.suffix == ".tar" else _other_files(path)
     if others:
         raise PackageError(f"'{path}' has other files ('{others[0]}'): choose a new folder")
-    scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    with whole(path, PackageError) as fresh:
+        if path.suffix == ".tar":
+            with fresh.open("wb") as stream:
+                container.write_tar(stream, {name: folder / name for name in MEMBERS})
+        else:
+            fresh.mkdir()
+            for name in MEMBERS:
+                shutil.copyfile(folder / name, fresh / name)
+
+
+def _other_files(folder: Path) -> list[str]:
+    """What is in a folder that no package has."""
     try:
-        fresh, old = scratch / "new", scratch / "old"
-        fresh.mkdir()
-        for name in MEMBERS:
-            shutil.copyfile(source / name, fresh / name)
-        if path.exists():
-            path.rename(old)
-        fresh.rename(path)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _umask() -> int:
-    """The process's mask of file modes; there is no way to read it without setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
+        return sorted({entry.name for entry in folder.iterdir()} - set(MEMBERS))
+    except OSError:  # there is none, or ``whole`` says what is wrong with it
+        return []

@@ -156,9 +156,14 @@ def write_library(library: Any, path: Path, target: Any) -> None:
             f"linking mod.so for {machine} needs a C++ compiler for it, and none is installed: apt "
             f"install {debian}"
         )
+    # Not where TVM would put them: from there nobody removes them after a kill.
+    objects = path.with_name("objects")
+    objects.mkdir()
     try:
         # No hash of the linker's own, and no path of this run, so that the bytes are the same.
-        library.export_library(str(path), cc=compiler, options=["-Wl,--build-id=none"])
+        library.export_library(
+            str(path), workspace_dir=str(objects), cc=compiler, options=["-Wl,--build-id=none"]
+        )
     except (RuntimeError, OSError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
         raise PackageError(f"mod.so cannot be linked with {compiler}: {reason}") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..package import TensorInfo
+from ..whole_files import whole
 
 Arrays = dict[str, np.ndarray]
 FILL_MODES = ("random", "zeros", "ones")
@@ -42,16 +42,8 @@ def load_arrays(path: Path) -> Arrays:
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Write an .npz file, whole or not at all. Raises InputError where it cannot be written."""
-    scratch = path.with_name(f".{path.name}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with scratch.open("wb") as stream:
-            np.savez(stream, **dict[str, Any](arrays))
-        scratch.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            scratch.unlink()
-        raise InputError(f"'{path}' cannot be written ({error.strerror})") from None
+    with whole(path) as fresh, fresh.open("wb") as stream:
+        np.savez(stream, **dict[str, Any](arrays))
 
 
 def filled(specs: Sequence[TensorInfo], mode: str) -> Arrays:

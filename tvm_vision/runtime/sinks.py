@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
+from ..whole_files import ScratchFolder, put, write_whole, writing
 from .sources import Frame
 
 Image = npt.NDArray[np.uint8]
@@ -82,15 +82,17 @@ class FrameWriter:
 
 
 class _Video:
-    """An MP4 file in the making, under a name of its own until it is complete."""
+    """An MP4 file in the making, in a scratch folder until it is complete."""
 
     def __init__(self, stream: str, path: Path, picture: Image, rate: float) -> None:
         self.stream = stream
         self._path = path
-        self._scratch = path.with_name(f".{path.stem}.part.mp4")
         self._size = (picture.shape[1], picture.shape[0])
+        with writing(path):
+            self._scratch = ScratchFolder(path.parent)
+        self._fresh = self._scratch.path / path.name
         fourcc = cv2.VideoWriter.fourcc(*"mp4v")
-        self._writer: Any = cv2.VideoWriter(str(self._scratch), fourcc, rate, self._size)
+        self._writer: Any = cv2.VideoWriter(str(self._fresh), fourcc, rate, self._size)
         if not self._writer.isOpened():
             self.discard()
             raise InputError(
@@ -105,28 +107,17 @@ class _Video:
 
     def finish(self) -> Path:
         self._writer.release()
-        try:
-            self._scratch.replace(self._path)
-        except OSError as error:
-            raise InputError(f"'{self._path}' cannot be written ({error.strerror})") from None
+        with writing(self._path), self._scratch:
+            put(self._fresh, self._path)
         return self._path
 
     def discard(self) -> None:
         self._writer.release()
-        with contextlib.suppress(OSError):
-            self._scratch.unlink()
+        self._scratch.close()
 
 
 def _write_png(path: Path, picture: Image) -> None:
     done, data = cv2.imencode(".png", picture)
-    scratch = path.with_name(f".{path.name}.part")
-    try:
-        if not done:
-            raise OSError(0, "OpenCV cannot encode it")
-        scratch.write_bytes(data.tobytes())
-        scratch.replace(path)
-    except OSError as error:
-        raise InputError(f"'{path}' cannot be written ({error.strerror})") from None
-    finally:
-        with contextlib.suppress(OSError):
-            scratch.unlink(missing_ok=True)
+    if not done:
+        raise InputError(f"'{path}' cannot be written (OpenCV cannot encode it)")
+    write_whole(path, data.tobytes())

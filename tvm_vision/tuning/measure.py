@@ -9,7 +9,6 @@ import math
 import os
 import queue
 import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -22,6 +21,7 @@ import numpy as np
 
 from ..compiler import parse_target
 from ..errors import TuningError
+from ..whole_files import ScratchFolder
 from . import worker
 from .worker import SHARED_WITH_NOBODY, Argument, Board, Timing
 
@@ -88,10 +88,11 @@ class Measurer(Protocol):
 class Process:
     """A process that is started when it is needed, and anew after it hung or died."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
+        """folder: for its temporary files, a scratch folder."""
         from tvm.support.popen_pool import PopenWorker
 
-        self._worker = PopenWorker(worker.start)
+        self._worker = PopenWorker(worker.start, (str(folder),))
         self._closed = False
         self._calling = threading.Lock()
 
@@ -172,7 +173,7 @@ class DeviceMeasurer:
                 return ms.runner.LocalRunner(
                     timeout_sec=self.timeout,
                     evaluator_config=config,
-                    initializer=worker.start,
+                    initializer=self.start_process,
                     f_run_evaluator=evaluate,
                 )
             return ms.runner.RPCRunner(
@@ -181,19 +182,25 @@ class DeviceMeasurer:
                 ),
                 evaluator_config=config,
                 max_workers=1,
-                initializer=worker.start,
+                initializer=self.start_process,
             )
 
         return [runner(board) for board in self.boards]
 
+    @property
+    def start_process(self) -> Callable[[], object]:
+        """What MetaSchedule is to call in each process that it starts."""
+        return partial(worker.start, str(self._folder))
+
     def __post_init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="tvm_vision-tuning-"))
+        self._scratch = ScratchFolder()
+        self._folder = self._scratch.path
         local = not self.boards[0].key
         # Who waits for a process that hangs still has half of its own time after that.
         self._alone = (str(self._folder / "device.lock"), self.timeout / 2)
         self._alone = self._alone if local else SHARED_WITH_NOBODY
-        self._build = _Pool(self.builders)
-        self._run = _Pool(len(self.boards))
+        self._build = _Pool(self.builders, self._folder)
+        self._run = _Pool(len(self.boards), self._folder)
         self._free: queue.Queue[Board] = queue.Queue()
         for board in self.boards:
             self._free.put(board)
@@ -299,7 +306,7 @@ class DeviceMeasurer:
     def close(self) -> None:
         self._build.close()
         self._run.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._scratch.close()
 
 
 @dataclass(frozen=True)
@@ -323,10 +330,10 @@ class _Running:
 class _Pool:
     """Threads that each have a process of their own, and take work in the order it came."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, folder: Path) -> None:
         self._work: queue.PriorityQueue[tuple[bool, int, Any]] = queue.PriorityQueue()
         self._count = itertools.count()
-        self._processes = [Process() for _ in range(size)]
+        self._processes = [Process(folder) for _ in range(size)]
         self._threads: list[threading.Thread] = []
 
     def submit(

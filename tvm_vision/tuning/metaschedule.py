@@ -96,6 +96,7 @@ class DeepSearch:
         past: records of earlier searches on the same device.
         trials: most candidates; also those that fail count.
         timeout: seconds after which a build counts as hung.
+        start_process: called in each process that builds.
     """
 
     functions: Mapping[str, Any]
@@ -106,6 +107,7 @@ class DeepSearch:
     trials: int = 1_000_000
     timeout: float = 60.0
     builder: Any = None
+    start_process: Callable[[], object] | None = None
 
     def run(
         self,
@@ -130,7 +132,7 @@ class DeepSearch:
             # TVM would take all cores of the machine.
             max_workers=len(os.sched_getaffinity(0)),
             timeout_sec=self.timeout,
-            initializer=worker.start,
+            initializer=self.start_process,
             f_build=worker.METASCHEDULE_BUILD,
         )
         left = self.trials

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, TuningError
+from ..whole_files import whole
 from .records import Record, Records
 
 MOST_KERNELS = 12
@@ -85,13 +86,9 @@ def _picture(output: str | os.PathLike[str]) -> Path:
 
 def _save(figure: Any, path: Path) -> None:
     """Whole or not at all."""
-    temporary = path.with_name(f".{path.name}{path.suffix}")
     try:
-        figure.savefig(temporary, dpi=110)
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise TuningError(f"'{path}' cannot be written ({error.strerror})") from None
+        with whole(path, TuningError) as fresh:
+            figure.savefig(fresh, dpi=110)
     finally:
         figure.clear()
 

@@ -10,9 +10,13 @@ import logging
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ..errors import DeviceError, TuningError
+from ..whole_files import ScratchFolder
+from .worker import use_scratch
 
 LOGGER = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"
@@ -43,20 +47,22 @@ def serve(
     Raises TuningError where no port can be bound.
     """
     while not stop():
-        server = _start(key, host, port, port_end, tracker, address)
-        where = f", registered at {tracker[0]}:{tracker[1]}" if tracker else ""
-        tell(f"serving '{key}' at {host}:{server.port}{where}")
-        try:
-            while not stop() and server.proc.is_alive():
-                time.sleep(SECONDS_BETWEEN_LOOKS)
-        finally:
-            server.terminate()
+        with ScratchFolder() as folder:
+            server = _start(folder, key, host, port, port_end, tracker, address)
+            where = f", registered at {tracker[0]}:{tracker[1]}" if tracker else ""
+            tell(f"serving '{key}' at {host}:{server.port}{where}")
+            try:
+                while not stop() and server.proc.is_alive():
+                    time.sleep(SECONDS_BETWEEN_LOOKS)
+            finally:
+                server.terminate()
         if not stop():
             tell("the server was brought down by what it ran: starting it again")
             time.sleep(SECONDS_TO_RESTART)
 
 
 def _start(
+    folder: Path,
     key: str,
     host: str,
     port: int,
@@ -75,7 +81,7 @@ def _start(
             tracker_addr=tracker,
             custom_addr=address,
             silent=True,
-            server_init_callback=announce,
+            server_init_callback=partial(announce, str(folder)),
         )
     except Exception as error:
         last = str(error).strip().splitlines()[-1:] or ["no message"]
@@ -84,12 +90,14 @@ def _start(
         ) from None
 
 
-def announce() -> None:
-    """In the server: the backend, and a function that tells what to compile for."""
+def announce(folder: str) -> None:
+    """In the server: the backend, a function that tells what to compile for, and a scratch folder
+    for temporary files."""
     import tvm_ffi
 
     import tvm_vision.vulkan  # noqa: F401
 
+    use_scratch(folder)
     tvm_ffi.register_global_func(TARGET_FUNCTION, target_json, override=True)
 
 

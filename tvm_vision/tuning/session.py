@@ -172,6 +172,7 @@ def _deep(
         functions={kernel.job.key: kernel.function for kernel in network.kernels},
         target=network.target,
         runners=measurer.metaschedule_runners(),
+        start_process=measurer.start_process,
         effort=Effort.within(options.time_budget),
         past=known.at(network.place).items,
     )

@@ -19,6 +19,7 @@ import numpy as np
 import tvm_ffi
 
 from ..runtime.library import load_library
+from ..whole_files import hold
 from .busy import MOST_SECONDS, Busy, device_to_itself
 
 ENTRY = "kernel"
@@ -69,13 +70,24 @@ SHARED_WITH_NOBODY: Alone = ("", 0.0)
 METASCHEDULE_BUILD = "tvm_vision.tuning.build"
 
 
-def start() -> None:
-    """Registers the Vulkan backend in a new process, and how MetaSchedule builds there."""
+def start(folder: str) -> None:
+    """Registers the Vulkan backend in a new process, and how MetaSchedule builds there.
+
+    folder: a scratch folder for all temporary files of the process, TVM's and the linker's too.
+    """
+    use_scratch(folder)
     # Thousands of candidates would push out what networks keep.
     os.environ["TVM_VISION_CACHE_DIR"] = ""
     import tvm_vision.vulkan  # noqa: F401
 
     tvm_ffi.register_global_func(METASCHEDULE_BUILD, _build_module, override=True)
+
+
+def use_scratch(folder: str) -> None:
+    """Put this process's temporary files, and those of what it starts, into a scratch folder of the
+    process that started it, which stays until both are gone."""
+    hold(Path(folder))
+    os.environ["TMPDIR"] = tempfile.tempdir = folder
 
 
 def _build_module(module: Any, target: Any, params: Any) -> Any:

@@ -15,6 +15,7 @@ from tvm.target import Target
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.vulkan import spirv
 from tvm_vision.vulkan.glsl import Kernel, print_kernel
+from tvm_vision.whole_files import write_whole
 
 DUMP_VARIABLE = "TVM_VISION_DUMP_SHADERS"
 _DEVICE_KERNEL_LAUNCH = 2  # tvm.ir.CallingConv.DEVICE_KERNEL_LAUNCH
@@ -100,7 +101,6 @@ def describe(kernels: list[Kernel]) -> str:
 
 
 def _dump(kernels: list[Kernel], shaders: dict[str, bytes], folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     for kernel in kernels:
-        (folder / f"{kernel.name}.comp").write_text(kernel.source)
-        (folder / f"{kernel.name}.spv").write_bytes(shaders[kernel.name])
+        write_whole(folder / f"{kernel.name}.comp", kernel.source.encode())
+        write_whole(folder / f"{kernel.name}.spv", shaders[kernel.name])

@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import tempfile
 import time
 from pathlib import Path
 
+from ..errors import InputError
 from ..plain_files import read_plain
+from ..whole_files import write_whole
 
 MOST_ENTRIES = 4096  # kernels of some fifty networks: 60 MB
 MOST_BYTES = 16 << 20  # of one; the largest kernels have some 100 KB
@@ -56,25 +57,14 @@ def load(key: str) -> bytes | None:
 
 
 def store(key: str, spirv: bytes) -> None:
-    """Writes an entry under a temporary name and renames it: a reader never sees half a file."""
+    """Write an entry, whole or not at all; nothing where the folder cannot be written."""
     where = folder()
     if where is None:
         return
-    temporary = None
-    try:
-        where.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=where, prefix=f"{key}.", suffix=".tmp")
-        with os.fdopen(handle, "wb") as out:
-            out.write(hashlib.sha256(spirv).digest() + spirv)
-        os.replace(temporary, where / f"{key}.spv")
+    with contextlib.suppress(InputError, OSError):
+        write_whole(where / f"{key}.spv", hashlib.sha256(spirv).digest() + spirv)
         if key.startswith("00"):  # one of 256: to list a folder takes longer than to store
             keep_newest(where, MOST_ENTRIES)
-    except OSError:
-        if temporary is not None:
-            try:
-                os.unlink(temporary)
-            except OSError:
-                pass
 
 
 def keep_newest(where: Path, count: int) -> None:

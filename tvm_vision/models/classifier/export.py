@@ -16,7 +16,7 @@ from onnx import helper
 
 from ...errors import InputError, UnsupportedModelError
 from ...package import Preprocessing
-from ..files import write_whole
+from ...whole_files import write_whole
 from .find import first_line
 from .metadata import METADATA_KEY, metadata_text
 

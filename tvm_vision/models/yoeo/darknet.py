@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ...errors import InputError
 from ...plain_files import read_plain
-from ..files import write_whole
+from ...whole_files import write_whole
 from .config import YoeoConfig
 from .parameters import State, all_parameters, is_anchors
 

@@ -18,7 +18,7 @@ from onnx import helper
 
 from ...errors import InputError, UnsupportedModelError
 from ...package import ClassGroup
-from ..files import write_whole
+from ...whole_files import write_whole
 from .config import YoeoConfig
 from .names import ClassNames, check_groups
 from .onnx_graph import DETECTIONS, INPUT, RAW_HEAD, SEGMENTATIONS, YoeoGraph
