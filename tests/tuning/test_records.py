@@ -34,7 +34,7 @@ def test_a_record_survives_its_line() -> None:
         (('"kernel":"k"', '"kernel":3'), "kernel to be text"),
         (('"checked":true', '"checked":1'), "true or false"),
         (("[0.5]", "[-1]"), "above 0"),
-        (("[0.5]", "[NaN]"), "above 0"),
+        (("[0.5]", "[NaN]"), "finite numbers"),
         (("[0.5]", '"0.5"'), "list of numbers"),
         (('"precision":"fp32"', '"precision":32'), "hold text"),
         (('"name"', '"nom"'), "fields"),

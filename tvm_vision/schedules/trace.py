@@ -45,6 +45,6 @@ def schedule_trace(schedule: Schedule, limits: Limits, steps: Steps | None = Non
         raise NotThisKind("is for records alone")
     try:
         trace = json.loads(steps.json)
-    except json.JSONDecodeError as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise NotThisKind(f"its steps are no JSON: {error}") from None
     s_tir.Trace.apply_json_to_schedule(trace, schedule)

@@ -13,6 +13,7 @@ import logging
 import math
 import os
 import statistics
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,10 +21,13 @@ from typing import Any
 
 from ..errors import TuningError
 from ..plain_files import read_plain
+from ..whole_files import write_whole
 
 LOGGER = logging.getLogger(__name__)
 FORMAT = 1
 MOST_BYTES = 1 << 30
+MOST_LEVELS = 16  # of lists and objects in each other; records have four
+LONGEST = 1e6  # seconds of a run that a record can tell
 TEMPLATES, METASCHEDULE = "templates", "metaschedule"
 
 
@@ -76,7 +80,7 @@ class Record:
     @classmethod
     def from_json(cls, line: str) -> Record:
         """Raises ValueError, naming the field, for a line that is no record of this format."""
-        fields = json.loads(line)
+        fields = _parsed(line)
         if not isinstance(fields, dict):
             raise ValueError(f"expected an object, got {type(fields).__name__}")
         if fields.pop("format", None) != FORMAT:
@@ -95,6 +99,28 @@ class Record:
         return cls(**{**fields, "place": _place(fields), "seconds": _seconds(fields["seconds"])})
 
 
+def _parsed(line: str) -> Any:
+    """A line of JSON, of which everything can be written and shown again. Raises ValueError."""
+
+    too_deep = ValueError(f"expected at most {MOST_LEVELS} levels")
+    try:
+        value = json.loads(line)
+    except RecursionError:
+        raise too_deep from None
+    level = [value]
+    for _ in range(MOST_LEVELS):
+        lists = [list(item.values()) if isinstance(item, dict) else item for item in level]
+        level = [inner for items in lists if isinstance(items, list) for inner in items]
+    if any(isinstance(item, (dict, list)) for item in level):
+        raise too_deep
+    try:
+        # Half of a surrogate pair is what JSON may have and no output takes.
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except ValueError:
+        raise ValueError("expected finite numbers, and text in Unicode") from None
+    return value
+
+
 def _place(fields: Mapping[str, Any]) -> Place:
     place = fields["place"]
     names = set(Place.__dataclass_fields__)
@@ -110,8 +136,9 @@ def _seconds(values: Any) -> tuple[float, ...]:
     wrong = any(isinstance(n, bool) or not isinstance(n, (int, float)) for n in numbers)
     if wrong or not isinstance(values, list):
         raise ValueError("expected seconds to be a list of numbers")
-    if any(not math.isfinite(number) or number <= 0 for number in numbers):
-        raise ValueError("expected seconds above 0")
+    # Compared before it is converted: an int can be larger than any float.
+    if any(not 0 < number < LONGEST for number in numbers):
+        raise ValueError(f"expected seconds above 0 and below {LONGEST:g}")
     return tuple(float(number) for number in numbers)
 
 
@@ -215,10 +242,11 @@ def read_records(path: str | os.PathLike[str], *, missing_ok: bool = False) -> R
             continue
         try:
             records.append(Record.from_json(line.decode()))
-        except (ValueError, TypeError, KeyError) as error:
+        except ValueError as error:
+            reason = textwrap.shorten(str(error), 200, placeholder=" ...")
             raise TuningError(
                 f"a tuning record a line is needed, and line {number} of '{path}' is none "
-                f"({error}): take the line out, or use another file"
+                f"({reason}): take the line out, or use another file"
             ) from None
     return Records(records)
 
@@ -284,11 +312,5 @@ def merge(paths: Iterable[str | os.PathLike[str]]) -> Records:
 
 def write_records(path: str | os.PathLike[str], records: Records) -> None:
     """Write a file of records, whole or not at all. Raises TuningError where that fails."""
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.partial")
-    try:
-        temporary.write_text("".join(record.to_json() + "\n" for record in records), "utf-8")
-        temporary.replace(target)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise TuningError(f"'{path}' cannot be written ({error.strerror})") from None
+    lines = "".join(record.to_json() + "\n" for record in records)
+    write_whole(Path(path), lines.encode(), TuningError)
