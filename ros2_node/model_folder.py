@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from reprlib import repr as short
 from typing import Any
 
 from tvm_vision.errors import InputError, PackageError
 from tvm_vision.models.results import VisionResult
+from tvm_vision.models.yaml_file import read_yaml
 
 CONFIG = "model_config.yaml"
 # What TVM's former graph executor loads.
@@ -83,15 +85,9 @@ def read_config(path: Path) -> tuple[tuple[str, ...] | None, tuple[str, ...] | N
 
     Raises InputError where it is not ``detection: {classes: [...]}, segmentation: {...}``.
     """
-    import yaml
-
-    try:
-        content = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"'{path}' cannot be read as YAML ({reason}): check the file") from None
+    content = read_yaml(path)
     if not isinstance(content, dict):
-        raise InputError(f"'{path}' must have detection and segmentation, found {content!r:.60}")
+        raise InputError(f"'{path}' must have detection and segmentation, found {short(content)}")
     return _classes(content, "detection", path), _classes(content, "segmentation", path)
 
 
@@ -101,9 +97,11 @@ def _classes(content: dict[str, Any], part: str, path: Path) -> tuple[str, ...] 
         return None
     names = section.get("classes") if isinstance(section, dict) else None
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
-        raise InputError(f"'{path}': {part}: classes: must be a list of names, found {section!r}")
+        raise InputError(
+            f"'{path}': {part}: classes: must be a list of names, found {short(section)}"
+        )
     if len(set(names)) != len(names):
-        raise InputError(f"'{path}': {part}: classes: has a name twice, found {names}")
+        raise InputError(f"'{path}': {part}: classes: has a name twice, found {short(names)}")
     return tuple(names)
 
 

@@ -4,9 +4,19 @@ A message is one line that states what was needed, what was found and what to do
 Commands print that line and exit with code 1; no other exception is meant to reach a user.
 """
 
+# Characters of a message: what was found may be of any length.
+LONGEST_MESSAGE = 2000
+
 
 class TvmVisionError(Exception):
-    """Base of everything tvm_vision raises on purpose."""
+    """Base of everything tvm_vision raises on purpose; of a message without end, both ends stay."""
+
+    def __init__(self, message: object = "") -> None:
+        text = str(message)
+        if len(text) > LONGEST_MESSAGE:
+            half = LONGEST_MESSAGE // 2
+            text = f"{text[:half]} ... {text[-half:]}"
+        super().__init__(text)
 
 
 class UnsupportedModelError(TvmVisionError):

@@ -86,3 +86,16 @@ def test_altered_weights(data):
 def test_weights_cut_anywhere(length):
     with pytest.raises(PackageError, match=r"mod\.params cannot be read"):
         list_params(io.BytesIO(packages.params_bytes()[:length]))
+
+
+@pytest.mark.parametrize("depth", [60, 100, 500, 100_000])
+def test_a_target_of_any_depth(depth):
+    """The one object of mod.json whose fields are TVM's own."""
+    document = packages.sample_info()
+    document["target"]["tag"] = "@"
+    text = json.dumps(document).replace('"@"', "[" * depth + "]" * depth)
+    if depth == 60:
+        assert PackageInfo.from_bytes(text.encode(), edited=True).to_bytes()
+        return
+    with pytest.raises(PackageError, match="nested too deeply"):
+        PackageInfo.from_bytes(text.encode(), edited=True)

@@ -76,7 +76,7 @@ def test_what_is_no_model(tmp_path, folder):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("detection: [", "cannot be read as YAML"),
+        ("detection: [", "must be YAML"),
         ("- a", "must have detection and segmentation"),
         ("detection: [ball]", "detection: classes: must be a list of names"),
         ("detection: {classes: [1]}", "must be a list of names"),

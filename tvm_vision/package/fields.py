@@ -13,6 +13,8 @@ Item = TypeVar("Item")
 REMEDY = "compile the model again, or use the tvm_vision that made the package"
 # Above this a number of bytes or elements is a mistake, whatever the device.
 LARGEST = 2**40
+# Lists and objects in each other; a package has ten.
+MOST_LEVELS = 64
 
 
 def wrong(where: str, needed: str, found: object) -> NoReturn:
@@ -34,11 +36,15 @@ def shown(value: object) -> str:
 
 
 def parse_object(data: bytes) -> Any:
-    """JSON from bytes. Raises PackageError for what is no JSON, NaN, or a field given twice."""
+    """JSON from bytes. Raises PackageError for what is no JSON, NaN,
+    nested too deeply, or has a field twice."""
     try:
-        return json.loads(
+        value = json.loads(
             data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant
         )
+        if deeper_than(MOST_LEVELS, value):
+            raise RecursionError
+        return value
     except PackageError:
         raise
     except (ValueError, RecursionError) as error:
@@ -46,6 +52,15 @@ def parse_object(data: bytes) -> Any:
         raise PackageError(
             f"mod.json must be JSON in UTF-8, and is not ({reason}): {REMEDY}"
         ) from None
+
+
+def deeper_than(most: int, value: Any) -> bool:
+    """Whether parsed JSON has more than so many lists and objects in each other."""
+    level = [value]
+    for _ in range(most):
+        lists = [list(item.values()) if isinstance(item, dict) else item for item in level]
+        level = [inner for items in lists if isinstance(items, list) for inner in items]
+    return any(isinstance(item, (dict, list)) for item in level)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

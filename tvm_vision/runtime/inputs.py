@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,13 +30,13 @@ def load_arrays(path: Path) -> Arrays:
         raise InputError(f"an .npz file is needed, and '{path}' is not a file: check the path")
     try:
         archive = np.load(path, allow_pickle=False)
-        if isinstance(archive, np.ndarray):
-            raise InputError(f"'{path}' has one unnamed array: save it by numpy.savez(name=...)")
-        with archive:
-            return {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        if not isinstance(archive, np.ndarray):
+            with archive:
+                return {name: archive[name] for name in archive.files}
+    except Exception as error:  # zipfile, zlib and numpy raise every kind there is
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"'{path}' is not an .npz file of arrays: {reason}") from None
+    raise InputError(f"'{path}' has one unnamed array: save it by numpy.savez(name=...)")
 
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

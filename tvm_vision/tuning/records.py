@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import TuningError
+from ..package.fields import deeper_than
 from ..plain_files import read_plain
 from ..whole_files import write_whole
 
@@ -107,11 +108,7 @@ def _parsed(line: str) -> Any:
         value = json.loads(line)
     except RecursionError:
         raise too_deep from None
-    level = [value]
-    for _ in range(MOST_LEVELS):
-        lists = [list(item.values()) if isinstance(item, dict) else item for item in level]
-        level = [inner for items in lists if isinstance(items, list) for inner in items]
-    if any(isinstance(item, (dict, list)) for item in level):
+    if deeper_than(MOST_LEVELS, value):
         raise too_deep
     try:
         # Half of a surrogate pair is what JSON may have and no output takes.

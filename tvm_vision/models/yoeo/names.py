@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from reprlib import repr as short
 from typing import Any
 
 from ...errors import InputError
 from ...package import ClassGroup
+from ..yaml_file import read_yaml
 from .config import YoeoConfig
 
 
@@ -60,7 +62,7 @@ def read_names(path: Path) -> ClassNames:
 
     Raises InputError where it cannot be read or is of another form.
     """
-    document = _mapping(_read_yaml(path), path, "detection", "segmentation")
+    document = _mapping(read_yaml(path), path, "detection", "segmentation")
     return ClassNames(
         _strings(document.get("detection"), path, "detection"),
         _strings(document.get("segmentation"), path, "segmentation"),
@@ -72,14 +74,16 @@ def read_groups(path: Path) -> tuple[ClassGroup, ...]:
 
     An empty group, as in YOEO's default file, is none. Raises InputError as ``read_names``.
     """
-    content = _read_yaml(path)
+    content = read_yaml(path)
     groups = []
     for item in content if isinstance(content, list) else [content]:
         document = _mapping(item, path, "group_classes", "surrogate_class")
         classes = _strings(document.get("group_classes"), path, "group_classes")
         surrogate = document.get("surrogate_class")
         if classes and not (isinstance(surrogate, str) and surrogate):
-            raise InputError(f"'{path}': 'surrogate_class' must be a name, found {surrogate!r}")
+            raise InputError(
+                f"'{path}': 'surrogate_class' must be a name, found {short(surrogate)}"
+            )
         if classes:
             groups.append(ClassGroup(str(surrogate), classes))
     return tuple(groups)
@@ -89,27 +93,11 @@ def _numbered(count: int) -> tuple[str, ...]:
     return tuple(f"class{index}" for index in range(count))
 
 
-def _read_yaml(path: Path) -> Any:
-    import yaml
-
-    try:
-        return yaml.safe_load(path.read_text("utf-8"))
-    except OSError as error:
-        raise InputError(f"'{path}' cannot be read ({error.strerror}): check the path") from None
-    except UnicodeDecodeError:
-        raise InputError(f"'{path}' must be YAML, and is not text") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f" in line {mark.line + 1}" if mark else ""
-        reason = getattr(error, "problem", None) or "it cannot be parsed"
-        raise InputError(f"'{path}' must be YAML{place}: {reason}") from None
-
-
 def _mapping(content: Any, path: Path, *keys: str) -> Mapping[str, Any]:
     if not isinstance(content, Mapping) or not any(key in content for key in keys):
         raise InputError(
             f"'{path}' must have the keys {' and '.join(keys)}, found "
-            + (", ".join(map(str, content)) if isinstance(content, Mapping) else repr(content)[:80])
+            + (", ".join(map(str, content)) if isinstance(content, Mapping) else short(content))
         )
     return content
 
@@ -121,8 +109,8 @@ def _strings(value: Any, path: Path, key: str) -> tuple[str, ...]:
     for item in items:
         if not isinstance(item, str) or not item:
             raise InputError(
-                f"'{path}': a list of names is needed under '{key}', found {item!r}: put names "
-                "that YAML reads as something else in quotes"
+                f"'{path}': a list of names is needed under '{key}', found {short(item)}: put "
+                "names that YAML reads as something else in quotes"
             )
         if item in names:
             raise InputError(f"'{path}': '{key}' has the name '{item}' twice")
