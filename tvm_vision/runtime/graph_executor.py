@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import io
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -24,17 +25,20 @@ Value = Any  # numpy array or tensor
 Key = int | str
 
 
-def create(graph_json: str | Mapping[str, Any], lib: Any, device: Any) -> GraphExecutor:
+def create(graph_json: Any, lib: Any, device: Any) -> GraphExecutor:
     """An executor for a network.
 
-    graph_json: text or content of mod.json. lib: the loaded mod.so (``tvm.runtime.load_module``).
-    device: ``tvm.vulkan(i)`` or ``tvm.cpu(0)``.
+    graph_json: content of mod.json, as text, bytes or parsed. lib: the loaded mod.so
+    (``tvm.runtime.load_module``). device: ``tvm.vulkan(i)`` or ``tvm.cpu(0)``.
 
     Raises PackageError when graph and library do not belong together, DeviceError when the device
     is absent, too small or lacks a feature.
     """
-    text = graph_json if isinstance(graph_json, str) else json.dumps(graph_json)
-    return GraphExecutor(text, lib, device)
+    if isinstance(graph_json, Mapping):
+        graph_json = json.dumps(graph_json)
+    elif not isinstance(graph_json, str):
+        graph_json = _content(graph_json, "mod.json").decode(errors="replace")
+    return GraphExecutor(graph_json, lib, device)
 
 
 class GraphExecutor:
@@ -116,16 +120,16 @@ class GraphExecutor:
         """
         _of_one_compilation(self._module["prepare"])()
 
-    def load_params(self, params: bytes | Mapping[str, Value]) -> None:
+    def load_params(self, params: Any) -> None:
         """Load the weights: the content of mod.params, or arrays by name.
 
-        Raises PackageError when one is missing, InputError for a wrong shape or type.
+        params: bytes, bytearray, memoryview, numpy array, mmap or whatever else has a buffer, or a
+        mapping.
+
+        Raises PackageError when they are damaged or one is missing, InputError for a wrong shape or
+        type.
         """
-        arrays: Mapping[str, Value] = (
-            tvm_ffi.get_global_func("runtime.LoadParams")(bytearray(params))
-            if isinstance(params, bytes)
-            else params
-        )
+        arrays = params if hasattr(params, "items") else _stored_arrays(params)
         self._module["load_params"](
             {str(k): _tensor(v, f"parameter {k}") for k, v in arrays.items()}
         )
@@ -240,6 +244,27 @@ def _of_one_compilation(function: Callable[[], Any]) -> Callable[[], Any]:
             ) from None
 
     return call
+
+
+def _stored_arrays(content: Any) -> Mapping[str, Any]:
+    """The tensors in the content of mod.params, by name."""
+    from ..package.params import list_params
+
+    data = _content(content, "mod.params")
+    list_params(io.BytesIO(data))  # says what is wrong where TVM has an error of its own
+    return tvm_ffi.get_global_func("runtime.LoadParams")(bytearray(data))
+
+
+def _content(content: Any, name: str) -> bytes:
+    """The bytes of whatever has a buffer of them."""
+    try:
+        with memoryview(content) as view:
+            return view.tobytes()
+    except TypeError:
+        raise InputError(
+            f"the content of {name} is needed, found {type(content).__name__}: pass "
+            "open(path, 'rb').read()"
+        ) from None
 
 
 def _storage_bytes(info: Mapping[str, Any]) -> int:
