@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tvm_vision.errors import InputError
+from tvm_vision.file_kinds import BAG, FOLDER, need
 from tvm_vision.models.results import VisionResult
 from tvm_vision.whole_files import whole
 
@@ -351,8 +352,7 @@ def reading(source: Path) -> Iterator[Any]:
     from rosbags.highlevel import AnyReader, AnyReaderError
     from rosbags.typesys import Stores, get_typestore
 
-    if not source.exists():
-        raise InputError(f"a bag is needed, and '{source}' does not exist: check the path")
+    need(source, "a bag", BAG, FOLDER)
     try:
         reader = AnyReader([source], default_typestore=get_typestore(Stores.ROS2_JAZZY))
         reader.open()

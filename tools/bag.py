@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from .options import PATH, device_option
+from .options import PATH, device_option, interruptible
 from .progress import progress
 
 
@@ -43,24 +43,28 @@ def bag(
       tvm-vision bag match.mcap match-seen.mcap --model yoeo.tar
       tvm-vision bag match/ seen.mcap -m yoeo.tar --topic /camera/image_raw --results-only
     """
+    from tvm_vision.file_kinds import BAG, FOLDER, need
     from tvm_vision_ros.bag import process_bag
     from tvm_vision_ros.model_loader import ModelRequest, load_and_warm
 
+    # A file that is no bag shows before the network is loaded.
+    need(bag, "a bag", BAG, FOLDER)
     with progress(f"loading {model.name}") as show:
         network = load_and_warm(ModelRequest(str(model), device))
         click.echo(f"device: {network.device_description}", err=True)
         if confidence is not None:
             getattr(network, "network", network).confidence = confidence
-        summary = process_bag(
-            bag,
-            output,
-            network,
-            topic=topic,
-            namespace=namespace,
-            results_only=results_only,
-            restart=restart,
-            progress=lambda done, total: show(f"{bag.name}: {done} of {total} images"),
-        )
+        with interruptible(f"what was done is in {output}.progress; the same command goes on"):
+            summary = process_bag(
+                bag,
+                output,
+                network,
+                topic=topic,
+                namespace=namespace,
+                results_only=results_only,
+                restart=restart,
+                progress=lambda done, total: show(f"{bag.name}: {done} of {total} images"),
+            )
     if summary.resumed:
         click.echo(f"{summary.resumed} images were done by an earlier run", err=True)
     if summary.unreadable:

@@ -12,8 +12,10 @@ import click
 
 from .options import (
     PATH,
+    UNMEASURED,
     device_option,
     input_options,
+    interruptible,
     json_option,
     rate_option,
     timing_options,
@@ -70,7 +72,7 @@ def benchmark(
         _side_by_side(artifacts, executors, repeat, number, warmup, rate, as_json)
         return
     (executor,) = executors
-    with progress("measuring"):
+    with interruptible(UNMEASURED), progress("measuring"):
         times = executor.benchmark(repeat, number, warmup, rate)
     if as_json:
         click.echo(json.dumps(_document(executor, times, rate), indent=2))
@@ -97,7 +99,7 @@ def _side_by_side(
     def span(executor: GraphExecutor, count: int) -> Sequence[float]:
         return [executor.profile(count, warmup, rate).span_us / 1e3]
 
-    with progress("measuring"):
+    with interruptible(UNMEASURED), progress("measuring"):
         seconds, spans = (
             in_turns([partial(take, executor) for executor in executors], repeat)
             for take in (frames, span)

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import click
 
-from .options import PATH, SETTINGS, OneLineErrors, parse_size
+from .options import (
+    NOTHING_WRITTEN,
+    PATH,
+    SETTINGS,
+    OneLineErrors,
+    interruptible,
+    parse_size,
+)
 from .progress import progress
 
 
@@ -63,7 +70,7 @@ def classifier_to_onnx(
 
     chosen = None if preprocess is None else preset(preprocess)
     names = None if labels is None else read_labels(labels)
-    with progress(f"exporting {network}"):
+    with interruptible(NOTHING_WRITTEN), progress(f"exporting {network}"):
         found = find_network(network, weights)
         size = input_size or (found.preprocessing.size if found.preprocessing else None)
         preparation = chosen or found.preprocessing

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .options import artifact_argument, device_option
+from .options import artifact_argument, device_option, interruptible
 from .session import load_network
 
 if TYPE_CHECKING:
@@ -54,13 +54,16 @@ def classify(
 
     names = None if labels is None else read_labels(labels)
     classifier = Classifier(load_network(artifact, device), labels=names)
-    for frame, result in results(classifier, itertools.islice(frames(sources), limit), top):
-        if as_json:
-            click.echo(json.dumps(record(frame, result), ensure_ascii=False))
-        else:
-            click.echo(frame.name)
-            for label, probability in result:
-                click.echo(f"  {label:<40.40} {100 * probability:6.2f} %")
+    count = itertools.count()
+    with interruptible(lambda: f"{next(count)} frames are done"):
+        for frame, result in results(classifier, itertools.islice(frames(sources), limit), top):
+            if as_json:
+                click.echo(json.dumps(record(frame, result), ensure_ascii=False))
+            else:
+                click.echo(frame.name)
+                for label, probability in result:
+                    click.echo(f"  {label:<40.40} {100 * probability:6.2f} %")
+            next(count)
 
 
 def results(

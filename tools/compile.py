@@ -11,10 +11,13 @@ from .check import check
 from .inspect import bytes_note, precision_lines
 from .model_info import model_info
 from .options import (
+    NOTHING_WRITTEN,
     PATH,
     check_sample_options,
+    chosen_target,
     class_options,
     input_shapes_option,
+    interruptible,
     sample_options,
 )
 from .progress import progress
@@ -130,11 +133,12 @@ def compile(  # the command's name
     if dump_shaders is not None:
         # Read by the code generator, which knows nothing of commands.
         os.environ["TVM_VISION_DUMP_SHADERS"] = str(dump_shaders)
-    with progress(f"compiling {model.name}") as tell:
+    chosen = chosen_target(target)
+    with interruptible(NOTHING_WRITTEN), progress(f"compiling {model.name}") as tell:
         compile_network(
             model,
             output,
-            target=target,
+            target=chosen,
             input_shapes=input_shapes,
             opt_level=opt_level,
             precision=precision,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import PATH, artifact_argument, device_option
+from .options import PATH, artifact_argument, device_option, interruptible
 from .progress import progress
 
 if TYPE_CHECKING:
@@ -80,9 +80,12 @@ def detect(
         )
         detector.warm_up()
     click.echo(f"device: {detector.device_description}", err=True)
-    with outputs(save, show) as (writer, window):
+    count = itertools.count()
+    seen = interruptible(lambda: f"{next(count)} frames are done; what is listed is written")
+    with seen, outputs(save, show) as (writer, window):
         for frame in itertools.islice(frames(sources), limit):
             result = detector(frame.image)
+            next(count)
             line = json.dumps(record(frame, result), ensure_ascii=False) if as_json else None
             click.echo(
                 line or f"{frame.name}  {result.timing.total_ms:.1f} ms  {result.describe()}"

@@ -7,10 +7,11 @@ under project.scripts; what the group ``tvm-vision`` does for its commands it th
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import click
 
@@ -18,6 +19,9 @@ from tvm_vision.errors import TvmVisionError
 from tvm_vision.runtime.device import CHOICES
 from tvm_vision.runtime.inputs import FILL_MODES
 
+# Of what Ctrl-C leaves, by commands that write one file at their end.
+NOTHING_WRITTEN = "nothing was written; the same command begins again"
+UNMEASURED = "nothing was measured to the end; a smaller --repeat takes less time"
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 # Whether a path is there and usable is for the library to say: its messages tell what to do.
 PATH = click.Path(path_type=Path)
@@ -31,12 +35,32 @@ def hyphens(name: str) -> str:
 SETTINGS = {"help_option_names": ["-h", "--help"], "token_normalize_func": hyphens}
 
 
+class Interrupted(click.ClickException):
+    """Ctrl-C, told in a line that says what is kept and how to go on; exit code 130, as shells
+    have it."""
+
+    exit_code = 130
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"interrupted: {self.format_message()}", file=file, err=file is None)
+
+
+@contextlib.contextmanager
+def interruptible(words: str | Callable[[], str]) -> Iterator[None]:
+    """Where Ctrl-C ends the block, ``words`` say what is kept and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(words if isinstance(words, str) else words()) from None
+
+
 class OneLineErrors(click.Command):
-    """Turns a TvmVisionError into its one line, with exit code 1."""
+    """Turns a TvmVisionError into its one line, with exit code 1, and Ctrl-C into Interrupted."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with interruptible("no file is half-written; the same command begins again"):
+                return super().invoke(ctx)
         except TvmVisionError as error:
             raise click.ClickException(" ".join(str(error).split())) from error
         except MemoryError as error:
@@ -72,6 +96,16 @@ def class_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="YAML with the lists 'detection' and 'segmentation': names of a YOEO network's "
         "classes, instead of those in the ONNX file.",
     )(command)
+
+
+def chosen_target(target: str) -> Any:
+    """What --target stands for, said on standard error where it was left to this machine."""
+    from tvm_vision.api import choose_target
+
+    chosen, why = choose_target(target)
+    if why:
+        click.echo(f"target: {why}", err=True)
+    return chosen
 
 
 def sample_options(halves: str) -> Decorator:

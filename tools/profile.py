@@ -11,9 +11,11 @@ import click
 
 from .options import (
     PATH,
+    UNMEASURED,
     artifact_argument,
     device_option,
     input_options,
+    interruptible,
     json_option,
     rate_option,
 )
@@ -73,7 +75,7 @@ def profile(
     """
     executor = load_network(artifact, device)
     arrays = set_inputs(executor, inputs, image, fill_mode)
-    with progress("profiling"):
+    with interruptible(UNMEASURED), progress("profiling"):
         report = executor.profile(repeat=repeat, warmup=warmup, rate=rate)
     errors: Mapping[int, LayerError] | None = None
     if per_layer_error is not None:

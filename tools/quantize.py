@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from .model_info import model_info
-from .options import PATH, input_shapes_option
+from .options import NOTHING_WRITTEN, PATH, input_shapes_option, interruptible
 from .progress import progress
 from .table import data_size
 
@@ -61,7 +61,7 @@ def quantize(
         model, name=None, kind=None, names=None, groups=None, labels=None, preprocess=preprocess,
         shapes=input_shapes,
     )  # fmt: skip
-    with progress(f"quantising {model.name}") as tell:
+    with interruptible(NOTHING_WRITTEN), progress(f"quantising {model.name}") as tell:
         errors = quantize_network(
             model,
             output,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import PATH, input_shapes_option
+from .options import PATH, chosen_target, input_shapes_option, interruptible
 from .table import table
 from .tuning_display import tuning_display
 
@@ -135,7 +135,8 @@ def tune(
     from tvm_vision.tuning.worker import Timing
 
     network = {
-        "target": target,
+        # Where boards measure, one of them tells it.
+        "target": chosen_target(target) if tracker is None else target,
         "input_shapes": input_shapes,
         "opt_level": opt_level,
         "precision": precision,
@@ -169,12 +170,8 @@ def search_schedules(model: Path, records: Path, **arguments: Any) -> None:
     from tvm_vision.tuning import tune_model
 
     with tuning_display(model.name) as tell:
-        try:
+        with interruptible(f"what was measured is in {records}, and the same command goes on"):
             outcome = tune_model(model, records=records, tell=tell, **arguments)
-        except KeyboardInterrupt:
-            raise click.ClickException(
-                f"interrupted: what was measured is in {records}, and the same command goes on"
-            ) from None
     click.echo(summary(outcome))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,9 @@ from .options import (
     SETTINGS,
     OneLineErrors,
     check_sample_options,
+    chosen_target,
     class_options,
+    interruptible,
     parse_size,
     sample_options,
 )
@@ -132,7 +135,8 @@ def yoeo_onnx_to_tvm(
         size=input_size,
         interpolation=interpolation,
     )
-    network: dict[str, Any] = {"target": target, "precision": "fp16" if half else "fp32"}
+    chosen = chosen_target(target)
+    network: dict[str, Any] = {"target": chosen, "precision": "fp16" if half else "fp32"}
     # Beside the output, so that a folder that cannot be written shows before anything takes long.
     with writing(output, PackageError):
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -146,11 +150,12 @@ def yoeo_onnx_to_tvm(
             write_camera_model(onnx_path, model, info, camera_size)
         used = [] if checkpoint is None else [checkpoint]
         asked = time_budget is not None or trials is not None
-        if not (no_tuning or trials == 0) and worth_tuning(target, asked):
+        if not (no_tuning or trials == 0) and worth_tuning(chosen, asked):
             options = TuningOptions(time_budget=time_budget or BUDGET, trials=trials)
             search_schedules(model, records, prior=used, options=options, **network)
             used.append(records)
-        with progress(f"compiling {onnx_path.name}") as tell:
+        compiling = progress(f"compiling {onnx_path.name}")
+        with interruptible(untouched(output, used)), compiling as tell:
             compile_network(
                 model, package, model_info=info, tuning_records=used, progress=tell,
                 sample_images=sample_images, max_error=max_error, **network,
@@ -173,6 +178,13 @@ def yoeo_onnx_to_tvm(
         click.echo(note, err=True)
 
 
+def untouched(output: Path, records: Sequence[Path]) -> str:
+    """What Ctrl-C leaves while it compiles."""
+    if not records:
+        return f"{output} was not written; the same command begins again"
+    return f"{output} was not written, what was tuned is in {records[-1]}; the same command goes on"
+
+
 def described(package: Path, info: PackageInfo) -> list[str]:
     """What was compiled, in a few lines."""
     place = info.device.name if info.device else "the CPU"
@@ -180,7 +192,7 @@ def described(package: Path, info: PackageInfo) -> list[str]:
     return [f"wrote {package}: {size}", *precision_lines(info)]
 
 
-def worth_tuning(target: str, asked: bool) -> bool:
+def worth_tuning(target: Any, asked: bool) -> bool:
     """Whether a target is tuned; says why not."""
     from tvm_vision.tuning import reason_not_to_tune
 

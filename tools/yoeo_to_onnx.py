@@ -6,7 +6,14 @@ from pathlib import Path
 
 import click
 
-from .options import PATH, SETTINGS, OneLineErrors, parse_size
+from .options import (
+    NOTHING_WRITTEN,
+    PATH,
+    SETTINGS,
+    OneLineErrors,
+    interruptible,
+    parse_size,
+)
 from .progress import progress
 
 
@@ -76,7 +83,7 @@ def yoeo_to_onnx(
         opset=opset,
     )
     target = output or model_cfg.with_suffix(".onnx")
-    with progress(f"exporting {model_cfg.name}"):
+    with interruptible(NOTHING_WRITTEN), progress(f"exporting {model_cfg.name}"):
         errors = export_weights(config, read_weights(config, model_weights), target, options)
     if names is None:
         click.echo("note: the classes are called class0, class1, ...: give --names", err=True)

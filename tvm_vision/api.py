@@ -43,7 +43,8 @@ def compile(
 
     model: see ``tvm_vision.frontend.model.import_model``: an ONNX file, a PyTorch module, ...
     output: the package, a tar where it ends in .tar, else a folder; None writes nothing.
-    target: "auto", "vulkan", "vulkan --from_device 0", "llvm -mcpu=native", JSON, ...
+    target: "auto", "vulkan", "vulkan --from_device 0", "llvm -mcpu=native", JSON, ...; "auto" is
+        the first Vulkan device, or this processor where there is none, which the log then says.
     input_shapes: input name -> shape, for inputs that an ONNX model leaves open.
     example_inputs: tensors to compile a torch.nn.Module for.
     opt_level: 0 to 3, see ``tvm_vision.compiler.passes``.
@@ -71,6 +72,7 @@ def compile(
     _need_compiler()
     from .compiler import compile_model, parse_target
     from .frontend.model import import_model
+    from .models.classifier.labels import check_labels
     from .package import ModelInfo
     from .schedules import Limits
     from .tuning.choose import chooser, load_records
@@ -84,6 +86,8 @@ def compile(
         model, input_shapes=input_shapes, example_inputs=example_inputs
     )
     title = model_info.name if model_info is not None else name or _name_of(model)
+    if model_info is not None and model_info.kind != "yoeo":
+        check_labels(model_info.labels, signature.outputs[0].shape, title)
     tell(f"compiling for {chosen.attrs.get('device_name', chosen.kind.name)}")
     records = load_records(tuning_records, shipped=shipped_records)
     compiled = compile_model(
@@ -103,6 +107,15 @@ def compile(
         return compiled
     tell(f"writing {output}")
     return _written(compiled, Path(output), model_info)
+
+
+def choose_target(target: Any = "auto") -> tuple[Any, str]:
+    """What ``compile`` takes for a target, and, for "auto", a line that says what was chosen, why,
+    and what brings the other; else "". Raises InputError and DeviceError."""
+    _need_compiler()
+    from .compiler import target as targets
+
+    return targets.choose_target(target)
 
 
 def quantize(

@@ -33,7 +33,11 @@ def refuses(command):
         result = command(*arguments)
         assert result.exit_code == 1, result.output
         assert isinstance(result.exception, SystemExit), result.exception
-        lines = [line for line in result.stderr.splitlines() if not line.startswith("device: ")]
+        lines = [
+            line
+            for line in result.stderr.splitlines()
+            if not line.startswith(("device: ", "target: "))
+        ]
         assert len(lines) == 1, result.output
         return lines[0]
 

@@ -116,7 +116,7 @@ def test_classify_with_a_limit_and_other_labels(command, refuses, package, files
     assert len(result.stdout.splitlines()) == 2
     (files / "short.txt").write_text("one\ntwo")
     message = refuses("classify", package, files / "photos", "--labels", files / "short.txt")
-    assert "expected 4 labels, one a class, got 2" in message
+    assert "4 labels are needed, one for each class of 'small', found 2" in message
     assert "is none: check the path" in refuses("classify", package, "nowhere")
 
 
@@ -287,7 +287,7 @@ def test_samples_in_python(files):
         ({"max_error": 0.1}, "measured on sample images, and none are given"),
         ({"sample_images": ["p"], "max_error": float("nan")}, "above 0 is needed, found nan"),
         ({"sample_images": ["p"], "precision": "fp32"}, "fp16 is needed, found fp32"),
-        ({"sample_images": [files / "nowhere"]}, "is neither: check the path"),
+        ({"sample_images": [files / "nowhere"]}, "is not there: check the path"),
     ):
         with pytest.raises(InputError, match=message):
             compile_network(files / "small.onnx", **{**options, **wrong})
@@ -366,7 +366,7 @@ def test_files_that_are_no_model(refuses, tmp_path, content):
     path = tmp_path / "broken.onnx"
     path.write_bytes(content)
     refuses("compile", path, "-o", tmp_path / "x.tar", "--target", "llvm")
-    assert "is not a file" in refuses("compile", tmp_path / "none.onnx", "-o", tmp_path / "x.tar")
+    assert "is not there" in refuses("compile", tmp_path / "none.onnx", "-o", tmp_path / "x.tar")
     assert not (tmp_path / "x.tar").exists()
 
 

@@ -87,7 +87,7 @@ def test_what_cannot_be_read(refuses, network, photo, folder, tmp_path, artifact
     assert "is not a picture that OpenCV can read" in refuses("detect", network, broken)
     assert "a picture, folder, video or camera" in refuses("detect", network, tmp_path / "none")
     assert "cannot be opened" in refuses("detect", tmp_path / "none.tar", photo)
-    assert "a YOEO network is needed, and 'tiny' (cl" in refuses("detect", artifact, photo)
+    assert "is a classifier: 'tvm-vision classify' runs" in refuses("detect", artifact, photo)
 
 
 def test_a_window_is_refused_without_a_screen(refuses, network, photo, monkeypatch):

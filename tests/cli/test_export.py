@@ -82,7 +82,7 @@ def test_options_take_dashes_and_underscores(command, yoeo, dash):
 
 def test_one_line_for_what_is_wrong(refuses, yoeo):
     cfg, weights = yoeo / "net.cfg", yoeo / "net.weights"
-    assert "'none.cfg' cannot be read" in refuses("yoeo-to-onnx", "none.cfg", weights)
+    assert "'none.cfg' is not there" in refuses("yoeo-to-onnx", "none.cfg", weights)
     weights.write_bytes(WEIGHTS[:-4])
     assert "ends inside layer 0 ([convolutional], line 6)" in refuses("yoeo-to-onnx", cfg, weights)
     assert not (yoeo / "net.onnx").exists()

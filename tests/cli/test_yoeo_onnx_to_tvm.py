@@ -93,7 +93,7 @@ def test_tuning_when_it_is_asked_for(command, network, target, monkeypatch):
     result = command(COMMAND, network, *options)
     assert result.exit_code == 0, result.output
     assert seen["options"].trials == 4 and seen["options"].time_budget == 600
-    assert (seen["target"], seen["precision"]) == ("vulkan", "fp16")
+    assert (seen["target"].kind.name, seen["precision"]) == ("vulkan", "fp16")
     assert seen["input_shapes"] == {"InputLayer": (1, 3, 96, 96)}
     assert str(seen["records"]) == "tuning_records.json"
 
@@ -151,7 +151,8 @@ def test_ctrl_c_leaves_nothing(command, network, target, monkeypatch):
 
     monkeypatch.setattr("tvm_vision.evaluate.compare_package", interrupt)
     result = command(COMMAND, network, "--target", "llvm", "--no-tuning")
-    assert result.exit_code == 1 and "Aborted!" in result.output
+    assert result.exit_code == 130
+    assert result.stderr.startswith("interrupted: compiled_model.tar was not written; the same")
     assert list(target.iterdir()) == []
 
 
@@ -179,9 +180,9 @@ def test_frames_prepared_on_the_device(command, network, target):
 
 
 def test_bad_files(refuses, target):
-    assert "none.onnx' cannot be read" in refuses(COMMAND, "none.onnx")
+    assert "none.onnx' is not there" in refuses(COMMAND, "none.onnx")
     (target / "text.onnx").write_text("text")
-    assert "it is not ONNX" in refuses(COMMAND, "text.onnx")
+    assert "text.onnx' is text" in refuses(COMMAND, "text.onnx")
 
 
 def test_compile_knows_yoeo_files_by_themselves(command, network, target):

@@ -1,11 +1,17 @@
 """Targets as people write them."""
 
 import json
+import re
 
 import pytest
 import tvm
 
-from tvm_vision.compiler.target import parse_target, vector_lanes, vector_registers
+from tvm_vision.compiler.target import (
+    choose_target,
+    parse_target,
+    vector_lanes,
+    vector_registers,
+)
 from tvm_vision.errors import DeviceError, InputError
 
 
@@ -97,3 +103,28 @@ def test_what_is_no_target_is_refused_in_one_line(spelling, error, message, devi
 def test_vectors_are_those_of_the_processor_named(spelling, lanes, registers):
     target = parse_target(spelling)
     assert (vector_lanes(target), vector_registers(target)) == (lanes, registers)
+
+
+def test_auto_says_what_it_is_and_what_brings_the_other(monkeypatch, device_info, caplog):
+    with caplog.at_level("INFO"):
+        parse_target("auto")
+    (said,) = caplog.records
+    assert said.levelname == "INFO" and device_info.name in said.message
+    assert choose_target("vulkan")[1] == choose_target("llvm")[1] == ""
+    monkeypatch.setattr("tvm_vision.vulkan.devices", lambda: [])
+    monkeypatch.setattr("tvm_vision.vulkan.status", lambda: "no driver; install one")
+    caplog.clear()
+    assert parse_target("auto").kind.name == "llvm"
+    (said,) = caplog.records
+    assert said.levelname == "WARNING"
+    assert re.search(r"auto is this machine's processor \(llvm .*no driver; install", said.message)
+    caplog.clear()
+    parse_target("llvm")
+    assert caplog.records == []
+
+
+def test_auto_is_never_another_device_than_the_named_one(monkeypatch):
+    monkeypatch.setenv("TVM_VISION_VULKAN_DEVICE", "no such device")
+    monkeypatch.setattr("tvm_vision.vulkan.devices", lambda: [])
+    with pytest.raises(DeviceError, match="Vulkan device 0 is needed"):
+        parse_target("auto")

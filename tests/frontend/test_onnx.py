@@ -213,13 +213,13 @@ def test_a_sequence_input_is_refused():
 def test_a_damaged_file(tmp_path, content):
     path = tmp_path / "bad.onnx"
     path.write_bytes(content)
-    with pytest.raises(UnsupportedModelError) as caught:
+    with pytest.raises((InputError, UnsupportedModelError)) as caught:
         import_onnx(path)
     assert "\n" not in str(caught.value)
 
 
 def test_a_missing_file(tmp_path):
-    with pytest.raises(InputError, match=r"none\.onnx' is not a file"):
+    with pytest.raises(InputError, match=r"none\.onnx' is not there"):
         import_onnx(tmp_path / "none.onnx")
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tvm_vision.errors import InputError, PackageError
+from tvm_vision.errors import InputError
 from tvm_vision.models.classifier import (
     Classifier,
     ClassifierInput,
@@ -62,7 +62,7 @@ def test_halves_and_other_labels():
     executor = Executor(info(dtype="float16", labels=()))
     assert Classifier(executor)([GREY], top=1)[0].labels == ("class 1",)
     assert Classifier(executor, labels=["a", "b"])([GREY], top=1)[0].labels == ("b",)
-    with pytest.raises(InputError, match="expected 2 labels, one a class, got 1"):
+    with pytest.raises(InputError, match="2 labels are needed, one for each class of 'toy'"):
         Classifier(executor, labels=["a"])([GREY])
 
 
@@ -113,7 +113,7 @@ def test_presets_from_a_file(tmp_path):
         (5, 7), mean=(1.0, 2.0, 3.0), color_order="bgr"
     )
     path.write_text('{"means": 1}')
-    with pytest.raises(PackageError, match=r"preprocessing\.means is not known"):
+    with pytest.raises(InputError, match=r"mine\.json.*preprocessing\.means is not known"):
         preset(str(path))
     path.write_text("[]")
     with pytest.raises(InputError, match="must be a JSON object"):
@@ -123,7 +123,7 @@ def test_presets_from_a_file(tmp_path):
 def test_an_unknown_preset():
     with pytest.raises(InputError, match=r"of imagenet, .* or a \.json file is needed"):
         preset("caffe")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="'none.json' is not there"):
         preset("none.json")
 
 
@@ -138,7 +138,7 @@ def test_labels_from_a_file(tmp_path):
     path.write_bytes(b"\xff\xfe\xff")
     with pytest.raises(InputError, match=r"cannot be read \(it is not UTF-8\)"):
         read_labels(str(path))
-    with pytest.raises(InputError, match=r"cannot be read \(No such file"):
+    with pytest.raises(InputError, match=r"is not there: check the path"):
         read_labels(str(tmp_path / "none"))
 
 

@@ -239,7 +239,7 @@ def test_results_on_top_of_results_need_a_namespace(bag, tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(None, "does not exist"), (b"", "is not a bag"), (b"\x89MCAP0\r\nrubbish", "is not a bag")],
+    [(None, "is not there"), (b"", "is empty"), (b"\x89MCAP0\r\nrubbish", "is not a bag")],
 )
 def test_what_is_no_bag(tmp_path, content, words):
     source = tmp_path / "in.mcap"

@@ -87,8 +87,13 @@ def test_a_writer_does_not_mind_what_is_in_its_file(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
     for data in mutated(SAMPLE[0].encode() + b"\n", seed=5, count=100):
         path.write_bytes(data)
-        with RecordWriter(path) as writer:
-            writer.write(record(x=3))
+        try:
+            with RecordWriter(path) as writer:
+                writer.write(record(x=3))
+        except TuningError:
+            # Nothing that is no record is cut off.
+            assert path.read_bytes() == data
+            continue
         assert path.read_bytes().endswith(record(x=3).to_json().encode() + b"\n")
 
 

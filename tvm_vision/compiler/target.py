@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import os
 import re
 import shlex
 from typing import Any
@@ -11,7 +13,10 @@ import tvm
 from tvm.target import Target, codegen
 
 from ..errors import DeviceError, InputError
+from ..runtime.device import SELECTION
 
+LOGGER = logging.getLogger(__name__)
+AUTO = "auto"
 TARGET_KINDS = ("vulkan", "llvm")
 EXAMPLES = '"auto", "vulkan", "vulkan --from_device 0", "llvm", "llvm -mcpu=x86-64-v3" or JSON'
 
@@ -40,7 +45,8 @@ def _is_x86(target: Target) -> bool:
 def parse_target(target: str | dict[str, Any] | Target) -> Target:
     """The target that ``target`` spells, as TVM wants it.
 
-    "auto" is the first Vulkan device, or this processor where there is none. "vulkan" asks device 0
+    "auto" is the first Vulkan device, or this processor where there is none, of which the log has a
+    warning: see ``choose_target``. "vulkan" asks device 0
     for its limits, "vulkan --from_device N" device N; with attributes of its own
     ("vulkan -max_threads_per_block=256") it asks none. "llvm" is this processor, as is
     "-mcpu=native"; "-mcpu" and "-mtriple" name others. An option is -key=value, --key=value or
@@ -48,6 +54,10 @@ def parse_target(target: str | dict[str, Any] | Target) -> Target:
 
     Raises InputError for a target that is not one, DeviceError for a device that is not there.
     """
+    if target == AUTO:
+        chosen, why = choose_target(target)
+        LOGGER.log(logging.INFO if "gpu" in chosen.keys else logging.WARNING, "target: %s", why)
+        return chosen
     if isinstance(target, Target):
         return target
     config = dict(target) if isinstance(target, dict) else _config(str(target).strip())
@@ -62,9 +72,27 @@ def parse_target(target: str | dict[str, Any] | Target) -> Target:
         raise InputError(f"TVM does not take the target {target!r}: {reason}") from None
 
 
+def choose_target(target: str | dict[str, Any] | Target) -> tuple[Target, str]:
+    """``parse_target``, and a line for people where it was left to this machine ("auto"): what was
+    chosen, why, and what brings the other; else "".
+
+    Raises DeviceError where TVM_VISION_VULKAN_DEVICE names a device that is not there.
+    """
+    if target != AUTO:
+        return parse_target(target), ""
+    devices = _vulkan_devices()
+    if devices or os.environ.get(SELECTION):  # who names a device does not want another one
+        chosen = parse_target("vulkan")
+        return chosen, f"auto is {devices[0].describe()}; 'llvm' is this machine's processor"
+    chosen = parse_target("llvm")
+    return chosen, (
+        f"auto is this machine's processor (llvm -mcpu={chosen.attrs['mcpu']}), without Vulkan: "
+        f"{_vulkan_status()}; or name the limits of a device that is elsewhere in the target, as "
+        "JSON"
+    )
+
+
 def _config(text: str) -> dict[str, Any]:
-    if text == "auto":
-        return {"kind": "vulkan" if _vulkan_devices() else "llvm"}
     if text.startswith("{"):
         try:
             return dict(json.loads(text))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError, UnsupportedModelError
+from ..file_kinds import ONNX, need
 
 if TYPE_CHECKING:
     import onnx
@@ -40,8 +41,8 @@ class Reference:
             ) from None
         from ..frontend.onnx_graph import is_quantised
 
-        if isinstance(model, Path) and not model.is_file():
-            raise InputError(f"an ONNX file is needed, and '{model}' is not a file: check the path")
+        if isinstance(model, Path):
+            need(model, "an ONNX file", ONNX)
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         source = _with_outputs(model, values) if values else model

@@ -18,6 +18,7 @@ import onnx.inliner
 from google.protobuf.message import DecodeError
 
 from ..errors import InputError, UnsupportedModelError
+from ..file_kinds import ONNX, need
 from .fold import folded
 from .node_names import name_nodes
 from .onnx_graph import graph_inputs, with_input_shapes
@@ -71,8 +72,7 @@ def checked_onnx(
 
 
 def _load(path: Path) -> onnx.ModelProto:
-    if not path.is_file():
-        raise InputError(f"an ONNX file is needed, and '{path}' is not a file: check the path")
+    need(path, "an ONNX file", ONNX)
     try:
         return onnx.load(path)
     except DecodeError as error:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, UnsupportedModelError
+from ..file_kinds import TORCH_PROGRAM, ZIP, need
 from .refusals import Refusal, describe, first_line
 from .signature import Signature, spec_of
 
@@ -76,8 +77,7 @@ def _exported(model: Any, example_inputs: Sequence[Any]) -> Any:
 def _loaded(path: Path) -> Any:
     import torch
 
-    if not path.is_file():
-        raise InputError(f"an exported program is needed, and '{path}' is not a file")
+    need(path, "an exported program", TORCH_PROGRAM, ZIP)
     try:
         return torch.export.load(path)
     except Exception as error:  # an archive can be broken in every way

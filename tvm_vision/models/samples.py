@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
+from ..file_kinds import need
 from ..package import ModelInfo, TensorInfo
 from ..runtime.inputs import check_inputs, load_arrays
 from ..runtime.sources import PICTURES, read_image
@@ -34,10 +35,7 @@ def sample_paths(sources: Sequence[str | os.PathLike[str]]) -> list[Path]:
         elif source.is_file():
             found.append(source)
         else:
-            raise InputError(
-                f"a sample image or a folder of them is needed, and '{source}' is neither: check "
-                "the path"
-            )
+            need(source, "a sample image or a folder of them")
     if len(found) <= MAX_SAMPLES:
         return found
     return [found[i * len(found) // MAX_SAMPLES] for i in range(MAX_SAMPLES)]

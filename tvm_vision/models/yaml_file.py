@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..file_kinds import EMPTY, JSON, TEXT, need
 
 
 def read_yaml(path: Path) -> Any:
     """What a file of YAML holds, of plain types. Raises InputError where it cannot be read."""
     import yaml
 
+    need(path, "a file of YAML", TEXT, JSON, EMPTY)
     try:
         return yaml.safe_load(path.read_text("utf-8"))
     except OSError as error:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from ..errors import PackageError
+from ..file_kinds import COMPRESSED, EMPTY, FOLDER, PACKAGES, TAR, need
 from ..whole_files import ScratchFolder, clear_leftovers, whole
 from . import container
 from .build import package_info, write_library
@@ -124,10 +125,21 @@ def read_package(path: PathLike, params: Loading | None = None) -> Package:
         clear_leftovers(path.parent)
     if path.is_dir():
         return _read_folder(path, params)
-    with container.open_file(path) as stream, _naming(path):
-        extents = container.list_tar(stream)
-        info = PackageInfo.from_bytes(container.read_extent(stream, INFO, extents[INFO]))
-        return _extract(stream, extents, info, params)
+    with container.open_file(path) as stream:
+        extents = _list_tar(stream, path)
+        with _naming(path):
+            info = PackageInfo.from_bytes(container.read_extent(stream, INFO, extents[INFO]))
+            return _extract(stream, extents, info, params)
+
+
+def _list_tar(stream: BinaryIO, path: Path) -> dict[str, Extent]:
+    """Where each member lies. Raises PackageError, which says what a file is that is no tar."""
+    try:
+        with _naming(path):
+            return container.list_tar(stream)
+    except PackageError:
+        need(path, "a package", *PACKAGES, EMPTY, TAR, COMPRESSED, error=PackageError)
+        raise
 
 
 def _extract(
@@ -171,6 +183,7 @@ def repack_package(folder: PathLike, path: PathLike) -> PackageInfo:
     """
     folder, path = Path(folder), Path(path)
     if not folder.is_dir():
+        need(folder, "the folder of a package", *PACKAGES, error=PackageError)
         raise PackageError(f"a folder is needed to repack, and '{folder}' is none: unpack first")
     if path.suffix != ".tar":
         raise PackageError(f"a name that ends in .tar is needed to repack into, found '{path}'")
@@ -217,6 +230,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 def _read_folder(folder: Path, loading: Loading | None = None, *, edited: bool = False) -> Package:
     """Check a package in a folder; one that was ``edited`` gets the checksums it has now."""
+    need(folder, "a package", *PACKAGES, FOLDER, error=PackageError)
     sizes = {name: _plain_size(folder, name) for name in MEMBERS}
     with container.open_file(folder / INFO) as stream, _naming(folder):
         if sizes[INFO] > MAX_INFO_BYTES:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
+from ..file_kinds import ARRAYS, EMPTY, TEXT, ZIP, need
 from ..package import TensorInfo
 from ..whole_files import whole
 
@@ -26,8 +27,7 @@ def input_specs(info: Mapping[str, Any]) -> list[TensorInfo]:
 
 def load_arrays(path: Path) -> Arrays:
     """The arrays of an .npz file. Raises InputError where it is none; nothing is unpickled."""
-    if not path.is_file():
-        raise InputError(f"an .npz file is needed, and '{path}' is not a file: check the path")
+    need(path, "an .npz file", ARRAYS, ZIP, EMPTY, TEXT)
     try:
         archive = np.load(path, allow_pickle=False)
         if not isinstance(archive, np.ndarray):

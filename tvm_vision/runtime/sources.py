@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
+from ..file_kinds import EMPTY, PICTURE, TEXT, VIDEO, need
 from ..plain_files import read_plain
 
 Image = npt.NDArray[np.uint8]
@@ -53,8 +54,7 @@ def frames(sources: Iterable[str | Path]) -> Iterator[Frame]:
 
 def read_image(path: Path) -> Image:
     """One picture. Raises InputError where it is none that OpenCV can read."""
-    if not path.is_file():
-        raise InputError(f"a picture is needed, and '{path}' is not a file: check the path")
+    need(path, "a picture", PICTURE, TEXT, EMPTY)
     image = _decode(path)
     if image is None:
         raise InputError(f"'{path}' is not a picture that OpenCV can read: use PNG or JPEG")
@@ -75,6 +75,7 @@ def _frames(source: str | Path) -> Iterator[Frame]:
     image = _decode(path) if path.suffix.lower() not in VIDEOS else None
     if image is not None:
         return iter([Frame(path.name, image)])
+    need(path, "a picture or video", PICTURE, VIDEO, TEXT, EMPTY)
     if path.suffix.lower() in PICTURES:
         raise InputError(f"'{path}' is not a picture that OpenCV can read: use PNG or JPEG")
     return _video(str(path), path.name)

@@ -14,12 +14,13 @@ import math
 import os
 import statistics
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..errors import TuningError
+from ..file_kinds import FOLDER, JSON, RECORDS, TEXT, need
 from ..package.fields import deeper_than
 from ..plain_files import read_plain
 from ..whole_files import write_whole
@@ -27,6 +28,7 @@ from ..whole_files import write_whole
 LOGGER = logging.getLogger(__name__)
 FORMAT = 1
 MOST_BYTES = 1 << 30
+_NEEDED = "a file of tuning records"
 MOST_LEVELS = 16  # of lists and objects in each other; records have four
 LONGEST = 1e6  # seconds of a run that a record can tell
 TEMPLATES, METASCHEDULE = "templates", "metaschedule"
@@ -229,9 +231,20 @@ def read_records(path: str | os.PathLike[str], *, missing_ok: bool = False) -> R
             f"a file of tuning records is needed, and '{path}' is not there"
         ) from None
     except OSError as error:
+        need(path, _NEEDED, FOLDER, error=TuningError)
         raise TuningError(f"'{path}' cannot be read ({error.strerror})") from None
     *lines, rest = data.split(b"\n")
-    if rest:
+    try:
+        return _parsed_lines(path, lines, rest)
+    except TuningError:
+        need(path, _NEEDED, RECORDS, JSON, TEXT, error=TuningError)
+        raise
+
+
+def _parsed_lines(path: str | os.PathLike[str], lines: Sequence[bytes], rest: bytes) -> Records:
+    if not _is_half_a_record(rest):
+        lines = [*lines, rest]
+    elif rest:
         LOGGER.warning("%s: half a record at the end was skipped", path)
     records: list[Record] = []
     for number, line in enumerate(lines, 1):
@@ -248,13 +261,19 @@ def read_records(path: str | os.PathLike[str], *, missing_ok: bool = False) -> R
     return Records(records)
 
 
+def _is_half_a_record(rest: bytes) -> bool:
+    """Whether what follows the last whole line may be cut off: nothing, the begin of a record, or
+    the zeros that some file systems leave when the power goes."""
+    return rest.startswith(b"{") or not rest.strip(b"\0")
+
+
 class RecordWriter:
     """Appends to a file of records; each is on the disk before the next is measured."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Opens or makes the file; half a line at its end is cut off.
 
-        Raises TuningError where it cannot be written.
+        Raises TuningError where it cannot be written, or ends with what is no record.
         """
         self._path = Path(path)
         try:
@@ -269,6 +288,12 @@ class RecordWriter:
         self._file.seek(0)
         data = self._file.read()
         whole = data.rfind(b"\n") + 1
+        if not _is_half_a_record(data[whole:]):
+            self._file.close()
+            raise TuningError(
+                f"a file of tuning records is needed, and '{self._path}' ends with something else: "
+                "name another file"
+            )
         if whole != len(data):
             LOGGER.warning("%s: half a record at the end was cut off", self._path)
             self._file.truncate(whole)

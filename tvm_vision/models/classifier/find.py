@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
+from ...file_kinds import CHECKPOINT, EMPTY, ZIP, need
 from ...package import Preprocessing
 
 # Where training scripts put the weights beside other things.
@@ -145,6 +146,7 @@ def _load(network: Any, path: Path) -> None:
 
     import torch
 
+    need(path, "a PyTorch checkpoint", CHECKPOINT, ZIP, EMPTY)
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 
 from ...errors import InputError
+from ...file_kinds import EMPTY, TEXTS, need
 from ...plain_files import read_plain
 
 CLASSES = 1000
@@ -39,6 +42,7 @@ def read_labels(source: str) -> tuple[str, ...]:
     """
     if source == "imagenet":
         return imagenet_labels()
+    need(source, "a text file with a label a line, or the word imagenet,", *TEXTS, EMPTY)
     try:
         text = read_plain(source).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -53,3 +57,16 @@ def read_labels(source: str) -> tuple[str, ...]:
     if not labels:
         raise InputError(f"a label a line is needed, and '{source}' has none")
     return labels
+
+
+def check_labels(labels: Sequence[str], shape: Sequence[int], name: str) -> None:
+    """Raise InputError unless there is one label for each class of a network, or none at all.
+
+    shape: of its first output, [batch, classes] and perhaps axes of one. name: the network's.
+    """
+    classes = math.prod(int(size) for size in (shape[1:] if len(shape) > 1 else shape))
+    if labels and len(labels) != classes:
+        raise InputError(
+            f"{classes} labels are needed, one for each class of '{name}', found {len(labels)}: "
+            "use the file that the network was trained with"
+        )

@@ -12,6 +12,7 @@ from ...errors import InputError
 from ...package import ModelInfo
 from ...runtime.inputs import input_specs, numpy_dtype
 from ..results import Classification
+from .labels import check_labels
 from .postprocess import classify
 from .preprocess import ClassifierInput, prepare
 
@@ -28,6 +29,11 @@ class Classifier:
         """
         info = executor.info
         model = ModelInfo.from_json(info["model"])
+        if model.kind == "yoeo":
+            raise InputError(
+                f"a classifier is needed, and '{model.name}' is a YOEO network: 'tvm-vision "
+                "detect' runs it, in Python YoeoDetector"
+            )
         specs = input_specs(info)
         if len(specs) != 1 or specs[0].layout != "NCHW" or model.preprocessing is None:
             raise InputError(
@@ -39,6 +45,7 @@ class Classifier:
         self._spec = specs[0]
         self._output = info["outputs"][0]["name"]
         self._labels = tuple(model.labels if labels is None else labels)
+        check_labels(self._labels, info["outputs"][0]["shape"], model.name)
 
     @property
     def batch(self) -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from ...errors import InputError
+from ...errors import InputError, PackageError
+from ...file_kinds import JSON, TEXT, need
 from ...package import Preprocessing
 from ...package.fields import parse_object
 from ...plain_files import read_plain
@@ -32,7 +35,7 @@ def preset(name: str, size: tuple[int, int] = (0, 0)) -> Preprocessing:
     name: one of PRESETS, or the path of a JSON file that has their fields (those that are missing
     are as in "pixels").
 
-    Raises InputError for another name, PackageError for another form of the file.
+    Raises InputError for another name, or another form of the file.
     """
     found = PRESETS.get(name)
     if found is not None:
@@ -45,14 +48,28 @@ def preset(name: str, size: tuple[int, int] = (0, 0)) -> Preprocessing:
         )
     # Checked with a size that is valid, since (0, 0) stands for none.
     document = json.loads(json.dumps({**fields, "size": [1, 1]}))
-    return replace(Preprocessing.from_json(document, "preprocessing"), size=size)
+    with _naming(name):
+        return replace(Preprocessing.from_json(document, "preprocessing"), size=size)
 
 
 def _read(path: Path) -> dict[str, object]:
+    need(path, "a .json file of preprocessing", JSON, TEXT)
     try:
-        content = parse_object(read_plain(path))
+        with _naming(path):
+            content = parse_object(read_plain(path))
     except OSError as error:
         raise InputError(f"'{path}' cannot be read ({error.strerror}): check the path") from None
     if not isinstance(content, dict):
         raise InputError(f"'{path}' must be a JSON object, found {type(content).__name__}")
     return content
+
+
+@contextlib.contextmanager
+def _naming(name: str | Path) -> Iterator[None]:
+    """What the block says of a mod.json, said of this file."""
+    try:
+        yield
+    except PackageError as error:
+        reason = str(error).removeprefix("mod.json").removeprefix(": ").strip()
+        reason = reason.rpartition(": ")[0] or reason
+        raise InputError(f"'{name}': {reason}: write what the docs say of --preprocess") from None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ...errors import InputError, UnsupportedModelError
+from ...file_kinds import CFG, EMPTY, TEXT, need
 from ...plain_files import read_plain
 from .layers import (
     PICTURE,
@@ -118,6 +119,7 @@ def parse_config(source: str | os.PathLike[str]) -> YoeoConfig:
     else:
         path = Path(source)
         name = path.name
+        need(path, "a .cfg file", CFG, TEXT, EMPTY)
         try:
             text = read_plain(path).decode("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:

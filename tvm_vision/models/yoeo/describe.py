@@ -14,6 +14,7 @@ from typing import Any
 import onnx
 
 from ...errors import InputError, PackageError
+from ...file_kinds import ONNX, need
 from ...package import ClassGroup, ModelInfo, Preprocessing, YoeoHead, YoeoInfo
 from ...package.fields import Fields, parse_object, text
 from .camera import with_camera
@@ -51,6 +52,7 @@ def yoeo_model_info(
     Raises InputError where the file cannot be read, is no YOEO network, or names, groups or size do
     not fit it.
     """
+    need(path, "an ONNX file", ONNX)
     try:
         model = onnx.load(path, load_external_data=False)
     except Exception as error:  # onnx raises what protobuf does

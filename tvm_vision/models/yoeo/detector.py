@@ -171,6 +171,11 @@ class YoeoDetector(VisionModel):
 def _parts(model: Any, specs: list[TensorInfo]) -> tuple[YoeoInfo, Preprocessing, TensorInfo]:
     """What is needed of a package. Raises InputError where it is not there."""
     info, preprocessing = model.yoeo, model.preprocessing
+    if model.kind == "classifier":
+        raise InputError(
+            f"a YOEO network is needed, and '{model.name}' is a classifier: 'tvm-vision classify' "
+            "runs it, in Python ImageClassifier"
+        )
     if info is None or preprocessing is None:
         raise InputError(
             f"a YOEO network is needed, and '{model.name}' ({model.kind}) is none or does not say "

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import InputError
+from ...file_kinds import CHECKPOINT, EMPTY, ZIP, need
 from ...plain_files import open_plain
 from .config import YoeoConfig
 from .darknet import read_darknet, write_darknet
@@ -39,6 +40,7 @@ def read_weights(config: YoeoConfig, path: PathLike) -> State:
     naming the layer; and where PyTorch is needed and not installed.
     """
     file = Path(path)
+    need(file, "a PyTorch checkpoint or Darknet's .weights", CHECKPOINT, ZIP, EMPTY)
     try:
         with open_plain(file) as stream:
             start = stream.read(4)

@@ -1,0 +1,200 @@
+"""What a file is, told by its first bytes, and which command serves that: for who gave another.
+
+It is asked where a file is not what was needed, and says nothing of what it does not know.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import InputError, TvmVisionError
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file: ``words`` to follow "it is", and a remedy for who wanted another."""
+
+    words: str
+    remedy: str
+
+
+_PATH = "check the path"
+MISSING = Kind("not there", _PATH)
+FOLDER = Kind("a folder", "name a file in it")
+SPECIAL = Kind("no plain file", _PATH)
+EMPTY = Kind("empty", "make or copy it again")
+ONNX = Kind("an ONNX model", "'tvm-vision compile' makes a package of it")
+TORCH_PROGRAM = Kind("an exported PyTorch program", "'tvm-vision compile' makes a package of it")
+PACKAGE = Kind("a package", "'tvm-vision inspect' says what is in it, 'tvm-vision run' runs it")
+CLASSIFIER = Kind("the package of a classifier", "'tvm-vision classify' runs it")
+YOEO = Kind("the package of a YOEO network", "'tvm-vision detect' runs it")
+PACKAGES = (PACKAGE, CLASSIFIER, YOEO)
+TAR = Kind("a tar that is no package", "unpack it")
+PARAMS = Kind("mod.params of a package", "name the package that it is of")
+LIBRARY = Kind("a shared library", "name the package that it is of")
+INFO = Kind("mod.json of a package", "name the package that it is of")
+PICTURE = Kind("a picture", "'tvm-vision detect' and 'classify' take it after a package")
+VIDEO = Kind("a video", "'tvm-vision detect' and 'classify' take it after a package")
+BAG = Kind("a recorded bag", "'tvm-vision bag' and 'replay' take it")
+CHECKPOINT = Kind("a PyTorch checkpoint", "'yoeo-to-onnx' and 'classifier-to-onnx' take it")
+ARRAYS = Kind("an .npz file of arrays", "'tvm-vision run' takes it by --inputs")
+RECORDS = Kind("a file of tuning records", "'tvm-vision compile' takes it by --tuning-records")
+CFG = Kind("a .cfg of a YOEO network", "'yoeo-to-onnx' makes an ONNX model of it")
+JSON = Kind("JSON", _PATH)
+TEXT = Kind("text", _PATH)
+TEXTS = (TEXT, JSON, CFG, RECORDS, INFO)
+TFLITE = Kind("a TFLite model", "export the network to ONNX")
+ZIP = Kind("a zip archive", "unpack it")
+COMPRESSED = Kind("compressed", "decompress it first")
+
+_HEAD = 4096
+_CONTROL = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f]")  # what no text has
+_OF_PROGRAMS = ("archive_format", "serialized_exported_program.json")
+# First bytes, and where they stand.
+_MAGIC: tuple[tuple[int, bytes, Kind], ...] = (
+    (0, b"\x89PNG\r\n", PICTURE),
+    (0, b"\xff\xd8\xff", PICTURE),
+    (0, b"GIF8", PICTURE),
+    (8, b"WEBP", PICTURE),
+    (0, b"II*\0", PICTURE),
+    (0, b"MM\0*", PICTURE),
+    (4, b"ftyp", VIDEO),
+    (8, b"AVI ", VIDEO),
+    (0, b"\x1aE\xdf\xa3", VIDEO),
+    (0, b"\x89MCAP", BAG),
+    (0, b"SQLite format 3\0", BAG),
+    (0, b"\x7fELF", LIBRARY),
+    (4, b"TFL3", TFLITE),
+    (0, (0xF7E58D4F05049CB7).to_bytes(8, "little"), PARAMS),
+    (0, b"\x1f\x8b", COMPRESSED),
+    (0, b"\xfd7zXZ", COMPRESSED),
+    (0, b"BZh", COMPRESSED),
+    (0, b"(\xb5/\xfd", COMPRESSED),
+    (0, b"\x80\x02", CHECKPOINT),
+)
+
+
+def need(
+    path: str | os.PathLike[str],
+    what: str,
+    *wanted: Kind,
+    error: type[TvmVisionError] = InputError,
+) -> None:
+    """Raise ``error`` where a path plainly holds another kind than those ``wanted``.
+
+    what: in words, for the message. Where the kind cannot be told, whoever reads it does.
+    """
+    found = kind_of(Path(path))
+    if found is not None and found not in wanted:
+        raise error(f"{what} is needed, and '{path}' is {found.words}: {found.remedy}")
+
+
+def kind_of(path: Path) -> Kind | None:
+    """What lies at a path; None where that cannot be told."""
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            return _kind_of_folder(path)
+        if not stat.S_ISREG(mode):
+            return SPECIAL
+        with path.open("rb") as stream:
+            head = stream.read(_HEAD)
+    except FileNotFoundError:
+        return MISSING
+    except OSError:  # who reads it says why it cannot be
+        return None
+    if not head:
+        return EMPTY
+    for at, magic, kind in _MAGIC:
+        if head[at : at + len(magic)] == magic:
+            return kind
+    if head[257:262] == b"ustar":
+        return _kind_of_package(path) or TAR
+    if head.startswith(b"PK\x03\x04"):
+        return _kind_of_zip(path)
+    if _is_onnx(path):
+        return ONNX
+    return _kind_of_text(head)
+
+
+def _kind_of_folder(folder: Path) -> Kind:
+    if (folder / "mod.json").exists():
+        return _kind_of_package(folder) or PACKAGE
+    return BAG if (folder / "metadata.yaml").exists() else FOLDER
+
+
+def _kind_of_package(path: Path) -> Kind | None:
+    """By what its mod.json says, of which nothing is checked; None where it has none."""
+    from .package.container import INFO, Extent, list_tar, open_file, read_extent
+
+    in_folder = path.is_dir()
+    try:
+        with open_file(path / INFO if in_folder else path) as stream:
+            size = os.fstat(stream.fileno()).st_size
+            extent = Extent(0, size) if in_folder else list_tar(stream)[INFO]
+            document = json.loads(read_extent(stream, INFO, extent))
+        kind = str(document["model"]["kind"])
+    except Exception:  # damaged in whatever way: who reads it says how
+        return None
+    return {"classifier": CLASSIFIER, "yoeo": YOEO}.get(kind, PACKAGE)
+
+
+def _kind_of_zip(path: Path) -> Kind:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except Exception:  # a damaged one
+        return ZIP
+    if any(name.endswith(".npy") for name in names):
+        return ARRAYS
+    if any(name.endswith(_OF_PROGRAMS) or "/models/" in name for name in names):
+        return TORCH_PROGRAM
+    return CHECKPOINT if any(name.endswith("data.pkl") for name in names) else ZIP
+
+
+def _is_onnx(path: Path) -> bool:
+    """Whether a file is a sequence of protobuf fields as a ModelProto has them, with a graph."""
+    size, graph, at = path.stat().st_size, 7, 0
+    seen: set[int] = set()
+    with path.open("rb") as stream:
+        while at < size:
+            stream.seek(at)
+            key, used = _varint(stream.read(10))
+            field, wire = key >> 3, key & 7
+            if not used or not 1 <= field <= 25 or wire not in (0, 2):
+                return False
+            stream.seek(at + used)
+            value, more = _varint(stream.read(10))
+            if not more:
+                return False
+            at += used + more + (value if wire == 2 else 0)
+            seen.add(field)
+    return at == size and graph in seen
+
+
+def _varint(data: bytes) -> tuple[int, int]:
+    """A number of protobuf, and of how many bytes it is; 0 where it is none."""
+    value = 0
+    for index, byte in enumerate(data):
+        value |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            return value, index + 1
+    return 0, 0
+
+
+def _kind_of_text(head: bytes) -> Kind | None:
+    # The last character may be cut.
+    text = head.decode("utf-8", "ignore").lstrip("\ufeff \t\r\n")
+    if _CONTROL.search(text) or len(text.encode()) < len(head.strip()) - 8:
+        return None
+    if text.startswith("{"):
+        if ('"kernel"' in text and '"place"' in text) or '"decision"' in text:
+            return RECORDS
+        return INFO if '"format_version"' in text or '"graph"' in text else JSON
+    return CFG if text.startswith(("[net]", "[network]")) else TEXT
