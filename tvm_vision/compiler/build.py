@@ -14,6 +14,7 @@ from tvm.target import Target
 
 from ..errors import InputError, TvmVisionError, UnsupportedModelError
 from ..frontend.signature import Signature, TensorSpec
+from ..interrupts import ctrl_c_as_itself
 from ..package.precision import MeasuredPrecision
 from ..schedules import (
     TUNED,
@@ -250,7 +251,8 @@ def build_library(
 def _one_line(what: str) -> Iterator[None]:
     """Turns whatever TVM raises while it compiles into one line, and leaves our own alone."""
     try:
-        yield
+        with ctrl_c_as_itself():
+            yield
     except TvmVisionError:
         raise
     except Exception as error:

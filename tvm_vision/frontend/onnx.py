@@ -19,6 +19,7 @@ from google.protobuf.message import DecodeError
 
 from ..errors import InputError, UnsupportedModelError
 from ..file_kinds import ONNX, need
+from ..interrupts import ctrl_c_as_itself
 from .fold import folded
 from .node_names import name_nodes
 from .onnx_graph import graph_inputs, with_input_shapes
@@ -186,7 +187,8 @@ def _convert(model: onnx.ModelProto, shapes: dict[str, list[int]]) -> tvm.IRModu
         raise UnsupportedModelError(describe(error.refusals)) from None
     # The importer prints before it raises, and warns of each name that it makes an identifier.
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        quiet = contextlib.redirect_stdout(io.StringIO())
+        with ctrl_c_as_itself(), warnings.catch_warnings(), quiet:
             warnings.simplefilter("ignore")
             return convert(rewritten, shapes)
     except RefusedNodes as error:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, UnsupportedModelError
 from ..file_kinds import TORCH_PROGRAM, ZIP, need
+from ..interrupts import ctrl_c_as_itself
 from .refusals import Refusal, describe, first_line
 from .signature import Signature, spec_of
 
@@ -124,7 +125,7 @@ def _convert(program: Any) -> tvm.IRModule:
         name: _recording(converter, layers) for name, converter in importer.convert_map.items()
     }
     try:
-        with warnings.catch_warnings():
+        with ctrl_c_as_itself(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             module = importer.from_exported_program(
                 program,

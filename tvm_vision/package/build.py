@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import PackageError
+from ..interrupts import ctrl_c_as_itself
 from .info import FORMAT, DeviceInfo, ModelInfo, PackageInfo, TensorInfo, plain
 from .precision import MeasuredPrecision
 
@@ -161,9 +162,10 @@ def write_library(library: Any, path: Path, target: Any) -> None:
     objects.mkdir()
     try:
         # No hash of the linker's own, and no path of this run, so that the bytes are the same.
-        library.export_library(
-            str(path), workspace_dir=str(objects), cc=compiler, options=["-Wl,--build-id=none"]
-        )
+        with ctrl_c_as_itself():
+            library.export_library(
+                str(path), workspace_dir=str(objects), cc=compiler, options=["-Wl,--build-id=none"]
+            )
     except (RuntimeError, OSError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
         raise PackageError(f"mod.so cannot be linked with {compiler}: {reason}") from None

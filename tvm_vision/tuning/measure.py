@@ -9,6 +9,7 @@ import math
 import os
 import queue
 import shutil
+import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -349,6 +350,8 @@ class _Pool:
         return future
 
     def _serve(self, process: Process) -> None:
+        # Ctrl-C is for the main thread; processes that this one starts inherit it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         while (task := self._work.get()[2]) is not None:
             future, function, arguments = task
             if not future.set_running_or_notify_cancel():

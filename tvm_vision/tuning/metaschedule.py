@@ -28,6 +28,7 @@ from typing import Any
 from tvm.s_tir import Schedule, Trace
 from tvm.s_tir import meta_schedule as ms
 
+from ..interrupts import ctrl_c_as_itself
 from ..schedules import TRACE
 from . import worker
 from .measure import kill
@@ -138,7 +139,7 @@ class DeepSearch:
         left = self.trials
         while kernels and left > 0 and not over():
             kernel = max(kernels, key=_Kernel.turn)
-            with _ctrl_c():
+            with ctrl_c_as_itself():
                 candidates = kernel.task.generate_measure_candidates()
             if not candidates:
                 kernels.remove(kernel)
@@ -152,7 +153,7 @@ class DeepSearch:
                 decision = trace_decision(candidate.sch.trace)
                 take(kernel.search, decision, seconds, error[-1] if error else "")
             left -= len(results)
-            with _ctrl_c():
+            with ctrl_c_as_itself():
                 kernel.learn(candidates[: len(results)], results, database, model, self.target)
             kernel.idle += not kernel.search.best_seconds < before * (1.0 - GAIN)
 
@@ -299,17 +300,6 @@ def _python(part: Any) -> Any:
     """TVM's builders and runners are Python behind its C++, which would turn Ctrl-C into an error
     without a word."""
     return getattr(part, "_inst", part)
-
-
-@contextmanager
-def _ctrl_c() -> Iterator[None]:
-    """Turns that error back where C++ is needed."""
-    try:
-        yield
-    except RuntimeError as error:
-        if str(error):
-            raise
-        raise KeyboardInterrupt from None
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -76,6 +77,8 @@ def start(folder: str) -> None:
     folder: a scratch folder for all temporary files of the process, TVM's and the linker's too.
     """
     use_scratch(folder)
+    # Who started it ends it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Thousands of candidates would push out what networks keep.
     os.environ["TVM_VISION_CACHE_DIR"] = ""
     import tvm_vision.vulkan  # noqa: F401
