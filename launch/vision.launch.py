@@ -7,12 +7,24 @@ import os
 
 from ament_index_python.packages import get_package_share_directory
 from launch import LaunchContext, LaunchDescription
-from launch.actions import DeclareLaunchArgument, OpaqueFunction, SetEnvironmentVariable
+from launch.actions import (
+    DeclareLaunchArgument,
+    EmitEvent,
+    OpaqueFunction,
+    RegisterEventHandler,
+    SetEnvironmentVariable,
+)
+from launch.event_handlers import OnProcessExit
+from launch.events import matches_action
+from launch.events.process import ProcessExited, ShutdownProcess
+from launch.logging import get_logger
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
-from tvm_vision_ros.main import profile_variables
+from tvm_vision_ros.main import WRONG_START, profile_variables
 
+# rcl ends the process with it where RMW_IMPLEMENTATION names what is not installed.
+WRONG_MIDDLEWARE = 102
 SHARE = get_package_share_directory("tvm_vision")
 
 # Name -> default, meaning.
@@ -29,7 +41,10 @@ ARGUMENTS = {
     "autostart": ("true", "Configure and activate without a lifecycle manager."),
     "debug": ("true", "Have the topic debug_image; it costs nothing while nobody listens."),
     "log_level": ("info", "debug, info, warn, error or fatal."),
-    "respawn": ("true", "Start the node again when it dies."),
+    "respawn": (
+        "true",
+        "Start the node again when it dies; not after wrong parameters, which stay wrong.",
+    ),
     "respawn_delay": ("2.0", "Seconds before that."),
     "dds_profile": (
         os.path.join(SHARE, "config", "fastdds.xml"),
@@ -50,11 +65,39 @@ def generate_launch_description():
 def actions(context: LaunchContext):
     """The environment and the node, as the arguments want them."""
     values = {name: LaunchConfiguration(name).perform(context) for name in ARGUMENTS}
+    check(values)
     profile = values["dds_profile"]
     names = profile_variables()
     chosen = profile and not any(name in os.environ for name in names)
     environment = [SetEnvironmentVariable(name, profile) for name in names if chosen]
-    return [*environment, vision_node(values)]
+    node = vision_node(values)
+    after_exit = RegisterEventHandler(OnProcessExit(target_action=node, on_exit=exited))
+    return [*environment, after_exit, node]
+
+
+def check(values):
+    """Say what an argument must be; launch itself passes over a file that is not there."""
+    for name in ("autostart", "debug", "respawn"):
+        if values[name].lower() not in ("true", "false"):
+            raise RuntimeError(f"{name} must be true or false, found '{values[name]}'")
+    try:
+        float(values["respawn_delay"])
+    except ValueError:
+        found = values["respawn_delay"]
+        raise RuntimeError(f"respawn_delay must be in seconds, found '{found}'") from None
+    if not os.path.isfile(values["params_file"]):
+        raise RuntimeError(f"params_file must be a file, found '{values['params_file']}'")
+
+
+def exited(event: ProcessExited, context: LaunchContext):
+    """Leave the node alone where another start would end the same way, and all others running."""
+    if event.returncode not in (WRONG_START, WRONG_MIDDLEWARE):
+        return None
+    get_logger(event.process_name).error(
+        f"exit code {event.returncode}: it is not started again, for it would end the same way; "
+        "correct what it said above"
+    )
+    return [EmitEvent(event=ShutdownProcess(process_matcher=matches_action(event.action)))]
 
 
 def vision_node(values):
@@ -79,5 +122,6 @@ def vision_node(values):
         ],
         arguments=["--ros-args", "--log-level", values["log_level"]],
         respawn=values["respawn"].lower() == "true",
-        respawn_delay=float(values["respawn_delay"]),
+        # launch starts it again before it hears of the exit code, where it does not wait at all.
+        respawn_delay=max(float(values["respawn_delay"]), 0.1),
     )

@@ -3,28 +3,46 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 import threading
 import traceback
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from tvm_vision.errors import InputError, TvmVisionError
+
+from .reasons import one_line
 from .stop import Stop
 
 # A frame, or a network that is being loaded, may take as long; then the process ends anyway.
 PATIENCE_SECONDS = 10.0
+# The exit code where another start would end the same way: wrong parameters, or no ROS.
+WRONG_START = os.EX_CONFIG
+HIGHEST_DOMAIN = 232
 PROFILE = "FASTDDS_DEFAULT_PROFILES_FILE"
 # What Fast DDS 2 calls it; Fast DDS 3 warns of that name.
 FORMER_PROFILE = "FASTRTPS_DEFAULT_PROFILES_FILE"
+# Those that node.py imports; further messages are imported when they are published.
+ROS_PACKAGES = (
+    "rclpy",
+    "diagnostic_msgs.msg",
+    "rcl_interfaces.msg",
+    "sensor_msgs.msg",
+    "std_msgs.msg",
+    "std_srvs.srv",
+)
 FORMER_DISTRIBUTIONS = ("humble", "iron", "jazzy")
 
 
 def main(arguments: Sequence[str] | None = None, **options: Any) -> int:
-    """Run until SIGINT or SIGTERM; the exit code is then 0, and 1 for wrong parameters.
+    """Run until SIGINT or SIGTERM; returns the exit code.
 
-    options: of VisionNode.
+    It is 0 then, 1 after an error that nobody expected, and WRONG_START, with one line, where the
+    node cannot run as it was started. options: of VisionNode.
     """
     stop = Stop()
     stop.on_signals()
@@ -71,22 +89,13 @@ def run(arguments: Sequence[str], stop: Stop, **options: Any) -> int:
     """The node from ``rclpy.init`` to its end, until ``stop``; options: of VisionNode."""
     if stop.requested:
         return 0
-    import rclpy
-    from rclpy.executors import SingleThreadedExecutor
-    from rclpy.signals import SignalHandlerOptions
-
-    from tvm_vision.errors import TvmVisionError
-
-    from .node import VisionNode
-
-    # rclpy's own handlers would end the context under the node's feet.
-    rclpy.init(args=list(arguments), signal_handler_options=SignalHandlerOptions.NO)
     try:
-        node = VisionNode(**options)
+        node = make_node(arguments, **options)
     except TvmVisionError as error:
-        rclpy.logging.get_logger("vision").fatal(" ".join(str(error).split()))
-        rclpy.try_shutdown()
-        return 1
+        print(f"vision_node: {one_line(error)}", file=sys.stderr)
+        return WRONG_START
+    from rclpy.executors import SingleThreadedExecutor
+
     executor = SingleThreadedExecutor()
     executor.add_node(node)
     executor.create_task(node.start)
@@ -99,6 +108,45 @@ def run(arguments: Sequence[str], stop: Stop, **options: Any) -> int:
     for fault in faults:
         print(fault, file=sys.stderr)
     return 1 if faults else 0
+
+
+def make_node(arguments: Sequence[str], **options: Any) -> Any:
+    """ROS and the node. Raises InputError for what is missing, and for wrong arguments."""
+    require_ros("vision_node")
+    domain = os.environ.get("ROS_DOMAIN_ID", "")
+    if domain.isdigit() and int(domain) > HIGHEST_DOMAIN:
+        # Fast DDS ends the process with a calculation of ports.
+        raise InputError(f"ROS_DOMAIN_ID must be in 0 to {HIGHEST_DOMAIN}, found {domain}")
+    import rclpy
+    from rclpy.exceptions import ParameterException
+    from rclpy.signals import SignalHandlerOptions
+
+    from .node import VisionNode
+
+    try:
+        # rclpy's own handlers would end the context under the node's feet.
+        rclpy.init(args=list(arguments), signal_handler_options=SignalHandlerOptions.NO)
+    except RuntimeError as error:
+        # A file of parameters, an argument or a variable of the environment; with places in C.
+        reason = re.sub(r", at \S+:\d+", "", str(error))
+        raise InputError(f"ROS cannot be started: {reason}") from None
+    try:
+        return VisionNode(**options)
+    except (TvmVisionError, ParameterException) as error:
+        rclpy.try_shutdown()
+        raise InputError(str(error)) from None
+
+
+def require_ros(what: str) -> None:
+    """Raises InputError where ROS 2 or one of its packages that the node needs is missing."""
+    for package in ROS_PACKAGES:
+        try:
+            import_module(package)
+        except ImportError as error:
+            raise InputError(
+                f"{what} needs ROS 2, and {package} cannot be imported ({error}): source "
+                "/opt/ros/$ROS_DISTRO/setup.bash, or, without ROS, make ros"
+            ) from None
 
 
 def spin(executor: Any, stop: Stop, faults: list[str]) -> None:

@@ -127,17 +127,12 @@ def publish(
     Ends with the images, at ``limit``, or when ``stop`` is requested. Raises InputError where
     rclpy is missing.
     """
-    from .main import prepare_environment
+    from .main import prepare_environment, require_ros
 
     stop = stop or Stop()
     prepare_environment()
-    try:
-        import rclpy
-    except ImportError as error:
-        raise InputError(
-            f"publishing needs ROS 2, and rclpy cannot be imported ({error}): source "
-            "/opt/ros/$ROS_DISTRO/setup.bash, or, without ROS, make ros"
-        ) from None
+    require_ros("publishing")
+    import rclpy
     from rclpy.signals import SignalHandlerOptions
     from sensor_msgs.msg import Image as ImageMessage
     from std_msgs.msg import Header

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any
 
 from rcl_interfaces.msg import (
@@ -25,7 +26,17 @@ def declare(node: Node) -> Settings:
     Raises InputError, naming the parameter, for a value of the wrong type or out of range.
     """
     values = {item.name: _declare(node, item) for item in parameters().values()}
+    _name_unknown(node)
     return Settings(**values)
+
+
+def _name_unknown(node: Node) -> None:
+    """Say what was given and means nothing here: rclpy passes over it without a word."""
+    for name in sorted(node._parameter_overrides):
+        if not node.has_parameter(name):
+            close = get_close_matches(name, parameters(), n=1)
+            hint = f"did you mean {close[0]}?" if close else "docs/ros.md lists all there are"
+            node.get_logger().warning(f"the parameter {name} is not known and ignored: {hint}")
 
 
 def _declare(node: Node, item: Parameter) -> Any:

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -46,20 +47,66 @@ def prefix(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_it_starts_the_node_as_told_and_ends_it(graph, prefix, models, start):
+@pytest.fixture
+def launch(prefix, start):
+    """Starts the launch file with arguments."""
+
+    def run(*arguments):
+        path = prefix / "share" / "tvm_vision" / "launch" / "vision.launch.py"
+        program = Path(__file__).parent / "launch_program.py"
+        return start(program=program, command=(str(path), *arguments))
+
+    return run
+
+
+@pytest.mark.parametrize("delay", ["0.0", "0.5"])
+@pytest.mark.parametrize("text", ["confidence: 5.0", "confidence: [1, a]"])
+def test_a_wrong_file_of_parameters_ends_it_with_its_message(launch, tmp_path, text, delay):
+    path = tmp_path / "parameters.yaml"
+    path.write_text(f"/**/vision:\n  ros__parameters:\n    {text}\n")
+    process = launch(f"params_file:={path}", f"respawn_delay:={delay}")
+    process.popen.wait(20)
+    process.wait_for("exit code 78: it is not started again")
+    assert process.log.count("process started with pid") == 1
+    assert "Traceback" not in process.log
+
+
+def test_a_crash_starts_it_again(graph, launch, models):
+    process = launch(f"model:={models('fake')}", "namespace:=crash", "respawn_delay:=0.5")
+    graph.wait_for_state("active", "/crash/vision")
+    pid = int(process.wait_for("process started with pid").split("[")[-1].rstrip("]"))
+    os.kill(pid, signal.SIGSEGV)
+    process.wait_for("process has died")
+    graph.wait_until(lambda: process.log.count("fake (fake00000000) on") == 2, "a second start")
+    assert process.end() == 0, process.log
+
+
+@pytest.mark.parametrize(
+    ("argument", "words"),
+    [
+        ("params_file:=/nonexistent.yaml", "params_file must be a file, found '/nonexistent.yaml'"),
+        ("autostart:=yes", "autostart must be true or false, found 'yes'"),
+        ("respawn:=1", "respawn must be true or false, found '1'"),
+        ("debug:=", "debug must be true or false, found ''"),
+        ("respawn_delay:=soon", "respawn_delay must be in seconds, found 'soon'"),
+    ],
+)
+def test_wrong_arguments_start_nothing(launch, argument, words):
+    process = launch(argument)
+    assert process.popen.wait(20) == 1
+    process.wait_for(words)
+    assert "process started" not in process.log
+
+
+def test_it_starts_the_node_as_told_and_ends_it(graph, launch, models):
     from vision_msgs.msg import Detection2DArray
 
-    path = prefix / "share" / "tvm_vision" / "launch" / "vision.launch.py"
-    process = start(
-        program=Path(__file__).parent / "launch_program.py",
-        command=(
-            str(path),
-            f"model:={models('fake')}",
-            "namespace:=robot",
-            "image:=/eye/image",
-            "debug:=false",
-            "log_level:=debug",
-        ),
+    process = launch(
+        f"model:={models('fake')}",
+        "namespace:=robot",
+        "image:=/eye/image",
+        "debug:=false",
+        "log_level:=debug",
     )
     graph.wait_for_state("active", "/robot/vision")
     assert graph.get("publish_debug_image", "/robot/vision") is False

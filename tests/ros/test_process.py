@@ -1,8 +1,12 @@
 """Node processes from their start to their end: time, lifecycle, networks that change, signals."""
 
+import ast
 import os
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -72,9 +76,115 @@ def test_an_error_that_nobody_expected_is_told(graph, start):
 )
 def test_wrong_parameters_end_it_with_one_line(start, argument, words):
     process = start(argument)
-    assert process.popen.wait(20) == 1
+    assert process.popen.wait(20) == os.EX_CONFIG
     process.wait_for(words)
     assert "Traceback" not in process.log
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "Error opening YAML file"),
+        ("vision:\n  ros__parameters: [1, 2]\n", "Cannot have a value before ros__parameters"),
+        ("vision:\n  confidence: 0.4\n", "Cannot have a value before ros__parameters"),
+        ("vision:\n  ros__parameters:\n    top: [1, a]\n", "Sequence should be of same type"),
+        ("vision: {\n", "Couldn't parse params file"),
+        ("\x7fELF\0\0", "Couldn't parse params file"),
+        ("vision:\n  ros__parameters:\n    confidence: 5.0\n", "confidence must be in 0 to 1"),
+        ("vision:\n  ros__parameters:\n    use_sim_time: 5\n", "use_sim_time"),
+    ],
+)
+def test_wrong_files_of_parameters_end_it_with_one_line(start, tmp_path, text, words):
+    path = tmp_path / "parameters.yaml"
+    if text is not None:
+        path.write_text(text)
+    process = start(ros=("--params-file", str(path)))
+    assert process.popen.wait(20) == os.EX_CONFIG
+    assert "vision_node: " in process.wait_for(words)
+    assert "Traceback" not in process.log
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("-r", "__ns:=bad//name"), "Couldn't parse remap rule"),
+        (("-r", "__node:=a-b"), "Couldn't parse remap rule"),
+        (("-p", "confidence"), "Couldn't parse parameter override rule"),
+        (("--log-level", "loud"), "Couldn't parse log level"),
+    ],
+)
+def test_wrong_arguments_end_it_with_one_line(start, arguments, words):
+    process = start(ros=arguments)
+    assert process.popen.wait(20) == os.EX_CONFIG
+    line = process.wait_for(words)
+    assert line.startswith("vision_node: ROS cannot be started: ")
+    assert "/src/" not in line
+    assert "Traceback" not in process.log
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("ROS_DOMAIN_ID", "abc", "ROS_DOMAIN_ID is not an integral number"),
+        ("ROS_DOMAIN_ID", "300", "ROS_DOMAIN_ID must be in 0 to 232, found 300"),
+        ("ROS_LOG_DIR", "/proc/none", "/proc/none"),
+    ],
+)
+def test_a_wrong_environment_ends_it_with_one_line(start, monkeypatch, variable, value, words):
+    monkeypatch.setenv(variable, value)
+    process = start("model:=fake")
+    assert process.popen.wait(20) == os.EX_CONFIG
+    assert process.wait_for(words).startswith("vision_node: ")
+    assert "Traceback" not in process.log
+
+
+def test_parameters_that_are_not_known_are_named(start, tmp_path):
+    path = tmp_path / "parameters.yaml"
+    path.write_text("vision:\n  ros__parameters:\n    confidenc: 0.4\n    color: red\n")
+    process = start("use_sim_time:=false", ros=("--params-file", str(path)))
+    process.wait_for("the parameter confidenc is not known and ignored: did you mean confidence?")
+    process.wait_for("the parameter color is not known and ignored: docs/ros.md lists all")
+    assert "use_sim_time" not in process.log
+
+
+@pytest.mark.parametrize(
+    "package", ["rclpy", "diagnostic_msgs", "rcl_interfaces", "sensor_msgs", "std_msgs", "std_srvs"]
+)
+def test_without_ros_it_says_what_is_missing(tmp_path, package):
+    """In a process of its own, where the package cannot be imported, as without setup.bash."""
+    (tmp_path / package).mkdir()
+    missing = f"raise ModuleNotFoundError(\"No module named '{package}'\\nSee the docs\")"
+    (tmp_path / package / "__init__.py").write_text(missing)
+    found = subprocess.run(
+        [sys.executable, Path(__file__).parent / "vision_node_program.py"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert found.returncode == os.EX_CONFIG
+    assert found.stdout == ""
+    (line,) = found.stderr.splitlines()
+    assert line.startswith("vision_node: vision_node needs ROS 2, and ")
+    assert f"No module named '{package}'" in line
+    assert line.endswith("source /opt/ros/$ROS_DISTRO/setup.bash, or, without ROS, make ros")
+
+
+def test_everything_that_the_node_imports_of_ros_is_looked_for():
+    from tvm_vision_ros.main import ROS_PACKAGES
+
+    folder = Path(__file__).resolve().parents[2] / "ros2_node"
+    imported = set()
+    for name in ("node.py", *(path.name for path in folder.glob("ros_*.py"))):
+        for item in ast.walk(ast.parse((folder / name).read_text("utf-8"))):
+            if isinstance(item, ast.ImportFrom) and not item.level and item.module:
+                imported.add(item.module)
+    foreign = {
+        name
+        for name in imported
+        if name.split(".")[0] not in (*sys.stdlib_module_names, "tvm_vision", "numpy")
+    }
+    assert {name for name in foreign if not name.startswith("rclpy.")} <= set(ROS_PACKAGES)
 
 
 def test_a_file_of_parameters_for_any_namespace(graph, start, tmp_path):
