@@ -156,17 +156,17 @@ def prepare(
     check_options(target, opt_level, precision, layout)
     with _one_line("operators of the network"):
         kernels, nodes = to_kernels(module, target, opt_level, layout, precision)
-    graph = guard_indices(lower_to_graph(kernels, nodes))
-    joined = concat_axes(graph)
-    axes = joined if opt_level >= 2 and in_place_wanted() else {}
-    if precision == "fp16":
-        graph = to_half(graph, () if halves is None else single_roots(graph, halves))
-    results = {graph.kernels[position].outputs[0]: axis for position, axis in joined.items()}
-    graph = concat_in_place(graph, axes)
-    graph = split_kernels(graph, results, Limits.of(target).tensors)
-    if opt_level >= 2 and "gpu" in target.keys and inline_wanted():
-        graph = inline_selections(graph, target)
-    return _short_names(graph)
+        graph = guard_indices(lower_to_graph(kernels, nodes))
+        joined = concat_axes(graph)
+        axes = joined if opt_level >= 2 and in_place_wanted() else {}
+        if precision == "fp16":
+            graph = to_half(graph, () if halves is None else single_roots(graph, halves))
+        results = {graph.kernels[position].outputs[0]: axis for position, axis in joined.items()}
+        graph = concat_in_place(graph, axes)
+        graph = split_kernels(graph, results, Limits.of(target).tensors)
+        if opt_level >= 2 and "gpu" in target.keys and inline_wanted():
+            graph = inline_selections(graph, target)
+        return _short_names(graph)
 
 
 def check_options(target: Target, opt_level: int, precision: str, layout: str) -> None:
@@ -195,7 +195,7 @@ def measure_halves(
     samples.tell("compiling to measure halves")
     with _one_line("operators of the network"):
         kernels, nodes = to_kernels(module, target, opt_level, layout, "fp16", runs_on=here)
-    graph = _short_names(guard_indices(lower_to_graph(kernels, nodes)))
+        graph = _short_names(guard_indices(lower_to_graph(kernels, nodes)))
     joined = concat_axes(graph) if opt_level >= 2 and in_place_wanted() else {}
     matrices = _matrix_kernels(graph, target)
     with _one_line("kernels of the network"):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import onnx
 
-from .onnx_graph import GraphEditor, Unsupported, constant_value, inferred
+from .onnx_graph import GraphEditor, Unsupported, attribute, constant_value, inferred
+from .onnx_tools import ToolError, run
 
 # Larger results are weights rather than shapes; they stay computations.
 MAX_ELEMENTS = 1 << 20
@@ -51,41 +54,52 @@ def _fold(node: onnx.NodeProto, graph: GraphEditor) -> bool:
 
 def _computed(node: onnx.NodeProto, graph: GraphEditor) -> list[np.ndarray] | None:
     if node.op_type in ("Shape", "Size"):
-        try:
-            # Only the shape counts: one element seen from everywhere stands for all of them.
-            values = [np.broadcast_to(np.float32(0), graph.shape(node.input[0]))]
-        except Unsupported:
-            return None
-    elif node.op_type in RANDOM or any(a.type == onnx.AttributeProto.GRAPH for a in node.attribute):
+        return _measured(node, graph)
+    if node.op_type in RANDOM or any(a.type == onnx.AttributeProto.GRAPH for a in node.attribute):
         return None
-    else:
-        found = [graph.constant(name) for name in node.input if name]
-        if any(value is None for value in found):
-            return None
-        values = [value for value in found if value is not None]
-    return _evaluated(node, values, graph.opset)
+    found = [graph.constant(name) for name in node.input if name]
+    if any(value is None for value in found) or _is_large(node, graph):
+        return None
+    return _evaluated(node, [value for value in found if value is not None], graph.opset)
+
+
+def _measured(node: onnx.NodeProto, graph: GraphEditor) -> list[np.ndarray] | None:
+    """The result of a Shape or Size."""
+    try:
+        shape = graph.shape(node.input[0])
+    except Unsupported:
+        return None
+    if node.op_type == "Size":
+        return [np.array(math.prod(shape), np.int64)]
+    part = shape[attribute(node, "start", 0) : attribute(node, "end")]
+    return [np.array(part, np.int64)]
+
+
+def _is_large(node: onnx.NodeProto, graph: GraphEditor) -> bool:
+    """Whether a result is known to stay a computation."""
+    try:
+        return any(math.prod(graph.shape(name)) > MAX_ELEMENTS for name in node.output if name)
+    except Unsupported:
+        return False
 
 
 def _evaluated(
     node: onnx.NodeProto, values: list[np.ndarray], opset: int
 ) -> list[np.ndarray] | None:
-    from onnx.reference import ReferenceEvaluator
-
     names = [name for name in node.input if name]
-    inputs = [
-        onnx.helper.make_tensor_value_info(
-            name, onnx.helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
-        )
-        for name, value in dict(zip(names, values, strict=True)).items()
-    ]
+    weights = dict(zip(names, values, strict=True))
     outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in node.output if name]
-    graph = onnx.helper.make_graph([node], "node", inputs, outputs)
+    graph = onnx.helper.make_graph(
+        [node],
+        "node",
+        [],
+        outputs,
+        [onnx.numpy_helper.from_array(np.array(value), name) for name, value in weights.items()],
+    )
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
     try:
-        results = ReferenceEvaluator(model).run(None, dict(zip(names, values, strict=True)))
-    except Exception:  # what the reference cannot compute stays a node
+        results = run("evaluate", model)
+    except ToolError:  # what the reference cannot compute stays a node
         return None
-    if not all(isinstance(result, (np.ndarray, np.generic)) for result in results):
-        return None
-    by_name = iter(results)
+    by_name = iter(map(onnx.numpy_helper.to_array, results.graph.initializer))
     return [next(by_name) if name else np.zeros(0) for name in node.output]

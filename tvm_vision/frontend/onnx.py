@@ -14,15 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import onnx
-import onnx.inliner
 from google.protobuf.message import DecodeError
 
-from ..errors import InputError, UnsupportedModelError
+from ..errors import InputError, TvmVisionError, UnsupportedModelError
 from ..file_kinds import ONNX, need
 from ..interrupts import ctrl_c_as_itself
 from .fold import folded
 from .node_names import name_nodes
-from .onnx_graph import graph_inputs, with_input_shapes
+from .onnx_checks import check_sizes, check_tensors, drop_false_shapes, load_weights
+from .onnx_graph import graph_inputs, inferred, with_input_shapes
+from .onnx_tools import ToolError, light_step
 from .refusals import Refusal, RefusedNodes, describe, first_line
 from .rewrites import expand_functions, rewrite
 from .signature import Signature, spec_of
@@ -51,9 +52,16 @@ def import_onnx(
     that is damaged, dynamic, or uses operators TVM does not have: one line that names each of them.
     """
     prepared, shapes = checked_onnx(model, input_shapes or {})
-    prepared = expand_functions(prepared)
-    module, imported = _convert_first(prepared, shapes)
-    return module, _signature(imported, module)
+    try:
+        prepared = expand_functions(prepared)
+        module, imported = _convert_first(prepared, shapes)
+        return module, _signature(imported, module)
+    except TvmVisionError:
+        raise
+    except Exception as error:  # what a node asks for can be impossible in as many ways as it says
+        raise UnsupportedModelError(
+            f"the model cannot be imported ({first_line(error)}): check it with onnxruntime"
+        ) from error
 
 
 def checked_onnx(
@@ -64,21 +72,41 @@ def checked_onnx(
     Raises what ``import_onnx`` raises for files and shapes.
     """
     proto = model if isinstance(model, onnx.ModelProto) else _load(Path(model))
-    # What PyTorch's newer exporter writes calls functions that the file brings with it.
+    check_tensors(proto.graph)
     prepared = onnx.ModelProto()
-    prepared.CopyFrom(onnx.inliner.inline_local_functions(proto) if proto.functions else proto)
+    prepared.CopyFrom(_without_functions(proto))
     name_nodes(prepared.graph)
     _check(prepared)
-    return prepared, _fixed_shapes(prepared, input_shapes)
+    shapes = _fixed_shapes(prepared, input_shapes)
+    bare = with_input_shapes(prepared, shapes)
+    bare.graph.ClearField("value_info")
+    typed = inferred(bare)
+    check_sizes(typed)
+    drop_false_shapes(prepared, typed)
+    return prepared, shapes
+
+
+def _without_functions(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """What PyTorch's newer exporter writes calls functions that the file brings with it."""
+    if not proto.functions:
+        return proto
+    try:
+        return light_step("inline_functions", proto)
+    except ToolError as error:
+        raise UnsupportedModelError(
+            f"functions that can be inlined are needed, and the model's are not: {error}"
+        ) from None
 
 
 def _load(path: Path) -> onnx.ModelProto:
     need(path, "an ONNX file", ONNX)
     try:
-        return onnx.load(path)
+        model = onnx.load(path, load_external_data=False)
+        load_weights(model, path)
+        return model
     except DecodeError as error:
         raise UnsupportedModelError(f"'{path}' is not an ONNX model: {error}") from None
-    except (OSError, onnx.checker.ValidationError) as error:
+    except (OSError, ValueError, onnx.checker.ValidationError) as error:
         raise InputError(f"'{path}' cannot be read: {first_line(error)}") from None
 
 
@@ -100,9 +128,9 @@ def _check(proto: onnx.ModelProto) -> None:
             "model again, or convert it with onnx.version_converter"
         )
     try:
-        onnx.checker.check_model(proto)
-    except onnx.checker.ValidationError as error:
-        raise UnsupportedModelError(f"the model is not valid ONNX: {first_line(error)}") from None
+        light_step("check", proto)
+    except ToolError as error:
+        raise UnsupportedModelError(f"the model is not valid ONNX: {error}") from None
     # The checker looks for names that are given twice among inputs and results, not among outputs.
     names = [value.name for value in proto.graph.output]
     twice = sorted({name for name in names if names.count(name) > 1})

@@ -10,6 +10,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from .onnx_tools import ToolError, light_step
+
 # Operators that only quantised networks have.
 _QUANTISED = frozenset({"QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul"})
 
@@ -42,10 +44,13 @@ def with_input_shapes(
 
 
 def inferred(model: onnx.ModelProto) -> onnx.ModelProto:
-    """``model`` with the types of all values that follow from its inputs, as far as known."""
+    """``model`` with the types of all values that follow from its inputs, as far as known.
+
+    Raises UnsupportedModelError for a model that ends the process of shape inference.
+    """
     try:
-        return onnx.shape_inference.infer_shapes(model, data_prop=True)
-    except Exception:  # a model that inference does not understand goes on as it is
+        return light_step("infer", model)
+    except ToolError:  # a model that inference does not understand goes on as it is
         return model
 
 
@@ -169,7 +174,7 @@ def attribute(node: onnx.NodeProto, name: str, default: Any = None) -> Any:
     for entry in node.attribute:
         if entry.name == name:
             value = helper.get_attribute_value(entry)
-            return value.decode() if isinstance(value, bytes) else value
+            return value.decode(errors="replace") if isinstance(value, bytes) else value
     return default
 
 

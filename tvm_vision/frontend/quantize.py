@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import version_converter
 
 from ..errors import InputError, UnsupportedModelError
 from ..whole_files import ScratchFolder
@@ -25,6 +24,7 @@ from .fold import folded
 from .node_names import name_nodes
 from .onnx import Shapes, checked_onnx
 from .onnx_graph import graph_inputs, is_quantised, with_input_shapes
+from .onnx_tools import ToolError, run
 from .refusals import first_line
 from .signature import TensorSpec
 from .simplify import simplified
@@ -60,11 +60,11 @@ def plain_onnx(model: str | Path, input_shapes: Shapes) -> onnx.ModelProto:
     opset = next(e.version for e in plain.opset_import if e.domain in ("", "ai.onnx"))
     if opset < LEAST_OPSET:
         try:
-            plain = version_converter.convert_version(plain, NEW_OPSET)
-        except Exception as error:  # what ONNX's converter raises has no base of its own
+            plain = run("convert_version", plain, opset=NEW_OPSET)
+        except ToolError as error:
             raise UnsupportedModelError(
                 f"opset {LEAST_OPSET} is needed, found {opset}, and ONNX cannot convert the model "
-                f"({first_line(error)}): export it again"
+                f"({error}): export it again"
             ) from None
     name_nodes(plain.graph)
     del plain.metadata_props[:]

@@ -7,10 +7,10 @@ or None to leave it, or raises Unsupported for a node that would come out wrong.
 from __future__ import annotations
 
 import onnx
-import onnx.inliner
 
 from .node_names import name_nodes
 from .onnx_graph import GraphEditor, Rewrite, Unsupported, attribute, inferred
+from .onnx_tools import ToolError, light_step
 from .refusals import Refusal, RefusedNodes
 from .rewrites_image import IMAGE_REWRITES
 from .rewrites_math import MATH_REWRITES
@@ -62,16 +62,14 @@ def expand_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     """``model`` with ONNX's bodies in place of function operators that TVM does not have."""
     # A body may hold such operators again.
     for _ in range(MAX_DEPTH):
-        wanted = sorted({("", node.op_type) for node in model.graph.node if _to_expand(node)})
+        wanted = sorted({node.op_type for node in model.graph.node if _to_expand(node)})
         if not wanted:
             break
         typed = inferred(model)
         _complete(typed.graph)
         try:
-            model = onnx.inliner.inline_selected_functions(
-                typed, wanted, inline_schema_functions=True
-            )
-        except RuntimeError:  # a body that needs a type which is not known: refused by name later
+            model = light_step("expand", typed, operators=wanted)
+        except ToolError:  # a body that needs a type which is not known: refused by name later
             break
         name_nodes(model.graph)
     return model

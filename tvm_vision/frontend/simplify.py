@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import onnx
 
 from .onnx_graph import inferred, with_input_shapes
-from .refusals import first_line
+from .onnx_tools import ToolError, run
 
 LOGGER = logging.getLogger(__name__)
 
@@ -18,19 +18,16 @@ def simplified(
 ) -> onnx.ModelProto | None:
     """The model for these shapes of its inputs, with its constants folded.
 
-    None where onnxsim fails, returns a broken model, or would be in danger of crashing.
+    None where onnxsim fails, returns a broken model, dies of it or takes too long.
     """
     if _has_empty_values(proto, shapes):
         LOGGER.debug("not simplified: onnxsim dies of tensors without elements")
         return None
-    import onnxsim
-
     given = {name: list(shape) for name, shape in shapes.items()}
     try:
-        result, _ = onnxsim.simplify(proto, overwrite_input_shapes=given)
-        onnx.checker.check_model(result)
-    except Exception as error:  # onnxsim raises whatever its C++ core does
-        LOGGER.debug("onnxsim cannot simplify the model: %s", first_line(error))
+        result: onnx.ModelProto = run("simplify", proto, shapes=given)
+    except ToolError as error:
+        LOGGER.debug("onnxsim cannot simplify the model: %s", error)
         return None
     same = [v.name for v in result.graph.output] == [v.name for v in proto.graph.output]
     return result if same else None

@@ -1,0 +1,185 @@
+"""What ONNX's checker takes and nobody can compute: weights that do not fill their shapes, types
+that do not exist, sizes beyond all memory, weights in files that lack them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx
+from onnx import TensorProto, external_data_helper, helper, numpy_helper
+
+from ..errors import InputError, UnsupportedModelError
+from .refusals import first_line
+
+# Kernels count elements in 32 bits.
+MOST_ELEMENTS = (1 << 31) - 1
+# Of what follows from weights alone: an ONNX file cannot hold more either.
+MOST_CONSTANT_BYTES = (1 << 31) - 1
+_TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
+
+
+def tensors_in(graph: onnx.GraphProto) -> Iterator[TensorProto]:
+    """All weights and constants of a graph and of the graphs in its nodes."""
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    for node in graph.node:
+        for entry in node.attribute:
+            yield from ([entry.t] if entry.HasField("t") else [])
+            yield from entry.tensors
+            for sparse in [entry.sparse_tensor] if entry.HasField("sparse_tensor") else []:
+                yield from (sparse.values, sparse.indices)
+            for inner in [entry.g, *entry.graphs] if entry.HasField("g") else entry.graphs:
+                yield from tensors_in(inner)
+
+
+def check_tensors(graph: onnx.GraphProto) -> None:
+    """Raises UnsupportedModelError unless every weight has a known type and as many values as its
+    shape says, and every input and output a known type."""
+    for tensor in tensors_in(graph):
+        _check_tensor(tensor)
+    for value in [*graph.input, *graph.output]:
+        kind = value.type.tensor_type.elem_type
+        if value.type.HasField("tensor_type") and kind and kind not in _TYPES:
+            raise UnsupportedModelError(
+                f"a data type that ONNX has is needed, and '{value.name}' is of the unknown type "
+                f"{kind}: export the model again"
+            )
+
+
+def _check_tensor(tensor: TensorProto) -> None:
+    name, shape = tensor.name, tuple(tensor.dims)
+    if tensor.data_type not in _TYPES:
+        raise UnsupportedModelError(
+            f"a data type that ONNX has is needed, and the weight '{name}' is of the unknown type "
+            f"{tensor.data_type}: export the model again"
+        )
+    if any(size < 0 for size in shape):
+        raise UnsupportedModelError(
+            f"sizes of at least 0 are needed, and the weight '{name}' has the shape {shape}: "
+            "export the model again"
+        )
+    if tensor.HasField("raw_data") and tensor.data_type != TensorProto.STRING:
+        needed, found = _bytes_of(tensor), len(tensor.raw_data)
+        if needed != found:
+            raise UnsupportedModelError(
+                f"{needed} bytes are needed for the weight '{name}' of shape {shape}, and it has "
+                f"{found}: the model is damaged, export it again"
+            )
+        return
+    try:
+        numpy_helper.to_array(tensor)
+    except Exception as error:  # numpy and onnx raise every kind there is
+        raise UnsupportedModelError(
+            f"as many values as its shape {shape} says are needed for the weight '{name}' "
+            f"({first_line(error)}): the model is damaged, export it again"
+        ) from None
+
+
+def _bytes_of(tensor: TensorProto) -> int:
+    """How many bytes the values of a tensor take in a file."""
+    name = helper.tensor_dtype_to_np_dtype(tensor.data_type).name
+    digits = re.match(r"[a-z]+(\d+)", name)
+    return -(-math.prod(tensor.dims) * (int(digits[1]) if digits else 8) // 8)
+
+
+def load_weights(model: onnx.ModelProto, path: Path) -> None:
+    """Read the weights that a model keeps in files beside its own.
+
+    Raises InputError for a file that is not there or that has too few bytes.
+    """
+    for tensor in tensors_in(model.graph):
+        if external_data_helper.uses_external_data(tensor) and tensor.data_type in _TYPES:
+            _check_place(tensor, path)
+    external_data_helper.load_external_data_for_model(model, str(path.parent))
+
+
+def _check_place(tensor: TensorProto, path: Path) -> None:
+    """Raises InputError unless the bytes of a tensor are where it says; notes how many they are."""
+    place = {entry.key: entry for entry in tensor.external_data}
+    location = place["location"].value if "location" in place else ""
+    needed = _bytes_of(tensor)
+    try:
+        offset = int(place["offset"].value) if "offset" in place else 0
+        length = int(place["length"].value) if "length" in place else needed
+    except ValueError:
+        offset = length = -1
+    if offset < 0 or length != needed:
+        raise InputError(
+            f"{needed} bytes are needed for the weight '{tensor.name}', and '{path}' says that "
+            f"they are {length} from byte {offset} of '{location}': export the model again"
+        )
+    file = path.parent / location
+    # Only what is a file has a size: a pipe would be waited for.
+    held = file.stat().st_size if location and file.is_file() else None
+    if held is None or held < offset + needed:
+        found = "no such file is there" if held is None else f"the file has {held}"
+        raise InputError(
+            f"{needed} bytes from byte {offset} of '{location}' are needed for the weight "
+            f"'{tensor.name}' of '{path}', and {found}: copy all files of the model"
+        )
+    if "length" not in place:
+        tensor.external_data.add(key="length", value=str(needed))
+
+
+def check_sizes(typed: onnx.ModelProto) -> None:
+    """Raises UnsupportedModelError for values that are too large to be computed or kept.
+
+    typed: a model with the shapes of its values, as far as they are known.
+    """
+    graph = typed.graph
+    known = {v.name: v.type.tensor_type for v in [*graph.value_info, *graph.output, *graph.input]}
+    constants = {tensor.name for tensor in graph.initializer}
+    for node in graph.node:
+        fixed = all(name in constants for name in node.input if name)
+        constants.update(node.output if fixed else ())
+        for name in node.output:
+            tensor = known.get(name)
+            if tensor is None or not tensor.HasField("shape"):
+                continue
+            shape = tuple(size.dim_value for size in tensor.shape.dim)
+            elements = math.prod(shape)
+            if elements > MOST_ELEMENTS or min(shape, default=0) < 0:
+                raise UnsupportedModelError(
+                    f"tensors of at most {MOST_ELEMENTS} elements are needed, and {node.op_type} "
+                    f"'{node.name}' makes one of {shape}: use a smaller size"
+                )
+            if fixed and elements * _itemsize(tensor.elem_type) > MOST_CONSTANT_BYTES:
+                raise UnsupportedModelError(
+                    f"constants of at most {MOST_CONSTANT_BYTES} bytes are needed, and "
+                    f"{node.op_type} '{node.name}' makes one of {shape}: use a smaller size"
+                )
+
+
+def drop_false_shapes(model: onnx.ModelProto, typed: onnx.ModelProto) -> None:
+    """Take out of a model what it declares of values within it, where that is not so.
+
+    typed: the same model with what follows from its inputs, whatever it declares.
+    """
+    known = {value.name: value for value in typed.graph.value_info}
+    kept = [v for v in model.graph.value_info if v.name not in known or _agree(v, known[v.name])]
+    del model.graph.value_info[:]
+    model.graph.value_info.extend(kept)
+
+
+def _agree(one: onnx.ValueInfoProto, other: onnx.ValueInfoProto) -> bool:
+    a, b = one.type.tensor_type, other.type.tensor_type
+    if not (a.HasField("shape") and b.HasField("shape")):
+        return a.elem_type == b.elem_type
+    sizes = zip(a.shape.dim, b.shape.dim, strict=False)
+    return (
+        a.elem_type == b.elem_type
+        and len(a.shape.dim) == len(b.shape.dim)
+        and all(
+            x.dim_value == y.dim_value
+            for x, y in sizes
+            if x.HasField("dim_value") and y.HasField("dim_value")
+        )
+    )
+
+
+def _itemsize(kind: int) -> int:
+    return helper.tensor_dtype_to_np_dtype(kind).itemsize if kind in _TYPES else 1

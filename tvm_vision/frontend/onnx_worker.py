@@ -1,0 +1,143 @@
+"""The process in which ONNX's own tools look at models: a damaged one can end it, and nothing else.
+
+onnx.checker, onnx.shape_inference, onnx.inliner and onnxsim are C++ that trusts attributes: a
+stride of 0 is a division by zero, a function that calls itself has no end. ``onnx_tools`` starts
+this process and talks to it over a connection; it ends with the connection.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import resource
+import sys
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+import onnx
+
+# The first byte of an answer.
+DONE, FAILED = b"\1", b"\0"
+# Elements; no shape and no list of indices has as many.
+LONG = 1 << 16
+# Bytes that a step may take for itself, and for each byte of a model: onnxsim copies it often.
+MEMORY = 4 << 30
+MEMORY_OF_MODEL = 8
+
+
+def check(model: onnx.ModelProto) -> None:
+    """Raises onnx.checker.ValidationError."""
+    onnx.checker.check_model(model)
+
+
+def infer(model: onnx.ModelProto) -> onnx.ModelProto:
+    """With the types of all values that follow from the inputs."""
+    plain = onnx.shape_inference.infer_shapes(model)
+    if _has_long_values(plain.graph):
+        return plain
+    return onnx.shape_inference.infer_shapes(model, data_prop=True)
+
+
+def _has_long_values(graph: onnx.GraphProto) -> bool:
+    """Whether something that follows from shapes and constants is no shape itself: inference by
+    value would compute it, element by element, in minutes and gigabytes."""
+    types = {value.name: value.type.tensor_type for value in graph.value_info}
+    known = {tensor.name for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type in ("Shape", "Size") or known.issuperset(filter(None, node.input)):
+            known.update(node.output)
+            shapes = [types[name].shape.dim for name in node.output if name in types]
+            if any(math.prod(d.dim_value for d in shape) > LONG for shape in shapes):
+                return True
+    return False
+
+
+def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
+    """With the bodies of the functions that the model brings along."""
+    import onnx.inliner
+
+    return onnx.inliner.inline_local_functions(model)
+
+
+def expand(model: onnx.ModelProto, operators: list[str]) -> onnx.ModelProto:
+    """With ONNX's own bodies in place of operators."""
+    import onnx.inliner
+
+    return onnx.inliner.inline_selected_functions(
+        model, [("", name) for name in operators], inline_schema_functions=True
+    )
+
+
+def simplify(model: onnx.ModelProto, shapes: dict[str, list[int]]) -> onnx.ModelProto:
+    """With constants folded, for these shapes of the inputs."""
+    import onnxsim
+
+    result, _ = onnxsim.simplify(model, overwrite_input_shapes=shapes)
+    onnx.checker.check_model(result)
+    return result
+
+
+def convert_version(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
+    """In another version of the operator set."""
+    from onnx import version_converter
+
+    return version_converter.convert_version(model, opset)
+
+
+def evaluate(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A model without nodes, whose weights are the results of one that has no inputs."""
+    from onnx import numpy_helper
+    from onnx.reference import ReferenceEvaluator
+
+    names = [value.name for value in model.graph.output]
+    results = ReferenceEvaluator(model).run(None, {})
+    found = onnx.ModelProto()
+    for name, result in zip(names, results, strict=True):
+        # A scalar of numpy is a result too; a list is a sequence, which no weight is.
+        if not hasattr(result, "dtype"):
+            raise TypeError(f"{name} is no tensor")
+        found.graph.initializer.append(numpy_helper.from_array(result[...], name))
+    return found
+
+
+STEPS: dict[str, Callable[..., Any]] = {
+    step.__name__: step
+    for step in (check, infer, inline_functions, expand, simplify, convert_version, evaluate)
+}
+
+
+def answer(step: str, options: dict[str, Any], model: bytes) -> bytes:
+    """What a step makes of a model, or the text of what it raises."""
+    try:
+        proto = onnx.ModelProto()
+        proto.ParseFromString(model)
+        result = STEPS[step](proto, **options)
+        return DONE + (b"" if result is None else result.SerializeToString())
+    except Exception as error:  # C++ raises every kind there is
+        return FAILED + (str(error).strip() or type(error).__name__).encode()
+
+
+def _limit_memory(size: int) -> None:
+    """Sizes in a damaged model can be anything: what asks for more bytes fails by itself."""
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    if most != resource.RLIM_INFINITY:
+        size = min(size, most)
+    resource.setrlimit(resource.RLIMIT_DATA, (size, most))
+
+
+def main() -> None:
+    """Answers until nobody asks any more; the argument is the number of the connection."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    connection = Connection(int(sys.argv[1]))
+    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        while True:
+            request = json.loads(connection.recv_bytes())
+            model = connection.recv_bytes()
+            _limit_memory(MEMORY + MEMORY_OF_MODEL * len(model))
+            connection.send_bytes(answer(request["step"], request["options"], model))
+
+
+if __name__ == "__main__":
+    main()
