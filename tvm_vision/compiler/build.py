@@ -26,6 +26,7 @@ from ..schedules import (
     schedule_module,
     schedule_with,
 )
+from .bounded_kernels import bound_kernels
 from .cpu_schedules import cpu_schedules
 from .guard_indices import guard_indices
 from .half_choice import HalfChoice, Part, Samples, choose_halves, single_roots
@@ -156,7 +157,7 @@ def prepare(
     check_options(target, opt_level, precision, layout)
     with _one_line("operators of the network"):
         kernels, nodes = to_kernels(module, target, opt_level, layout, precision)
-        graph = guard_indices(lower_to_graph(kernels, nodes))
+        graph = bound_kernels(guard_indices(lower_to_graph(kernels, nodes)))
         joined = concat_axes(graph)
         axes = joined if opt_level >= 2 and in_place_wanted() else {}
         if precision == "fp16":
@@ -195,7 +196,7 @@ def measure_halves(
     samples.tell("compiling to measure halves")
     with _one_line("operators of the network"):
         kernels, nodes = to_kernels(module, target, opt_level, layout, "fp16", runs_on=here)
-        graph = _short_names(guard_indices(lower_to_graph(kernels, nodes)))
+        graph = _short_names(bound_kernels(guard_indices(lower_to_graph(kernels, nodes))))
     joined = concat_axes(graph) if opt_level >= 2 and in_place_wanted() else {}
     matrices = _matrix_kernels(graph, target)
     with _one_line("kernels of the network"):

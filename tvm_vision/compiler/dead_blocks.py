@@ -36,7 +36,7 @@ def without_dead_blocks(func: tirx.PrimFunc) -> tirx.PrimFunc:
     needed = {v for v in func.params if tirx.buffer.is_buffer_var(v)}
     kept = []
     for part in reversed(parts):
-        stored = _only_stores(part)
+        stored = only_stores(part)
         if stored is None or not stored.isdisjoint(needed) or not stored <= {*root.alloc_buffers}:
             needed |= variables_of(part)
             kept.append(part)
@@ -52,7 +52,7 @@ def without_dead_blocks(func: tirx.PrimFunc) -> tirx.PrimFunc:
     return tirx.PrimFunc(func.params, body, func.ret_type, func.attrs, func.span)
 
 
-def _only_stores(statement: tirx.Stmt) -> set[tirx.Var] | None:
+def only_stores(statement: tirx.Stmt) -> set[tirx.Var] | None:
     """The buffers that a statement stores to; None where it stores nothing or does more."""
     stored: set[tirx.Var] = set()
     other: list[tirx.Stmt] = []

@@ -1,0 +1,223 @@
+"""Kernels that would compute the same values too often, cut in two or more.
+
+Fusion joins whatever follows element by element, and schedules compute what is inside a kernel
+where it is read. A value that is read twice is computed twice, those before it four times: twenty
+of ``t = t + t`` would be a million additions for each element, in one expression. Here a function
+is looked at before it has a schedule; what would be computed too often gets memory and a kernel of
+its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, s_tir, tirx
+
+from .dead_blocks import only_stores
+from .half_kernels import block_with
+from .hand_threaded import launches, parts_of
+from .lowering import unused_name
+from .static_graph import Kernel, StaticGraph
+
+# Loads of an expression beyond those that it needs. Networks have few: an activation such as mish,
+# or a box that is decoded, four.
+MOST_REPEATED = 16
+
+
+def bound_kernels(graph: StaticGraph) -> StaticGraph:
+    """The same graph, its functions cut where they would load more than MOST_REPEATED values again
+    for one result."""
+    parts = {name: _cut(name, func, graph.functions) for name, func in graph.functions.items()}
+    if not any(parts.values()):
+        return graph
+    kernels: list[Kernel] = []
+    for kernel in graph.kernels:
+        pieces = parts[kernel.function]
+        if not pieces:
+            kernels.append(kernel)
+            continue
+        whole = graph.functions[kernel.function]
+        values = dict(zip(whole.params, (*kernel.inputs, *kernel.outputs), strict=True))
+        for piece in pieces:
+            for buffer in piece.outputs:
+                if buffer not in values:
+                    shape = [int(size) for size in buffer.ty.shape]
+                    values[buffer] = graph.add_tensor(shape, str(buffer.ty.dtype))
+            graph.functions[piece.name] = piece.function
+            inputs, outputs = (
+                [values[b] for b in group] for group in (piece.inputs, piece.outputs)
+            )
+            kernels.append(Kernel(piece.name, inputs, outputs, kernel.nodes))
+    used = {kernel.function for kernel in kernels}
+    graph.kernels = kernels
+    graph.functions = {name: func for name, func in graph.functions.items() if name in used}
+    return graph
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A part of a function: what it takes and makes, as buffers of the whole."""
+
+    name: str
+    function: tirx.PrimFunc
+    inputs: list[Any]
+    outputs: list[Any]
+
+
+@dataclass
+class _Stage:
+    """The statements that store to a buffer, the buffers they load, how often, and whether
+    schedules compute it where it is read."""
+
+    buffer: Any
+    statements: list[int] = field(default_factory=list)
+    loads: Counter[Any] = field(default_factory=Counter)
+    inlined: bool = True
+
+
+def _cut(name: str, func: Any, taken: Any) -> list[_Piece]:
+    """The parts of a function, in order; none where it stays whole."""
+    stages = _stages(func)
+    kept = _to_keep(stages)
+    if not kept:
+        return []
+    kept |= set(func.params)
+    names = dict.fromkeys(taken)
+    pieces: list[_Piece] = []
+    for buffer in stages:
+        if buffer in kept:
+            part = unused_name(f"{name}_part{len(pieces)}", names)
+            pieces.append(_piece(part, func, stages, buffer, kept))
+    return pieces
+
+
+def _stages(func: Any) -> dict[Any, _Stage]:
+    """The stages of a function in order, by the buffer that each makes; none of a function that is
+    no row of blocks, or whose threads are launched by hand."""
+    stages: dict[Any, _Stage] = {}
+    for number, part in enumerate(parts_of(func)):
+        stored = None if launches(part) else only_stores(part)
+        if stored is None or len(stored) != 1:
+            return {}
+        (buffer,) = stored
+        stage = stages.setdefault(buffer, _Stage(buffer))
+        stage.statements.append(number)
+        stage.loads.update(_loads(part))
+        stage.inlined &= len(stage.statements) == 1 and not _stays(part)
+    return stages
+
+
+def _loads(statement: Any) -> list[Any]:
+    found: list[Any] = []
+    tvm_ffi.structural_walk(statement, (ir.TensorLoad, lambda load: found.append(load.source)))
+    return found
+
+
+def _stays(statement: Any) -> bool:
+    """Whether no schedule computes a statement where its result is read: sums, and what is marked
+    for a schedule of its own."""
+    found: list[Any] = []
+
+    def look(block: Any) -> None:
+        if block.init is not None or len(block.annotations):
+            found.append(block)
+
+    tvm_ffi.structural_walk(statement, (s_tir.SBlock, look))
+    return bool(found)
+
+
+def _to_keep(stages: dict[Any, _Stage]) -> set[Any]:
+    """The buffers that need memory, so that no stage loads too much again."""
+    kept: set[Any] = set()
+    for stage in stages.values():
+        while True:
+            times = _times(stage, stages, kept)
+            inside = {b: stages[b] for b in times}
+            done = sum(times[b] * _fixed(s, times, kept) for b, s in inside.items())
+            once = sum(_fixed(s, times, kept) for s in inside.values())
+            # Of values that are needed as often, the last: those before it are within the bound.
+            size = _sizes(inside, kept)
+            worst = max(
+                (b for b in reversed(inside) if times[b] > 1 and size[b] > 1),
+                key=lambda b: times[b] * size[b],
+                default=None,
+            )
+            if done - once <= MOST_REPEATED or worst is None:
+                break
+            kept.add(worst)
+    return kept and _with_shared_sums(stages, kept)
+
+
+def _times(stage: _Stage, stages: dict[Any, _Stage], kept: set[Any]) -> dict[Any, int]:
+    """How often each stage is computed for one value of the last, in order."""
+    times: Counter[Any] = Counter({stage.buffer: 1})
+    for buffer in reversed(stages):
+        again = times[buffer]
+        if again:
+            for read, count in stages[buffer].loads.items():
+                if read in stages and stages[read].inlined and read not in kept:
+                    times[read] += again * count
+    return {buffer: times[buffer] for buffer in stages if times[buffer]}
+
+
+def _fixed(stage: _Stage, times: dict[Any, int], kept: set[Any]) -> int:
+    """Loads of a stage from memory."""
+    return sum(count for b, count in stage.loads.items() if b in kept or b not in times)
+
+
+def _sizes(inside: dict[Any, _Stage], kept: set[Any]) -> dict[Any, int]:
+    """Loads of each stage with what is before it computed in place."""
+    size: dict[Any, int] = {}
+    for buffer, stage in inside.items():
+        loads = (n * (1 if b in kept else size.get(b, 1)) for b, n in stage.loads.items())
+        size[buffer] = sum(loads)
+    return size
+
+
+def _with_shared_sums(stages: dict[Any, _Stage], kept: set[Any]) -> set[Any]:
+    """What is kept, and the sums that more than one kernel would compute."""
+    kept = set(kept)
+    while True:
+        ends = [b for b in stages if b in kept or not _is_read(b, stages)]
+        users = Counter(b for end in ends for b in _needed(end, stages, kept))
+        shared = {b for b, n in users.items() if n > 1 and not stages[b].inlined} - kept
+        if not shared:
+            return kept
+        kept |= shared
+
+
+def _is_read(buffer: Any, stages: dict[Any, _Stage]) -> bool:
+    return any(buffer in s.loads for s in stages.values() if not s.buffer.same_as(buffer))
+
+
+def _needed(end: Any, stages: dict[Any, _Stage], kept: set[Any]) -> set[Any]:
+    """The stages that a kernel has for a result, from what is kept on."""
+    found, todo = {end}, [end]
+    while todo:
+        for buffer in stages[todo.pop()].loads:
+            if buffer in stages and buffer not in kept and buffer not in found:
+                found.add(buffer)
+                todo.append(buffer)
+    return found
+
+
+def _piece(name: str, func: Any, stages: dict[Any, _Stage], result: Any, kept: set[Any]) -> _Piece:
+    """The function that makes one buffer from what is kept and from the whole's inputs."""
+    inside = [b for b in stages if b in _needed(result, stages, kept)]
+    read = {b for stage in inside for b in stages[stage].loads} - set(inside)
+    inputs = [b for b in [*func.params, *stages] if b in read]
+    numbers = sorted(n for b in inside for n in stages[b].statements)
+    statements = [parts_of(func)[n] for n in numbers]
+    root = block_with(
+        func.body.block,
+        body=tirx.SeqStmt(statements) if len(statements) > 1 else statements[0],
+        alloc_buffers=[
+            b for b in func.body.block.alloc_buffers if b in inside and not b.same_as(result)
+        ],
+    )
+    body = s_tir.SBlockRealize(func.body.iter_values, func.body.predicate, root)
+    made = tirx.PrimFunc([*inputs, result], body, func.ret_type, func.attrs, func.span)
+    return _Piece(name, s_tir.renew_defs(made), inputs, [result])
