@@ -88,7 +88,7 @@ def one(folder: Path, job: Job, records: str) -> None:
             records=folder / records,
             precision=job.precision,
             search=job.search,
-            options=TuningOptions(time_budget=job.seconds),
+            tuning=TuningOptions(time_budget=job.seconds),
             tell=write,
         )
         write.last(outcome)

@@ -10,7 +10,6 @@ Usage: python benchmarks/winograd.py [--precision fp16] [--seconds 3] [network |
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from pathlib import Path
@@ -121,9 +120,10 @@ def engine(model: onnx.ModelProto, way: str, precision: str, image: np.ndarray) 
     from tvm_vision.compiler import compile_model
     from tvm_vision.frontend.onnx import import_onnx
 
-    os.environ["TVM_VISION_WINOGRAD"] = way
     module, signature = import_onnx(model)
-    compiled = compile_model(module, signature, target="vulkan", precision=precision, layout="nchw")
+    compiled = compile_model(
+        module, signature, target="vulkan", precision=precision, layout="nchw", winograd=way
+    )
     executor = executor_of(compiled)
     executor.set_input(0, image)
     executor.run()

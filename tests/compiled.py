@@ -7,6 +7,8 @@ from typing import Any
 import tvm
 
 from tvm_vision.compiler import CompiledModel
+from tvm_vision.compiler.pipeline import Compilation, run
+from tvm_vision.options import CompileOptions
 from tvm_vision.runtime import graph_executor
 
 # Attributes of a GPU with matrices of halves in 16×16×16, beside those of another target.
@@ -24,6 +26,16 @@ MATRIX_GPU = {
     "supports_float16": True,
     "supports_16bit_buffer": True,
 }
+
+
+def kernels_of(
+    module: tvm.IRModule, target: Any, **options: Any
+) -> tuple[tvm.IRModule, list[list[str]]]:
+    """``main`` as calls of fused functions, before there is a graph, and the nodes in each call."""
+    network = Compilation(module, target, CompileOptions.of(options))
+    last = "fuse_tir" if network.options.opt_level >= 2 else "name_nodes"
+    run(network, last=last)
+    return network.module, network.nodes
 
 
 def executor_of(made: CompiledModel, device: Any = None) -> graph_executor.GraphExecutor:

@@ -18,6 +18,7 @@ from tvm import te
 from tvm.target import Target
 
 from tvm_vision.frontend.signature import TensorSpec
+from tvm_vision.options import CompileOptions
 from tvm_vision.package import ModelInfo, write_package
 
 MODEL = ModelInfo("tiny", kind="classifier", labels=("a", "b", "c"))
@@ -33,8 +34,7 @@ class Compiled:
     target: Any = field(default_factory=lambda: Target({"kind": "llvm"}))
     inputs: tuple = (TensorSpec("x", (4,), "float32"),)
     outputs: tuple = (TensorSpec("y", (1, 3), "float32"),)
-    precision: str = "fp32"
-    opt_level: int = 3
+    options: CompileOptions = field(default_factory=CompileOptions)
     memory: dict = field(default_factory=lambda: {"weights": 60, "activations": 40, "peak": 100})
     tuned: int = 0
     measured_precision: Any = None

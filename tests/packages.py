@@ -59,13 +59,13 @@ def sample_info() -> dict[str, Any]:
     """A mod.json, as the parsed document, that everything is right with."""
     return {
         "format": "tvm_vision",
-        "format_version": 1,
+        "format_version": 4,
         "model": {
             "name": "tiny",
             "kind": "classifier",
             "labels": ["cat", "dog", "fish"],
-            "anchors": [],
             "preprocessing": None,
+            "yoeo": None,
         },
         "inputs": [{"name": "x", "shape": [4], "dtype": "float32", "layout": "", "units": ""}],
         "outputs": [{"name": "y", "shape": [1, 3], "dtype": "float32", "layout": "", "units": ""}],
@@ -74,8 +74,9 @@ def sample_info() -> dict[str, Any]:
         "device": None,
         "versions": {"tvm": "0.27.0", "tvm_vision": "0.1.0"},
         "precision": "fp32",
-        "opt_level": 3,
+        "options": {"opt_level": 3, "precision": "fp32", "winograd": "auto", "split_k": True},
         "records": None,
+        "measured_precision": None,
         "memory": {"weights": 60, "activations": 40, "peak": 100},
         "members": {
             "mod.so": hashlib.sha256(LIBRARY).hexdigest(),

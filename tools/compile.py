@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
+
+from tvm_vision.options import CompileOptions
 
 from .check import check
 from .inspect import bytes_note, precision_lines
@@ -16,8 +19,10 @@ from .options import (
     check_sample_options,
     chosen_target,
     class_options,
+    compile_options,
     input_shapes_option,
     interruptible,
+    named_options,
     sample_options,
 )
 from .progress import progress
@@ -36,14 +41,8 @@ from .table import data_size
     "Vulkan device, else this machine's CPU.",
 )  # fmt: skip
 @input_shapes_option()
-@click.option(
-    "--opt-level", type=click.IntRange(0, 3), default=3, show_default=True,
-    help="0: as it is; 1: constants folded; 2: and operators fused; 3: and scales folded in.",
-)  # fmt: skip
-@click.option(
-    "--precision", type=click.Choice(["fp32", "fp16"]), default="fp32", show_default=True,
-    help="What weights and activations are stored as.",
-)  # fmt: skip
+@named_options
+@compile_options
 @sample_options("--precision fp16")
 @click.option(
     "--tuning-records", type=PATH, multiple=True,
@@ -52,10 +51,6 @@ from .table import data_size
 @click.option(
     "--shipped-records/--no-shipped-records", default=True, show_default=True,
     help="Whether the records that come with this version count, too.",
-)  # fmt: skip
-@click.option(
-    "--layout", type=click.Choice(["auto", "nchw", "nhwc"]), default="auto", show_default=True,
-    help="nchw: channels stay in the model's order; nhwc: channels last, on a GPU.",
 )  # fmt: skip
 @click.option("--name", help="Name of the network.  [default: the file's]")
 @click.option(
@@ -77,6 +72,10 @@ from .table import data_size
     help="Compare it with onnxruntime, as the command check does.",
 )
 @click.option("--dump-shaders", type=PATH, metavar="FOLDER", help="Write each kernel's shader.")
+@click.option(
+    "--dump-ir", type=PATH, metavar="FOLDER",
+    help="Write the network's form after each step of the compiler.",
+)  # fmt: skip
 @click.pass_context
 def compile(  # the command's name
     ctx: click.Context,
@@ -84,13 +83,14 @@ def compile(  # the command's name
     output: Path,
     target: str,
     input_shapes: dict[str, tuple[int, ...]],
-    opt_level: int,
-    precision: str,
+    opt_level: str | None,
+    precision: str | None,
+    layout: str | None,
+    options: dict[str, Any],
     sample_images: tuple[Path, ...],
     max_error: float | None,
     tuning_records: tuple[Path, ...],
     shipped_records: bool,
-    layout: str,
     name: str | None,
     kind: str | None,
     names: Path | None,
@@ -99,6 +99,7 @@ def compile(  # the command's name
     preprocess: str | None,
     check_after: bool,
     dump_shaders: Path | None,
+    dump_ir: Path | None,
 ) -> None:
     """Compile a network into a package.
 
@@ -113,12 +114,14 @@ def compile(  # the command's name
           --labels imagenet --preprocess efficientnet-lite
       tvm-vision compile yoeo.onnx -o yoeo.tar --names yoeo_names.yaml --check
       tvm-vision compile yoeo.onnx -o yoeo.tar --precision fp16 --sample-images photos/
+      tvm-vision compile model.onnx -o model.tar --option winograd=off --option split_k=off
     """
     from tvm_vision.api import compile as compile_network
     from tvm_vision.package import read_package
 
+    how = CompileOptions.of(options, opt_level=opt_level, precision=precision, layout=layout)
     check_sample_options(
-        sample_images, max_error, half=precision == "fp16", halves="--precision fp16"
+        sample_images, max_error, half=how.precision == "fp16", halves="--precision fp16"
     )
     described = model_info(
         model,
@@ -140,14 +143,13 @@ def compile(  # the command's name
             output,
             target=chosen,
             input_shapes=input_shapes,
-            opt_level=opt_level,
-            precision=precision,
-            layout=layout,
+            options=how,
             model_info=described,
             tuning_records=tuning_records,
             shipped_records=shipped_records,
             sample_images=sample_images,
             max_error=max_error,
+            dump_ir=dump_ir,
             progress=tell,
         )
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tvm_vision.options import CompileOptions
+
 from .options import artifact_argument, json_option
 from .table import data_size, table
 
@@ -75,7 +77,9 @@ def summary(package: Package) -> Iterator[str]:
     if info.device is not None:
         yield f"device       {info.device.name} ({info.device.driver or 'driver unknown'})"
     whole = bytes_line(info)
-    yield f"precision    {info.precision}{whole}, optimisation level {info.opt_level}"
+    yield f"precision    {info.precision}{whole}, optimisation level {info.options['opt_level']}"
+    if changed := changed_options(info):
+        yield f"options      {changed}"
     yield from precision_lines(info)
     yield f"made by      {', '.join(f'{name} {v}' for name, v in sorted(info.versions.items()))}"
     yield f"tuned by     {info.records or 'nothing: default schedules'}"
@@ -114,6 +118,18 @@ def bytes_line(info: PackageInfo) -> str:
     kernels = info.graph.kernels
     count = sum(not weights.isdisjoint(kernel.reads) for kernel in kernels)
     return f" and int8 (weights of {count} of {len(kernels)} kernels)" if count else ""
+
+
+def changed_options(info: PackageInfo) -> str:
+    """How a network was compiled, but for what is as usual or has a line of its own."""
+    usual = CompileOptions().to_json()
+    own = ("opt_level", "precision")
+    changed = {k: v for k, v in info.options.items() if v != usual.get(k) and k not in own}
+    return ", ".join(f"{name}={_spelled(value)}" for name, value in changed.items())
+
+
+def _spelled(value: bool | int | str) -> str:
+    return ("off", "on")[value] if isinstance(value, bool) else str(value)
 
 
 def precision_lines(info: PackageInfo) -> Iterator[str]:

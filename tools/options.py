@@ -16,6 +16,7 @@ from typing import IO, Any
 import click
 
 from tvm_vision.errors import TvmVisionError
+from tvm_vision.options import CompileOptions, variable_of
 from tvm_vision.runtime.device import CHOICES
 from tvm_vision.runtime.inputs import FILL_MODES
 
@@ -106,6 +107,63 @@ def chosen_target(target: str) -> Any:
     if why:
         click.echo(f"target: {why}", err=True)
     return chosen
+
+
+def parse_options(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> dict[str, Any]:
+    """NAME=VALUE, each name once, as a dictionary."""
+    found: dict[str, Any] = {}
+    for written in values:
+        try:
+            name, value = CompileOptions.parse(written)
+        except TvmVisionError as error:
+            raise click.BadParameter(str(error)) from None
+        if name in found:
+            raise click.BadParameter(f"each option once is needed, found {name} twice")
+        found[name] = value
+    return found
+
+
+def show_options(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    """The table of --help-options, in place of the command."""
+    if not value or ctx.resilient_parsing:
+        return
+    for name, values, default, words in CompileOptions.describe():
+        click.echo(f"{name}: {values}  [default: {default}]\n    {words}")
+    click.echo(
+        "\nAs --option NAME=VALUE, repeatable; in the environment as "
+        f"{variable_of('name').removesuffix('NAME')}NAME=VALUE."
+    )
+    ctx.exit()
+
+
+def compile_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--option and --help-options: all that decides how a network is compiled."""
+    command = click.option(
+        "--help-options", is_flag=True, is_eager=True, expose_value=False, callback=show_options,
+        help="List what --option takes, and stop.",
+    )(command)  # fmt: skip
+    return click.option(
+        "--option", "options", multiple=True, metavar="NAME=VALUE", callback=parse_options,
+        help="How to compile, see --help-options; repeatable.",
+    )(command)  # fmt: skip
+
+
+def named_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that have a spelling of their own: --opt-level, --precision, --layout."""
+    for name, words in (
+        ("layout", "nchw: channels stay in the model's order; nhwc: channels last, on a GPU."),
+        ("precision", "What weights and activations are stored as."),
+        ("opt_level", "0: as it is; 1: constants folded; 2: and operators fused; 3: and scales "
+                      "folded in."),
+    ):  # fmt: skip
+        values, default = CompileOptions.values_of(name)
+        command = click.option(
+            f"--{hyphens(name)}", type=click.Choice([str(value) for value in values]),
+            help=f"{words}  [default: {default}]",
+        )(command)  # fmt: skip
+    return command
 
 
 def sample_options(halves: str) -> Decorator:

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import PATH, chosen_target, input_shapes_option, interruptible
+from tvm_vision.options import CompileOptions
+
+from .options import (
+    PATH,
+    chosen_target,
+    compile_options,
+    input_shapes_option,
+    interruptible,
+    named_options,
+)
 from .table import table
 from .tuning_display import tuning_display
 
@@ -87,12 +96,8 @@ def parse_tracker(
 )  # fmt: skip
 @click.option("--target", default="auto", show_default=True, help="As for compile.")
 @input_shapes_option()
-@click.option("--opt-level", type=click.IntRange(0, 3), default=3, show_default=True, help="As for "
-              "compile.")  # fmt: skip
-@click.option(
-    "--precision", type=click.Choice(["fp32", "fp16"]), default="fp32", show_default=True,
-    help="As for compile.",
-)  # fmt: skip
+@named_options
+@compile_options
 @click.option(
     "--tracker", callback=parse_tracker, metavar="HOST:PORT",
     help="RPC tracker whose boards measure, instead of this machine.",
@@ -112,8 +117,10 @@ def tune(
     min_repeat_ms: int,
     target: str,
     input_shapes: dict[str, tuple[int, ...]],
-    opt_level: int,
-    precision: str,
+    opt_level: str | None,
+    precision: str | None,
+    layout: str | None,
+    options: dict[str, Any],
     tracker: tuple[str, int] | None,
     key: str | None,
 ) -> None:
@@ -138,8 +145,9 @@ def tune(
         # Where boards measure, one of them tells it.
         "target": chosen_target(target) if tracker is None else target,
         "input_shapes": input_shapes,
-        "opt_level": opt_level,
-        "precision": precision,
+        "options": CompileOptions.of(
+            options, opt_level=opt_level, precision=precision, layout=layout
+        ),
     }
     if list_tasks:
         rows = [
@@ -153,7 +161,7 @@ def tune(
         model,
         records,
         prior=prior_records,
-        options=TuningOptions(time_budget=time_budget, trials=trials, only=tasks),
+        tuning=TuningOptions(time_budget=time_budget, trials=trials, only=tasks),
         timing=Timing(repeat, number, min_repeat_ms),
         tracker=None if tracker is None or key is None else (*tracker, key),
         search=search,

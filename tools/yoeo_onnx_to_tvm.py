@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tvm_vision.options import CompileOptions
+
 from .inspect import bytes_note, precision_lines
 from .options import (
     PATH,
@@ -16,6 +18,7 @@ from .options import (
     check_sample_options,
     chosen_target,
     class_options,
+    compile_options,
     interruptible,
     parse_size,
     sample_options,
@@ -55,6 +58,7 @@ INTERPOLATIONS = ("linear", "nearest", "area", "cubic")
     "frames of this size only.  [default: on the CPU, any size]",
 )  # fmt: skip
 @class_options
+@compile_options
 @click.option(
     "--interpolation", type=click.Choice(INTERPOLATIONS), default="linear", show_default=True,
     help="How frames are resized; the original takes the nearest pixel.",
@@ -90,6 +94,7 @@ def yoeo_onnx_to_tvm(
     camera_size: tuple[int, int] | None,
     names: Path | None,
     groups: Path | None,
+    options: dict[str, Any],
     interpolation: str,
     time_budget: float | None,
     trials: int | None,
@@ -136,7 +141,8 @@ def yoeo_onnx_to_tvm(
         interpolation=interpolation,
     )
     chosen = chosen_target(target)
-    network: dict[str, Any] = {"target": chosen, "precision": "fp16" if half else "fp32"}
+    how = CompileOptions.of(options, precision="fp16" if half else None)
+    network: dict[str, Any] = {"target": chosen, "options": how}
     # Beside the output, so that a folder that cannot be written shows before anything takes long.
     with writing(output, PackageError):
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -151,8 +157,8 @@ def yoeo_onnx_to_tvm(
         used = [] if checkpoint is None else [checkpoint]
         asked = time_budget is not None or trials is not None
         if not (no_tuning or trials == 0) and worth_tuning(chosen, asked):
-            options = TuningOptions(time_budget=time_budget or BUDGET, trials=trials)
-            search_schedules(model, records, prior=used, options=options, **network)
+            tuning = TuningOptions(time_budget=time_budget or BUDGET, trials=trials)
+            search_schedules(model, records, prior=used, tuning=tuning, **network)
             used.append(records)
         compiling = progress(f"compiling {onnx_path.name}")
         with interruptible(untouched(output, used)), compiling as tell:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from .errors import InputError
+from .options import CompileOptions
 
 if TYPE_CHECKING:
     from .compiler import CompiledModel
@@ -28,15 +29,17 @@ def compile(
     target: Any = "auto",
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     example_inputs: Sequence[Any] = (),
-    opt_level: int = 3,
-    precision: str = "fp32",
-    layout: str = "auto",
+    opt_level: int | None = None,
+    precision: str | None = None,
+    layout: str | None = None,
+    options: CompileOptions | Mapping[str, Any] | None = None,
     name: str | None = None,
     model_info: ModelInfo | None = None,
     tuning_records: Sequence[PathLike] = (),
     shipped_records: bool = True,
     sample_images: Sequence[PathLike] = (),
     max_error: float | None = None,
+    dump_ir: PathLike | None = None,
     progress: Callable[[str], object] | None = None,
 ) -> Path | CompiledModel:
     """Compile a model and write it as a package.
@@ -47,9 +50,11 @@ def compile(
         the first Vulkan device, or this processor where there is none, which the log then says.
     input_shapes: input name -> shape, for inputs that an ONNX model leaves open.
     example_inputs: tensors to compile a torch.nn.Module for.
-    opt_level: 0 to 3, see ``tvm_vision.compiler.passes``.
-    precision: "fp32", or "fp16" for weights and activations as halves.
-    layout: "auto", "nchw" for channels in the model's order, "nhwc" for channels last on a GPU.
+    opt_level: 0 to 3, the default.
+    precision: "fp32", the default, or "fp16" for weights and activations as halves.
+    layout: "auto", the default, "nchw" for channels in the model's order, "nhwc" for channels last
+        on a GPU.
+    options: these and all others, by name or as a value; see ``CompileOptions``.
     name: of the model in the package; the file's name where not given.
     model_info: everything else that the package says about the model (kind, labels,
         preprocessing); its name counts.
@@ -62,6 +67,7 @@ def compile(
     max_error: the largest error of an output on them, as ``tvm-vision check`` has it: the largest
         difference, relative to the largest value; of integers the share that differs. 0.01 where
         none is given.
+    dump_ir: a folder for the network's form after each step of the compiler.
     progress: called with a few words before each step.
 
     Returns the package's path; without ``output`` the CompiledModel.
@@ -79,7 +85,8 @@ def compile(
     from .tuning.session import place_of
 
     tell = progress or (lambda words: None)
-    limit = _limit_of(precision, sample_images, max_error)
+    how = CompileOptions.of(options, opt_level=opt_level, precision=precision, layout=layout)
+    limit = _limit_of(how.precision, sample_images, max_error)
     chosen = parse_target(target)
     tell("reading the model")
     module, signature = import_model(
@@ -94,14 +101,13 @@ def compile(
         module,
         signature,
         target=chosen,
-        opt_level=opt_level,
-        precision=precision,
-        layout=layout,
+        options=how,
         name=title,
-        choose=chooser(records, place_of(chosen, precision), Limits.of(chosen)),
+        choose=chooser(records, place_of(chosen, how.precision), Limits.of(chosen, how)),
         samples=_samples(sample_images, signature, model_info or ModelInfo(title), limit, tell)
         if sample_images
         else None,
+        dump=None if dump_ir is None else Path(dump_ir),
     )
     if output is None:
         return compiled

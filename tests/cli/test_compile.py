@@ -196,7 +196,6 @@ def test_halves_where_the_sample_images_allow_them(command, files, loud, tmp_pat
     shown = command("inspect", path).stdout.splitlines()
     assert [line for line in shown if line in (measured, *layers)] == [measured, *layers]
     document = json.loads(command("inspect", path, "--json").stdout)
-    assert document["format_version"] == 3
     assert document["measured_precision"]["kept"][0]["nodes"] == ["stem", "act"]
     checked = command("check", path, loud, "--image", files / "photos" / "b.jpg")
     assert checked.exit_code == 0, checked.output

@@ -7,9 +7,9 @@ import onnx
 import pytest
 from networks import mobilenet_v2
 
-from tvm_vision.compiler.quantised import VARIABLE
 from tvm_vision.evaluate import Reference
 from tvm_vision.models.classifier.metadata import METADATA_KEY, metadata_text
+from tvm_vision.options import variable_of
 from tvm_vision.package import Preprocessing, read_package
 
 cv2 = pytest.importorskip("cv2")
@@ -44,7 +44,7 @@ def test_the_file_takes_the_place_of_the_model(files, command, monkeypatch):
     package = files / "int8.tar"
     result = command("compile", made, "-o", package, "--target", "llvm")
     assert "note: int8.onnx is quantised, and is computed in float32 here" in result.stderr
-    monkeypatch.setenv(VARIABLE, "1")
+    monkeypatch.setenv(variable_of("int8"), "on")
     result = command("compile", made, "-o", package, "--target", "llvm", "--check")
     assert result.exit_code == 0, result.output
     assert "note:" not in result.stderr

@@ -6,14 +6,13 @@ import numpy as np
 import onnx
 import pytest
 import tvm
-from compiled import executor_of
+from compiled import executor_of, kernels_of
 from onnx import TensorProto, helper, numpy_helper
 
 from tvm_vision.compiler import compile_model, parse_target
 from tvm_vision.compiler.bounded_kernels import MOST_REPEATED, bound_kernels
 from tvm_vision.compiler.build import prepare
 from tvm_vision.compiler.lowering import lower_to_graph
-from tvm_vision.compiler.passes import to_kernels
 from tvm_vision.evaluate.reference import Reference
 from tvm_vision.frontend.onnx import import_onnx
 
@@ -151,9 +150,8 @@ def test_values_that_are_read_more_than_once(name, target):
         np.testing.assert_allclose(found, result, rtol=1e-4, atol=1e-5)
 
 
-def kernels_of(model, target="llvm"):
-    kernels, nodes = to_kernels(import_onnx(model)[0], parse_target(target), 3)
-    return lower_to_graph(kernels, nodes)
+def graph_of(model, target="llvm"):
+    return lower_to_graph(*kernels_of(import_onnx(model)[0], parse_target(target)))
 
 
 @pytest.mark.parametrize(
@@ -163,7 +161,7 @@ def kernels_of(model, target="llvm"):
 def test_only_what_grows_is_cut(model, kernels):
     """Four sums load 16 values where 8 would do, which is within the bound; the fifth is not."""
     assert MOST_REPEATED == 16
-    assert len(bound_kernels(kernels_of(model)).kernels) == kernels
+    assert len(bound_kernels(graph_of(model)).kernels) == kernels
 
 
 def test_functions_that_are_alike_are_cut_once():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tvm
-from compiled import MATRIX_GPU, executor_of
+from compiled import MATRIX_GPU, executor_of, kernels_of
 from networks import NETWORKS
 from relax_models import constant, module_of
 from tvm import relax
@@ -12,7 +12,6 @@ from tvm.target import Target
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.channels_last import calls_of, channels_last, turns
 from tvm_vision.compiler.lowering import lower_to_graph
-from tvm_vision.compiler.passes import to_kernels
 from tvm_vision.errors import InputError, UnsupportedModelError
 from tvm_vision.frontend.onnx import import_onnx
 
@@ -73,7 +72,7 @@ def test_axes_turn_only_at_the_ends():
 def test_layout_is_chosen_by_network_precision_and_device(name, precision, attributes, last):
     target = Target({**MATRIX_GPU, **attributes}, host="llvm")
     module, _ = import_onnx(NETWORKS[name](64))
-    graph = lower_to_graph(*to_kernels(module, target, 3, precision=precision))
+    graph = lower_to_graph(*kernels_of(module, target, precision=precision))
     weights = [graph.tensors[t].shape for t in graph.params if len(graph.tensors[t].shape) == 4]
     channels_first = any(shape[-1] in (1, 3, 7) and shape[0] > 7 for shape in weights)
     assert channels_first != last
@@ -82,7 +81,9 @@ def test_layout_is_chosen_by_network_precision_and_device(name, precision, attri
 def test_lower_levels_keep_the_order_of_the_model():
     target = Target(MATRIX_GPU, host="llvm")
     module, _ = module_of(small_network, (1, 5, 11, 13))
-    graph = lower_to_graph(*to_kernels(module, target, 2, layout="nhwc", precision="fp16"))
+    graph = lower_to_graph(
+        *kernels_of(module, target, opt_level=2, layout="nhwc", precision="fp16")
+    )
     assert (8, 5, 3, 3) in {graph.tensors[t].shape for t in graph.params}
 
 
@@ -112,14 +113,14 @@ def shuffle(builder, x):
 def test_what_cannot_be_turned_stays_as_it_is(network, monkeypatch):
     """TVM's pass gives up on some networks: left open, nothing is lost; asked for, it is a line."""
     module, _ = module_of(network, (1, 4, 6, 6))
-    kernels, _ = to_kernels(module, Target(MATRIX_GPU), 3, "auto", "fp16")
+    kernels, _ = kernels_of(module, Target(MATRIX_GPU), precision="fp16")
     assert lower_to_graph(kernels).kernels
 
     def gives_up(mod):
         raise tvm.error.InternalError("Invalid SLayout")
 
-    monkeypatch.setattr("tvm_vision.compiler.passes.channels_last", gives_up)
-    kernels, _ = to_kernels(module, Target(MATRIX_GPU), 3, "auto", "fp16")
+    monkeypatch.setattr("tvm_vision.compiler.layout_choice.channels_last", gives_up)
+    kernels, _ = kernels_of(module, Target(MATRIX_GPU), precision="fp16")
     assert lower_to_graph(kernels).kernels
     with pytest.raises(UnsupportedModelError, match="--layout auto"):
-        to_kernels(module, Target(MATRIX_GPU), 3, "nhwc", "fp16")
+        kernels_of(module, Target(MATRIX_GPU), layout="nhwc", precision="fp16")

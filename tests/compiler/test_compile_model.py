@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 import tvm
+from compiled import kernels_of
 from interpreter import run
 from networks import NETWORKS, reference
 from relax_models import constant, module_of
@@ -20,6 +21,7 @@ import tvm_vision
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.half_precision import to_half
 from tvm_vision.compiler.lowering import lower_to_graph
+from tvm_vision.compiler.target import parse_target
 from tvm_vision.errors import InputError, UnsupportedModelError
 from tvm_vision.frontend.onnx import import_onnx
 
@@ -144,10 +146,7 @@ def test_functions_serve_all_calls_that_are_alike():
         return y
 
     module, _ = module_of(build, (4, 8))
-    from tvm_vision.compiler.passes import to_kernels
-    from tvm_vision.compiler.target import parse_target
-
-    graph = to_half(lower_to_graph(*to_kernels(module, parse_target("llvm"), 3)))
+    graph = to_half(lower_to_graph(*kernels_of(module, parse_target("llvm"))))
     assert [k.function for k in graph.kernels] == [
         "softmax_half",
         "softmax_half_1",
@@ -290,9 +289,9 @@ def test_the_same_input_gives_the_same_bytes_in_every_process():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"opt_level": 4}, "0, 1, 2 or 3 is needed, found 4"),
-        ({"precision": "int4"}, "fp32 or fp16 is needed, found 'int4'"),
-        ({"layout": "plain"}, "a layout of auto or nchw or nhwc is needed, found 'plain'"),
+        ({"opt_level": 4}, "opt_level must be 0, 1, 2 or 3, found 4"),
+        ({"precision": "int4"}, "precision must be fp32 or fp16, found 'int4'"),
+        ({"layout": "plain"}, "layout must be auto, nchw or nhwc, found 'plain'"),
         ({"target": "cuda"}, "found kind 'cuda'"),
         ({"target": "vulkan -max_threads_per_block=64", "precision": "fp16"}, "supports_float16"),
     ],
@@ -307,7 +306,7 @@ def test_what_tvm_cannot_compile_is_one_line(monkeypatch):
     def fail(*_):
         raise tvm.error.InternalError("Check failed: x\n  a stack")
 
-    monkeypatch.setattr("tvm_vision.compiler.build.build_library", fail)
+    monkeypatch.setattr("tvm_vision.compiler.pipeline.cpu_schedules", fail)
     module, signature = module_of(lambda b, x: b.emit(OP.exp(x)), (4,))
     with pytest.raises(UnsupportedModelError, match="kernels of the network: Check failed: x$"):
         compile_model(module, signature, target="llvm")
@@ -333,7 +332,11 @@ def test_compile_writes_a_package(tmp_path):
 
 def test_compile_without_output_returns_the_compiled_model():
     compiled = tvm_vision.compile(named_network(), target="llvm", opt_level=1)
-    assert (compiled.name, compiled.opt_level, compiled.precision) == ("network", 1, "fp32")
+    assert (compiled.name, compiled.options.opt_level, compiled.options.precision) == (
+        "network",
+        1,
+        "fp32",
+    )
 
 
 def test_compile_refuses_what_is_no_model():

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from compiled import executor_of
+from compiled import executor_of, kernels_of
 from networks import yoeo_like
 from onnx import TensorProto, helper
 
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.guard_indices import guarded
 from tvm_vision.compiler.lowering import lower_to_graph
-from tvm_vision.compiler.passes import to_kernels
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.frontend.onnx import import_onnx
 
@@ -96,6 +95,6 @@ def test_writes(operator: str, target: str) -> None:
 
 def test_functions_without_such_indices_stay_the_same_objects() -> None:
     module, _ = import_onnx(yoeo_like(64))
-    kernels, nodes = to_kernels(module, parse_target("llvm"), 2)
+    kernels, nodes = kernels_of(module, parse_target("llvm"), opt_level=2)
     graph = lower_to_graph(kernels, nodes)
     assert all(guarded(function) is function for function in graph.functions.values())

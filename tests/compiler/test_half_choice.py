@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from compiled import MATRIX_GPU
+from compiled import MATRIX_GPU, kernels_of
 from interpreter import run
 from networks import NETWORKS, Builder
 from onnx import TensorProto
@@ -22,7 +22,6 @@ from tvm_vision.compiler.half_choice import (
 )
 from tvm_vision.compiler.half_precision import HALF_MAX
 from tvm_vision.compiler.lowering import lower_to_graph
-from tvm_vision.compiler.passes import to_kernels
 from tvm_vision.compiler.static_graph import Kernel, StaticGraph
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx import import_onnx
@@ -274,7 +273,7 @@ def test_what_multiplies_matrices_costs_more():
 def test_matrices_are_where_both_operands_are_halves():
     target = Target(MATRIX_GPU, host="llvm")
     module, _ = import_onnx(NETWORKS["resnet18"](64))
-    graph = lower_to_graph(*to_kernels(module, target, 3, "auto", "fp16"))
+    graph = lower_to_graph(*kernels_of(module, target, precision="fp16"))
     found = _matrix_kernels(graph, target)
     names = {graph.kernels[i].nodes[0] for i in found}
     assert len(found) > 10 and "Conv_3" in names

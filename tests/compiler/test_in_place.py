@@ -176,10 +176,10 @@ def test_what_follows_element_by_element_stays_fused() -> None:
 
 def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
     model = network(lambda: NESTED, LONG)
-    monkeypatch.setenv("TVM_VISION_CONCAT", "copy")
+    monkeypatch.setenv("TVM_VISION_CONCAT_IN_PLACE", "off")
     assert joins(model) == 2  # the third was joined to the second before
-    monkeypatch.setenv("TVM_VISION_CONCAT", "maybe")
-    with pytest.raises(InputError, match="must be in_place or copy, found 'maybe'"):
+    monkeypatch.setenv("TVM_VISION_CONCAT_IN_PLACE", "maybe")
+    with pytest.raises(InputError, match="must be on or off, found 'maybe'"):
         joins(model)
-    monkeypatch.delenv("TVM_VISION_CONCAT")
+    monkeypatch.delenv("TVM_VISION_CONCAT_IN_PLACE")
     assert joins(model, opt_level=1) == 2

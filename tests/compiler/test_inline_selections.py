@@ -73,7 +73,7 @@ def computed(b: Any, one: str, two: str) -> tuple[str]:
 
 
 def results(model: Any, way: str, patch: pytest.MonkeyPatch, **options: Any) -> tuple[Any, int]:
-    patch.setenv("TVM_VISION_SELECTIONS", way)
+    patch.setenv("TVM_VISION_FUSE_DATA_MOVEMENT", way)
     module, signature = import_onnx(model)
     made = compile_model(module, signature, **{"target": "vulkan", **options})
     executor = executor_of(made)
@@ -92,7 +92,7 @@ def test_the_same_values_from_fewer_kernels(
     tail: Any, precision: str, layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Copied where it would be done in place, so that there is something to inline.
-    monkeypatch.setenv("TVM_VISION_CONCAT", "copy")
+    monkeypatch.setenv("TVM_VISION_CONCAT_IN_PLACE", "off")
     model = network(tail)
     options = {"precision": precision, "layout": layout}
     expected, kernels = results(model, "kernel", monkeypatch, **options)
@@ -107,15 +107,15 @@ def test_where_it_must_not_be(tail: Any, outputs: int, monkeypatch: pytest.Monke
     model = network(tail, outputs)
     counts = []
     for way in ("kernel", "inline"):
-        monkeypatch.setenv("TVM_VISION_SELECTIONS", way)
+        monkeypatch.setenv("TVM_VISION_FUSE_DATA_MOVEMENT", way)
         graph = prepare(import_onnx(model)[0], target=parse_target("vulkan"))
         counts.append(len(graph.kernels))
     assert counts[0] == counts[1]
 
 
 def test_what_selects(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TVM_VISION_SELECTIONS", "kernel")
-    monkeypatch.setenv("TVM_VISION_CONCAT", "copy")
+    monkeypatch.setenv("TVM_VISION_FUSE_DATA_MOVEMENT", "off")
+    monkeypatch.setenv("TVM_VISION_CONCAT_IN_PLACE", "off")
     graph = prepare(import_onnx(network(resized))[0], target=parse_target("vulkan"))
     selections = {name for name, f in graph.functions.items() if is_selection(f)}
     assert selections
@@ -128,7 +128,7 @@ def test_what_selects(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_half_that_nobody_reads_is_not_computed(
     way: str, precision: str, layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TVM_VISION_SELECTIONS", way)
+    monkeypatch.setenv("TVM_VISION_FUSE_DATA_MOVEMENT", way)
     target = parse_target("vulkan")
     module = import_onnx(network(half))[0]
     graph = prepare(module, target=target, precision=precision, layout=layout)
@@ -155,7 +155,7 @@ def test_networks_on_matrices(name: str, fewer: int, monkeypatch: pytest.MonkeyP
     target, counts = Target(MATRIX_GPU), []
     module = import_onnx(NETWORKS[name](224))[0]
     for way in ("kernel", "inline"):
-        monkeypatch.setenv("TVM_VISION_SELECTIONS", way)
+        monkeypatch.setenv("TVM_VISION_FUSE_DATA_MOVEMENT", way)
         counts.append(len(prepare(module, target=target, precision="fp16").kernels))
     assert counts[0] - counts[1] == fewer
 
@@ -163,16 +163,16 @@ def test_networks_on_matrices(name: str, fewer: int, monkeypatch: pytest.MonkeyP
 def test_it_can_be_switched_off_and_other_words_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("TVM_VISION_CONCAT", "copy")
+    monkeypatch.setenv("TVM_VISION_CONCAT_IN_PLACE", "off")
     module = import_onnx(network(pointwise))[0]
     target = parse_target("vulkan")
     counts = []
     for way in ("kernel", "inline", None):
-        monkeypatch.delenv("TVM_VISION_SELECTIONS", raising=False)
+        monkeypatch.delenv("TVM_VISION_FUSE_DATA_MOVEMENT", raising=False)
         if way:
-            monkeypatch.setenv("TVM_VISION_SELECTIONS", way)
+            monkeypatch.setenv("TVM_VISION_FUSE_DATA_MOVEMENT", way)
         counts.append(len(prepare(module, target=target).kernels))
     assert counts[0] > counts[1] == counts[2]
-    monkeypatch.setenv("TVM_VISION_SELECTIONS", "yes")
+    monkeypatch.setenv("TVM_VISION_FUSE_DATA_MOVEMENT", "yes")
     with pytest.raises(InputError, match="must be inline or kernel, found 'yes'"):
         prepare(module, target=target)

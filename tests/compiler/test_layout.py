@@ -5,6 +5,7 @@ import platform
 import numpy as np
 import onnx
 import pytest
+from compiled import kernels_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from interpreter import run
@@ -15,7 +16,6 @@ from tvm import relax
 
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.cpu_schedules import cpu_schedules
-from tvm_vision.compiler.passes import to_kernels
 from tvm_vision.compiler.target import parse_target, vector_lanes
 from tvm_vision.frontend.onnx import import_onnx
 
@@ -210,7 +210,7 @@ def test_the_layout_keeps_the_names_of_nodes():
 def test_loops_are_written_for_all_windows(name):
     """None of them falls back to schedules that fit everything."""
     target = parse_target("llvm")
-    kernels, _ = to_kernels(import_onnx(NETWORKS[name](64))[0], target, 3)
+    kernels, _ = kernels_of(import_onnx(NETWORKS[name](64))[0], target)
     functions = {
         gv.name_hint: function
         for gv, function in cpu_schedules(kernels, target).functions_items()

@@ -4,6 +4,7 @@ import re
 
 import pytest
 import tvm
+from compiled import kernels_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from networks import NETWORKS
@@ -11,7 +12,6 @@ from tvm import relax
 
 from tvm_vision.compiler.lowering import lower_to_graph
 from tvm_vision.compiler.memory_plan import LiveRange, least_bytes, plan_memory
-from tvm_vision.compiler.passes import to_kernels
 from tvm_vision.compiler.static_graph import live_ranges
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.frontend.onnx import import_onnx
@@ -63,7 +63,7 @@ def test_ranges_that_make_no_sense_are_refused(wrong):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_reuse_is_as_good_as_static_plan_block_memory(name):
     module, _ = import_onnx(NETWORKS[name](SIZE))
-    kernels, nodes = to_kernels(module, parse_target("llvm"), 3)
+    kernels, nodes = kernels_of(module, parse_target("llvm"))
     ours = plan_memory(list(live_ranges(lower_to_graph(kernels, nodes)).values())).total
     assert ours <= _planned_by_tvm(kernels)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from compiled import MATRIX_GPU
+from compiled import MATRIX_GPU, kernels_of
 from interpreter import run
 from relax_models import constant, module_of
 from tvm import relax
@@ -12,7 +12,6 @@ from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.channels_last import calls_of, channels_last
 from tvm_vision.compiler.lowering import lower_to_graph
 from tvm_vision.compiler.padded_channels import pad_channels
-from tvm_vision.compiler.passes import to_kernels
 
 OP = relax.op
 
@@ -56,7 +55,7 @@ def test_results_are_the_same(channels):
 def test_turning_and_filling_up_are_one_kernel_and_weights_are_constants():
     module, _ = module_of(network(3), (1, 3, 16, 16))
     target = Target(MATRIX_GPU, host="llvm")
-    kernels, nodes = to_kernels(module, target, 3, "nhwc", "fp16")
+    kernels, nodes = kernels_of(module, target, layout="nhwc", precision="fp16")
     graph = lower_to_graph(kernels, nodes)
     assert len(graph.kernels) == 1 + 3 + 1  # turned, three convolutions, turned back
     assert graph.tensors[graph.kernels[0].outputs[0]].shape == (1, 16, 16, 4)

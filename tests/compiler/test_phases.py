@@ -183,7 +183,7 @@ def run(model: Any, x: np.ndarray, frames: int = 2) -> tuple[list[np.ndarray], A
 def test_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(1).standard_normal(SHAPE).astype("float32")
     (found,), executor = run(branches(), x)
-    monkeypatch.setenv("TVM_VISION_ORDER", "model")
+    monkeypatch.setenv("TVM_VISION_REORDER", "off")
     (expected,), in_model_order = run(branches(), x)
     np.testing.assert_array_equal(found, expected)
     # One for the branch that steps alone, one for the memory that it reuses.
@@ -195,7 +195,7 @@ def test_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_networks_on_the_device(name: str, fewer: int, monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(2).standard_normal((1, 3, 64, 64)).astype("float32")
     found, executor = run(NETWORKS[name](64), x)
-    monkeypatch.setenv("TVM_VISION_ORDER", "model")
+    monkeypatch.setenv("TVM_VISION_REORDER", "off")
     expected, in_model_order = run(NETWORKS[name](64), x)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -203,7 +203,7 @@ def test_networks_on_the_device(name: str, fewer: int, monkeypatch: pytest.Monke
 
 
 def test_wrong_order_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TVM_VISION_ORDER", "random")
+    monkeypatch.setenv("TVM_VISION_REORDER", "random")
     module, signature = import_onnx(branches())
     with pytest.raises(InputError, match="must be phases or model, found 'random'"):
         compile_model(module, signature, target="vulkan")

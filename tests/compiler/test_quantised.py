@@ -13,10 +13,10 @@ from quantised_networks import Quantised, as_written, network
 
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.build import prepare
-from tvm_vision.compiler.quantised import VARIABLE
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.options import variable_of
 from tvm_vision.schedules import kernel_key
 
 # Sums that lie close to half a step may be rounded the other way: float32 adds up in another order.
@@ -30,7 +30,7 @@ WAYS = [("llvm", "auto"), (GPU, "nhwc"), (WITHOUT, "nhwc"), (GPU, "nchw")]
 
 @pytest.fixture(autouse=True)
 def _in_bytes_everywhere(monkeypatch):
-    monkeypatch.setenv(VARIABLE, "1")
+    monkeypatch.setenv(variable_of("int8"), "on")
 
 
 def run(model, x, target, layout="auto", precision="fp32"):
@@ -169,7 +169,7 @@ def test_bytes_travel_between_all_kernels_of_a_network(dtype, target, layout):
 
 @pytest.mark.usefixtures("device_info")
 def test_a_gpu_with_an_instruction_for_it_puts_channels_last_by_itself(monkeypatch):
-    monkeypatch.delenv(VARIABLE)
+    monkeypatch.delenv(variable_of("int8"))
     model = whole_network()
     graph = graph_of(model, GPU)
     shapes = {v.shape for v in graph.params.values() if v.dtype == np.int8 and v.ndim > 2}
@@ -188,7 +188,7 @@ def test_a_gpu_with_an_instruction_for_it_puts_channels_last_by_itself(monkeypat
 @pytest.mark.parametrize("target", ["llvm", GPU])
 @pytest.mark.usefixtures("device_info")
 def test_switched_off_the_network_is_computed_in_float32(target, monkeypatch):
-    monkeypatch.setenv(VARIABLE, "0")
+    monkeypatch.setenv(variable_of("int8"), "off")
     model = whole_network()
     assert weight_types(graph_of(model, target)) == {"float32"}
     data = picture((1, 3, 17, 19))
@@ -197,8 +197,8 @@ def test_switched_off_the_network_is_computed_in_float32(target, monkeypatch):
 
 
 def test_another_value_of_the_switch_is_an_error(monkeypatch):
-    monkeypatch.setenv(VARIABLE, "yes")
-    with pytest.raises(InputError, match="TVM_VISION_INT8 must be auto, 0 or 1, found 'yes'"):
+    monkeypatch.setenv(variable_of("int8"), "maybe")
+    with pytest.raises(InputError, match="TVM_VISION_INT8 must be auto, on or off, found 'maybe'"):
         graph_of(whole_network())
 
 

@@ -237,7 +237,7 @@ def test_templates_take_all_three_kernels(
 def test_an_unknown_way_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "6")
     module, _ = module_of(convolution(16, 16, padding=1), *[(1, 16, 14, 14)] * 2)
-    with pytest.raises(InputError, match="TVM_VISION_WINOGRAD must be auto or 0 or 2 or 4"):
+    with pytest.raises(InputError, match="TVM_VISION_WINOGRAD must be auto, off, 2 or 4"):
         functions(module, GPU)
 
 

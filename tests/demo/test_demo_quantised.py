@@ -6,11 +6,11 @@ import pytest
 
 from tvm_vision.api import compile as compile_network
 from tvm_vision.api import quantize
-from tvm_vision.compiler.quantised import VARIABLE
 from tvm_vision.demo.pictures import MODEL, demo_clip, demo_pictures
 from tvm_vision.evaluate import Reference, compare_frames, strictness_for
 from tvm_vision.models.yoeo import YoeoDetector
 from tvm_vision.models.yoeo.describe import yoeo_model_info
+from tvm_vision.options import variable_of
 from tvm_vision.runtime.sources import frames, read_image
 
 FRAMES = 5  # of the clip, to calibrate with; the pictures are others
@@ -34,7 +34,7 @@ def detector(model, target):
 
 @pytest.mark.parametrize("target", ["llvm", pytest.param("vulkan", marks=pytest.mark.slow)])
 def test_it_sees_what_onnxruntime_sees(made, target, monkeypatch):
-    monkeypatch.setenv(VARIABLE, "1")
+    monkeypatch.setenv(variable_of("int8"), "on")
     ours, reference = detector(made, target), Reference(made)
     strictness = strictness_for(ours, reference)
     assert strictness == "int8"
@@ -50,7 +50,7 @@ def test_detections_hardly_change(made, tmp_path, monkeypatch):
     others overlap by 0.95 on average, and of each mask 99.5 % are the same."""
     exact = YoeoDetector.load(compile_network(MODEL, tmp_path / "exact.tar", target="llvm",
                                               model_info=yoeo_model_info(MODEL)))  # fmt: skip
-    monkeypatch.setenv(VARIABLE, "1")
+    monkeypatch.setenv(variable_of("int8"), "on")
     ours = detector(made, "llvm")
     kept, found_again = [], []
     for image in map(read_image, demo_pictures()):

@@ -26,7 +26,7 @@ MEASURED = {
 def document(**changes):
     info = packages.sample_info()
     measured = {**MEASURED, **changes}
-    return {**info, "format_version": 3, "precision": "fp16", "measured_precision": measured}
+    return {**info, "precision": "fp16", "measured_precision": measured}
 
 
 def test_it_is_read_and_written_as_it_was():
@@ -43,9 +43,9 @@ def test_it_is_read_and_written_as_it_was():
     assert "on 1 sample 4.0e-03, with halves everywhere no numbers" in str(unknown)
 
 
-def test_packages_without_it_are_as_before():
+def test_packages_without_it_say_so():
     info = PackageInfo.from_json(packages.sample_info())
-    assert info.format_version == 1 and "measured_precision" not in info.to_json()
+    assert info.measured_precision is None and info.to_json()["measured_precision"] is None
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,6 @@ def test_what_it_cannot_say(changes, words):
         PackageInfo.from_json(document(**changes))
 
 
-def test_it_is_for_halves_and_of_the_third_version():
+def test_it_is_for_halves():
     with pytest.raises(PackageError, match='in packages of precision fp16, found "fp32"'):
         PackageInfo.from_json({**document(), "precision": "fp32"})
-    with pytest.raises(PackageError, match="format_version must be 3 for what is in it"):
-        PackageInfo.from_json({**document(), "format_version": 1})

@@ -18,6 +18,7 @@ from tvm import relax, te, tirx, topi
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
+from tvm_vision.options import CompileOptions
 from tvm_vision.schedules import (
     Choice,
     Limits,
@@ -27,7 +28,7 @@ from tvm_vision.schedules import (
     schedule_function,
     schedule_with,
 )
-from tvm_vision.schedules.common import BYTES, DOT_VARIABLE, MATRIX_VARIABLE
+from tvm_vision.schedules.common import BYTES
 from tvm_vision.schedules.gemm_tile import GemmTile, Product, candidates, default, fits
 from tvm_vision.schedules.integer_operators import BytesWindow, convolution_of_bytes, in_words
 from tvm_vision.schedules.matrix_tile import MatrixTile
@@ -211,14 +212,14 @@ def test_depthwise_channels_are_computed_by_words(along: int) -> None:
     np.testing.assert_array_equal(out.numpy(), expected)
 
 
-def test_a_variable_switches_dot_products_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_option_switches_dot_products_off() -> None:
     device = Target({"kind": "vulkan", "supports_integer_dot_product": True})
     product = Product(1, 64, 64, 64, BYTES)
     assert Limits.of(device).dot_product
     assert default(product, Limits.of(device)).dot == 4
-    monkeypatch.setenv(DOT_VARIABLE, "0")
-    assert not Limits.of(device).dot_product
-    assert default(product, Limits.of(device)).dot == 1
+    without = Limits.of(device, CompileOptions(dp4a=False))
+    assert not without.dot_product
+    assert default(product, without).dot == 1
     assert not Limits.of(Target({"kind": "vulkan"})).dot_product
 
 
@@ -296,14 +297,13 @@ def test_convolution_with_matrices_of_bytes(case: tuple[int, ...]) -> None:
         layer.check(schedule_with(layer.kernel, limits, choice))
 
 
-def test_matrices_of_bytes_are_named_by_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_matrices_of_bytes_are_named_by_the_target() -> None:
     keys = ["vulkan", "gpu", "cooperative_matrix_int8_16x16x32", "cooperative_matrix_16x16x16"]
     device = Target({"kind": "vulkan", "keys": keys})
     assert Limits.of(device).byte_matrices == (MATRIX,)
     assert Limits.of(device).matrices == ((16, 16, 16),)
     assert schedule_function(Layer(32, 9, 24, 1).kernel, MATRIX_LIMITS)[1] == "matrix"
-    monkeypatch.setenv(MATRIX_VARIABLE, "0")
-    assert Limits.of(device).byte_matrices == ()
+    assert Limits.of(device, CompileOptions(coopmat=False)).byte_matrices == ()
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,9 @@ from tvm.s_tir import Schedule
 from tvm.target import Target
 
 from tvm_vision.errors import UnsupportedKernelError
+from tvm_vision.options import CompileOptions
 from tvm_vision.schedules import Choice, Limits, choices, schedule_function, schedule_with
-from tvm_vision.schedules.common import HALVES, MATRIX_VARIABLE, OTHERS, NotThisKind
+from tvm_vision.schedules.common import HALVES, OTHERS, NotThisKind
 from tvm_vision.schedules.contraction import shape_of
 from tvm_vision.schedules.gemm_tile import Product
 from tvm_vision.schedules.matrix_tile import MatrixTile, candidates, default, fits
@@ -105,11 +106,10 @@ def test_without_matrices_there_are_no_candidates() -> None:
     assert default(Product(1, 64, 64, 64), LIMITS) is None  # float32
 
 
-def test_a_variable_switches_them_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_option_switches_them_off() -> None:
     device = Target(ATTRIBUTES, host="llvm")
     assert Limits.of(device).matrices == (SHAPE,)
-    monkeypatch.setenv(MATRIX_VARIABLE, "0")
-    assert Limits.of(device).matrices == ()
+    assert Limits.of(device, CompileOptions(coopmat=False)).matrices == ()
 
 
 def test_a_device_without_takes_the_other_template() -> None:

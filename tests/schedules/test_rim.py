@@ -18,6 +18,7 @@ from tvm import relax, tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
+from tvm_vision.options import CompileOptions
 from tvm_vision.schedules import (
     Choice,
     Limits,
@@ -27,7 +28,6 @@ from tvm_vision.schedules import (
     schedule_function,
     schedule_with,
 )
-from tvm_vision.schedules.common import RIM_VARIABLE
 from tvm_vision.schedules.rim_form import windows_of
 from tvm_vision.schedules.rim_tile import RimTile, Windows, candidates, fits, pays
 from tvm_vision.vulkan import build, spirv
@@ -163,15 +163,14 @@ def test_loops_over_channels_divide_nothing() -> None:
     assert not re.findall(r"[/%]", inside)
 
 
-def test_large_layers_get_it_and_switch_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_layers_get_it_and_switch_it_off() -> None:
     function = LARGE.function()
     assert schedule_function(function, LIMITS)[1] == "rim"
     offered = choices(function, LIMITS)
     assert [choice.template for choice in offered[:4]] == ["rim", "matrix"] * 2
     device = Target(ATTRIBUTES, host="llvm")
     assert Limits.of(device).rim
-    monkeypatch.setenv(RIM_VARIABLE, "0")
-    without = Limits.of(device)
+    without = Limits.of(device, CompileOptions(halo=False))
     assert not without.rim
     assert schedule_function(function, without)[1] == "matrix"
     assert not rims(function, without)

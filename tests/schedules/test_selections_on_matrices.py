@@ -14,9 +14,11 @@ from onnx import TensorProto
 from tvm.target import Target
 
 from tvm_vision.compiler import compile_model
-from tvm_vision.compiler.build import build_library, prepare
+from tvm_vision.compiler.build import prepare
+from tvm_vision.compiler.pipeline import Compilation, run
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.options import CompileOptions
 from tvm_vision.runtime import graph_executor
 from tvm_vision.schedules import rim_tile
 from tvm_vision.vulkan import build
@@ -59,10 +61,10 @@ def test_values_on_emulated_matrices(
         inlined.extend(k for k in kernels if "coopmat" in k.source and "concat" in k.name)
         return [emulated(kernel) for kernel in kernels]
 
-    monkeypatch.setenv("TVM_VISION_SELECTIONS", "kernel")
+    monkeypatch.setenv("TVM_VISION_FUSE_DATA_MOVEMENT", "off")
     expected = result(model, "vulkan")
     monkeypatch.setattr(build, "print_kernels", emulate)
-    monkeypatch.setenv("TVM_VISION_SELECTIONS", "inline")
+    monkeypatch.setenv("TVM_VISION_FUSE_DATA_MOVEMENT", "on")
     own = dict(parse_target("vulkan").attrs)
     found = result(model, {**own, "kind": "vulkan", **MATRICES})
     assert inlined
@@ -75,7 +77,7 @@ def test_parts_are_fetched_in_vectors(
     resize: bool, rim: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rim_tile, "pays", lambda shape, limits: rim)
-    monkeypatch.setenv("TVM_VISION_SELECTIONS", "inline")
+    monkeypatch.setenv("TVM_VISION_FUSE_DATA_MOVEMENT", "on")
     limits = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}
     halves = {"supports_float16": True, "supports_16bit_buffer": True, "thread_warp_size": 32}
     target = Target({"kind": "vulkan", **MATRICES, **limits, **halves}, host="llvm")
@@ -92,7 +94,8 @@ def test_parts_are_fetched_in_vectors(
 
     tvm.register_global_func("target.build.vulkan", note, override=True)
     try:
-        build_library(graph, target)
+        compilation = Compilation(module, target, CompileOptions(), graph=graph)
+        run(compilation, first="schedule", last="build")
     finally:
         tvm.register_global_func("target.build.vulkan", original, override=True)
     (source,) = [s for s in sources if "coopmat" in s]

@@ -12,8 +12,9 @@ from schedule_runs import TOLERANCE, fused, noise, target
 from tvm import relax, tirx
 from tvm.target import Target
 
+from tvm_vision.options import CompileOptions
 from tvm_vision.schedules import Choice, Limits, choices, schedule_with
-from tvm_vision.schedules.common import SPLIT_VARIABLE, NotThisKind
+from tvm_vision.schedules.common import NotThisKind
 from tvm_vision.schedules.gemm_tile import GemmTile, Product, candidates, default
 from tvm_vision.schedules.split_sums import ENOUGH_TILES, parts_of
 
@@ -110,14 +111,14 @@ def test_only_where_there_are_units_to_spare_without_a_word_of_a_tuner() -> None
     assert default(Product(1, 64, 10816, 576), LARGE).split == 1
 
 
-def test_the_device_and_a_variable_decide(monkeypatch: pytest.MonkeyPatch) -> None:
-    def limits(device_type: str) -> Limits:
-        return Limits.of(Target({"kind": "vulkan", "device_type": device_type}, host="llvm"))
+def test_the_device_and_an_option_decide() -> None:
+    def limits(device_type: str, **options: bool) -> Limits:
+        target = Target({"kind": "vulkan", "device_type": device_type}, host="llvm")
+        return Limits.of(target, CompileOptions(**options))
 
     assert limits("discrete").split_sums
     assert not limits("integrated").split_sums
-    monkeypatch.setenv(SPLIT_VARIABLE, "0")
-    assert not limits("discrete").split_sums
+    assert not limits("discrete", split_k=False).split_sums
 
 
 def test_old_records_mean_one_part() -> None:

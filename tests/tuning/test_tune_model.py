@@ -42,9 +42,7 @@ def model() -> onnx.ModelProto:
 @pytest.fixture(scope="module")
 def tuned(model: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tuned") / "records.jsonl"
-    outcome = tune_model(
-        model, records=path, options=TuningOptions(trials=6, batch=3), timing=QUICK
-    )
+    outcome = tune_model(model, records=path, tuning=TuningOptions(trials=6, batch=3), timing=QUICK)
     assert outcome.tried >= 6 and outcome.failed == 0
     assert outcome.reason == "all trials are used"
     assert 0 < outcome.after <= outcome.before * 1.2
@@ -108,9 +106,7 @@ def test_a_search_goes_on_where_it_was(model: onnx.ModelProto, tuned: Path, tmp_
     path = tmp_path / "r.jsonl"
     path.write_bytes(tuned.read_bytes())
     before = len(read_records(path))
-    outcome = tune_model(
-        model, records=path, options=TuningOptions(trials=4, batch=2), timing=QUICK
-    )
+    outcome = tune_model(model, records=path, tuning=TuningOptions(trials=4, batch=2), timing=QUICK)
     assert outcome.tried == 4 and outcome.before > 0
     fresh = [r for r in read_records(path).items[before:] if not r.chosen]
     tried = {(r.kernel, str(r.decision)) for r in read_records(tuned)}
@@ -119,13 +115,13 @@ def test_a_search_goes_on_where_it_was(model: onnx.ModelProto, tuned: Path, tmp_
 
 
 def test_no_trials_measure_nothing(model: onnx.ModelProto, tmp_path: Path) -> None:
-    outcome = tune_model(model, records=tmp_path / "r.jsonl", options=TuningOptions(trials=0))
+    outcome = tune_model(model, records=tmp_path / "r.jsonl", tuning=TuningOptions(trials=0))
     assert outcome.tried == 0 and (tmp_path / "r.jsonl").read_bytes() == b""
 
 
 def test_a_kernel_that_is_not_there(model: onnx.ModelProto, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no kernel is called softmax"):
-        tune_model(model, records=tmp_path / "r.jsonl", options=TuningOptions(only=("softmax",)))
+        tune_model(model, records=tmp_path / "r.jsonl", tuning=TuningOptions(only=("softmax",)))
     with pytest.raises(InputError, match="a GPU is needed to tune, found llvm"):
         tune_model(model, records=tmp_path / "r.jsonl", target="llvm")
     with pytest.raises(InputError, match="templates or metaschedule"):

@@ -10,10 +10,10 @@ import networks
 import numpy as np
 import pytest
 import tvm
+from relax_vm import compile_relax
 from tvm import relax
 from tvm.target import Target
 
-from tvm_vision.compiler.relax_vm import compile_relax
 from tvm_vision.frontend.onnx import import_onnx
 
 pytestmark = pytest.mark.usefixtures("device_info")

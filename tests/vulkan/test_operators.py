@@ -13,10 +13,10 @@ import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
+from relax_vm import compile_relax
 from tvm import relax, s_tir, te, tirx
 from tvm.target import Target
 
-from tvm_vision.compiler.relax_vm import compile_relax
 from tvm_vision.frontend.onnx import import_onnx
 
 pytestmark = pytest.mark.usefixtures("device_info")

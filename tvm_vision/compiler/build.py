@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-from collections.abc import Collection, Iterator
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,37 +16,21 @@ from tvm.target import Target
 from ..errors import InputError, TvmVisionError, UnsupportedModelError
 from ..frontend.signature import Signature, TensorSpec
 from ..interrupts import ctrl_c_as_itself
+from ..options import CompileOptions
 from ..package.precision import MeasuredPrecision
-from ..schedules import (
-    TUNED,
-    Choice,
-    Chooser,
-    Limits,
-    check_writes,
-    choices,
-    schedule_module,
-    schedule_with,
-)
-from .bounded_kernels import bound_kernels
-from .cpu_schedules import cpu_schedules
-from .guard_indices import guard_indices
-from .half_choice import HalfChoice, Part, Samples, choose_halves, single_roots
+from ..schedules import Choice, Chooser, Limits, choices, schedule_with
+from .half_choice import HalfChoice, Part, Samples, choose_halves
 from .half_emulation import HalfEmulation
 from .half_precision import to_half
-from .hand_threaded import finish_hand_threaded
-from .in_place import concat_axes, concat_in_place, in_place_wanted
-from .inline_selections import inline_selections, inline_wanted
-from .lowering import lower_to_graph
-from .passes import check_layout, check_opt_level, to_kernels
-from .phases import in_phases, phases_wanted
-from .split_kernels import split_kernels
-from .static_graph import Kernel, StaticGraph, describe
+from .pipeline import Compilation, run
+from .short_names import short_names
+from .static_graph import StaticGraph, describe
 from .target import parse_target
-from .workspaces import plan_workspaces
 
-PRECISIONS = ("fp32", "fp16")
-# Names end up in files and in shaders; long chains of fused operators are cut.
-MAX_NAME = 80
+# Steps of the pipeline: the last in float32, the last before schedules, and those after.
+FLOAT32, PREPARED, SCHEDULE, BUILT, ORDER = (
+    "find_concats", "short_names", "schedule", "build", "reorder"
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -60,8 +45,7 @@ class CompiledModel:
         params: the constants by their name in ``graph``.
         target: what it was compiled for.
         inputs, outputs: names, shapes and types, in the order of ``graph``.
-        precision: "fp32" or "fp16", what is stored in memory.
-        opt_level: 0 to 3, see ``passes``.
+        options: how it was compiled.
         memory: device memory in bytes: "weights", "activations", "peak".
         tuned: kernels, each structure once, whose schedule ``choose`` gave.
         measured_precision: which layers keep float32, where that was chosen by samples.
@@ -74,8 +58,7 @@ class CompiledModel:
     target: Target
     inputs: list[TensorSpec]
     outputs: list[TensorSpec]
-    precision: str
-    opt_level: int
+    options: CompileOptions
     memory: dict[str, int]
     tuned: int = 0
     measured_precision: MeasuredPrecision | None = None
@@ -86,55 +69,54 @@ def compile_model(
     signature: Signature,
     *,
     target: str | dict[str, Any] | Target = "auto",
-    opt_level: int = 3,
-    precision: str = "fp32",
-    layout: str = "auto",
+    options: CompileOptions | Mapping[str, Any] | None = None,
     name: str = "network",
     choose: Chooser | None = None,
     samples: Samples | None = None,
+    dump: Path | None = None,
+    **given: Any,
 ) -> CompiledModel:
-    """Compile the Relax module of a front end.
+    """Compile the Relax module of a front end, by the steps of ``pipeline.PHASES``.
 
     The same input gives the same graph, parameters, names and library, byte for byte.
 
-    target: see ``parse_target``. opt_level: see ``passes``. precision: "fp16" stores weights and
-    activations as halves; sums, inputs and outputs stay float32. layout: "nchw" switches off that
-    channels lie in blocks of vectors on processors. choose: what tuning found for a kernel of a
-    GPU, see ``schedules.schedule_module``. samples: with "fp16", inputs on which the error is
-    measured that decides which layers keep float32, see ``half_choice``.
+    target: see ``parse_target``. options, given: how, see ``CompileOptions.of``. choose: what
+    tuning found for a kernel of a GPU, see ``schedules.schedule_module``. samples: with "fp16",
+    inputs on which the error is measured that decides which layers keep float32, see
+    ``half_choice``. dump: a folder for the network's form after each step.
 
     Raises InputError for options that do not exist, DeviceError for a device that is absent or
     lacks what the precision needs, UnsupportedModelError and UnsupportedKernelError for networks
     and operators that cannot be compiled.
     """
-    chosen = parse_target(target)
-    options: dict[str, Any] = {"target": chosen, "opt_level": opt_level, "layout": layout}
-    check_options(chosen, opt_level, precision, layout)
-    measured = None if samples is None else measure_halves(module, samples, **options)
-    halves = None if measured is None else measured.halves
-    graph = prepare(module, precision=precision, halves=halves, **options)
+    network = Compilation(module, parse_target(target), CompileOptions.of(options, **given))
+    network.choose = choose
+    _check_target(network)
+    measured = None if samples is None else _measure_halves(network, samples)
+    network.halves = None if measured is None else measured.halves
+    with _one_line("operators of the network"):
+        run(network, last=PREPARED, dump=dump)
     with _one_line("kernels of the network"):
-        graph, library, tuned = build_library(graph, chosen, choose)
-    _check_sizes(graph, chosen)
-    sort = opt_level >= 2 and "gpu" in chosen.keys and phases_wanted()
-    graph, phases = in_phases(graph) if sort else (graph, None)
-    plain, memory = describe(graph, phases)
+        run(network, first=SCHEDULE, last=BUILT, dump=dump)
+    _check_sizes(network.graph, network.target)
+    run(network, first=ORDER, dump=dump)
+    graph = network.graph
+    plain, memory = describe(graph, network.steps)
     return CompiledModel(
         name=name,
-        library=library,
+        library=network.library,
         graph=plain,
         params={f"p{i}": value for i, value in enumerate(graph.params.values())},
-        target=chosen,
+        target=network.target,
         inputs=_specs(signature.inputs, graph, graph.inputs),
         outputs=_specs(signature.outputs, graph, graph.outputs),
-        precision=precision,
-        opt_level=opt_level,
+        options=network.options,
         memory={
             "weights": memory.weights,
             "activations": memory.activations,
             "peak": memory.peak,
         },
-        tuned=tuned,
+        tuned=network.tuned,
         measured_precision=None if measured is None else measured.report,
     )
 
@@ -143,41 +125,23 @@ def prepare(
     module: tvm.IRModule,
     *,
     target: Target,
-    opt_level: int = 3,
-    precision: str = "fp32",
-    layout: str = "auto",
+    options: CompileOptions | Mapping[str, Any] | None = None,
     halves: Collection[Part] | None = None,
+    last: str = PREPARED,
+    **given: Any,
 ) -> StaticGraph:
     """The kernels of a network before they have schedules, as ``compile_model`` makes them.
 
-    halves: what ``measure_halves`` leaves to be halves; None leaves everything.
+    halves: what ``measure_halves`` leaves to be halves; None leaves everything. last: the step
+    after which to stop.
 
     Raises what ``compile_model`` raises for operators and options.
     """
-    check_options(target, opt_level, precision, layout)
+    chosen = CompileOptions.of(options, **given)
+    network = Compilation(module, target, chosen, halves=halves)
+    _check_target(network)
     with _one_line("operators of the network"):
-        kernels, nodes = to_kernels(module, target, opt_level, layout, precision)
-        graph = bound_kernels(guard_indices(lower_to_graph(kernels, nodes)))
-        joined = concat_axes(graph)
-        axes = joined if opt_level >= 2 and in_place_wanted() else {}
-        if precision == "fp16":
-            graph = to_half(graph, () if halves is None else single_roots(graph, halves))
-        results = {graph.kernels[position].outputs[0]: axis for position, axis in joined.items()}
-        graph = concat_in_place(graph, axes)
-        graph = split_kernels(graph, results, Limits.of(target).tensors)
-        if opt_level >= 2 and "gpu" in target.keys and inline_wanted():
-            graph = inline_selections(graph, target)
-        return _short_names(graph)
-
-
-def check_options(target: Target, opt_level: int, precision: str, layout: str) -> None:
-    """Raise InputError for options that do not exist, or that the target cannot do."""
-    check_opt_level(opt_level)
-    check_layout(layout)
-    if precision not in PRECISIONS:
-        raise InputError(f"a precision of {' or '.join(PRECISIONS)} is needed, found {precision!r}")
-    if precision == "fp16":
-        _check_half(target)
+        return run(network, last=last).graph
 
 
 def measure_halves(
@@ -185,33 +149,41 @@ def measure_halves(
     samples: Samples,
     *,
     target: Target,
-    opt_level: int = 3,
-    layout: str = "auto",
+    options: CompileOptions | Mapping[str, Any] | None = None,
+    **given: Any,
 ) -> HalfChoice:
     """Which layers of a network for ``target`` may be halves, measured on this processor.
 
     Raises what ``compile_model`` raises, and InputError where the samples' limit leaves none.
     """
-    here = parse_target("llvm")
+    return _measure_halves(
+        Compilation(module, target, CompileOptions.of(options, **given)), samples
+    )
+
+
+def _measure_halves(network: Compilation, samples: Samples) -> HalfChoice:
     samples.tell("compiling to measure halves")
+    options = dataclasses.replace(network.options, precision="fp16")
+    here = Compilation(network.module, network.target, options, runs_on=parse_target("llvm"))
     with _one_line("operators of the network"):
-        kernels, nodes = to_kernels(module, target, opt_level, layout, "fp16", runs_on=here)
-        graph = _short_names(bound_kernels(guard_indices(lower_to_graph(kernels, nodes))))
-    joined = concat_axes(graph) if opt_level >= 2 and in_place_wanted() else {}
-    matrices = _matrix_kernels(graph, target)
+        run(here, last=FLOAT32)
+    here.graph = short_names(here.graph)
+    in_place = options.opt_level >= 2 and options.concat_in_place
+    joined = here.concat_axes if in_place else {}
+    matrices = _matrix_kernels(here)
     with _one_line("kernels of the network"):
-        graph, library, _ = build_library(graph, here)
-    emulation = HalfEmulation(graph, library)
-    return choose_halves(graph, joined, emulation, samples, matrices=matrices)
+        run(here, first=SCHEDULE, last=BUILT)
+    emulation = HalfEmulation(here.graph, here.library)
+    return choose_halves(here.graph, joined, emulation, samples, matrices=matrices)
 
 
-def _matrix_kernels(graph: StaticGraph, target: Target) -> set[int]:
+def _matrix_kernels(network: Compilation) -> set[int]:
     """The kernels of a float32 network that multiply matrices of halves as ``to_half`` makes them,
     by position."""
-    limits = Limits.of(target)
-    if "gpu" not in target.keys or not limits.matrices:
+    limits = network.limits
+    if not network.on_gpu or not limits.matrices:
         return set()
-    halves = to_half(graph)
+    halves = to_half(network.graph)
     offered = {name: choices(func, limits) for name, func in halves.functions.items()}
     uses = {name: any(c.template == "matrix" for c in found) for name, found in offered.items()}
     return {position for position, k in enumerate(halves.kernels) if uses[k.function]}
@@ -227,25 +199,6 @@ def build_function(function: Any, target: Target, choice: Choice | None, *, name
     module = tvm.IRModule({name: function.with_attr("global_symbol", name)})
     with target, tvm.transform.PassContext(opt_level=3):
         return tvm.tirx.build(module, target=target)
-
-
-def build_library(
-    graph: StaticGraph, target: Target, choose: Chooser | None = None
-) -> tuple[StaticGraph, Any, int]:
-    """The functions of ``graph`` scheduled and compiled, the graph with their workspaces, and how
-    many of them ``choose`` gave a schedule."""
-    named = sorted(graph.functions.items())
-    module = tvm.IRModule({name: f.with_attr("global_symbol", name) for name, f in named})
-    with target, tvm.transform.PassContext(opt_level=3):
-        if "gpu" in target.keys:
-            module = schedule_module(finish_hand_threaded(module), target, choose)
-            tuned = sum(TUNED in (f.attrs or {}) for _, f in module.functions_items())
-            graph, module = plan_workspaces(graph, module)
-        else:
-            module, tuned = cpu_schedules(module, target), 0
-            for gv, function in module.functions_items():
-                check_writes(gv.name_hint, function)
-        return graph, tvm.tirx.build(module, target=target), tuned
 
 
 @contextlib.contextmanager
@@ -277,8 +230,10 @@ def _check_sizes(graph: StaticGraph, target: Target) -> None:
                 )
 
 
-def _check_half(target: Target) -> None:
-    if "gpu" not in target.keys:
+def _check_target(network: Compilation) -> None:
+    """Raise InputError for options that the target cannot do."""
+    target = network.target
+    if not (network.fp16 and network.on_gpu):
         return
     lacking = [
         feature
@@ -290,20 +245,6 @@ def _check_half(target: Target) -> None:
             f"precision fp16 needs {' and '.join(lacking)}, which the target "
             f"'{target.attrs.get('device_name', target.kind.name)}' lacks: compile with fp32"
         )
-
-
-def _short_names(graph: StaticGraph) -> StaticGraph:
-    names = {name: _short(name) for name in graph.functions}
-    graph.functions = {names[name]: func for name, func in graph.functions.items()}
-    graph.kernels = [Kernel(names[k.function], k.inputs, k.outputs, k.nodes) for k in graph.kernels]
-    return graph
-
-
-def _short(name: str) -> str:
-    if len(name) <= MAX_NAME:
-        return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-    return f"{name[: MAX_NAME - 9]}_{digest}"
 
 
 def _specs(

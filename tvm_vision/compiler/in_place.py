@@ -8,13 +8,12 @@ result. That takes three steps, with fusion and half precision between them:
 2. ``concat_axes``, on the static graph: which kernels are concatenations;
 3. ``concat_in_place``: those that can be are taken out of the graph.
 
-``TVM_VISION_CONCAT=copy`` turns it off, ``in_place`` is the default.
+The option ``concat_in_place`` turns it off.
 """
 
 from __future__ import annotations
 
 import math
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -24,22 +23,10 @@ import tvm
 import tvm_ffi
 from tvm import te, tirx, topi
 
-from ..errors import InputError
 from .kernel_calls import INJECTIVE, OPAQUE, KernelCalls, patterns_of
 from .static_graph import ALIGNMENT, Kernel, StaticGraph, dtype_bytes
 
-VARIABLE = "TVM_VISION_CONCAT"
-WAYS = ("in_place", "copy")
-
 Shapes = tuple[tuple[int, ...], ...]
-
-
-def in_place_wanted() -> bool:
-    """What TVM_VISION_CONCAT says. Raises InputError for another value than in_place and copy."""
-    way = os.environ.get(VARIABLE) or WAYS[0]
-    if way not in WAYS:
-        raise InputError(f"{VARIABLE} must be {' or '.join(WAYS)}, found {way!r}; unset it")
-    return way == WAYS[0]
 
 
 def keep_apart(mod: tvm.IRModule) -> tvm.IRModule:

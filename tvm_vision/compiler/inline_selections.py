@@ -6,12 +6,11 @@ of products inline whatever makes an operand into its fetch, as they do with pad
 kernel, the barrier after it, and writing and reading the tensor between; it costs arithmetic on
 indices at every fetch, k·k times for a window. Concatenations in place are no kernels before.
 
-``TVM_VISION_SELECTIONS=kernel`` turns it off, ``inline`` is the default.
+The option ``fuse_data_movement`` turns it off.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -19,31 +18,19 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 from tvm.ir import prim
-from tvm.target import Target
 
-from ..errors import InputError
 from ..schedules import Limits, choices
 from .half_kernels import block_with, choice_parts, with_buffers
 from .lowering import unused_name
 from .static_graph import Kernel, StaticGraph, drop_unused
 
-VARIABLE = "TVM_VISION_SELECTIONS"
-WAYS = ("inline", "kernel")
 # Templates that inline what makes an operand.
 _PRODUCTS = ("rim", "matrix", "contraction")
 
 
-def inline_wanted() -> bool:
-    """What TVM_VISION_SELECTIONS says. Raises InputError for another value than those of WAYS."""
-    way = os.environ.get(VARIABLE) or WAYS[0]
-    if way not in WAYS:
-        raise InputError(f"{VARIABLE} must be {' or '.join(WAYS)}, found {way!r}; unset it")
-    return way == WAYS[0]
-
-
-def inline_selections(graph: StaticGraph, target: Target) -> StaticGraph:
+def inline_selections(graph: StaticGraph, limits: Limits) -> StaticGraph:
     """The same graph with each selection that one sum of products reads as a part of that."""
-    joined = _Joined(graph, Limits.of(target))
+    joined = _Joined(graph, limits)
     uses = Counter(t for kernel in graph.kernels for t in kernel.inputs)
     kept = {graph.root(t) for t in (*graph.inputs, *graph.outputs, *graph.params)}
     alone = Counter(t.root for t in graph.tensors)

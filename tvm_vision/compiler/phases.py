@@ -8,35 +8,23 @@ own steps; sorted by phases, a network has no more of them than its longest chai
 Memory follows the phases: two tensors that are needed in one phase never share any. What is shared
 across a barrier costs nothing, what is shared within a phase would take one more.
 
-``TVM_VISION_ORDER=model`` keeps the model's order, ``phases`` is the default.
+The option ``reorder`` turns it off: the model's order stays.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..errors import InputError
 from .memory_plan import plan_memory
 from .static_graph import Kernel, StaticGraph, live_ranges
 
-VARIABLE = "TVM_VISION_ORDER"
-ORDERS = ("phases", "model")
 # The model's order stays where activations would take more than so many times what they take in it,
 # unless that is less than so many bytes.
 MOST_GROWTH, SMALL_GROWTH = 1.25, 1 << 20
 
 # Root of a tensor, first byte, end, and whether it is written.
 Access = tuple[int, int, int, bool]
-
-
-def phases_wanted() -> bool:
-    """What TVM_VISION_ORDER says. Raises InputError for another value than phases and model."""
-    order = os.environ.get(VARIABLE) or ORDERS[0]
-    if order not in ORDERS:
-        raise InputError(f"{VARIABLE} must be {' or '.join(ORDERS)}, found {order!r}; unset it")
-    return order == ORDERS[0]
 
 
 def in_phases(graph: StaticGraph) -> tuple[StaticGraph, list[int] | None]:

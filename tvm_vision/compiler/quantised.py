@@ -17,7 +17,6 @@ what quantisation does to its numbers.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -28,27 +27,19 @@ from tvm.ir.expr import GenericConst
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.target import Target
 
-from ..errors import InputError
 from .operators import operator_of
 from .quantised_rules import RULES
 from .quantised_values import BYTE, Bytes, Joined, Sums, Weights, along
-
-VARIABLE = "TVM_VISION_INT8"
-WAYS = ("auto", "0", "1")
 
 Value = Bytes | Joined | Sums | Weights | list[Bytes]
 OP = relax.op
 
 
-def bytes_wanted(target: Target) -> bool:
-    """What TVM_VISION_INT8 says for a target. Raises InputError for a value that it cannot have."""
-    way = os.environ.get(VARIABLE) or WAYS[0]
-    if way not in WAYS:
-        raise InputError(f"{VARIABLE} must be {', '.join(WAYS[:-1])} or {WAYS[-1]}, found {way!r}; "
-                         "unset it")  # fmt: skip
+def bytes_wanted(target: Target, way: str) -> bool:
+    """What ``CompileOptions.int8`` says for a target."""
     features = ("supports_integer_dot_product", "supports_8bit_buffer", "supports_int8")
     products = all(bool(target.attrs.get(feature, False)) for feature in features)
-    return way == "1" or (way == "auto" and products)
+    return way == "on" or (way == "auto" and products)
 
 
 @tvm.transform.module_pass(opt_level=0, name="QuantisedInBytes")

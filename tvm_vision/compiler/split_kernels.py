@@ -20,14 +20,14 @@ from .static_graph import Kernel, StaticGraph, drop_unused
 def split_kernels(graph: StaticGraph, axes: Mapping[int, int], most: int) -> StaticGraph:
     """The same graph without kernels of more than ``most`` tensors, as far as that can be.
 
-    axes: of the concatenations, by the results' positions. What cannot be split stays.
+    axes: of the concatenations, by the kernels' positions. What cannot be split stays.
     """
     kernels: list[Kernel] = []
-    for kernel in graph.kernels:
+    for position, kernel in enumerate(graph.kernels):
         if len(kernel.inputs) + len(kernel.outputs) <= most:
             kernels.append(kernel)
-        elif kernel.outputs[0] in axes:
-            kernels += _joined_in_steps(graph, kernel, axes[kernel.outputs[0]], most)
+        elif position in axes:
+            kernels += _joined_in_steps(graph, kernel, axes[position], most)
         else:
             kernels += _by_results(graph, kernel, most)
     if len(kernels) == len(graph.kernels):

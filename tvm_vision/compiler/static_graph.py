@@ -8,7 +8,7 @@ the executor.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,6 +78,22 @@ class StaticGraph:
     def root(self, tensor: int) -> int:
         """The tensor whose memory ``tensor`` uses."""
         return self.tensors[tensor].root
+
+    def lines(self) -> Iterator[str]:
+        """The graph for people: a line for each kernel, then the functions."""
+        for kernel in self.kernels:
+            made = ", ".join(self._shown(t) for t in kernel.outputs)
+            given = ", ".join(self._shown(t) for t in kernel.inputs)
+            yield f"{made} = {kernel.function}({given})  # {', '.join(kernel.nodes)}"
+        yield f"return {', '.join(self._shown(t) for t in self.outputs)}"
+        for name, function in sorted(self.functions.items()):
+            yield from ("", f"# {name}", str(function))
+
+    def _shown(self, tensor: int) -> str:
+        of = self.tensors[tensor]
+        place = "" if of.root == tensor else f" in %{of.root}+{of.offset}"
+        kind = "const " if tensor in self.params else ""
+        return f"{kind}%{tensor}{place}: {of.dtype}[{', '.join(map(str, of.shape))}]"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ Halves know F(2×2, 3×3) alone, see docs/compiler.md for the errors of both.
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from tvm.ir.expr import GenericConst
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.target import Target
 
-from ..errors import InputError
+from ..options import CompileOptions
 from ..schedules.winograd_transforms import (
     KERNEL,
     Tiling,
@@ -33,8 +32,6 @@ from ..schedules.winograd_transforms import (
 from .operators import operator_of
 from .winograd_estimate import LEAST_TILES, Layer, fastest
 
-VARIABLE = "TVM_VISION_WINOGRAD"
-WAYS = ("auto", "0", "2", "4")
 SIZES = (4, 2)  # m, the first that fits
 LEAST_CHANNELS = 16  # of input and of output: with fewer the transforms are most of the work
 OUT_FUSABLE = 4  # TVM's name for a pattern that takes in what follows element by element
@@ -43,25 +40,18 @@ _WEIGHTS = {"OIHW": (0, 1, 2, 3), "HWIO": (3, 2, 0, 1), "OHWI": (0, 3, 1, 2)}
 _PICTURES = ("NCHW", "NHWC")
 
 
-def winograd_way() -> str:
-    """What TVM_VISION_WINOGRAD says. Raises InputError for another value than those of WAYS."""
-    way = os.environ.get(VARIABLE) or WAYS[0]
-    if way not in WAYS:
-        raise InputError(f"{VARIABLE} must be {' or '.join(WAYS)}, found {way!r}; unset it")
-    return way
+def winograd(
+    mod: tvm.IRModule, target: Target, options: CompileOptions, matrices: bool
+) -> tvm.IRModule:
+    """``main`` with those convolutions of a GPU rewritten that the options say.
 
-
-def winograd(mod: tvm.IRModule, target: Target, precision: str, matrices: bool) -> tvm.IRModule:
-    """``main`` with those convolutions of a GPU rewritten that TVM_VISION_WINOGRAD says.
-
-    precision: what the kernels will store. matrices: whether convolutions will use cooperative
-    matrices.
+    matrices: whether convolutions will use cooperative matrices.
     """
-    way = winograd_way()
-    if way == "0" or "gpu" not in target.keys:
+    way = options.winograd
+    if way == "off" or "gpu" not in target.keys:
         return mod
     rewriter = _Rewriter(mod)
-    rewriter.choose = _chooser(way, target, precision, matrices)
+    rewriter.choose = _chooser(way, target, options.precision, matrices)
     rewriter.builder_.update_func(mod.get_global_var("main"), rewriter.rewrite(mod["main"]))
     return relax.transform.DeadCodeElimination()(rewriter.builder_.get())
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .graph import Graph, Kernel, PlannedTensor
     from .info import (
         FORMAT,
-        FORMAT_VERSIONS,
+        FORMAT_VERSION,
         DeviceInfo,
         MemoryUse,
         ModelInfo,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMAT",
-    "FORMAT_VERSIONS",
+    "FORMAT_VERSION",
     "ClassGroup",
     "DeviceInfo",
     "Graph",

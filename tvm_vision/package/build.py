@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import PackageError
 from ..interrupts import ctrl_c_as_itself
-from .info import FORMAT, DeviceInfo, ModelInfo, PackageInfo, TensorInfo, plain
+from ..options import CompileOptions
+from .info import FORMAT, FORMAT_VERSION, DeviceInfo, ModelInfo, PackageInfo, TensorInfo, plain
 from .precision import MeasuredPrecision
 
 if TYPE_CHECKING:
@@ -44,8 +45,7 @@ class Compiled(Protocol):
     target: Any
     inputs: Sequence[Spec]
     outputs: Sequence[Spec]
-    precision: str
-    opt_level: int
+    options: CompileOptions
     memory: Mapping[str, int]
     tuned: int
     measured_precision: MeasuredPrecision | None
@@ -65,10 +65,9 @@ def package_info(
 
     model, inputs = described_inputs(compiled.inputs, model)
     measured = compiled.measured_precision
-    version = 3 if measured is not None else 1 if model.yoeo is None else 2
     document = {
         "format": FORMAT,
-        "format_version": version,
+        "format_version": FORMAT_VERSION,
         "model": asdict(model),
         "inputs": [asdict(tensor) for tensor in inputs],
         "outputs": [_tensor(spec, "") for spec in compiled.outputs],
@@ -76,8 +75,8 @@ def package_info(
         "target": json.loads(str(compiled.target)),
         "device": None if device is None else asdict(device),
         "versions": {"tvm": tvm.__version__, "tvm_vision": __version__},
-        "precision": compiled.precision,
-        "opt_level": compiled.opt_level,
+        "precision": compiled.options.precision,
+        "options": compiled.options.to_json(),
         "records": f"{compiled.tuned} kernels" if compiled.tuned else None,
         "memory": compiled.memory,
         "members": members,

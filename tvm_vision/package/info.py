@@ -16,14 +16,14 @@ from .precision import MeasuredPrecision
 from .yoeo import YoeoInfo
 
 FORMAT = "tvm_vision"
-# Written is the oldest that has what a package uses: 2 brought model.yoeo, 3 measured_precision.
-FORMAT_VERSIONS = (1, 2, 3)
+FORMAT_VERSION = 4
 KINDS = ("network", "classifier", "yoeo")
 LAYOUTS = ("", "NCHW", "NHWC")
 PRECISIONS = ("fp32", "fp16")
 COLOR_ORDERS = ("rgb", "bgr")
 INTERPOLATIONS = ("area", "cubic", "linear", "nearest")
-MAX_OPT_LEVEL = 3
+# How a network was compiled, by name, see ``CompileOptions``.
+Option = bool | int | str
 
 
 def _size(value: Any, where: str) -> int:
@@ -84,14 +84,12 @@ class Preprocessing:
 class ModelInfo:
     """What the network is for.
 
-    labels: one a class, or none. anchors: of no use, kept for packages that were written with them.
-    yoeo: for networks of that kind, which are not run without it.
+    labels: one a class, or none. yoeo: for networks of that kind, which are not run without it.
     """
 
     name: str
     kind: str = "network"
     labels: tuple[str, ...] = ()
-    anchors: tuple[tuple[float, float], ...] = ()
     preprocessing: Preprocessing | None = None
     yoeo: YoeoInfo | None = None
 
@@ -103,7 +101,6 @@ class ModelInfo:
             name=fields.text("name"),
             kind=fields.text("kind", among=KINDS),
             labels=fields.items("labels", lambda item, at: text(item, at, empty=True)),
-            anchors=fields.items("anchors", _anchor),
             preprocessing=None
             if preprocessing is None
             else Preprocessing.from_json(preprocessing, fields.path("preprocessing")),
@@ -113,13 +110,6 @@ class ModelInfo:
             wrong(fields.path("yoeo"), "in networks of kind yoeo with preprocessing", info.kind)
         fields.done()
         return info
-
-
-def _anchor(value: Any, where: str) -> tuple[float, float]:
-    if not isinstance(value, list) or len(value) != 2:
-        wrong(where, "a width and a height", value)
-    width, height = (number(item, where) for item in value)
-    return (width, height)
 
 
 @dataclass(frozen=True)
@@ -184,7 +174,10 @@ class MemoryUse:
 
 @dataclass(frozen=True)
 class PackageInfo:
-    """The whole of mod.json, in the order in which it is written."""
+    """The whole of mod.json, in the order in which it is written.
+
+    precision: what is stored; options: all that decided how it was compiled, that too.
+    """
 
     model: ModelInfo
     inputs: tuple[TensorInfo, ...]
@@ -194,19 +187,13 @@ class PackageInfo:
     device: DeviceInfo | None
     versions: dict[str, str]
     precision: str
-    opt_level: int
+    options: dict[str, Option]
     memory: MemoryUse
     members: dict[str, str]
     records: str | None = None
     measured_precision: MeasuredPrecision | None = None
     format: str = field(default=FORMAT, init=False)
-
-    @property
-    def format_version(self) -> int:
-        """The oldest version of the format that has all that this package uses."""
-        if self.measured_precision is not None:
-            return 3
-        return 1 if self.model.yoeo is None else 2
+    format_version: int = field(default=FORMAT_VERSION, init=False)
 
     @property
     def device_kind(self) -> str:
@@ -237,10 +224,11 @@ class PackageInfo:
         A "checksum" may be there and is left to ``from_bytes``.
         """
         fields = Fields(value, "")
-        version = _version(fields)
+        _check_version(fields)
         fields.optional("checksum", _sha256)
         device = fields.take("device")
         records = fields.take("records")
+        measured = fields.take("measured_precision")
         info = cls(
             model=ModelInfo.from_json(fields.take("model")),
             inputs=_tensors(fields, "inputs"),
@@ -250,17 +238,17 @@ class PackageInfo:
             device=None if device is None else DeviceInfo.from_json(device),
             versions=fields.mapping("versions", text),
             precision=fields.text("precision", among=PRECISIONS),
-            opt_level=fields.integer("opt_level", 0, MAX_OPT_LEVEL),
+            options=fields.mapping("options", _option),
             memory=MemoryUse.from_json(fields.take("memory")),
             members=fields.mapping("members", _sha256),
             records=None if records is None else text(records, "records"),
-            measured_precision=fields.optional("measured_precision", MeasuredPrecision.from_json),
+            measured_precision=None
+            if measured is None
+            else MeasuredPrecision.from_json(measured, "measured_precision"),
         )
         if set(info.members) != {LIBRARY, PARAMS}:
             wrong("members", f"the checksums of {LIBRARY} and {PARAMS}", sorted(info.members))
         fields.done()
-        if version != info.format_version:
-            wrong("format_version", f"{info.format_version} for what is in it", version)
         if info.measured_precision is not None and info.precision != "fp16":
             wrong("measured_precision", "in packages of precision fp16", info.precision)
         info.graph.check(info.inputs, info.outputs)
@@ -285,12 +273,8 @@ class PackageInfo:
         return {**self._document(), "checksum": self.checksum}
 
     def _document(self) -> dict[str, Any]:
-        document = plain(asdict(self))
-        if self.model.yoeo is None:
-            del document["model"]["yoeo"]
-        if self.measured_precision is None:
-            del document["measured_precision"]
-        return {**document, "format_version": self.format_version}
+        document: dict[str, Any] = plain(asdict(self))
+        return document
 
     def to_bytes(self) -> bytes:
         """The text of mod.json, the same for the same content."""
@@ -312,18 +296,22 @@ def plain(value: Any) -> Any:
     return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def _version(fields: Fields) -> int:
+def _check_version(fields: Fields) -> None:
     found = fields.take("format")
     if found != FORMAT:
         wrong("format", f"'{FORMAT}'", found)
     version = fields.take("format_version")
-    if version not in FORMAT_VERSIONS or isinstance(version, bool):
+    if version != FORMAT_VERSION or isinstance(version, bool):
         raise PackageError(
-            "mod.json: this tvm_vision reads packages of format version "
-            f"{FORMAT_VERSIONS[0]} to {FORMAT_VERSIONS[-1]}, found "
+            f"mod.json: this tvm_vision reads packages of format version {FORMAT_VERSION}, found "
             f"{shown(version)}: compile the model again, or install the tvm_vision that made it"
         )
-    return version
+
+
+def _option(value: Any, where: str) -> Option:
+    if not isinstance(value, (bool, int, str)):
+        wrong(where, "a text, a number or true or false", value)
+    return value
 
 
 def _tensors(fields: Fields, name: str) -> tuple[TensorInfo, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 import sys
 from collections.abc import Callable
@@ -16,17 +15,11 @@ from tvm import s_tir, tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
+from ..options import CompileOptions
+
 # What a step of a schedule raises where it does not fit a kernel: the next kind is tried.
 FAILURES = (s_tir.ScheduleError, tvm.error.InternalError, AssertionError, ValueError)
 
-# "0" leaves cooperative matrices unused where a device has them.
-MATRIX_VARIABLE = "TVM_VISION_COOPERATIVE_MATRIX"
-# "0" keeps sums within one workgroup, where a tuner says nothing else.
-SPLIT_VARIABLE = "TVM_VISION_SPLIT_SUMS"
-# "0" leaves convolutions with windows to the template of matrix products.
-RIM_VARIABLE = "TVM_VISION_RIM"
-# "0" leaves the dot product of bytes unused where a device has it.
-DOT_VARIABLE = "TVM_VISION_DOT_PRODUCT"
 # Of a kernel for a GPU that does not say; the fewest of a driver that robots have.
 FEW_TENSORS = 16
 # Kinds of factors, where the intrinsics for these take them.
@@ -66,25 +59,28 @@ class Limits:
     tensors: int = FEW_TENSORS
 
     @classmethod
-    def of(cls, target: Target) -> Limits:
-        """Reads a target; a missing attribute gives what every Vulkan device has."""
+    def of(cls, target: Target, options: CompileOptions | None = None) -> Limits:
+        """Reads a target; a missing attribute gives what every Vulkan device has.
+
+        options: what may be used of it; the defaults where none are given.
+        """
         attributes = target.attrs
+        options = options or CompileOptions()
         return cls(
             threads=int(attributes.get("max_threads_per_block", 128)),
             shared_bytes=int(attributes.get("max_shared_memory_per_block", 16384)),
             subgroup=int(attributes.get("thread_warp_size", 32)),
-            matrices=_matrices(target, ""),
-            byte_matrices=_matrices(target, "int8_"),
-            split_sums=str(attributes.get("device_type", "")) == "discrete"
-            and os.environ.get(SPLIT_VARIABLE, "1") != "0",
-            rim=os.environ.get(RIM_VARIABLE, "1") != "0",
+            matrices=_matrices(target, "") if options.coopmat else (),
+            byte_matrices=_matrices(target, "int8_") if options.coopmat else (),
+            split_sums=options.split_k and str(attributes.get("device_type", "")) == "discrete",
+            rim=options.halo,
             tensors=int(
                 attributes.get("max_per_stage_descriptor_storage_buffer", FEW_TENSORS)
                 if "gpu" in target.keys
                 else sys.maxsize
             ),
-            dot_product=bool(attributes.get("supports_integer_dot_product", False))
-            and os.environ.get(DOT_VARIABLE, "1") != "0",
+            dot_product=options.dp4a
+            and bool(attributes.get("supports_integer_dot_product", False)),
         )
 
     def matrices_of(self, factors: str) -> tuple[tuple[int, int, int], ...]:
@@ -98,8 +94,6 @@ def _matrices(target: Target, of: str) -> tuple[tuple[int, int, int], ...]:
     Args:
         of: what stands before the shape.
     """
-    if os.environ.get(MATRIX_VARIABLE, "1") == "0":
-        return ()
     found = []
     for key in target.keys:
         shape = re.fullmatch(rf"cooperative_matrix_{of}(\d+)x(\d+)x(\d+)", str(key))

@@ -26,7 +26,10 @@ TUNED = "tvm_vision.tuned"
 
 
 def schedule_module(
-    mod: tvm.IRModule, target: Target, choose: Chooser | None = None
+    mod: tvm.IRModule,
+    target: Target,
+    choose: Chooser | None = None,
+    limits: Limits | None = None,
 ) -> tvm.IRModule:
     """A module in which every PrimFunc has a schedule for a GPU.
 
@@ -38,12 +41,13 @@ def schedule_module(
         choose: what to take for a function, which is marked with TUNED; where it has nothing, or
             what it has does not fit (which is logged), the first template that takes the function
             is applied.
+        limits: what kernels may have; None for all that the target has.
 
     Raises:
         UnsupportedKernelError: no schedule fits a function, or one that came with threads has
             parts without, or results that it does not write.
     """
-    limits = Limits.of(target)
+    limits = limits or Limits.of(target)
     functions = dict(mod.functions_items())
     for name, function in functions.items():
         if not isinstance(function, tirx.PrimFunc):

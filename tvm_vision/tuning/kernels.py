@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
-from tvm.target import Target
 
 from ..compiler import StaticGraph
 from ..schedules import Limits, NotThisKind, choices, kernel_key, schedule_with
@@ -35,9 +34,8 @@ class TunableKernel:
     nodes: tuple[str, ...]
 
 
-def tunable_kernels(graph: StaticGraph, target: Target) -> list[TunableKernel]:
+def tunable_kernels(graph: StaticGraph, limits: Limits) -> list[TunableKernel]:
     """The kernels of a graph without schedules, those with the most calls first."""
-    limits = Limits.of(target)
     keys = {name: kernel_key(function) for name, function in graph.functions.items()}
     calls = Counter(keys[kernel.function] for kernel in graph.kernels)
     found: dict[str, TunableKernel] = {}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
+from ..options import CompileOptions
 from .records import METASCHEDULE, TEMPLATES, Place, Records, RecordWriter, read_records
 from .search import KernelSearch
 from .tuner import Tuner, TuningOptions, TuningOutcome, TuningState
@@ -78,12 +79,13 @@ class Network:
         *,
         target: Any = "auto",
         input_shapes: Mapping[str, Sequence[int]] | None = None,
-        opt_level: int = 3,
-        precision: str = "fp32",
+        options: CompileOptions | Mapping[str, Any] | None = None,
+        **given: Any,
     ) -> Network:
         """Arguments as for ``tvm_vision.compile``."""
         from ..compiler import parse_target, prepare
         from ..frontend.model import import_model
+        from ..schedules import Limits
         from .kernels import tunable_kernels
 
         chosen = parse_target(target)
@@ -91,9 +93,11 @@ class Network:
             raise InputError(
                 f"a target with a GPU is needed to tune, found {chosen.kind.name}: {ON_CPU}"
             )
+        how = CompileOptions.of(options, **given)
         module, _ = import_model(model, input_shapes=input_shapes)
-        graph = prepare(module, target=chosen, opt_level=opt_level, precision=precision)
-        return cls(chosen, place_of(chosen, precision), tunable_kernels(graph, chosen))
+        graph = prepare(module, target=chosen, options=how)
+        kernels = tunable_kernels(graph, Limits.of(chosen, how))
+        return cls(chosen, place_of(chosen, how.precision), kernels)
 
 
 def reason_not_to_tune(target: Any) -> tuple[str, bool]:
@@ -115,7 +119,7 @@ def tune_model(
     *,
     records: str | os.PathLike[str],
     prior: Sequence[str | os.PathLike[str]] = (),
-    options: TuningOptions | None = None,
+    tuning: TuningOptions | None = None,
     timing: Timing | None = None,
     tracker: tuple[str, int, str] | None = None,
     search: str = TEMPLATES,
@@ -124,11 +128,12 @@ def tune_model(
 ) -> TuningOutcome:
     """Search for the best schedules of a model's kernels and keep what is found.
 
-    model and ``network`` (target, input_shapes, opt_level, precision): as for
+    model and ``network`` (target, input_shapes, options or single ones): as for
         ``tvm_vision.compile``.
     records: a file of records; what is in it counts, what is measured is appended. It is complete
         after every measurement: an interrupted search goes on where it was.
     prior: more files of records to start from.
+    tuning: how long to search, and where.
     timing: how often a candidate is run.
     tracker: host, port and key of boards that measure instead of this machine; where the target is
         "auto", one of them tells it.
@@ -143,7 +148,7 @@ def tune_model(
 
     if search not in (TEMPLATES, METASCHEDULE):
         raise InputError(f"a search of {TEMPLATES} or {METASCHEDULE} is needed, found '{search}'")
-    options = options or TuningOptions()
+    tuning = tuning or TuningOptions()
     known = read_records(records, missing_ok=True)
     for path in prior:
         known.add(read_records(path))
@@ -153,18 +158,18 @@ def tune_model(
         if network.get("target", "auto") == "auto":
             network["target"] = remote_target(*tracker)
     found = Network.of(model, **network)
-    searches = searches_of(found.kernels, known, found.place, options.only)
+    searches = searches_of(found.kernels, known, found.place, tuning.only)
     jobs = {kernel.job.key: kernel.job for kernel in found.kernels}
     measurer = DeviceMeasurer.of(found.target, timing or Timing(), boards)
     with RecordWriter(records) as writer, closing(measurer):
-        tuner = Tuner(searches, jobs, measurer, writer.write, found.place, options, tell)
+        tuner = Tuner(searches, jobs, measurer, writer.write, found.place, tuning, tell)
         if search == METASCHEDULE:
-            tuner.deep = _deep(found, known, measurer, options)
+            tuner.deep = _deep(found, known, measurer, tuning)
         return tuner.run()
 
 
 def _deep(
-    network: Network, known: Records, measurer: DeviceMeasurer, options: TuningOptions
+    network: Network, known: Records, measurer: DeviceMeasurer, tuning: TuningOptions
 ) -> DeepSearch:
     from .metaschedule import DeepSearch, Effort
 
@@ -173,7 +178,7 @@ def _deep(
         target=network.target,
         runners=measurer.metaschedule_runners(),
         start_process=measurer.start_process,
-        effort=Effort.within(options.time_budget),
+        effort=Effort.within(tuning.time_budget),
         past=known.at(network.place).items,
     )
 

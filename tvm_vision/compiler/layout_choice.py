@@ -1,0 +1,85 @@
+"""In which order channels lie in memory: what is fast on which device.
+
+See ``layout`` for blocks of channels, ``channels_last`` for the other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import tvm
+from tvm import relax
+from tvm.target import Target
+
+from ..errors import UnsupportedModelError
+from .channels_last import calls_of, channels_last, turns
+from .operators import is_of_bytes
+from .padded_channels import pad_channels
+from .target import vector_lanes
+
+LOGGER = logging.getLogger(__name__)
+
+TURNS_PAY = 6  # convolutions that gain what a change of layout costs
+DENSE_PAYS = 1.25  # most convolutions for each dense one
+
+
+def layout_on_gpu(mod: tvm.IRModule, layout: str, matrices: bool) -> tvm.IRModule:
+    """``mod`` with channels last where that is asked for, or left open and faster.
+
+    Raises UnsupportedModelError where it is asked for and TVM cannot.
+    """
+    if layout == "nchw" or (layout == "auto" and not matrices and not _mostly_of_bytes(mod)):
+        return mod
+    try:
+        turned = channels_last(mod)
+    except tvm.error.InternalError as error:
+        # TVM's pass gives up on some selections and reshapes of more than four axes.
+        if layout == "auto":
+            LOGGER.debug("channels stay where they are: %s", error)
+            return mod
+        raise UnsupportedModelError(
+            "the network's operators cannot all be turned to channels last: compile it with "
+            "--layout auto"
+        ) from error
+    if layout == "auto" and not channels_last_pays(mod, turned):
+        return mod
+    return pad_channels(turned) if matrices else turned
+
+
+def channel_block(target: Target) -> int:
+    """Channels that lie side by side in memory: those of one vector of a processor.
+
+    1 on GPUs, which have layouts of their own.
+    """
+    return 1 if "gpu" in target.keys else vector_lanes(target)
+
+
+def channels_last_pays(mod: tvm.IRModule, turned: tvm.IRModule) -> bool:
+    """Whether channels last are faster where halves are multiplied by cooperative matrices, or
+    bytes by words.
+
+    ``turned`` is ``mod`` in that layout. They are where most convolutions are dense (grouped ones
+    use no matrices) or of bytes, and where axes hardly have to be turned but at the network's ends:
+    a turn within is a kernel, which takes as long as a small convolution. Measured for halves in
+    benchmarks/schedules.md; in float32, and without matrices, the model's order is faster.
+    """
+    convolutions = calls_of(turned, "relax.nn.conv2d")
+    dense = sum(int(call.attrs.groups) == 1 or is_of_bytes(call) for call in convolutions)
+    ends = len(_tensors(mod["main"].params)) + len(_tensors([mod["main"].body]))
+    within = turns(turned) - turns(mod) - ends
+    return TURNS_PAY * within <= len(convolutions) <= DENSE_PAYS * dense
+
+
+def _mostly_of_bytes(mod: tvm.IRModule) -> bool:
+    convolutions = calls_of(mod, "relax.nn.conv2d")
+    return 2 * sum(map(is_of_bytes, convolutions)) > len(convolutions)
+
+
+def _tensors(expressions: Sequence[relax.Expr]) -> list[tvm.ir.Type]:
+    """The types of tensors, those in tuples too."""
+    found: list[tvm.ir.Type] = []
+    for expression in expressions:
+        of = expression.ty
+        found += list(of.fields) if isinstance(of, relax.TupleType) else [of]
+    return found

@@ -1,0 +1,324 @@
+"""What becomes of a network on its way to kernels: the compiler's table of contents.
+
+``PHASES`` has each step in order, with the form (IR) that it works on:
+
+- RELAX: an IRModule whose ``main`` calls operators, from ``legalize`` on TensorIR functions;
+- GRAPH: a StaticGraph, kernels in order over tensors;
+- TIR: the graph's TensorIR functions, with schedules.
+
+``run`` goes through them; ``dump`` writes the form after each. ``phases.opt_level`` is the lowest
+level at which a step is taken, see ``CompileOptions``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm import relax
+from tvm.target import Target
+
+from ..options import CompileOptions
+from ..schedules import TUNED, Chooser, Limits, check_writes, schedule_module
+from ..whole_files import write_whole
+from .bounded_kernels import bound_kernels
+from .cpu_schedules import cpu_schedules
+from .dead_blocks import drop_dead_blocks
+from .fold_constants import fold_constants
+from .fold_scales import fold_scales
+from .fusion import fuse
+from .guard_indices import guard_indices
+from .half_choice import Part, single_roots
+from .half_precision import to_half
+from .hand_threaded import finish_hand_threaded
+from .in_place import concat_axes, concat_in_place, keep_apart
+from .inline_selections import inline_selections
+from .integer_kernels import WORD, integer_kernels
+from .layout import block_channels
+from .layout_choice import channel_block, layout_on_gpu
+from .lowering import lower_to_graph
+from .node_names import NodeNames
+from .phases import in_phases
+from .plain_turns import plain_turns
+from .quantised import bytes_wanted, in_bytes
+from .short_names import short_names
+from .split_kernels import split_kernels
+from .static_graph import StaticGraph
+from .winograd import winograd
+from .workspaces import plan_workspaces
+
+RELAX, GRAPH, TIR = "relax", "graph", "tir"
+
+
+@dataclass
+class Compilation:
+    """A network on its way.
+
+    Attributes:
+        module: RELAX, and TIR while functions are scheduled.
+        target: what it is compiled for.
+        options: how.
+        runs_on: what runs the kernels, where that is another than they are made for: this
+            processor while the error of fp16 is measured.
+        halves: which layers are stored as float16; None for all that can be.
+        choose: what tuning found for a kernel of a GPU.
+        nodes: of the model, in each call of ``main``.
+        graph: GRAPH.
+        concat_axes: position of each kernel that is a concatenation -> its axis.
+        steps: for each kernel, what runs side by side; None for one after the other.
+        library: the compiled functions.
+        tuned: how many of them ``choose`` gave a schedule.
+    """
+
+    module: tvm.IRModule
+    target: Target
+    options: CompileOptions
+    runs_on: Target | None = None
+    halves: Collection[Part] | None = None
+    choose: Chooser | None = None
+    nodes: list[list[str]] = field(default_factory=list)
+    graph: StaticGraph = field(default_factory=StaticGraph)
+    concat_axes: dict[int, int] = field(default_factory=dict)
+    steps: list[int] | None = None
+    library: Any = None
+    tuned: int = 0
+
+    @cached_property
+    def limits(self) -> Limits:
+        """What kernels for the target may have."""
+        return Limits.of(self.target, self.options)
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether kernels are made for a GPU."""
+        return "gpu" in self.target.keys
+
+    @property
+    def int8(self) -> bool:
+        """Whether what is quantized is computed with int8."""
+        return self.options.opt_level >= 3 and bytes_wanted(self.target, self.options.int8)
+
+    @property
+    def fp16(self) -> bool:
+        """Whether tensors are stored as float16."""
+        return self.options.precision == "fp16"
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One step: its name, the form it works on, what it does, and when it is taken."""
+
+    name: str
+    ir: str
+    run: Callable[[Compilation], None]
+    opt_level: int = 0
+    when: Callable[[Compilation], bool] = lambda network: True
+
+    def applies(self, network: Compilation) -> bool:
+        """Whether the step is taken for a network."""
+        return network.options.opt_level >= self.opt_level and self.when(network)
+
+
+def _relax(*passes: Any) -> Callable[[Compilation], None]:
+    def run(network: Compilation) -> None:
+        network.module = tvm.transform.Sequential(list(passes))(network.module)
+
+    return run
+
+
+def _blocks_of_channels(network: Compilation) -> None:
+    block = channel_block(network.target)
+    _relax(block_channels(block), relax.transform.DeadCodeElimination())(network)
+
+
+def _layout_on_gpu(network: Compilation) -> None:
+    network.module = layout_on_gpu(network.module, network.options.layout, _matrices(network))
+
+
+def _winograd(network: Compilation) -> None:
+    network.module = winograd(network.module, network.target, network.options, _matrices(network))
+
+
+def _matrices(network: Compilation) -> bool:
+    return network.fp16 and bool(network.limits.matrices)
+
+
+def _legalize_int8(network: Compilation) -> None:
+    limits = network.limits
+    # Matrices read the weights of an output side by side, threads those of several.
+    words = limits.dot_product and not limits.byte_matrices
+    network.module = integer_kernels(network.module, WORD if network.on_gpu else 1, words)
+
+
+def _fold_transposes(network: Compilation) -> None:
+    network.module = plain_turns(network.module)
+
+
+def _name_nodes(network: Compilation) -> None:
+    network.nodes = NodeNames(network.module).of_calls(network.module)
+
+
+def _keep_concats_apart(network: Compilation) -> None:
+    network.module = keep_apart(network.module)
+
+
+def _fuse(network: Compilation) -> None:
+    network.module, network.nodes = fuse(network.module, network.limits.tensors)
+
+
+def _fuse_tir(network: Compilation) -> None:
+    network.module = drop_dead_blocks(relax.transform.FuseTIR()(network.module))
+
+
+def _lower(network: Compilation) -> None:
+    network.graph = lower_to_graph(network.module, network.nodes)
+
+
+def _on_graph(change: Callable[[StaticGraph], StaticGraph]) -> Callable[[Compilation], None]:
+    def run(network: Compilation) -> None:
+        network.graph = change(network.graph)
+
+    return run
+
+
+def _find_concats(network: Compilation) -> None:
+    network.concat_axes = concat_axes(network.graph)
+
+
+def _convert_fp16(network: Compilation) -> None:
+    graph, halves = network.graph, network.halves
+    network.graph = to_half(graph, () if halves is None else single_roots(graph, halves))
+
+
+def _concat_in_place(network: Compilation) -> None:
+    """Positions are those of results from here on: concatenations in place are kernels no more."""
+    graph, axes = network.graph, network.concat_axes
+    results = {graph.kernels[position].outputs[0]: axis for position, axis in axes.items()}
+    network.graph = concat_in_place(graph, axes)
+    made = {kernel.outputs[0]: i for i, kernel in enumerate(network.graph.kernels)}
+    network.concat_axes = {made[t]: axis for t, axis in results.items() if t in made}
+
+
+def _split_kernels(network: Compilation) -> None:
+    network.graph = split_kernels(network.graph, network.concat_axes, network.limits.tensors)
+
+
+def _fuse_data_movement(network: Compilation) -> None:
+    network.graph = inline_selections(network.graph, network.limits)
+
+
+def _schedule(network: Compilation) -> None:
+    target = network.runs_on or network.target
+    named = sorted(network.graph.functions.items())
+    module = tvm.IRModule({name: f.with_attr("global_symbol", name) for name, f in named})
+    if "gpu" in target.keys:
+        limits = Limits.of(target, network.options)
+        module = schedule_module(finish_hand_threaded(module), target, network.choose, limits)
+        network.tuned = sum(TUNED in (f.attrs or {}) for _, f in module.functions_items())
+    else:
+        module = cpu_schedules(module, target)
+        for gv, function in module.functions_items():
+            check_writes(gv.name_hint, function)
+    network.module = module
+
+
+def _plan_workspaces(network: Compilation) -> None:
+    network.graph, network.module = plan_workspaces(network.graph, network.module)
+
+
+def _build(network: Compilation) -> None:
+    network.library = tvm.tirx.build(network.module, target=network.runs_on or network.target)
+
+
+def _reorder(network: Compilation) -> None:
+    network.graph, network.steps = in_phases(network.graph)
+
+
+def _runs_on_gpu(network: Compilation) -> bool:
+    return "gpu" in (network.runs_on or network.target).keys
+
+
+DEAD_CODE = relax.transform.DeadCodeElimination()
+
+PHASES: tuple[Phase, ...] = (
+    # Operators.
+    Phase("fold_constants_of_qdq", RELAX, _relax(fold_constants), 3, lambda n: n.int8),
+    Phase("qdq_to_int8", RELAX, _relax(in_bytes), 3, lambda n: n.int8),
+    Phase("decompose", RELAX, _relax(relax.transform.DecomposeOpsForInference())),
+    Phase("fold_constants", RELAX, _relax(fold_constants), 1),
+    Phase("common_subexpressions", RELAX, _relax(relax.transform.EliminateCommonSubexpr()), 1),
+    Phase("fold_scale_axis", RELAX, _relax(fold_scales), 3),
+    Phase("dead_code", RELAX, _relax(DEAD_CODE)),
+    Phase("layout_nchwc", RELAX, _blocks_of_channels, 3,
+          lambda n: n.options.layout == "auto" and channel_block(n.target) > 1),
+    Phase("layout_on_gpu", RELAX, _layout_on_gpu, 3, lambda n: n.on_gpu),
+    Phase("winograd", RELAX, _winograd, 3, lambda n: n.on_gpu),
+    Phase("legalize_int8", RELAX, _legalize_int8, 3, lambda n: n.int8),
+    Phase("fold_transposes", RELAX, _fold_transposes, 1),
+    # Calls of TensorIR functions.
+    Phase("sorts_and_scans", RELAX, _relax(relax.backend.DispatchSortScan())),
+    Phase("legalize", RELAX,
+          _relax(relax.transform.LegalizeOps(), relax.transform.AnnotateTIROpPattern())),
+    Phase("fold_calls", RELAX, _relax(relax.transform.FoldConstant()), 1),
+    Phase("dead_calls", RELAX, _relax(DEAD_CODE)),
+    Phase("name_nodes", RELAX, _name_nodes, 0, lambda n: n.options.opt_level < 2),
+    Phase("keep_concats_apart", RELAX, _keep_concats_apart, 2,
+          lambda n: n.options.concat_in_place),
+    Phase("fuse", RELAX, _fuse, 2),
+    Phase("fuse_tir", RELAX, _fuse_tir, 2),
+    # Kernels over tensors.
+    Phase("lower", GRAPH, _lower),
+    Phase("guard_indices", GRAPH, _on_graph(guard_indices)),
+    Phase("bound_kernels", GRAPH, _on_graph(bound_kernels)),
+    Phase("find_concats", GRAPH, _find_concats),
+    Phase("convert_fp16", GRAPH, _convert_fp16, 0, lambda n: n.fp16),
+    Phase("concat_in_place", GRAPH, _concat_in_place, 2, lambda n: n.options.concat_in_place),
+    Phase("split_kernels", GRAPH, _split_kernels),
+    Phase("fuse_data_movement", GRAPH, _fuse_data_movement, 2,
+          lambda n: n.on_gpu and n.options.fuse_data_movement),
+    Phase("short_names", GRAPH, _on_graph(short_names)),
+    # Their functions, for one device.
+    Phase("schedule", TIR, _schedule),
+    Phase("plan_workspaces", TIR, _plan_workspaces, 0, _runs_on_gpu),
+    Phase("build", TIR, _build),
+    Phase("reorder", GRAPH, _reorder, 2, lambda n: n.on_gpu and n.options.reorder),
+)  # fmt: skip
+
+
+def run(
+    network: Compilation, first: str = "", last: str = "", dump: Path | None = None
+) -> Compilation:
+    """Take the steps from ``first`` to ``last``, or all; the same object.
+
+    dump: a folder for the form after each step that was taken.
+    """
+    names = [phase.name for phase in PHASES]
+    begin = names.index(first) if first else 0
+    end = names.index(last) + 1 if last else len(names)
+    for number, phase in list(enumerate(PHASES))[begin:end]:
+        if not phase.applies(network):
+            continue
+        with ExitStack() as stack:
+            if phase.ir != GRAPH:
+                stack.enter_context(network.runs_on or network.target)
+                stack.enter_context(tvm.transform.PassContext(opt_level=3))
+            phase.run(network)
+        if dump is not None:
+            _write(dump / f"{number:02}_{phase.name}.{phase.ir}.txt", phase, network)
+    return network
+
+
+def _write(path: Path, phase: Phase, network: Compilation) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if phase.ir == GRAPH:
+        lines: list[str] = list(network.graph.lines())
+    elif network.library is not None:
+        lines = [module.inspect_source() for module in network.library.imports]
+    else:
+        lines = [network.module.script()]
+    write_whole(path, ("\n".join(lines) + "\n").encode())

@@ -1,0 +1,185 @@
+"""``CompileOptions``: all that decides how a network is compiled, in one value.
+
+Each option has one name, which is that of a field here, of ``--option NAME=VALUE`` and, in capital
+letters behind ``TVM_VISION_``, of an environment variable. What is given counts, then the
+environment, then the default. The environment is read when a value is made, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import InputError
+
+_PREFIX = "TVM_VISION_"
+_TRUE, _FALSE = ("on", "1", "true", "yes"), ("off", "0", "false", "no")
+
+
+def _option(default: Any, values: tuple[Any, ...], words: str) -> Any:
+    return dataclasses.field(default=default, metadata={"values": values, "help": words})
+
+
+def _switch(words: str) -> Any:
+    return _option(True, (True, False), words)
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """How a network is compiled for a target, checked.
+
+    A value that an option cannot have raises InputError, which names those that it can. What each
+    one does is in ``describe`` and in docs/compiler.md.
+    """
+
+    opt_level: int = _option(
+        3,
+        (0, 1, 2, 3),
+        "0: as it is; 1: constants folded; 2: and operators fused; 3: and scales folded in, layout "
+        "and Winograd's convolution chosen",
+    )
+    precision: str = _option("fp32", ("fp32", "fp16"), "what weights and activations are stored as")
+    layout: str = _option(
+        "auto",
+        ("auto", "nchw", "nhwc"),
+        "nchw: channels stay in the model's order; nhwc: channels last, on a GPU",
+    )
+    int8: str = _option(
+        "auto",
+        ("auto", "on", "off"),
+        "whether quantized networks are computed with int8; auto: on GPUs with a dot product in "
+        "hardware",
+    )
+    winograd: str = _option(
+        "auto",
+        ("auto", "off", "2", "4"),
+        "Winograd's convolution, F(2x2) or F(4x4) wherever it can be; auto: where it is estimated "
+        "to be faster",
+    )
+    coopmat: bool = _switch("cooperative matrices, where the device has them")
+    dp4a: bool = _switch("the dot product of four int8, where the device has it")
+    split_k: bool = _switch("products of few results cut along their sum, over workgroups")
+    halo: bool = _switch("convolutions on matrices keep their part of the image in shared memory")
+    fuse_data_movement: bool = _switch(
+        "concatenations, slices and resizing inside the convolution that reads them, on GPUs"
+    )
+    concat_in_place: bool = _switch("concatenations without a kernel, where memory allows it")
+    reorder: bool = _switch("kernels of different branches side by side, on GPUs")
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            object.__setattr__(self, field.name, _checked(field, getattr(self, field.name)))
+
+    @classmethod
+    def of(
+        cls, options: CompileOptions | Mapping[str, Any] | None = None, **given: Any
+    ) -> CompileOptions:
+        """The options of a call: what is given, the environment for the rest.
+
+        options: a value of this class, which is changed by ``given`` alone, or values by name.
+        given: values by name; None leaves an option to the others.
+
+        Raises InputError for an option that does not exist, given twice, or of a wrong value.
+        """
+        given = {name: value for name, value in given.items() if value is not None}
+        if isinstance(options, CompileOptions):
+            return dataclasses.replace(options, **given)
+        values = dict(options or {})
+        if twice := sorted(set(values) & set(given)):
+            raise InputError(f"an option is given once, found {twice[0]} twice: leave one out")
+        values.update(given)
+        if unknown := sorted(set(values) - set(_FIELDS)):
+            raise InputError(
+                f"options are {', '.join(_FIELDS)}, found '{unknown[0]}': see compile "
+                "--help-options"
+            )
+        return cls(**{**_from_environment(), **values})
+
+    @classmethod
+    def parse(cls, written: str) -> tuple[str, Any]:
+        """Name and value of NAME=VALUE. Raises InputError, as ``of`` does."""
+        name, equals, value = written.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals or name not in _FIELDS:
+            raise InputError(
+                f"an option as NAME=VALUE is needed, of {', '.join(_FIELDS)}, found '{written}': "
+                "see compile --help-options"
+            )
+        return name, _checked(_FIELDS[name], value.strip())
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> CompileOptions:
+        """The options that ``to_json`` gave, whatever the environment says. Raises InputError."""
+        if set(values) != set(_FIELDS):
+            odd = sorted(set(values) ^ set(_FIELDS))[0]
+            raise InputError(f"options of this version are needed, found another about '{odd}'")
+        return cls(**values)
+
+    def to_json(self) -> dict[str, Any]:
+        """All options by name, as plain values."""
+        return dataclasses.asdict(self)
+
+    def changed(self) -> dict[str, str]:
+        """Those that are not the default, as they are written."""
+        pairs = ((f.name, getattr(self, f.name), f.default) for f in dataclasses.fields(self))
+        return {name: _written(value) for name, value, default in pairs if value != default}
+
+    @classmethod
+    def values_of(cls, name: str) -> tuple[tuple[Any, ...], Any]:
+        """The values that an option can have, and its default."""
+        return _FIELDS[name].metadata["values"], _FIELDS[name].default
+
+    @classmethod
+    def describe(cls) -> Iterator[tuple[str, str, str, str]]:
+        """For each option: name, values, default, what it does."""
+        for field in dataclasses.fields(cls):
+            values = ", ".join(map(_written, field.metadata["values"]))
+            yield field.name, values, _written(field.default), field.metadata["help"]
+
+
+_FIELDS = {field.name: field for field in dataclasses.fields(CompileOptions)}
+
+
+def variable_of(name: str) -> str:
+    """The environment variable of an option."""
+    return _PREFIX + name.upper()
+
+
+def _from_environment() -> dict[str, Any]:
+    found = {}
+    for name, field in _FIELDS.items():
+        text = os.environ.get(variable_of(name), "")
+        if text:
+            found[name] = _checked(field, text, variable_of(name))
+    return found
+
+
+def _checked(field: Any, value: Any, where: str = "") -> Any:
+    """A value of an option in the option's type; text, as it is written elsewhere, too."""
+    values = field.metadata["values"]
+    for known in values:
+        same = type(value) is type(known) and value == known
+        if same or (isinstance(value, str) and value.lower() in _spellings(known)):
+            return known
+    raise InputError(
+        f"{where or f'option {field.name}'} must be {_either(values)}, found {value!r}"
+        + (": unset it for the default" if where else "")
+    )
+
+
+def _spellings(value: Any) -> tuple[str, ...]:
+    if value in ("on", "off") or isinstance(value, bool):
+        return _TRUE if value in ("on", True) else _FALSE
+    return (str(value),)
+
+
+def _written(value: Any) -> str:
+    return _spellings(value)[0]
+
+
+def _either(values: tuple[Any, ...]) -> str:
+    *others, last = map(_written, values)
+    return f"{', '.join(others)} or {last}"
