@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import vulkan
+from ..errors import InputError
 from ..package import ModelInfo, Package
 from ..runtime.graph_executor import GraphExecutor
 from ..runtime.loader import load
@@ -20,8 +22,28 @@ WARM_UP_SHAPE = (480, 640, 3)
 Model = TypeVar("Model", bound="VisionModel")
 
 
+class OneThread:
+    """Lets one thread at a time into a block. Raises InputError for another, at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise InputError(
+                "a model serves one thread at a time, and was called while another thread was in "
+                "it; load one for each thread, or take turns with a lock"
+            )
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
 class VisionModel:
-    """A package on its device: frames in, results out. Not thread-safe; one object a thread."""
+    """A package on its device: frames in, results out; in one thread at a time.
+
+    A call that begins while another thread's is running raises InputError.
+    """
 
     #: Of mod.json, for which ``load_model`` makes this class.
     kind: ClassVar[str]
@@ -30,6 +52,7 @@ class VisionModel:
         """executor: what tvm_vision.load returns."""
         self._executor = executor
         self._model = ModelInfo.from_json(executor.info["model"])
+        self._alone = OneThread()
 
     @classmethod
     def load(

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 
 import cv2
 import numpy as np
@@ -202,3 +203,27 @@ def test_a_robot_needs_no_compiler(package):
         [sys.executable, "-c", code], env=environment, text=True, capture_output=True
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_two_threads_never_get_each_others_frames(detector):
+    frames = [yoeo_networks.picture(), yoeo_networks.picture()[::-1].copy()]
+    wanted = [detector(frame).segmentation.mask for frame in frames]
+    assert not np.array_equal(*wanted)
+    counts = {"right": 0, "refused": 0, "wrong": 0}
+
+    def work(number):
+        for _ in range(60):
+            try:
+                found = detector(frames[number]).segmentation.mask
+            except InputError as error:
+                assert "thread" in str(error)
+                counts["refused"] += 1
+                continue
+            counts["right" if np.array_equal(found, wanted[number]) else "wrong"] += 1
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counts["wrong"] == 0 < counts["right"], counts

@@ -116,11 +116,13 @@ class YoeoDetector(VisionModel):
 
         Raises InputError for what is no picture, and for outputs that are NaN.
         """
-        start = perf_counter()
-        letterbox = self._preprocessor(image_bgr)
-        prepared = perf_counter()
-        outputs = self.run_prepared()
-        done = perf_counter()
+        # All of it: the frame is prepared in memory that the next one overwrites.
+        with self._alone:
+            start = perf_counter()
+            letterbox = self._preprocessor(image_bgr)
+            prepared = perf_counter()
+            outputs = self.run_prepared()
+            done = perf_counter()
         detections, segmentation = self.interpret(outputs, letterbox)
         end = perf_counter()
         timing = Timing(1e3 * (prepared - start), 1e3 * (done - prepared), 1e3 * (end - done))
