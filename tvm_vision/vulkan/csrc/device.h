@@ -117,6 +117,10 @@ class Device : public std::enable_shared_from_this<Device> {
   void FlushRecording(uint64_t id);
 
  private:
+  /*! \brief Bytes of one block of staging memory, and the most that uploads hold of it at a time:
+   * drivers pin it page by page, which takes longer than to wait for the copies before. */
+  static constexpr uint64_t kStagingBlock = 8u << 20;
+
   std::shared_ptr<Buffer> AllocateStaging(MemoryPool* pool, uint64_t bytes);
   /*!
    * \brief The wait itself; the lock may be held or not.

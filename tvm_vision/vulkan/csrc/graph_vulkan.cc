@@ -5,7 +5,7 @@
 #include <future>
 #include <set>
 
-#include "buffer_registry.h"
+#include "capture.h"
 #include "device_list.h"
 #include "environment.h"
 #include "error.h"
@@ -43,37 +43,6 @@ bool InputsMayBeMapped() {
   if (!error.empty()) TVM_VISION_THROW(DeviceError) << error;
   return !staged;
 }
-
-/*! \brief Handles that kernels can be called with while a network is recorded. */
-class Handles {
- public:
-  ~Handles() {
-    for (void* handle : handles_) BufferRegistry::Global().Remove(handle);
-  }
-  void* Add(const std::shared_ptr<Buffer>& whole, uint64_t offset, uint64_t bytes,
-            const std::shared_ptr<Device>& device) {
-    auto part = std::make_shared<Buffer>(whole, offset, std::max<uint64_t>(bytes, 1));
-    handles_.push_back(BufferRegistry::Global().Add({std::move(part), device}));
-    return handles_.back();
-  }
-
- private:
-  std::vector<void*> handles_;
-};
-
-/*! \brief Directs this thread's launches into a recording for as long as it lives. */
-class CaptureScope {
- public:
-  CaptureScope(Device* device, const std::shared_ptr<Stream>& stream) : device_(device) {
-    device_->Capture(stream);
-  }
-  ~CaptureScope() { device_->Capture(nullptr); }
-  CaptureScope(const CaptureScope&) = delete;
-  CaptureScope& operator=(const CaptureScope&) = delete;
-
- private:
-  Device* device_;
-};
 
 /*!
  * \brief Records the whole network once: upload, kernels, read-back. Each frame is one submission.
