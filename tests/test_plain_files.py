@@ -14,6 +14,7 @@ import pytest
 
 from tvm_vision.errors import TvmVisionError
 from tvm_vision.models.classifier import preset, read_labels
+from tvm_vision.models.yaml_file import read_yaml
 from tvm_vision.models.yoeo.config import parse_config
 from tvm_vision.package import read_package
 from tvm_vision.package.peek import peek
@@ -80,6 +81,7 @@ def test_compiled_shader(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyP
         lambda path: preset(str(path), (1, 1)),
         lambda path: parse_config(path),
         lambda path: read_records(path),
+        lambda path: read_yaml(path),
     ],
 )
 def test_named_by_the_user(make: Make, read: Callable[[Path], object], tmp_path: Path) -> None:

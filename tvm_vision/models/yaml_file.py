@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..file_kinds import EMPTY, JSON, TEXT, need
+from ..plain_files import read_plain
 
 
 def read_yaml(path: Path) -> Any:
@@ -15,7 +16,7 @@ def read_yaml(path: Path) -> Any:
 
     need(path, "a file of YAML", TEXT, JSON, EMPTY)
     try:
-        return yaml.safe_load(path.read_text("utf-8"))
+        return yaml.safe_load(read_plain(path).decode("utf-8"))
     except OSError as error:
         raise InputError(f"'{path}' cannot be read ({error.strerror}): check the path") from None
     except UnicodeDecodeError:
