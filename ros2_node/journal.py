@@ -6,6 +6,7 @@ then so many bytes; the kind END closes an image. What comes after the last END 
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import struct
@@ -27,7 +28,9 @@ class Journal:
     """One file, opened to go on where its last complete image ends; use it in a ``with``."""
 
     def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
-        """identity: what the results are of. Raises InputError where the file is of something else.
+        """identity: what the results are of.
+
+        Raises InputError where the file is of something else, or another process writes it.
 
         ``images`` is the number of images that are done.
         """
@@ -36,11 +39,14 @@ class Journal:
         self._file: BinaryIO | None = None
         header = (json.dumps(identity, sort_keys=True) + "\n").encode()
         try:
-            if path.exists() and path.stat().st_size:
-                self._go_on(header)
+            # Not cut before it is known that nobody else writes it.
+            stream = open(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
+            self._keep_for_this_process(stream)
+            if os.fstat(stream.fileno()).st_size:
+                self._go_on(stream, header)
             else:
-                self._file = path.open("w+b")
-                self._file.write(header)
+                stream.write(header)
+            self._file = stream
         except OSError as error:
             raise InputError(f"'{path}' cannot be written ({error.strerror})") from None
 
@@ -79,8 +85,19 @@ class Journal:
             self._file.close()
             self._file = None
 
-    def _go_on(self, header: bytes) -> None:
-        stream = self.path.open("r+b")
+    def _keep_for_this_process(self, stream: BinaryIO) -> None:
+        """Raise InputError where another one is at the same work."""
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            stream.close()
+            raise InputError(
+                f"another process writes '{self.path}': wait for it, or choose another output"
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+
+    def _go_on(self, stream: BinaryIO, header: bytes) -> None:
         if stream.readline() != header:
             stream.close()
             raise InputError(
@@ -95,7 +112,6 @@ class Journal:
         # Half an image, if the last run ended in the middle of one.
         stream.seek(end)
         stream.truncate()
-        self._file = stream
 
 
 def _read(stream: BinaryIO) -> Record | None:

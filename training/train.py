@@ -29,6 +29,7 @@ from measure import measure
 
 from tvm_vision.models.yoeo.config import parse_config
 from tvm_vision.models.yoeo.network import Yoeo
+from tvm_vision.whole_files import whole
 
 CONFIG = Path(__file__).resolve().parents[1] / "tvm_vision" / "demo" / "yoeo_demo.cfg"
 RARE = -5.5  # objectness before the sigmoid, to begin with
@@ -224,7 +225,8 @@ class Trainer:
     def save(self, folder: Path) -> None:
         """The averaged weights alone, under YOEO's names, and all that --resume needs."""
         averaged = {name: value.cpu() for name, value in self.average.state_dict().items()}
-        torch.save(averaged, folder / "yoeo_demo.pth")
+        with whole(folder / "yoeo_demo.pth") as fresh:
+            torch.save(averaged, fresh)
         everything = {
             "model": self.model.state_dict(),
             "average": self.average.state_dict(),
@@ -232,7 +234,8 @@ class Trainer:
             "step": self.step,
             "spent": self.spent,
         }
-        torch.save(everything, folder / "checkpoint.pt")
+        with whole(folder / "checkpoint.pt") as fresh:
+            torch.save(everything, fresh)
 
     def run(self, pool: Pool, began: float) -> None:
         """Trains until the minutes since began are over, or those after which to rest."""

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import stat
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -146,6 +145,8 @@ def _kind_of_package(path: Path) -> Kind | None:
 
 
 def _kind_of_zip(path: Path) -> Kind:
+    import zipfile
+
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()

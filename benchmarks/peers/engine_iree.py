@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from onnx import numpy_helper
 
+from tvm_vision.whole_files import write_whole
+
 from .engine import Engine, Files, NotInstalled, Session, Unusable, output_error
 
 # The compiler's name for the GPU; it has none for Hopper, and its default takes no halves.
@@ -75,9 +77,7 @@ class Iree(Engine):
                 except tools.CompilerToolError as error:
                     failed.write_text(_reason(error))
                     continue
-                part = made.with_suffix(".part")
-                part.write_bytes(code)
-                part.replace(made)
+                write_whole(made, code)
 
     def load(self, files: Files, precision: str) -> Session:
         with np.load(files.example) as data:

@@ -207,6 +207,17 @@ def test_what_an_earlier_run_left_of_something_else_is_not_mixed_in(bag, tmp_pat
     assert process_bag(bag, target, other, restart=True).resumed == 0
 
 
+def test_two_runs_to_one_bag_do_not_share_their_results(bag, tmp_path):
+    target = tmp_path / "out.mcap"
+    path = tmp_path / "out.mcap.progress"
+    with Journal(path, {"of": "x"}) as journal:
+        journal.append(1, [(0, b"mine")])
+        before = path.read_bytes()
+        with pytest.raises(InputError, match=r"another process writes '.*\.progress'"):
+            process_bag(bag, target, fakes.FakeModel())
+        assert path.read_bytes() == before and not target.exists()
+
+
 def test_images_that_cannot_be_read_are_counted_and_kept(tmp_path):
     source = record(tmp_path / "in", bad=(0, 5))
     summary = process_bag(source, tmp_path / "out.mcap", fakes.FakeModel())
