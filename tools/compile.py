@@ -136,7 +136,7 @@ def compile(  # the command's name
     if dump_shaders is not None:
         # Read by the code generator, which knows nothing of commands.
         os.environ["TVM_VISION_DUMP_SHADERS"] = str(dump_shaders)
-    chosen = chosen_target(target)
+    chosen = chosen_target(target, model)
     with interruptible(NOTHING_WRITTEN), progress(f"compiling {model.name}") as tell:
         compile_network(
             model,

@@ -143,7 +143,7 @@ def tune(
 
     network = {
         # Where boards measure, one of them tells it.
-        "target": chosen_target(target) if tracker is None else target,
+        "target": chosen_target(target, model) if tracker is None else target,
         "input_shapes": input_shapes,
         "options": CompileOptions.of(
             options, opt_level=opt_level, precision=precision, layout=layout

@@ -140,7 +140,7 @@ def yoeo_onnx_to_tvm(
         size=input_size,
         interpolation=interpolation,
     )
-    chosen = chosen_target(target)
+    chosen = chosen_target(target, onnx_path)
     how = CompileOptions.of(options, precision="fp16" if half else None)
     network: dict[str, Any] = {"target": chosen, "options": how}
     # Beside the output, so that a folder that cannot be written shows before anything takes long.

@@ -253,3 +253,20 @@ def test_kinds_of_damaged_files(tmp_path: Path, files: dict[str, Path]) -> None:
             kind_of(path)
     path.write_bytes(json.dumps({"mod": "json"}).encode())
     kind_of(path)
+
+
+@pytest.mark.parametrize("words", ["compile FILE -o x.tar", "tune FILE -r x.jsonl"])
+def test_auto_says_its_target_before_it_compiles_and_only_of_a_model(
+    words: str, files, model, command, monkeypatch, tmp_path
+) -> None:
+    """Without a driver too, where it is the processor."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tvm_vision.vulkan.devices", lambda: [])
+    monkeypatch.setattr("tvm_vision.vulkan.status", lambda: "no driver; install one")
+    monkeypatch.setattr("tvm_vision.compiler.compile_model", lambda *_, **__: 1 / 0)
+    result = command(*words.replace("FILE", str(files["text"])).split())
+    assert result.exit_code == 1 and "target: " not in result.stderr
+    result = command(*words.replace("FILE", str(model)).split())
+    (said,) = (line for line in result.stderr.splitlines() if line.startswith("target: "))
+    assert re.match(r"target: auto is this machine's processor \(llvm .*: no driver; install", said)
+    assert result.exit_code == 1
