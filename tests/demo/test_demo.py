@@ -77,7 +77,7 @@ def test_a_broken_photo(tmp_path, content):
 
 
 def test_a_missing_photo(tmp_path):
-    with pytest.raises(InputError, match=r"none\.png' is not a file"):
+    with pytest.raises(InputError, match=r"none\.png' is not there"):
         read_image(tmp_path / "none.png")
 
 

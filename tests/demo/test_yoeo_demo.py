@@ -93,7 +93,7 @@ def test_missing_pictures_and_models(network, still, tmp_path, monkeypatch):
     monkeypatch.setattr(pictures, "FOLDER", tmp_path)
     with pytest.raises(InputError, match="the demo's pictures are needed, and they are not inst"):
         run_demo(model=network, output=tmp_path, device="cpu")
-    with pytest.raises(InputError, match=r"none\.onnx' cannot be read"):
+    with pytest.raises(InputError, match=r"none\.onnx' is not there"):
         run_demo([still], model=tmp_path / "none.onnx", output=tmp_path, device="cpu")
     with pytest.raises(InputError, match=r"none\.png"):
         run_demo([tmp_path / "none.png"], model=network, output=tmp_path, device="cpu")

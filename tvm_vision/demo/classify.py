@@ -68,9 +68,19 @@ class CompiledClassifier:
         Raises UnsupportedModelError where the model is of other shapes than ``network``.
         """
         from ..api import compile as compile_network
+        from ..frontend.model import import_model
         from ..package import ModelInfo
         from ..runtime.loader import load
 
+        imported = import_model(model)
+        _, signature = imported
+        tensors = [*signature.inputs, *signature.outputs]
+        if [list(tensor.shape) for tensor in tensors] != [list(SHAPE), [1, 1000]]:
+            found = "; ".join(f"{tensor.name} {list(tensor.shape)}" for tensor in tensors)
+            raise UnsupportedModelError(
+                f"a network from image [1, 3, 224, 224] to [1, 1000] is needed, '{model}' has "
+                f"{found}: delete it to have it made anew"
+            )
         info = ModelInfo(
             name=network.name,
             kind="classifier",
@@ -79,15 +89,8 @@ class CompiledClassifier:
         )
         self.package = model.with_name(f"{model.stem}-{device.kind}-{precision}.tar")
         target = "vulkan" if device.kind == "vulkan" else "llvm"
-        compile_network(model, self.package, target=target, precision=precision, model_info=info)
+        compile_network(imported, self.package, target=target, precision=precision, model_info=info)
         self._executor = load(self.package, device.kind)
-        tensors = [*self._executor.info["inputs"], *self._executor.info["outputs"]]
-        if [tensor["shape"] for tensor in tensors] != [list(SHAPE), [1, 1000]]:
-            found = "; ".join(f"{tensor['name']} {tensor['shape']}" for tensor in tensors)
-            raise UnsupportedModelError(
-                f"a network from image [1, 3, 224, 224] to [1, 1000] is needed, '{model}' has "
-                f"{found}: delete it to have it made anew"
-            )
         self.classifier = Classifier(self._executor)
 
     def logits(self, image: Image) -> Tensor:
