@@ -154,6 +154,10 @@ COMMANDS: dict[str, tuple[list[str], set[str]]] = {
     "run --image": (["run", "GOOD", "--image", "FILE"], {"picture"}),
     "benchmark": (["benchmark", "FILE"], PACKAGES),
     "profile": (["profile", "FILE"], PACKAGES),
+    "profile --per-layer-error": (
+        ["profile", "GOOD", "--repeat", "1", "--per-layer-error", "FILE"],
+        {"onnx"},
+    ),
     "check": (["check", "FILE", "MODEL"], PACKAGES),
     "check MODEL": (["check", "GOOD", "FILE"], {"onnx"}),
     "classify": (["classify", "FILE", "PICTURE"], PACKAGES),

@@ -88,9 +88,9 @@ def test_what_is_no_model_of_pytorch(torch, network, tmp_path):
         import_torch(network.train(), (torch.rand(1, 3, 16, 16),))
     with pytest.raises(InputError, match="example inputs are needed"):
         import_torch(network.eval())
-    with pytest.raises(InputError, match="is not a file"):
+    with pytest.raises(InputError, match="is not there"):
         import_torch(tmp_path / "none.pt2")
-    (tmp_path / "bad.pt2").write_bytes(b"bad")
+    (tmp_path / "bad.pt2").write_bytes(b"bad\0")
     with pytest.raises(UnsupportedModelError, match=r"not a program of torch\.export\.save"):
         import_torch(tmp_path / "bad.pt2")
     with pytest.raises(UnsupportedModelError, match="torch.export cannot export"):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError
+from ..file_kinds import ONNX, need
 from ..package import Graph, Kernel, read_package
 from ..runtime.device import choose_device
 from ..runtime.library import load_library
@@ -108,6 +109,7 @@ def simplified_model(model: Path, inputs: Arrays) -> onnx.ModelProto:
     from ..frontend.node_names import name_nodes
     from ..frontend.simplify import simplified
 
+    need(model, "an ONNX file", ONNX)
     try:
         proto = onnx.load(model)
     except Exception as error:  # protobuf's and onnx's exceptions have no base of their own
