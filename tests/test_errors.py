@@ -25,6 +25,10 @@ def test_each_is_a_tvm_vision_error(name):
         raise error("needed, found, what to do")
 
 
+def test_kernels_are_refused_with_the_error_that_tvm_raises():
+    assert issubclass(errors.UnsupportedKernelError, RuntimeError)
+
+
 def test_no_other_exception_is_defined():
     defined = {name for name, value in vars(errors).items() if isinstance(value, type)}
     assert defined == {*NAMES, "TvmVisionError"}

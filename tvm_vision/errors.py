@@ -23,9 +23,9 @@ class UnsupportedModelError(TvmVisionError):
     """A model uses something (an operator, a dynamic shape, a type) that cannot be compiled."""
 
 
-class UnsupportedKernelError(TvmVisionError):
+class UnsupportedKernelError(TvmVisionError, RuntimeError):
     """One kernel cannot be written for a device; names the kernel, the construct or type, and the
-    device feature that is missing."""
+    device feature that is missing. Code written for TVM's own backend catches RuntimeError."""
 
 
 class PackageError(TvmVisionError):

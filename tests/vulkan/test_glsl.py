@@ -334,3 +334,13 @@ def test_bytes_lie_in_words(dtype: str, lanes: int, held: str) -> None:
     kind = {"int8": "i", "uint8": "ui" if held == "nt" else "u"}[dtype]
     assert len(re.findall(rf"buffer \w+ {{ {kind}{held} ", kernel.source)) == 2
     assert ("GL_EXT_shader_8bit_storage" in kernel.source) == (lanes == 2)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int8", "uint8", "int16", "int32"])
+def test_vectors_are_chosen_from_at_once(dtype: str) -> None:
+    function = lowering.elementwise(
+        lambda a, b: tirx.Select(a > b, a, b + b), [dtype, dtype], vector=4
+    )
+    (kernel,) = lowering.kernels(function)
+    assert kernel.source.count("mix(") == 1
+    assert "?" not in kernel.source

@@ -207,6 +207,23 @@ def test_source_can_be_inspected() -> None:
     assert scale_module().inspect_source("unknown") == ""
 
 
+@pytest.mark.parametrize("form", ["spv", "asm"])
+def test_shaders_can_be_inspected(form: str) -> None:
+    text = scale_module().inspect_source(form)
+    assert text.startswith("; kernel scale\n; SPIR-V\n")
+    assert "OpEntryPoint GLCompute" in text
+    assert "OpFMul %float" in text
+
+
+def test_where_nothing_disassembles_the_words_are_listed() -> None:
+    tvm_ffi.remove_global_func("tvm_vision.vulkan.disassemble")
+    try:
+        text = scale_module().inspect_source("spv")
+    finally:
+        vulkan.register()
+    assert text.startswith("; kernel scale\n0x07230203 ")
+
+
 RUN_SCALE = """
 import numpy as np, tvm, sys
 sys.path.insert(0, {folder!r})

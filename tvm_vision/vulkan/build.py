@@ -14,7 +14,8 @@ from tvm.target import Target
 
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.vulkan import spirv
-from tvm_vision.vulkan.glsl import Kernel, print_kernel
+from tvm_vision.vulkan.glsl import LAUNCH_PARAMS, Kernel, print_kernel
+from tvm_vision.vulkan.glsl_intrinsics import called_function_advice
 from tvm_vision.whole_files import write_whole
 
 DUMP_VARIABLE = "TVM_VISION_DUMP_SHADERS"
@@ -45,16 +46,22 @@ def print_kernels(mod: IRModule, target: Target) -> list[Kernel]:
     """The GLSL of every kernel, sorted by name."""
     attributes = dict(target.attrs)
     kernels = []
-    for function in mod.functions.values():
+    for variable, function in mod.functions_items():
+        name = variable.name_hint
         if not isinstance(function, tirx.PrimFunc):
             raise UnsupportedKernelError(
                 f"target vulkan takes lowered PrimFuncs only, got a {type(function).__name__}"
             )
         if int(function.attrs.get("calling_conv", 0)) != _DEVICE_KERNEL_LAUNCH:
-            name = function.attrs.get("global_symbol", "without a name")
             raise UnsupportedKernelError(
-                f"function {name} runs on the device but is no kernel: a kernel must be "
-                "self-contained, inline it before building (tirx.transform.InlinePrivateFunctions)"
+                f"function {name} runs on the device but is no kernel: "
+                + called_function_advice(name)
+            )
+        lacking = [a for a in ("global_symbol", LAUNCH_PARAMS) if a not in function.attrs]
+        if lacking:
+            raise UnsupportedKernelError(
+                f"kernel {name} lacks the attribute {' and '.join(lacking)}: build it with "
+                "tvm.compile, or split it from its host by tirx.transform.SplitHostDevice"
             )
         kernels.append(print_kernel(function, attributes))
     return sorted(kernels, key=lambda kernel: kernel.name)

@@ -110,13 +110,21 @@ def _build_vulkan(mod: Any, target: Any) -> Any:
     return build_vulkan(mod, target)
 
 
+def _disassemble(shader: Any) -> str:
+    from .spirv import disassemble
+
+    return disassemble(bytes(shader))
+
+
 def _register_compiler() -> None:
     """Make TVM compile for ``vulkan`` by this backend, for targets with the device's numbers."""
-    from . import target
+    from . import host_check, target
     from .ffi import tvm_ffi
 
     tvm_ffi.register_global_func("target.build.vulkan", _build_vulkan, override=True)
+    tvm_ffi.register_global_func("tvm_vision.vulkan.disassemble", _disassemble, override=True)
     target.install()
+    host_check.install()
 
 
 def backend_in_use() -> str:

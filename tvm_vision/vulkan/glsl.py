@@ -17,6 +17,7 @@ from tvm_vision.vulkan.glsl_statements import StatementPrinter
 from tvm_vision.vulkan.glsl_types import INT64, UINT32, Type
 from tvm_vision.vulkan.glsl_vector import Code, Value, infix
 
+LAUNCH_PARAMS = "tirx.kernel_launch_params"
 PUSH_CONSTANT_BYTES = 128  # every Vulkan device has them
 SCALAR_BYTES = 8
 GRID_LIMIT = 65535  # workgroups along an axis that every Vulkan device takes
@@ -95,9 +96,7 @@ class KernelPrinter(StatementPrinter):
             name=self.kernel,
             source=self._assemble(body, in_uniform, len(buffers)),
             arg_types=tuple("handle" for _ in buffers) + tuple(str(p.ty.dtype) for p in scalars),
-            launch_param_tags=tuple(
-                str(tag) for tag in self._function.attrs["tirx.kernel_launch_params"]
-            ),
+            launch_param_tags=tuple(str(tag) for tag in self._function.attrs[LAUNCH_PARAMS]),
             flags=flags,
         )
 

@@ -288,10 +288,8 @@ class ExpressionPrinter(NarrowingPrinter):
             if len(a.parts) > 1:
                 condition = self.atomic(condition)
             return partwise(a.type, lambda w, x, y: _conditional(condition.text, x, y), a, b)
-        if a.type.bits == 32:
-            return partwise(a.type, lambda w, c, x, y: Code(f"mix({y}, {x}, {c})"), condition, a, b)
-        condition, a, b = self.atomic(condition), self.atomic(a), self.atomic(b)
-        return lanewise(a.type, _conditional, condition, a, b)
+        # GLSL has it for floats, int, uint and bool; glslang takes vectors of every type.
+        return partwise(a.type, lambda w, c, x, y: Code(f"mix({y}, {x}, {c})"), condition, a, b)
 
     def _cast(self, node: Any) -> Value:
         of = type_of(node)

@@ -278,13 +278,22 @@ def apply(printer: ExpressionPrinter, name: str, args: list[Value], of: Type) ->
     return rule(printer, args, of)
 
 
+def called_function_advice(name: str) -> str:
+    """What to do about a function that a kernel calls. TVM's InlinePrivateFunctions leaves those
+    that return a value as they are."""
+    return (
+        f"a kernel calls no functions on Vulkan, so {name} has to become a part of it: write it as "
+        "a plain Python function or as a T.macro, which TVMScript puts in place of each call"
+    )
+
+
 def call(printer: ExpressionPrinter, node: Any) -> Value:
     """A call node: an operator of the table, a C function, a subgroup operation, an atomic."""
     name = operator_name(node)
     if not name:
         raise UnsupportedKernelError(
-            f"kernel {printer.kernel}: calls the function {node.op}: a kernel must be "
-            "self-contained, inline it before building (tirx.transform.InlinePrivateFunctions)"
+            f"kernel {printer.kernel}: calls a function: "
+            + called_function_advice(getattr(node.op, "name_hint", str(node.op)))
         )
     if name in EXTERNS:
         return _extern(printer, node)

@@ -9,7 +9,10 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <iomanip>
+#include <optional>
 #include <set>
+#include <sstream>
 #include <system_error>
 #include <thread>
 
@@ -35,6 +38,16 @@ int AxisOf(const std::string& tag) {
     if (tag == names[i]) return i;
   }
   return -1;
+}
+
+/*! \brief Words of a shader in hexadecimal, eight a line, where nothing can disassemble them. */
+std::string WordListing(const std::vector<uint32_t>& words) {
+  std::ostringstream text;
+  text << std::hex << std::setfill('0');
+  for (size_t i = 0; i < words.size(); ++i) {
+    text << "0x" << std::setw(8) << words[i] << (i % 8 == 7 || i + 1 == words.size() ? "\n" : " ");
+  }
+  return text.str();
 }
 
 bool IsHandle(DLDataType type) { return type.code == kDLOpaqueHandle; }
@@ -251,9 +264,24 @@ bool VulkanModule::ImplementsFunction(const ffi::String& name) {
 ffi::Bytes VulkanModule::SaveToBytes() const { return ffi::Bytes(SerializeKernels(records_)); }
 
 ffi::String VulkanModule::InspectSource(const ffi::String& format) const {
-  ffi::String key = format.empty() ? ffi::String("glsl") : format;
-  auto found = source_.find(key);
-  return found == source_.end() ? ffi::String() : (*found).second;
+  auto found = source_.find(format.empty() ? ffi::String("glsl") : format);
+  if (found != source_.end()) return (*found).second;
+  // A module that was loaded has shaders alone.
+  if (!format.empty() && format != "spv" && format != "asm") return ffi::String();
+  std::optional<ffi::Function> disassemble =
+      ffi::Function::GetGlobal("tvm_vision.vulkan.disassemble");
+  std::string text;
+  for (const auto& [name, record] : records_) {
+    text += "; kernel " + name + "\n";
+    if (disassemble) {
+      ffi::Bytes code(reinterpret_cast<const char*>(record.words.data()),
+                      record.words.size() * sizeof(uint32_t));
+      text += std::string((*disassemble)(code).cast<ffi::String>());
+    } else {
+      text += WordListing(record.words);
+    }
+  }
+  return ffi::String(text);
 }
 
 std::vector<std::shared_ptr<Kernel>> VulkanModule::Kernels() const {
