@@ -188,6 +188,13 @@ def test_a_step_that_takes_too_long_is_ended():
     onnx_tools.run("check", conv_model())
 
 
+def test_where_no_second_python_can_be_started(monkeypatch):
+    onnx_tools._WORKER.close()
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(InputError, match="'/nowhere/python' cannot be started: No such file"):
+        import_onnx(conv_model())
+
+
 def test_the_process_of_the_tools_ends_with_its_parent():
     program = (
         "import onnx\n"

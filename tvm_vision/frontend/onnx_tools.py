@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import math
 import os
 import signal
 import subprocess
@@ -17,8 +18,9 @@ from multiprocessing import Pipe
 from typing import Any
 
 import onnx
+from google.protobuf.message import EncodeError
 
-from ..errors import UnsupportedModelError
+from ..errors import InputError, UnsupportedModelError
 from .onnx_worker import DONE
 
 # Seconds for one step. Folding a network of thousands of nodes takes one of a slow processor.
@@ -66,7 +68,9 @@ def light_step(step: str, model: onnx.ModelProto, **options: Any) -> onnx.ModelP
     del made.graph.input[:]
     made.graph.input.extend(kept)
     del made.graph.initializer[:]
-    made.graph.initializer.extend(model.graph.initializer)
+    for tensor in model.graph.initializer:
+        # ``extend`` would make a message of each, which has at most 2 GB.
+        made.graph.initializer.add().CopyFrom(tensor)
     return made
 
 
@@ -77,10 +81,16 @@ def run(step: str, model: onnx.ModelProto, *, limit: float = LIMIT, **options: A
 
     Raises ToolError, ToolDied.
     """
-    if model.ByteSize() > LARGEST_MESSAGE:
+    # Asking protobuf for the size of a message makes the message.
+    size = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
+    try:
+        message = model.SerializeToString() if size < LARGEST_MESSAGE else b""
+    except EncodeError:
+        size = LARGEST_MESSAGE
+    if size >= LARGEST_MESSAGE or len(message) > LARGEST_MESSAGE:
         raise ToolError("the model has more than 2 GB")
     request = json.dumps({"step": step, "options": options}).encode()
-    reply = _WORKER.ask(request, model.SerializeToString(), limit)
+    reply = _WORKER.ask(request, message, limit)
     if reply[:1] != DONE:
         lines = reply[1:].decode(errors="replace").splitlines()
         raise ToolError(lines[0].strip() if lines else "no reason given")
@@ -116,7 +126,7 @@ def _without_weights(model: onnx.ModelProto) -> tuple[onnx.ModelProto, set[str]]
     listed = {value.name for value in graph.input}
     added = set()
     for tensor in graph.initializer:
-        if tensor.ByteSize() <= 8 * SMALL:
+        if math.prod(tensor.dims) <= SMALL:
             light.graph.initializer.append(tensor)
         elif tensor.name not in listed:
             added.add(tensor.name)
@@ -158,7 +168,7 @@ class _Worker:
         self._owner = 0
 
     def ask(self, request: bytes, model: bytes, limit: float) -> bytes:
-        """The answer to a request. Raises ToolDied."""
+        """The answer to a request. Raises ToolDied, InputError where no process can be started."""
         with self._lock:
             try:
                 connection = self._open()
@@ -188,15 +198,21 @@ class _Worker:
             # No files of the current folder in place of modules.
             "PYTHONSAFEPATH": "1",
         }
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", f"{__package__}.onnx_worker", str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-            start_new_session=True,
-        )
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", f"{__package__}.onnx_worker", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise InputError(
+                f"a second process of Python is needed to look at ONNX models, and "
+                f"'{sys.executable}' cannot be started: {error.strerror}"
+            ) from None
         theirs.close()
         self._connection, self._owner = ours, os.getpid()
         return ours
