@@ -13,9 +13,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tvm_vision.errors import InputError, TvmVisionError
-
-from .reasons import one_line
 from .stop import Stop
 
 # A frame, or a network that is being loaded, may take as long; then the process ends anyway.
@@ -89,6 +86,11 @@ def run(arguments: Sequence[str], stop: Stop, **options: Any) -> int:
     """The node from ``rclpy.init`` to its end, until ``stop``; options: of VisionNode."""
     if stop.requested:
         return 0
+    # These import TVM: not before the environment is prepared.
+    from tvm_vision.errors import TvmVisionError
+
+    from .reasons import one_line
+
     try:
         node = make_node(arguments, **options)
     except TvmVisionError as error:
@@ -112,6 +114,8 @@ def run(arguments: Sequence[str], stop: Stop, **options: Any) -> int:
 
 def make_node(arguments: Sequence[str], **options: Any) -> Any:
     """ROS and the node. Raises InputError for what is missing, and for wrong arguments."""
+    from tvm_vision.errors import InputError, TvmVisionError
+
     require_ros("vision_node")
     domain = os.environ.get("ROS_DOMAIN_ID", "")
     if domain.isdigit() and int(domain) > HIGHEST_DOMAIN:
@@ -139,6 +143,8 @@ def make_node(arguments: Sequence[str], **options: Any) -> Any:
 
 def require_ros(what: str) -> None:
     """Raises InputError where ROS 2 or one of its packages that the node needs is missing."""
+    from tvm_vision.errors import InputError
+
     for package in ROS_PACKAGES:
         try:
             import_module(package)

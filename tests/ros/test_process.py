@@ -170,6 +170,15 @@ def test_without_ros_it_says_what_is_missing(tmp_path, package):
     assert line.endswith("source /opt/ros/$ROS_DISTRO/setup.bash, or, without ROS, make ros")
 
 
+def test_the_environment_can_be_prepared_before_tvm_and_ros_are_imported():
+    """Both read it once: and a launch file imports the module to know names and codes."""
+    program = (
+        "import sys, tvm_vision_ros.main; print(*{'tvm', 'rclpy', 'numpy'} & set(sys.modules))"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (found.returncode, found.stdout) == (0, "\n"), found.stderr
+
+
 def test_everything_that_the_node_imports_of_ros_is_looked_for():
     from tvm_vision_ros.main import ROS_PACKAGES
 
