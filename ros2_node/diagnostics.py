@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from . import statistics as frames
 from .statistics import OUTCOMES, Snapshot
 
 OK, WARN, ERROR, STALE_LEVEL = 0, 1, 2, 3
+# Above this part of the images that were sent, losses are a fault and no accident.
+MOST_LOST = 0.2
+# What became of images when none got through -> what to do.
+REMEDIES = {
+    frames.STALE: "raise max_frame_age, or find what delays them",
+    frames.LIMITED: "raise max_rate",
+    frames.UNREADABLE: "the log says what is wrong with them",
+    frames.FAILED: "the log says why",
+    frames.DROPPED: "one frame takes the network very long",
+}
 
 
 @dataclass(frozen=True)
@@ -37,7 +48,9 @@ class Conditions:
     """What the node is meant to do now, so that silence can be told from a fault.
 
     waiting_since: seconds since it subscribed, None while it does not listen to the camera.
-    idle: words for why it does not, "" while it does. stall_timeout: in seconds.
+    idle: words for why it does not, "" while it does. fault: why it could not, which is an error.
+    stall_timeout: in seconds. silence: why no image comes, with what to do, where none does.
+    room: what to do where images are lost on the way.
     """
 
     state: str
@@ -45,6 +58,9 @@ class Conditions:
     waiting_since: float | None = None
     stall_timeout: float = 2.0
     topic: str = ""
+    fault: str = ""
+    silence: str = "check the camera, the topic and its QoS"
+    room: str = ""
 
 
 def statuses(node: str, model: ModelFacts, numbers: Snapshot, now: Conditions) -> list[Status]:
@@ -74,25 +90,41 @@ def frames_status(name: str, device: str, numbers: Snapshot, now: Conditions) ->
         "rate in [Hz]": f"{numbers.rate_in:.1f}",
         "rate out [Hz]": f"{numbers.rate_out:.1f}",
         "received": numbers.counts.get("received", 0),
-        **{outcome: numbers.counts.get(outcome, 0) for outcome in OUTCOMES},
+        **{outcome: numbers.counts.get(outcome, 0) for outcome in (frames.LOST, *OUTCOMES)},
         "time jumps": numbers.counts.get("time jumps", 0),
+        "clock offset [s]": f"{numbers.clock_offset:.3f}",
     }
     for share, milliseconds in numbers.latency.items():
         values[f"latency p{share} [ms]"] = f"{milliseconds:.2f}"
     for share, milliseconds in numbers.age.items():
         values[f"age p{share} [ms]"] = f"{milliseconds:.2f}"
-    level, message = OK, f"{numbers.rate_out:.1f} Hz"
-    if now.idle:
-        message = now.idle
-    elif is_stalled(numbers.silence, now):
-        level = WARN
-        message = (
-            f"no image on {now.topic} for {now.stall_timeout:g} s: check the camera, the topic and "
-            "its QoS"
-        )
-    elif numbers.rate_in > 0 and numbers.rate_out == 0 and numbers.silence is not None:
-        level, message = WARN, "images come in, but none gets through: see the counts"
+    level, message = _frames_message(numbers, now)
     return Status(name, level, message, device, values)
+
+
+def _frames_message(numbers: Snapshot, now: Conditions) -> tuple[int, str]:
+    if now.fault:
+        return ERROR, now.fault
+    if now.idle:
+        return OK, now.idle
+    if is_stalled(numbers.silence, now):
+        return WARN, f"no image on {now.topic} for {now.stall_timeout:g} s: {now.silence}"
+    rate = f"{numbers.rate_out:.1f} Hz"
+    if numbers.rate_in > 0 and numbers.rate_out == 0 and numbers.silence is not None:
+        return WARN, _none_through(numbers)
+    if numbers.rate_lost > MOST_LOST * (numbers.rate_in + numbers.rate_lost):
+        words = f"{numbers.rate_lost:.1f} images per second are lost on the way"
+        return WARN, f"{rate}, and {words}: {now.room}"
+    if numbers.clock_problem:
+        return WARN, f"{rate}, and {numbers.clock_problem}"
+    return OK, rate
+
+
+def _none_through(numbers: Snapshot) -> str:
+    most = max(REMEDIES, key=lambda outcome: numbers.lately.get(outcome, 0))
+    if not numbers.lately.get(most, 0):
+        return "images come in, but none gets through: see the counts"
+    return f"images come in, but none gets through, most are {most}: {REMEDIES[most]}"
 
 
 def network_status(name: str, model: ModelFacts, numbers: Snapshot) -> Status:

@@ -14,13 +14,11 @@ from tvm_vision.errors import DeviceError, InputError
 from tvm_vision.models.results import VisionResult
 
 from .images import Image, UnknownEncodingError, any_image
+from .reasons import one_line
 from .settings import Settings
+from .stamps import Stamps
 from .statistics import FAILED, LIMITED, STALE, UNREADABLE, Statistics
 
-# A stamp that differs from the node's clock by more is one of another clock.
-OTHER_CLOCK_SECONDS = 3600.0
-# By how much the clocks of two synchronised machines may differ.
-CLOCK_TOLERANCE_SECONDS = 0.1
 # Frames arrive with some jitter: one that is early by this part of the period is on time.
 JITTER = 0.1
 THRESHOLDS = ("confidence", "iou", "max_detections")
@@ -96,7 +94,7 @@ class Pipeline:
         self._device_failed = device_failed
         self._job: Job | None = None
         self._due = float("-inf")
-        self._last_stamp = 0.0
+        self._stamps = Stamps(self._jumped)
         self._warned: set[str] = set()
 
     @property
@@ -114,7 +112,7 @@ class Pipeline:
         if job is None:
             return
         now = self._clock()
-        age = self._age(frame, now)
+        age = self._age(frame, now, settings.max_frame_age)
         if settings.max_frame_age and age > settings.max_frame_age:
             self.statistics.count(STALE)
             self._warn_once(
@@ -141,7 +139,7 @@ class Pipeline:
     def failed(self, error: Exception) -> None:
         """``process`` raised something that nobody expects: the frame is lost, not the node."""
         self.statistics.count(FAILED)
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        reason = one_line(error)
         self._warn_once(reason, f"a frame was lost: {reason}")
 
     def _run(self, job: Job, settings: Settings, frame: Frame, age: float) -> None:
@@ -157,32 +155,28 @@ class Pipeline:
         job.sink.publish(frame.message.header, image, result, times)
         self.statistics.finished(timing.total_ms, 1e3 * age)
 
-    def _age(self, frame: Frame, now: float) -> float:
+    def _age(self, frame: Frame, now: float, limit: float) -> float:
         """Seconds since the stamp; since the arrival where the stamp is of no use."""
-        stamp = frame.stamp
-        if stamp and self._last_stamp and stamp < self._last_stamp:
-            self.statistics.count("time jumps")
-            self._warn_once(
-                "jump",
-                f"the stamps of the images went back by {self._last_stamp - stamp:.3f} s: "
-                "results keep the stamps of their images",
-            )
-        self._last_stamp = stamp
-        waited = max(now - frame.received, 0.0)
-        if not stamp:
-            return waited
-        age = now - stamp
-        if not -CLOCK_TOLERANCE_SECONDS <= age < OTHER_CLOCK_SECONDS:
-            self._warn_once(
-                "clock",
-                f"the stamps of the images are off by {age:.1f} s from this node's clock: their "
-                "age is taken from their arrival; synchronise the clocks, or set use_sim_time",
-            )
-            return waited
-        return max(age, 0.0)
+        stamps = self._stamps
+        age = stamps.age(frame.stamp, frame.received, now, limit)
+        self.statistics.tell_clock(stamps.offset, stamps.problem)
+        if stamps.problem:
+            # Once a kind, whatever the number of seconds.
+            kind = "".join(letter for letter in stamps.problem if not letter.isdigit())
+            self._warn_once(kind, stamps.problem)
+        return age
+
+    def _jumped(self, seconds: float) -> None:
+        self.statistics.count("time jumps")
+        self._warn_once(
+            "jump",
+            f"the stamps of the images went back by {seconds:.3f} s: results keep the stamps of "
+            "their images",
+        )
 
     def _is_due(self, now: float, max_rate: float) -> bool:
-        if not max_rate:
+        # A clock at 0 stands still: nothing would ever be due.
+        if not max_rate or not now:
             return True
         period = 1.0 / max_rate
         if now < self._due - JITTER * period and self._due - now <= 2 * period:
@@ -205,7 +199,7 @@ class Pipeline:
     def forget_warnings(self) -> None:
         """Warn again of what was warned of: another camera, or another run."""
         self._warned.clear()
-        self._last_stamp = 0.0
+        self._stamps.forget()
 
 
 def _apply_thresholds(model: Any, settings: Settings) -> None:

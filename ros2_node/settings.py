@@ -128,7 +128,9 @@ class Settings:
         choices=RELIABILITIES,
     )  # fmt: skip
     max_frame_age: float = _seconds(
-        0.5, "Images older than this when their turn comes are passed over; 0: none are."
+        0.5,
+        "Images older than this when their turn comes are passed over, unless all are so old; "
+        "0: none are.",
     )
     max_rate: float = _rate(0.0, "Images are passed over to stay below this; 0: no limit.")
     confidence: float = _parameter(0.5, "Detections have a score above this.", low=0.0, high=1.0)

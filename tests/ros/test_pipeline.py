@@ -74,9 +74,10 @@ def test_without_a_network_nothing_happens():
 
 def test_stale_frames_are_passed_over_with_one_warning():
     bench = Bench(max_frame_age=0.5)
-    for _ in range(3):
-        bench.send(stamp=bench.now - 0.6)
     bench.send(stamp=bench.now - 0.4)
+    for _ in range(3):
+        bench.now += 0.3
+        bench.send(stamp=bench.now - 0.6)
     assert bench.counts["stale"] == 3
     assert bench.counts["done"] == 1
     assert len(bench.warnings) == 1
@@ -94,7 +95,7 @@ def test_stamps_of_another_clock_count_from_the_arrival(stamp):
     bench.now = 1e6
     bench.send(stamp=stamp, received=1e6 - 0.2)
     assert bench.sink.published[0][2].age == pytest.approx(200.0, abs=1e-3)
-    assert len(bench.warnings) == (1 if stamp else 0)
+    assert len(bench.warnings) == 1
     bench.send(stamp=stamp, received=1e6 - 0.7)
     assert bench.counts["stale"] == 1
 

@@ -1,10 +1,13 @@
 """Numbers from a clock that the test turns, and what /diagnostics makes of them."""
 
+from dataclasses import replace
+
 import pytest
 
 from tvm_vision_ros.diagnostics import (
     ERROR,
     OK,
+    REMEDIES,
     WARN,
     Conditions,
     ModelFacts,
@@ -13,10 +16,15 @@ from tvm_vision_ros.diagnostics import (
     network_status,
     statuses,
 )
-from tvm_vision_ros.statistics import DROPPED, Snapshot, Statistics
+from tvm_vision_ros.statistics import DONE, DROPPED, OUTCOMES, Snapshot, Statistics
 
 GPU = ModelFacts("/m.tar", "yoeo", "ab" * 32, "Some GPU (driver 1)", "discrete gpu")
-ACTIVE = Conditions("active", waiting_since=100.0, stall_timeout=2.0, topic="/image")
+ACTIVE = Conditions(
+    "active", waiting_since=100.0, topic="/image", silence="the lens is covered", room="use X"
+)
+BEHIND = {"clock_offset": 60.0, "clock_problem": "stamps are 60.0 s behind"}
+THROUGH = Snapshot({}, 30.0, 30.0, 0.0)
+NONE = Snapshot({"dropped": 9000}, 30.0, 0.0, 0.1)
 
 
 class Clock:
@@ -78,17 +86,51 @@ def test_memory_does_not_grow(clock):
 @pytest.mark.parametrize(
     ("numbers", "conditions", "level", "words"),
     [
-        (Snapshot({}, 30.0, 30.0, 0.0), ACTIVE, OK, "30.0 Hz"),
+        (THROUGH, ACTIVE, OK, "30.0 Hz"),
         (Snapshot({}, 0.0, 0.0, None), Conditions("inactive", "not active"), OK, "not active"),
-        (Snapshot({}, 0.0, 0.0, None), ACTIVE, WARN, "no image on /image for 2 s: check"),
+        (Snapshot({}, 0.0, 0.0, None), ACTIVE, WARN, "no image on /image for 2 s: the lens is"),
         (Snapshot({}, 0.0, 0.0, 2.5), ACTIVE, WARN, "no image on /image"),
-        (Snapshot({}, 30.0, 0.0, 0.1), ACTIVE, WARN, "images come in, but none gets through"),
+        (THROUGH, Conditions("inactive", fault="no topic"), ERROR, "no topic"),
+        (NONE, ACTIVE, WARN, "images come in, but none gets through: see the counts"),
+        (
+            replace(NONE, lately={"stale": 9, "dropped": 1}),
+            ACTIVE,
+            WARN,
+            "images come in, but none gets through, most are stale: raise max_frame_age",
+        ),
+        (
+            replace(THROUGH, rate_lost=20.0),
+            ACTIVE,
+            WARN,
+            "30.0 Hz, and 20.0 images per second are lost on the way: use X",
+        ),
+        (replace(THROUGH, rate_lost=1.0), ACTIVE, OK, "30.0 Hz"),
+        (replace(THROUGH, **BEHIND), ACTIVE, WARN, "30.0 Hz, and stamps are 60.0 s behind"),
     ],
 )
 def test_the_line_of_the_frames(numbers, conditions, level, words):
     status = frames_status("vision: frames", "GPU", numbers, conditions)
     assert status.level == level
     assert status.message.startswith(words)
+
+
+def test_every_outcome_has_a_remedy():
+    assert {DONE, *REMEDIES} == set(OUTCOMES)
+
+
+def test_losses_and_the_clock_are_told(clock):
+    statistics = Statistics(clock)
+    statistics.lost(3)
+    statistics.count(DROPPED)
+    statistics.tell_clock(60.0, "late")
+    clock.now += 2.0
+    numbers = statistics.snapshot()
+    assert (numbers.counts["lost"], numbers.rate_lost) == (3, 1.5)
+    assert numbers.lately == {"dropped": 1}
+    assert (numbers.clock_offset, numbers.clock_problem) == (60.0, "late")
+    clock.now += 10.0
+    numbers = statistics.snapshot()
+    assert (numbers.counts["lost"], numbers.rate_lost, numbers.lately) == (3, 0.0, {})
 
 
 def test_a_new_subscription_is_given_its_time():
