@@ -59,7 +59,7 @@ class Conditions:
     stall_timeout: float = 2.0
     topic: str = ""
     fault: str = ""
-    silence: str = "check the camera, the topic and its QoS"
+    silence: str = ""
     room: str = ""
 
 

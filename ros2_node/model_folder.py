@@ -39,7 +39,16 @@ def find_model(model: str) -> ModelSource:
             "the parameter model is needed and empty: give the path of a package, for example "
             "model:=/path/to/yoeo.tar"
         )
-    path = Path(model).expanduser()
+    try:
+        return _find(Path(model).expanduser())
+    except (OSError, RuntimeError) as error:
+        # No permission, a name that is too long, the home of somebody who is not known.
+        reason = getattr(error, "strerror", None) or error
+        found = f"{model!r:.200} cannot be read ({reason})"
+        raise InputError(f"a package is needed, and {found}: check model") from None
+
+
+def _find(path: Path) -> ModelSource:
     if not path.exists():
         raise InputError(f"a package is needed, and '{path}' does not exist: check model")
     if not path.is_dir() or (path / "mod.json").exists():

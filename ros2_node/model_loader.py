@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tvm_vision.errors import TvmVisionError
-
 from .model_folder import ModelSource, RenamedModel, find_model
+from .reasons import one_line
 
 
 @dataclass(frozen=True)
@@ -94,10 +93,8 @@ class ModelLoader:
             model, problem = None, ""
             try:
                 model = self._load(request)
-            except TvmVisionError as error:
-                problem = " ".join(str(error).split())
             except Exception as error:
-                problem = " ".join(f"{type(error).__name__}: {error}".split())
+                problem = one_line(error)
             if not self._closed:
                 self._loaded(request, model, problem)
             del model

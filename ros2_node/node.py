@@ -9,23 +9,25 @@ from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter as RosParameter
 from rclpy.task import Future
-from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import Header
 from std_srvs.srv import SetBool, Trigger
 
-from tvm_vision.errors import InputError, TvmVisionError
+from tvm_vision.errors import InputError
 
 from . import ros_parameters
-from .diagnostics import Conditions, ModelFacts, is_stalled, statuses
+from .diagnostics import Conditions, is_stalled, statuses
 from .model_folder import find_model
-from .model_loader import ModelLoader, ModelRequest, load_and_warm
+from .model_loader import ModelRequest, load_and_warm
+from .networks import Host, Networks
 from .pipeline import Frame, Job, Pipeline
+from .reasons import one_line
+from .ros_camera import Camera
 from .ros_messages import builder
 from .ros_outputs import Outputs
-from .ros_qos import profile, subscription_events
 from .settings import CONFIGURE, RELOAD, SUBSCRIBE, effects
 from .statistics import DROPPED, Statistics
 from .worker import Worker
@@ -59,19 +61,19 @@ class VisionNode(LifecycleNode):
         )
         self._builder = builder()
         self.outputs = Outputs(self, self._builder, log.warning)
-        self._load = load
-        self._loader = ModelLoader(self._loaded, load)
-        self._loading: ModelRequest | None = None
-        self._waiting: list[Future] = []
-        self._facts = ModelFacts()
-        self._subscription: Any = None
-        self._listening_since = 0.0
-        self._stalled = False
+        self.networks = Networks(
+            Host(self._open_outputs, self._use, self._restore, self._in_executor, log), load
+        )
+        # While the parameters are put back: nobody asked for that.
+        self._restoring = False
+        self._start_due = False
+        self.camera = Camera(self, self._on_image, self.statistics)
         self._active = False
+        self._fault = ""
         self._recovery_due = 0.0
         self._name_check_due = time.monotonic() + DISCOVERY_SECONDS
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
-        self._tick_timer = self.create_timer(TICK_SECONDS, self._tick)
+        self._tick_timer = self._new_timer(TICK_SECONDS, self._tick)
         self._diagnostics_timer = self._new_diagnostics_timer()
         self._services_own = [
             self.create_service(SetBool, "~/enable", self._on_enable),
@@ -89,28 +91,30 @@ class VisionNode(LifecycleNode):
 
     def start(self) -> None:
         """Configure and activate, where the parameter autostart says so."""
+        self._start_due = False
         if self.settings.autostart and self.trigger_configure() == SUCCESS:
             self.trigger_activate()
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        request = self._request()
-        try:
-            model = self._load(request)
-            self.outputs.open(model, self.settings)
-        except TvmVisionError as error:
-            return self._cannot_configure(" ".join(str(error).split()))
-        except Exception as error:
-            # Nobody's fault that has a name; rclpy would pass over it without a word.
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
-            return self._cannot_configure(f"the network cannot be loaded ({reason})")
-        self._adopt(request, model)
-        return SUCCESS
+        if self.networks.configure(self._request()):
+            self._fault = ""
+            return SUCCESS
+        self.outputs.close()
+        return FAILURE
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        self._active = True
-        self.worker.start()
-        self._publish_labels()
-        self._listen()
+        try:
+            self._active = True
+            self.worker.start()
+            self._publish_labels()
+            self._listen()
+        except Exception as error:
+            # Still inactive, with its network: the next attempt may go well.
+            self._rest()
+            self._fault = f"the node cannot be activated ({one_line(error)})"
+            self.get_logger().error(self._fault)
+            return FAILURE
+        self._fault = ""
         return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -122,100 +126,62 @@ class VisionNode(LifecycleNode):
         return SUCCESS
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        self._loader.close(timeout=5.0)
+        self.networks.close(timeout=5.0)
         self._release()
         return SUCCESS
 
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Let go of everything: the node can be configured again."""
-        self.get_logger().error("a transition failed: back to unconfigured")
         self._release()
+        self._fault = "a transition failed: the node is unconfigured, and can be configured again"
+        self.get_logger().error(self._fault)
         return SUCCESS
-
-    def _cannot_configure(self, problem: str) -> TransitionCallbackReturn:
-        self._facts = ModelFacts(path=self.settings.model, failure=problem)
-        self.get_logger().error(problem)
-        self.outputs.close()
-        return FAILURE
 
     def _rest(self) -> None:
         """Stop listening and wait for the frame in hand."""
         self._active = False
-        self._unsubscribe()
+        self.camera.close()
         self.worker.stop()
 
     def _release(self) -> None:
         self._rest()
         self.pipeline.job = None
         self.outputs.close()
-        self._facts = ModelFacts()
-        self._loading = None
-        self._answer(False, "the node was cleaned up meanwhile")
+        self._fault = ""
+        self.networks.release()
 
     # Network
 
     def _request(self) -> ModelRequest:
         return ModelRequest(self.settings.model, self.settings.device, self.settings.top)
 
-    def _loaded(self, request: ModelRequest, model: Any, problem: str) -> None:
-        """In the loader's thread: the rest is for the executor's."""
-        self._in_executor(self._take_over, request, model, problem)
+    def _open_outputs(self, model: Any) -> None:
+        self.outputs.open(model, self.settings)
 
-    def _take_over(self, request: ModelRequest, model: Any, problem: str) -> None:
-        if self._loading != request:
-            return  # a newer request, or none any more
-        self._loading = None
-        if model is not None:
-            try:
-                self.outputs.open(model, self.settings)
-            except TvmVisionError as error:
-                model, problem = None, " ".join(str(error).split())
-        if model is None:
-            self._keep_old(problem)
-            return
-        self._adopt(request, model)
+    def _use(self, model: Any) -> None:
+        self.pipeline.job = Job(model, self.outputs)
         if self._active:
             self._publish_labels()
-        self._answer(True, f"{model.name} on {model.device_description}")
 
-    def _adopt(self, request: ModelRequest, model: Any) -> None:
-        self.pipeline.job = Job(model, self.outputs)
-        self._facts = ModelFacts(
-            path=request.model,
-            name=model.name,
-            checksum=model.checksum,
-            device=model.device_description,
-            device_type=model.device_type,
-        )
-        self._used = request
-        log = self.get_logger()
-        log.info(f"{model.name} ({model.checksum[:12]}) on {model.device_description}")
-        if model.device_type == "cpu":
-            log.warning(f"{model.name} runs on a CPU, not on a GPU: {model.device_description}")
+    def _restore(self, request: ModelRequest) -> None:
+        """Let the parameters say what runs.
 
-    def _keep_old(self, problem: str) -> None:
-        self.get_logger().error(f"{self._facts.name} stays in use: {problem}")
-        self._facts = replace(self._facts, failure=problem)
-        self._answer(False, problem)
-        # The parameters say what runs.
-        used = self._used
-        self.set_parameters(
-            [
-                RosParameter(name, value=value)
-                for name, value in (
-                    ("model", used.model), ("device", used.device), ("top", used.top)
-                )
-                if getattr(self.settings, name) != value
-            ]
-        )  # fmt: skip
-
-    def _reload(self) -> None:
-        self._loading = self._request()
-        self._loader.request(self._loading)
+        All at once: between two of them stands a network that nobody asked for, and it would be
+        loaded.
+        """
+        self._restoring = True
+        try:
+            result = self.set_parameters_atomically(
+                [RosParameter(name, value=value) for name, value in vars(request).items()]
+            )
+        finally:
+            self._restoring = False
+        if not result.successful:
+            self.get_logger().error(f"the parameters do not say what runs: {result.reason}")
 
     def _device_failed(self, error: Exception) -> None:
         """In the worker's thread."""
-        self._in_executor(self._recover, " ".join(str(error).split()))
+        self._in_executor(self._recover, one_line(error))
 
     def _recover(self, problem: str) -> None:
         now = time.monotonic()
@@ -223,7 +189,7 @@ class VisionNode(LifecycleNode):
             return
         self._recovery_due = now + RECOVERY_SECONDS
         self.get_logger().error(f"the device failed, the network is loaded again: {problem}")
-        self._reload()
+        self.networks.load_again()
 
     def _publish_labels(self) -> None:
         job = self.pipeline.job
@@ -240,33 +206,11 @@ class VisionNode(LifecycleNode):
         wanted = self._active and settings.enabled
         if wanted and settings.lazy:
             wanted = self.outputs.wanted()
-        if wanted and self._subscription is None:
-            self._subscribe()
-        elif not wanted and self._subscription is not None:
-            self._unsubscribe()
-
-    def _subscribe(self) -> None:
-        settings = self.settings
-        topic = self._topic()
-        self._listening_since = time.monotonic()
-        self.pipeline.forget_warnings()
-        self._subscription = self.create_subscription(
-            CompressedImage if settings.image_transport == "compressed" else Image,
-            topic,
-            self._on_image,
-            profile(settings.input_reliability, settings.input_depth),
-            event_callbacks=subscription_events(topic, self.get_logger().warning),
-        )
-
-    def _unsubscribe(self) -> None:
-        if self._subscription is not None:
-            self.destroy_subscription(self._subscription)
-            self._subscription = None
-        self._stalled = False
-
-    def _topic(self) -> str:
-        suffix = "/compressed" if self.settings.image_transport == "compressed" else ""
-        return self.settings.image_topic + suffix
+        if not wanted:
+            self.camera.close()
+        elif self.camera.waiting is None:
+            self.pipeline.forget_warnings()
+            self.camera.open(settings)
 
     def _on_image(self, message: Any) -> None:
         """Only keep it: the worker's thread does the rest."""
@@ -277,28 +221,30 @@ class VisionNode(LifecycleNode):
     # Parameters and services
 
     def _check_parameters(self, values: dict[str, Any]) -> str:
-        model = values.get("model")
-        if model is None or self.pipeline.job is None:
+        job = self.pipeline.job
+        if self._restoring or job is None:
             return ""
         try:
-            find_model(model)
+            if "model" in values:
+                find_model(values["model"])
+            self.outputs.check(job.model, replace(self.settings, **values))
         except InputError as error:
-            return " ".join(str(error).split())
+            return one_line(error)
         return ""
 
     def _apply_parameters(self, values: dict[str, Any]) -> None:
         changed = {name for name, value in values.items() if getattr(self.settings, name) != value}
         self.settings = self.pipeline.settings = replace(self.settings, **values)
-        needed = effects(changed)
-        job = self.pipeline.job
-        if job is None:
-            if RELOAD in needed and self.settings.autostart and self._facts.failure:
-                self._in_executor(self.start)
+        if self._restoring:
             return
-        if RELOAD in needed and self._request() != (self._loading or self._used):
-            self._reload()
+        job = self.pipeline.job
+        if RELOAD in effects(values):
+            self._want_network()
+        if job is None:
+            return
+        needed = effects(changed)
         if SUBSCRIBE in needed:
-            self._unsubscribe()
+            self.camera.close()
         if CONFIGURE not in needed:
             self.outputs.open(job.model, self.settings)
         if "confidence" in changed and self._active:
@@ -308,48 +254,46 @@ class VisionNode(LifecycleNode):
             self._diagnostics_timer = self._new_diagnostics_timer()
         self._listen()
 
+    def _want_network(self) -> None:
+        """The parameters name a network, perhaps the same as before."""
+        if self.pipeline.job is not None:
+            self.networks.want(self._request())
+        elif self.settings.autostart and self.networks.facts.failure and not self._start_due:
+            # Once for several parameters that are set one by one.
+            self._start_due = True
+            self._in_executor(self.start)
+
     def _on_enable(self, request: Any, response: Any) -> Any:
-        self.set_parameters([RosParameter("enabled", value=bool(request.data))])
-        response.success = True
-        response.message = "enabled" if request.data else "disabled: images pass unseen"
+        (result,) = self.set_parameters([RosParameter("enabled", value=bool(request.data))])
+        response.success = result.successful
+        response.message = result.reason
+        if result.successful:
+            response.message = "disabled: images pass unseen"
+            if request.data:
+                response.message = "enabled"
+                if not self._active:
+                    response.message += f"; the node is {self._state()}: it runs once it is active"
         return response
 
     async def _on_load_model(self, request: Any, response: Any) -> Any:
         """Load what ``model`` names, again where it is in use, and answer when that is done."""
-        if self.pipeline.job is None:
-            response.success = False
-            response.message = "the node is not configured: configure it, then the model is loaded"
-            return response
         done: Future = Future(executor=self.executor)
-        self._waiting.append(done)
-        if self._loading is None:
-            self._reload()
+        self.networks.ask(lambda success, message: done.set_result((success, message)))
         response.success, response.message = await done
         return response
-
-    def _answer(self, success: bool, message: str) -> None:
-        """To all who wait for load_model."""
-        waiting, self._waiting = self._waiting, []
-        for future in waiting:
-            future.set_result((success, message))
 
     # Watching
 
     def _tick(self) -> None:
         self._listen()
-        conditions = self._conditions()
-        stalled = is_stalled(self.statistics.silence(), conditions)
-        if stalled and not self._stalled:
-            self.get_logger().warning(
-                f"no image on {conditions.topic} for {conditions.stall_timeout:g} s: check the "
-                "camera, the topic and its QoS"
-            )
-        elif self._stalled and not stalled:
-            self.get_logger().info(f"images on {conditions.topic} again")
-        self._stalled = stalled
+        self._watch_camera()
         if self._name_check_due and time.monotonic() > self._name_check_due:
             self._name_check_due = 0.0
             self._check_name()
+
+    def _watch_camera(self) -> None:
+        silent = is_stalled(self.statistics.silence(), self._conditions())
+        self.camera.watch(silent, self.settings.stall_timeout)
 
     def _check_name(self) -> None:
         own = (self.get_name(), self.get_namespace())
@@ -360,35 +304,46 @@ class VisionNode(LifecycleNode):
             )
 
     def _conditions(self) -> Conditions:
-        listening = self._subscription is not None
         idle = ""
         if not self._active:
             idle = "not active"
         elif not self.settings.enabled:
             idle = "disabled"
-        elif not listening:
+        elif self.camera.waiting is None:
             idle = "nobody listens"
         return Conditions(
-            state=self._state_machine.current_state[1],
+            state=self._state(),
             idle=idle,
-            waiting_since=time.monotonic() - self._listening_since if listening else None,
+            fault=self._fault,
+            waiting_since=self.camera.waiting,
             stall_timeout=self.settings.stall_timeout,
-            topic=self.resolve_topic_name(self._topic()),
+            topic=self.camera.topic(self.settings),
+            silence=self.camera.reason,
+            room=self.camera.room,
         )
 
+    def _state(self) -> str:
+        return str(self._state_machine.current_state[1])
+
     def _new_diagnostics_timer(self) -> Any:
-        return self.create_timer(self.settings.diagnostics_period, self._publish_diagnostics)
+        return self._new_timer(self.settings.diagnostics_period, self._publish_diagnostics)
 
     def _publish_diagnostics(self) -> None:
+        self._watch_camera()
         lines = statuses(
             self.get_fully_qualified_name().lstrip("/"),
-            self._facts,
+            self.networks.facts,
             self.statistics.snapshot(),
             self._conditions(),
         )
         self._diagnostics.publish(self._builder.diagnostics(self._header(), lines))
 
     # Helpers
+
+    def _new_timer(self, seconds: float, call: Callable[[], None]) -> Any:
+        # Not by the time of a simulation: while that stands still the node has to say so.
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        return self.create_timer(seconds, call, clock=steady)
 
     def _now(self) -> float:
         return self.get_clock().now().nanoseconds * 1e-9

@@ -75,13 +75,16 @@ class Outputs:
         self._settings = Settings()
         self._debug_due = 0.0
 
+    def check(self, model: Any, settings: Settings) -> dict[str, type]:
+        """The class of each topic's message. Raises InputError where a package is missing."""
+        wanted = topics_of(model, settings)
+        return {topic: message_class(kind.replace("/", "/msg/")) for topic, kind in wanted.items()}
+
     def open(self, model: Any, settings: Settings) -> None:
         """Have the publishers for a network, and no others; those that stay are not touched."""
         wanted = topics_of(model, settings)
         # Imported before anything changes: a missing package leaves all as it was.
-        classes = {
-            topic: message_class(kind.replace("/", "/msg/")) for topic, kind in wanted.items()
-        }
+        classes = self.check(model, settings)
         with self._lock:
             self._settings = settings
             self._remove(

@@ -30,8 +30,13 @@ def profile(reliability: str, depth: int, *, latched: bool = False) -> QoSProfil
     )
 
 
-def subscription_events(topic: str, warn: Callable[[str], Any]) -> SubscriptionEventCallbacks:
-    """Say what to do when a publisher of ``topic`` cannot be heard."""
+def subscription_events(
+    topic: str, warn: Callable[[str], Any], lost: Callable[[int], object] | None
+) -> SubscriptionEventCallbacks:
+    """Say what to do when a publisher of ``topic`` cannot be heard.
+
+    lost: told how many more messages were sent and did not arrive; None: nobody wants to know.
+    """
 
     def incompatible(event: Any) -> None:
         policy = qos_policy_name_from_kind(event.last_policy_kind)
@@ -43,7 +48,10 @@ def subscription_events(topic: str, warn: Callable[[str], Any]) -> SubscriptionE
             f"image comes through: {remedy}"
         )
 
-    return SubscriptionEventCallbacks(incompatible_qos=incompatible)
+    return SubscriptionEventCallbacks(
+        incompatible_qos=incompatible,
+        message_lost=None if lost is None else lambda event: lost(event.total_count_change),
+    )
 
 
 def publisher_events(topic: str, warn: Callable[[str], Any]) -> PublisherEventCallbacks:

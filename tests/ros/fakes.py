@@ -1,7 +1,7 @@
 """A network without a network: a bright rectangle is a ball, and inference takes as long as told.
 
 The name of the request's file says how: "name:milliseconds", "broken" and "odd" raise, "slow" loads
-for a second, "lost" loses its device at the fourth frame.
+for a second, "lost" loses its device at the fourth frame, "changing" is what the file says.
 """
 
 from __future__ import annotations
@@ -81,6 +81,9 @@ class FakeClassifier(FakeModel):
 def load(request) -> FakeModel:
     """Stands for model_loader.load_and_warm."""
     name, _, milliseconds = Path(request.model).name.partition(":")
+    if name == "changing":
+        name = Path(request.model).read_text("utf-8")
+    print(f"loading {name}", flush=True)
     if name == "broken":
         raise PackageError("mod.so must have the SHA-256 of mod.json: compile the model again")
     if name == "odd":

@@ -20,7 +20,12 @@ from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 from rcl_interfaces.msg import Parameter as ParameterMessage
-from rcl_interfaces.srv import DescribeParameters, GetParameters, SetParameters
+from rcl_interfaces.srv import (
+    DescribeParameters,
+    GetParameters,
+    SetParameters,
+    SetParametersAtomically,
+)
 from rclpy.executors import ExternalShutdownException, ShutdownException, SingleThreadedExecutor
 from rclpy.parameter import Parameter, parameter_value_to_python
 from sensor_msgs.msg import Image
@@ -49,14 +54,20 @@ class Process:
         program: Path | str = FAKE,
         ros: tuple[str, ...] = (),
         command: tuple[str, ...] = (),
+        unset: tuple[str, ...] = (),
     ):
-        """arguments: parameters. ros: more behind --ros-args. command: instead of all of these."""
+        """arguments: parameters. ros: more behind --ros-args. command: instead of all of these.
+
+        unset: variables of the environment that it does not get.
+        """
         environment = {
             **os.environ,
             "PYTHONUNBUFFERED": "1",
             "RCUTILS_COLORIZED_OUTPUT": "0",
             "TVM_USE_RUNTIME_LIB": "1",
         }
+        for name in unset:
+            environment.pop(name, None)
         if not command:
             parameters = [word for argument in arguments for word in ("-p", argument)]
             command = ("--ros-args", *parameters, *ros)
@@ -254,6 +265,16 @@ class Graph:
             request.parameters.append(message)
         answer = self.call(SetParameters, f"{node}/set_parameters", request)
         return next((item.reason for item in answer.results if not item.successful), "")
+
+    def set_at_once(self, node: str = "/vision", **values: Any) -> str:
+        """Set all parameters or none; returns the reason of the refusal, or ""."""
+        messages = [
+            Parameter(name, value=value).to_parameter_msg() for name, value in values.items()
+        ]
+        request = SetParametersAtomically.Request(parameters=messages)
+        name = f"{node}/set_parameters_atomically"
+        answer = self.call(SetParametersAtomically, name, request)
+        return "" if answer.result.successful else str(answer.result.reason)
 
     def get(self, name: str, node: str = "/vision") -> Any:
         request = GetParameters.Request(names=[name])

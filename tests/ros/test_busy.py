@@ -130,6 +130,8 @@ def test_a_network_that_cannot_be_loaded_leaves_the_old_one(graph, busy, models)
         assert lines_of(message)["network"][1].startswith("still fake")
     inbox.clear()
     inbox.next()
+    assert not graph.call(Trigger, "/vision/load_model", Trigger.Request()).success
+    assert graph.set(model=models("fake:100")) == ""
     assert graph.call(Trigger, "/vision/load_model", Trigger.Request()).success
     with graph.diagnostics() as diagnostics:
         diagnostics.until(lambda m: "last failure" not in lines_of(m)["network"][2])

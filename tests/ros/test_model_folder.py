@@ -36,6 +36,23 @@ def test_a_file_and_a_folder_that_are_packages(tmp_path):
     assert find_model(str(unpacked)) == ModelSource(unpacked)
 
 
+@pytest.mark.parametrize("model", ["x" * 5000, "a\0b", "~nobody_of_this_name/x", "/dev/null/x"])
+def test_paths_that_cannot_be_are_told(model):
+    with pytest.raises(InputError, match="a package is needed"):
+        find_model(model)
+
+
+def test_what_may_not_be_read_is_told(tmp_path, monkeypatch):
+    """A folder that belongs to somebody else; whoever runs the tests may read everything."""
+
+    def forbidden(path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.exists", forbidden)
+    with pytest.raises(InputError, match="cannot be read \\(Permission denied\\): check model"):
+        find_model(str(tmp_path / "yoeo.tar"))
+
+
 @pytest.mark.parametrize("place", ["yoeo.tar", "tvm/yoeo.tar", "tvm/mod.json"])
 def test_a_robots_model_folder(folder, place):
     (folder / place).touch()

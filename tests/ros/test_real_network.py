@@ -102,6 +102,39 @@ def no_package(package, path):
     path.write_text("text")
 
 
+def empty(package, path):
+    path.touch()
+
+
+def shortened(package, path):
+    data = package.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+
+
+def test_a_file_that_cannot_be_loaded_is_the_answer_of_load_model(graph, start, package, tmp_path):
+    """The sequence of docs/ros.md, whether the network is being loaded or was refused already."""
+    from std_srvs.srv import Trigger
+
+    def load_model():
+        answer = graph.call(Trigger, "/vision/load_model", Trigger.Request())
+        return answer.success, answer.message
+
+    process = start(f"model:={package}", program=PROGRAM)
+    graph.wait_for_state("active")
+    for make in (damaged, foreign, of_no_pictures, no_package, empty, shortened):
+        path = tmp_path / f"{make.__name__}.tar"
+        make(package, path)
+        assert graph.set(model=str(path)) == ""
+        first = load_model()
+        assert not first[0], make.__name__
+        graph.wait_until(lambda: graph.get("model") == str(package), "the old parameters")
+        success, words = load_model()
+        assert not success and words.endswith("set the parameter model anew to load one")
+        assert graph.set(model=str(package)) == ""
+        assert load_model()[0]
+    assert "Traceback" not in process.log
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
