@@ -112,12 +112,11 @@ def _frames_message(numbers: Snapshot, now: Conditions) -> tuple[int, str]:
     rate = f"{numbers.rate_out:.1f} Hz"
     if numbers.rate_in > 0 and numbers.rate_out == 0 and numbers.silence is not None:
         return WARN, _none_through(numbers)
+    problems = [numbers.clock_problem] if numbers.clock_problem else []
     if numbers.rate_lost > MOST_LOST * (numbers.rate_in + numbers.rate_lost):
         words = f"{numbers.rate_lost:.1f} images per second are lost on the way"
-        return WARN, f"{rate}, and {words}: {now.room}"
-    if numbers.clock_problem:
-        return WARN, f"{rate}, and {numbers.clock_problem}"
-    return OK, rate
+        problems.append(f"{words}: {now.room}")
+    return (WARN, f"{rate}, and {', and '.join(problems)}") if problems else (OK, rate)
 
 
 def _none_through(numbers: Snapshot) -> str:

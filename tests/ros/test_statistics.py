@@ -106,6 +106,12 @@ def test_memory_does_not_grow(clock):
         ),
         (replace(THROUGH, rate_lost=1.0), ACTIVE, OK, "30.0 Hz"),
         (replace(THROUGH, **BEHIND), ACTIVE, WARN, "30.0 Hz, and stamps are 60.0 s behind"),
+        (
+            replace(THROUGH, rate_lost=20.0, **BEHIND),
+            ACTIVE,
+            WARN,
+            "30.0 Hz, and stamps are 60.0 s behind, and 20.0 images per second are lost",
+        ),
     ],
 )
 def test_the_line_of_the_frames(numbers, conditions, level, words):
