@@ -45,6 +45,12 @@ def device_info() -> vulkan.DeviceInfo:
     return found[0]
 
 
+@pytest.fixture
+def unpoisoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Networks as robots run them: what poisons results are copies, behind barriers of their own."""
+    monkeypatch.setenv("TVM_VISION_POISON", "off")
+
+
 @pytest.fixture(autouse=True)
 def no_validation_messages() -> Iterator[None]:
     """Every test fails that makes the validation layer speak."""

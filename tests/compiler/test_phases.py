@@ -179,7 +179,7 @@ def run(model: Any, x: np.ndarray, frames: int = 2) -> tuple[list[np.ndarray], A
     return list(executor.outputs().values()), executor
 
 
-@pytest.mark.usefixtures("device_info")
+@pytest.mark.usefixtures("device_info", "unpoisoned")
 def test_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(1).standard_normal(SHAPE).astype("float32")
     (found,), executor = run(branches(), x)
@@ -190,7 +190,7 @@ def test_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     assert in_model_order.barriers - executor.barriers == 2
 
 
-@pytest.mark.usefixtures("device_info")
+@pytest.mark.usefixtures("device_info", "unpoisoned")
 @pytest.mark.parametrize(("name", "fewer"), [("shufflenet_v2", 4), ("yoeo_like", 4)])
 def test_networks_on_the_device(name: str, fewer: int, monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(2).standard_normal((1, 3, 64, 64)).astype("float32")
@@ -205,5 +205,5 @@ def test_networks_on_the_device(name: str, fewer: int, monkeypatch: pytest.Monke
 def test_wrong_order_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TVM_VISION_REORDER", "random")
     module, signature = import_onnx(branches())
-    with pytest.raises(InputError, match="must be phases or model, found 'random'"):
+    with pytest.raises(InputError, match="must be on or off, found 'random'"):
         compile_model(module, signature, target="vulkan")

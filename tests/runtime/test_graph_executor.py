@@ -228,8 +228,8 @@ def test_outputs_belong_to_the_caller(executor: graph_executor.GraphExecutor) ->
     assert_frame(executor, frame(18))
 
 
-def test_recorded_once(built: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TVM_VISION_POISON", "off")  # copies more, behind barriers of their own
+@pytest.mark.usefixtures("unpoisoned")
+def test_recorded_once(built: tuple[Any, Any]) -> None:
     executor = loaded(built, json.dumps(MOD_JSON))
     for seed in range(5):
         executor.run(x=frame(seed))
