@@ -47,7 +47,7 @@ def device_info() -> vulkan.DeviceInfo:
 
 @pytest.fixture
 def unpoisoned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Networks as robots run them: what poisons results are copies, behind barriers of their own."""
+    """Networks as robots run them: poison comes by copies, behind barriers of their own."""
     monkeypatch.setenv("TVM_VISION_POISON", "off")
 
 
