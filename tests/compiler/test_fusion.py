@@ -10,7 +10,7 @@ import onnx
 import pytest
 import tvm
 from compiled import executor_of
-from networks import efficientnet_b0, reference
+from networks import efficientnet_b0, reference, yoeo_like
 from onnx import TensorProto, helper, numpy_helper
 from relax_models import constant, module_of
 from tvm import relax
@@ -145,6 +145,14 @@ def test_what_keeps_its_size_stays_in_the_kernel_of_the_sum() -> None:
         return relax.op.nn.relu(relax.op.add(y, x))
 
     assert kernels_of(block, SHAPE) == [["conv2d", "add", "add", "relu"]]
+
+
+def test_what_is_never_a_part_of_a_sum_is_not_held_back() -> None:
+    """Detection heads are reshaped, so that no sum takes them in, and joined by one kernel."""
+    module, _ = import_onnx(yoeo_like(64))
+    graph = prepare(module, target=Target({"kind": "vulkan"}))
+    sigmoids = [sum("Sigmoid" in node for node in kernel.nodes) for kernel in graph.kernels]
+    assert max(sigmoids) == 2
 
 
 @pytest.mark.parametrize("tensors", [4, 6, 16])

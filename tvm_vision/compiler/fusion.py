@@ -21,7 +21,7 @@ from tvm import relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from .kernel_calls import (
-    INJECTIVE,
+    BROADCAST,
     OPAQUE,
     SUM,
     KernelCalls,
@@ -65,8 +65,8 @@ def _growing(mod: tvm.IRModule) -> Cuts:
     cuts: Cuts = {}
     for var, value in bindings_of(mod["main"]):
         sums = of_sum.intersection(relax.analysis.free_vars(value))
-        pattern = patterns.get(value.args[0], OPAQUE) if is_kernel_call(value) else INJECTIVE
-        if pattern <= INJECTIVE:
+        pattern = patterns.get(value.args[0], OPAQUE) if is_kernel_call(value) else BROADCAST
+        if pattern <= BROADCAST:
             larger = {source for source in sums if _elements(source) < _elements(var)}
             cuts[var] = larger
             of_sum.update([var] if sums - larger else [])

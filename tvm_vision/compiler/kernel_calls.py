@@ -8,8 +8,9 @@ from typing import Any
 from tvm import relax, tirx
 
 # How TVM's fusion sees a function (its attribute op_pattern): up to injective ones it joins them to
-# what they follow; sums take in what follows them element by element; opaque ones stay alone.
-INJECTIVE, SUM, OPAQUE = 2, 4, 8
+# each other; sums take in what follows them element by element, up to broadcasts; opaque ones stay
+# alone.
+BROADCAST, INJECTIVE, SUM, OPAQUE = 1, 2, 4, 8
 
 
 class KernelCalls:
