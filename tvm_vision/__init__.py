@@ -12,6 +12,7 @@ from typing import Any
 
 from . import vulkan
 
+# The only place for it in Python; package.xml and CHANGELOG.md repeat it.
 __version__ = "0.1.0"
 __all__ = ["compile", "load", "quantize", "vulkan"]
 
