@@ -35,7 +35,8 @@ def _name_unknown(node: Node) -> None:
     for name in sorted(node._parameter_overrides):
         if not node.has_parameter(name):
             close = get_close_matches(name, parameters(), n=1)
-            hint = f"did you mean {close[0]}?" if close else "docs/ros.md lists all there are"
+            known = "docs/reference/node.md lists all there are"
+            hint = f"did you mean {close[0]}?" if close else known
             node.get_logger().warning(f"the parameter {name} is not known and ignored: {hint}")
 
 

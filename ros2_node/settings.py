@@ -1,6 +1,7 @@
 """The node's parameters as one table: defaults, ranges, units, and when a change takes effect.
 
-ros_parameters.py declares what is here, scripts/ros_doc.py makes the table of docs/ros.md.
+ros_parameters.py declares what is here, scripts/reference_doc.py makes the table of
+docs/reference/node.md.
 """
 
 from __future__ import annotations
@@ -198,7 +199,7 @@ def widened(name: str, value: Any) -> Any:
 
 
 def markdown() -> str:
-    """The table of docs/ros.md."""
+    """The table of docs/reference/node.md."""
     lines = [
         "| parameter | type | default | range | unit | a change counts | meaning |",
         "|---|---|---|---|---|---|---|",

@@ -1,4 +1,4 @@
-"""Write docs/commands.md from the help of the commands: python scripts/commands_doc.py.
+"""Write docs/reference/commands.md from the help of the commands: python scripts/commands_doc.py.
 
 A test compares the file with what this makes.
 """
@@ -12,7 +12,7 @@ import click
 
 from tvm_vision.tools.cli import main
 
-TARGET = Path(__file__).resolve().parent.parent / "docs" / "commands.md"
+TARGET = Path(__file__).resolve().parent.parent / "docs" / "reference" / "commands.md"
 WIDTH = 88
 INTRODUCTION = """\
 # Commands
@@ -34,7 +34,7 @@ A package holds native code: loading one is trusting it. The checks find damage,
 
 
 def document() -> str:
-    """The whole text of docs/commands.md."""
+    """The whole text of docs/reference/commands.md."""
     sections = [f"## {title}\n\n```\n{text}\n```\n" for title, text in helps(main, "tvm-vision")]
     return "\n".join([INTRODUCTION, *sections])
 

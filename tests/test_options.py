@@ -16,7 +16,6 @@ from tvm_vision.options import CompileOptions, variable_of
 from tvm_vision.tools.cli import main
 
 NAMES = [field.name for field in dataclasses.fields(CompileOptions)]
-DOCS = Path(__file__).parents[1] / "docs"
 
 
 @pytest.fixture(autouse=True)
@@ -101,14 +100,6 @@ def test_commands_list_and_refuse_options(command: str) -> None:
         file = "--records" if command == "tune" else "--output"
         refused = runner.invoke(main, [command, "model.onnx", file, "x", "--option", written])
         assert refused.exit_code == 2 and message in " ".join(refused.output.split())
-
-
-def test_the_docs_have_the_table() -> None:
-    text = (DOCS / "compiler.md").read_text("utf-8")
-    for name, values, default, words in CompileOptions.describe():
-        assert f"| `{name}` | {values} | {default} | {words} |" in text, (
-            f"docs/compiler.md lacks the row of {name}"
-        )
 
 
 def test_no_other_code_reads_these_variables() -> None:

@@ -1,1 +1,4 @@
-"""Renders robot-soccer scenes and trains the demo network on them; docs/demo-model.md tells how."""
+"""Renders robot-soccer scenes and trains the demo network on them.
+
+docs/reference/demo-model.md tells how.
+"""

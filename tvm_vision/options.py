@@ -32,7 +32,7 @@ class CompileOptions:
     """How a network is compiled for a target, checked.
 
     A value that an option cannot have raises InputError, which names those that it can. What each
-    one does is in ``describe`` and in docs/compiler.md.
+    one does is in ``describe`` and in docs/reference/options.md.
     """
 
     opt_level: int = _option(

@@ -1,6 +1,7 @@
 """Tables of a results file, in Markdown.
 
-Usage: python -m benchmarks.peers.report benchmarks/results/DEVICE.json [--docs docs/performance.md]
+Usage: python -m benchmarks.peers.report benchmarks/results/DEVICE.json
+    [--docs docs/performance/results.md]
 With --docs, the tables replace what stands there between the two comments that name them.
 """
 

@@ -1,4 +1,4 @@
-"""docs/commands.md is what the commands say of themselves."""
+"""docs/reference/commands.md is what the commands say of themselves."""
 
 import difflib
 import importlib.util
@@ -32,7 +32,7 @@ COMMANDS = dict(every_command())
 def test_the_document_is_up_to_date(script):
     written = script.TARGET.read_text("utf-8").splitlines()
     changes = list(difflib.unified_diff(written, script.document().splitlines(), lineterm=""))
-    assert not changes, "docs/commands.md is older: python scripts/commands_doc.py"
+    assert not changes, "docs/reference/commands.md is older: python scripts/commands_doc.py"
 
 
 @pytest.mark.parametrize("path", COMMANDS)

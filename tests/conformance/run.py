@@ -1,6 +1,7 @@
 """Run the node tests of the onnx package on llvm and on vulkan, one JSON line a result.
 
-    python tests/conformance/run.py --results build/conformance.jsonl --report docs/operators.md
+    python tests/conformance/run.py --results build/conformance.jsonl \
+        --report docs/reference/operators.md
 
 Cases that already have their results in the file are not run again, so that a run which was broken
 off goes on; remove the file to start anew. ``--every 25`` takes each 25th case, ``--only REGEX``

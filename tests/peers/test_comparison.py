@@ -251,13 +251,13 @@ def test_tables_of_a_run_that_was_cut_short() -> None:
 
 
 def test_the_documented_tables_are_those_of_the_results_file() -> None:
-    document = (ROOT / "docs" / "performance.md").read_text()
+    document = (ROOT / "docs" / "performance" / "results.md").read_text()
     stored = json.loads((ROOT / "benchmarks" / "results" / "nvidia-h200.json").read_text())
     assert report.replace_block(document, report.tables(stored)) == document
 
 
 def test_the_documented_first_results_are_those_of_their_file() -> None:
-    document = (ROOT / "docs" / "performance.md").read_text()
+    document = (ROOT / "docs" / "performance" / "results.md").read_text()
     path = ROOT / "benchmarks" / "results" / "nvidia-h200-first-result.json"
     measured = json.loads(path.read_text())["first_result_s"]
     for name, network in NETWORKS.items():

@@ -144,7 +144,8 @@ def test_latencies_are_named(graph, camera, detections):
 def test_the_node_itself_takes_few_milliseconds(graph, camera, detections):
     """From the stamp, right before the image is published, to the results, less the network.
 
-    docs/ros.md has what it takes where nothing else runs: 3 ms, a third of them for the transport.
+    docs/guides/ros.md has what it takes where nothing else runs: 3 ms, a third of them for the
+    transport.
     Here it is about waiting: something that sleeps or polls takes longer than this on any machine.
     """
     from std_msgs.msg import Float32MultiArray

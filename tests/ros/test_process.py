@@ -143,7 +143,9 @@ def test_parameters_that_are_not_known_are_named(start, tmp_path):
     path.write_text("vision:\n  ros__parameters:\n    confidenc: 0.4\n    color: red\n")
     process = start("use_sim_time:=false", ros=("--params-file", str(path)))
     process.wait_for("the parameter confidenc is not known and ignored: did you mean confidence?")
-    process.wait_for("the parameter color is not known and ignored: docs/ros.md lists all")
+    process.wait_for(
+        "the parameter color is not known and ignored: docs/reference/node.md lists all"
+    )
     assert "use_sim_time" not in process.log
 
 

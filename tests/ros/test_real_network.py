@@ -112,7 +112,7 @@ def shortened(package, path):
 
 
 def test_a_file_that_cannot_be_loaded_is_the_answer_of_load_model(graph, start, package, tmp_path):
-    """The sequence of docs/ros.md, whether the network is being loaded or was refused already."""
+    """The sequence of docs/reference/node.md, while the network is loaded and after a refusal."""
     from std_srvs.srv import Trigger
 
     def load_model():

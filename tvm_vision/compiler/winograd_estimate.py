@@ -6,7 +6,7 @@ weights of 1.8 or 4 times the size and two tensors more that go through memory. 
 arithmetic is slow beside memory and launches, and channels are not so many that weights are most of
 the bytes.
 
-The rates of a discrete GPU are those that kernels reached on one (docs/performance.md has the
+The rates of a discrete GPU are those that kernels reached on one (benchmarks/kernels.md has the
 layers), those of integrated ones nobody measured. So what is not known counts against Winograd:
 nothing stays in caches between kernels, and it has to win by a margin.
 """

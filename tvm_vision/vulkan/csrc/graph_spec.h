@@ -37,7 +37,7 @@ struct GraphKernel {
   std::vector<uint32_t> outputs() const { return {args.end() - num_outputs, args.end()}; }
 };
 
-/*! \brief A network; see docs/artifact.md for the JSON. */
+/*! \brief A network; see docs/reference/mod-json.md for the JSON. */
 struct GraphSpec {
   /*! \brief Bytes of each piece of memory. */
   std::vector<uint64_t> storages;

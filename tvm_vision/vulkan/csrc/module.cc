@@ -355,7 +355,9 @@ void Prepare(const ffi::Module& library, int64_t number) {
   PreparePipelines(library, DeviceList::Global().Get(static_cast<int>(number)), CompileThreads());
 }
 
-/*! \brief Build a module from what the code generator hands over; see docs/vulkan-backend.md. */
+/*!
+ * \brief Build a module from what the code generator hands over; see docs/design/vulkan-backend.md.
+ */
 ffi::Module CreateModule(ffi::String kernels_json, ffi::Map<ffi::String, ffi::Bytes> shaders,
                          ffi::Map<ffi::String, ffi::String> source) {
   namespace json = ffi::json;

@@ -25,7 +25,9 @@ namespace vulkan {
 
 /*! \brief Bits of KernelRecord::flags. Bit 0 is TVM's, the others are ours and ignored by TVM. */
 constexpr uint32_t kFlagScalarsInUniformBuffer = 1u << 0;
-/*! \brief The grid is folded to stay within 65535 workgroups an axis; see docs/vulkan-backend.md.
+/*!
+ * \brief The grid is folded to stay within 65535 workgroups an axis; see
+ * docs/design/vulkan-backend.md.
  */
 constexpr uint32_t kFlagFoldedGrid = 1u << 8;
 /*! \brief Bits 16 to 23: subgroup size the shader needs, in lanes. */

@@ -1,0 +1,60 @@
+"""What docs/ has from the sources is what they say now, and lacks nothing of it."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tvm_vision.options import CompileOptions, variable_of
+
+ROOT = Path(__file__).resolve().parents[2]
+_SPEC = importlib.util.spec_from_file_location(
+    "reference_doc", ROOT / "scripts" / "reference_doc.py"
+)
+assert _SPEC is not None and _SPEC.loader is not None
+script: ModuleType = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(script)
+
+
+@pytest.mark.parametrize("page", script.DOCUMENTS, ids=lambda page: page.name)
+def test_documents_are_up_to_date(page: Path) -> None:
+    text = page.read_text("utf-8")
+    made = script.document(text, script.DOCUMENTS[page], page.name)
+    assert made == text, f"{page.relative_to(ROOT)} is older: python scripts/reference_doc.py"
+
+
+def test_a_document_without_the_marks_is_not_overwritten() -> None:
+    with pytest.raises(SystemExit, match="needs the marks <!-- keys -->"):
+        script.document("# nothing\n", {"keys": str})
+
+
+def test_every_variable_that_is_read_is_documented() -> None:
+    """Python names them in quotes, C++ does, too; macros and include guards are not in quotes."""
+    page = (ROOT / "docs" / "reference" / "environment.md").read_text("utf-8")
+    options = {variable_of(name) for name, *_ in CompileOptions.describe()}
+    found = set()
+    for folder in ("tvm_vision", "tools", "ros2_node"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in (".py", ".cc", ".h"):
+                text = path.read_text("utf-8")
+                found |= set(re.findall(r'"(TVM_VISION_[A-Z_]+[A-Z])"', text))
+    assert found - options <= set(re.findall(r"`(TVM_VISION_[A-Z_]+)`", page))
+    assert len(found) > 8
+
+
+def test_imports_are_seen_wherever_they_stand(tmp_path: Path) -> None:
+    file = tmp_path / "module.py"
+    file.write_text(
+        "from typing import TYPE_CHECKING\n"
+        "from ..models import draw\n"
+        "from .. import vulkan\n"
+        "if TYPE_CHECKING:\n    from ..tuning import records\n"
+        "def f():\n    import tvm_vision.package.info\n"
+    )
+    names = set(script._imported(file, ("tvm_vision", "runtime")))
+    assert {"tvm_vision.models.draw", "tvm_vision.vulkan", "tvm_vision.package.info"} <= names
+    assert not any("tuning" in name for name in names)
