@@ -13,10 +13,11 @@ from tvm import relax
 from tvm.target import Target
 
 from tvm_vision.compiler import compile_model, prepare
-from tvm_vision.compiler.winograd_estimate import RATES, Layer, fastest, winograd_seconds
+from tvm_vision.compiler.winograd_estimate import Layer, fastest, winograd_seconds
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx import import_onnx
 from tvm_vision.schedules import Limits, schedule_function
+from tvm_vision.schedules.device_model import DISCRETE, INTEGRATED, UNKNOWN
 
 OP = relax.op
 VARIABLE = "TVM_VISION_WINOGRAD"
@@ -268,12 +269,13 @@ def test_all_three_kernels_name_the_node(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_estimate_follows_rates() -> None:
     layer, few = Layer(1, 64, 64, 56, 56), Layer(1, 512, 512, 7, 7)
-    assert fastest(layer, "integrated", halves=False) == 4
-    assert fastest(layer, "integrated", halves=True) == 2
-    assert fastest(few, "integrated", halves=False) is None  # reads 16.8 MB of weights
-    assert fastest(Layer(1, 64, 64, 4, 4), "integrated", halves=False) is None  # four tiles
-    assert fastest(layer, "discrete", halves=False) == 4
-    assert fastest(few, "discrete", halves=False) == 2  # weights are four times as many with 4
-    assert fastest(layer, "virtual", halves=False) is None
-    rates = RATES["integrated"]
+    assert fastest(layer, INTEGRATED, halves=False) == 4
+    assert fastest(layer, INTEGRATED, halves=True) == 2
+    assert fastest(few, INTEGRATED, halves=False) is None  # reads 16.8 MB of weights
+    assert fastest(Layer(1, 64, 64, 4, 4), INTEGRATED, halves=False) is None  # four tiles
+    assert fastest(layer, DISCRETE, halves=False) == 4
+    assert fastest(few, DISCRETE, halves=False) == 2  # weights are four times as many with 4
+    assert fastest(layer, UNKNOWN, halves=False) is None
+    rates = INTEGRATED.rates
+    assert rates is not None
     assert winograd_seconds(layer, 4, rates, True) < winograd_seconds(layer, 4, rates, False)

@@ -15,8 +15,9 @@ from tvm.target import Target
 from tvm_vision.options import CompileOptions
 from tvm_vision.schedules import Choice, Limits, choices, schedule_with
 from tvm_vision.schedules.common import NotThisKind
+from tvm_vision.schedules.device_model import DISCRETE
 from tvm_vision.schedules.gemm_tile import GemmTile, Product, candidates, default
-from tvm_vision.schedules.split_sums import ENOUGH_TILES, parts_of
+from tvm_vision.schedules.split_sums import parts_of
 
 pytestmark = pytest.mark.usefixtures("device_info")
 
@@ -97,10 +98,10 @@ def test_unequal_parts_are_refused() -> None:
 
 @pytest.mark.parametrize(
     ("terms", "tiles", "parts"),
-    [(4608, 64, [1, 2, 4, 8]), (512, 64, [1, 2, 4]), (147, 4, [1]), (4608, ENOUGH_TILES, [1])],
+    [(4608, 64, [1, 2, 4, 8]), (512, 64, [1, 2, 4]), (147, 4, [1]), (4608, 256, [1])],
 )
 def test_long_sums_with_few_tiles_are_cut(terms: int, tiles: int, parts: list[int]) -> None:
-    assert parts_of(terms, tiles) == parts
+    assert parts_of(terms, tiles, DISCRETE) == parts
 
 
 def test_only_where_there_are_units_to_spare_without_a_word_of_a_tuner() -> None:

@@ -22,6 +22,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.target import Target
 
 from ..options import CompileOptions
+from ..schedules.device_model import DeviceModel
 from ..schedules.winograd_transforms import (
     KERNEL,
     Tiling,
@@ -64,8 +65,8 @@ def _chooser(way: str, target: Target, precision: str, matrices: bool) -> Any:
         return lambda layer: next((m for m in wanted if layer.tiles(m) >= LEAST_TILES), None)
     if matrices:
         return lambda layer: None
-    device_type = str(target.attrs.get("device_type", ""))
-    return lambda layer: fastest(layer, device_type, halves)
+    device = DeviceModel.of(target)
+    return lambda layer: fastest(layer, device, halves)
 
 
 @mutator

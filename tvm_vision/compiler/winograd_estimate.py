@@ -1,4 +1,4 @@
-"""Whether Winograd's convolution is estimated to be faster than the plain one, by rates of devices.
+"""Whether Winograd's convolution is estimated to be faster than the plain one, by a device's rates.
 
 A kernel takes as long as the slower of its arithmetic and its bytes, and a launch. The plain
 convolution is one kernel; Winograd's are three, with a quarter to a half of the arithmetic, but
@@ -6,15 +6,16 @@ weights of 1.8 or 4 times the size and two tensors more that go through memory. 
 arithmetic is slow beside memory and launches, and channels are not so many that weights are most of
 the bytes.
 
-The rates of a discrete GPU are those that kernels reached on one (benchmarks/kernels.md has the
-layers), those of integrated ones nobody measured. So what is not known counts against Winograd:
-nothing stays in caches between kernels, and it has to win by a margin.
+Vulkan tells no rates: they are those of a device's description (schedules/device_model.py), where
+no integrated GPU was measured. So what is not known counts against Winograd: nothing stays in
+caches between kernels, and it has to win by a margin.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..schedules.device_model import DeviceModel, Rates
 from ..schedules.winograd_transforms import operations
 
 
@@ -38,36 +39,14 @@ class Layer:
         return self.batch * -(-self.height // m) * -(-self.width // m)
 
 
-@dataclass(frozen=True)
-class Rates:
-    """What a kind of device reaches.
-
-    Attributes:
-        flops: of a product of float32, a second; what its kernels reach, not a data sheet.
-        bandwidth: bytes of memory a second.
-        launch: seconds from one kernel that waits for another to the next.
-    """
-
-    flops: float
-    bandwidth: float
-    launch: float
-
-
-# By what Vulkan calls the device; Vulkan tells no rates. Integrated: a third of the arithmetic of
-# 24 to 96 units of Intel's or 8 of AMD's, and a memory shared with the processor. Discrete: between
-# the H200's and what smaller cards have for each FLOP/s. On processors Vulkan is for tests.
-RATES = {
-    "integrated": Rates(flops=0.6e12, bandwidth=40e9, launch=10e-6),
-    "discrete": Rates(flops=12e12, bandwidth=2e12, launch=2e-6),
-}
 LEAST_TILES = 8  # fewer make no matrix product that is cut into tiles
 MARGIN = 0.8  # of the plain convolution's time, at most
 LEAST_PIXELS = 16  # columns of a tile of a product: with fewer the rest is padding
 
 
-def fastest(layer: Layer, device_type: str, halves: bool) -> int | None:
+def fastest(layer: Layer, device: DeviceModel, halves: bool) -> int | None:
     """The m with which a layer is fastest; None where the plain convolution is."""
-    rates = RATES.get(device_type)
+    rates = device.rates
     sizes = [m for m in ((2,) if halves else (2, 4)) if layer.tiles(m) >= LEAST_TILES]
     if rates is None or not sizes:
         return None

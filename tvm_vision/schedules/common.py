@@ -16,6 +16,7 @@ from tvm.s_tir import Schedule
 from tvm.target import Target
 
 from ..options import CompileOptions
+from .device_model import DISCRETE, UNKNOWN, DeviceModel
 
 # What a step of a schedule raises where it does not fit a kernel: the next kind is tried.
 FAILURES = (s_tir.ScheduleError, tvm.error.InternalError, AssertionError, ValueError)
@@ -46,6 +47,7 @@ class Limits:
         rim: whether convolutions may keep their tile of the image in shared memory.
         dot_product: whether one instruction adds up the products of four bytes.
         tensors: most tensors of a kernel, inputs and results.
+        device: what estimates take the device for.
     """
 
     threads: int
@@ -57,6 +59,7 @@ class Limits:
     dot_product: bool = False
     byte_matrices: tuple[tuple[int, int, int], ...] = ()
     tensors: int = FEW_TENSORS
+    device: DeviceModel = UNKNOWN
 
     @classmethod
     def of(cls, target: Target, options: CompileOptions | None = None) -> Limits:
@@ -66,13 +69,14 @@ class Limits:
         """
         attributes = target.attrs
         options = options or CompileOptions()
+        device = DeviceModel.of(target)
         return cls(
             threads=int(attributes.get("max_threads_per_block", 128)),
             shared_bytes=int(attributes.get("max_shared_memory_per_block", 16384)),
             subgroup=int(attributes.get("thread_warp_size", 32)),
             matrices=_matrices(target, "") if options.coopmat else (),
             byte_matrices=_matrices(target, "int8_") if options.coopmat else (),
-            split_sums=options.split_k and str(attributes.get("device_type", "")) == "discrete",
+            split_sums=options.split_k and device.kind == DISCRETE.kind,
             rim=options.halo,
             tensors=int(
                 attributes.get("max_per_stage_descriptor_storage_buffer", FEW_TENSORS)
@@ -81,6 +85,7 @@ class Limits:
             ),
             dot_product=options.dp4a
             and bool(attributes.get("supports_integer_dot_product", False)),
+            device=device,
         )
 
     def matrices_of(self, factors: str) -> tuple[tuple[int, int, int], ...]:

@@ -12,7 +12,6 @@ from .common import Limits, NotThisKind, extents_of, inline_all, is_reduction, p
 from .winograd import is_transform
 
 VECTOR = 4
-ENOUGH = 131072  # outputs from which on a thread computes a vector of them
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,8 @@ def shape_of(schedule: Schedule) -> tuple[int, ...]:
 
 def default(extents: tuple[int, ...], limits: Limits) -> ElementwiseShape:
     """A vector a thread where there are enough of them, else one output."""
-    vectors = extents and extents[-1] % VECTOR == 0 and product(extents) >= ENOUGH
+    many = product(extents) >= limits.device.enough.outputs
+    vectors = many and extents and extents[-1] % VECTOR == 0
     return ElementwiseShape(min(ElementwiseShape.threads, limits.threads), VECTOR if vectors else 1)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from .common import BYTES, OTHERS, Limits, up
+from .device_model import DeviceModel
 from .split_sums import cut_cycles, parts_of
 
 VECTOR = 4
@@ -68,25 +69,6 @@ class GemmTile:
         return self.thread_m * self.thread_n
 
 
-# A model of a GPU of many units, each with four schedulers for 32 threads. Its numbers were fitted
-# to 1,500 kernels measured on one large GPU (benchmarks/schedules.md). Vulkan does not say how many
-# units there are; on a GPU of fewer, small tiles cost little, while large ones idle a large GPU.
-# They hold for numbers of 32 bits. Words of bytes are taken for such, which was not fitted.
-UNITS = 32
-SCHEDULERS = 4
-LANES = 32
-UNIT_THREADS = 1536
-UNIT_SHARED_BYTES = 200_000
-FETCH_CYCLES = 480.0  # from the first load of a tile to the barrier after it, beyond its own work
-QUAD_CYCLES = 10.0  # to find and load four neighbours of an image
-SHARED_CYCLES = 145.0  # from a load of shared memory to its use, for four steps along k
-LOAD_CYCLES = 0.8  # to load four values from shared memory
-MULTIPLY_CYCLES = 0.5  # to multiply and add once
-START_CYCLES = 590.0
-SPLIT_CYCLES = 18.0  # to begin to add up the sums of groups of threads
-GROUP_CYCLES = 23.0  # to add one of these sums
-OUTPUT_CYCLES = 20.0  # to write one output of a thread
-
 MOST_THREADS = 256
 LEAST_THREADS = 32
 TILES_M = (4, 8, 16, 32, 64)
@@ -105,14 +87,18 @@ def default(shape: Product, limits: Limits) -> GemmTile:
 def candidates(shape: Product, limits: Limits) -> list[GemmTile]:
     """All tiles that the limits allow, the likeliest first; never empty."""
     dot = DOT if shape.factors == BYTES and limits.dot_product else 1
-    found = [tile for tile in _tiles(shape, dot) if fits(tile, limits)]
+    found = [tile for tile in _tiles(shape, dot, limits.device) if fits(tile, limits)]
     smallest = replace(SMALLEST, dot=dot)
     return sorted(found, key=lambda tile: likeliness(tile, shape, limits)) or [smallest]
 
 
 def likeliness(tile: GemmTile, shape: Product, limits: Limits) -> tuple[bool, float, int]:
     """The order of tiles: what only a tuner may choose last, then by estimated cycles."""
-    return (tile.split > 1 and not limits.split_sums, cycles(tile, shape), tile.threads)
+    return (
+        tile.split > 1 and not limits.split_sums,
+        cycles(tile, shape, limits.device),
+        tile.threads,
+    )
 
 
 SMALLEST = GemmTile(8, 16, 16, 1, 4)  # 32 threads and 1536 bytes: fits every device of Vulkan
@@ -131,7 +117,7 @@ def fits(tile: GemmTile, limits: Limits) -> bool:
     return tile.shared_bytes <= limits.shared_bytes and not any(n % threads for n in even)
 
 
-def _tiles(shape: Product, dot: int) -> list[GemmTile]:
+def _tiles(shape: Product, dot: int, device: DeviceModel) -> list[GemmTile]:
     """Tiles that are not mostly padding."""
     terms = up(shape.k, dot)
     sizes = itertools.product(
@@ -145,26 +131,27 @@ def _tiles(shape: Product, dot: int) -> list[GemmTile]:
             sizes, THREAD_SHAPES, cuts
         )
         if size_m % thread_m == 0
-        for parts in parts_of(shape.k, shape.b * up(shape.m, size_m) * up(shape.n, size_n))
+        for tiles in [shape.b * up(shape.m, size_m) * up(shape.n, size_n)]
+        for parts in parts_of(shape.k, tiles, device)
         if parts == 1 or terms // parts >= length
     ]
 
 
-def cycles(tile: GemmTile, shape: Product) -> float:
+def cycles(tile: GemmTile, shape: Product, device: DeviceModel) -> float:
     """Estimated cycles of a product: waves of workgroups, each with latency and shared work."""
+    costs, units = device.gemm, device.units_of(device.gemm)
     b, m, n, k = shape.b * tile.split, shape.m, shape.n, up(shape.k, tile.dot) // tile.split
     groups = b * up(m, tile.m) * up(n, tile.n)
-    warps = up(tile.threads, LANES)
-    room = min(UNIT_THREADS // (warps * LANES), UNIT_SHARED_BYTES // tile.shared_bytes)
-    resident = max(1, min(up(groups, UNITS), room))
-    waves = up(groups, UNITS * resident)
-    fetch = up((tile.m + tile.n) * tile.k // VECTOR, tile.threads) * QUAD_CYCLES
+    warps = up(tile.threads, units.lanes)
+    resident = units.resident(groups, warps * units.lanes, tile.shared_bytes)
+    waves = up(groups, units.count * resident)
+    fetch = up((tile.m + tile.n) * tile.k // VECTOR, tile.threads) * costs.quad
     depth = tile.k // tile.split_k
     loads = (tile.thread_m + tile.thread_n) / VECTOR
-    work = depth * (MULTIPLY_CYCLES * tile.outputs_of_thread + LOAD_CYCLES * loads)
-    alone = FETCH_CYCLES + fetch + work + depth / VECTOR * SHARED_CYCLES
-    together = resident * warps / SCHEDULERS * (fetch + work)
-    split = SPLIT_CYCLES + GROUP_CYCLES * tile.split_k if tile.split_k > 1 else 0.0
-    end = START_CYCLES + split + OUTPUT_CYCLES * tile.outputs_of_thread
+    work = depth * (costs.multiply * tile.outputs_of_thread + costs.load * loads)
+    alone = costs.fetch + fetch + work + depth / VECTOR * costs.shared
+    together = resident * warps / units.schedulers * (fetch + work)
+    split = costs.split + costs.group * tile.split_k if tile.split_k > 1 else 0.0
+    end = costs.start + split + costs.output * tile.outputs_of_thread
     product = waves * (up(k, tile.k) * (alone + together) + end)
-    return cut_cycles(product, shape.b * m * n, tile.split)
+    return cut_cycles(product, shape.b * m * n, tile.split, device.cut)

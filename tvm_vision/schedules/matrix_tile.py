@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from .common import BYTES, HALVES, Limits, up
+from .device_model import DeviceModel
 from .gemm_tile import Product
 from .matrix_intrinsics import TYPES
 from .split_sums import cut_cycles, parts_of
@@ -78,22 +79,6 @@ class MatrixTile:
         return self.bytes_each * factors + 4 * self.m * self.n * self.split_k
 
 
-# A model of a GPU of many units, as in gemm_tile.py, its numbers fitted to 672 kernels measured on
-# one large GPU (benchmarks/schedules.md). Cycles of one unit. They hold for halves; that bytes are
-# multiplied twice as fast was not fitted.
-UNITS = 98
-SCHEDULERS = 4
-LANES = 32
-UNIT_THREADS = 2048
-UNIT_SHARED_BYTES = 220_000
-STEP_CYCLES = 250.0  # from a barrier to the next but for the work below
-FETCH_CYCLES = 45.0  # a thread's eight halves: to find, load and share them
-TOGETHER = 1.2  # how much of that others of the unit wait for
-BYTE_CYCLES = 0.04  # to bring a byte to the unit
-PRODUCT_CYCLES = 20.0  # a subgroup's product of 16x16x16, its operands loaded
-START_CYCLES = 4300.0
-OUTPUT_CYCLES = 27.0  # to write one output of a thread
-
 MOST_SUBGROUPS = 8
 MOST_MATRICES = 16  # sums that a subgroup keeps, in matrices
 MOST_THREADS = 512
@@ -116,13 +101,18 @@ def candidates(shape: Product, limits: Limits) -> list[MatrixTile]:
 @lru_cache(maxsize=1024)
 def _candidates(shape: Product, limits: Limits) -> tuple[MatrixTile, ...]:
     largest = sorted(limits.matrices_of(shape.factors), key=math.prod)[-1:]
-    tiles = [tile for m in largest for tile in _tiles(shape, m) if fits(tile, limits)]
+    found = (tile for m in largest for tile in _tiles(shape, m, limits.device))
+    tiles = [tile for tile in found if fits(tile, limits)]
     return tuple(sorted(tiles, key=lambda tile: likeliness(tile, shape, limits)))
 
 
 def likeliness(tile: MatrixTile, shape: Product, limits: Limits) -> tuple[bool, float, int]:
     """The order of tiles: what only a tuner may choose last, then by estimated cycles."""
-    return (tile.split > 1 and not limits.split_sums, cycles(tile, shape), tile.subgroups)
+    return (
+        tile.split > 1 and not limits.split_sums,
+        cycles(tile, shape, limits.device),
+        tile.subgroups,
+    )
 
 
 def fits(tile: MatrixTile, limits: Limits) -> bool:
@@ -137,7 +127,7 @@ def fits(tile: MatrixTile, limits: Limits) -> bool:
     return known and not any(n % (threads * VECTOR) for n in fetched)
 
 
-def _tiles(shape: Product, matrix: tuple[int, int, int]) -> list[MatrixTile]:
+def _tiles(shape: Product, matrix: tuple[int, int, int], device: DeviceModel) -> list[MatrixTile]:
     """Tiles that are not mostly padding and divide into matrices."""
     m, n, k = matrix
     steps = [2 * step for step in STEPS] if shape.factors == BYTES else STEPS
@@ -158,25 +148,25 @@ def _tiles(shape: Product, matrix: tuple[int, int, int]) -> list[MatrixTile]:
                 whole = MatrixTile(size_m, size_n, length, along_m, along_n, split, matrix)
                 found += [
                     replace(whole, split=parts, factors=shape.factors)
-                    for parts in parts_of(shape.k, tiles)
+                    for parts in parts_of(shape.k, tiles, device)
                     if parts == 1 or shape.k // parts >= length
                 ]
     return found
 
 
-def cycles(tile: MatrixTile, shape: Product) -> float:
+def cycles(tile: MatrixTile, shape: Product, device: DeviceModel) -> float:
     """Estimated cycles of a product: waves of workgroups, each with latency and shared work."""
+    costs, units = device.matrix, device.units_of(device.matrix)
     groups = shape.b * up(shape.m, tile.m) * up(shape.n, tile.n) * tile.split
-    threads = tile.subgroups * LANES
-    room = min(UNIT_THREADS // threads, UNIT_SHARED_BYTES // tile.shared_bytes)
-    resident = max(1, min(up(groups, UNITS), room))
-    waves = up(groups, UNITS * resident)
+    threads = tile.subgroups * units.lanes
+    resident = units.resident(groups, threads, tile.shared_bytes)
+    waves = up(groups, units.count * resident)
     fetched = (tile.m + tile.n) * tile.k * tile.bytes_each
-    fetch = up(fetched // VECTOR_BYTES, threads) * FETCH_CYCLES
+    fetch = up(fetched // VECTOR_BYTES, threads) * costs.fetch
     products = tile.m * tile.n * tile.k * tile.bytes_each / 8192 / tile.subgroups
-    work = products * PRODUCT_CYCLES
-    together = resident * tile.subgroups / SCHEDULERS * (fetch * TOGETHER + work)
-    step = STEP_CYCLES + fetch + work + max(together, resident * fetched * BYTE_CYCLES)
-    end = START_CYCLES + tile.m * tile.n * tile.split_k / threads * OUTPUT_CYCLES
+    work = products * costs.product
+    together = resident * tile.subgroups / units.schedulers * (fetch * costs.together + work)
+    step = costs.step + fetch + work + max(together, resident * fetched * costs.byte)
+    end = costs.start + tile.m * tile.n * tile.split_k / threads * costs.output
     alone = waves * (up(shape.k // tile.split, tile.k) * step + end)
-    return cut_cycles(alone, shape.b * shape.m * shape.n, tile.split)
+    return cut_cycles(alone, shape.b * shape.m * shape.n, tile.split, device.cut)

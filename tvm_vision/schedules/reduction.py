@@ -28,10 +28,8 @@ from .common import (
 )
 
 LEAST_TERMS = 32  # shorter sums are left to one thread each
-MANY_ROWS = 32768  # as are so many rows
 LEAST_THREADS, MOST_THREADS = 32, 256
-FEW_GROUPS = 128  # of which each may have more threads, to have more loads under way
-MOST_OF_FEW = 1024
+MOST_OF_FEW = 1024  # where there are few workgroups, to have more loads under way
 LEAST_PART = 16  # terms of each of them then
 THREADS_OF_ROWS = 128
 
@@ -69,23 +67,28 @@ class RowSums:
         rows: extents of the rows, those of 1 left out.
         terms: of the longest sum.
         along_rows: neighbouring rows, not neighbouring terms, are neighbours in memory.
+        several: there are several sums over each row, one after the other.
     """
 
     rows: tuple[int, ...]
     terms: int
     along_rows: bool
+    several: bool = False
 
-    @property
-    def suit_threads(self) -> bool:
+    def suit_threads(self, limits: Limits) -> bool:
         """Short sums, or many: one thread for each does as well."""
-        return self.terms < LEAST_TERMS or product(self.rows) >= MANY_ROWS
+        return self.terms < LEAST_TERMS or product(self.rows) >= limits.device.enough.rows
+
+    def suit_windows(self, limits: Limits) -> bool:
+        """A thread for each does, and there is one sum: what window.py is made for."""
+        return self.suit_threads(limits) and not self.several
 
 
 def shape_of(schedule: Schedule) -> RowSums:
     """The sums of a kernel; spoils the schedule.
 
     Raises:
-        NotThisKind: it has none, they run over different rows, or a thread for each does as well.
+        NotThisKind: it has none, or they run over different rows.
     """
     return _sums_of(schedule, _sum_blocks(schedule, inline_all(schedule)))
 
@@ -103,12 +106,14 @@ def schedule_reduction(schedule: Schedule, limits: Limits, shape: RowShape | Non
     blocks = inline_all(schedule)
     sums = _sum_blocks(schedule, blocks)
     found = _sums_of(schedule, sums)
+    if found.suit_windows(limits):
+        raise NotThisKind("has short sums, or many")
     output = blocks[-1]
     if is_reduction(schedule, output):
         output = schedule.cache_write(output, 0, "shared")
     if len(blocks) - len(sums) > 1 or schedule.get_consumers(output):
         raise NotThisKind("has several outputs")
-    if found.suit_threads:
+    if found.suit_threads(limits):
         _row_a_thread(schedule, sums, output, limits)
         return
     shape = shape or default(found, limits)
@@ -127,7 +132,7 @@ def default(sums: RowSums, limits: Limits) -> RowShape:
     if sums.along_rows and last > 1:
         together = largest_divisor(last, 32)
         parts = power_of_two_up_to(min(sums.terms, most // together))
-        if product(sums.rows) // together < FEW_GROUPS:
+        if product(sums.rows) // together < limits.device.enough.groups:
             threads = min(MOST_OF_FEW, limits.threads)
             finer = power_of_two_up_to(min(sums.terms // LEAST_PART, threads // together))
             parts = max(parts, finer)
@@ -137,8 +142,10 @@ def default(sums: RowSums, limits: Limits) -> RowShape:
 
 
 def candidates(sums: RowSums, limits: Limits) -> list[RowShape]:
-    """Every way to spread the rows that the limits allow, the default first."""
-    if sums.suit_threads:
+    """Every way to spread the rows that the limits allow, the default first; none for windows."""
+    if sums.suit_windows(limits):
+        return []
+    if sums.suit_threads(limits):
         return [default(sums, limits)]
     last = sums.rows[-1] if sums.rows else 1
     found = [default(sums, limits)]
@@ -147,7 +154,7 @@ def candidates(sums: RowSums, limits: Limits) -> list[RowShape]:
     ):
         shape = RowShape(rows, 1 << log, rows_first)
         threads = rows << log
-        few = product(sums.rows) // rows < FEW_GROUPS
+        few = product(sums.rows) // rows < limits.device.enough.groups
         fits = LEAST_THREADS <= threads <= min(MOST_OF_FEW if few else MOST_THREADS, limits.threads)
         if fits and last % rows == 0 and shape.parts <= sums.terms and shape not in found:
             found.append(shape)
@@ -162,14 +169,12 @@ def _sum_blocks(schedule: Schedule, blocks: list[Any]) -> list[Any]:
 
 
 def _sums_of(schedule: Schedule, sums: list[Any]) -> RowSums:
-    found = RowSums(
+    return RowSums(
         rows=tuple(_rows(schedule, sums)),
         terms=max(_terms(schedule, block) for block in sums),
         along_rows=_reads_along_rows(schedule, sums[-1]),
+        several=len(sums) > 1,
     )
-    if found.suit_threads and len(sums) == 1:
-        raise NotThisKind("has short sums, or many")
-    return found
 
 
 def _rows(schedule: Schedule, sums: list[Any]) -> list[int]:

@@ -11,17 +11,10 @@ from typing import Any
 
 from . import matrix_tile
 from .common import HALVES, Limits, product, up
+from .device_model import DeviceModel
 from .gemm_tile import Product
 from .matrix_intrinsics import TYPES
-from .matrix_tile import (
-    BYTE_CYCLES,
-    LANES,
-    SCHEDULERS,
-    SKEW_BYTES,
-    UNIT_SHARED_BYTES,
-    UNIT_THREADS,
-    VECTOR_BYTES,
-)
+from .matrix_tile import SKEW_BYTES, VECTOR_BYTES
 from .split_sums import cut_cycles, parts_of
 
 
@@ -153,25 +146,9 @@ def _skewed(elements: int, of: Windows) -> int:
     return elements + (skew - elements) % (2 * skew)
 
 
-# A model like that of matrix_tile.py, whose cost of a product is taken apart here, in cycles of a
-# unit. Fitted to 70 timings of 45 kernels on one large GPU, many tiles of three layers and one of
-# others (benchmarks/schedules.md). They hold for halves, and were not fitted to bytes.
-UNITS = 132  # of that GPU
-START_CYCLES = 2600.0
-STEP_CYCLES = 170.0  # from a barrier to the next but for the work below
-FETCH_CYCLES = 115.0  # a thread's eight halves of the rim: to find, load and share them
-WEIGHT_CYCLES = 27.0  # and of the weights, found without divisions
-TOGETHER = 1.6  # how much of either others of the unit wait for
-LOAD_CYCLES = 3.9  # to load a matrix from shared memory
-MEMORY_CYCLES = 25.0  # and from device memory
-OUTPUT_CYCLES = 11.0  # to write one output of a thread
-# Not fitted: the measurements hardly tell them from the costs above.
-WAIT_CYCLES = 500.0  # for what was not fetched ahead
-MULTIPLY_CYCLES = 8.0  # a subgroup's product of 16x16x16
 # What must be gained where the fit says least: by leaving the matrix product, and with weights from
 # device memory (three of the 45).
 MARGIN = 1.1
-UNIT_REGISTERS = 65536
 OTHER_REGISTERS = 40  # of a thread, beside matrices and vectors
 
 LEAST = 8  # channels and filters; with fewer the matrices would be mostly padding
@@ -194,7 +171,8 @@ def _candidates(shape: Windows, limits: Limits) -> tuple[RimTile, ...]:
     if min(shape.channels, shape.filters) < LEAST:
         return ()
     largest = sorted(limits.matrices_of(shape.factors), key=math.prod)[-1:]
-    tiles = [tile for m in largest for tile in _tiles(shape, m) if fits(tile, shape, limits)]
+    every = (tile for m in largest for tile in _tiles(shape, m, limits.device))
+    tiles = [tile for tile in every if fits(tile, shape, limits)]
     taken: Counter[tuple[Any, ...]] = Counter()
     alike: set[RimTile] = set()
     found = []
@@ -216,7 +194,11 @@ def _candidates(shape: Windows, limits: Limits) -> tuple[RimTile, ...]:
 
 def likeliness(tile: RimTile, shape: Windows, limits: Limits) -> tuple[bool, float, int]:
     """The order of tiles: what only a tuner may choose last, then by estimated cycles."""
-    return (tile.split > 1 and not limits.split_sums, cycles(tile, shape), tile.subgroups)
+    return (
+        tile.split > 1 and not limits.split_sums,
+        cycles(tile, shape, limits.device),
+        tile.subgroups,
+    )
 
 
 def pays(shape: Windows, limits: Limits) -> bool:
@@ -225,7 +207,8 @@ def pays(shape: Windows, limits: Limits) -> bool:
     other = matrix_tile.default(shape.product, limits)
     if best is None or other is None:
         return best is not None
-    return MARGIN * cycles(best, shape) < matrix_tile.cycles(other, shape.product)
+    product_cycles = matrix_tile.cycles(other, shape.product, limits.device)
+    return MARGIN * cycles(best, shape, limits.device) < product_cycles
 
 
 def fits(tile: RimTile, shape: Windows, limits: Limits) -> bool:
@@ -248,7 +231,7 @@ def fits(tile: RimTile, shape: Windows, limits: Limits) -> bool:
     return shared and tile.registers(shape, limits.subgroup) <= MOST_REGISTERS
 
 
-def _tiles(shape: Windows, matrix: tuple[int, int, int]) -> list[RimTile]:
+def _tiles(shape: Windows, matrix: tuple[int, int, int], device: DeviceModel) -> list[RimTile]:
     """Tiles that are not mostly padding."""
     m, n, k = matrix
     lengths = [2 * step // shape.bytes_each for step in STEPS]
@@ -270,36 +253,35 @@ def _tiles(shape: Windows, matrix: tuple[int, int, int]) -> list[RimTile]:
     return [
         replace(tile, split=split)
         for tile in tiles
-        for split in parts_of(shape.channels * product(shape.kernel), tile.groups(shape))
+        for split in parts_of(shape.channels * product(shape.kernel), tile.groups(shape), device)
         if shape.channels % split == 0
     ]
 
 
-def cycles(tile: RimTile, shape: Windows) -> float:
-    """Estimated cycles: waves of workgroups, each with latency and shared work."""
+def cycles(tile: RimTile, shape: Windows, device: DeviceModel) -> float:
+    """Estimated cycles: waves of workgroups, each with latency and shared work.
+
+    A model like that of matrix_tile.py, whose cost of a product is taken apart here.
+    """
+    costs, units = device.rim, device.units_of(device.rim)
     groups = tile.groups(shape) * tile.split
-    threads = tile.subgroups * LANES
-    registers = tile.registers(shape, LANES) + OTHER_REGISTERS
-    room = min(
-        UNIT_THREADS // threads,
-        UNIT_SHARED_BYTES // tile.shared_bytes(shape),
-        UNIT_REGISTERS // (registers * threads),
-    )
-    resident = max(1, min(up(groups, UNITS), room))
-    waves = up(groups, UNITS * resident)
+    threads = tile.subgroups * units.lanes
+    registers = tile.registers(shape, units.lanes) + OTHER_REGISTERS
+    resident = units.resident(groups, threads, tile.shared_bytes(shape), registers)
+    waves = up(groups, units.count * resident)
     rim, weights = tile.fetched(shape)
-    fetch = up(rim, threads) * FETCH_CYCLES + up(weights, threads) * WEIGHT_CYCLES
+    fetch = up(rim, threads) * costs.fetch + up(weights, threads) * costs.weight
     image, taken, sums = tile.matrices(shape)
-    loads = image * LOAD_CYCLES + taken * (LOAD_CYCLES if tile.columns else MEMORY_CYCLES)
-    each = loads + shape.kernel[0] * sums * MULTIPLY_CYCLES
+    loads = image * costs.load + taken * (costs.load if tile.columns else costs.memory)
+    each = loads + shape.kernel[0] * sums * costs.multiply
     places = shape.kernel[1] * tile.k // tile.matrix[2]
     work = places * each
-    shared = tile.subgroups / SCHEDULERS * (fetch * TOGETHER + work)
-    together = resident * (shared + (rim + weights) * VECTOR_BYTES * BYTE_CYCLES)
+    shared = tile.subgroups / units.schedulers * (fetch * costs.together + work)
+    together = resident * (shared + (rim + weights) * VECTOR_BYTES * costs.byte)
     stops = shape.kernel[1] if tile.columns == 1 else 1
     waits = (stops - 1 if tile.ahead else stops) + (0 if tile.columns else places)
-    step = stops * STEP_CYCLES + waits * WAIT_CYCLES + fetch + work + together
-    end = START_CYCLES + product(tile.outputs) / threads * OUTPUT_CYCLES
+    step = stops * costs.step + waits * costs.wait + fetch + work + together
+    end = costs.start + product(tile.outputs) / threads * costs.output
     alone = waves * (up(shape.channels // tile.split, tile.k) * step + end)
     outputs = shape.batch * shape.height * shape.width * shape.filters
-    return cut_cycles(alone, outputs, tile.split) * (1 if tile.columns else MARGIN)
+    return cut_cycles(alone, outputs, tile.split, device.cut) * (1 if tile.columns else MARGIN)

@@ -13,36 +13,32 @@ from typing import Any
 from tvm.s_tir import Schedule
 
 from .common import Limits, NotThisKind, extents_of, index_map, inline_consumers
+from .device_model import CutCosts, DeviceModel
 
 PARTS = (2, 4, 8)
 LEAST_TERMS = 128  # of a part
-ENOUGH_TILES = 256  # occupy every GPU without a cut
-
-# The models' cost of a cut, in cycles of their GPU (gemm_tile.py). Not fitted: none was measured.
-TOTAL_CYCLES = 4300.0  # of the second kernel: two microseconds, as any that waits for another
-SUM_CYCLES = 0.006  # to write and read a part of a result
-MARGIN = 1.15  # what the cut product must gain beyond
+MARGIN = 1.15  # what the cut product must gain beyond its costs
 
 THREADS = 128
 VECTOR = 4
 
 
-def parts_of(terms: int, tiles: int) -> list[int]:
+def parts_of(terms: int, tiles: int, device: DeviceModel) -> list[int]:
     """Into how many parts a sum may be cut, 1 first.
 
     Args:
         tiles: of the product, without a cut.
     """
-    if tiles >= ENOUGH_TILES:
+    if tiles >= device.enough.tiles:
         return [1]
     return [1, *(n for n in PARTS if terms % n == 0 and terms // n >= LEAST_TERMS)]
 
 
-def cut_cycles(product_cycles: float, results: int, parts: int) -> float:
+def cut_cycles(product_cycles: float, results: int, parts: int, costs: CutCosts) -> float:
     """The cycles of a product and of adding up its parts."""
     if parts == 1:
         return product_cycles
-    return MARGIN * product_cycles + TOTAL_CYCLES + SUM_CYCLES * results * parts
+    return MARGIN * product_cycles + costs.total + costs.part * results * parts
 
 
 def split_sum(schedule: Schedule, block: Any, parts: int) -> tuple[Any, Any]:

@@ -27,8 +27,6 @@ from .common import (
 )
 
 MOST_UNROLLED = 64  # terms of a sum that are written out
-ENOUGH_THREADS = 65536  # from here on a thread may compute several outputs
-ENOUGH_VECTORS = 16384  # likewise where it computes them as one vector
 VECTOR_BYTES = 16  # of a load
 
 
@@ -110,7 +108,8 @@ def default(window: Window, limits: Limits) -> WindowShape:
     """Several outputs a thread where there are more than enough of them."""
     extents, outputs = window.extents, product(window.extents)
     along = next((n for n in (4, 2, 3) if extents and extents[-1] % n == 0), 1)
-    if outputs // along < (ENOUGH_VECTORS if window.vectors else ENOUGH_THREADS):
+    enough = limits.device.enough
+    if outputs // along < (enough.vectors if window.vectors else enough.threads):
         along = 1
     most = min(128, limits.threads)
     # Without a rest none of the terms needs a condition.

@@ -14,7 +14,6 @@ from tvm.s_tir import Schedule
 from .common import Limits, NotThisKind, blocks_of, extents_of, is_reduction, product
 from .winograd_transforms import TILES, TRANSFORM
 
-MANY = 16384  # tiles that are enough for workgroups of 128
 SIZES = (32, 64, 128, 256)
 
 
@@ -62,7 +61,7 @@ def default(tiles: Tiles, limits: Limits) -> TransformShape:
 
     The last workgroup is full where that can be: else every statement stands under a condition.
     """
-    wanted = min(128 if tiles.count >= MANY else 64, limits.threads)
+    wanted = min(128 if tiles.count >= limits.device.enough.transforms else 64, limits.threads)
     full = [n for n in SIZES if n <= wanted and tiles.count % n == 0]
     return TransformShape(max(full, default=wanted), tiles.even)
 

@@ -48,18 +48,23 @@ def _complete(
         if name not in config:
             config[name] = read(dev, name)
     if "keys" not in config:
-        config["keys"] = ["vulkan", "gpu", *matrix_keys(int(config["from_device"]))]
+        config["keys"] = ["vulkan", "gpu", *device_keys(int(config["from_device"]))]
     return tvm_ffi.convert(config)
 
 
-def matrix_keys(index: int) -> list[str]:
-    """Target keys for the cooperative matrices of a device, such as cooperative_matrix_16x16x16.
+def device_keys(index: int) -> list[str]:
+    """Target keys for what TVM's Vulkan targets have no attribute for, while keys are free.
 
-    TVM's Vulkan targets have no attribute for shapes, while keys are free. Named are those that
-    multiply halves and add up in float32, m x n x k, and as cooperative_matrix_int8_16x16x32 those
-    of int8, added up in int32.
+    These are the number of compute units, such as compute_units_8, where the driver tells it, and
+    the shapes of cooperative matrices, such as cooperative_matrix_16x16x16: m x n x k of halves,
+    added up in float32, and as cooperative_matrix_int8_16x16x32 of int8, added up in int32.
     """
     device = tvm_ffi.get_global_func("tvm_vision.vulkan.devices")()[index]
+    units = int(device["compute_units"])
+    return [*([f"compute_units_{units}"] if units else []), *_matrix_keys(device)]
+
+
+def _matrix_keys(device: Any) -> list[str]:
     shapes = [tuple(shape) for shape in device["cooperative_matrix_shapes"]]
     found = [(_MATRICES.get(tuple(map(str, s[3:]))), *s[:3]) for s in shapes]
     return [

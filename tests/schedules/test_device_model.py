@@ -1,0 +1,238 @@
+"""One description of a device: where its numbers come from, and what estimates make of them."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tvm.target import Target
+
+import tvm_vision
+from tvm_vision.schedules import device_model, gemm_tile, matrix_tile, rim_tile
+from tvm_vision.schedules.common import HALVES, Limits
+from tvm_vision.schedules.device_model import (
+    ASSUMED,
+    CPU,
+    DESCRIPTIONS,
+    DISCRETE,
+    FITTED,
+    INTEGRATED,
+    TOLD,
+    UNKNOWN,
+    DeviceModel,
+    Units,
+)
+from tvm_vision.schedules.elementwise import ElementwiseShape
+from tvm_vision.schedules.elementwise import default as elementwise_default
+from tvm_vision.schedules.gemm_tile import GemmTile, Product
+from tvm_vision.schedules.matrix_tile import MatrixTile
+from tvm_vision.schedules.reduction import RowShape, RowSums
+from tvm_vision.schedules.reduction import candidates as reduction_candidates
+from tvm_vision.schedules.rim_tile import RimTile, Windows
+from tvm_vision.schedules.split_sums import parts_of
+from tvm_vision.schedules.window import Window
+from tvm_vision.schedules.window import default as window_default
+from tvm_vision.schedules.winograd import Tiles
+from tvm_vision.schedules.winograd import default as winograd_default
+
+LIMITS = Limits(threads=1024, shared_bytes=49152, subgroup=32, matrices=((16, 16, 16),))
+SMALL = dataclasses.replace(LIMITS, device=INTEGRATED)
+LARGE = dataclasses.replace(LIMITS, device=INTEGRATED.with_units(132))
+PRODUCTS = [  # of ResNet-18 and YOEO: m, n, k
+    (64, 3136, 576),
+    (128, 784, 1152),
+    (256, 196, 2304),
+    (512, 49, 4608),
+    (64, 12544, 147),
+    (32, 173056, 288),
+]
+
+
+def target(device_type: str = "", *keys: str, **attributes: Any) -> Target:
+    kind = {"device_type": device_type} if device_type else {}
+    config = {"kind": "vulkan", "keys": ["vulkan", "gpu", *keys], **kind, **attributes}
+    return Target(config, host="llvm")
+
+
+@pytest.mark.parametrize(
+    ("device_type", "model"),
+    [
+        ("discrete", DISCRETE),
+        ("integrated", INTEGRATED),
+        ("cpu", CPU),
+        ("virtual", UNKNOWN),
+        ("other", UNKNOWN),
+        ("", UNKNOWN),
+    ],
+)
+def test_a_target_has_the_description_of_its_kind(device_type: str, model: DeviceModel) -> None:
+    assert DeviceModel.of(target(device_type)) == model
+    assert Limits.of(target(device_type)).device == model
+    assert DeviceModel.of(Target("llvm")) == UNKNOWN
+
+
+def test_what_the_device_tells_takes_the_place_of_what_was_assumed() -> None:
+    told = DeviceModel.of(target("integrated", "compute_units_16", thread_warp_size=64))
+    assert (told.units.count, told.units.lanes, told.source) == (16, 64, TOLD)
+    assert told.units_of(told.gemm) is told.units
+    assert told.enough == INTEGRATED.enough.scaled(8, 16)
+    assert told.rates == INTEGRATED.rates
+
+
+@pytest.mark.parametrize("key", ["compute_units_0", "compute_units_", "compute_units_x", "units_9"])
+def test_a_key_that_tells_no_units_changes_nothing(key: str) -> None:
+    assert DeviceModel.of(target("integrated", key)) == INTEGRATED
+
+
+@pytest.mark.parametrize("device_type", ["discrete", "cpu", ""])
+def test_fitted_numbers_hold_together(device_type: str) -> None:
+    """So a discrete GPU has the kernels that were measured, whatever its own units."""
+    told = target(device_type, "compute_units_20", thread_warp_size=8)
+    assert DeviceModel.of(told) == DeviceModel.of(target(device_type))
+
+
+def test_a_device_names_its_units_in_its_target() -> None:
+    from tvm_vision import vulkan
+
+    made = Target({"kind": "vulkan", "from_device": 0})
+    units = vulkan.devices()[0].compute_units
+    named = [str(key) for key in made.keys if str(key).startswith(device_model.UNITS_KEY)]
+    assert named == ([f"{device_model.UNITS_KEY}{units}"] if units else [])
+
+
+@pytest.mark.parametrize(("units", "keys"), [(0, []), (8, ["compute_units_8"])])
+def test_keys_of_a_device_that_tells_its_units(
+    units: int, keys: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tvm_vision.vulkan import target as module
+
+    shape = (16, 16, 16, "float16", "float16", "float32", "float32")
+    device = {"compute_units": units, "cooperative_matrix_shapes": [shape]}
+    monkeypatch.setattr(module.tvm_ffi, "get_global_func", lambda name: lambda: [device])
+    assert module.device_keys(0) == [*keys, "cooperative_matrix_16x16x16"]
+
+
+@pytest.mark.parametrize("shape", PRODUCTS)
+def test_a_gpu_of_few_units_needs_no_small_tiles_but_room_for_several(
+    shape: tuple[int, int, int],
+) -> None:
+    """Eight units are occupied by fewer workgroups than 132, and share less memory each."""
+    few, many = (gemm_tile.default(Product(1, *shape), limits) for limits in (SMALL, LARGE))
+    assert few.m * few.n >= many.m * many.n
+    assert few.shared_bytes <= many.shared_bytes or few.m * few.n > many.m * many.n
+    assert 2 * few.shared_bytes <= INTEGRATED.units.shared_bytes
+
+
+def test_the_fitted_model_leaves_a_small_gpu_one_workgroup_a_unit() -> None:
+    """Why integrated GPUs have a description of their own."""
+    late = gemm_tile.default(Product(1, 512, 49, 4608), LIMITS)
+    assert 2 * late.shared_bytes > INTEGRATED.units.shared_bytes
+
+
+def _enough(limits: Limits) -> list[bool]:
+    """For work that lies between what occupies 8 units and 132: whether it is enough."""
+    few_rows = reduction_candidates(RowSums((1 << 13,), 64, True), limits)
+    return [
+        elementwise_default((1 << 15,), limits) == ElementwiseShape(256, 4),
+        window_default(Window((1 << 14,), False), limits).along == 4,
+        window_default(Window((1 << 13,), True), limits).along == 4,
+        winograd_default(Tiles(1 << 11, False), limits).threads == 128,
+        parts_of(4608, 100, limits.device) == [1],
+        not few_rows,
+        RowShape(32, 32, True) not in reduction_candidates(RowSums((2048,), 4096, True), limits),
+    ]
+
+
+def test_less_work_occupies_fewer_units() -> None:
+    assert _enough(SMALL) == [True] * 7
+    assert _enough(LARGE) == _enough(LIMITS) == [False] * 7
+    assert LARGE.device.enough.tiles == pytest.approx(DISCRETE.enough.tiles, rel=0.05)
+    assert min(dataclasses.astuple(DISCRETE.enough.scaled(132, 1))) >= 1
+
+
+WORK: list[tuple[Any, Any, Any]] = [
+    (gemm_tile, GemmTile(32, 32, 32), Product(1, 512, 3136, 576)),
+    (matrix_tile, MatrixTile(64, 64, 32, 2, 2), Product(1, 512, 3136, 576, HALVES)),
+    (rim_tile, RimTile(4, 32, 32, 2, 1, 2), Windows(1, 104, 104, 64, 64, (3, 3))),
+]
+
+
+@pytest.mark.parametrize(("module", "tile", "shape"), WORK)
+def test_every_estimate_takes_the_device(module: Any, tile: Any, shape: Any) -> None:
+    def seconds(units: int) -> float:
+        return float(module.cycles(tile, shape, INTEGRATED.with_units(units)))
+
+    assert seconds(4) > seconds(8) > seconds(64)
+    fitted = module.cycles(tile, shape, DISCRETE)
+    assert module.cycles(tile, shape, dataclasses.replace(CPU, kind="other")) == fitted
+
+
+def test_costs_of_a_fit_go_with_its_units() -> None:
+    """What was fitted, number by number: benchmarks/schedules.md says to which measurements."""
+    for model in (DISCRETE, CPU, UNKNOWN):
+        assert model.source == FITTED
+        costs = (model.gemm, model.matrix, model.rim)
+        assert [model.units_of(each).count for each in costs] == [32, 98, 132]
+    assert INTEGRATED.source == ASSUMED
+    for costs in (INTEGRATED.gemm, INTEGRATED.matrix, INTEGRATED.rim):
+        assert INTEGRATED.units_of(costs) is INTEGRATED.units
+
+
+@pytest.mark.parametrize(
+    ("groups", "threads", "shared", "registers", "resident"),
+    [
+        (10_000, 256, 1024, 0, 8),  # by threads
+        (10_000, 128, 16384, 0, 4),  # by shared memory
+        (10_000, 256, 1024, 128, 2),  # by registers
+        (20, 64, 1024, 0, 3),  # by what there is
+        (10_000, 4096, 1024, 0, 1),
+    ],
+)
+def test_workgroups_that_a_unit_holds(
+    groups: int, threads: int, shared: int, registers: int, resident: int
+) -> None:
+    units = Units(8, schedulers=4, lanes=32, threads=2048, shared_bytes=65536)
+    assert units.resident(groups, threads, shared, registers) == resident
+
+
+def _numbers(value: Any, name: str = "") -> Iterator[tuple[str, float]]:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            yield from _numbers(getattr(value, field.name), f"{name}.{field.name}")
+    elif isinstance(value, (int, float)):
+        yield name, value
+
+
+@pytest.mark.parametrize("kind", DESCRIPTIONS)
+def test_descriptions_are_whole(kind: str) -> None:
+    assert DESCRIPTIONS[kind].kind == kind
+    assert hash(DESCRIPTIONS[kind]) == hash(dataclasses.replace(DESCRIPTIONS[kind]))
+    for name, number in _numbers(DESCRIPTIONS[kind]):
+        assert number > 0, name
+
+
+def test_every_field_is_explained() -> None:
+    for name, thing in vars(device_model).items():
+        if dataclasses.is_dataclass(thing) and isinstance(thing, type):
+            said = str(thing.__doc__)
+            for field in dataclasses.fields(thing):
+                assert re.search(rf"^ +(\w+, )*{field.name}(, \w+)*: ", said, re.M), (name, field)
+
+
+def test_nobody_else_has_numbers_of_a_device() -> None:
+    """Constants of units, cycles and rates stand in device_model.py alone."""
+    package = Path(tvm_vision.__file__).parent
+    device = re.compile(r"(UNITS|CYCLES|LANES|SCHEDULERS|RATES|ENOUGH|BANDWIDTH|FLOPS)\w*$|UNIT_")
+    known = {"device_model.py", "cpu_tiles.py"}  # the latter: what a processor's own kernels cost
+    for path in (*package.glob("schedules/*.py"), *package.glob("compiler/*.py")):
+        if path.name in known:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            for name in node.targets if isinstance(node, ast.Assign) else ():
+                found = isinstance(name, ast.Name) and device.search(name.id)
+                assert not found, f"{path.name}: {ast.unparse(node)}"

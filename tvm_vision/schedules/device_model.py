@@ -1,0 +1,343 @@
+"""What the compiler takes a device for: one description that every estimate reads.
+
+Descriptions are data, one a kind of device (Vulkan's device types); ``DeviceModel.of`` takes the
+one of a target's kind and puts in what the target tells. What a device measures of itself can go
+the same way: ``dataclasses.replace`` of a description.
+
+The costs of the tile models come with the units that they were fitted with: both hold together, and
+for no other device. So fitted descriptions stay as they are, and where costs name no units they go
+with those of the device. ``benchmarks/fit_costs.py`` fits costs again. The measurements behind the
+present ones are described in benchmarks/schedules.md; most of the timings themselves were not kept.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields, replace
+
+from tvm.target import Target
+
+UNITS_KEY = "compute_units_"  # and the number: what a target is told of a device's units
+FITTED, ASSUMED, TOLD = "fitted", "assumed", "told"
+
+
+@dataclass(frozen=True)
+class Units:
+    """The parts of a device that run workgroups: NVIDIA's SM, AMD's CU, Intel's Xe core.
+
+    Attributes:
+        count: units.
+        schedulers: of a unit; each issues for ``lanes`` threads at once.
+        lanes: threads that run in lockstep.
+        threads: most threads that a unit holds at once.
+        shared_bytes: bytes of shared memory that the workgroups of a unit have together.
+        registers: of 32 bits, that the threads of a unit have together.
+    """
+
+    count: int
+    schedulers: int
+    lanes: int
+    threads: int
+    shared_bytes: int
+    registers: int = 65536
+
+    def resident(self, groups: int, threads: int, shared_bytes: int, registers: int = 0) -> int:
+        """Workgroups that a unit holds at once, 1 at least.
+
+        Args:
+            groups: of the whole kernel.
+            threads: of a workgroup, in whole ``lanes``.
+            shared_bytes: of a workgroup.
+            registers: of a thread; 0 where they are not the bound.
+        """
+        room = min(self.threads // threads, self.shared_bytes // shared_bytes)
+        if registers:
+            room = min(room, self.registers // (registers * threads))
+        return max(1, min(-(-groups // self.count), room))
+
+
+@dataclass(frozen=True)
+class GemmCosts:
+    """Cycles of a matrix product of 32-bit numbers, or words of bytes (gemm_tile.py).
+
+    Attributes:
+        units: that the costs were fitted with; None for those of the device.
+        fetch: from the first load of a tile to the barrier after it, beyond its own work.
+        quad: to find and load four neighbours of an image.
+        shared: from a load of shared memory to its use, for four steps along k.
+        load: to load four values from shared memory.
+        multiply: to multiply and add once.
+        start: of a workgroup.
+        split: to begin to add up the sums of groups of threads.
+        group: to add one of these sums.
+        output: to write one output of a thread.
+    """
+
+    units: Units | None
+    fetch: float
+    quad: float
+    shared: float
+    load: float
+    multiply: float
+    start: float
+    split: float
+    group: float
+    output: float
+
+
+@dataclass(frozen=True)
+class MatrixCosts:
+    """Cycles of a product on cooperative matrices of halves (matrix_tile.py).
+
+    Attributes:
+        units: that the costs were fitted with; None for those of the device.
+        step: from a barrier to the next but for the work below.
+        fetch: a thread's eight halves: to find, load and share them.
+        together: how much of that others of the unit wait for, a ratio.
+        byte: to bring a byte to the unit.
+        product: a subgroup's product of 16x16x16, its operands loaded.
+        start: of a workgroup.
+        output: to write one output of a thread.
+    """
+
+    units: Units | None
+    step: float
+    fetch: float
+    together: float
+    byte: float
+    product: float
+    start: float
+    output: float
+
+
+@dataclass(frozen=True)
+class RimCosts:
+    """Cycles of a convolution out of a rim in shared memory, of halves (rim_tile.py).
+
+    Attributes:
+        units: that the costs were fitted with; None for those of the device.
+        start: of a workgroup.
+        step: from a barrier to the next but for the work below.
+        fetch: a thread's eight halves of the rim: to find, load and share them.
+        weight: and of the weights, found without divisions.
+        together: how much of either others of the unit wait for, a ratio.
+        byte: to bring a byte to the unit.
+        load: to load a matrix from shared memory.
+        memory: and from device memory.
+        output: to write one output of a thread.
+        wait: for what was not fetched ahead.
+        multiply: a subgroup's product of 16x16x16.
+    """
+
+    units: Units | None
+    start: float
+    step: float
+    fetch: float
+    weight: float
+    together: float
+    byte: float
+    load: float
+    memory: float
+    output: float
+    wait: float
+    multiply: float
+
+
+@dataclass(frozen=True)
+class CutCosts:
+    """Cycles of a sum that workgroups share (split_sums.py).
+
+    Attributes:
+        total: of the second kernel, as any that waits for another.
+        part: to write and read a part of a result.
+    """
+
+    total: float
+    part: float
+
+
+@dataclass(frozen=True)
+class Enough:
+    """How much work occupies a device: above it a thread or workgroup may do more by itself.
+
+    Attributes:
+        tiles: workgroups of a product that need no cut along k.
+        groups: workgroups of sums; with fewer each may have more threads.
+        rows: sums that need no more than a thread each.
+        threads: threads of a window's kernel, from which on one computes several outputs.
+        vectors: likewise where it computes them as one vector.
+        outputs: of a kernel without sums, from which on a thread computes a vector of them.
+        transforms: tiles of Winograd's transforms that are enough for larger workgroups.
+    """
+
+    tiles: int
+    groups: int
+    rows: int
+    threads: int
+    vectors: int
+    outputs: int
+    transforms: int
+
+    def scaled(self, units: int, to: int) -> Enough:
+        """As many for each of ``to`` units as these are for each of ``units``, 1 at least."""
+        numbers = {each.name: getattr(self, each.name) for each in fields(self)}
+        return Enough(**{name: max(1, round(n * to / units)) for name, n in numbers.items()})
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What kernels of a device reach, whole; not what a data sheet says.
+
+    Attributes:
+        flops: of a product of float32, a second.
+        bandwidth: bytes of memory a second.
+        launch: seconds from one kernel that waits for another to the next.
+    """
+
+    flops: float
+    bandwidth: float
+    launch: float
+
+
+@dataclass(frozen=True)
+class DeviceModel:
+    """A device, as far as estimates need to know it.
+
+    Attributes:
+        kind: which description it is: "discrete", "integrated", "cpu" or "unknown".
+        source: of ``units``: FITTED to measurements, ASSUMED, or TOLD by the device.
+        units: what runs workgroups.
+        enough: work that occupies the units.
+        rates: of the whole device; None where it makes no sense to compare kernels by them.
+        gemm, matrix, rim, cut: cycles of the tile models.
+    """
+
+    kind: str
+    source: str
+    units: Units
+    enough: Enough
+    rates: Rates | None
+    gemm: GemmCosts
+    matrix: MatrixCosts
+    rim: RimCosts
+    cut: CutCosts
+
+    @classmethod
+    def of(cls, target: Target) -> DeviceModel:
+        """The description of a target's kind, with what the target tells of its units.
+
+        Fitted descriptions stay as they are: their numbers hold together.
+        """
+        model = DESCRIPTIONS.get(str(target.attrs.get("device_type", "")), UNKNOWN)
+        if model.source == FITTED:
+            return model
+        lanes = int(target.attrs.get("thread_warp_size", 1))
+        if lanes > 1:  # 1 is what a target has that was told nothing
+            model = replace(model, units=replace(model.units, lanes=lanes))
+        found = [re.fullmatch(rf"{UNITS_KEY}([1-9]\d{{0,5}})", str(key)) for key in target.keys]
+        counts = [int(match[1]) for match in found if match]
+        return model.with_units(counts[0]) if counts else model
+
+    def with_units(self, count: int) -> DeviceModel:
+        """The same with so many units, 1 at least, and with what occupies these."""
+        return replace(
+            self,
+            source=TOLD,
+            units=replace(self.units, count=count),
+            enough=self.enough.scaled(self.units.count, count),
+        )
+
+    def units_of(self, costs: GemmCosts | MatrixCosts | RimCosts) -> Units:
+        """The units that costs hold with."""
+        return costs.units or self.units
+
+
+# Fitted to 1,532 products of float32 on an H200, measured in four rounds (benchmarks/schedules.md,
+# "Versions on the way"). Words of bytes were not measured. The units were set by hand before
+# the fit, which is why they are not those of that GPU.
+GEMM = GemmCosts(
+    units=Units(32, schedulers=4, lanes=32, threads=1536, shared_bytes=200_000),
+    fetch=480.0,
+    quad=10.0,
+    shared=145.0,
+    load=0.8,
+    multiply=0.5,
+    start=590.0,
+    split=18.0,
+    group=23.0,
+    output=20.0,
+)
+# Fitted to 672 kernels on an H200 (benchmarks/schedules.md, "Halves"). That bytes are multiplied
+# twice as fast was not fitted.
+MATRIX = MatrixCosts(
+    units=Units(98, schedulers=4, lanes=32, threads=2048, shared_bytes=220_000),
+    step=250.0,
+    fetch=45.0,
+    together=1.2,
+    byte=0.04,
+    product=20.0,
+    start=4300.0,
+    output=27.0,
+)
+# Eight of them fitted to 70 timings of 45 kernels on an H200, many tiles of three layers and one of
+# others (benchmarks/schedules.md, "Convolutions out of a rim"). Not fitted: units, and ``wait`` and
+# ``multiply``, which the measurements hardly tell from the others; ``byte`` is MATRIX's.
+RIM = RimCosts(
+    units=Units(132, schedulers=4, lanes=32, threads=2048, shared_bytes=220_000),
+    start=2600.0,
+    step=170.0,
+    fetch=115.0,
+    weight=27.0,
+    together=1.6,
+    byte=MATRIX.byte,
+    load=3.9,
+    memory=25.0,
+    output=11.0,
+    wait=500.0,
+    multiply=8.0,
+)
+# Not fitted: two microseconds, and none of the parts was measured.
+CUT = CutCosts(total=4300.0, part=0.006)
+# Not fitted: chosen by hand, on an H200.
+ENOUGH = Enough(
+    tiles=256,
+    groups=128,
+    rows=32768,
+    threads=65536,
+    vectors=16384,
+    outputs=131072,
+    transforms=16384,
+)
+# An H200. Its rates are chosen, not fitted: between what its kernels reach and what smaller cards
+# have for each FLOP/s (benchmarks/kernels.md, "Winograd's convolution"). ``launch`` was measured:
+# 1.9 µs (benchmarks/results/nvidia-h200.json, "ceilings").
+DISCRETE = DeviceModel(
+    kind="discrete",
+    source=FITTED,
+    units=Units(132, schedulers=4, lanes=32, threads=2048, shared_bytes=233_472),
+    enough=ENOUGH,
+    rates=Rates(flops=12e12, bandwidth=2e12, launch=2e-6),
+    gemm=GEMM,
+    matrix=MATRIX,
+    rim=RIM,
+    cut=CUT,
+)
+# AMD's of 8 units, whose shared memory and threads Intel's Xe cores have in much the same numbers;
+# nobody measured one. Rates: a third of the arithmetic of 24 to 96 units of Intel's or 8 of AMD's,
+# and a memory shared with the processor. Cycles are the H200's, for want of others.
+INTEGRATED = DeviceModel(
+    kind="integrated",
+    source=ASSUMED,
+    units=Units(8, schedulers=4, lanes=32, threads=2048, shared_bytes=65_536),
+    enough=ENOUGH.scaled(DISCRETE.units.count, 8),
+    rates=Rates(flops=0.6e12, bandwidth=40e9, launch=10e-6),
+    gemm=replace(GEMM, units=None),
+    matrix=replace(MATRIX, units=None),
+    rim=replace(RIM, units=None),
+    cut=CUT,
+)
+# On processors Vulkan is for tests, and of a target that names no kind nothing is known: what is
+# compiled is what a discrete GPU gets, but Winograd's convolution is no gain that one may count on.
+CPU = replace(DISCRETE, kind="cpu", rates=None)
+UNKNOWN = replace(DISCRETE, kind="unknown", rates=None)
+DESCRIPTIONS = {model.kind: model for model in (DISCRETE, INTEGRATED, CPU)}
