@@ -1,26 +1,89 @@
 """Neural vision for robots: networks on any Vulkan GPU with the stock wheel of Apache TVM.
 
 Importing it registers the Vulkan backend: ``tvm.vulkan(0)`` and targets of kind ``vulkan`` work.
-``compile``, ``quantize`` and ``load`` are imported on first use, so that running never imports the
-compiler.
+All else but errors is imported on first use, so that running never imports the compiler.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 from . import vulkan
+from .errors import (
+    DeviceError,
+    InputError,
+    PackageError,
+    TuningError,
+    TvmVisionError,
+    UnsupportedKernelError,
+    UnsupportedModelError,
+)
+from .lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .api import compile, quantize
+    from .compiler.build import CompiledModel
+    from .models import load_model
+    from .models.results import (
+        Classification,
+        Detections,
+        SegmentationMask,
+        Timing,
+        VisionResult,
+    )
+    from .models.vision_model import VisionModel
+    from .options import CompileOptions
+    from .package.info import ModelInfo
+    from .runtime.graph_executor import GraphExecutor
+    from .runtime.loader import load
+    from .tuning.session import tune_model as tune
+    from .tuning.tuner import TuningOptions, TuningOutcome
 
 # The only place for it in Python; package.xml and CHANGELOG.md repeat it.
 __version__ = "0.1.0"
-__all__ = ["compile", "load", "quantize", "vulkan"]
+__all__ = [
+    "Classification",
+    "CompileOptions",
+    "CompiledModel",
+    "Detections",
+    "DeviceError",
+    "GraphExecutor",
+    "InputError",
+    "ModelInfo",
+    "PackageError",
+    "SegmentationMask",
+    "Timing",
+    "TuningError",
+    "TuningOptions",
+    "TuningOutcome",
+    "TvmVisionError",
+    "UnsupportedKernelError",
+    "UnsupportedModelError",
+    "VisionModel",
+    "VisionResult",
+    "compile",
+    "load",
+    "load_model",
+    "quantize",
+    "tune",
+    "vulkan",
+]
 
-# Name -> the module that has it.
-_LAZY = {"compile": ".api", "load": ".runtime.loader", "quantize": ".api"}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    return getattr(import_module(_LAZY[name], __name__), name)
+_RESULTS = ("Classification", "Detections", "SegmentationMask", "Timing", "VisionResult")
+if not TYPE_CHECKING:  # for which no name would be a wrong one
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            **dict.fromkeys(_RESULTS, ".models.results"),
+            **dict.fromkeys(("TuningOptions", "TuningOutcome"), ".tuning.tuner"),
+            **dict.fromkeys(("compile", "quantize"), ".api"),
+            "CompileOptions": ".options",
+            "CompiledModel": ".compiler.build",
+            "GraphExecutor": ".runtime.graph_executor",
+            "ModelInfo": ".package.info",
+            "VisionModel": ".models.vision_model",
+            "load": ".runtime.loader",
+            "load_model": ".models",
+            "tune": (".tuning.session", "tune_model"),
+        },
+    )

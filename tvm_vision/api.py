@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from .errors import InputError
 from .options import CompileOptions
@@ -22,6 +22,48 @@ PathLike = str | os.PathLike[str]
 MAX_ERROR = 0.01
 
 
+@overload
+def compile(
+    model: Any,
+    output: None = None,
+    *,
+    target: Any = "auto",
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    example_inputs: Sequence[Any] = (),
+    opt_level: int | None = None,
+    precision: str | None = None,
+    layout: str | None = None,
+    options: CompileOptions | Mapping[str, Any] | None = None,
+    name: str | None = None,
+    model_info: ModelInfo | None = None,
+    tuning_records: Sequence[PathLike] = (),
+    shipped_records: bool = True,
+    sample_images: Sequence[PathLike] = (),
+    max_error: float | None = None,
+    dump_ir: PathLike | None = None,
+    progress: Callable[[str], object] | None = None,
+) -> CompiledModel: ...
+@overload
+def compile(
+    model: Any,
+    output: PathLike,
+    *,
+    target: Any = "auto",
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    example_inputs: Sequence[Any] = (),
+    opt_level: int | None = None,
+    precision: str | None = None,
+    layout: str | None = None,
+    options: CompileOptions | Mapping[str, Any] | None = None,
+    name: str | None = None,
+    model_info: ModelInfo | None = None,
+    tuning_records: Sequence[PathLike] = (),
+    shipped_records: bool = True,
+    sample_images: Sequence[PathLike] = (),
+    max_error: float | None = None,
+    dump_ir: PathLike | None = None,
+    progress: Callable[[str], object] | None = None,
+) -> Path: ...
 def compile(
     model: Any,
     output: PathLike | None = None,

@@ -6,13 +6,29 @@ Needs numpy, OpenCV and TVM's runtime: never its compiler, so that a robot runs 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from .vision_model import VisionModel
 
 
-def load_model(path: str | os.PathLike[str], device: str = "auto", **options: Any) -> VisionModel:
+class ModelOptions(TypedDict, total=False):
+    """What ``load_model`` passes on: the first three to a YoeoDetector, the others to an
+    ImageClassifier, which say what they mean."""
+
+    confidence: float
+    iou: float
+    max_detections: int
+    labels: Sequence[str] | None
+    top: int
+
+
+def load_model(
+    path: str | os.PathLike[str], device: str = "auto", **options: Unpack[ModelOptions]
+) -> VisionModel:
     """The network of a package, as the class that is made for its kind.
 
     path: of the package, tar or folder. device: see ``tvm_vision.load``. options: of that class,

@@ -6,8 +6,9 @@ What is here is imported on first use, so that ``peek`` needs nothing of it.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..lazy import lazy_names
 
 if TYPE_CHECKING:
     from .artifact import (
@@ -55,13 +56,29 @@ __all__ = [
     "write_package",
 ]
 
-# Where the names above are.
-_MODULES = ("artifact", "info", "graph", "precision", "yoeo")
-
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        for module in (import_module(f".{part}", __name__) for part in _MODULES):
-            if hasattr(module, name):
-                return getattr(module, name)
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+if not TYPE_CHECKING:  # for which no name would be a wrong one
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            **dict.fromkeys(
+                ("Package", "read_package", "repack_package", "unpack_package", "write_package"),
+                ".artifact",
+            ),
+            **dict.fromkeys(
+                (
+                    "FORMAT",
+                    "FORMAT_VERSION",
+                    "DeviceInfo",
+                    "MemoryUse",
+                    "ModelInfo",
+                    "PackageInfo",
+                    "Preprocessing",
+                    "TensorInfo",
+                ),
+                ".info",
+            ),
+            **dict.fromkeys(("Graph", "Kernel", "PlannedTensor"), ".graph"),
+            **dict.fromkeys(("MeasuredPrecision", "SingleLayer"), ".precision"),
+            **dict.fromkeys(("ClassGroup", "YoeoHead", "YoeoInfo"), ".yoeo"),
+        },
+    )

@@ -124,11 +124,16 @@ def tune_model(
     tracker: tuple[str, int, str] | None = None,
     search: str = TEMPLATES,
     tell: Callable[[TuningState], object] = lambda state: None,
-    **network: Any,
+    target: Any = "auto",
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    opt_level: int | None = None,
+    precision: str | None = None,
+    layout: str | None = None,
+    options: CompileOptions | Mapping[str, Any] | None = None,
 ) -> TuningOutcome:
     """Search for the best schedules of a model's kernels and keep what is found.
 
-    model and ``network`` (target, input_shapes, options or single ones): as for
+    model, target, input_shapes, opt_level, precision, layout, options: as for
         ``tvm_vision.compile``.
     records: a file of records; what is in it counts, what is measured is appended. It is complete
         after every measurement: an interrupted search goes on where it was.
@@ -155,9 +160,17 @@ def tune_model(
     boards: Sequence[Board] = (LOCAL,)
     if tracker is not None:
         boards = (Board(*tracker),) * count_boards(*tracker)
-        if network.get("target", "auto") == "auto":
-            network["target"] = remote_target(*tracker)
-    found = Network.of(model, **network)
+        if isinstance(target, str) and target == "auto":
+            target = remote_target(*tracker)
+    found = Network.of(
+        model,
+        target=target,
+        input_shapes=input_shapes,
+        options=options,
+        opt_level=opt_level,
+        precision=precision,
+        layout=layout,
+    )
     searches = searches_of(found.kernels, known, found.place, tuning.only)
     jobs = {kernel.job.key: kernel.job for kernel in found.kernels}
     measurer = DeviceMeasurer.of(found.target, timing or Timing(), boards)

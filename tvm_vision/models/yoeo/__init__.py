@@ -5,15 +5,15 @@ preprocess.py, postprocess.py and nms.py: a package at work.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+from ...lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .detector import YoeoDetector
 
 __all__ = ["YoeoDetector"]
 
-
-def __getattr__(name: str) -> Any:
+if not TYPE_CHECKING:  # for which no name would be a wrong one
     # On first use: exporting a network needs neither OpenCV nor a device.
-    if name != "YoeoDetector":
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    from .detector import YoeoDetector
-
-    return YoeoDetector
+    __getattr__, __dir__ = lazy_names(__name__, {"YoeoDetector": ".detector"})

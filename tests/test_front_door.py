@@ -1,0 +1,154 @@
+"""What ``import tvm_vision`` offers: each name is there, listed, lazy, and typed for mypy."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import tvm_vision
+from tvm_vision import errors
+from tvm_vision.models import results
+
+ROOT = Path(tvm_vision.__file__).resolve().parent.parent
+LAZY_PACKAGES = ("tvm_vision", "tvm_vision.package", "tvm_vision.models.yoeo")
+
+
+def classes_of(module):
+    found = vars(module).items()
+    return {n for n, v in found if inspect.isclass(v) and v.__module__ == module.__name__}
+
+
+@pytest.mark.parametrize("name", LAZY_PACKAGES)
+def test_names_are_there_and_listed(name):
+    package = importlib.import_module(name)
+    assert set(package.__all__) <= set(dir(package))
+    assert all(getattr(package, known) is not None for known in package.__all__)
+    with pytest.raises(AttributeError, match=f"module '{name}' has no attribute 'nothing'"):
+        _ = package.nothing
+
+
+@pytest.mark.parametrize("name", LAZY_PACKAGES)
+def test_type_checkers_see_what_is_there(name):
+    """An import for type checkers that is another, or none, would make a name something else."""
+    package = importlib.import_module(name)
+    seen = set()
+    for node in ast.parse(Path(package.__file__).read_text("utf-8")).body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            for line in node.body:
+                module = importlib.import_module("." * line.level + line.module, name)
+                for alias in line.names:
+                    public = alias.asname or alias.name
+                    seen.add(public)
+                    assert getattr(package, public) is getattr(module, alias.name), public
+    lazy = {n for n in dir(package) if n in package.__all__ and n not in vars(package)}
+    assert lazy == seen
+
+
+def test_all_errors_and_results_are_among_the_names():
+    assert classes_of(errors) | classes_of(results) <= set(tvm_vision.__all__)
+
+
+def test_looking_around_imports_nothing():
+    code = (
+        "import sys, tvm_vision; before = set(sys.modules); dir(tvm_vision);"
+        "print(sorted(n for n in sys.modules if n.startswith('tvm_vision') and '.vulkan' not in n),"
+        " set(sys.modules) - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "['tvm_vision', 'tvm_vision.errors', 'tvm_vision.lazy'] set()\n"
+
+
+# What mypy says of a line is named at its end; of the others it must say nothing.
+CALLS = """
+    from pathlib import Path
+    from typing import Any
+    import numpy as np
+    from typing_extensions import assert_type
+    import tvm_vision
+    from tvm_vision import CompileOptions, ModelInfo, TuningOptions
+
+    package = tvm_vision.compile("m.onnx", "m.tar", precision="fp16", layout="nhwc")
+    assert_type(package, Path)
+    assert_type(tvm_vision.compile("m.onnx"), tvm_vision.CompiledModel)
+    tvm_vision.compile(object(), Path("m.tar"), options=CompileOptions(winograd="off"))
+    tvm_vision.compile("m.onnx", "m.tar", model_info=ModelInfo("m", "classifier", ("a", "b")))
+    tvm_vision.compile("m.onnx", "m.tar", precison="fp16")  # call-overload
+    tvm_vision.compile("m.onnx", "m.tar", opt_level="3")  # call-overload
+    tvm_vision.compile("m.onnx", 7)  # call-overload
+    tvm_vision.compile("m.onnx", "m.tar", "vulkan")  # call-overload
+    CompileOptions(wingrad="off")  # call-arg
+
+    network = tvm_vision.load(package, device="cpu")
+    assert_type(network, tvm_vision.GraphExecutor)
+    assert_type(network.outputs(), dict[str, np.ndarray[Any, Any]])
+    tvm_vision.load(package, 0)  # arg-type
+    tvm_vision.load(package, devise="cpu")  # call-arg
+    tvm_vision.load()  # call-arg
+
+    worst = tvm_vision.quantize("m.onnx", "q.onnx", sample_images=["a.png"])
+    assert_type(worst, dict[str, float])
+    tvm_vision.quantize("m.onnx", "q.onnx")  # call-arg
+    tvm_vision.quantize("m.onnx", "q.onnx", sample_images=["a.png"], keep=3)  # arg-type
+
+    tuned = tvm_vision.tune("m.onnx", records="r.jsonl", tuning=TuningOptions(time_budget=60))
+    assert_type(tuned, tvm_vision.TuningOutcome)
+    assert_type(tuned.after, float)
+    tvm_vision.tune("m.onnx", records="r.jsonl", precision=16)  # arg-type
+    tvm_vision.tune("m.onnx", records="r.jsonl", time_budget=60)  # call-arg
+
+    model = tvm_vision.load_model("m.tar", confidence=0.4)
+    assert_type(model, tvm_vision.VisionModel)
+    tvm_vision.load_model("m.tar", confidense=0.4)  # call-arg
+    tvm_vision.load_model("m.tar", confidence="high")  # arg-type
+
+    result = model(np.zeros((480, 640, 3), np.uint8))
+    assert_type(result, tvm_vision.VisionResult)
+    assert_type(result.timing, tvm_vision.Timing)
+    assert_type(result.timing.total_ms, float)
+    result.detections.boxes  # union-attr
+    if result.detections is not None:
+        assert_type(len(result.detections), int)
+        assert_type(result.detections.class_names, tuple[str, ...])
+        result.detections.labels  # attr-defined
+    if result.segmentation is not None:
+        assert_type(result.segmentation.share("field"), float)
+    if result.classification is not None:
+        assert_type(result.classification.labels, tuple[str, ...])
+
+    try:
+        tvm_vision.compil("m.onnx")  # attr-defined
+    except (tvm_vision.InputError, tvm_vision.DeviceError) as error:
+        assert_type(str(error), str)
+"""
+
+
+def test_mypy_knows_right_calls_from_wrong_ones(tmp_path):
+    program = tmp_path / "calls.py"
+    program.write_text(textwrap.dedent(CALLS).lstrip())
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "mypy", "--strict", "--no-error-summary"),
+            *("--config-file", ROOT / "pyproject.toml", "--cache-dir", tmp_path / "cache"),
+            *("--no-pretty", program),
+        ],
+        cwd=tmp_path, env={**os.environ, "MYPYPATH": str(ROOT)}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    said = re.findall(r"calls\.py:(\d+): error: .*\[([a-z-]+)\]$", done.stdout, re.MULTILINE)
+    lines = program.read_text().splitlines()
+    wrong = {(n, line.split("  # ")[1]) for n, line in enumerate(lines, 1) if "  # " in line}
+    assert {(int(line), kind) for line, kind in said} == wrong, done.stdout + done.stderr
+
+
+def test_the_package_says_that_it_is_typed():
+    assert (ROOT / "tvm_vision" / "py.typed").is_file()
+    assert '"py.typed"' in (ROOT / "pyproject.toml").read_text("utf-8")
