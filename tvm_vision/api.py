@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, overload
 
+from .drivers import driver_of
 from .errors import InputError
 from .options import CompileOptions
 
@@ -295,5 +296,5 @@ def _device_of(compiled: CompiledModel) -> DeviceInfo | None:
     if "gpu" not in compiled.target.keys:
         return None
     attributes = compiled.target.attrs
-    driver = f"{attributes.get('driver_name', '')} {attributes.get('driver_version', '')}".strip()
-    return DeviceInfo(name=str(attributes.get("device_name", "unknown")), driver=driver)
+    name = str(attributes.get("device_name", "unknown"))
+    return DeviceInfo(name=name, driver=driver_of(attributes))

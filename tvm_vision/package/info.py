@@ -8,6 +8,7 @@ import re
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ..drivers import spelled_out
 from ..errors import PackageError
 from .container import LIBRARY, PARAMS
 from .fields import REMEDY, Fields, number, parse_object, shown, text, wrong
@@ -151,7 +152,8 @@ class DeviceInfo:
     @classmethod
     def from_json(cls, value: Any, where: str = "device") -> DeviceInfo:
         fields = Fields(value, where)
-        info = cls(name=fields.text("name"), driver=fields.text("driver", empty=True))
+        driver = spelled_out(fields.text("driver", empty=True))
+        info = cls(name=fields.text("name"), driver=driver)
         fields.done()
         return info
 

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..drivers import spelled_out
 from ..errors import TuningError
 from ..file_kinds import FOLDER, JSON, RECORDS, TEXT, need
 from ..package.fields import deeper_than
@@ -41,6 +42,9 @@ class Place:
     device: str
     driver: str
     precision: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "driver", spelled_out(self.driver))
 
 
 @dataclass(frozen=True)

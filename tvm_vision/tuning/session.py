@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..drivers import driver_of
 from ..errors import InputError
 from ..options import CompileOptions
 from .records import METASCHEDULE, TEMPLATES, Place, Records, RecordWriter, read_records
@@ -221,5 +222,5 @@ def place_of(target: Any, precision: str) -> Place:
     attributes = target.attrs
     if "gpu" not in target.keys:
         return Place(str(attributes.get("mcpu", "cpu")), "llvm", precision)
-    driver = f"{attributes.get('driver_name', '')} {attributes.get('driver_version', '')}".strip()
-    return Place(str(attributes.get("device_name", "unknown")), driver, precision)
+    name = str(attributes.get("device_name", "unknown"))
+    return Place(name, driver_of(attributes), precision)
