@@ -77,7 +77,7 @@ $(CREATED): scripts/create_venv.sh | system
 	@touch $@
 
 $(PACKAGES): $(CREATED) pyproject.toml constraints.txt | system
-	@echo "installing into $(VENV): TVM and what it needs, about 280 MB to download from PyPI"
+	@echo "installing into $(VENV): TVM and what it needs, about 360 MB to download from PyPI"
 	@$(PIP) setuptools apache-tvm apache-tvm-ffi
 	@$(PIP) --no-build-isolation -e '.[demo,test,lint]'
 	@touch $@

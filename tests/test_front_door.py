@@ -1,10 +1,11 @@
-"""What ``import tvm_vision`` offers: each name is there, listed, lazy, and typed for mypy."""
+"""What ``import tvm_vision`` offers: each name is there, listed, lazy, and typed for checkers."""
 
 from __future__ import annotations
 
 import ast
 import importlib
 import inspect
+import json
 import os
 import re
 import subprocess
@@ -131,22 +132,47 @@ CALLS = """
 """
 
 
-def test_mypy_knows_right_calls_from_wrong_ones(tmp_path):
-    program = tmp_path / "calls.py"
-    program.write_text(textwrap.dedent(CALLS).lstrip())
+@pytest.fixture
+def program(tmp_path):
+    path = tmp_path / "calls.py"
+    path.write_text(textwrap.dedent(CALLS).lstrip())
+    return path
+
+
+def wrong_lines(program):
+    """(line, what mypy calls it) of each call that is wrong."""
+    lines = program.read_text().splitlines()
+    return {(n, line.split("  # ")[1]) for n, line in enumerate(lines, 1) if "  # " in line}
+
+
+def test_mypy_knows_right_calls_from_wrong_ones(program, tmp_path):
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "mypy", "--strict", "--no-error-summary"),
+            *(sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--no-pretty"),
             *("--config-file", ROOT / "pyproject.toml", "--cache-dir", tmp_path / "cache"),
-            *("--no-pretty", program),
+            program,
         ],
         cwd=tmp_path, env={**os.environ, "MYPYPATH": str(ROOT)}, capture_output=True, text=True,
         check=False,
     )  # fmt: skip
     said = re.findall(r"calls\.py:(\d+): error: .*\[([a-z-]+)\]$", done.stdout, re.MULTILINE)
-    lines = program.read_text().splitlines()
-    wrong = {(n, line.split("  # ")[1]) for n, line in enumerate(lines, 1) if "  # " in line}
-    assert {(int(line), kind) for line, kind in said} == wrong, done.stdout + done.stderr
+    found = {(int(line), kind) for line, kind in said}
+    assert found == wrong_lines(program), done.stdout + done.stderr
+
+
+def test_pyright_knows_them_too(program, tmp_path):
+    settings = {"include": ["calls.py"], "extraPaths": [str(ROOT)], "typeCheckingMode": "standard"}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "basedpyright", "-p", tmp_path, "--outputjson"),
+            *("--pythonpath", sys.executable),
+        ],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    said = json.loads(done.stdout)["generalDiagnostics"]
+    found = {s["range"]["start"]["line"] + 1 for s in said if s["severity"] == "error"}
+    assert found == {line for line, _ in wrong_lines(program)}, done.stdout
 
 
 def test_the_package_says_that_it_is_typed():
