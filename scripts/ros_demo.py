@@ -53,7 +53,8 @@ def compiled() -> Path:
         gpu = any(device.type != "cpu" for device in vulkan.devices())
         target = "vulkan" if gpu else "llvm"
         print(f"compiling {MODEL.name} for {target}", flush=True)
-        command = [BIN / "tvm-vision", "compile", MODEL, "-o", PACKAGE, "--target", target]
+        tool, package = str(BIN / "tvm-vision"), str(PACKAGE)
+        command = [tool, "compile", str(MODEL), "-o", package, "--target", target]
         subprocess.run(command, check=True)
     return PACKAGE
 

@@ -9,9 +9,8 @@ import numpy as np
 import textures
 import torch
 from staging import Camera, Director
+from torch import Tensor
 from world import Field
-
-Tensor = torch.Tensor
 
 
 @dataclass

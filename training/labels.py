@@ -46,7 +46,9 @@ def visible_shares(world: World, camera: Camera, inst: np.ndarray) -> np.ndarray
     return np.bincount(who[met], minlength=count) / np.maximum(total, 1)
 
 
-def bend(picture: torch.Tensor, classes: torch.Tensor, inst: torch.Tensor, amount: float):
+def bend(
+    picture: torch.Tensor, classes: torch.Tensor, inst: torch.Tensor, amount: float
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Lens distortion, r -> r * (1 + amount * (r² - 1)) with r = 1 in the corners, so that no pixel
     comes from outside."""
     high, wide = classes.shape
@@ -87,8 +89,10 @@ def boxes_of(
     row = 0
     for index in np.unique(inst):
         label = world.classes[index]
-        ys, xs = np.nonzero(inst == index) if label >= 0 else ((), ())
-        if len(ys) < 4 or row == BOXES:
+        if label < 0 or row == BOXES:
+            continue
+        ys, xs = np.nonzero(inst == index)
+        if len(ys) < 4:
             continue
         box = np.array([xs.min(), ys.min(), xs.max() + 1, ys.max() + 1]) * scale
         long = max(box[2] - box[0], box[3] - box[1])

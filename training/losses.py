@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
-Tensor = torch.Tensor
 IGNORED_BOX, IGNORED_PIXEL = 9, 255
 # An anchor takes a box whose sides are at most this many times longer or shorter.
 RATIO = 3.0
@@ -138,7 +138,8 @@ def _head_loss(value: Tensor, head: Head, truth: Truths, chosen: Tensor) -> Tens
 def _undecided(value: Tensor, head: Head, truth: Truths) -> Tensor:
     """Which cells [b, anchors * y * x] are neither to find nor to leave alone: those whose box
     nearly is an object's though another cell has to find it, and those in doubtful regions."""
-    anchors, high, wide = value.shape[1], *value.shape[3:]
+    anchors = value.shape[1]
+    high, wide = value.shape[3:]
     y, x = torch.meshgrid(
         torch.arange(high, device=value.device),
         torch.arange(wide, device=value.device),

@@ -67,10 +67,10 @@ def measure(detect: Callable, folder: Path, prefix: str, device: torch.device, s
     found, clear, truths, masks = [], [], [], MaskScore(len(PIXELS), ignored=255)
     for path in sorted(folder.glob(f"{prefix}*.npz")):
         shard = np.load(path)
-        parts = [
+        pictures, masks_of, boxes = (
             torch.from_numpy(shard[name]).to(device) for name in ("pictures", "masks", "boxes")
-        ]
-        image, mask, box = augment.crop(*parts, size, plain=True)
+        )
+        image, mask, box = augment.crop(pictures, masks_of, boxes, size, plain=True)
         detections, segmentation = detect(image)
         for row in range(len(image)):
             found.append(found_of(detections[row].float().cpu().numpy()))

@@ -41,7 +41,10 @@ def main() -> None:
         if text is None:
             raise SystemExit(f"a map as base64 is needed in {path}, found none")
         data = np.frombuffer(base64.b64decode(text.group(1)), np.uint8)
-        light = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)[..., :3]
+        map_ = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
+        if map_ is None:
+            raise SystemExit(f"a map that OpenCV reads is needed in {path}, found none")
+        light = map_[..., :3]
         shown = np.clip(light / np.median(light) * MEDIAN, 0, 1) ** (1 / 2.2)
         name = options.out / path.name.replace(".exr.js", ".jpg")
         cv2.imwrite(str(name), (shown * 255).astype(np.uint8))

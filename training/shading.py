@@ -12,8 +12,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from appearance import Appearance
+from torch import Tensor
 
-Tensor = torch.Tensor
 BACKGROUND, LINES, FIELD = 0, 1, 2
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -100,16 +101,16 @@ class Builder:
         self,
         shape: str,
         radius: float,
-        start: Array,
-        end: Array,
+        start: Array | Sequence[float],
+        end: Array | Sequence[float],
         colour: tuple[float, float, float],
         texture: str = "plain",
         metres: float = 0.3,
         role: str = "",
     ) -> None:
         """A capsule, cylinder or square bar from one point to another."""
-        start, end = np.asarray(start, float), np.asarray(end, float)
-        along = end - start
+        first, last = np.asarray(start, float), np.asarray(end, float)
+        along = last - first
         length = float(np.linalg.norm(along))
         if length < 1e-4:
             return
@@ -117,7 +118,7 @@ class Builder:
         helper = np.array([1.0, 0, 0]) if abs(z[0]) < 0.9 else np.array([0, 1.0, 0])
         x = np.cross(helper, z)
         x /= np.linalg.norm(x)
-        frame = Frame((start + end) / 2, np.stack([x, np.cross(z, x), z], axis=1))
+        frame = Frame((first + last) / 2, np.stack([x, np.cross(z, x), z], axis=1))
         size = (radius, radius, length / 2) if shape == "box" else (radius, length / 2)
         self.add(shape, size, frame, colour, texture, metres, role)
 

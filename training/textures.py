@@ -293,7 +293,7 @@ def ball(rng: np.random.Generator) -> Array:
     if rng.random() < 0.4:
         ink = (np.clip(skin, 0, 1) * 255).astype(np.uint8)
         letters(rng, ink, int(rng.integers(1, 5)), (0.3, 0.8))
-        skin = ink.astype(np.float32) / 255
+        skin[:] = ink.astype(np.float32) / 255
     dirt = 1 + 0.05 * noise(rng, 256, ((4, 1), (16, 0.7)))[:128]
     return np.clip(skin * dirt[..., None], 0, 1)
 
@@ -352,7 +352,10 @@ def panoramas(rng: np.random.Generator, folder: Path | None, made_up: int = 16) 
     photos = shipped_photos()
     result = [hall(rng, photos) for _ in range(made_up)]
     for path in sorted(folder.glob("*.jpg")) if folder else []:
-        whole = cv2.imread(str(path))[..., ::-1]
+        read = cv2.imread(str(path))
+        if read is None:
+            raise SystemExit(f"a picture is needed in {path}, found none")
+        whole = read[..., ::-1]
         high = whole.shape[0]
         middle = whole[high // 4 : high - high // 4]
         result.append(cv2.resize(middle, (1024, 256), interpolation=cv2.INTER_CUBIC))

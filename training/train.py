@@ -19,7 +19,7 @@ import signal
 import threading
 import time
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import augment
 import numpy as np
@@ -87,7 +87,7 @@ class Pool:
         return augment.camera(image), mask, first_rows(box)
 
 
-def heads_of(config, device: torch.device) -> list[Head]:
+def heads_of(config: Any, device: torch.device) -> list[Head]:
     strides = config.strides((config.height, config.width))
     return [
         Head(stride, torch.tensor(head.anchors, dtype=torch.float32, device=device))

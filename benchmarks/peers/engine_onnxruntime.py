@@ -92,4 +92,4 @@ class WebGpu(Engine):
         options.add_provider_for_devices([found[0]], {})
         session = ort.InferenceSession(str(files.model(precision)), options)
         data = dict(found[0].device.metadata)
-        return _Session(session, data.get("Description", data.get("device_id", "GPU")))
+        return _Session(session, str(data.get("Description", data.get("device_id", "GPU"))))
