@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm import relax
-from tvm.ir.expr import GenericConst
 from tvm.relax.expr_functor import PyExprMutator, mutator
+
+from .rewriting import constant_of
 
 Array = Any
 
@@ -54,18 +55,12 @@ class _Folder(PyExprMutator):
         if fold is None:
             return call
         tensors = [arg for arg in call.args if not isinstance(arg.ty, relax.ShapeType)]
-        values = [self._value(tensor) for tensor in tensors]
+        values = [constant_of(tensor, self.lookup_binding) for tensor in tensors]
         shape = _fixed_shape(call.ty)
         if shape is None or any(value is None for value in values):
             return call
         result = np.ascontiguousarray(fold(values, shape), dtype=str(call.ty.dtype))
         return relax.const(result.reshape(shape))
-
-    def _value(self, expr: relax.Expr) -> Array | None:
-        """The constant that ``expr`` is, or is a name for; None where it is none."""
-        if isinstance(expr, relax.Var):
-            expr = self.lookup_binding(expr)
-        return expr.value.numpy() if isinstance(expr, GenericConst) else None
 
 
 def _fixed_shape(tensor_type: Any) -> tuple[int, ...] | None:

@@ -18,6 +18,8 @@ from tvm import relax
 from tvm.ir.expr import GenericConst
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from .rewriting import rebind
+
 Array = np.ndarray
 
 # Operator -> (axis of channels in the result, axis of channels in the weights); axes of the result
@@ -84,15 +86,7 @@ class _Folder(PyExprMutator):
         )
         ndim = len(binding.var.ty.shape)
         shift = _along(chain.shift, ndim, _CHANNELS[call.op.name][0]).astype(weights.dtype)
-        self.set_var_remap(
-            binding.var, self._emit(relax.op.add(linear, relax.const(shift)), binding.var)
-        )
-
-    def _emit(self, value: relax.Expr, var: relax.Var) -> relax.Var:
-        emit = self.builder_.emit
-        if not isinstance(var, relax.DataflowVar):
-            emit = self.builder_.emit_output
-        return emit(value, str(var.name))
+        rebind(self, binding.var, relax.op.add(linear, relax.const(shift)))
 
 
 def _chains(main: relax.Function) -> dict[relax.Var, _Chain]:

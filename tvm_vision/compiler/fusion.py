@@ -23,7 +23,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from .kernel_calls import (
     BROADCAST,
     OPAQUE,
-    SUM,
+    OUT_FUSABLE,
     KernelCalls,
     bindings_of,
     is_kernel_call,
@@ -70,7 +70,7 @@ def _growing(mod: tvm.IRModule) -> Cuts:
             larger = {source for source in sums if _elements(source) < _elements(var)}
             cuts[var] = larger
             of_sum.update([var] if sums - larger else [])
-        elif pattern == SUM:
+        elif pattern == OUT_FUSABLE:
             of_sum.add(var)
     return cuts
 

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm import relax, tirx, topi
-from tvm.ir.expr import GenericConst
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from ..schedules.integer_operators import (
@@ -24,13 +23,13 @@ from ..schedules.integer_operators import (
     numbers_of_bytes,
     product_of_bytes,
 )
+from .kernel_calls import ELEMENTWISE, OUT_FUSABLE
 from .operators import operator_of
 from .quantised import with_parts
 from .quantised_values import BYTE
+from .rewriting import constant_of
 
 OP = relax.op
-# How TVM's fusion sees a function: it joins in what follows element by element; it is that itself.
-OUT_FUSABLE, ELEMENTWISE = 4, 0
 # Bytes that are multiplied by one instruction of a GPU: they lie in one word.
 WORD = 4
 # Layout of weights -> how its axes come to be (o, i, h, w).
@@ -199,13 +198,7 @@ class _Kernels(PyExprMutator):
         return value.astype(np.int32) if np.abs(value + 0.5).max() < BYTE.max + 1 else None
 
     def _constant(self, expr: Any) -> np.ndarray | None:
-        """The numbers of a constant, seen through turns of its axes."""
-        value = self._value(expr)
-        if operator_of(value) == "relax.permute_dims":
-            source = self._constant(value.args[0])
-            axes = value.attrs.axes and [int(axis) for axis in value.attrs.axes]
-            return None if source is None else source.transpose(axes)
-        return value.value.numpy() if isinstance(value, GenericConst) else None
+        return constant_of(expr, self.lookup_binding)
 
     def _value(self, expr: Any) -> Any:
         bound = self.lookup_binding(expr) if isinstance(expr, relax.Var) else None

@@ -7,10 +7,10 @@ from typing import Any
 
 from tvm import relax, tirx
 
-# How TVM's fusion sees a function (its attribute op_pattern): up to injective ones it joins them to
-# each other; sums take in what follows them element by element, up to broadcasts; opaque ones stay
-# alone.
-BROADCAST, INJECTIVE, SUM, OPAQUE = 1, 2, 4, 8
+# How TVM's fusion sees a function (its attribute op_pattern), by TVM's names: up to injective ones
+# it joins them to each other; out-fusable ones (sums, pools) take in what follows them element by
+# element, up to broadcasts; opaque ones stay alone.
+ELEMENTWISE, BROADCAST, INJECTIVE, OUT_FUSABLE, OPAQUE = 0, 1, 2, 4, 8
 
 
 class KernelCalls:

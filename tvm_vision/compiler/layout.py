@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm import relax
-from tvm.ir.expr import GenericConst
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from ..schedules import blocked_operators as blocked
-from .layout_rules import ALONE, INJECTIVE, RULES
+from .kernel_calls import INJECTIVE, OPAQUE, bindings_of
+from .layout_rules import RULES
 from .layout_values import Blocked, Picked
 from .operators import operator_of
+from .rewriting import constant_of, rebind
 
 Value = Blocked | Picked | list[Picked]
 
@@ -60,9 +61,7 @@ class Blocks(PyExprMutator):
 
     def rewrite(self, main: relax.Function) -> relax.Function:
         self.known = _Known()
-        for region in main.body.blocks:
-            for binding in region.bindings:
-                self.known.bindings[binding.var] = getattr(binding, "value", None)
+        self.known.bindings = dict(bindings_of(main))
         return self.visit_expr(main)
 
     # What rules use.
@@ -77,15 +76,8 @@ class Blocks(PyExprMutator):
         return fixed if len(fixed) == len(sizes) else None
 
     def constant(self, expr: Any) -> np.ndarray | None:
-        """The numbers of a constant, seen through names and transpositions of matrices."""
-        while isinstance(expr, relax.Var) and expr in self.known.bindings:
-            expr = self.known.bindings[expr]
-        if isinstance(expr, GenericConst):
-            return expr.value.numpy()
-        if operator_of(expr) == "relax.permute_dims":
-            value = self.constant(expr.args[0])
-            return value.T if value is not None and value.ndim == 2 else None
-        return None
+        """The numbers of a constant, seen through names and turned axes."""
+        return constant_of(expr, self.known.bindings.get)
 
     def value(self, expr: Any) -> Value | None:
         """What ``expr`` is in blocks; None where it is in the model's order."""
@@ -124,7 +116,7 @@ class Blocks(PyExprMutator):
         call = self.compute(
             lambda *args: blocked.gather(args[:-1], args[-1], chosen),
             [*(source.var for source in picked.sources), relax.const(table)],
-            "gather", ALONE,
+            "gather", OPAQUE,
         )  # fmt: skip
         return Blocked(self.builder_.emit(call, "gathered"), (n, count, h, w))
 
@@ -152,11 +144,11 @@ class Blocks(PyExprMutator):
         if result is None:
             super().visit_var_binding_(binding)
         elif not isinstance(result, (Blocked, Picked, list)):
-            self._define(var, result)
+            rebind(self, var, result)
         elif isinstance(var, relax.DataflowVar):
             self.known.values[var] = result
         else:
-            self._define(var, self._unpacked(result))
+            rebind(self, var, self._unpacked(result))
 
     def emit(self, expr: Any) -> Any:
         """Bind ``expr`` to a variable named after the binding that is being rewritten."""
@@ -199,12 +191,6 @@ class Blocks(PyExprMutator):
         return self.compute(
             lambda x: blocked.unpack(x, channels), [value.var], "unpack", INJECTIVE
         )  # fmt: skip
-
-    def _define(self, var: Any, expr: Any) -> None:
-        emit = self.builder_.emit
-        if not isinstance(var, relax.DataflowVar):
-            emit = self.builder_.emit_output
-        self.set_var_remap(var, emit(expr, str(var.name)))
 
     def _body_of(self, call: Any) -> str:
         """What the one block of a function computes of its two arguments: "Max", "Min" or ""."""

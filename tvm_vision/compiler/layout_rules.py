@@ -14,6 +14,7 @@ from tvm import relax
 
 from ..schedules import blocked_operators as blocked
 from ..schedules.blocked_operators import Window
+from .kernel_calls import OUT_FUSABLE
 from .layout_values import Blocked, Picked
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 OP = relax.op
 Rule = Callable[["Blocks", Any], Any]
 
-# Operators as TVM's fusion knows them: elementwise ones may follow, join them, stays alone.
-FOLLOWED, INJECTIVE, ALONE = 4, 2, 8
 # Groups of fewer channels than a block are merged, with zeros between them: at most so many.
 MOST_MERGED = 16
 # Rows of a product up to which it is a convolution of pictures of one pixel.
@@ -69,7 +68,7 @@ def _dense(
     size = (weights.shape[1], *result[2:])
     called = blocks.compute(
         lambda x, w: blocked.convolution(x, w, window, size, groups),
-        [data, relax.const(packed)], "conv2d", FOLLOWED,
+        [data, relax.const(packed)], "conv2d", OUT_FUSABLE,
     )  # fmt: skip
     return Blocked(blocks.emit(called), tuple(result))
 
@@ -87,7 +86,7 @@ def _depthwise(blocks: Blocks, call: Any, weights: Any, window: Window, result: 
     packed = relax.const(blocked.pack_depthwise(weights, blocks.block))
     called = blocks.compute(
         lambda x, w: blocked.depthwise(x, w, window, result[2:]),
-        [source.var, packed], "depthwise_conv2d", FOLLOWED,
+        [source.var, packed], "depthwise_conv2d", OUT_FUSABLE,
     )  # fmt: skip
     return Blocked(blocks.emit(called), tuple(result))
 
@@ -122,7 +121,7 @@ def product(blocks: Blocks, call: Any) -> Any:
     called = blocks.emit(
         blocks.compute(
             lambda x, w: blocked.convolution(x, w, window, (depth, 1, 1)),
-            [picture, relax.const(packed)], "dense", FOLLOWED,
+            [picture, relax.const(packed)], "dense", OUT_FUSABLE,
         )
     )  # fmt: skip
     lanes = blocked.blocks_of(out, blocks.block) * blocks.block
@@ -188,7 +187,7 @@ def max_pool(blocks: Blocks, call: Any) -> Any:
         return None
     window = _window(call.attrs, [int(size) for size in call.attrs.pool_size])
     called = blocks.compute(
-        lambda x: blocked.max_pool(x, window, result[2:]), [value.var], "max_pool2d", FOLLOWED
+        lambda x: blocked.max_pool(x, window, result[2:]), [value.var], "max_pool2d", OUT_FUSABLE
     )  # fmt: skip
     return _result(blocks, called, result)
 

@@ -30,6 +30,7 @@ from tvm.target import Target
 from .operators import operator_of
 from .quantised_rules import RULES
 from .quantised_values import BYTE, Bytes, Joined, Sums, Weights, along
+from .rewriting import constant_of, rebind
 
 Value = Bytes | Joined | Sums | Weights | list[Bytes]
 OP = relax.op
@@ -83,9 +84,11 @@ class Quantised(PyExprMutator):
 
     def constant(self, expr: Any) -> np.ndarray | None:
         """The numbers of a constant; None for anything else."""
-        if isinstance(expr, relax.Var) and expr not in self._values:
-            expr = self.lookup_binding(self.visit_expr(expr))
-        return expr.value.numpy() if isinstance(expr, GenericConst) else None
+        if isinstance(expr, relax.Var):
+            if expr in self._values:
+                return None
+            expr = self.visit_expr(expr)
+        return constant_of(expr, self.lookup_binding)
 
     def number(self, expr: Any) -> Any:
         """The one number of a constant; None for anything else."""
@@ -190,10 +193,7 @@ class Quantised(PyExprMutator):
         return self.real(value)
 
     def _define(self, var: Any, expr: Any) -> None:
-        emit, expr = self.builder_.emit, with_parts(expr, self.emit)
-        if not isinstance(var, relax.DataflowVar):
-            emit = self.builder_.emit_output
-        self.set_var_remap(var, emit(expr, str(var.name)))
+        rebind(self, var, with_parts(expr, self.emit))
 
 
 def with_parts(expr: Any, emit: Callable[[Any], Any]) -> Any:

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm import relax
-from tvm.ir.expr import GenericConst
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.target import Target
 
@@ -30,12 +29,13 @@ from ..schedules.winograd_transforms import (
     transform_output,
     transform_weights,
 )
+from .kernel_calls import OUT_FUSABLE, bindings_of
 from .operators import operator_of
+from .rewriting import constant_of, rebind
 from .winograd_estimate import LEAST_TILES, Layer, fastest
 
 SIZES = (4, 2)  # m, the first that fits
 LEAST_CHANNELS = 16  # of input and of output: with fewer the transforms are most of the work
-OUT_FUSABLE = 4  # TVM's name for a pattern that takes in what follows element by element
 # Channels first or last: layout of weights -> how its axes come to be (o, c, 3, 3).
 _WEIGHTS = {"OIHW": (0, 1, 2, 3), "HWIO": (3, 2, 0, 1), "OHWI": (0, 3, 1, 2)}
 _PICTURES = ("NCHW", "NHWC")
@@ -76,35 +76,17 @@ class _Rewriter(PyExprMutator):
     choose: Any
 
     def rewrite(self, main: relax.Function) -> relax.Function:
-        self._constants: dict[Any, np.ndarray] = {}
+        self._bound = dict(bindings_of(main))
         self._images: dict[Any, relax.Var] = {}
         return self.visit_expr(main)
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
         var, value = binding.var, binding.value
-        constant = self._constant(value)
-        if constant is not None:
-            self._constants[var] = constant
         result = self._convolution(value, str(var.name))
         if result is None:
             super().visit_var_binding_(binding)
             return
-        emit = self.builder_.emit
-        if not isinstance(var, relax.DataflowVar):
-            emit = self.builder_.emit_output
-        self.set_var_remap(var, emit(result, str(var.name)))
-
-    def _constant(self, expr: Any) -> np.ndarray | None:
-        """The numbers of a constant, seen through names and turned axes."""
-        if isinstance(expr, GenericConst):
-            return expr.value.numpy()
-        if isinstance(expr, relax.Var):
-            return self._constants.get(expr)
-        if operator_of(expr) == "relax.permute_dims":
-            value = self._constant(expr.args[0])
-            axes = expr.attrs.axes
-            return None if value is None else np.transpose(value, axes and [int(a) for a in axes])
-        return None
+        rebind(self, var, result)
 
     def _convolution(self, call: Any, hint: str) -> Any:
         """The last of the calls that take the place of a convolution; None for what stays."""
@@ -147,7 +129,7 @@ class _Rewriter(PyExprMutator):
 
     def _weights(self, call: relax.Call) -> np.ndarray | None:
         """Float32 weights as (o, c, 3, 3); None where they are something else."""
-        weights = self._constant(call.args[1])
+        weights = constant_of(call.args[1], self._bound.get)
         axes = _WEIGHTS.get(str(call.attrs.kernel_layout))
         if weights is None or axes is None or weights.dtype != np.float32:
             return None
