@@ -13,6 +13,7 @@ import numpy as np
 import tvm
 from tvm.target import Target
 
+from ..error_lines import first_line
 from ..errors import InputError, TvmVisionError, UnsupportedModelError
 from ..frontend.signature import Signature, TensorSpec
 from ..interrupts import ctrl_c_as_itself
@@ -210,9 +211,9 @@ def _one_line(what: str) -> Iterator[None]:
     except TvmVisionError:
         raise
     except Exception as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        reason = lines[0] if lines else type(error).__name__
-        raise UnsupportedModelError(f"TVM cannot compile the {what}: {reason}") from error
+        raise UnsupportedModelError(
+            f"TVM cannot compile the {what}: {first_line(error)}"
+        ) from error
 
 
 def _check_sizes(graph: StaticGraph, target: Target) -> None:

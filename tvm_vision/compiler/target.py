@@ -12,6 +12,7 @@ from typing import Any
 import tvm
 from tvm.target import Target, codegen
 
+from ..error_lines import first_line
 from ..errors import DeviceError, InputError
 from ..runtime.device import SELECTION
 
@@ -68,8 +69,7 @@ def parse_target(target: str | dict[str, Any] | Target) -> Target:
     try:
         return Target(config)
     except (ValueError, TypeError, tvm.error.InternalError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise InputError(f"TVM does not take the target {target!r}: {reason}") from None
+        raise InputError(f"TVM does not take the target {target!r}: {first_line(error)}") from None
 
 
 def choose_target(target: str | dict[str, Any] | Target) -> tuple[Target, str]:

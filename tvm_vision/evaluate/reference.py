@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..error_lines import first_line
 from ..errors import InputError, UnsupportedModelError
 from ..file_kinds import ONNX, need
 
@@ -91,5 +92,4 @@ def _with_outputs(model: Path | onnx.ModelProto, values: Sequence[str]) -> onnx.
 
 
 def _reason(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0][:300] if lines else type(error).__name__
+    return first_line(error)[:300]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import onnx
 from google.protobuf.message import DecodeError
 
+from ..error_lines import first_line
 from ..errors import InputError, TvmVisionError, UnsupportedModelError
 from ..file_kinds import ONNX, need
 from ..interrupts import ctrl_c_as_itself
@@ -24,7 +25,7 @@ from .node_names import name_nodes
 from .onnx_checks import check_sizes, check_tensors, drop_false_shapes, load_weights
 from .onnx_graph import graph_inputs, inferred, with_input_shapes
 from .onnx_tools import ToolError, light_step
-from .refusals import Refusal, RefusedNodes, describe, first_line
+from .refusals import Refusal, RefusedNodes, describe
 from .rewrites import expand_functions, rewrite
 from .signature import Signature, spec_of
 from .simplify import simplified

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from ..error_lines import first_line
 from ..errors import InputError, UnsupportedModelError
 from ..whole_files import ScratchFolder
 from .fold import folded
@@ -25,7 +26,6 @@ from .node_names import name_nodes
 from .onnx import Shapes, checked_onnx
 from .onnx_graph import graph_inputs, is_quantised, with_input_shapes
 from .onnx_tools import ToolError, run
-from .refusals import first_line
 from .signature import TensorSpec
 from .simplify import simplified
 

@@ -34,9 +34,3 @@ def describe(refusals: Sequence[Refusal]) -> str:
     ]
     plural = "" if len(refusals) == 1 else "s"
     return f"{len(refusals)} node{plural} cannot be imported: {'; '.join(parts)}"
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error's text that is not empty, or the error's kind."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..error_lines import first_line
 from ..errors import InputError, UnsupportedModelError
 from ..file_kinds import TORCH_PROGRAM, ZIP, need
 from ..interrupts import ctrl_c_as_itself
-from .refusals import Refusal, describe, first_line
+from .refusals import Refusal, describe
 from .signature import Signature, spec_of
 
 if TYPE_CHECKING:

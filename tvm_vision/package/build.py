@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..error_lines import last_line
 from ..errors import PackageError
 from ..interrupts import ctrl_c_as_itself
 from ..options import CompileOptions
@@ -166,8 +167,7 @@ def write_library(library: Any, path: Path, target: Any) -> None:
                 str(path), workspace_dir=str(objects), cc=compiler, options=["-Wl,--build-id=none"]
             )
     except (RuntimeError, OSError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
-        raise PackageError(f"mod.so cannot be linked with {compiler}: {reason}") from None
+        raise PackageError(f"mod.so cannot be linked with {compiler}: {last_line(error)}") from None
 
 
 def _machine(target: Any) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..error_lines import first_line
 from ..errors import InputError
 from ..file_kinds import ARRAYS, EMPTY, TEXT, ZIP, need
 from ..package import TensorInfo
@@ -34,8 +35,7 @@ def load_arrays(path: Path) -> Arrays:
             with archive:
                 return {name: archive[name] for name in archive.files}
     except Exception as error:  # zipfile, zlib and numpy raise every kind there is
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"'{path}' is not an .npz file of arrays: {reason}") from None
+        raise InputError(f"'{path}' is not an .npz file of arrays: {first_line(error)}") from None
     raise InputError(f"'{path}' has one unnamed array: save it by numpy.savez(name=...)")
 
 

@@ -12,6 +12,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from .. import vulkan
+from ..error_lines import last_line
 from ..errors import DeviceError, PackageError
 from ..package.peek import peek
 from .device import CHOICES
@@ -43,9 +44,9 @@ def load(path: str | os.PathLike[str] | Package, device: str = "auto") -> GraphE
     try:
         library = load_library(package.library_path)
     except (OSError, RuntimeError) as error:
-        reason = str(error).strip().splitlines()[-1]
         raise PackageError(
-            f"mod.so of the package cannot be loaded ({reason}); compile the network again"
+            f"mod.so of the package cannot be loaded ({last_line(error)}); compile the network "
+            "again"
         ) from None
     executor = create(graph_json, library, chosen)
     executor.load_params(_weights(package))

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..compiler import parse_target
+from ..error_lines import lines_of
 from ..errors import TuningError
 from ..whole_files import ScratchFolder
 from . import worker
@@ -400,5 +401,5 @@ def _is_lost(error: Exception) -> bool:
 
 def _line(error: BaseException) -> str:
     """The line of an error that says what is wrong: TVM puts it last."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[-1] if lines else 'no message'}"[:300]
+    said = lines_of(error) or ["no message"]
+    return f"{type(error).__name__}: {said[-1]}"[:300]

@@ -28,6 +28,7 @@ from typing import Any
 from tvm.s_tir import Schedule, Trace
 from tvm.s_tir import meta_schedule as ms
 
+from ..error_lines import last_line, lines_of
 from ..interrupts import ctrl_c_as_itself
 from ..schedules import TRACE
 from . import worker
@@ -148,7 +149,7 @@ class DeepSearch:
             results = []
             for candidate, result in self._measured(candidates[:left], builder, over):
                 results.append(result)
-                error = str(result.error_msg or "").strip().splitlines()
+                error = lines_of(result.error_msg or "")
                 seconds = statistics.median(map(float, result.run_secs or (math.inf,)))
                 decision = trace_decision(candidate.sch.trace)
                 take(kernel.search, decision, seconds, error[-1] if error else "")
@@ -226,8 +227,7 @@ class DeepSearch:
                 )
             task.pre_tuning(self.trials, self.effort.trials_per_round, None, database, model)
         except Exception as error:  # whatever TVM raises for a kernel, the others go on
-            lines = str(error).strip().splitlines() or ["no message"]
-            LOGGER.warning("MetaSchedule passes over kernel %s: %s", search.name, lines[-1])
+            LOGGER.warning("MetaSchedule passes over kernel %s: %s", search.name, last_line(error))
             return None
         return task
 

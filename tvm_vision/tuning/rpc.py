@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..error_lines import last_line
 from ..errors import DeviceError, TuningError
 from ..whole_files import ScratchFolder
 from .worker import use_scratch
@@ -84,9 +85,8 @@ def _start(
             server_init_callback=partial(announce, str(folder)),
         )
     except Exception as error:
-        last = str(error).strip().splitlines()[-1:] or ["no message"]
         raise TuningError(
-            f"a free port from {port} to {port_end} at {host} is needed: {last[0]}"
+            f"a free port from {port} to {port_end} at {host} is needed: {last_line(error)}"
         ) from None
 
 
@@ -153,10 +153,9 @@ def remote_target(host: str, port: int, key: str, kind: str = "vulkan") -> dict[
         session = connect(host, port).request(key, session_timeout=60)
         found = json.loads(str(session.get_function(TARGET_FUNCTION)(kind)))
     except Exception as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         raise DeviceError(
             f"a board '{key}' with a {kind} device that tells its limits is needed "
-            f"({lines[-1] if lines else 'no answer'}): start tvm-vision rpc-server on it, or pass "
+            f"({last_line(error)}): start tvm-vision rpc-server on it, or pass "
             "--target as JSON"
         ) from None
     return dict(found)

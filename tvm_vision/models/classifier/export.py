@@ -14,10 +14,10 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from ...error_lines import first_line
 from ...errors import InputError, UnsupportedModelError
 from ...package import Preprocessing
 from ...whole_files import write_whole
-from .find import first_line
 from .metadata import METADATA_KEY, metadata_text
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...error_lines import first_line
 from ...errors import InputError
 from ...file_kinds import CHECKPOINT, EMPTY, ZIP, need
 from ...package import Preprocessing
@@ -52,12 +53,6 @@ def find_network(name: str, weights: Path | None = None) -> FoundNetwork:
         _load(found.network, weights)
     found.network.eval()
     return found
-
-
-def first_line(error: Exception) -> str:
-    """What an exception of others' code says, in one line."""
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
 
 
 def _of_module(name: str) -> FoundNetwork:
