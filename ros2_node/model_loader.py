@@ -36,12 +36,11 @@ def load_and_warm(request: ModelRequest) -> Any:
 def _load(source: ModelSource, request: ModelRequest) -> Any:
     # Takes most of a second: not before it is needed.
     from tvm_vision.models import ModelOptions, load_model
-    from tvm_vision.package import read_package
+    from tvm_vision.runtime.loader import open_package
 
-    package = read_package(source.package)
+    package = open_package(source.package, request.device)
     options: ModelOptions = {"top": request.top} if package.info.model.kind == "classifier" else {}
-    package.close()
-    return load_model(source.package, request.device, **options)
+    return load_model(package, request.device, **options)
 
 
 Loaded = Callable[[ModelRequest, Any, str], object]

@@ -10,7 +10,7 @@ from tvm_vision.api import compile as compile_network
 from tvm_vision.errors import InputError, PackageError
 from tvm_vision.models import load_model
 from tvm_vision.models.classifier.image_classifier import ImageClassifier
-from tvm_vision.package import ModelInfo, Preprocessing, read_package
+from tvm_vision.package import ModelInfo, Preprocessing, artifact, read_package
 
 
 def write_brightness(path):
@@ -55,6 +55,19 @@ def test_a_classifier_classifies_and_says_where_the_time_went(classifier):
     stages = (result.timing.preprocess_ms, result.timing.inference_ms, result.timing.postprocess_ms)
     assert all(stage > 0 for stage in stages)
     assert result.timing.total_ms == pytest.approx(sum(stages))
+
+
+def test_the_node_reads_a_package_once(classifier, monkeypatch):
+    """Also where it has to know the kind before it can give options of the kind."""
+    from tvm_vision_ros.model_loader import ModelRequest, load_and_warm
+
+    read, paths = artifact.read_package, []
+    monkeypatch.setattr(
+        artifact, "read_package", lambda path, *more: paths.append(path) or read(path, *more)
+    )
+    model = load_and_warm(ModelRequest(str(classifier), "cpu", top=1))
+    assert len(model(np.zeros((4, 4, 3), np.uint8)).classification.labels) == 1
+    assert paths == [classifier]
 
 
 def test_options_are_checked(classifier):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypedDict
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from ..package import Package
     from .vision_model import VisionModel
 
 
@@ -27,12 +28,12 @@ class ModelOptions(TypedDict, total=False):
 
 
 def load_model(
-    path: str | os.PathLike[str], device: str = "auto", **options: Unpack[ModelOptions]
+    path: str | os.PathLike[str] | Package, device: str = "auto", **options: Unpack[ModelOptions]
 ) -> VisionModel:
     """The network of a package, as the class that is made for its kind.
 
-    path: of the package, tar or folder. device: see ``tvm_vision.load``. options: of that class,
-    for example ``confidence`` of a YoeoDetector.
+    path: of the package, tar or folder, or the package as it was read. device: see
+    ``tvm_vision.load``. options: of that class, for example ``confidence`` of a YoeoDetector.
 
     Raises PackageError and DeviceError as ``tvm_vision.load`` does; InputError where the package
     is of a kind that looks at no frames, or lacks what its class needs.
@@ -40,7 +41,7 @@ def load_model(
     from ..errors import InputError
     from ..runtime.loader import open_package
 
-    package = open_package(path, device)
+    package = open_package(path, device) if isinstance(path, (str, os.PathLike)) else path
     # OpenCV and TVM's Python, while the device is being opened.
     from .classifier.image_classifier import ImageClassifier
     from .yoeo.detector import YoeoDetector
