@@ -22,9 +22,11 @@ from tvm_vision.compiler.half_choice import (
 )
 from tvm_vision.compiler.half_precision import HALF_MAX
 from tvm_vision.compiler.lowering import lower_to_graph
+from tvm_vision.compiler.pipeline import Compilation
 from tvm_vision.compiler.static_graph import Kernel, StaticGraph
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.options import CompileOptions
 
 SIZE = 32
 
@@ -155,9 +157,8 @@ def test_a_network_that_halves_do_not_harm_keeps_nothing(name):
 def test_a_smaller_error_takes_more_float32():
     module, _ = import_onnx(NETWORKS["squeezenet1_1"](SIZE))
     target = parse_target("llvm")
-    found = [
-        measure_halves(module, samples(limit), target=target).report for limit in (1e-3, 5e-4, 3e-4)
-    ]
+    network = Compilation(module, target, CompileOptions())
+    found = [measure_halves(network, samples(limit)).report for limit in (1e-3, 5e-4, 3e-4)]
     sizes = [len(report.kept) for report in found]
     assert sizes == sorted(sizes) and sizes[0] < sizes[-1] < found[0].layers
     assert all(report.error <= report.limit for report in found)
@@ -195,7 +196,7 @@ def test_every_layer_has_its_counterpart_where_it_is_measured(target):
     """What has none would stay float32."""
     module, _ = import_onnx(NETWORKS["shufflenet_v2"](SIZE))
     options = {"target": parse_target(target)}
-    choice = measure_halves(module, samples(1.0), **options)
+    choice = measure_halves(Compilation(module, **options, options=CompileOptions()), samples(1.0))
     plain = prepare(module, precision="fp16", **options)
     chosen = prepare(module, precision="fp16", halves=choice.halves, **options)
     assert (chosen.tensors, chosen.kernels) == (plain.tensors, plain.kernels)

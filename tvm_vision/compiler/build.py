@@ -93,7 +93,7 @@ def compile_model(
     network = Compilation(module, parse_target(target), CompileOptions.of(options, **given))
     network.choose = choose
     _check_target(network)
-    measured = None if samples is None else _measure_halves(network, samples)
+    measured = None if samples is None else measure_halves(network, samples)
     network.halves = None if measured is None else measured.halves
     with _one_line("operators of the network"):
         run(network, last=PREPARED, dump=dump)
@@ -145,24 +145,11 @@ def prepare(
         return run(network, last=last).graph
 
 
-def measure_halves(
-    module: tvm.IRModule,
-    samples: Samples,
-    *,
-    target: Target,
-    options: CompileOptions | Mapping[str, Any] | None = None,
-    **given: Any,
-) -> HalfChoice:
-    """Which layers of a network for ``target`` may be halves, measured on this processor.
+def measure_halves(network: Compilation, samples: Samples) -> HalfChoice:
+    """Which layers of a network for its target may be halves, measured on this processor.
 
     Raises what ``compile_model`` raises, and InputError where the samples' limit leaves none.
     """
-    return _measure_halves(
-        Compilation(module, target, CompileOptions.of(options, **given)), samples
-    )
-
-
-def _measure_halves(network: Compilation, samples: Samples) -> HalfChoice:
     samples.tell("compiling to measure halves")
     options = dataclasses.replace(network.options, precision="fp16")
     here = Compilation(network.module, network.target, options, runs_on=parse_target("llvm"))

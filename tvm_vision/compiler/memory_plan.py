@@ -55,12 +55,6 @@ def plan_memory(ranges: Sequence[LiveRange]) -> MemoryPlan:
     return min((_assign(ranges, order(ranges)) for order in orders), key=lambda plan: plan.total)
 
 
-def least_bytes(ranges: Sequence[LiveRange]) -> int:
-    """Bytes that any plan needs: the most that is alive in one step."""
-    steps = {r.first for r in ranges}
-    return max((sum(r.nbytes for r in ranges if r.first <= s <= r.last) for s in steps), default=0)
-
-
 def _by_size(ranges: Sequence[LiveRange]) -> list[int]:
     return sorted(range(len(ranges)), key=lambda i: (-ranges[i].nbytes, ranges[i].first, i))
 

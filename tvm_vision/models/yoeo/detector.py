@@ -89,11 +89,6 @@ class YoeoDetector(VisionModel):
         self._max_detections = int(value)
 
     @property
-    def input_name(self) -> str:
-        """Of the network's one input."""
-        return self._input
-
-    @property
     def preprocessing(self) -> Preprocessing:
         """What is done to a frame, here or on the device."""
         return self._preprocessing
