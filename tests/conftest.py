@@ -7,11 +7,16 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 _CACHE = tempfile.mkdtemp(prefix="tvm_vision-test-cache-")
 # Before the first import of tvm_vision: the native library reads them when it opens a device.
 os.environ["TVM_VISION_CACHE_DIR"] = _CACHE
 os.environ.setdefault("TVM_VISION_VULKAN_VALIDATION", "1")
+# Processes that tests start import `support` as they do.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")])
+)
 # No result may be what a kernel found in memory.
 os.environ.setdefault("TVM_VISION_POISON", "on")
 

@@ -9,13 +9,13 @@ import numpy as np
 import onnx
 import pytest
 import tvm
-from compiled import executor_of
-from networks import efficientnet_b0, reference
 from onnx import TensorProto, helper, numpy_helper
-from relax_models import constant, module_of
 from tvm import relax
 from tvm.target import Target
 
+from support.compiled import executor_of
+from support.networks import efficientnet_b0, reference
+from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.build import prepare
 from tvm_vision.frontend.onnx import import_onnx

@@ -6,14 +6,10 @@ import contextlib
 import importlib.util
 import os
 import platform
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 NEEDED = (
     "rclpy",
@@ -81,7 +77,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.fixture(scope="module")
 def graph(ros: None) -> Iterator[Any]:
     """This process's side of the graph."""
-    from graph import Graph
+    from support.ros.graph import Graph
 
     made = Graph()
     yield made
@@ -91,7 +87,7 @@ def graph(ros: None) -> Iterator[Any]:
 @pytest.fixture
 def start(graph: Any) -> Iterator[Any]:
     """Starts node processes; what still runs at the end is ended, and must end cleanly."""
-    from graph import Process
+    from support.ros.graph import Process
 
     processes = []
 
