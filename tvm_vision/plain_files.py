@@ -20,8 +20,10 @@ def open_plain(path: str | os.PathLike[str]) -> BinaryIO:
     # Not blocking: a pipe is refused below instead of waited for.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(errno.EINVAL, "it is no plain file", os.fspath(path))
+        kind = os.fstat(handle).st_mode
+        if not stat.S_ISREG(kind):
+            found = "it is a folder" if stat.S_ISDIR(kind) else "it is no plain file"
+            raise OSError(errno.EINVAL, found, os.fspath(path))
         return open(handle, "rb")
     except BaseException:
         os.close(handle)

@@ -214,7 +214,7 @@ def test_check_with_another_model(refuses, artifact, model, tmp_path):
 
 
 def test_inspect(command, tmp_path):
-    model = ModelInfo("tiny", "classifier", ("a", "b", "c"), (), Preprocessing((2, 2), crop=0.5))
+    model = ModelInfo("tiny", "classifier", ("a", "b", "c"), Preprocessing((2, 2), crop=0.5))
     write_package(tmp_path / "p.tar", handmade.Compiled(handmade.library()), model)
     result = command("inspect", tmp_path / "p.tar", "--kernels")
     assert result.exit_code == 0, result.output

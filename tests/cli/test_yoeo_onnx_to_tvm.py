@@ -92,8 +92,8 @@ def test_tuning_when_it_is_asked_for(command, network, target, monkeypatch):
     options = ("--target", "vulkan", "--half", "--trials", 4, "--no-check")
     result = command(COMMAND, network, *options)
     assert result.exit_code == 0, result.output
-    assert seen["options"].trials == 4 and seen["options"].time_budget == 600
-    assert (seen["target"].kind.name, seen["precision"]) == ("vulkan", "fp16")
+    assert seen["tuning"].trials == 4 and seen["tuning"].time_budget == 600
+    assert (seen["target"].kind.name, seen["options"].precision) == ("vulkan", "fp16")
     assert seen["input_shapes"] == {"InputLayer": (1, 3, 96, 96)}
     assert str(seen["records"]) == "tuning_records.json"
 
