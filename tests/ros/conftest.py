@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from support.ros.domains import free_domain
+
 NEEDED = (
     "rclpy",
     "sensor_msgs",
@@ -34,17 +36,20 @@ def missing() -> str:
 
 
 @pytest.fixture(scope="session")
-def ros() -> None:
+def ros() -> Iterator[None]:
     """Skips where ROS's packages are not installed; else a domain that nobody else uses."""
     reason = missing()
     if reason:
         pytest.skip(reason)
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
-    os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
+    domain, claim = free_domain()
+    os.environ["ROS_DOMAIN_ID"] = str(domain)
     from tvm_vision_ros.main import prepare_environment
 
     with whole_tvm():
         prepare_environment()
+    yield
+    claim.close()
 
 
 @pytest.fixture(autouse=True)
