@@ -3,6 +3,7 @@ VENV ?= .venv
 DEMO_MODEL ?= build/models/efficientnet-lite0.onnx
 DEMO_OUTPUT ?= demo_output
 PYTEST_ARGS ?=
+TEST_WORKERS ?= logical
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
@@ -19,12 +20,13 @@ ROS := $(VENV)/.ros
 ROS_WHEELS := $(filter x86_64,$(shell uname -m))
 
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-classifier test ros no-ros-wheels ros-demo lint bench clean distclean system force
+.PHONY: help demo demo-classifier test test-full ros no-ros-wheels ros-demo lint bench clean distclean system force
 
 help:
 	@echo "make demo       find balls, goalposts, robots and the field in pictures and a clip"
 	@echo "make demo-classifier  classify photos with EfficientNet-Lite0 (needs PyTorch once)"
 	@echo "make test       build, then run the tests (PYTEST_ARGS=... is passed on)"
+	@echo "make test-full  the same with what takes minutes: every ONNX case, large networks, long runs"
 	@echo "make ros        install ROS 2 into $(VENV) from PyPI, and build the messages it lacks"
 	@echo "make ros-demo   run the ROS 2 node over pictures: camera, node and listener"
 	@echo "make lint       check style, types and formatting"
@@ -39,8 +41,14 @@ demo-classifier: $(NATIVE) $(DEMO_DATA)/.complete
 	@PYTHONPATH=$(DEMO_DATA) $(BIN)/tvm-vision demo-classifier --model $(DEMO_MODEL) --output $(DEMO_OUTPUT)
 
 # The node's tests run in a real graph where ROS can be installed; elsewhere they say what is missing.
+# A file's tests share what they compile, so that each file stays in one process.
+PYTEST = $(BIN)/python -m pytest -n $(TEST_WORKERS) --maxprocesses 8 --dist loadfile
+
 test: $(NATIVE) $(if $(ROS_WHEELS),$(ROS))
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
+
+test-full: $(NATIVE) $(if $(ROS_WHEELS),$(ROS))
+	$(PYTEST) -m '' $(PYTEST_ARGS)
 
 ros: $(if $(ROS_WHEELS),$(ROS),no-ros-wheels)
 

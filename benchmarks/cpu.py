@@ -41,7 +41,7 @@ CLOCKS: dict[str, Clock] = {"wall": time.perf_counter, "processor": time.process
 def main(names: tuple[str, ...], threads: int, seconds: float, precision: str, clock: str) -> None:
     """Time NAMES (all six networks where none is given)."""
     os.environ["TVM_NUM_THREADS"] = str(threads)  # read when TVM's thread pool starts
-    import networks
+    from support import networks
 
     print(f"{processor()}, {threads} threads, {precision}, {clock} time\n")
     print(

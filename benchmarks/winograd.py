@@ -53,7 +53,7 @@ def main(names: tuple[str, ...], precision: str, seconds: float) -> None:
 
 def load(name: str) -> onnx.ModelProto:
     """A network of the tests, or that of a file."""
-    import networks
+    from support import networks
 
     make = networks.NETWORKS.get(name)
     return make(SIZES.get(name, 224)) if make is not None else onnx.load(name)
@@ -115,8 +115,7 @@ def shape_of(model: onnx.ModelProto) -> list[int]:
 
 def engine(model: onnx.ModelProto, way: str, precision: str, image: np.ndarray) -> tuple[Any, Any]:
     """An executor with its input set and one frame done, and what it was compiled to."""
-    from compiled import executor_of
-
+    from support.compiled import executor_of
     from tvm_vision.compiler import compile_model
     from tvm_vision.frontend.onnx import import_onnx
 

@@ -12,7 +12,7 @@ import importlib
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -66,15 +66,15 @@ MOD_JSON = {
 def document(text: str, tables: dict[str, Callable[[], str]], name: str = "the document") -> str:
     """A document with its tables made anew."""
     for mark, make in tables.items():
-        pattern = re.compile(rf"(<!-- {mark} -->\n).*?(<!-- end -->)", re.DOTALL)
-        table = make()
-        text, count = pattern.subn(lambda found, table=table: found[1] + table + found[2], text)
-        if count != 1:
+        parts = re.split(rf"(<!-- {mark} -->\n).*?(<!-- end -->)", text, flags=re.DOTALL)
+        if len(parts) != 4:
             raise SystemExit(f"{name} needs the marks <!-- {mark} --> and <!-- end --> once")
+        before, begin, end, after = parts
+        text = f"{before}{begin}{make()}{end}{after}"
     return text
 
 
-def table(head: str, rows: Iterator[tuple[str, ...]] | list[tuple[str, ...]]) -> str:
+def table(head: str, rows: Iterable[tuple[str, ...]]) -> str:
     """A table in Markdown. head: its columns, with bars between them."""
     lines = [f"| {head} |", "|---" * (head.count("|") + 1) + "|"]
     # A bar within a cell would end it.
@@ -98,7 +98,7 @@ def launch_arguments() -> dict[str, tuple[str, str]]:
 def _default(node: ast.expr) -> str:
     """A text, or, for a path that is put together, its last parts."""
     if isinstance(node, ast.Constant):
-        return f'"{node.value}"'
+        return f'"{node.value!s}"'
     parts = [item.value for item in ast.walk(node) if isinstance(item, ast.Constant)]
     return "/".join(map(str, parts))
 

@@ -7,11 +7,20 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
-_CACHE = tempfile.mkdtemp(prefix="tvm_vision-test-cache-")
+# Of the process that hands out the tests: its workers share what they compile, as robots' processes
+# share a cache.
+_IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
+_CACHE = None if _IS_WORKER else tempfile.mkdtemp(prefix="tvm_vision-test-cache-")
 # Before the first import of tvm_vision: the native library reads them when it opens a device.
-os.environ["TVM_VISION_CACHE_DIR"] = _CACHE
+if _CACHE is not None:
+    os.environ["TVM_VISION_CACHE_DIR"] = _CACHE
 os.environ.setdefault("TVM_VISION_VULKAN_VALIDATION", "1")
+# Processes that tests start import `support` as they do.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")])
+)
 # No result may be what a kernel found in memory.
 os.environ.setdefault("TVM_VISION_POISON", "on")
 
@@ -19,21 +28,28 @@ import pytest  # noqa: E402
 
 import tvm_vision.vulkan as vulkan  # noqa: E402
 
+_VALIDATION = pytest.StashKey[str]()
 
-def pytest_report_header(config: pytest.Config) -> list[str]:
-    lines = []
+
+def pytest_configure(config: pytest.Config) -> None:
+    """In workers, too, which print no header."""
     if "VK_LAYER_KHRONOS_validation" in vulkan.status():
         os.environ["TVM_VISION_VULKAN_VALIDATION"] = "0"
         vulkan.shutdown()
-        lines.append("vulkan validation: OFF, the package vulkan-validationlayers is not installed")
-    else:
-        lines.append(f"vulkan validation: {os.environ['TVM_VISION_VULKAN_VALIDATION']}")
+        config.stash[_VALIDATION] = "OFF, the package vulkan-validationlayers is not installed"
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    validation = config.stash.get(_VALIDATION, os.environ["TVM_VISION_VULKAN_VALIDATION"])
+    lines = [f"vulkan validation: {validation}"]
     lines += [device.describe() for device in vulkan.devices()]
     return lines if vulkan.devices() else [*lines, f"no Vulkan device: {vulkan.status()}"]
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    shutil.rmtree(_CACHE, ignore_errors=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """After the workers have ended."""
+    if _CACHE is not None:
+        shutil.rmtree(_CACHE, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-import packages
 import pytest
-import yoeo_networks
-from mutations import mutated
 from onnx import helper
 
+from support import packages, yoeo_networks
+from support.mutations import mutated
 from tvm_vision.errors import TvmVisionError
 from tvm_vision.models.classifier import preset, read_labels
 from tvm_vision.models.classifier.metadata import METADATA_KEY as CLASSIFIER

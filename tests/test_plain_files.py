@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import packages
 import pytest
 
+from support import packages
 from tvm_vision.errors import TvmVisionError
 from tvm_vision.models.classifier import preset, read_labels
 from tvm_vision.models.yaml_file import read_yaml
@@ -115,10 +115,8 @@ def test_plain_files_are_read(tmp_path: Path) -> None:
 
 
 RUN = """
-import sys
-sys.path.insert(0, sys.argv[1])
 import numpy as np, tvm
-from kernels import scale_module
+from support.kernels import scale_module
 a = tvm.runtime.tensor(np.arange(64, dtype="float32"), tvm.vulkan(0))
 b = tvm.runtime.empty((64,), "float32", tvm.vulkan(0))
 module = scale_module()
@@ -131,7 +129,7 @@ print(*vulkan.pipeline_cache_paths())
 
 def run_with(cache: Path) -> Path:
     done = subprocess.run(
-        [sys.executable, "-c", RUN, Path(__file__).parent / "vulkan"],
+        [sys.executable, "-c", RUN],
         env={**os.environ, "TVM_VISION_CACHE_DIR": str(cache)},
         text=True,
         capture_output=True,

@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from support import ROOT, SUPPORT
 from tvm_vision import whole_files
 from tvm_vision.errors import InputError, PackageError
 from tvm_vision.whole_files import ScratchFolder, clear_leftovers, hold, whole, write_whole
 
-WORLD = Path(__file__).with_name("whole_file_world.py")
+WORLD = SUPPORT / "whole_file_world.py"
 
 
 @pytest.fixture(autouse=True)
@@ -245,10 +246,9 @@ TEMPFILE = {
 
 
 def test_nothing_else_makes_temporary_files_or_renames_them() -> None:
-    root = WORLD.parents[1]
     found = set()
     for package in ("tvm_vision", "tools", "ros2_node"):
-        for path in sorted((root / package).rglob("*.py")):
+        for path in sorted((ROOT / package).rglob("*.py")):
             nodes = list(ast.walk(ast.parse(path.read_text())))
             imports = {name.name for n in nodes if isinstance(n, ast.Import) for name in n.names}
             attributes = {
@@ -257,5 +257,5 @@ def test_nothing_else_makes_temporary_files_or_renames_them() -> None:
                 if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)
             }
             if "tempfile" in imports or attributes & {"os.replace", "os.rename"}:
-                found.add(str(path.relative_to(root)))
+                found.add(str(path.relative_to(ROOT)))
     assert found == {*TEMPFILE, "tvm_vision/whole_files.py"}

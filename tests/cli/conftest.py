@@ -1,9 +1,9 @@
 """One package, made once, and the command as a function."""
 
-import handmade
 import pytest
 from click.testing import CliRunner
 
+from support import handmade
 from tvm_vision.tools.cli import main
 
 

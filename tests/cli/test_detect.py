@@ -5,8 +5,8 @@ import json
 import cv2
 import numpy as np
 import pytest
-import yoeo_networks
 
+from support import yoeo_networks
 from tvm_vision.api import compile as compile_network
 from tvm_vision.models.yoeo.describe import yoeo_model_info
 from tvm_vision.runtime.sources import frames, read_image

@@ -10,11 +10,10 @@ import sys
 from pathlib import Path
 
 import cv2
-import handmade
 import numpy as np
 import pytest
-import yoeo_networks
 
+from support import handmade, yoeo_networks
 from tvm_vision.interrupts import ctrl_c_as_itself
 from tvm_vision.package import unpack_package
 

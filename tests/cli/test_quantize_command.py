@@ -5,8 +5,8 @@ import json
 import numpy as np
 import onnx
 import pytest
-from networks import mobilenet_v2
 
+from support.networks import mobilenet_v2
 from tvm_vision.evaluate import Reference
 from tvm_vision.models.classifier.metadata import METADATA_KEY, metadata_text
 from tvm_vision.options import variable_of

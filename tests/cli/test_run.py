@@ -6,12 +6,11 @@ import sys
 import time
 
 import cv2
-import handmade
 import numpy as np
 import onnx
-import packages
 import pytest
 
+from support import handmade, packages
 from tvm_vision.frontend.signature import TensorSpec
 from tvm_vision.package import ModelInfo, Preprocessing, write_package
 

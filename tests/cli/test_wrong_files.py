@@ -11,13 +11,11 @@ import zipfile
 from pathlib import Path
 
 import cv2
-import handmade
 import numpy as np
-import packages
 import pytest
-import yoeo_networks
-from packages import sealed
 
+from support import handmade, packages, yoeo_networks
+from support.packages import sealed
 from tvm_vision.file_kinds import kind_of
 from tvm_vision.package import repack_package
 from tvm_vision.tuning.records import Place, Record

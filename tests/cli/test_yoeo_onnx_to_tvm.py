@@ -4,9 +4,9 @@ import cv2
 import numpy as np
 import onnx
 import pytest
-import yoeo_networks
 from click.testing import CliRunner
 
+from support import yoeo_networks
 from tvm_vision.models.yoeo import YoeoDetector
 from tvm_vision.package import read_package
 from tvm_vision.tools import yoeo_onnx_to_tvm as module

@@ -6,9 +6,9 @@ import numpy as np
 import onnx
 import pytest
 import tvm
-from compiled import executor_of, kernels_of
 from onnx import TensorProto, helper, numpy_helper
 
+from support.compiled import executor_of, kernels_of
 from tvm_vision.compiler import compile_model, parse_target
 from tvm_vision.compiler.bounded_kernels import MOST_REPEATED, bound_kernels
 from tvm_vision.compiler.build import prepare

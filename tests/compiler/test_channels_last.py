@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import tvm
-from compiled import MATRIX_GPU, executor_of, kernels_of
-from networks import NETWORKS
-from relax_models import constant, module_of
 from tvm import relax
 from tvm.target import Target
 
+from support.compiled import MATRIX_GPU, executor_of, kernels_of
+from support.networks import NETWORKS
+from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.channels_last import calls_of, channels_last, turns
 from tvm_vision.compiler.lowering import lower_to_graph

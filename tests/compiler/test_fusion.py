@@ -9,13 +9,13 @@ import numpy as np
 import onnx
 import pytest
 import tvm
-from compiled import executor_of
-from networks import efficientnet_b0, reference, yoeo_like
 from onnx import TensorProto, helper, numpy_helper
-from relax_models import constant, module_of
 from tvm import relax
 from tvm.target import Target
 
+from support.compiled import executor_of
+from support.networks import efficientnet_b0, reference, yoeo_like
+from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.build import prepare
 from tvm_vision.frontend.onnx import import_onnx
@@ -177,21 +177,24 @@ def test_results_that_two_kernels_need_count() -> None:
     assert len(kernels_of(ladder, *[SHAPE] * 14, tensors=5)) > 1
 
 
-def test_nodes_keep_their_names_across_walls() -> None:
-    module, signature = import_onnx(efficientnet_b0(32))
-    compiled = compile_model(module, signature, target="llvm")
-    named = [name for kernel in compiled.graph["kernels"] for name in kernel["nodes"]]
-    assert not [name for name in named if "wall" in name]
-    assert not [name for name in compiled.graph["kernels"] if "wall" in name["function"]]
+@pytest.fixture(scope="module")
+def gates(device_info: Any) -> dict[str, Any]:
+    """A network of gates on each target."""
+    imported = import_onnx(efficientnet_b0(64))
+    return {target: compile_model(*imported, target=target) for target in ("vulkan", "llvm")}
 
 
-def test_a_network_of_gates_equals_onnxruntime(device_info: Any) -> None:
-    made = efficientnet_b0(64)
+def test_nodes_keep_their_names_across_walls(gates: dict[str, Any]) -> None:
+    for compiled in gates.values():
+        named = [name for kernel in compiled.graph["kernels"] for name in kernel["nodes"]]
+        assert not [name for name in named if "wall" in name]
+        assert not [name for name in compiled.graph["kernels"] if "wall" in name["function"]]
+
+
+def test_a_network_of_gates_equals_onnxruntime(device_info: Any, gates: dict[str, Any]) -> None:
     x = np.random.default_rng(3).standard_normal((1, 3, 64, 64)).astype("float32")
-    (expected,) = reference(made, x)
-    module, signature = import_onnx(made)
-    for target in ("vulkan", "llvm"):
-        compiled = compile_model(module, signature, target=target)
+    (expected,) = reference(efficientnet_b0(64), x)
+    for target, compiled in gates.items():
         device = tvm.cpu() if target == "llvm" else None
         executor = executor_of(compiled, device)
         executor.run(input=x)

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from compiled import executor_of, kernels_of
-from networks import yoeo_like
 from onnx import TensorProto, helper
 
+from support.compiled import executor_of, kernels_of
+from support.networks import yoeo_like
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.guard_indices import guarded
 from tvm_vision.compiler.lowering import lower_to_graph

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from compiled import MATRIX_GPU, kernels_of
-from interpreter import run
-from networks import NETWORKS, Builder
 from onnx import TensorProto
 from tvm.target import Target
 
+from support.compiled import MATRIX_GPU, kernels_of
+from support.interpreter import run
+from support.networks import NETWORKS, Builder
 from tvm_vision.compiler import compile_model, parse_target
 from tvm_vision.compiler.build import _matrix_kernels, measure_halves, prepare
 from tvm_vision.compiler.half_choice import (

@@ -9,9 +9,9 @@ import numpy as np
 import onnx
 import pytest
 import tvm
-from compiled import executor_of
 from onnx import TensorProto, helper
 
+from support.compiled import executor_of
 from tvm_vision.compiler import compile_model
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx import import_onnx

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from compiled import MATRIX_GPU, executor_of
-from networks import NETWORKS, Builder, _upsample
 from onnx import TensorProto
 from tvm.target import Target
 
+from support.compiled import MATRIX_GPU, executor_of
+from support.networks import NETWORKS, Builder, _upsample
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.build import prepare
 from tvm_vision.compiler.inline_selections import is_selection

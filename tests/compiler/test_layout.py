@@ -5,15 +5,15 @@ import platform
 import numpy as np
 import onnx
 import pytest
-from compiled import kernels_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from interpreter import run
-from networks import NETWORKS, reference
 from onnx import TensorProto, helper, numpy_helper
-from relax_models import constant, module_of
 from tvm import relax
 
+from support.compiled import kernels_of
+from support.interpreter import run
+from support.networks import NETWORKS, reference
+from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.cpu_schedules import cpu_schedules
 from tvm_vision.compiler.target import parse_target, vector_lanes

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import tvm
-from interpreter import run
-from relax_models import constant, module_of
 from tvm import relax
 
+from support.interpreter import run
+from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.lowering import lower_to_graph
 from tvm_vision.compiler.target import parse_target

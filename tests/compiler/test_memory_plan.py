@@ -4,12 +4,12 @@ import re
 
 import pytest
 import tvm
-from compiled import kernels_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from networks import NETWORKS
 from tvm import relax
 
+from support.compiled import kernels_of
+from support.networks import NETWORKS
 from tvm_vision.compiler.lowering import lower_to_graph
 from tvm_vision.compiler.memory_plan import LiveRange, plan_memory
 from tvm_vision.compiler.static_graph import live_ranges

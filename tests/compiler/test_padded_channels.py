@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from compiled import MATRIX_GPU, kernels_of
-from interpreter import run
-from relax_models import constant, module_of
 from tvm import relax
 from tvm.target import Target
 
+from support.compiled import MATRIX_GPU, kernels_of
+from support.interpreter import run
+from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.channels_last import calls_of, channels_last
 from tvm_vision.compiler.lowering import lower_to_graph

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from compiled import executor_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from networks import NETWORKS
 from onnx import TensorProto, helper
 
+from support.compiled import executor_of
+from support.networks import NETWORKS
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.build import prepare
 from tvm_vision.compiler.phases import MOST_GROWTH, SMALL_GROWTH, dependencies, in_phases

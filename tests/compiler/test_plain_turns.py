@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from relax_models import constant, module_of
 from tvm import relax
 from tvm.target import Target
 
+from support.relax_models import constant, module_of
 from tvm_vision.compiler.build import prepare
 from tvm_vision.compiler.channels_last import calls_of
 from tvm_vision.compiler.plain_turns import plain_turns

@@ -6,11 +6,11 @@ import numpy as np
 import onnx
 import pytest
 import tvm
-from compiled import executor_of
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
-from quantised_networks import Quantised, as_written, network
 
+from support.compiled import executor_of
+from support.quantised_networks import Quantised, as_written, network
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.build import prepare
 from tvm_vision.compiler.target import parse_target

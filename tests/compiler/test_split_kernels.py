@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from compiled import executor_of
-from relax_models import module_of
 from tvm import relax
 from tvm.target import Target
 
+from support.compiled import executor_of
+from support.relax_models import module_of
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.build import prepare
 from tvm_vision.compiler.target import parse_target

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from compiled import MATRICES, executor_of
-from networks import NETWORKS, reference
-from relax_models import constant, module_of
 from tvm import relax
 from tvm.target import Target
 
+from support.compiled import MATRICES, executor_of
+from support.networks import NETWORKS, reference
+from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model, prepare
 from tvm_vision.compiler.winograd_estimate import Layer, fastest, winograd_seconds
 from tvm_vision.errors import InputError

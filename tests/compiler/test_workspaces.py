@@ -4,10 +4,10 @@ import re
 
 import numpy as np
 import pytest
-from interpreter import run
-from relax_models import module_of
 from tvm import relax
 
+from support.interpreter import run
+from support.relax_models import module_of
 from tvm_vision.compiler import compile_model
 from tvm_vision.schedules import Choice
 from tvm_vision.schedules.gemm_tile import GemmTile

@@ -8,9 +8,9 @@ import numpy as np
 import onnx
 import onnx.backend.test
 import pytest
-from conformance_worker import executor
 from onnx import numpy_helper
 
+from support.conformance.conformance_worker import executor
 from tvm_vision.errors import DeviceError
 from tvm_vision.frontend.onnx import import_onnx
 

@@ -6,9 +6,10 @@ The full run and the page it generates are made by run.py.
 from __future__ import annotations
 
 import pytest
-from onnx_cases import node_cases
-from operator_report import differences, totals
-from run import TARGETS, run_cases
+
+from support.conformance.onnx_cases import node_cases
+from support.conformance.operator_report import differences, totals
+from support.conformance.run import TARGETS, run_cases
 
 # One case for each operator that vision networks are made of.
 VISION = (

@@ -2,8 +2,8 @@
 
 import sys
 
-from operator_report import differences, markdown, totals
-from run import Worker, read_results
+from support.conformance.operator_report import differences, markdown, totals
+from support.conformance.run import Worker, read_results
 
 # Answers "passed" but for cases called crash and hang; of "late" it dies after the first target.
 FAKE = """

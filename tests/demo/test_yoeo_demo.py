@@ -3,9 +3,9 @@
 import cv2
 import numpy as np
 import pytest
-import yoeo_networks
 from click.testing import CliRunner
 
+from support import yoeo_networks
 from tvm_vision.demo import detect, pictures
 from tvm_vision.demo.detect import run_demo
 from tvm_vision.errors import DeviceError, InputError

@@ -11,9 +11,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from test_onnx import conv_model, make_model, run_on_cpu
 
 import tvm_vision
+from support import SUPPORT
+from support.onnx_models import conv_model, make_model, run_on_cpu
 from tvm_vision.errors import InputError, TvmVisionError, UnsupportedModelError
 from tvm_vision.frontend import onnx_tools
 from tvm_vision.frontend.onnx import import_onnx
@@ -215,7 +216,7 @@ def test_the_process_of_the_tools_ends_with_its_parent():
 
 def test_models_damaged_at_random():
     """Never a signal, a traceback, or more than bounded memory and time."""
-    program = Path(__file__).with_name("mutate_models.py")
+    program = SUPPORT / "mutate_models.py"
     done = subprocess.run(
         [sys.executable, str(program), str(FIRST), str(COUNT)],
         capture_output=True,

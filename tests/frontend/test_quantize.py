@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from networks import mobilenet_v2, yoeo_like
 from onnx import TensorProto, helper
-from quantised_networks import as_written, network
 
+from support.networks import mobilenet_v2, yoeo_like
+from support.quantised_networks import as_written, network
 from tvm_vision.errors import InputError, UnsupportedModelError
 from tvm_vision.frontend.quantize import input_specs, nodes_before_sums, plain_onnx, quantized
 

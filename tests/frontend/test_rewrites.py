@@ -4,8 +4,8 @@ import numpy as np
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from test_onnx import make_model, run_on_cpu
 
+from support.onnx_models import make_model, run_on_cpu
 from tvm_vision.errors import UnsupportedModelError
 from tvm_vision.frontend import simplify
 from tvm_vision.frontend.fold import folded

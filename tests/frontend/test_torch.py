@@ -4,8 +4,8 @@ import sys
 
 import numpy as np
 import pytest
-from test_onnx import run_on_cpu
 
+from support.onnx_models import run_on_cpu
 from tvm_vision.errors import InputError, UnsupportedModelError
 from tvm_vision.frontend.torch import import_torch
 

@@ -1,11 +1,11 @@
 """Packages as vision models, by their kind."""
 
-import handmade
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from support import handmade
 from tvm_vision.api import compile as compile_network
 from tvm_vision.errors import InputError, PackageError
 from tvm_vision.models import load_model

@@ -24,7 +24,7 @@ DARK = np.full((8, 8, 3), 10, np.uint8)
 def info(batch=1, dtype="float32", preprocessing=None, labels=("dark", "bright")):
     from dataclasses import asdict
 
-    model = ModelInfo("toy", "classifier", labels, (), preprocessing or Preprocessing((4, 4)))
+    model = ModelInfo("toy", "classifier", labels, preprocessing or Preprocessing((4, 4)))
     tensors = [TensorInfo("x", (batch, 3, 4, 4), dtype, "NCHW"), TensorInfo("y", (batch, 2), dtype)]
     x, y = (asdict(tensor) for tensor in tensors)
     return plain({"model": asdict(model), "inputs": [x], "outputs": [y]})

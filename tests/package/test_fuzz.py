@@ -3,11 +3,11 @@
 import io
 import json
 
-import packages
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support import packages
 from tvm_vision.errors import PackageError
 from tvm_vision.package import PackageInfo
 from tvm_vision.package.params import list_params

@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from packages import params_bytes, write_sample
 
+from support.packages import params_bytes, write_sample
 from tvm_vision.errors import PackageError
 from tvm_vision.package import read_package
 from tvm_vision.package.container import MAX_INFO_BYTES, Extent, Loading

@@ -1,8 +1,8 @@
 """What mod.json says of measured halves: read back, shown, and refused where it is wrong."""
 
-import packages
 import pytest
 
+from support import packages
 from tvm_vision.errors import PackageError
 from tvm_vision.package import MeasuredPrecision, PackageInfo, SingleLayer
 

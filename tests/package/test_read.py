@@ -8,12 +8,12 @@ import struct
 import tempfile
 
 import numpy as np
-import packages
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from packages import sample_info, sample_members, sealed, tensor, write_sample
 
+from support import packages
+from support.packages import sample_info, sample_members, sealed, tensor, write_sample
 from tvm_vision.errors import PackageError
 from tvm_vision.package import PackageInfo, read_package
 from tvm_vision.package.container import list_tar

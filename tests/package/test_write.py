@@ -5,18 +5,16 @@ import signal
 import subprocess
 import sys
 import tarfile
-from pathlib import Path
 
-import handmade
 import ml_dtypes
 import numpy as np
-import packages
 import pytest
 import tvm
-from handmade import MODEL, Compiled
-from packages import sample_graph, write_sample
 from tvm.target import Target
 
+from support import handmade, packages
+from support.handmade import MODEL, Compiled
+from support.packages import sample_graph, write_sample
 from tvm_vision.errors import PackageError
 from tvm_vision.package import (
     DeviceInfo,
@@ -59,13 +57,12 @@ def test_what_is_written_is_read_and_runs(tmp_path, library):
 def test_the_same_input_gives_the_same_bytes(tmp_path, library):
     write(tmp_path / "first.tar", library)
     code = (
-        "import sys; sys.path[:0] = sys.argv[2:]; import handmade, test_write as t\n"
-        "t.write(sys.argv[1], handmade.library())"
+        "import sys; from support import handmade as h\n"
+        "from tvm_vision.package import write_package\n"
+        "write_package(sys.argv[1], h.Compiled(h.library()), h.MODEL)"
     )
-    folders = [str(path) for path in (packages.__file__, __file__)]
-    folders = [path.rpartition("/")[0] for path in folders]
     second = tmp_path / "second.tar"
-    subprocess.run([sys.executable, "-c", code, second, *folders], check=True, cwd=tmp_path)
+    subprocess.run([sys.executable, "-c", code, second], check=True, cwd=tmp_path)
     assert second.read_bytes() == (tmp_path / "first.tar").read_bytes()
     with tarfile.open(second) as archive:
         entries = archive.getmembers()
@@ -237,17 +234,17 @@ def test_tvm_reads_weights_of_every_type(tmp_path):
 def test_what_a_killed_compilation_leaves_goes_with_the_next(tmp_path, library, monkeypatch, step):
     """Beside the package and in $TMPDIR, objects that TVM writes to link them included."""
     code = (
-        "import os, sys; sys.path[:0] = sys.argv[3:]; import handmade, test_write as t\n"
+        "import os, sys; from support import handmade as h\n"
+        "from tvm_vision.package import write_package\n"
         "from importlib import import_module\n"
         "module, _, name = sys.argv[2].rpartition('.'); module = import_module(module)\n"
         "setattr(module, name, lambda *_, **__: os.kill(os.getpid(), 9))\n"
-        "t.write(sys.argv[1], handmade.library())"
+        "write_package(sys.argv[1], h.Compiled(h.library()), h.MODEL)"
     )
     (tmp_path / "tmp").mkdir()
     path = tmp_path / ("out" if step == "shutil.copyfile" else "out.tar")
-    folders = [str(Path(name).parent) for name in (packages.__file__, __file__)]
     environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
-    command = [sys.executable, "-c", code, path, step, *folders]
+    command = [sys.executable, "-c", code, path, step]
     assert subprocess.run(command, env=environment).returncode == -signal.SIGKILL
     assert list((tmp_path / "tmp").iterdir()) and not path.exists()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))

@@ -3,8 +3,8 @@
 import copy
 
 import pytest
-from packages import sample_info
 
+from support.packages import sample_info
 from tvm_vision.errors import PackageError
 from tvm_vision.package import PackageInfo
 

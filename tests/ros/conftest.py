@@ -6,14 +6,12 @@ import contextlib
 import importlib.util
 import os
 import platform
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+from support.ros.domains import free_domain
 
 NEEDED = (
     "rclpy",
@@ -38,17 +36,20 @@ def missing() -> str:
 
 
 @pytest.fixture(scope="session")
-def ros() -> None:
+def ros() -> Iterator[None]:
     """Skips where ROS's packages are not installed; else a domain that nobody else uses."""
     reason = missing()
     if reason:
         pytest.skip(reason)
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
-    os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
+    domain, claim = free_domain()
+    os.environ["ROS_DOMAIN_ID"] = str(domain)
     from tvm_vision_ros.main import prepare_environment
 
     with whole_tvm():
         prepare_environment()
+    yield
+    claim.close()
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +82,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.fixture(scope="module")
 def graph(ros: None) -> Iterator[Any]:
     """This process's side of the graph."""
-    from graph import Graph
+    from support.ros.graph import Graph
 
     made = Graph()
     yield made
@@ -91,7 +92,7 @@ def graph(ros: None) -> Iterator[Any]:
 @pytest.fixture
 def start(graph: Any) -> Iterator[Any]:
     """Starts node processes; what still runs at the end is ended, and must end cleanly."""
-    from graph import Process
+    from support.ros.graph import Process
 
     processes = []
 

@@ -5,7 +5,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def process(graph, models):
-    from graph import Process
+    from support.ros.graph import Process
 
     made = Process(f"model:={models('fake')}", "diagnostics_period:=0.1")
     graph.wait_for_state("active")
@@ -33,7 +33,7 @@ def load_model(graph):
 
 
 def network_line(graph, accept=lambda line: True):
-    from graph import lines_of
+    from support.ros.graph import lines_of
 
     with graph.diagnostics() as inbox:
         return lines_of(inbox.until(lambda m: accept(lines_of(m)["network"])))["network"]

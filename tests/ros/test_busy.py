@@ -43,8 +43,9 @@ class Stream:
 @pytest.fixture(scope="module")
 def busy(graph, models):
     """A node whose network takes 100 ms, with a camera of 30 Hz and somebody who listens."""
-    from graph import Process
     from vision_msgs.msg import Detection2DArray
+
+    from support.ros.graph import Process
 
     process = Process(f"model:={models('fake:100')}", "diagnostics_period:=0.2")
     graph.wait_for_state("active")
@@ -73,8 +74,9 @@ def test_services_answer_while_the_network_runs(graph, busy):
 
 
 def test_always_the_newest_frame_and_the_others_are_counted(graph, busy):
-    from graph import lines_of
     from std_msgs.msg import Float32MultiArray
+
+    from support.ros.graph import lines_of
 
     _, inbox, stream = busy
     inbox.clear()
@@ -116,8 +118,9 @@ def test_another_network_without_missing_a_frame(graph, busy, models):
 
 
 def test_a_network_that_cannot_be_loaded_leaves_the_old_one(graph, busy, models):
-    from graph import lines_of
     from std_srvs.srv import Trigger
+
+    from support.ros.graph import lines_of
 
     process, inbox, _ = busy
     assert graph.set(model=models("broken")) == ""

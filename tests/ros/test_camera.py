@@ -1,11 +1,12 @@
 """Images that do not come, or come with stamps of another clock: what is said, and what works."""
 
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
-from test_graph import scene, send_until
+
+from support import SUPPORT
+from support.ros.scenes import scene, send_until
 
 PROFILE = "FASTDDS_DEFAULT_PROFILES_FILE"
 DEFAULTS = {"input_reliability": "best_effort", "image_transport": "raw", "lazy": False}
@@ -13,7 +14,7 @@ DEFAULTS = {"input_reliability": "best_effort", "image_transport": "raw", "lazy"
 
 @pytest.fixture(scope="module")
 def process(graph):
-    from graph import Process
+    from support.ros.graph import Process
 
     values = ("diagnostics_period:=0.1", "stall_timeout:=0.4", "lazy:=false")
     made = Process("model:=fake:2", *values)
@@ -39,7 +40,7 @@ def detections(graph, node):
 
 def frames_line(graph, words):
     """The line of the frames, once it has these words."""
-    from graph import lines_of
+    from support.ros.graph import lines_of
 
     with graph.diagnostics() as inbox:
         message = inbox.until(lambda m: words in lines_of(m)["frames"][1])
@@ -83,7 +84,7 @@ def test_silence_has_its_reason(graph, node, topic, kind, settings, words):
 
 
 def test_large_images_that_are_lost_name_the_profile(graph, node, start):
-    program = Path(__file__).parent / "camera_program.py"
+    program = SUPPORT / "ros" / "camera_program.py"
     start(program=program, command=("1920", "1080"), unset=(PROFILE,))
     level, words, values = frames_line(graph, PROFILE)
     assert level == 1
@@ -93,7 +94,7 @@ def test_large_images_that_are_lost_name_the_profile(graph, node, start):
 
 @pytest.mark.parametrize("seconds", [0.7, 60.0, 1800.0, 3599.0, 90_000.0, -0.7, -60.0])
 def test_stamps_of_another_clock_give_results_and_a_warning(graph, node, detections, seconds):
-    from graph import lines_of
+    from support.ros.graph import lines_of
 
     direction = "behind" if seconds > 0 else "ahead of"
     # A new subscription, for which the last test's clock is forgotten.
@@ -141,8 +142,9 @@ def test_images_without_a_stamp(graph, node, detections):
 
 
 def test_a_simulation_without_a_clock_works_and_says_so(graph, start):
-    from graph import lines_of
     from vision_msgs.msg import Detection2DArray
+
+    from support.ros.graph import lines_of
 
     start("model:=fake", "use_sim_time:=true", "max_rate:=5.0", ros=("-r", "__ns:=/still"))
     graph.wait_for_state("active", "/still/vision")

@@ -1,12 +1,13 @@
 """One node and one camera over real DDS: every topic, and every fault a camera can have."""
 
-import contextlib
 import statistics
 import time
 
 import cv2
 import numpy as np
 import pytest
+
+from support.ros.scenes import scene, send_until
 
 # The node of this module: one process for all tests; each leaves it as it found it.
 DEFAULTS = {
@@ -25,7 +26,7 @@ DEFAULTS = {
 
 @pytest.fixture(scope="module")
 def process(graph):
-    from graph import Process
+    from support.ros.graph import Process
 
     made = Process("model:=fake:2", "diagnostics_period:=0.1", "stall_timeout:=0.5")
     graph.wait_for_state("active")
@@ -53,24 +54,6 @@ def detections(graph, node):
 
     with graph.listen(Detection2DArray, "detections") as inbox:
         yield inbox
-
-
-def scene(x=100, y=200, size=20, shape=(480, 640)):
-    """A bright square on black, which the network of fakes.py takes for a ball."""
-    pixels = np.zeros((*shape, 3), np.uint8)
-    pixels[y : y + size, x : x + size] = 255
-    return pixels
-
-
-def send_until(graph, camera, inbox, make, accept=lambda message: True):
-    """Publish images until a result is accepted; best effort may lose the first ones."""
-    graph.wait_for_subscriber(camera)
-    end = time.monotonic() + 20
-    while time.monotonic() < end:
-        camera.publish(make())
-        with contextlib.suppress(Exception):
-            return inbox.until(accept, timeout=0.3)
-    raise AssertionError("no such result came")
 
 
 def pixels_of(message):
@@ -164,7 +147,7 @@ def test_the_node_itself_takes_few_milliseconds(graph, camera, detections):
 
 
 def test_diagnostics_say_what_runs_and_how_fast(graph, camera, detections):
-    from graph import lines_of
+    from support.ros.graph import lines_of
 
     with graph.diagnostics() as inbox:
         send_until(graph, camera, detections, lambda: graph.image(scene()))
@@ -281,7 +264,7 @@ def test_enable_stops_and_starts(graph, camera, detections):
 
 
 def test_a_camera_that_stalls_and_comes_back(graph, node, camera, detections):
-    from graph import lines_of
+    from support.ros.graph import lines_of
 
     send_until(graph, camera, detections, lambda: graph.image(scene()))
     with graph.diagnostics() as inbox:

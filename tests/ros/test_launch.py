@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from support import SUPPORT
 from tvm_vision_ros.settings import parameters, problem_in, widened
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,7 +40,7 @@ def prefix(tmp_path, monkeypatch):
         shutil.copytree(ROOT / name, tmp_path / "share" / "tvm_vision" / name)
     program = tmp_path / "lib" / "tvm_vision" / "vision_node"
     program.parent.mkdir(parents=True)
-    fake = Path(__file__).parent / "fake_node.py"
+    fake = SUPPORT / "ros" / "fake_node.py"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{fake}" "$@"\n')
     program.chmod(0o755)
     others = os.environ.get("AMENT_PREFIX_PATH")
@@ -53,7 +54,7 @@ def launch(prefix, start):
 
     def run(*arguments):
         path = prefix / "share" / "tvm_vision" / "launch" / "vision.launch.py"
-        program = Path(__file__).parent / "launch_program.py"
+        program = SUPPORT / "ros" / "launch_program.py"
         return start(program=program, command=(str(path), *arguments))
 
     return run

@@ -2,10 +2,10 @@
 
 import threading
 
-import fakes
 import numpy as np
 import pytest
 
+from support.ros import fakes
 from tvm_vision.errors import InputError, PackageError
 from tvm_vision_ros.model_folder import ModelSource, RenamedModel, find_model, read_config
 from tvm_vision_ros.model_loader import ModelLoader, ModelRequest

@@ -3,9 +3,9 @@
 import threading
 from types import SimpleNamespace
 
-import fakes
 import pytest
 
+from support.ros import fakes
 from tvm_vision.errors import InputError
 from tvm_vision_ros.model_loader import ModelRequest
 from tvm_vision_ros.networks import Host, Networks

@@ -2,10 +2,10 @@
 
 from types import SimpleNamespace
 
-import fakes
 import numpy as np
 import pytest
 
+from support.ros import fakes
 from tvm_vision.errors import DeviceError
 from tvm_vision_ros.pipeline import Frame, Job, Pipeline
 from tvm_vision_ros.settings import Settings

@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from support import SUPPORT
+
 LOADED = "a processor of the tests"
 
 
@@ -158,7 +160,7 @@ def test_without_ros_it_says_what_is_missing(tmp_path, package):
     missing = f"raise ModuleNotFoundError(\"No module named '{package}'\\nSee the docs\")"
     (tmp_path / package / "__init__.py").write_text(missing)
     found = subprocess.run(
-        [sys.executable, Path(__file__).parent / "vision_node_program.py"],
+        [sys.executable, SUPPORT / "ros" / "vision_node_program.py"],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,

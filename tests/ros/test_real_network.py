@@ -1,20 +1,17 @@
 """The executable itself with networks of packages: compiled, broken, of others, without a GPU."""
 
 import shutil
-from pathlib import Path
 
-import handmade
 import numpy as np
-import packages
 import pytest
-import yoeo_networks
 
+from support import SUPPORT, handmade, packages, yoeo_networks
 from tvm_vision.api import compile as compile_network
 from tvm_vision.models import load_model
 from tvm_vision.models.results import Detections
 from tvm_vision.models.yoeo.describe import yoeo_model_info
 
-PROGRAM = Path(__file__).parent / "vision_node_program.py"
+PROGRAM = SUPPORT / "ros" / "vision_node_program.py"
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +143,7 @@ def test_a_file_that_cannot_be_loaded_is_the_answer_of_load_model(graph, start, 
     ],
 )
 def test_what_cannot_be_loaded_is_told_in_one_line(graph, start, package, tmp_path, make, words):
-    from graph import lines_of
+    from support.ros.graph import lines_of
 
     path = tmp_path / "broken.tar"
     if make is not None:

@@ -6,6 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
+from support import SUPPORT
 from tvm_vision.errors import InputError
 from tvm_vision_ros.replay import Camera, Shot, endless, paced, publish, shots
 
@@ -70,7 +71,7 @@ def test_a_video_has_its_own_rate(tmp_path):
 
 def test_a_bag_has_its_own_times(tmp_path):
     pytest.importorskip("rosbags")
-    from test_bag import IMAGES, record
+    from support.ros.bags import IMAGES, record
 
     found = list(shots(record(tmp_path / "in")))
     assert len(found) == IMAGES
@@ -95,13 +96,12 @@ def test_without_ros_it_says_what_is_missing(monkeypatch):
 
 
 def test_every_image_arrives(graph, pictures, start):
-    from pathlib import Path
 
     from sensor_msgs.msg import Image
 
     arguments = ("replay", str(pictures), "--rate", "50", "--loop", "--limit", "7", "--wait")
     process = start(
-        program=Path(__file__).parent / "command_program.py",
+        program=SUPPORT / "ros" / "command_program.py",
         command=(*arguments, "--topic", "/eye", "--frame-id", "left"),
     )
     with graph.listen(Image, "/eye") as inbox:
@@ -115,12 +115,11 @@ def test_every_image_arrives(graph, pictures, start):
 
 
 def test_it_ends_cleanly_when_it_is_told_to(graph, pictures, start):
-    from pathlib import Path
 
     from sensor_msgs.msg import Image
 
     process = start(
-        program=Path(__file__).parent / "command_program.py",
+        program=SUPPORT / "ros" / "command_program.py",
         command=("replay", str(pictures), "--loop", "--topic", "/eye"),
     )
     with graph.listen(Image, "/eye") as inbox:

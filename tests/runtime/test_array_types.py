@@ -7,13 +7,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-import test_graph_executor as small
 import tvm
 import tvm_ffi
 
-from tvm_vision.errors import InputError
-
-built, executor = small.built, small.executor
+from support import small_graph as small
+from tvm_vision.errors import InputError, PackageError
 
 TYPES = [
     "?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f8", "longdouble", "complex64",
@@ -111,10 +109,10 @@ def test_types_without_whole_bytes_in_a_graph(built: Any, dtype: str) -> None:
         made = small.graph_executor.create(
             small.damaged(change), small.library_module(library), device
         )
-    except small.PackageError as error:
+    except PackageError as error:
         assert "\n" not in str(error)
     else:
         # A type of whole bytes: the kernel says that it is not its own.
         made.load_params({"w": small.WEIGHTS})
-        with pytest.raises(small.PackageError, match="of one compilation"):
+        with pytest.raises(PackageError, match="of one compilation"):
             made.run(x=small.frame(1))

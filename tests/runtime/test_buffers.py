@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import handmade
 import numpy as np
 import pytest
 import tvm
 
 import tvm_vision
+from support import handmade
 from tvm_vision.errors import InputError, PackageError
 from tvm_vision.package import read_package
 from tvm_vision.runtime import graph_executor

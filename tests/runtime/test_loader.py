@@ -9,27 +9,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import networks
 import numpy as np
 import pytest
-from onnx import TensorProto
 
 import tvm_vision
+from support.small_network import IMAGE, REFERENCE, SIZE, model
 from tvm_vision.errors import DeviceError, PackageError
 from tvm_vision.package import repack_package, unpack_package
 
 pytestmark = pytest.mark.usefixtures("device_info")
-SIZE = 16
-
-
-def model() -> Any:
-    builder = networks.Builder(9)
-    x = builder.conv("input", 3, 8, 3, 2, act="relu6")
-    return builder.model(SIZE, [(builder.head(x, 8, 10), TensorProto.FLOAT)])
-
-
-IMAGE = np.random.default_rng(2).random((1, 3, SIZE, SIZE), "float32")
-REFERENCE = networks.reference(model(), IMAGE)[0]
 
 
 @pytest.fixture(scope="module", params=["vulkan", "llvm"])

@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import test_graph_executor as small
 
+from support import small_graph as small
 from tvm_vision.errors import InputError
-
-built, executor = small.built, small.executor
 
 FRAMES = 300
 THREADS = 3

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_loader import IMAGE, REFERENCE, model
 
 import tvm_vision
+from support import SUPPORT
+from support.small_network import IMAGE, REFERENCE, model
 from tvm_vision.package import read_package
 from tvm_vision.runtime.library import load_library
 
@@ -29,7 +30,7 @@ def package(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 def growth(package: Path, times: int, way: str) -> dict[str, int]:
     done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("unload_program.py"), package, str(times), way],
+        [sys.executable, SUPPORT / "unload_program.py", package, str(times), way],
         env={
             **os.environ,
             "TVM_USE_RUNTIME_LIB": "1",

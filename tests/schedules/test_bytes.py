@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from compiled import MATRICES
-from emulated_matrices import emulated, need_right_arrays
-from matrix_runs import printed
-from numpy_operators import conv2d
-from schedule_runs import fused, run, scheduled, target
 from tvm import relax, te, tirx, topi
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
+from support.compiled import MATRICES
+from support.emulated_matrices import emulated, need_right_arrays
+from support.matrix_runs import printed
+from support.numpy_operators import conv2d
+from support.schedule_runs import fused, run, scheduled, target
 from tvm_vision.options import CompileOptions
 from tvm_vision.schedules import (
     Choice,

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from numpy_operators import conv2d, conv2d_transpose
-from schedule_runs import check, noise
 from tvm import relax
+
+from support.numpy_operators import conv2d, conv2d_transpose
+from support.schedule_runs import check, noise
 
 pytestmark = pytest.mark.usefixtures("device_info")
 

@@ -9,11 +9,11 @@ import pytest
 import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from schedule_runs import target
 from tvm import te, tirx, topi
 from tvm.s_tir import Schedule
 from tvm.script import tirx as T
 
+from support.schedule_runs import target
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.schedules import Limits, schedule_function, schedule_module
 from tvm_vision.schedules.coverage import unwritten

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from schedule_runs import check, noise
 from tvm import relax
+
+from support.schedule_runs import check, noise
 
 pytestmark = pytest.mark.usefixtures("device_info")
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from schedule_runs import check, fused, noise, run, target
 from tvm import relax, tirx
 from tvm.s_tir import Schedule
 
+from support.schedule_runs import check, fused, noise, run, target
 from tvm_vision.schedules.common import Limits
 from tvm_vision.schedules.contraction import schedule_contraction
 from tvm_vision.schedules.gemm_tile import SMALLEST, GemmTile, Product, candidates, default, fits

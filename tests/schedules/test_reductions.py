@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from numpy_operators import average_pool, max_pool, softmax
-from schedule_runs import check, noise
 from tvm import relax
 
+from support.numpy_operators import average_pool, max_pool, softmax
+from support.schedule_runs import check, noise
 from tvm_vision.schedules.common import Limits
 from tvm_vision.schedules.reduction import RowShape, RowSums, candidates, default
 

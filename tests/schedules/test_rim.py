@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from compiled import MATRICES
-from emulated_matrices import emulated, need_right_arrays
-from matrix_runs import ATTRIBUTES, LIMITS, SHAPE, halves, printed, result
-from schedule_runs import fused, noise, target
 from tvm import relax, tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
+from support.compiled import MATRICES
+from support.emulated_matrices import emulated, need_right_arrays
+from support.matrix_runs import ATTRIBUTES, LIMITS, SHAPE, halves, printed, result
+from support.schedule_runs import fused, noise, target
 from tvm_vision.options import CompileOptions
 from tvm_vision.schedules import (
     Choice,

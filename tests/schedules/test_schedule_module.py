@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import networks
 import pytest
 import tvm
-from schedule_runs import fused
 from tvm import relax, te, tirx
 from tvm.script import tirx as T
 from tvm.target import Target
 
+from support import networks
+from support.schedule_runs import fused
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.frontend.onnx import import_onnx
 from tvm_vision.schedules import (

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from compiled import MATRICES
-from emulated_matrices import emulated, need_right_arrays
-from networks import Builder, _upsample
 from onnx import TensorProto
 from tvm.target import Target
 
+from support.compiled import MATRICES
+from support.emulated_matrices import emulated, need_right_arrays
+from support.networks import Builder, _upsample
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.build import prepare
 from tvm_vision.compiler.pipeline import Compilation, run

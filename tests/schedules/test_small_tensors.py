@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from matrix_runs import LIMITS
-from schedule_runs import noise, target
 from tvm import te, topi
 
+from support.matrix_runs import LIMITS
+from support.schedule_runs import noise, target
 from tvm_vision.schedules import (
     Choice,
     Limits,

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from schedule_runs import TOLERANCE, fused, noise, target
 from tvm import relax, tirx
 from tvm.target import Target
 
+from support.schedule_runs import TOLERANCE, fused, noise, target
 from tvm_vision.options import CompileOptions
 from tvm_vision.schedules import Choice, Limits, choices, schedule_with
 from tvm_vision.schedules.common import NotThisKind

@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 import tvm
-from schedule_runs import fused, noise, run, target
 from tvm import relax, tirx
 
+from support.schedule_runs import fused, noise, run, target
 from tvm_vision.errors import InputError
 from tvm_vision.schedules import TEMPLATES, Choice, Limits, choices, schedule_with
 from tvm_vision.schedules.common import NotThisKind

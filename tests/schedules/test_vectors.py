@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from schedule_runs import check, fused, noise, run, target
 from tvm import relax, tirx
 
+from support.schedule_runs import check, fused, noise, run, target
 from tvm_vision.schedules import Choice, Limits, choices, schedule_with
 from tvm_vision.schedules.gemm_tile import GemmTile
 from tvm_vision.schedules.window import Window, WindowShape, default

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from schedule_runs import noise, target
 from tvm import te, tirx
 
+from support.schedule_runs import noise, target
 from tvm_vision.schedules import Limits, choices, schedule_with
 from tvm_vision.schedules.common import NotThisKind
 from tvm_vision.schedules.templates import Choice

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tuning_world import HERE, record
 from tvm import te, tirx
 
+from support.tuning_world import HERE, record
 from tvm_vision.schedules import Limits, choices, kernel_key
 from tvm_vision.tuning import Records
 from tvm_vision.tuning.choose import chooser, shipped_records

@@ -9,7 +9,6 @@ import numpy as np
 import onnx
 import pytest
 from click.testing import CliRunner
-from networks import Builder
 
 from benchmarks.fit_costs import (
     COSTS,
@@ -25,6 +24,7 @@ from benchmarks.fit_costs import (
     samples_of,
     with_costs,
 )
+from support.networks import Builder
 from tvm_vision.schedules import Limits, choices, gemm_tile, matrix_tile, rim_tile
 from tvm_vision.schedules.common import HALVES
 from tvm_vision.schedules.device_model import DISCRETE, DeviceModel

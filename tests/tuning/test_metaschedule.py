@@ -14,13 +14,13 @@ import numpy as np
 import onnx
 import pytest
 from click.testing import CliRunner
-from networks import Builder, reference
 from onnx import TensorProto
-from tuning_world import HERE, World, record
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
 import tvm_vision
+from support.networks import Builder, reference
+from support.tuning_world import HERE, World, record
 from tvm_vision.tools.cli import main
 from tvm_vision.tuning import TuningOptions, read_records
 from tvm_vision.tuning.metaschedule import DeepSearch, Effort, _Kernel, trace_decision

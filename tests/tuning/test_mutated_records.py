@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from mutations import ODD, mutated
-from tuning_world import HERE, record
 
+from support.mutations import ODD, mutated
+from support.tuning_world import HERE, record
 from tvm_vision.errors import TuningError
 from tvm_vision.tools.cli import main
 from tvm_vision.tuning import merge, read_records, write_records

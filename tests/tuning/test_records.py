@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tuning_world import HERE, record
 
+from support.tuning_world import HERE, record
 from tvm_vision.errors import TuningError
 from tvm_vision.tuning.records import Place, Record, Records, RecordWriter, read_records
 
@@ -69,7 +69,7 @@ def test_records_are_whole_after_kill_9(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     program = (
         "import sys\n"
-        "from tuning_world import record\n"
+        "from support.tuning_world import record\n"
         "from tvm_vision.tuning.records import RecordWriter\n"
         "with RecordWriter(sys.argv[1]) as writer:\n"
         "    for x in range(10**9):\n"

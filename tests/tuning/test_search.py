@@ -7,8 +7,8 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tuning_world import HERE, World, decisions
 
+from support.tuning_world import HERE, World, decisions
 from tvm_vision.errors import InputError, TuningError
 from tvm_vision.tuning.records import Record
 from tvm_vision.tuning.search import PATIENCE, KernelSearch, difference, next_kernel

@@ -10,10 +10,10 @@ import numpy as np
 import onnx
 import pytest
 from click.testing import CliRunner
-from networks import Builder, reference
 from onnx import TensorProto
 
 import tvm_vision
+from support.networks import Builder, reference
 from tvm_vision.errors import InputError
 from tvm_vision.tools.cli import main
 from tvm_vision.tuning import (

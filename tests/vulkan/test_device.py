@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 
 import numpy as np
@@ -14,17 +11,10 @@ import tvm_ffi
 from tvm.target import Target
 
 import tvm_vision.vulkan as vulkan
+from support.processes import run_python
 from tvm_vision.errors import DeviceError, TvmVisionError, UnsupportedKernelError
 
 pytestmark = pytest.mark.usefixtures("device_info")
-
-
-def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A fresh interpreter: what a device list was built from is fixed for a process."""
-    env = {**os.environ, **environment}
-    return subprocess.run(
-        [sys.executable, "-c", code], env=env, text=True, capture_output=True, timeout=120
-    )
 
 
 def test_device_attributes(device_info: vulkan.DeviceInfo) -> None:

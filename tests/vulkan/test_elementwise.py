@@ -7,12 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import lowering
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tvm import te, tirx
+
+from support import lowering
 
 pytestmark = pytest.mark.usefixtures("device_info")
 

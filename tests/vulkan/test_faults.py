@@ -16,12 +16,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import networks
 import numpy as np
 import pytest
 from onnx import TensorProto
 
 import tvm_vision
+from support import SUPPORT, networks
 
 pytestmark = pytest.mark.usefixtures("device_info")
 SIZE = 24
@@ -65,7 +65,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def lives(folder: Path, loader: Path, which: str, **environment: str) -> list[dict[str, Any]]:
     """What became of the network with each fault."""
-    program = Path(__file__).with_name("faulty_program.py")
+    program = SUPPORT / "faulty_program.py"
     done = subprocess.run(
         [sys.executable, program, folder / "network.tar", folder, loader, which],
         env={

@@ -10,12 +10,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-import lowering
 import pytest
 import tvm
 from tvm import te, tirx, topi
 from tvm.script import tirx as T
 
+from support import lowering
+from support.tir_kernels import argmax, scan, shared_dynamic
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.vulkan import build, spirv
 from tvm_vision.vulkan.glsl_emit import Names
@@ -47,31 +48,6 @@ def softmax() -> Any:
 
 
 @T.prim_func(s_tir=True)
-def argmax(a: T.Buffer((100,), "float32"), out: T.Buffer((1,), "int64")):
-    for _ in T.thread_binding(1, "threadIdx.x"):
-        at = T.alloc_buffer((1,), "int64", scope="local")
-        best = T.alloc_buffer((1,), "float32", scope="local")
-        at[0] = T.int64(-1)
-        best[0] = T.float32(-1e30)
-        for i in T.serial(T.int64(100)):
-            at[0] = T.if_then_else(best[0] < a[i], i, at[0])
-            best[0] = T.max(best[0], a[i])
-        out[0] = at[0]
-
-
-@T.prim_func(s_tir=True)
-def scan(a: T.Buffer((128,), "float32"), out: T.Buffer((128,), "float32")):
-    for bx in T.thread_binding(4, "blockIdx.x"):
-        for tx in T.thread_binding(32, "threadIdx.x"):
-            s = T.alloc_buffer((32,), "float32", scope="shared")
-            s[tx] = a[bx * 32 + tx]
-            for i in T.unroll(5):
-                if tx >= T.shift_left(1, i):
-                    s[tx] = s[tx] + s[tx - T.shift_left(1, i)]
-            out[bx * 32 + tx] = s[tx]
-
-
-@T.prim_func(s_tir=True)
 def dynamic(pa: T.handle, pb: T.handle, scale: T.float32, shift: T.int8):
     n = T.int64()
     a = T.match_buffer(pa, (n, 64), "float16")
@@ -79,22 +55,6 @@ def dynamic(pa: T.handle, pb: T.handle, scale: T.float32, shift: T.int8):
     for bx in T.thread_binding(n, "blockIdx.x"):
         for tx in T.thread_binding(64, "threadIdx.x"):
             b[bx, tx] = T.Cast("float32", a[bx, tx]) * scale + T.Cast("float32", shift)
-
-
-@T.prim_func(s_tir=True)
-def shared_dynamic(
-    a: T.Buffer((256,), "float32"), b: T.Buffer((256,), "float16"), c: T.Buffer((256,), "float32")
-):
-    for _ in T.thread_binding(1, "blockIdx.x"):
-        for tx in T.thread_binding(64, "threadIdx.x"):
-            s = T.alloc_buffer((256,), "float32", scope="shared.dyn")
-            h = T.alloc_buffer((256,), "float16", scope="shared.dyn")
-            for v in T.vectorized(4):
-                s[tx * 4 + v] = a[tx * 4 + v]
-            for v in T.vectorized(4):
-                h[tx * 4 + v] = b[tx * 4 + v]
-            for v in T.vectorized(4):
-                c[tx * 4 + v] = s[255 - (tx * 4 + v)] + T.Cast("float32", h[255 - (tx * 4 + v)])
 
 
 KERNELS = {

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import lowering
 import pytest
 from tvm import tirx
 
+from support import lowering
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.vulkan import spirv
 from tvm_vision.vulkan.glsl_intrinsics import RULES

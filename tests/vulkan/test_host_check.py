@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from lowering import device_module, schedule, target
 from tvm import te
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
+from support.lowering import device_module, schedule, target
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.vulkan import build
 

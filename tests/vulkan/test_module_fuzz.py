@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 import tvm_ffi
-from kernels import SCALE
 
+from support.kernels import SCALE
 from tvm_vision.errors import DeviceError
 from tvm_vision.vulkan import spirv
 

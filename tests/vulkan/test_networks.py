@@ -6,14 +6,14 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import networks
 import numpy as np
 import pytest
 import tvm
-from relax_vm import compile_relax
 from tvm import relax
 from tvm.target import Target
 
+from support import networks
+from support.relax_vm import compile_relax
 from tvm_vision.frontend.onnx import import_onnx
 
 pytestmark = pytest.mark.usefixtures("device_info")

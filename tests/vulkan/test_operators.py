@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import networks
 import numpy as np
 import onnx
 import pytest
@@ -13,10 +12,11 @@ import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
-from relax_vm import compile_relax
 from tvm import relax, s_tir, te, tirx
 from tvm.target import Target
 
+from support import networks
+from support.relax_vm import compile_relax
 from tvm_vision.frontend.onnx import import_onnx
 
 pytestmark = pytest.mark.usefixtures("device_info")

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from kernels import SCALE, create_module, scale_module
-from test_device import run_python
 
 import tvm_vision.vulkan as vulkan
+from support.kernels import SCALE, create_module, scale_module
+from support.processes import run_python
 from tvm_vision.errors import DeviceError
 
 pytestmark = pytest.mark.usefixtures("device_info")
@@ -225,9 +225,8 @@ def test_where_nothing_disassembles_the_words_are_listed() -> None:
 
 
 RUN_SCALE = """
-import numpy as np, tvm, sys
-sys.path.insert(0, {folder!r})
-from kernels import scale_module
+import numpy as np, sys, tvm
+from support.kernels import scale_module
 import tvm_vision.vulkan as v
 a = tvm.runtime.tensor(np.arange(64, dtype="float32"), tvm.vulkan(0))
 b = tvm.runtime.empty((64,), "float32", tvm.vulkan(0))
@@ -240,7 +239,7 @@ print(*v.pipeline_cache_paths(), v.validation_messages(), sep="|")
 
 def run_scale(cache: Path | str, then: str = "") -> list[Path]:
     """Where a process that runs a kernel, and one more line, keeps its pipelines."""
-    code = RUN_SCALE.format(folder=str(Path(__file__).parent)) + then
+    code = RUN_SCALE + then
     done = run_python(code, TVM_VISION_CACHE_DIR=str(cache))
     assert done.returncode == 0, done.stderr
     *paths, messages = done.stdout.strip().split("|")
@@ -275,7 +274,7 @@ def test_a_file_in_use_stays_among_the_newest(tmp_path: Path) -> None:
 
 def test_other_kernels_have_a_file_of_their_own(tmp_path: Path) -> None:
     then = """
-from kernels import SCALE, create_module
+from support.kernels import SCALE, create_module
 import tvm_ffi
 other = SCALE.replace("* p.s", "* p.s * 2.0")
 other = create_module("scale", other, ["handle", "handle", "int32", "float32"])

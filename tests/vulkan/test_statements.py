@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import lowering
 import numpy as np
 import pytest
 import tvm
-from test_glsl import argmax, scan, shared_dynamic
 from tvm import relax
 from tvm.s_tir import dlight
 from tvm.script import tirx as T
+
+from support import lowering
+from support.tir_kernels import argmax, scan, shared_dynamic
 
 pytestmark = pytest.mark.usefixtures("device_info")
 RNG = np.random.default_rng(0)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from reference_network import Numbers, Result, random_weights, run
-from yoeo_cfgs import CFGS
 
+from support.reference_network import Numbers, Result, random_weights, run
+from support.yoeo_cfgs import CFGS
 from tvm_vision.models.yoeo.config import YoeoConfig, parse_config
 
 SEED = 4

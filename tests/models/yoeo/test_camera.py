@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import onnx
 import pytest
-import yoeo_networks
 
+from support import yoeo_networks
 from tvm_vision.api import compile as compile_network
 from tvm_vision.errors import InputError
 from tvm_vision.evaluate import Reference, compare_frames, strictness_for

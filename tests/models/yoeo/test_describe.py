@@ -4,10 +4,10 @@ import json
 
 import onnx
 import pytest
-import yoeo_networks
 from onnx import TensorProto, helper
-from yoeo_networks import GROUPS, NAMES
 
+from support import yoeo_networks
+from support.yoeo_networks import GROUPS, NAMES
 from tvm_vision.errors import InputError
 from tvm_vision.models.yoeo.describe import input_shapes, is_yoeo, yoeo_model_info
 from tvm_vision.models.yoeo.export import METADATA_KEY

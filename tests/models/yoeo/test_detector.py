@@ -9,10 +9,10 @@ import cv2
 import numpy as np
 import onnx
 import pytest
-import yoeo_networks
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from support import yoeo_networks
 from tvm_vision.api import compile as compile_network
 from tvm_vision.errors import InputError
 from tvm_vision.evaluate import Reference

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_nms import reference as reference_nms
 
+from support.nms_reference import reference as reference_nms
 from tvm_vision.errors import InputError
 from tvm_vision.models.yoeo.postprocess import (
     decoded_rows,

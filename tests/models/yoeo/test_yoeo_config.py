@@ -1,8 +1,8 @@
 """What a .cfg file says, and one line for each way to say it wrong."""
 
 import pytest
-from yoeo_cfgs import CFGS, LEAKY, MISH
 
+from support.yoeo_cfgs import CFGS, LEAKY, MISH
 from tvm_vision.errors import InputError, UnsupportedModelError
 from tvm_vision.models.yoeo.config import parse_config
 from tvm_vision.models.yoeo.layers import Convolution, MaxPool, Route, Shortcut, YoloHead

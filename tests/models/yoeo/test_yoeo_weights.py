@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from reference_network import Numbers, run
-from yoeo_cfgs import LEAKY
 
+from support.reference_network import Numbers, run
+from support.yoeo_cfgs import LEAKY
 from tvm_vision.errors import InputError
 from tvm_vision.models.yoeo.config import parse_config
 from tvm_vision.models.yoeo.darknet import write_darknet

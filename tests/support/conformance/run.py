@@ -1,7 +1,7 @@
 """Run the node tests of the onnx package on llvm and on vulkan, one JSON line a result.
 
-    python tests/conformance/run.py --results build/conformance.jsonl \
-        --report docs/reference/operators.md
+    python -m tests.support.conformance.run \\
+        --results build/conformance.jsonl --report docs/reference/operators.md
 
 Cases that already have their results in the file are not run again, so that a run which was broken
 off goes on; remove the file to start anew. ``--every 25`` takes each 25th case, ``--only REGEX``
@@ -23,11 +23,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
 
-from onnx_cases import node_cases
-from operator_report import differences, markdown, totals
+from .onnx_cases import node_cases
+from .operator_report import differences, markdown, totals
 
 TARGETS = ("llvm", "vulkan")
-WORKER = (sys.executable, str(Path(__file__).with_name("conformance_worker.py")))
+WORKER = (sys.executable, "-m", f"{__package__}.conformance_worker")
 # A process gathers the compiled code of its cases.
 CASES_OF_A_WORKER = 300
 

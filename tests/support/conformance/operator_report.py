@@ -19,8 +19,8 @@ OUTCOMES = {
     "skipped": "outside of what is compared: other types than numbers and bools, open shapes",
 }
 COMMAND = (
-    "python tests/conformance/run.py --results build/conformance.jsonl "
-    "--report docs/reference/operators.md"
+    "python -m tests.support.conformance.run "
+    "--results build/conformance.jsonl --report docs/reference/operators.md"
 )
 # More names of tests that did not run say no more.
 EXAMPLES = 3

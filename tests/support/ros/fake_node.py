@@ -7,7 +7,7 @@ from tvm_vision_ros.main import main
 
 def load(request):
     # Not before: the test of signals wants a program that starts as fast as the real one.
-    import fakes
+    from support.ros import fakes
 
     return fakes.load(request)
 

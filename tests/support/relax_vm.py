@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import tvm
-from compiled import kernels_of
 from tvm import relax
 from tvm.target import Target
 
+from support.compiled import kernels_of
 from tvm_vision.compiler.hand_threaded import finish_hand_threaded
 from tvm_vision.schedules import schedule_module
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-import packages
 import tvm
 from onnx import TensorProto, helper, numpy_helper
 from tvm import te
 from tvm.target import Target
 
+from support import packages
 from tvm_vision.frontend.signature import TensorSpec
 from tvm_vision.options import CompileOptions
 from tvm_vision.package import ModelInfo, write_package

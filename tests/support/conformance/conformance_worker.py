@@ -14,10 +14,11 @@ from collections.abc import Callable
 from typing import IO, Any
 
 import numpy as np
-from onnx_cases import Case, node_cases
 
 from tvm_vision.errors import TvmVisionError
 from tvm_vision.frontend.signature import TensorSpec
+
+from .onnx_cases import Case, node_cases
 
 Executor = Callable[..., list[np.ndarray]]
 

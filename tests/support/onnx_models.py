@@ -1,0 +1,49 @@
+"""Small ONNX models of a node or two, and what they come to on the CPU."""
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+OPSET = 17
+RNG_SEED = 7
+
+
+def make_model(nodes, inputs, outputs, weights=(), opset=OPSET, domain=""):
+    """A model; inputs and outputs are (name, shape) of float32."""
+    graph = helper.make_graph(
+        nodes,
+        "test",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in outputs],
+        [numpy_helper.from_array(array, name) for name, array in weights],
+    )
+    imports = [helper.make_opsetid("", opset)]
+    if domain:
+        imports.append(helper.make_opsetid(domain, 1))
+    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+
+def conv_model(batch=1):
+    rng = np.random.default_rng(RNG_SEED)
+    weight = rng.standard_normal((4, 3, 3, 3)).astype(np.float32)
+    bias = rng.standard_normal(4).astype(np.float32)
+    low, high = np.float32(0.0), np.float32(6.0)
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[0, 0, 1, 1], strides=[2, 2]),
+        helper.make_node("Clip", ["c", "low", "high"], ["y"]),
+    ]
+    weights = [("w", weight), ("b", bias), ("low", np.array(low)), ("high", np.array(high))]
+    return make_model(nodes, [("x", (batch, 3, 8, 8))], [("y", tuple("nchw"))], weights)
+
+
+def relu_model(shape, **options):
+    node = helper.make_node("Relu", ["x"], ["y"])
+    return make_model([node], [("x", shape)], [("y", shape)], **options)
+
+
+def run_on_cpu(module, *arrays):
+    import tvm
+    from tvm import relax
+
+    machine = relax.VirtualMachine(tvm.compile(module, tvm.target.Target("llvm")), tvm.cpu())
+    result = machine["main"](*[tvm.runtime.tensor(array) for array in arrays])
+    return [part.numpy() for part in ([result] if hasattr(result, "numpy") else result)]

@@ -1,0 +1,24 @@
+"""Images for the network of fakes.py, and sending them until one arrives."""
+
+import contextlib
+import time
+
+import numpy as np
+
+
+def scene(x=100, y=200, size=20, shape=(480, 640)):
+    """A bright square on black, which the network of fakes.py takes for a ball."""
+    pixels = np.zeros((*shape, 3), np.uint8)
+    pixels[y : y + size, x : x + size] = 255
+    return pixels
+
+
+def send_until(graph, camera, inbox, make, accept=lambda message: True):
+    """Publish images until a result is accepted; best effort may lose the first ones."""
+    graph.wait_for_subscriber(camera)
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        camera.publish(make())
+        with contextlib.suppress(Exception):
+            return inbox.until(accept, timeout=0.3)
+    raise AssertionError("no such result came")
