@@ -19,11 +19,11 @@ _MARK = "_tvm_vision_checks_hosts"
 
 
 def install() -> None:
-    """Put the check before TVM's pipeline; does nothing the second time."""
+    """Put the check before TVM's pipeline; does nothing the second time, or without a compiler."""
     from tvm.tirx.compilation_pipeline import PIPELINE_MAP
 
-    original = PIPELINE_MAP[PIPELINE]
-    if hasattr(original, _MARK):
+    original = PIPELINE_MAP.get(PIPELINE)
+    if original is None or hasattr(original, _MARK):
         return
 
     def checked(*args: Any, **options: Any) -> Any:
