@@ -12,6 +12,7 @@ from tvm_vision.frontend.fold import folded
 from tvm_vision.frontend.node_names import node_name
 from tvm_vision.frontend.onnx import import_onnx
 from tvm_vision.frontend.onnx_tools import ToolError
+from tvm_vision.frontend.rewrites import rewrite
 
 SEED = 5
 
@@ -72,6 +73,24 @@ def resize_model(shape, output, inputs, opset=19, **attributes):
 def test_resize(output, inputs, attributes):
     model = resize_model((1, 2, 5, 7), output, inputs, **attributes)
     assert_equals_onnxruntime(model, image(1, 2, 5, 7))
+
+
+@pytest.mark.parametrize("coordinates", ["half_pixel", "asymmetric", "align_corners"])
+@pytest.mark.parametrize("factor", [0.5, 1.5, 2, 3, 3.5, 4])
+def test_no_device_decides_which_pixel_is_nearest(factor, coordinates):
+    """GPUs round divisions either way: places are theirs to compute only where nothing rounds."""
+    after = [round(8 * factor), round(6 * factor)]
+    attributes = {
+        "mode": "nearest",
+        "coordinate_transformation_mode": coordinates,
+        "nearest_mode": "floor" if coordinates == "asymmetric" else "round_prefer_floor",
+    }
+    sizes = (None, None, [1, 2, *after])
+    model = resize_model((1, 2, 8, 6), (1, 2, *after), sizes, **attributes)
+    exact = factor in (0.5, 2, 4) and coordinates != "align_corners"
+    kinds = {node.op_type for node in rewrite(model).graph.node}
+    assert kinds == ({"Resize"} if exact else {"Gather"})
+    assert_equals_onnxruntime(model, image(1, 2, 8, 6))
 
 
 def test_resize_of_opset_10_reads_its_scales():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -106,6 +107,8 @@ def _factors(
 
 
 def _tvm_is_right(plans: list[AxisResize], mode: str) -> bool:
+    if mode == "nearest" and not _places_are_exact(plans):
+        return False
     if len(plans) not in (3, 4, 5) or any(not plan.unchanged for plan in plans[:2]):
         return False
     if mode != "nearest" and any(plan.antialias and plan.scale < 1 for plan in plans):
@@ -116,6 +119,19 @@ def _tvm_is_right(plans: list[AxisResize], mode: str) -> bool:
     if plans[0].coordinates == "align_corners" and any(p.after == 1 < p.before for p in plans):
         return False
     return all(abs(p.scale * p.before - p.after) < 1e-4 for p in plans)
+
+
+def _places_are_exact(plans: list[AxisResize]) -> bool:
+    """Whether places in the input are the same however a device rounds its divisions.
+
+    Vulkan allows them an error of 2.5 ULP (specification, "Precision of Individual Operations"),
+    and half way between two pixels that decides. Dividing by a power of two rounds nothing.
+    """
+    coordinates = plans[0].coordinates
+    if coordinates == "tf_crop_and_resize":  # TVM alone has it
+        return True
+    powers = all(math.log2(plan.scale).is_integer() for plan in plans if plan.scale > 0)
+    return powers and coordinates != "align_corners"
 
 
 def _plain_resize(
