@@ -203,11 +203,11 @@ def test_damaged_module_bytes_are_refused() -> None:
 
 
 def test_source_can_be_inspected() -> None:
-    assert "gl_GlobalInvocationID" in scale_module().inspect_source()
+    assert "gl_GlobalInvocationID" in scale_module().inspect_source("glsl")
     assert scale_module().inspect_source("unknown") == ""
 
 
-@pytest.mark.parametrize("form", ["spv", "asm"])
+@pytest.mark.parametrize("form", ["", "spv", "asm"])
 def test_shaders_can_be_inspected(form: str) -> None:
     text = scale_module().inspect_source(form)
     assert text.startswith("; kernel scale\n; SPIR-V\n")

@@ -318,7 +318,7 @@ def _write(path: Path, phase: Phase, network: Compilation) -> None:
     if phase.ir == GRAPH:
         lines: list[str] = list(network.graph.lines())
     elif network.library is not None:
-        lines = [module.inspect_source() for module in network.library.imports]
+        lines = [module.inspect_source("glsl") for module in network.library.imports]
     else:
         lines = [network.module.script()]
     write_whole(path, ("\n".join(lines) + "\n").encode())

@@ -15,6 +15,7 @@ from tvm.target import Target
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.vulkan import spirv
 from tvm_vision.vulkan.glsl import LAUNCH_PARAMS, Kernel, print_kernel
+from tvm_vision.vulkan.glsl_analysis import Analysis
 from tvm_vision.vulkan.glsl_intrinsics import called_function_advice
 from tvm_vision.whole_files import write_whole
 
@@ -58,6 +59,8 @@ def print_kernels(mod: IRModule, target: Target) -> list[Kernel]:
                 + called_function_advice(name)
             )
         lacking = [a for a in ("global_symbol", LAUNCH_PARAMS) if a not in function.attrs]
+        if lacking == [LAUNCH_PARAMS] and not Analysis(function).extents:
+            lacking = []  # it has neither grid nor workgroups
         if lacking:
             raise UnsupportedKernelError(
                 f"kernel {name} lacks the attribute {' and '.join(lacking)}: build it with "

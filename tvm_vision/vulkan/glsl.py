@@ -96,7 +96,7 @@ class KernelPrinter(StatementPrinter):
             name=self.kernel,
             source=self._assemble(body, in_uniform, len(buffers)),
             arg_types=tuple("handle" for _ in buffers) + tuple(str(p.ty.dtype) for p in scalars),
-            launch_param_tags=tuple(str(tag) for tag in self._function.attrs[LAUNCH_PARAMS]),
+            launch_param_tags=tuple(map(str, self._function.attrs.get(LAUNCH_PARAMS, ()))),
             flags=flags,
         )
 

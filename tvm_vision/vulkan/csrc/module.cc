@@ -264,7 +264,7 @@ bool VulkanModule::ImplementsFunction(const ffi::String& name) {
 ffi::Bytes VulkanModule::SaveToBytes() const { return ffi::Bytes(SerializeKernels(records_)); }
 
 ffi::String VulkanModule::InspectSource(const ffi::String& format) const {
-  auto found = source_.find(format.empty() ? ffi::String("glsl") : format);
+  auto found = source_.find(format);
   if (found != source_.end()) return (*found).second;
   // A module that was loaded has shaders alone.
   if (!format.empty() && format != "spv" && format != "asm") return ffi::String();
