@@ -89,7 +89,7 @@ def test_lower_levels_keep_the_order_of_the_model():
 
 def test_an_unknown_layout_is_refused():
     module, signature = module_of(small_network, (1, 5, 11, 13))
-    with pytest.raises(InputError, match="a layout of auto or nchw or nhwc is needed"):
+    with pytest.raises(InputError, match="layout must be auto, nchw or nhwc, found 'chw'"):
         compile_model(module, signature, target="llvm", layout="chw")
 
 

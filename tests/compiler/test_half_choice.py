@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto
 from tvm.target import Target
 
-from support.compiled import MATRIX_GPU, kernels_of
+from support.compiled import MATRIX_GPU
 from support.interpreter import run
 from support.networks import NETWORKS, Builder
 from tvm_vision.compiler import compile_model, parse_target
@@ -21,8 +21,8 @@ from tvm_vision.compiler.half_choice import (
     parts_of,
 )
 from tvm_vision.compiler.half_precision import HALF_MAX
-from tvm_vision.compiler.lowering import lower_to_graph
 from tvm_vision.compiler.pipeline import Compilation
+from tvm_vision.compiler.pipeline import run as run_pipeline
 from tvm_vision.compiler.static_graph import Kernel, StaticGraph
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx import import_onnx
@@ -274,12 +274,14 @@ def test_what_multiplies_matrices_costs_more():
 def test_matrices_are_where_both_operands_are_halves():
     target = Target(MATRIX_GPU, host="llvm")
     module, _ = import_onnx(NETWORKS["resnet18"](64))
-    graph = lower_to_graph(*kernels_of(module, target, precision="fp16"))
-    found = _matrix_kernels(graph, target)
+    options = CompileOptions(precision="fp16")
+    network = run_pipeline(Compilation(module, target, options), last="find_concats")
+    graph, found = network.graph, _matrix_kernels(network)
     names = {graph.kernels[i].nodes[0] for i in found}
     assert len(found) > 10 and "Conv_3" in names
     assert names.isdisjoint({"MaxPool_2", "GlobalAveragePool_46"})
-    assert _matrix_kernels(graph, parse_target("llvm")) == set()
+    here = Compilation(module, parse_target("llvm"), options, graph=graph)
+    assert _matrix_kernels(here) == set()
 
 
 @pytest.mark.usefixtures("narrow")

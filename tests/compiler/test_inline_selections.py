@@ -95,8 +95,8 @@ def test_the_same_values_from_fewer_kernels(
     monkeypatch.setenv("TVM_VISION_CONCAT_IN_PLACE", "off")
     model = network(tail)
     options = {"precision": precision, "layout": layout}
-    expected, kernels = results(model, "kernel", monkeypatch, **options)
-    found, fewer = results(model, "inline", monkeypatch, **options)
+    expected, kernels = results(model, "off", monkeypatch, **options)
+    found, fewer = results(model, "on", monkeypatch, **options)
     assert fewer < kernels
     scale = np.abs(expected[0]).max()
     np.testing.assert_allclose(found[0], expected[0], atol=1e-6 * scale)
@@ -106,7 +106,7 @@ def test_the_same_values_from_fewer_kernels(
 def test_where_it_must_not_be(tail: Any, outputs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     model = network(tail, outputs)
     counts = []
-    for way in ("kernel", "inline"):
+    for way in ("off", "on"):
         monkeypatch.setenv("TVM_VISION_FUSE_DATA_MOVEMENT", way)
         graph = prepare(import_onnx(model)[0], target=parse_target("vulkan"))
         counts.append(len(graph.kernels))
@@ -123,7 +123,7 @@ def test_what_selects(monkeypatch: pytest.MonkeyPatch) -> None:
     assert any("resize" in name or "concat" in name for name in selections)
 
 
-@pytest.mark.parametrize("way", ["kernel", "inline"])
+@pytest.mark.parametrize("way", ["off", "on"])
 @pytest.mark.parametrize(("precision", "layout"), [("fp32", "nchw"), ("fp16", "nhwc")])
 def test_the_half_that_nobody_reads_is_not_computed(
     way: str, precision: str, layout: str, monkeypatch: pytest.MonkeyPatch
@@ -154,7 +154,7 @@ def test_layouts_are_changed_by_kernels_of_their_own() -> None:
 def test_networks_on_matrices(name: str, fewer: int, monkeypatch: pytest.MonkeyPatch) -> None:
     target, counts = Target(MATRIX_GPU), []
     module = import_onnx(NETWORKS[name](224))[0]
-    for way in ("kernel", "inline"):
+    for way in ("off", "on"):
         monkeypatch.setenv("TVM_VISION_FUSE_DATA_MOVEMENT", way)
         counts.append(len(prepare(module, target=target, precision="fp16").kernels))
     assert counts[0] - counts[1] == fewer
@@ -167,12 +167,12 @@ def test_it_can_be_switched_off_and_other_words_are_refused(
     module = import_onnx(network(pointwise))[0]
     target = parse_target("vulkan")
     counts = []
-    for way in ("kernel", "inline", None):
+    for way in ("off", "on", None):
         monkeypatch.delenv("TVM_VISION_FUSE_DATA_MOVEMENT", raising=False)
         if way:
             monkeypatch.setenv("TVM_VISION_FUSE_DATA_MOVEMENT", way)
         counts.append(len(prepare(module, target=target).kernels))
     assert counts[0] > counts[1] == counts[2]
-    monkeypatch.setenv("TVM_VISION_FUSE_DATA_MOVEMENT", "yes")
-    with pytest.raises(InputError, match="must be inline or kernel, found 'yes'"):
+    monkeypatch.setenv("TVM_VISION_FUSE_DATA_MOVEMENT", "maybe")
+    with pytest.raises(InputError, match="must be on or off, found 'maybe'"):
         prepare(module, target=target)

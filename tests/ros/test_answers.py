@@ -1,5 +1,7 @@
 """What services, parameters and /diagnostics answer after something failed: never a success."""
 
+import os
+
 import pytest
 
 
@@ -177,7 +179,7 @@ def test_topics_that_ros_refuses_are_refused_and_the_node_lives(graph, node):
 def test_a_package_that_is_missing_refuses_the_parameter(graph, start, monkeypatch, tmp_path):
     (tmp_path / "soccer_vision_2d_msgs").mkdir()
     (tmp_path / "soccer_vision_2d_msgs" / "__init__.py").write_text("raise ImportError('none')")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]]))
     start("model:=fake", ros=("-r", "__ns:=/fourth"))
     graph.wait_for_state("active", "/fourth/vision")
     reason = graph.set("/fourth/vision", publish_soccer_vision=True)
