@@ -43,12 +43,18 @@ demo-classifier: $(NATIVE) $(DEMO_DATA)/.complete
 # The node's tests run in a real graph where ROS can be installed; elsewhere they say what is missing.
 # A file's tests share what they compile, so that each file stays in one process.
 PYTEST = $(BIN)/python -m pytest -n $(TEST_WORKERS) --maxprocesses 8 --dist loadfile
+# ROS's nodes, clients and discovery are processes that wait for each other: beside tests that keep all
+# cores busy they wait too long. What is asked for by PYTEST_ARGS runs as it is asked for.
+ROS_PYTEST = $(BIN)/python -m pytest tests/ros
+APART = $(if $(PYTEST_ARGS),,--ignore=tests/ros)
 
 test: $(NATIVE) $(if $(ROS_WHEELS),$(ROS))
-	$(PYTEST) $(PYTEST_ARGS)
+	$(PYTEST) $(APART) $(PYTEST_ARGS)
+	$(if $(APART),$(ROS_PYTEST))
 
 test-full: $(NATIVE) $(if $(ROS_WHEELS),$(ROS))
-	$(PYTEST) -m '' $(PYTEST_ARGS)
+	$(PYTEST) -m '' $(APART) $(PYTEST_ARGS)
+	$(if $(APART),$(ROS_PYTEST) -m '')
 
 ros: $(if $(ROS_WHEELS),$(ROS),no-ros-wheels)
 

@@ -49,8 +49,8 @@ def assert_flat(found: dict[str, int]) -> None:
     """Whatever the number of times: 15 libraries have 75 mappings, pipelines of 15 some 20 MiB."""
     counts = ("descriptors", "threads", "objects", "mappings")
     assert all(found[name] <= 0 for name in counts), found
-    # Kibibytes.
-    assert found["heap"] < 32 and found["memory"] < 256, found
+    # Kibibytes. What a driver's threads hold moves by some hundred; what leaked was 7,700 and more.
+    assert found["heap"] < 32 and found["memory"] < 1024, found
 
 
 @pytest.mark.parametrize("way", ["run", "load"])
