@@ -10,9 +10,11 @@ def process(graph, models):
     from support.ros.graph import Process
 
     made = Process(f"model:={models('fake')}", "diagnostics_period:=0.1")
-    graph.wait_for_state("active")
-    yield made
-    made.kill()
+    try:
+        graph.wait_for_state("active")
+        yield made
+    finally:
+        made.kill()
 
 
 @pytest.fixture

@@ -48,16 +48,19 @@ def busy(graph, models):
     from support.ros.graph import Process
 
     process = Process(f"model:={models('fake:100')}", "diagnostics_period:=0.2")
-    graph.wait_for_state("active")
-    with (
-        graph.listen(Detection2DArray, "detections") as inbox,
-        graph.camera(reliability="best_effort") as camera,
-    ):
-        graph.wait_for_subscriber(camera)
-        with Stream(graph, camera) as stream:
-            inbox.next()
-            yield process, inbox, stream
-    assert process.end() == 0, process.log
+    try:
+        graph.wait_for_state("active")
+        with (
+            graph.listen(Detection2DArray, "detections") as inbox,
+            graph.camera(reliability="best_effort") as camera,
+        ):
+            graph.wait_for_subscriber(camera)
+            with Stream(graph, camera) as stream:
+                inbox.next()
+                yield process, inbox, stream
+        assert process.end() == 0, process.log
+    finally:
+        process.kill()
 
 
 def test_services_answer_while_the_network_runs(graph, busy):

@@ -18,9 +18,11 @@ def process(graph):
 
     values = ("diagnostics_period:=0.1", "stall_timeout:=0.4", "lazy:=false")
     made = Process("model:=fake:2", *values)
-    graph.wait_for_state("active")
-    yield made
-    made.kill()
+    try:
+        graph.wait_for_state("active")
+        yield made
+    finally:
+        made.kill()
 
 
 @pytest.fixture

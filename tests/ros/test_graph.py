@@ -29,9 +29,11 @@ def process(graph):
     from support.ros.graph import Process
 
     made = Process("model:=fake:2", "diagnostics_period:=0.1", "stall_timeout:=0.5")
-    graph.wait_for_state("active")
-    yield made
-    made.kill()
+    try:
+        graph.wait_for_state("active")
+        yield made
+    finally:
+        made.kill()
 
 
 @pytest.fixture

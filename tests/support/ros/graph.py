@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import queue
@@ -79,6 +80,8 @@ class Process:
             env=environment,
             cwd=HERE,
         )
+        # A node that outlived a test that failed would answer in the place of the next one's.
+        atexit.register(self.kill)
         self.lines: list[str] = []
         self._condition = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -118,6 +121,7 @@ class Process:
         if self.popen.poll() is None:
             self.popen.kill()
             self.popen.wait()
+        atexit.unregister(self.kill)
 
 
 class Inbox:
