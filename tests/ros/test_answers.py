@@ -9,12 +9,9 @@ import pytest
 def process(graph, models):
     from support.ros.graph import Process
 
-    made = Process(f"model:={models('fake')}", "diagnostics_period:=0.1")
-    try:
+    with Process(f"model:={models('fake')}", "diagnostics_period:=0.1") as made:
         graph.wait_for_state("active")
         yield made
-    finally:
-        made.kill()
 
 
 @pytest.fixture

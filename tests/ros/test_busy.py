@@ -47,8 +47,7 @@ def busy(graph, models):
 
     from support.ros.graph import Process
 
-    process = Process(f"model:={models('fake:100')}", "diagnostics_period:=0.2")
-    try:
+    with Process(f"model:={models('fake:100')}", "diagnostics_period:=0.2") as process:
         graph.wait_for_state("active")
         with (
             graph.listen(Detection2DArray, "detections") as inbox,
@@ -59,8 +58,6 @@ def busy(graph, models):
                 inbox.next()
                 yield process, inbox, stream
         assert process.end() == 0, process.log
-    finally:
-        process.kill()
 
 
 def test_services_answer_while_the_network_runs(graph, busy):

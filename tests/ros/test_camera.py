@@ -17,12 +17,9 @@ def process(graph):
     from support.ros.graph import Process
 
     values = ("diagnostics_period:=0.1", "stall_timeout:=0.4", "lazy:=false")
-    made = Process("model:=fake:2", *values)
-    try:
+    with Process("model:=fake:2", *values) as made:
         graph.wait_for_state("active")
         yield made
-    finally:
-        made.kill()
 
 
 @pytest.fixture

@@ -28,12 +28,9 @@ DEFAULTS = {
 def process(graph):
     from support.ros.graph import Process
 
-    made = Process("model:=fake:2", "diagnostics_period:=0.1", "stall_timeout:=0.5")
-    try:
+    with Process("model:=fake:2", "diagnostics_period:=0.1", "stall_timeout:=0.5") as made:
         graph.wait_for_state("active")
         yield made
-    finally:
-        made.kill()
 
 
 @pytest.fixture

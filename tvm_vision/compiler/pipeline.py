@@ -6,7 +6,7 @@
 - GRAPH: a StaticGraph, kernels in order over tensors;
 - TIR: the graph's TensorIR functions, with schedules.
 
-``run`` goes through them; ``dump`` writes the form after each. ``phases.opt_level`` is the lowest
+``run`` goes through them; ``dump`` writes the form after each. ``Phase.opt_level`` is the lowest
 level at which a step is taken, see ``CompileOptions``.
 """
 
@@ -217,8 +217,8 @@ def _schedule(network: Compilation) -> None:
     named = sorted(network.graph.functions.items())
     module = tvm.IRModule({name: f.with_attr("global_symbol", name) for name, f in named})
     if "gpu" in target.keys:
-        limits = Limits.of(target, network.options)
-        module = schedule_module(finish_hand_threaded(module), target, network.choose, limits)
+        module = finish_hand_threaded(module)
+        module = schedule_module(module, target, network.choose, network.limits)
         network.tuned = sum(TUNED in (f.attrs or {}) for _, f in module.functions_items())
     else:
         module = cpu_schedules(module, target)

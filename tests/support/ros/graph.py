@@ -117,6 +117,12 @@ class Process:
         self._reader.join(WAIT)
         return code
 
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
     def kill(self) -> None:
         if self.popen.poll() is None:
             self.popen.kill()
