@@ -121,7 +121,7 @@ def test_weights_too_large_for_halves_stay_float32():
 
 
 def test_kernels_that_are_scheduled_already_keep_float32():
-    from tvm_vision.compiler.half_kernels import narrowable
+    from tvm_vision.compiler.tir.cast_buffers import narrowable
 
     from tvm.script import tirx as T  # isort: skip
 

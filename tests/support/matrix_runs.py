@@ -10,7 +10,7 @@ from tvm import tirx
 from tvm.target import Target
 
 from support.compiled import MATRICES, MATRIX_GPU
-from tvm_vision.compiler.half_kernels import narrowable, narrowed
+from tvm_vision.compiler.tir.cast_buffers import narrowable, narrowed
 from tvm_vision.schedules import Limits
 from tvm_vision.vulkan import build
 

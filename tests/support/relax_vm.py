@@ -9,7 +9,7 @@ from tvm import relax
 from tvm.target import Target
 
 from support.compiled import kernels_of
-from tvm_vision.compiler.hand_threaded import finish_hand_threaded
+from tvm_vision.compiler.tir.prescheduled import finish_hand_threaded
 from tvm_vision.schedules import schedule_module
 
 

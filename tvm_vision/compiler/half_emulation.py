@@ -1,7 +1,7 @@
 """What halves do to a network's outputs, found out on this processor and in float32.
 
 The kernels of the float32 network run one by one. A tensor that would be of halves is rounded to
-halves after its kernel has written it, which is what the kernels of ``half_kernels`` do: they
+halves after its kernel has written it, which is what the kernels of ``cast_buffers`` do: they
 compute in float32 whatever the memory holds. So one library serves for any choice of tensors, and
 what a choice leaves as it was is not computed again.
 """

@@ -20,9 +20,9 @@ from tvm import ir, s_tir, tirx
 from tvm.ir import prim
 
 from ..schedules import Limits, choices
-from .half_kernels import block_with, choice_parts, with_buffers
 from .lowering import unused_name
 from .static_graph import Kernel, StaticGraph, drop_unused
+from .tir.cast_buffers import block_with, choice_parts, with_buffers
 
 # Templates that inline what makes an operand.
 _PRODUCTS = ("rim", "matrix", "contraction")

@@ -28,14 +28,12 @@ from ..schedules import TUNED, Chooser, Limits, check_writes, schedule_module
 from ..whole_files import write_whole
 from .bounded_kernels import bound_kernels
 from .cpu_schedules import cpu_schedules
-from .dead_blocks import drop_dead_blocks
 from .fold_constants import fold_constants
 from .fold_scales import fold_scales
 from .fusion import fuse
 from .guard_indices import guard_indices
 from .half_choice import Part, single_roots
 from .half_precision import to_half
-from .hand_threaded import finish_hand_threaded
 from .in_place import concat_axes, concat_in_place, keep_apart
 from .inline_selections import inline_selections
 from .integer_kernels import WORD, integer_kernels
@@ -49,6 +47,8 @@ from .quantised import bytes_wanted, in_bytes
 from .short_names import short_names
 from .split_kernels import split_kernels
 from .static_graph import StaticGraph
+from .tir.dead_block_elimination import drop_dead_blocks
+from .tir.prescheduled import finish_hand_threaded
 from .winograd import winograd
 from .workspaces import plan_workspaces
 

@@ -11,8 +11,8 @@ import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
-from .half_kernels import block_with
-from .hand_threaded import parts_of, variables_of
+from .cast_buffers import block_with
+from .prescheduled import parts_of, variables_of
 
 
 def drop_dead_blocks(mod: tvm.IRModule) -> tvm.IRModule:

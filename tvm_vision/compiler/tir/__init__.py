@@ -1,0 +1,1 @@
+"""What is done to TensorIR functions before they are scheduled."""
