@@ -10,9 +10,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from support.compiled import executor_of, kernels_of
 from tvm_vision.compiler import compile_model, parse_target
-from tvm_vision.compiler.bounded_kernels import MOST_REPEATED, bound_kernels
 from tvm_vision.compiler.build import prepare
-from tvm_vision.compiler.lowering import lower_to_graph
+from tvm_vision.compiler.graph.bound_kernels import MOST_REPEATED, bound_kernels
+from tvm_vision.compiler.graph.lower import lower_to_graph
 from tvm_vision.evaluate.reference import Reference
 from tvm_vision.frontend.onnx import import_onnx
 

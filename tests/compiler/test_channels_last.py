@@ -11,7 +11,7 @@ from support.networks import NETWORKS
 from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.channels_last import calls_of, channels_last, turns
-from tvm_vision.compiler.lowering import lower_to_graph
+from tvm_vision.compiler.graph.lower import lower_to_graph
 from tvm_vision.errors import InputError, UnsupportedModelError
 from tvm_vision.frontend.onnx import import_onnx
 

@@ -18,8 +18,8 @@ from support.interpreter import run
 from support.networks import NETWORKS, reference
 from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model
+from tvm_vision.compiler.graph.lower import lower_to_graph
 from tvm_vision.compiler.half_precision import to_half
-from tvm_vision.compiler.lowering import lower_to_graph
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.errors import InputError, UnsupportedModelError
 from tvm_vision.frontend.onnx import import_onnx

@@ -12,8 +12,8 @@ from onnx import TensorProto, helper
 from support.compiled import executor_of, kernels_of
 from support.networks import yoeo_like
 from tvm_vision.compiler import compile_model
-from tvm_vision.compiler.guard_indices import guarded
-from tvm_vision.compiler.lowering import lower_to_graph
+from tvm_vision.compiler.graph.guard_indices import guarded
+from tvm_vision.compiler.graph.lower import lower_to_graph
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.frontend.onnx import import_onnx
 

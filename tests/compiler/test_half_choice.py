@@ -12,6 +12,7 @@ from support.interpreter import run
 from support.networks import NETWORKS, Builder
 from tvm_vision.compiler import compile_model, parse_target
 from tvm_vision.compiler.build import _matrix_kernels, measure_halves, prepare
+from tvm_vision.compiler.graph.static_graph import Kernel, StaticGraph
 from tvm_vision.compiler.half_choice import (
     HEADROOM,
     RESULT,
@@ -23,7 +24,6 @@ from tvm_vision.compiler.half_choice import (
 from tvm_vision.compiler.half_precision import HALF_MAX
 from tvm_vision.compiler.pipeline import Compilation
 from tvm_vision.compiler.pipeline import run as run_pipeline
-from tvm_vision.compiler.static_graph import Kernel, StaticGraph
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx import import_onnx
 from tvm_vision.options import CompileOptions

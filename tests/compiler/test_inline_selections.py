@@ -13,7 +13,7 @@ from support.compiled import MATRIX_GPU, executor_of
 from support.networks import NETWORKS, Builder, _upsample
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.build import prepare
-from tvm_vision.compiler.inline_selections import is_selection
+from tvm_vision.compiler.graph.fuse_data_movement import is_selection
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx import import_onnx

@@ -8,7 +8,7 @@ from tvm import relax
 from support.interpreter import run
 from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model
-from tvm_vision.compiler.lowering import lower_to_graph
+from tvm_vision.compiler.graph.lower import lower_to_graph
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.errors import InputError, UnsupportedModelError
 from tvm_vision.frontend.signature import Signature, TensorSpec

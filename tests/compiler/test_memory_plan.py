@@ -10,9 +10,9 @@ from tvm import relax
 
 from support.compiled import kernels_of
 from support.networks import NETWORKS
-from tvm_vision.compiler.lowering import lower_to_graph
-from tvm_vision.compiler.memory_plan import LiveRange, plan_memory
-from tvm_vision.compiler.static_graph import live_ranges
+from tvm_vision.compiler.graph.lower import lower_to_graph
+from tvm_vision.compiler.graph.memory_plan import LiveRange, plan_memory
+from tvm_vision.compiler.graph.static_graph import live_ranges
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.frontend.onnx import import_onnx
 

@@ -10,7 +10,7 @@ from support.interpreter import run
 from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.channels_last import calls_of, channels_last
-from tvm_vision.compiler.lowering import lower_to_graph
+from tvm_vision.compiler.graph.lower import lower_to_graph
 from tvm_vision.compiler.padded_channels import pad_channels
 
 OP = relax.op

@@ -15,8 +15,8 @@ from support.compiled import executor_of
 from support.networks import NETWORKS
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.build import prepare
-from tvm_vision.compiler.phases import MOST_GROWTH, SMALL_GROWTH, dependencies, in_phases
-from tvm_vision.compiler.static_graph import Kernel, StaticGraph, describe
+from tvm_vision.compiler.graph.reorder import MOST_GROWTH, SMALL_GROWTH, dependencies, in_phases
+from tvm_vision.compiler.graph.static_graph import Kernel, StaticGraph, describe
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx import import_onnx

@@ -4,7 +4,7 @@
 """
 
 from .build import CompiledModel, build_function, compile_model, prepare
-from .static_graph import StaticGraph
+from .graph.static_graph import StaticGraph
 from .target import parse_target
 
 __all__ = [

@@ -20,6 +20,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from .graph.lower import called_function, copy_kernel
 from .kernel_calls import (
     BROADCAST,
     OPAQUE,
@@ -29,7 +30,6 @@ from .kernel_calls import (
     is_kernel_call,
     patterns_of,
 )
-from .lowering import called_function, copy_kernel
 from .node_names import NodeNames
 
 _WALL = "fusion_wall"

@@ -20,8 +20,8 @@ import numpy as np
 
 from ..errors import InputError
 from ..package.precision import MeasuredPrecision, SingleLayer, finite
+from .graph.static_graph import StaticGraph
 from .half_precision import HALF_MAX, half_roots
-from .static_graph import StaticGraph
 
 WEIGHTS, RESULT = "weights", "result"
 # Nodes of a layer and which of the layers with these nodes it is; and which part of it.

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .static_graph import Kernel, StaticGraph, Tensor
+from .graph.static_graph import Kernel, StaticGraph, Tensor
 from .tir.cast_buffers import HALF, SINGLE, narrowable, narrowed
 
 # Largest finite half.

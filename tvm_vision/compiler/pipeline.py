@@ -26,31 +26,31 @@ from tvm.target import Target
 from ..options import CompileOptions
 from ..schedules import TUNED, Chooser, Limits, check_writes, schedule_module
 from ..whole_files import write_whole
-from .bounded_kernels import bound_kernels
 from .cpu_schedules import cpu_schedules
 from .fold_constants import fold_constants
 from .fold_scales import fold_scales
 from .fusion import fuse
-from .guard_indices import guard_indices
+from .graph.bound_kernels import bound_kernels
+from .graph.concat_in_place import concat_axes, concat_in_place, keep_apart
+from .graph.fuse_data_movement import inline_selections
+from .graph.guard_indices import guard_indices
+from .graph.lower import lower_to_graph
+from .graph.reorder import in_phases
+from .graph.short_names import short_names
+from .graph.split_kernels import split_kernels
+from .graph.static_graph import StaticGraph
+from .graph.workspaces import plan_workspaces
 from .half_choice import Part, single_roots
 from .half_precision import to_half
-from .in_place import concat_axes, concat_in_place, keep_apart
-from .inline_selections import inline_selections
 from .integer_kernels import WORD, integer_kernels
 from .layout import block_channels
 from .layout_choice import channel_block, layout_on_gpu
-from .lowering import lower_to_graph
 from .node_names import NodeNames
-from .phases import in_phases
 from .plain_turns import plain_turns
 from .quantised import bytes_wanted, in_bytes
-from .short_names import short_names
-from .split_kernels import split_kernels
-from .static_graph import StaticGraph
 from .tir.dead_block_elimination import drop_dead_blocks
 from .tir.prescheduled import finish_hand_threaded
 from .winograd import winograd
-from .workspaces import plan_workspaces
 
 RELAX, GRAPH, TIR = "relax", "graph", "tir"
 

@@ -19,10 +19,10 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 from tvm.ir import prim
 
-from ..schedules import Limits, choices
-from .lowering import unused_name
+from ...schedules import Limits, choices
+from ..tir.cast_buffers import block_with, choice_parts, with_buffers
+from .lower import unused_name
 from .static_graph import Kernel, StaticGraph, drop_unused
-from .tir.cast_buffers import block_with, choice_parts, with_buffers
 
 # Templates that inline what makes an operand.
 _PRODUCTS = ("rim", "matrix", "contraction")

@@ -15,7 +15,7 @@ import tvm
 from tvm import relax, te, tirx
 from tvm.ir.expr import GenericConst
 
-from ..errors import UnsupportedModelError
+from ...errors import UnsupportedModelError
 from .static_graph import Kernel, StaticGraph, drop_unused, dtype_bytes
 
 # What an expression stands for: a tensor's position, a tuple of such, or nothing on the device.

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 
 from tvm import s_tir, te, tirx, topi
 
-from .lowering import unused_name
+from ..tir.cast_buffers import block_with
+from ..tir.dead_block_elimination import without_dead_blocks
+from ..tir.prescheduled import variables_of
+from .lower import unused_name
 from .static_graph import Kernel, StaticGraph, drop_unused
-from .tir.cast_buffers import block_with
-from .tir.dead_block_elimination import without_dead_blocks
-from .tir.prescheduled import variables_of
 
 
 def split_kernels(graph: StaticGraph, axes: Mapping[int, int], most: int) -> StaticGraph:

@@ -16,11 +16,11 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
-from .lowering import unused_name
+from ..tir.cast_buffers import block_with
+from ..tir.dead_block_elimination import only_stores
+from ..tir.prescheduled import launches, parts_of
+from .lower import unused_name
 from .static_graph import Kernel, StaticGraph
-from .tir.cast_buffers import block_with
-from .tir.dead_block_elimination import only_stores
-from .tir.prescheduled import launches, parts_of
 
 # Loads of an expression beyond those that it needs. Networks have few: an activation such as mish,
 # or a box that is decoded, four.

@@ -12,8 +12,8 @@ from typing import Any
 import tvm
 from tvm import s_tir, tirx
 
+from ..tir.prescheduled import launches, parts_of, variables_of
 from .static_graph import Kernel, StaticGraph
-from .tir.prescheduled import launches, parts_of, variables_of
 
 
 def plan_workspaces(graph: StaticGraph, mod: tvm.IRModule) -> tuple[StaticGraph, tvm.IRModule]:
