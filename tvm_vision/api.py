@@ -14,7 +14,7 @@ from .options import CompileOptions
 
 if TYPE_CHECKING:
     from .compiler import CompiledModel
-    from .compiler.half_choice import Samples
+    from .compiler.precision.mixed_precision_search import Samples
     from .frontend.signature import Signature
     from .package import DeviceInfo, ModelInfo
 
@@ -106,7 +106,7 @@ def compile(
     shipped_records: whether to use what this version brings for this device and driver, too.
     sample_images: pictures, folders of them, or .npz files with the network's inputs; with "fp16".
         They are run in float32 and with halves, on this processor, and layers whose halves cost too
-        much of the outputs' accuracy keep float32; see ``tvm_vision.compiler.half_choice``.
+        much of the outputs' accuracy keep float32; see ``tvm_vision.compiler.precision.mixed_precision_search``.
     max_error: the largest error of an output on them, as ``tvm-vision check`` has it: the largest
         difference, relative to the largest value; of integers the share that differs. 0.01 where
         none is given.
@@ -247,7 +247,7 @@ def _samples(
     limit: float,
     tell: Callable[[str], object],
 ) -> Samples:
-    from .compiler.half_choice import Samples
+    from .compiler.precision.mixed_precision_search import Samples
     from .evaluate.compare import compare
     from .models.samples import read_sample, sample_paths
     from .package.build import described_inputs

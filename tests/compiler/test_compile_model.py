@@ -19,7 +19,7 @@ from support.networks import NETWORKS, reference
 from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.graph.lower import lower_to_graph
-from tvm_vision.compiler.half_precision import to_half
+from tvm_vision.compiler.precision.convert_fp16 import to_half
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.errors import InputError, UnsupportedModelError
 from tvm_vision.frontend.onnx import import_onnx

@@ -13,7 +13,10 @@ from support.networks import NETWORKS, Builder
 from tvm_vision.compiler import compile_model, parse_target
 from tvm_vision.compiler.build import _matrix_kernels, measure_halves, prepare
 from tvm_vision.compiler.graph.static_graph import Kernel, StaticGraph
-from tvm_vision.compiler.half_choice import (
+from tvm_vision.compiler.pipeline import Compilation
+from tvm_vision.compiler.pipeline import run as run_pipeline
+from tvm_vision.compiler.precision.convert_fp16 import HALF_MAX
+from tvm_vision.compiler.precision.mixed_precision_search import (
     HEADROOM,
     RESULT,
     WEIGHTS,
@@ -21,9 +24,6 @@ from tvm_vision.compiler.half_choice import (
     choose_halves,
     parts_of,
 )
-from tvm_vision.compiler.half_precision import HALF_MAX
-from tvm_vision.compiler.pipeline import Compilation
-from tvm_vision.compiler.pipeline import run as run_pipeline
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx import import_onnx
 from tvm_vision.options import CompileOptions
@@ -239,7 +239,7 @@ def chain(sizes):
 @pytest.fixture
 def narrow(monkeypatch):
     """Every tensor of ``chain`` can be halves, whatever its kernels are."""
-    from tvm_vision.compiler import half_choice
+    from tvm_vision.compiler.precision import mixed_precision_search
 
     monkeypatch.setattr(half_choice, "half_roots", lambda g: {*range(1, len(g.tensors) - 1)})
 

@@ -22,10 +22,10 @@ from ..package.precision import MeasuredPrecision
 from ..schedules import Choice, Chooser, Limits, choices, schedule_with
 from .graph.short_names import short_names
 from .graph.static_graph import StaticGraph, describe
-from .half_choice import HalfChoice, Part, Samples, choose_halves
-from .half_emulation import HalfEmulation
-from .half_precision import to_half
 from .pipeline import Compilation, run
+from .precision.convert_fp16 import to_half
+from .precision.fp16_emulation import HalfEmulation
+from .precision.mixed_precision_search import HalfChoice, Part, Samples, choose_halves
 from .target import parse_target
 
 # Steps of the pipeline: the last in float32, the last before schedules, and those after.

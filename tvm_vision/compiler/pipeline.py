@@ -40,13 +40,13 @@ from .graph.short_names import short_names
 from .graph.split_kernels import split_kernels
 from .graph.static_graph import StaticGraph
 from .graph.workspaces import plan_workspaces
-from .half_choice import Part, single_roots
-from .half_precision import to_half
 from .integer_kernels import WORD, integer_kernels
 from .layout import block_channels
 from .layout_choice import channel_block, layout_on_gpu
 from .node_names import NodeNames
 from .plain_turns import plain_turns
+from .precision.convert_fp16 import to_half
+from .precision.mixed_precision_search import Part, single_roots
 from .quantised import bytes_wanted, in_bytes
 from .tir.dead_block_elimination import drop_dead_blocks
 from .tir.prescheduled import finish_hand_threaded

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import tvm
 
-from .graph.static_graph import Kernel, StaticGraph, Tensor
+from ..graph.static_graph import Kernel, StaticGraph, Tensor
 
 SINGLE = "float32"
 # Where TVM's kernels may expect a tensor to begin, in bytes.

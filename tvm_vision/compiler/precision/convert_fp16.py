@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from .graph.static_graph import Kernel, StaticGraph, Tensor
-from .tir.cast_buffers import HALF, SINGLE, narrowable, narrowed
+from ..graph.static_graph import Kernel, StaticGraph, Tensor
+from ..tir.cast_buffers import HALF, SINGLE, narrowable, narrowed
 
 # Largest finite half.
 HALF_MAX = float(np.finfo(np.float16).max)

@@ -18,10 +18,10 @@ from typing import Protocol
 
 import numpy as np
 
-from ..errors import InputError
-from ..package.precision import MeasuredPrecision, SingleLayer, finite
-from .graph.static_graph import StaticGraph
-from .half_precision import HALF_MAX, half_roots
+from ...errors import InputError
+from ...package.precision import MeasuredPrecision, SingleLayer, finite
+from ..graph.static_graph import StaticGraph
+from .convert_fp16 import HALF_MAX, half_roots
 
 WEIGHTS, RESULT = "weights", "result"
 # Nodes of a layer and which of the layers with these nodes it is; and which part of it.
