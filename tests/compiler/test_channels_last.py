@@ -10,8 +10,8 @@ from support.compiled import MATRIX_GPU, executor_of, kernels_of
 from support.networks import NETWORKS
 from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model
-from tvm_vision.compiler.channels_last import calls_of, channels_last, turns
 from tvm_vision.compiler.graph.lower import lower_to_graph
+from tvm_vision.compiler.relax.channels_last import calls_of, channels_last, turns
 from tvm_vision.errors import InputError, UnsupportedModelError
 from tvm_vision.frontend.onnx import import_onnx
 
@@ -119,7 +119,7 @@ def test_what_cannot_be_turned_stays_as_it_is(network, monkeypatch):
     def gives_up(mod):
         raise tvm.error.InternalError("Invalid SLayout")
 
-    monkeypatch.setattr("tvm_vision.compiler.layout_choice.channels_last", gives_up)
+    monkeypatch.setattr("tvm_vision.compiler.relax.layout_choice.channels_last", gives_up)
     kernels, _ = kernels_of(module, Target(MATRIX_GPU), precision="fp16")
     assert lower_to_graph(kernels).kernels
     with pytest.raises(UnsupportedModelError, match="--layout auto"):

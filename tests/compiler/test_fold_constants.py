@@ -5,7 +5,7 @@ import pytest
 import tvm
 from tvm import relax
 
-from tvm_vision.compiler.fold_constants import fold_constants
+from tvm_vision.compiler.relax.fold_constants import fold_constants
 
 SEED = 5
 

@@ -9,9 +9,9 @@ from support.compiled import MATRIX_GPU, kernels_of
 from support.interpreter import run
 from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model
-from tvm_vision.compiler.channels_last import calls_of, channels_last
 from tvm_vision.compiler.graph.lower import lower_to_graph
-from tvm_vision.compiler.padded_channels import pad_channels
+from tvm_vision.compiler.relax.channels_last import calls_of, channels_last
+from tvm_vision.compiler.relax.pad_channels import pad_channels
 
 OP = relax.op
 

@@ -11,8 +11,8 @@ from tvm.target import Target
 
 from support.relax_models import constant, module_of
 from tvm_vision.compiler.build import prepare
-from tvm_vision.compiler.channels_last import calls_of
-from tvm_vision.compiler.plain_turns import plain_turns
+from tvm_vision.compiler.relax.channels_last import calls_of
+from tvm_vision.compiler.relax.fold_transposes import plain_turns
 
 OP = relax.op
 

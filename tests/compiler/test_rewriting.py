@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tvm import relax
 
-from tvm_vision.compiler.kernel_calls import bindings_of
-from tvm_vision.compiler.rewriting import constant_of
+from tvm_vision.compiler.relax.kernel_calls import bindings_of
+from tvm_vision.compiler.relax.rewriting import constant_of
 
 NUMBERS = np.arange(24, dtype="float32").reshape(2, 3, 4)
 

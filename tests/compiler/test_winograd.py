@@ -13,7 +13,7 @@ from support.compiled import MATRICES, executor_of
 from support.networks import NETWORKS, reference
 from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model, prepare
-from tvm_vision.compiler.winograd_estimate import Layer, fastest, winograd_seconds
+from tvm_vision.compiler.relax.winograd_cost import Layer, fastest, winograd_seconds
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx import import_onnx
 from tvm_vision.schedules import Limits, schedule_function

@@ -27,9 +27,6 @@ from ..options import CompileOptions
 from ..schedules import TUNED, Chooser, Limits, check_writes, schedule_module
 from ..whole_files import write_whole
 from .cpu_schedules import cpu_schedules
-from .fold_constants import fold_constants
-from .fold_scales import fold_scales
-from .fusion import fuse
 from .graph.bound_kernels import bound_kernels
 from .graph.concat_in_place import concat_axes, concat_in_place, keep_apart
 from .graph.fuse_data_movement import inline_selections
@@ -40,17 +37,20 @@ from .graph.short_names import short_names
 from .graph.split_kernels import split_kernels
 from .graph.static_graph import StaticGraph
 from .graph.workspaces import plan_workspaces
-from .integer_kernels import WORD, integer_kernels
-from .layout import block_channels
-from .layout_choice import channel_block, layout_on_gpu
-from .node_names import NodeNames
-from .plain_turns import plain_turns
 from .precision.convert_fp16 import to_half
 from .precision.mixed_precision_search import Part, single_roots
-from .quantised import bytes_wanted, in_bytes
+from .relax.fold_constants import fold_constants
+from .relax.fold_scale_axis import fold_scales
+from .relax.fold_transposes import plain_turns
+from .relax.fusion import fuse
+from .relax.layout_choice import channel_block, layout_on_gpu
+from .relax.nchwc.rewriter import block_channels
+from .relax.node_names import NodeNames
+from .relax.qdq.legalize_int8 import WORD, integer_kernels
+from .relax.qdq.rewriter import bytes_wanted, in_bytes
+from .relax.winograd import winograd
 from .tir.dead_block_elimination import drop_dead_blocks
 from .tir.prescheduled import finish_hand_threaded
-from .winograd import winograd
 
 RELAX, GRAPH, TIR = "relax", "graph", "tir"
 

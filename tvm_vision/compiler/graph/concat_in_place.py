@@ -23,7 +23,7 @@ import tvm
 import tvm_ffi
 from tvm import te, tirx, topi
 
-from ..kernel_calls import INJECTIVE, OPAQUE, KernelCalls, patterns_of
+from ..relax.kernel_calls import INJECTIVE, OPAQUE, KernelCalls, patterns_of
 from .static_graph import ALIGNMENT, Kernel, StaticGraph, dtype_bytes
 
 Shapes = tuple[tuple[int, ...], ...]

@@ -27,10 +27,10 @@ from tvm.ir.expr import GenericConst
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.target import Target
 
-from .operators import operator_of
-from .quantised_rules import RULES
-from .quantised_values import BYTE, Bytes, Joined, Sums, Weights, along
-from .rewriting import constant_of, rebind
+from ..operators import operator_of
+from ..rewriting import constant_of, rebind
+from .rules import RULES
+from .values import BYTE, Bytes, Joined, Sums, Weights, along
 
 Value = Bytes | Joined | Sums | Weights | list[Bytes]
 OP = relax.op

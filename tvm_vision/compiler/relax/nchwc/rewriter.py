@@ -17,12 +17,13 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from ..schedules import blocked_operators as blocked
-from .kernel_calls import INJECTIVE, OPAQUE, bindings_of
-from .layout_rules import RULES
-from .layout_values import Blocked, Picked
-from .operators import operator_of
-from .rewriting import constant_of, rebind
+from tvm_vision.schedules import blocked_operators as blocked
+
+from ..kernel_calls import INJECTIVE, OPAQUE, bindings_of
+from ..operators import operator_of
+from ..rewriting import constant_of, rebind
+from .rules import RULES
+from .values import Blocked, Picked
 
 Value = Blocked | Picked | list[Picked]
 

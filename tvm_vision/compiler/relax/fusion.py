@@ -20,7 +20,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from .graph.lower import called_function, copy_kernel
+from ..graph.lower import called_function, copy_kernel
 from .kernel_calls import (
     BROADCAST,
     OPAQUE,

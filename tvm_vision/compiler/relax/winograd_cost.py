@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..schedules.device_model import DeviceModel, Rates
-from ..schedules.winograd_transforms import operations
+from ...schedules.device_model import DeviceModel, Rates
+from ...schedules.winograd_transforms import operations
 
 
 @dataclass(frozen=True)

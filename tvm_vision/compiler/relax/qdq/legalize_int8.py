@@ -16,18 +16,19 @@ import tvm
 from tvm import relax, tirx, topi
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from ..schedules.integer_operators import (
+from tvm_vision.schedules.integer_operators import (
     BytesWindow,
     convolution_of_bytes,
     in_words,
     numbers_of_bytes,
     product_of_bytes,
 )
-from .kernel_calls import ELEMENTWISE, OUT_FUSABLE
-from .operators import operator_of
-from .quantised import with_parts
-from .quantised_values import BYTE
-from .rewriting import constant_of
+
+from ..kernel_calls import ELEMENTWISE, OUT_FUSABLE
+from ..operators import operator_of
+from ..rewriting import constant_of
+from .rewriter import with_parts
+from .values import BYTE
 
 OP = relax.op
 # Bytes that are multiplied by one instruction of a GPU: they lie in one word.

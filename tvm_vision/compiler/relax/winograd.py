@@ -20,9 +20,9 @@ from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.target import Target
 
-from ..options import CompileOptions
-from ..schedules.device_model import DeviceModel
-from ..schedules.winograd_transforms import (
+from ...options import CompileOptions
+from ...schedules.device_model import DeviceModel
+from ...schedules.winograd_transforms import (
     KERNEL,
     Tiling,
     transform_image,
@@ -32,7 +32,7 @@ from ..schedules.winograd_transforms import (
 from .kernel_calls import OUT_FUSABLE, bindings_of
 from .operators import operator_of
 from .rewriting import constant_of, rebind
-from .winograd_estimate import LEAST_TILES, Layer, fastest
+from .winograd_cost import LEAST_TILES, Layer, fastest
 
 SIZES = (4, 2)  # m, the first that fits
 LEAST_CHANNELS = 16  # of input and of output: with fewer the transforms are most of the work

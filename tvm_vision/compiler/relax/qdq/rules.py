@@ -14,10 +14,10 @@ import numpy as np
 from tvm import relax
 from tvm.ir.expr import GenericConst
 
-from .quantised_values import BYTE, Bytes, Joined, Sums, Weights, along
+from .values import BYTE, Bytes, Joined, Sums, Weights, along
 
 if TYPE_CHECKING:
-    from .quantised import Quantised
+    from .rewriter import Quantised
 
 OP = relax.op
 Rule = Callable[["Quantised", Any], Any]

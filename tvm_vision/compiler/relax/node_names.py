@@ -15,8 +15,8 @@ import tvm
 from tvm import relax
 from tvm.ir.expr import GenericConst
 
-from ..frontend.node_names import node_name
-from .graph.lower import called_function
+from ...frontend.node_names import node_name
+from ..graph.lower import called_function
 from .kernel_calls import bindings_of
 
 Scope = dict[Any, Hashable]

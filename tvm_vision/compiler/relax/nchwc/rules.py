@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tvm import relax
 
-from ..schedules import blocked_operators as blocked
-from ..schedules.blocked_operators import Window
-from .kernel_calls import OUT_FUSABLE
-from .layout_values import Blocked, Picked
+from tvm_vision.schedules import blocked_operators as blocked
+from tvm_vision.schedules.blocked_operators import Window
+
+from ..kernel_calls import OUT_FUSABLE
+from .values import Blocked, Picked
 
 if TYPE_CHECKING:
-    from .layout import Blocks
+    from .rewriter import Blocks
 
 OP = relax.op
 Rule = Callable[["Blocks", Any], Any]

@@ -12,11 +12,11 @@ import tvm
 from tvm import relax
 from tvm.target import Target
 
-from ..errors import UnsupportedModelError
+from ...errors import UnsupportedModelError
+from ..target import vector_lanes
 from .channels_last import calls_of, channels_last, turns
 from .operators import is_of_bytes
-from .padded_channels import pad_channels
-from .target import vector_lanes
+from .pad_channels import pad_channels
 
 LOGGER = logging.getLogger(__name__)
 

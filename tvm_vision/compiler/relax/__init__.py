@@ -1,0 +1,1 @@
+"""Passes over Relax functions, before there are kernels."""

@@ -1,0 +1,1 @@
+"""Quantized networks, QuantizeLinear and DequantizeLinear, as kernels on int8."""
