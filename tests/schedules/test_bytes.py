@@ -30,11 +30,11 @@ from tvm_vision.schedules import (
 )
 from tvm_vision.schedules.common import BYTES
 from tvm_vision.schedules.gemm_tile import GemmTile, Product, candidates, default, fits
-from tvm_vision.schedules.integer_operators import BytesWindow, convolution_of_bytes, in_words
 from tvm_vision.schedules.matrix_tile import MatrixTile
 from tvm_vision.schedules.rim_form import windows_of
 from tvm_vision.schedules.rim_tile import RimTile
 from tvm_vision.schedules.window import WindowShape
+from tvm_vision.topi.int8 import BytesWindow, convolution_of_bytes, in_words
 from tvm_vision.vulkan import build, spirv
 
 pytestmark = pytest.mark.usefixtures("device_info")

@@ -15,7 +15,7 @@ from tvm_vision.schedules import Limits, choices, schedule_with
 from tvm_vision.schedules.common import NotThisKind
 from tvm_vision.schedules.templates import Choice
 from tvm_vision.schedules.winograd import Tiles, TransformShape, default
-from tvm_vision.schedules.winograd_transforms import (
+from tvm_vision.topi.winograd import (
     MATRICES,
     Tiling,
     operations,

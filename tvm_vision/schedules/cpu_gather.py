@@ -13,8 +13,8 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import prim
 
+from ..topi.nchwc import GATHER
 from . import cpu_loops as make
-from .blocked_operators import GATHER
 from .cpu_loops import Kind, NotWritten, Processor
 
 # Fewer values are moved before other threads have woken up.

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..topi.nchwc import CONVOLUTION, DEPTHWISE, MAX_POOL, Window
 from . import cpu_loops as make
-from .blocked_operators import CONVOLUTION, DEPTHWISE, MAX_POOL, Window
 from .cpu_loops import NotWritten, Processor, Stage
 
 # A local buffer that is larger would be taken from the heap instead of the stack.

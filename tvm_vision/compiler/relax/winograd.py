@@ -22,13 +22,7 @@ from tvm.target import Target
 
 from ...options import CompileOptions
 from ...schedules.device_model import DeviceModel
-from ...schedules.winograd_transforms import (
-    KERNEL,
-    Tiling,
-    transform_image,
-    transform_output,
-    transform_weights,
-)
+from ...topi.winograd import KERNEL, Tiling, transform_image, transform_output, transform_weights
 from .kernel_calls import OUT_FUSABLE, bindings_of
 from .operators import operator_of
 from .rewriting import constant_of, rebind

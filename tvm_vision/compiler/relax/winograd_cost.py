@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...schedules.device_model import DeviceModel, Rates
-from ...schedules.winograd_transforms import operations
+from ...topi.winograd import operations
 
 
 @dataclass(frozen=True)

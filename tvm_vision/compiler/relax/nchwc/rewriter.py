@@ -17,7 +17,7 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from tvm_vision.schedules import blocked_operators as blocked
+from tvm_vision.topi import nchwc as blocked
 
 from ..kernel_calls import INJECTIVE, OPAQUE, bindings_of
 from ..operators import operator_of

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tvm import relax
 
-from tvm_vision.schedules import blocked_operators as blocked
-from tvm_vision.schedules.blocked_operators import Window
+from tvm_vision.topi import nchwc as blocked
+from tvm_vision.topi.nchwc import Window
 
 from ..kernel_calls import OUT_FUSABLE
 from .values import Blocked, Picked

@@ -16,7 +16,7 @@ import tvm
 from tvm import relax, tirx, topi
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from tvm_vision.schedules.integer_operators import (
+from tvm_vision.topi.int8 import (
     BytesWindow,
     convolution_of_bytes,
     in_words,
