@@ -25,8 +25,8 @@ from tvm.target import Target
 
 from ..options import CompileOptions
 from ..schedules import TUNED, Chooser, Limits, check_writes, schedule_module
+from ..schedules.cpu.module import cpu_schedules
 from ..whole_files import write_whole
-from .cpu_schedules import cpu_schedules
 from .graph.bound_kernels import bound_kernels
 from .graph.concat_in_place import concat_axes, concat_in_place, keep_apart
 from .graph.fuse_data_movement import inline_selections

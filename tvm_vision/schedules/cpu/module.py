@@ -17,10 +17,10 @@ from tvm.ir import prim
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
-from ..schedules.cpu_gather import write_gather
-from ..schedules.cpu_loops import NotWritten, Processor
-from ..schedules.cpu_windows import write_window
-from .target import vector_lanes, vector_registers
+from ...compiler.target import vector_lanes, vector_registers
+from .gather import write_gather
+from .loops import NotWritten, Processor
+from .windows import write_window
 
 LOGGER = logging.getLogger(__name__)
 

@@ -17,9 +17,9 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import prim
 
-from . import cpu_loops as make
-from .cpu_loops import Kind, Processor, Stage
-from .cpu_tiles import Layer, Tile, choose_tile, flattened, layer_of
+from . import loops as make
+from .loops import Kind, Processor, Stage
+from .tiles import Layer, Tile, choose_tile, flattened, layer_of
 
 # Fewer multiplications are done before other threads have woken up.
 WORTH_THREADS = 1 << 16

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..topi.nchwc import CONVOLUTION, DEPTHWISE, MAX_POOL, Window
-from . import cpu_loops as make
-from .cpu_loops import NotWritten, Processor, Stage
+from ...topi.nchwc import CONVOLUTION, DEPTHWISE, MAX_POOL, Window
+from . import loops as make
+from .loops import NotWritten, Processor, Stage
 
 # A local buffer that is larger would be taken from the heap instead of the stack.
 MOST_LOCAL_BYTES = 1024

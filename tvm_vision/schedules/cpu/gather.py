@@ -13,9 +13,9 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import prim
 
-from ..topi.nchwc import GATHER
-from . import cpu_loops as make
-from .cpu_loops import Kind, NotWritten, Processor
+from ...topi.nchwc import GATHER
+from . import loops as make
+from .loops import Kind, NotWritten, Processor
 
 # Fewer values are moved before other threads have woken up.
 WORTH_THREADS = 1 << 14

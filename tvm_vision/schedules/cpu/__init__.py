@@ -1,0 +1,1 @@
+"""Schedules for processors."""
