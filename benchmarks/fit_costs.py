@@ -6,7 +6,7 @@
 
 Records name kernels by structure; the models, compiled for the target that was tuned for, give the
 kernels' shapes. Printed are for each template the costs as they stand in
-``schedules/device_model.py``, fitted ones beside them, and both's error and regret: the time of the
+``schedules/cost/device_model.py``, fitted ones beside them, and both's error and regret: the time of the
 tile ranked first among those measured for a kernel, over that of the best. ``--recorded`` prints
 the constants whose data lies in benchmarks/results: the cost of a launch. The timings that the
 tile models were fitted to were not kept, only what benchmarks/schedules.md says of them, so their
@@ -30,16 +30,27 @@ from tvm.s_tir import Schedule
 from tvm_vision.compiler import parse_target, prepare
 from tvm_vision.errors import TvmVisionError
 from tvm_vision.frontend.onnx import import_onnx
-from tvm_vision.schedules import gemm_tile, kernel_key, matrix_tile, rim_tile
-from tvm_vision.schedules.device_model import DISCRETE, DeviceModel
+from tvm_vision.schedules import (
+    kernel_key,
+)
+from tvm_vision.schedules.cost import (
+    coopmat_gemm as coopmat_gemm_cost,
+)
+from tvm_vision.schedules.cost import (
+    direct_conv as direct_conv_cost,
+)
+from tvm_vision.schedules.cost import (
+    gemm as gemm_cost,
+)
+from tvm_vision.schedules.cost.device_model import DISCRETE, DeviceModel
 from tvm_vision.schedules.templates import FAILURES, TEMPLATES, Choice
 from tvm_vision.tuning.records import Record, read_records
 
 RESULTS = Path(__file__).parent / "results" / "nvidia-h200.json"
 CYCLES: dict[str, Callable[[Any, Any, DeviceModel], float]] = {
-    "contraction": gemm_tile.cycles,
-    "matrix": matrix_tile.cycles,
-    "rim": rim_tile.cycles,
+    "contraction": gemm_cost.cycles,
+    "matrix": coopmat_gemm_cost.cycles,
+    "rim": direct_conv_cost.cycles,
 }
 COSTS = {"contraction": "gemm", "matrix": "matrix", "rim": "rim"}  # fields of a DeviceModel
 DRAW = 0.2  # of a logarithm's error: how strongly costs are drawn to the present ones

@@ -17,7 +17,7 @@ from tvm_vision.compiler.relax.winograd_cost import Layer, fastest, winograd_sec
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx import import_onnx
 from tvm_vision.schedules import Limits, schedule_function
-from tvm_vision.schedules.device_model import DISCRETE, INTEGRATED, UNKNOWN
+from tvm_vision.schedules.cost.device_model import DISCRETE, INTEGRATED, UNKNOWN
 
 OP = relax.op
 VARIABLE = "TVM_VISION_WINOGRAD"

@@ -24,15 +24,17 @@ from tvm_vision.schedules import (
     Limits,
     choices,
     is_offered,
-    matrix_tile,
     schedule_function,
     schedule_with,
 )
 from tvm_vision.schedules.common import BYTES
-from tvm_vision.schedules.gemm_tile import GemmTile, Product, candidates, default, fits
-from tvm_vision.schedules.matrix_tile import MatrixTile
+from tvm_vision.schedules.cost import (
+    coopmat_gemm as coopmat_gemm_cost,
+)
+from tvm_vision.schedules.cost.coopmat_gemm import MatrixTile
+from tvm_vision.schedules.cost.direct_conv import RimTile
+from tvm_vision.schedules.cost.gemm import GemmTile, Product, candidates, default, fits
 from tvm_vision.schedules.rim_form import windows_of
-from tvm_vision.schedules.rim_tile import RimTile
 from tvm_vision.schedules.window import WindowShape
 from tvm_vision.topi.int8 import BytesWindow, convolution_of_bytes, in_words
 from tvm_vision.vulkan import build, spirv
@@ -269,7 +271,7 @@ def test_convolution_with_emulated_matrices_of_bytes(
 ) -> None:
     need_right_arrays(device_info)
     limits = replace(Limits.of(target()), byte_matrices=(MATRIX,))
-    if not matrix_tile.fits(tile, limits):
+    if not coopmat_gemm_cost.fits(tile, limits):
         pytest.skip(f"the tile does not fit subgroups of {limits.subgroup}")
     print_kernels = build.print_kernels
     monkeypatch.setattr(

@@ -27,8 +27,8 @@ from tvm_vision.options import CompileOptions
 from tvm_vision.schedules import Choice, Limits, choices, schedule_function, schedule_with
 from tvm_vision.schedules.common import HALVES, OTHERS, NotThisKind
 from tvm_vision.schedules.contraction import shape_of
-from tvm_vision.schedules.gemm_tile import Product
-from tvm_vision.schedules.matrix_tile import MatrixTile, candidates, default, fits
+from tvm_vision.schedules.cost.coopmat_gemm import MatrixTile, candidates, default, fits
+from tvm_vision.schedules.cost.gemm import Product
 from tvm_vision.vulkan import build, spirv
 
 GOLDEN = Path(__file__).with_name("golden") / "cooperative_matrices.comp"

@@ -13,9 +13,21 @@ import pytest
 from tvm.target import Target
 
 import tvm_vision
-from tvm_vision.schedules import device_model, gemm_tile, matrix_tile, rim_tile
 from tvm_vision.schedules.common import HALVES, Limits
-from tvm_vision.schedules.device_model import (
+from tvm_vision.schedules.cost import (
+    coopmat_gemm as coopmat_gemm_cost,
+)
+from tvm_vision.schedules.cost import (
+    device_model,
+)
+from tvm_vision.schedules.cost import (
+    direct_conv as direct_conv_cost,
+)
+from tvm_vision.schedules.cost import (
+    gemm as gemm_cost,
+)
+from tvm_vision.schedules.cost.coopmat_gemm import MatrixTile
+from tvm_vision.schedules.cost.device_model import (
     ASSUMED,
     CPU,
     DESCRIPTIONS,
@@ -27,13 +39,12 @@ from tvm_vision.schedules.device_model import (
     DeviceModel,
     Units,
 )
+from tvm_vision.schedules.cost.direct_conv import RimTile, Windows
+from tvm_vision.schedules.cost.gemm import GemmTile, Product
 from tvm_vision.schedules.elementwise import ElementwiseShape
 from tvm_vision.schedules.elementwise import default as elementwise_default
-from tvm_vision.schedules.gemm_tile import GemmTile, Product
-from tvm_vision.schedules.matrix_tile import MatrixTile
 from tvm_vision.schedules.reduction import RowShape, RowSums
 from tvm_vision.schedules.reduction import candidates as reduction_candidates
-from tvm_vision.schedules.rim_tile import RimTile, Windows
 from tvm_vision.schedules.split_sums import parts_of
 from tvm_vision.schedules.window import Window
 from tvm_vision.schedules.window import default as window_default
@@ -122,7 +133,7 @@ def test_a_gpu_of_few_units_needs_no_small_tiles_but_room_for_several(
     shape: tuple[int, int, int],
 ) -> None:
     """Eight units are occupied by fewer workgroups than 132, and share less memory each."""
-    few, many = (gemm_tile.default(Product(1, *shape), limits) for limits in (SMALL, LARGE))
+    few, many = (gemm_cost.default(Product(1, *shape), limits) for limits in (SMALL, LARGE))
     assert few.m * few.n >= many.m * many.n
     assert few.shared_bytes <= many.shared_bytes or few.m * few.n > many.m * many.n
     assert 2 * few.shared_bytes <= INTEGRATED.units.shared_bytes
@@ -130,7 +141,7 @@ def test_a_gpu_of_few_units_needs_no_small_tiles_but_room_for_several(
 
 def test_the_fitted_model_leaves_a_small_gpu_one_workgroup_a_unit() -> None:
     """Why integrated GPUs have a description of their own."""
-    late = gemm_tile.default(Product(1, 512, 49, 4608), LIMITS)
+    late = gemm_cost.default(Product(1, 512, 49, 4608), LIMITS)
     assert 2 * late.shared_bytes > INTEGRATED.units.shared_bytes
 
 

@@ -28,8 +28,8 @@ from tvm_vision.schedules import (
     schedule_function,
     schedule_with,
 )
+from tvm_vision.schedules.cost.direct_conv import RimTile, Windows, candidates, fits, pays
 from tvm_vision.schedules.rim_form import windows_of
-from tvm_vision.schedules.rim_tile import RimTile, Windows, candidates, fits, pays
 from tvm_vision.vulkan import build, spirv
 
 

@@ -15,8 +15,8 @@ from support.schedule_runs import TOLERANCE, fused, noise, target
 from tvm_vision.options import CompileOptions
 from tvm_vision.schedules import Choice, Limits, choices, schedule_with
 from tvm_vision.schedules.common import NotThisKind
-from tvm_vision.schedules.device_model import DISCRETE
-from tvm_vision.schedules.gemm_tile import GemmTile, Product, candidates, default
+from tvm_vision.schedules.cost.device_model import DISCRETE
+from tvm_vision.schedules.cost.gemm import GemmTile, Product, candidates, default
 from tvm_vision.schedules.split_sums import parts_of
 
 pytestmark = pytest.mark.usefixtures("device_info")

@@ -25,11 +25,23 @@ from benchmarks.fit_costs import (
     with_costs,
 )
 from support.networks import Builder
-from tvm_vision.schedules import Limits, choices, gemm_tile, matrix_tile, rim_tile
+from tvm_vision.schedules import (
+    Limits,
+    choices,
+)
 from tvm_vision.schedules.common import HALVES
-from tvm_vision.schedules.device_model import DISCRETE, DeviceModel
-from tvm_vision.schedules.gemm_tile import Product
-from tvm_vision.schedules.rim_tile import Windows
+from tvm_vision.schedules.cost import (
+    coopmat_gemm as coopmat_gemm_cost,
+)
+from tvm_vision.schedules.cost import (
+    direct_conv as direct_conv_cost,
+)
+from tvm_vision.schedules.cost import (
+    gemm as gemm_cost,
+)
+from tvm_vision.schedules.cost.device_model import DISCRETE, DeviceModel
+from tvm_vision.schedules.cost.direct_conv import Windows
+from tvm_vision.schedules.cost.gemm import Product
 from tvm_vision.tuning.records import Place, Record
 
 CLOCK = 2e9
@@ -42,12 +54,12 @@ def tiles(template: str) -> list[tuple[Any, Any]]:
     """Shapes with some of their tiles, from the likeliest to the least."""
     if template == "rim":
         shapes: list[Any] = [Windows(1, n, n, c, f, (3, 3)) for n, f, c in WINDOWS]
-        candidates: Any = rim_tile.candidates
+        candidates: Any = direct_conv_cost.candidates
     elif template == "matrix":
         shapes = [Product(1, *size, HALVES) for size in SIZES]
-        candidates = matrix_tile.candidates
+        candidates = coopmat_gemm_cost.candidates
     else:
-        shapes, candidates = [Product(1, *size) for size in SIZES], gemm_tile.candidates
+        shapes, candidates = [Product(1, *size) for size in SIZES], gemm_cost.candidates
     found = []
     for shape in shapes:
         offered = candidates(shape, LIMITS)

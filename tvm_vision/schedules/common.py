@@ -16,7 +16,7 @@ from tvm.s_tir import Schedule
 from tvm.target import Target
 
 from ..options import CompileOptions
-from .device_model import DISCRETE, UNKNOWN, DeviceModel
+from .cost.device_model import DISCRETE, UNKNOWN, DeviceModel
 
 # What a step of a schedule raises where it does not fit a kernel: the next kind is tried.
 FAILURES = (s_tir.ScheduleError, tvm.error.InternalError, AssertionError, ValueError)

@@ -23,7 +23,6 @@ from tvm.ir import TensorLoad, Var
 from tvm.ir.prim import expr as prim
 from tvm.s_tir import Schedule
 
-from . import matrix_tile
 from .common import (
     OTHERS,
     Limits,
@@ -34,11 +33,12 @@ from .common import (
     only_reduction,
     product,
 )
+from .cost import coopmat_gemm as coopmat_gemm_cost
+from .cost.coopmat_gemm import MatrixTile
+from .cost.gemm import GemmTile, Product, default
 from .gemm import schedule_gemm
-from .gemm_tile import GemmTile, Product, default
 from .matrix import schedule_matrix
 from .matrix_intrinsics import kind_of_factors
-from .matrix_tile import MatrixTile
 from .split_sums import schedule_total, split_sum
 
 LEAST_M, LEAST_N, LEAST_K = 3, 8, 4  # with less the tiles would be mostly padding
@@ -125,7 +125,7 @@ def schedule_matrices(schedule: Schedule, limits: Limits, tile: MatrixTile | Non
         NotThisKind: also where the device has none of a fitting shape for the factors.
     """
     block, shape, found = as_product(schedule)
-    tile = tile or next(iter(matrix_tile.candidates(shape, limits)), None)
+    tile = tile or next(iter(coopmat_gemm_cost.candidates(shape, limits)), None)
     if tile is None:
         raise NotThisKind("no cooperative matrix fits")
     fuse_axes(schedule, block, found)

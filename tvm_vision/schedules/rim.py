@@ -16,11 +16,12 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.s_tir import Schedule
 
-from . import rim_tile
 from .common import Limits, NotThisKind, inline_consumers, inline_producers, is_reduction
+from .cost import direct_conv as direct_conv_cost
+from .cost.coopmat_gemm import SKEW_BYTES, VECTOR, VECTOR_BYTES
+from .cost.direct_conv import RimTile, Windows
 from .matrix import blocked
 from .matrix_intrinsics import TYPES, intrinsic
-from .matrix_tile import SKEW_BYTES, VECTOR, VECTOR_BYTES
 from .rim_form import (
     CROP,
     FILTERS,
@@ -34,7 +35,6 @@ from .rim_form import (
     windows_of,
     with_rim,
 )
-from .rim_tile import RimTile, Windows
 from .split_sums import schedule_total
 from .vectors import in_vectors
 
@@ -54,8 +54,8 @@ def schedule_rim(schedule: Schedule, limits: Limits, tile: RimTile | None = None
     """
     windows = windows_of(schedule)
     if tile is None:
-        tile = next(iter(rim_tile.candidates(windows, limits)), None)
-        if tile is None or not rim_tile.pays(windows, limits):
+        tile = next(iter(direct_conv_cost.candidates(windows, limits)), None)
+        if tile is None or not direct_conv_cost.pays(windows, limits):
             raise NotThisKind("is estimated to be faster as a matrix product")
     schedule = _Scheduling(with_rim(schedule, tile), windows, tile, limits.subgroup).scheduled()
     if tile.split > 1:

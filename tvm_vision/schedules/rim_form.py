@@ -24,8 +24,8 @@ from tvm.s_tir import Schedule
 
 from .common import BYTES, OTHERS, NotThisKind, extents_of, only_reduction, product, up
 from .contraction import analyse, factors_of
+from .cost.direct_conv import RimTile, Windows
 from .matrix_intrinsics import TYPES, Types, kind_of_factors
-from .rim_tile import RimTile, Windows
 
 # The blocks: the image and the weights as they are fetched, both as matrices, what is added up, the
 # sums in shared memory, and what of them is the output.

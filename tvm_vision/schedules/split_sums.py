@@ -14,7 +14,7 @@ from typing import Any
 from tvm.s_tir import Schedule
 
 from .common import Limits, NotThisKind, extents_of, index_map, inline_consumers
-from .device_model import CutCosts, DeviceModel
+from .cost.device_model import CutCosts, DeviceModel
 
 PARTS = (2, 4, 8)
 LEAST_TERMS = 128  # of a part

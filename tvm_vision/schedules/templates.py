@@ -23,17 +23,23 @@ from ..errors import InputError
 from . import (
     contraction,
     elementwise,
-    gemm_tile,
-    matrix_tile,
     reduction,
     rim,
     rim_form,
-    rim_tile,
     trace,
     window,
     winograd,
 )
 from .common import FAILURES, Limits, NotThisKind, left_to_host
+from .cost import (
+    coopmat_gemm as coopmat_gemm_cost,
+)
+from .cost import (
+    direct_conv as direct_conv_cost,
+)
+from .cost import (
+    gemm as gemm_cost,
+)
 from .coverage import unwritten
 
 LOGGER = logging.getLogger(__name__)
@@ -84,23 +90,23 @@ TEMPLATES: dict[str, Template] = {
         ),
         Template(
             "rim",
-            rim_tile.RimTile,
+            direct_conv_cost.RimTile,
             rim_form.windows_of,
-            rim_tile.candidates,
+            direct_conv_cost.candidates,
             rim.schedule_rim,
         ),
         Template(
             "matrix",
-            matrix_tile.MatrixTile,
+            coopmat_gemm_cost.MatrixTile,
             contraction.shape_of,
-            matrix_tile.candidates,
+            coopmat_gemm_cost.candidates,
             contraction.schedule_matrices,
         ),
         Template(
             "contraction",
-            gemm_tile.GemmTile,
+            gemm_cost.GemmTile,
             contraction.shape_of,
-            gemm_tile.candidates,
+            gemm_cost.candidates,
             contraction.schedule_contraction,
         ),
         Template(
@@ -172,7 +178,7 @@ def choices(function: tirx.PrimFunc, limits: Limits) -> list[Choice]:
             offered = template.candidates(shape, limits)
             found[template.name] = [Choice(template.name, p) for p in offered]
     windows, products = found.get("rim", []), found.pop("matrix", [])
-    if windows and not rim_tile.pays(shapes["rim"], limits):
+    if windows and not direct_conv_cost.pays(shapes["rim"], limits):
         windows, products = products, windows
     if windows or products:
         found["rim"] = _by_turns(windows, products)

@@ -21,7 +21,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.target import Target
 
 from ...options import CompileOptions
-from ...schedules.device_model import DeviceModel
+from ...schedules.cost.device_model import DeviceModel
 from ...topi.winograd import KERNEL, Tiling, transform_image, transform_output, transform_weights
 from .kernel_calls import OUT_FUSABLE, bindings_of
 from .operators import operator_of

@@ -12,11 +12,11 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from .common import BYTES, HALVES, Limits, up
+from ..common import BYTES, HALVES, Limits, up
+from ..matrix_intrinsics import TYPES
+from ..split_sums import cut_cycles, parts_of
 from .device_model import DeviceModel
-from .gemm_tile import Product
-from .matrix_intrinsics import TYPES
-from .split_sums import cut_cycles, parts_of
+from .gemm import Product
 
 VECTOR = 4  # elements that a thread fetches at once, at least
 VECTOR_BYTES = 16  # and where the tile allows

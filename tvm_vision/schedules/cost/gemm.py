@@ -6,9 +6,9 @@ import itertools
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from .common import BYTES, OTHERS, Limits, up
+from ..common import BYTES, OTHERS, Limits, up
+from ..split_sums import cut_cycles, parts_of
 from .device_model import DeviceModel
-from .split_sums import cut_cycles, parts_of
 
 VECTOR = 4
 DOT = 4  # bytes whose products one instruction adds up

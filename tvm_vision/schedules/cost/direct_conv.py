@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from . import matrix_tile
-from .common import HALVES, Limits, product, up
+from ..common import HALVES, Limits, product, up
+from ..matrix_intrinsics import TYPES
+from ..split_sums import cut_cycles, parts_of
+from . import coopmat_gemm as coopmat_gemm_cost
+from .coopmat_gemm import SKEW_BYTES, VECTOR_BYTES
 from .device_model import DeviceModel
-from .gemm_tile import Product
-from .matrix_intrinsics import TYPES
-from .matrix_tile import SKEW_BYTES, VECTOR_BYTES
-from .split_sums import cut_cycles, parts_of
+from .gemm import Product
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Windows:
     @property
     def bytes_each(self) -> int:
         """Bytes of an element of a factor."""
-        return matrix_tile.bytes_each(self.factors)
+        return coopmat_gemm_cost.bytes_each(self.factors)
 
     @property
     def product(self) -> Product:
@@ -204,10 +204,10 @@ def likeliness(tile: RimTile, shape: Windows, limits: Limits) -> tuple[bool, flo
 def pays(shape: Windows, limits: Limits) -> bool:
     """Whether the likeliest tile is estimated to be faster than that of a matrix product."""
     best = next(iter(candidates(shape, limits)), None)
-    other = matrix_tile.default(shape.product, limits)
+    other = coopmat_gemm_cost.default(shape.product, limits)
     if best is None or other is None:
         return best is not None
-    product_cycles = matrix_tile.cycles(other, shape.product, limits.device)
+    product_cycles = coopmat_gemm_cost.cycles(other, shape.product, limits.device)
     return MARGIN * cycles(best, shape, limits.device) < product_cycles
 
 

@@ -1,0 +1,1 @@
+"""Models of a device: which tiles are likely to be the fastest."""
