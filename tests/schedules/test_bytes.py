@@ -34,8 +34,8 @@ from tvm_vision.schedules.cost import (
 from tvm_vision.schedules.cost.coopmat_gemm import MatrixTile
 from tvm_vision.schedules.cost.direct_conv import RimTile
 from tvm_vision.schedules.cost.gemm import GemmTile, Product, candidates, default, fits
-from tvm_vision.schedules.rim_form import windows_of
-from tvm_vision.schedules.window import WindowShape
+from tvm_vision.schedules.gpu.direct_conv_form import windows_of
+from tvm_vision.schedules.gpu.window import WindowShape
 from tvm_vision.topi.int8 import BytesWindow, convolution_of_bytes, in_words
 from tvm_vision.vulkan import build, spirv
 

@@ -26,9 +26,9 @@ from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.options import CompileOptions
 from tvm_vision.schedules import Choice, Limits, choices, schedule_function, schedule_with
 from tvm_vision.schedules.common import HALVES, OTHERS, NotThisKind
-from tvm_vision.schedules.contraction import shape_of
 from tvm_vision.schedules.cost.coopmat_gemm import MatrixTile, candidates, default, fits
 from tvm_vision.schedules.cost.gemm import Product
+from tvm_vision.schedules.gpu.contraction import shape_of
 from tvm_vision.vulkan import build, spirv
 
 GOLDEN = Path(__file__).with_name("golden") / "cooperative_matrices.comp"

@@ -41,15 +41,15 @@ from tvm_vision.schedules.cost.device_model import (
 )
 from tvm_vision.schedules.cost.direct_conv import RimTile, Windows
 from tvm_vision.schedules.cost.gemm import GemmTile, Product
-from tvm_vision.schedules.elementwise import ElementwiseShape
-from tvm_vision.schedules.elementwise import default as elementwise_default
-from tvm_vision.schedules.reduction import RowShape, RowSums
-from tvm_vision.schedules.reduction import candidates as reduction_candidates
-from tvm_vision.schedules.split_sums import parts_of
-from tvm_vision.schedules.window import Window
-from tvm_vision.schedules.window import default as window_default
-from tvm_vision.schedules.winograd import Tiles
-from tvm_vision.schedules.winograd import default as winograd_default
+from tvm_vision.schedules.gpu.elementwise import ElementwiseShape
+from tvm_vision.schedules.gpu.elementwise import default as elementwise_default
+from tvm_vision.schedules.gpu.reduction import RowShape, RowSums
+from tvm_vision.schedules.gpu.reduction import candidates as reduction_candidates
+from tvm_vision.schedules.gpu.split_k import parts_of
+from tvm_vision.schedules.gpu.window import Window
+from tvm_vision.schedules.gpu.window import default as window_default
+from tvm_vision.schedules.gpu.winograd import Tiles
+from tvm_vision.schedules.gpu.winograd import default as winograd_default
 
 LIMITS = Limits(threads=1024, shared_bytes=49152, subgroup=32, matrices=((16, 16, 16),))
 SMALL = dataclasses.replace(LIMITS, device=INTEGRATED)

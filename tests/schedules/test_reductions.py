@@ -13,7 +13,7 @@ from tvm import relax
 from support.numpy_operators import average_pool, max_pool, softmax
 from support.schedule_runs import check, noise
 from tvm_vision.schedules.common import Limits
-from tvm_vision.schedules.reduction import RowShape, RowSums, candidates, default
+from tvm_vision.schedules.gpu.reduction import RowShape, RowSums, candidates, default
 
 pytestmark = pytest.mark.usefixtures("device_info")
 

@@ -29,7 +29,7 @@ from tvm_vision.schedules import (
     schedule_with,
 )
 from tvm_vision.schedules.cost.direct_conv import RimTile, Windows, candidates, fits, pays
-from tvm_vision.schedules.rim_form import windows_of
+from tvm_vision.schedules.gpu.direct_conv_form import windows_of
 from tvm_vision.vulkan import build, spirv
 
 

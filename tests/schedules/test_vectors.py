@@ -13,7 +13,7 @@ from tvm import relax, tirx
 from support.schedule_runs import check, fused, noise, run, target
 from tvm_vision.schedules import Choice, Limits, choices, schedule_with
 from tvm_vision.schedules.cost.gemm import GemmTile
-from tvm_vision.schedules.window import Window, WindowShape, default
+from tvm_vision.schedules.gpu.window import Window, WindowShape, default
 
 pytestmark = pytest.mark.usefixtures("device_info")
 

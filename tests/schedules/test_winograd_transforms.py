@@ -13,8 +13,8 @@ from tvm import te, tirx
 from support.schedule_runs import noise, target
 from tvm_vision.schedules import Limits, choices, schedule_with
 from tvm_vision.schedules.common import NotThisKind
+from tvm_vision.schedules.gpu.winograd import Tiles, TransformShape, default
 from tvm_vision.schedules.templates import Choice
-from tvm_vision.schedules.winograd import Tiles, TransformShape, default
 from tvm_vision.topi.winograd import (
     MATRICES,
     Tiling,

@@ -31,10 +31,10 @@ For processors ``cpu_windows.write_window`` and ``cpu_gather.write_gather`` writ
 from __future__ import annotations
 
 from .common import Limits, NotThisKind
+from .gpu.trace import TRACE
 from .key import kernel_key
 from .module import TUNED, Chooser, check_writes, schedule_function, schedule_module
 from .templates import TEMPLATES, Choice, choices, is_offered, schedule_with
-from .trace import TRACE
 
 __all__ = [
     "TEMPLATES",

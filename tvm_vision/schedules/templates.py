@@ -20,16 +20,6 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 
 from ..errors import InputError
-from . import (
-    contraction,
-    elementwise,
-    reduction,
-    rim,
-    rim_form,
-    trace,
-    window,
-    winograd,
-)
 from .common import FAILURES, Limits, NotThisKind, left_to_host
 from .cost import (
     coopmat_gemm as coopmat_gemm_cost,
@@ -41,6 +31,16 @@ from .cost import (
     gemm as gemm_cost,
 )
 from .coverage import unwritten
+from .gpu import (
+    contraction,
+    direct_conv,
+    direct_conv_form,
+    elementwise,
+    reduction,
+    trace,
+    window,
+    winograd,
+)
 
 LOGGER = logging.getLogger(__name__)
 
@@ -91,9 +91,9 @@ TEMPLATES: dict[str, Template] = {
         Template(
             "rim",
             direct_conv_cost.RimTile,
-            rim_form.windows_of,
+            direct_conv_form.windows_of,
             direct_conv_cost.candidates,
-            rim.schedule_rim,
+            direct_conv.schedule_rim,
         ),
         Template(
             "matrix",

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ..common import BYTES, HALVES, Limits, up
-from ..matrix_intrinsics import TYPES
-from ..split_sums import cut_cycles, parts_of
+from ..gpu.split_k import cut_cycles, parts_of
+from ..gpu.tensor_intrinsics import TYPES
 from .device_model import DeviceModel
 from .gemm import Product
 

@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 from ..common import HALVES, Limits, product, up
-from ..matrix_intrinsics import TYPES
-from ..split_sums import cut_cycles, parts_of
+from ..gpu.split_k import cut_cycles, parts_of
+from ..gpu.tensor_intrinsics import TYPES
 from . import coopmat_gemm as coopmat_gemm_cost
 from .coopmat_gemm import SKEW_BYTES, VECTOR_BYTES
 from .device_model import DeviceModel

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ..common import BYTES, OTHERS, Limits, up
-from ..split_sums import cut_cycles, parts_of
+from ..gpu.split_k import cut_cycles, parts_of
 from .device_model import DeviceModel
 
 VECTOR = 4

@@ -17,8 +17,8 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
-from .cost.coopmat_gemm import VECTOR, MatrixTile
-from .matrix_intrinsics import TYPES, intrinsic
+from ..cost.coopmat_gemm import VECTOR, MatrixTile
+from .tensor_intrinsics import TYPES, intrinsic
 from .tiles import add_up, cut_loops, inline_around, operands_of
 from .vectors import in_vectors
 

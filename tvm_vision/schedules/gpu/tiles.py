@@ -10,7 +10,7 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
-from .common import NotThisKind, index_map, inline_consumers, inline_producers, is_reduction
+from ..common import NotThisKind, index_map, inline_consumers, inline_producers, is_reduction
 from .vectors import last_written, simplify
 
 

@@ -14,7 +14,7 @@ from tvm import ir, s_tir, sym, tirx
 from tvm.ir.prim import expr as prim
 from tvm.s_tir import Schedule
 
-from .common import NotThisKind, index_map, up
+from ..common import NotThisKind, index_map, up
 
 _DIVISIONS = (prim.FloorDiv, prim.FloorMod)
 _CONDITIONS = (prim.LT, prim.LE, prim.GT, prim.GE)

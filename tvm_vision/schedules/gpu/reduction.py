@@ -15,7 +15,7 @@ import tvm_ffi
 from tvm.ir import TensorLoad, Var
 from tvm.s_tir import Schedule
 
-from .common import (
+from ..common import (
     Limits,
     NotThisKind,
     extents_of,

@@ -8,7 +8,7 @@ from typing import Any
 from tvm import tirx
 from tvm.s_tir import Schedule
 
-from .common import Limits, NotThisKind, extents_of, inline_all, is_reduction, product
+from ..common import Limits, NotThisKind, extents_of, inline_all, is_reduction, product
 from .winograd import is_transform
 
 VECTOR = 4

@@ -16,13 +16,12 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.s_tir import Schedule
 
-from .common import Limits, NotThisKind, inline_consumers, inline_producers, is_reduction
-from .cost import direct_conv as direct_conv_cost
-from .cost.coopmat_gemm import SKEW_BYTES, VECTOR, VECTOR_BYTES
-from .cost.direct_conv import RimTile, Windows
-from .matrix import blocked
-from .matrix_intrinsics import TYPES, intrinsic
-from .rim_form import (
+from ..common import Limits, NotThisKind, inline_consumers, inline_producers, is_reduction
+from ..cost import direct_conv as direct_conv_cost
+from ..cost.coopmat_gemm import SKEW_BYTES, VECTOR, VECTOR_BYTES
+from ..cost.direct_conv import RimTile, Windows
+from .coopmat_gemm import blocked
+from .direct_conv_form import (
     CROP,
     FILTERS,
     NAMES,
@@ -35,7 +34,8 @@ from .rim_form import (
     windows_of,
     with_rim,
 )
-from .split_sums import schedule_total
+from .split_k import schedule_total
+from .tensor_intrinsics import TYPES, intrinsic
 from .vectors import in_vectors
 
 MOST_UNROLLED = 256  # turns of a thread

@@ -11,8 +11,8 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
-from ..topi.winograd import TILES, TRANSFORM
-from .common import Limits, NotThisKind, blocks_of, extents_of, is_reduction, product
+from ...topi.winograd import TILES, TRANSFORM
+from ..common import Limits, NotThisKind, blocks_of, extents_of, is_reduction, product
 
 SIZES = (32, 64, 128, 256)
 

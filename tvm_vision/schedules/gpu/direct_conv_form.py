@@ -22,10 +22,10 @@ from tvm import ir, s_tir, sym, tirx
 from tvm.ir.prim import expr as prim
 from tvm.s_tir import Schedule
 
-from .common import BYTES, OTHERS, NotThisKind, extents_of, only_reduction, product, up
+from ..common import BYTES, OTHERS, NotThisKind, extents_of, only_reduction, product, up
+from ..cost.direct_conv import RimTile, Windows
 from .contraction import analyse, factors_of
-from .cost.direct_conv import RimTile, Windows
-from .matrix_intrinsics import TYPES, Types, kind_of_factors
+from .tensor_intrinsics import TYPES, Types, kind_of_factors
 
 # The blocks: the image and the weights as they are fetched, both as matrices, what is added up, the
 # sums in shared memory, and what of them is the output.

@@ -12,7 +12,7 @@ from typing import Any
 from tvm import s_tir
 from tvm.s_tir import Schedule
 
-from .common import Limits, NotThisKind
+from ..common import Limits, NotThisKind
 
 TRACE = "trace"
 

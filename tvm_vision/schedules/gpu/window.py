@@ -15,7 +15,7 @@ from tvm import sym, tirx
 from tvm.ir import Var
 from tvm.s_tir import Schedule
 
-from .common import (
+from ..common import (
     FAILURES,
     Limits,
     NotThisKind,

@@ -13,8 +13,8 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
-from .common import Limits, NotThisKind, extents_of, index_map, inline_consumers
-from .cost.device_model import CutCosts, DeviceModel
+from ..common import Limits, NotThisKind, extents_of, index_map, inline_consumers
+from ..cost.device_model import CutCosts, DeviceModel
 
 PARTS = (2, 4, 8)
 LEAST_TERMS = 128  # of a part

@@ -17,7 +17,7 @@ from tvm.s_tir import TensorIntrin
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from .common import BYTES, HALVES, OTHERS
+from ..common import BYTES, HALVES, OTHERS
 
 A, B, SUMS = "wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator"
 SHARED, GLOBAL, LOCAL = "shared", "global", "local"

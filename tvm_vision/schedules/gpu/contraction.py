@@ -23,7 +23,7 @@ from tvm.ir import TensorLoad, Var
 from tvm.ir.prim import expr as prim
 from tvm.s_tir import Schedule
 
-from .common import (
+from ..common import (
     OTHERS,
     Limits,
     NotThisKind,
@@ -33,13 +33,13 @@ from .common import (
     only_reduction,
     product,
 )
-from .cost import coopmat_gemm as coopmat_gemm_cost
-from .cost.coopmat_gemm import MatrixTile
-from .cost.gemm import GemmTile, Product, default
+from ..cost import coopmat_gemm as coopmat_gemm_cost
+from ..cost.coopmat_gemm import MatrixTile
+from ..cost.gemm import GemmTile, Product, default
+from .coopmat_gemm import schedule_matrix
 from .gemm import schedule_gemm
-from .matrix import schedule_matrix
-from .matrix_intrinsics import kind_of_factors
-from .split_sums import schedule_total, split_sum
+from .split_k import schedule_total, split_sum
+from .tensor_intrinsics import kind_of_factors
 
 LEAST_M, LEAST_N, LEAST_K = 3, 8, 4  # with less the tiles would be mostly padding
 

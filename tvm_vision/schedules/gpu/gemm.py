@@ -16,9 +16,9 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
-from .common import extents_of
-from .cost.gemm import VECTOR, GemmTile
-from .matrix_intrinsics import dot_product
+from ..common import extents_of
+from ..cost.gemm import VECTOR, GemmTile
+from .tensor_intrinsics import dot_product
 from .tiles import add_up, cut_loops, in_words, inline_around, operands_of
 from .vectors import in_vectors
 

@@ -1,0 +1,1 @@
+"""Schedules for GPUs: a template for each kind of kernel."""
