@@ -11,9 +11,9 @@ import cv2
 
 import tvm_vision
 from tvm_vision.demo.pictures import MODEL, demo_pictures
+from tvm_vision.exporters.yoeo.describe import yoeo_model_info
 from tvm_vision.models.draw import draw_result
 from tvm_vision.models.yoeo import YoeoDetector
-from tvm_vision.models.yoeo.describe import yoeo_model_info
 from tvm_vision.vulkan import devices
 
 save = "--save" in sys.argv

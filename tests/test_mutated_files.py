@@ -19,13 +19,13 @@ from onnx import helper
 from support import packages, yoeo_networks
 from support.mutations import mutated
 from tvm_vision.errors import TvmVisionError
+from tvm_vision.exporters.classifier.metadata import METADATA_KEY as CLASSIFIER
+from tvm_vision.exporters.classifier.metadata import metadata_text, read_metadata
+from tvm_vision.exporters.yoeo.config import parse_config
+from tvm_vision.exporters.yoeo.describe import METADATA_KEY as YOEO
+from tvm_vision.exporters.yoeo.describe import yoeo_model_info
+from tvm_vision.exporters.yoeo.names import read_groups, read_names
 from tvm_vision.models.classifier import preset, read_labels
-from tvm_vision.models.classifier.metadata import METADATA_KEY as CLASSIFIER
-from tvm_vision.models.classifier.metadata import metadata_text, read_metadata
-from tvm_vision.models.yoeo.config import parse_config
-from tvm_vision.models.yoeo.describe import METADATA_KEY as YOEO
-from tvm_vision.models.yoeo.describe import yoeo_model_info
-from tvm_vision.models.yoeo.names import read_groups, read_names
 from tvm_vision.package import PackageInfo, Preprocessing
 from tvm_vision.runtime.inputs import load_arrays
 

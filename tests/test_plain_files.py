@@ -13,9 +13,9 @@ import pytest
 
 from support import packages
 from tvm_vision.errors import TvmVisionError
+from tvm_vision.exporters.yoeo.config import parse_config
 from tvm_vision.models.classifier import preset, read_labels
 from tvm_vision.models.yaml_file import read_yaml
-from tvm_vision.models.yoeo.config import parse_config
 from tvm_vision.package import read_package
 from tvm_vision.package.peek import peek
 from tvm_vision.plain_files import read_plain

@@ -63,8 +63,8 @@ def classifier_to_onnx(
           --preprocess unit --labels labels.txt -o ball.onnx
     """
     from tvm_vision.errors import InputError
-    from tvm_vision.models.classifier.export import export_classifier, with_size
-    from tvm_vision.models.classifier.find import find_network
+    from tvm_vision.exporters.classifier.export import export_classifier, with_size
+    from tvm_vision.exporters.classifier.find import find_network
     from tvm_vision.models.classifier.labels import read_labels
     from tvm_vision.models.classifier.presets import PRESETS, preset
 

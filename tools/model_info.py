@@ -26,7 +26,7 @@ def model_info(
     shapes: Shapes,
 ) -> ModelInfo:
     """The values of compile's options, and of the file's metadata where there is none."""
-    from tvm_vision.models.yoeo.describe import is_yoeo
+    from tvm_vision.exporters.yoeo.describe import is_yoeo
 
     if kind == "yoeo" or (kind is None and is_yoeo(model)):
         if labels is not None or preprocess is not None:
@@ -40,8 +40,8 @@ def model_info(
 def _yoeo(
     model: Path, name: str | None, names: Path | None, groups: Path | None, shapes: Shapes
 ) -> ModelInfo:
-    from tvm_vision.models.yoeo.describe import yoeo_model_info
-    from tvm_vision.models.yoeo.names import read_groups, read_names
+    from tvm_vision.exporters.yoeo.describe import yoeo_model_info
+    from tvm_vision.exporters.yoeo.names import read_groups, read_names
 
     sizes = [(shape[2], shape[3]) for shape in shapes.values() if len(shape) == 4]
     return yoeo_model_info(
@@ -56,8 +56,8 @@ def _yoeo(
 def _other(
     model: Path, name: str | None, kind: str | None, labels: str | None, preprocess: str | None
 ) -> ModelInfo:
+    from tvm_vision.exporters.classifier.metadata import read_metadata
     from tvm_vision.models.classifier import preset, read_labels
-    from tvm_vision.models.classifier.metadata import read_metadata
     from tvm_vision.package import ModelInfo
 
     # What a file of classifier-to-onnx says about itself; options come before it.

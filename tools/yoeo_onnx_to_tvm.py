@@ -126,8 +126,8 @@ def yoeo_onnx_to_tvm(
     from tvm_vision.demo.pictures import comparison_images
     from tvm_vision.errors import PackageError
     from tvm_vision.evaluate import compare_package
-    from tvm_vision.models.yoeo.describe import input_shapes, write_camera_model, yoeo_model_info
-    from tvm_vision.models.yoeo.names import read_groups, read_names
+    from tvm_vision.exporters.yoeo.describe import input_shapes, write_camera_model, yoeo_model_info
+    from tvm_vision.exporters.yoeo.names import read_groups, read_names
     from tvm_vision.package import read_package, unpack_package
     from tvm_vision.tuning import TuningOptions
     from tvm_vision.whole_files import ScratchFolder, put, writing

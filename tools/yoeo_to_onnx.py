@@ -69,10 +69,10 @@ def yoeo_to_onnx(
       yoeo-to-onnx yoeo.cfg yoeo.pth
       tvm-vision yoeo-to-onnx yoeo.cfg yoeo.weights --names yoeo_names.yaml -o yoeo.onnx
     """
-    from tvm_vision.models.yoeo.config import parse_config
-    from tvm_vision.models.yoeo.export import ExportOptions, export_weights
-    from tvm_vision.models.yoeo.names import read_groups, read_names
-    from tvm_vision.models.yoeo.weights import read_weights
+    from tvm_vision.exporters.yoeo.config import parse_config
+    from tvm_vision.exporters.yoeo.export import ExportOptions, export_weights
+    from tvm_vision.exporters.yoeo.names import read_groups, read_names
+    from tvm_vision.exporters.yoeo.weights import read_weights
 
     config = parse_config(model_cfg)
     options = ExportOptions(

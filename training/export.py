@@ -12,11 +12,11 @@ from pathlib import Path
 import torch
 from measure import BOXES, PIXELS
 
-from tvm_vision.models.yoeo.config import YoeoConfig, parse_config
-from tvm_vision.models.yoeo.export import export_onnx
-from tvm_vision.models.yoeo.names import ClassNames
-from tvm_vision.models.yoeo.network import Yoeo
-from tvm_vision.models.yoeo.weights import load_weights
+from tvm_vision.exporters.yoeo.config import YoeoConfig, parse_config
+from tvm_vision.exporters.yoeo.export import export_onnx
+from tvm_vision.exporters.yoeo.names import ClassNames
+from tvm_vision.exporters.yoeo.network import Yoeo
+from tvm_vision.exporters.yoeo.weights import load_weights
 
 DEMO = Path(__file__).resolve().parents[1] / "tvm_vision" / "demo"
 LARGEST = 6_000_000

@@ -27,8 +27,8 @@ import torch
 from losses import ROWS, Head, detection_loss, first_rows, pixel_loss
 from measure import measure
 
-from tvm_vision.models.yoeo.config import parse_config
-from tvm_vision.models.yoeo.network import Yoeo
+from tvm_vision.exporters.yoeo.config import parse_config
+from tvm_vision.exporters.yoeo.network import Yoeo
 from tvm_vision.whole_files import whole
 
 CONFIG = Path(__file__).resolve().parents[1] / "tvm_vision" / "demo" / "yoeo_demo.cfg"

@@ -22,12 +22,12 @@ import onnx.version_converter
 from onnx import TensorProto, numpy_helper
 
 from tvm_vision.demo.pictures import MODEL, demo_pictures
+from tvm_vision.exporters.yoeo.camera import with_camera
+from tvm_vision.exporters.yoeo.describe import yoeo_model_info
+from tvm_vision.exporters.yoeo.export import METADATA_KEY
+from tvm_vision.exporters.yoeo.onnx_graph import DETECTIONS, INPUT, RAW_HEAD, SEGMENTATIONS
 from tvm_vision.models.results import Detections, SegmentationMask
 from tvm_vision.models.yoeo import detector, postprocess
-from tvm_vision.models.yoeo.camera import with_camera
-from tvm_vision.models.yoeo.describe import yoeo_model_info
-from tvm_vision.models.yoeo.export import METADATA_KEY
-from tvm_vision.models.yoeo.onnx_graph import DETECTIONS, INPUT, RAW_HEAD, SEGMENTATIONS
 from tvm_vision.models.yoeo.preprocess import CameraFrames, Letterbox, Preprocessor
 from tvm_vision.package import Preprocessing, YoeoHead
 from tvm_vision.runtime.sources import read_image

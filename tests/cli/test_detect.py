@@ -8,7 +8,7 @@ import pytest
 
 from support import yoeo_networks
 from tvm_vision.api import compile as compile_network
-from tvm_vision.models.yoeo.describe import yoeo_model_info
+from tvm_vision.exporters.yoeo.describe import yoeo_model_info
 from tvm_vision.runtime.sources import frames, read_image
 
 

@@ -84,12 +84,12 @@ COMMANDS = {
         f"no file is half-written; {BEGINS_AGAIN}",
     ),
     "yoeo-to-onnx": (
-        "yoeo-to-onnx net.cfg net.weights -o OUT", "tvm_vision.models.yoeo.weights.read_weights",
+        "yoeo-to-onnx net.cfg net.weights -o OUT", "tvm_vision.exporters.yoeo.weights.read_weights",
         f"nothing was written; {BEGINS_AGAIN}",
     ),
     "classifier-to-onnx": (
         "classifier-to-onnx net:Net -o OUT --preprocess unit",
-        "tvm_vision.models.classifier.find.find_network",
+        "tvm_vision.exporters.classifier.find.find_network",
         f"nothing was written; {BEGINS_AGAIN}",
     ),
     "demo": (
@@ -131,7 +131,7 @@ def test_frames_are_counted_and_a_video_is_kept(
 
     monkeypatch.chdir(tmp_path)
     package = tmp_path / "yoeo.tar"
-    from tvm_vision.models.yoeo.describe import yoeo_model_info
+    from tvm_vision.exporters.yoeo.describe import yoeo_model_info
 
     model = world / "yoeo.onnx"
     tvm_vision.compile(model, package, target="llvm", model_info=yoeo_model_info(model))

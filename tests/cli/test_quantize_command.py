@@ -8,7 +8,7 @@ import pytest
 
 from support.networks import mobilenet_v2
 from tvm_vision.evaluate import Reference
-from tvm_vision.models.classifier.metadata import METADATA_KEY, metadata_text
+from tvm_vision.exporters.classifier.metadata import METADATA_KEY, metadata_text
 from tvm_vision.options import variable_of
 from tvm_vision.package import Preprocessing, read_package
 

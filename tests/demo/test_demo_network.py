@@ -6,8 +6,8 @@ import pytest
 from tvm_vision.api import compile as compile_network
 from tvm_vision.demo.pictures import MODEL, demo_clip, demo_pictures
 from tvm_vision.evaluate import Reference, compare_frames
+from tvm_vision.exporters.yoeo.describe import yoeo_model_info
 from tvm_vision.models.yoeo import YoeoDetector
-from tvm_vision.models.yoeo.describe import yoeo_model_info
 from tvm_vision.runtime.sources import frames, read_image
 
 MAX_BYTES = 6_000_000

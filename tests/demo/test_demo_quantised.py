@@ -8,8 +8,8 @@ from tvm_vision.api import compile as compile_network
 from tvm_vision.api import quantize
 from tvm_vision.demo.pictures import MODEL, demo_clip, demo_pictures
 from tvm_vision.evaluate import Reference, compare_frames, strictness_for
+from tvm_vision.exporters.yoeo.describe import yoeo_model_info
 from tvm_vision.models.yoeo import YoeoDetector
-from tvm_vision.models.yoeo.describe import yoeo_model_info
 from tvm_vision.options import variable_of
 from tvm_vision.runtime.sources import frames, read_image
 

@@ -8,8 +8,8 @@ import onnx
 import pytest
 
 from tvm_vision.errors import InputError, UnsupportedModelError
+from tvm_vision.exporters.classifier.metadata import METADATA_KEY, read_metadata
 from tvm_vision.models.classifier import preset
-from tvm_vision.models.classifier.metadata import METADATA_KEY, read_metadata
 
 SEED = 6
 LABELS = ("ball", "robot", "nothing")
@@ -48,7 +48,7 @@ def own_module(torch, network, tmp_path, monkeypatch):
 
 def test_the_file_gives_what_pytorch_gives_and_describes_itself(torch, network, tmp_path):
     from tvm_vision.evaluate import Reference
-    from tvm_vision.models.classifier.export import export_classifier
+    from tvm_vision.exporters.classifier.export import export_classifier
 
     preparation = preset("imagenet", (32, 48))
     path = tmp_path / "net.onnx"
@@ -63,7 +63,7 @@ def test_the_file_gives_what_pytorch_gives_and_describes_itself(torch, network, 
 
 
 def test_networks_that_are_no_classifiers_are_refused(torch, network, tmp_path):
-    from tvm_vision.models.classifier.export import export_classifier
+    from tvm_vision.exporters.classifier.export import export_classifier
 
     path = tmp_path / "net.onnx"
     small, unit = preset("unit", (32, 32)), preset("unit", (1, 1))
@@ -79,7 +79,7 @@ def test_networks_that_are_no_classifiers_are_refused(torch, network, tmp_path):
 
 
 def test_a_callable_of_ones_own_with_weights(torch, network, own_module):
-    from tvm_vision.models.classifier.find import find_network
+    from tvm_vision.exporters.classifier.find import find_network
 
     found = find_network("own_net:make", own_module / "own.pth")
     assert not found.network.training
@@ -98,7 +98,7 @@ def test_a_callable_of_ones_own_with_weights(torch, network, own_module):
     ],
 )
 def test_names_that_are_not_found(own_module, monkeypatch, name, message):
-    from tvm_vision.models.classifier.find import find_network
+    from tvm_vision.exporters.classifier.find import find_network
 
     for library in ("timm", "torchvision"):
         monkeypatch.setitem(sys.modules, library, None)
@@ -119,7 +119,7 @@ def test_names_that_are_not_found(own_module, monkeypatch, name, message):
     ],
 )
 def test_weights_of_another_network(torch, network, own_module, change, message):
-    from tvm_vision.models.classifier.find import find_network
+    from tvm_vision.exporters.classifier.find import find_network
 
     state = dict(network.state_dict())
     change(state)
@@ -130,7 +130,7 @@ def test_weights_of_another_network(torch, network, own_module, change, message)
 
 def test_a_network_of_timm_brings_its_preparation(torch, network, monkeypatch):
     """With a timm of three lines: the real one is no dependency."""
-    from tvm_vision.models.classifier.find import find_network
+    from tvm_vision.exporters.classifier.find import find_network
 
     network.pretrained_cfg = {
         "input_size": (3, 40, 48), "crop_pct": 0.875,

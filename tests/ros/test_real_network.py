@@ -7,9 +7,9 @@ import pytest
 
 from support import SUPPORT, handmade, packages, yoeo_networks
 from tvm_vision.api import compile as compile_network
+from tvm_vision.exporters.yoeo.describe import yoeo_model_info
 from tvm_vision.models import load_model
 from tvm_vision.models.results import Detections
-from tvm_vision.models.yoeo.describe import yoeo_model_info
 
 PROGRAM = SUPPORT / "ros" / "vision_node_program.py"
 

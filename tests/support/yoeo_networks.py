@@ -9,10 +9,10 @@ import numpy as np
 import onnx
 
 from tvm_vision.evaluate import Reference
-from tvm_vision.models.yoeo.config import YoeoConfig, parse_config
-from tvm_vision.models.yoeo.export import ExportOptions, onnx_model
-from tvm_vision.models.yoeo.names import ClassNames
-from tvm_vision.models.yoeo.parameters import State, all_parameters, config_anchors, is_anchors
+from tvm_vision.exporters.yoeo.config import YoeoConfig, parse_config
+from tvm_vision.exporters.yoeo.export import ExportOptions, onnx_model
+from tvm_vision.exporters.yoeo.names import ClassNames
+from tvm_vision.exporters.yoeo.parameters import State, all_parameters, config_anchors, is_anchors
 from tvm_vision.package import ClassGroup
 
 NAMES = ClassNames(("ball", "goalpost", "robot"), ("background", "lines", "field"))

@@ -16,7 +16,7 @@ import augment  # noqa: E402
 import losses  # noqa: E402
 import train  # noqa: E402
 
-from tvm_vision.models.yoeo.network import Decoder  # noqa: E402
+from tvm_vision.exporters.yoeo.network import Decoder  # noqa: E402
 
 
 def test_overlaps_of_equal_boxes_are_one():

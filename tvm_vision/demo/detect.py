@@ -97,7 +97,7 @@ def _compiled(
     model: Path, output: Path, choice: DeviceChoice, precision: str, report: Report
 ) -> tuple[YoeoDetector, Path]:
     from ..api import compile as compile_network
-    from ..models.yoeo.describe import yoeo_model_info
+    from ..exporters.yoeo.describe import yoeo_model_info
 
     report(f"device: {choice.description}")
     start = time.perf_counter()

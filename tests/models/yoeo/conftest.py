@@ -8,7 +8,7 @@ import pytest
 
 from support.reference_network import Numbers, Result, random_weights, run
 from support.yoeo_cfgs import CFGS
-from tvm_vision.models.yoeo.config import YoeoConfig, parse_config
+from tvm_vision.exporters.yoeo.config import YoeoConfig, parse_config
 
 SEED = 4
 SQUARE = 8

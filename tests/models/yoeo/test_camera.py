@@ -10,10 +10,10 @@ from support import yoeo_networks
 from tvm_vision.api import compile as compile_network
 from tvm_vision.errors import InputError
 from tvm_vision.evaluate import Reference, compare_frames, strictness_for
+from tvm_vision.exporters.yoeo.camera import with_camera
+from tvm_vision.exporters.yoeo.describe import write_camera_model, yoeo_model_info
 from tvm_vision.models.picture import picture_inputs
 from tvm_vision.models.yoeo import YoeoDetector
-from tvm_vision.models.yoeo.camera import with_camera
-from tvm_vision.models.yoeo.describe import write_camera_model, yoeo_model_info
 from tvm_vision.models.yoeo.preprocess import Preprocessor
 
 SHAPES = [(120, 160), (160, 120), (96, 96), (64, 300), (37, 91)]

@@ -9,9 +9,9 @@ from onnx import TensorProto, helper
 from support import yoeo_networks
 from support.yoeo_networks import GROUPS, NAMES
 from tvm_vision.errors import InputError
-from tvm_vision.models.yoeo.describe import input_shapes, is_yoeo, yoeo_model_info
-from tvm_vision.models.yoeo.export import METADATA_KEY
-from tvm_vision.models.yoeo.names import ClassNames
+from tvm_vision.exporters.yoeo.describe import input_shapes, is_yoeo, yoeo_model_info
+from tvm_vision.exporters.yoeo.export import METADATA_KEY
+from tvm_vision.exporters.yoeo.names import ClassNames
 from tvm_vision.package import ClassGroup
 
 TWO = ClassNames(("ball", "robot"), NAMES.segmentation)

@@ -16,9 +16,9 @@ from support import yoeo_networks
 from tvm_vision.api import compile as compile_network
 from tvm_vision.errors import InputError
 from tvm_vision.evaluate import Reference
+from tvm_vision.exporters.yoeo.describe import yoeo_model_info
 from tvm_vision.models import load_model
 from tvm_vision.models.yoeo import YoeoDetector
-from tvm_vision.models.yoeo.describe import yoeo_model_info
 from tvm_vision.package import ModelInfo, read_package
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from support.yoeo_cfgs import CFGS, LEAKY, MISH
 from tvm_vision.errors import InputError, UnsupportedModelError
-from tvm_vision.models.yoeo.config import parse_config
-from tvm_vision.models.yoeo.layers import Convolution, MaxPool, Route, Shortcut, YoloHead
+from tvm_vision.exporters.yoeo.config import parse_config
+from tvm_vision.exporters.yoeo.layers import Convolution, MaxPool, Route, Shortcut, YoloHead
 
 NET = "[net]\nwidth=64\nheight=64\n"
 CONV = "[convolutional]\nfilters=16\nsize=3\nstride=2\nactivation=leaky\n"

@@ -10,10 +10,10 @@ import pytest
 import tvm_vision
 from tvm_vision.errors import InputError
 from tvm_vision.evaluate import Reference
-from tvm_vision.models.yoeo.config import parse_config
-from tvm_vision.models.yoeo.export import METADATA_KEY, ExportOptions, onnx_model
-from tvm_vision.models.yoeo.names import ClassGroup, ClassNames
-from tvm_vision.models.yoeo.weights import read_weights
+from tvm_vision.exporters.yoeo.config import parse_config
+from tvm_vision.exporters.yoeo.export import METADATA_KEY, ExportOptions, onnx_model
+from tvm_vision.exporters.yoeo.names import ClassGroup, ClassNames
+from tvm_vision.exporters.yoeo.weights import read_weights
 
 
 def exported(case, **options):

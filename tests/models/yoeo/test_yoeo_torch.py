@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from tvm_vision.errors import InputError, UnsupportedModelError
-from tvm_vision.models.yoeo import weights as weights_module
-from tvm_vision.models.yoeo.parameters import all_parameters
-from tvm_vision.models.yoeo.weights import load_weights, read_weights, save_darknet_weights
+from tvm_vision.exporters.yoeo import weights as weights_module
+from tvm_vision.exporters.yoeo.parameters import all_parameters
+from tvm_vision.exporters.yoeo.weights import load_weights, read_weights, save_darknet_weights
 
 SEED = 5
 
@@ -19,7 +19,7 @@ def build(torch):
     """The network of a case with its weights, in evaluation mode."""
 
     def make(case):
-        from tvm_vision.models.yoeo.network import Yoeo
+        from tvm_vision.exporters.yoeo.network import Yoeo
 
         network = Yoeo(case.config).eval()
         load_weights(network, case.weights)
@@ -78,7 +78,7 @@ def test_another_size_and_more_pictures(torch, build, leaky):
 
 def test_the_onnx_file_is_compared_and_written(build, case, tmp_path):
     from tvm_vision.evaluate import Reference
-    from tvm_vision.models.yoeo.export import export_onnx
+    from tvm_vision.exporters.yoeo.export import export_onnx
 
     network = build(case).train()
     errors = export_onnx(network, tmp_path / "yoeo.onnx", opset=17)
@@ -90,8 +90,8 @@ def test_the_onnx_file_is_compared_and_written(build, case, tmp_path):
 
 
 def test_an_onnx_file_that_disagrees_is_not_written(build, leaky, tmp_path, monkeypatch):
-    from tvm_vision.models.yoeo import onnx_graph
-    from tvm_vision.models.yoeo.export import export_onnx
+    from tvm_vision.exporters.yoeo import onnx_graph
+    from tvm_vision.exporters.yoeo.export import export_onnx
 
     # As if the two parts of the code took leaky for different things.
     monkeypatch.setattr(onnx_graph, "LEAKY_SLOPE", 0.3)
@@ -200,10 +200,10 @@ def test_a_checkpoint_that_was_cut_off(torch, build, leaky, tmp_path, keep, zipp
 
 def test_without_pytorch_one_line_says_what_to_install(leaky, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.delitem(sys.modules, "tvm_vision.models.yoeo.network", raising=False)
+    monkeypatch.delitem(sys.modules, "tvm_vision.exporters.yoeo.network", raising=False)
     (tmp_path / "yoeo.pth").write_bytes(b"PK\x03\x04")
     with pytest.raises(InputError, match=r"not installed: pip install 'tvm_vision\[export\]', or"):
         read_weights(leaky.config, tmp_path / "yoeo.pth")
     with pytest.raises(InputError, match=r"not installed: pip install 'tvm_vision\[export\]'"):
-        importlib.import_module("tvm_vision.models.yoeo.network")
+        importlib.import_module("tvm_vision.exporters.yoeo.network")
     assert weights_module.read_weights(leaky.config, leaky.weights)

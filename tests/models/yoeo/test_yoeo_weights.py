@@ -6,11 +6,11 @@ import pytest
 from support.reference_network import Numbers, run
 from support.yoeo_cfgs import LEAKY
 from tvm_vision.errors import InputError
-from tvm_vision.models.yoeo.config import parse_config
-from tvm_vision.models.yoeo.darknet import write_darknet
-from tvm_vision.models.yoeo.names import ClassGroup, ClassNames, read_groups, read_names
-from tvm_vision.models.yoeo.parameters import all_parameters, check_state
-from tvm_vision.models.yoeo.weights import read_weights
+from tvm_vision.exporters.yoeo.config import parse_config
+from tvm_vision.exporters.yoeo.darknet import write_darknet
+from tvm_vision.exporters.yoeo.names import ClassGroup, ClassNames, read_groups, read_names
+from tvm_vision.exporters.yoeo.parameters import all_parameters, check_state
+from tvm_vision.exporters.yoeo.weights import read_weights
 
 
 @pytest.fixture

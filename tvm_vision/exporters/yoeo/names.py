@@ -9,8 +9,8 @@ from reprlib import repr as short
 from typing import Any
 
 from ...errors import InputError
+from ...models.yaml_file import read_yaml
 from ...package import ClassGroup
-from ..yaml_file import read_yaml
 from .config import YoeoConfig
 
 

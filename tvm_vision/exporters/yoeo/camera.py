@@ -11,8 +11,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from ...errors import InputError
+from ...models.yoeo.preprocess import Letterbox
 from ...package import Preprocessing
-from .preprocess import Letterbox
 
 PREFIX = "camera/"
 # ONNX's Resize has no average over an area.

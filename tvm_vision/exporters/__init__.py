@@ -1,0 +1,1 @@
+"""Networks of training frameworks in, ONNX files and what describes them out."""

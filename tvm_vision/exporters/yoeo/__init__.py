@@ -1,0 +1,1 @@
+"""YOEO networks, a Darknet cfg and weights, to ONNX."""
