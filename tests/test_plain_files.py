@@ -20,7 +20,7 @@ from tvm_vision.package import read_package
 from tvm_vision.package.peek import peek
 from tvm_vision.plain_files import read_plain
 from tvm_vision.tuning.records import read_records
-from tvm_vision.vulkan import spirv_cache
+from tvm_vision.vulkan.codegen import spirv_cache
 
 SPARSE = 20 << 30
 

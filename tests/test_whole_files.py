@@ -239,7 +239,7 @@ def test_many_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
 
 # What may name the module tempfile beside whole_files, and why.
 TEMPFILE = {
-    "tvm_vision/vulkan/spirv.py": "a shader that was refused, kept to be looked at",
+    "tvm_vision/vulkan/codegen/spirv.py": "a shader that was refused, kept to be looked at",
     "tvm_vision/tuning/worker.py": "tells TVM the scratch folder",
     "ros2_node/main.py": "where ROS logs, without a home",
 }

@@ -14,7 +14,7 @@ from tvm.target import Target
 
 from tvm_vision import vulkan
 from tvm_vision.runtime.graph_executor import create
-from tvm_vision.vulkan import spirv
+from tvm_vision.vulkan.codegen import spirv
 
 THREADS = 256
 COPY_BYTES = 512 << 20

@@ -153,7 +153,8 @@ def test_frames_are_counted_and_a_video_is_kept(
 
 
 @pytest.mark.parametrize(
-    "place", ["tvm_vision.vulkan.build.print_kernel", "tvm_vision.compiler.pipeline.lower_to_graph"]
+    "place",
+    ["tvm_vision.vulkan.codegen.build.print_kernel", "tvm_vision.compiler.pipeline.lower_to_graph"],
 )
 def test_a_real_signal_while_tvm_calls_python(world: Path, tmp_path: Path, place: str) -> None:
     """TVM's C++ makes an error without a word of what a function in Python raises there."""

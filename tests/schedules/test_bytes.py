@@ -37,7 +37,7 @@ from tvm_vision.schedules.cost.gemm import GemmTile, Product, candidates, defaul
 from tvm_vision.schedules.gpu.direct_conv_form import windows_of
 from tvm_vision.schedules.gpu.window import WindowShape
 from tvm_vision.topi.int8 import BytesWindow, convolution_of_bytes, in_words
-from tvm_vision.vulkan import build, spirv
+from tvm_vision.vulkan.codegen import build, spirv
 
 pytestmark = pytest.mark.usefixtures("device_info")
 

@@ -29,7 +29,7 @@ from tvm_vision.schedules.common import HALVES, OTHERS, NotThisKind
 from tvm_vision.schedules.cost.coopmat_gemm import MatrixTile, candidates, default, fits
 from tvm_vision.schedules.cost.gemm import Product
 from tvm_vision.schedules.gpu.contraction import shape_of
-from tvm_vision.vulkan import build, spirv
+from tvm_vision.vulkan.codegen import build, spirv
 
 GOLDEN = Path(__file__).with_name("golden") / "cooperative_matrices.comp"
 

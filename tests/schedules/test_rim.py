@@ -30,7 +30,7 @@ from tvm_vision.schedules import (
 )
 from tvm_vision.schedules.cost.direct_conv import RimTile, Windows, candidates, fits, pays
 from tvm_vision.schedules.gpu.direct_conv_form import windows_of
-from tvm_vision.vulkan import build, spirv
+from tvm_vision.vulkan.codegen import build, spirv
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from tvm_vision.frontend.onnx import import_onnx
 from tvm_vision.options import CompileOptions
 from tvm_vision.runtime import graph_executor
 from tvm_vision.schedules.cost import direct_conv as direct_conv_cost
-from tvm_vision.vulkan import build
+from tvm_vision.vulkan.codegen import build
 
 SIZE = 16
 

@@ -13,7 +13,7 @@ import re
 import pytest
 
 from tvm_vision import vulkan
-from tvm_vision.vulkan.glsl import Kernel
+from tvm_vision.vulkan.codegen.glsl.kernel import Kernel
 
 _TYPE = r"coopmat<(\w+), gl_ScopeSubgroup, (\d+), (\d+), gl_MatrixUse\w+>"
 _NAMED = r"(\w+)\[(\d+)\]"

@@ -7,7 +7,7 @@ from typing import Any
 
 import tvm_ffi
 
-from tvm_vision.vulkan import spirv
+from tvm_vision.vulkan.codegen import spirv
 
 SCALE = """#version 450
 layout(local_size_x = 64) in;

@@ -12,8 +12,8 @@ from tvm.s_tir import dlight
 from tvm.target import Target
 from tvm.tirx.build import split_host_device_mods
 
-from tvm_vision.vulkan import build, spirv
-from tvm_vision.vulkan.glsl import Kernel
+from tvm_vision.vulkan.codegen import build, spirv
+from tvm_vision.vulkan.codegen.glsl.kernel import Kernel
 
 ALL_FEATURES = {
     "kind": "vulkan",

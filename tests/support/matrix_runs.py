@@ -12,7 +12,7 @@ from tvm.target import Target
 from support.compiled import MATRICES, MATRIX_GPU
 from tvm_vision.compiler.tir.cast_buffers import narrowable, narrowed
 from tvm_vision.schedules import Limits
-from tvm_vision.vulkan import build
+from tvm_vision.vulkan.codegen import build
 
 SHAPE = (16, 16, 16)
 LIMITS = Limits(threads=1024, shared_bytes=49152, subgroup=32, matrices=(SHAPE,))

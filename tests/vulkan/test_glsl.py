@@ -18,8 +18,8 @@ from tvm.script import tirx as T
 from support import lowering
 from support.tir_kernels import argmax, scan, shared_dynamic
 from tvm_vision.errors import UnsupportedKernelError
-from tvm_vision.vulkan import build, spirv
-from tvm_vision.vulkan.glsl_emit import Names
+from tvm_vision.vulkan.codegen import build, spirv
+from tvm_vision.vulkan.codegen.glsl.emit import Names
 
 GOLDEN = Path(__file__).with_name("golden")
 

@@ -7,8 +7,8 @@ from tvm import tirx
 
 from support import lowering
 from tvm_vision.errors import UnsupportedKernelError
-from tvm_vision.vulkan import spirv
-from tvm_vision.vulkan.glsl_intrinsics import RULES
+from tvm_vision.vulkan.codegen import spirv
+from tvm_vision.vulkan.codegen.glsl.intrinsics import RULES
 
 FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")

@@ -14,7 +14,7 @@ from tvm.script import tirx as T
 
 from support.lowering import device_module, schedule, target
 from tvm_vision.errors import UnsupportedKernelError
-from tvm_vision.vulkan import build
+from tvm_vision.vulkan.codegen import build
 
 N = 64
 

@@ -11,7 +11,7 @@ import tvm_ffi
 
 from support.kernels import SCALE
 from tvm_vision.errors import DeviceError
-from tvm_vision.vulkan import spirv
+from tvm_vision.vulkan.codegen import spirv
 
 SEED = 20
 MUTANTS = 3000

@@ -186,7 +186,7 @@ def test_kernel_that_needs_a_missing_feature_is_refused() -> None:
 
 
 def scale_module_bytes() -> bytes:
-    from tvm_vision.vulkan import spirv
+    from tvm_vision.vulkan.codegen import spirv
 
     return spirv.compile_glsl(SCALE, name="scale")
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tvm_vision.errors import UnsupportedKernelError
-from tvm_vision.vulkan import spirv, spirv_cache
+from tvm_vision.vulkan.codegen import spirv, spirv_cache
 
 SOURCE = """#version 450
 layout(local_size_x = 64) in;

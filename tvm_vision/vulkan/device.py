@@ -105,20 +105,21 @@ def _function(name: str) -> Any:
 
 def _build_vulkan(mod: Any, target: Any) -> Any:
     # Imported by the first compilation: a robot that only runs never needs the code generator.
-    from .build import build_vulkan
+    from .codegen.build import build_vulkan
 
     return build_vulkan(mod, target)
 
 
 def _disassemble(shader: Any) -> str:
-    from .spirv import disassemble
+    from .codegen.spirv import disassemble
 
     return disassemble(bytes(shader))
 
 
 def _register_compiler() -> None:
     """Make TVM compile for ``vulkan`` by this backend, for targets with the device's numbers."""
-    from . import host_check, target
+    from . import target
+    from .codegen import host_check
     from .ffi import tvm_ffi
 
     tvm_ffi.register_global_func("target.build.vulkan", _build_vulkan, override=True)

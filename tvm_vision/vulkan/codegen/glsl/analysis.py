@@ -15,9 +15,8 @@ from tvm import ir, sym, tirx
 from tvm.ir.prim import expr as prim
 
 from tvm_vision.errors import UnsupportedKernelError
-from tvm_vision.vulkan import glsl_races
-from tvm_vision.vulkan import glsl_types as types
-from tvm_vision.vulkan.glsl_types import INT64, Type
+from tvm_vision.vulkan.codegen.glsl import races, types
+from tvm_vision.vulkan.codegen.glsl.types import INT64, Type
 
 INT32_RANGE = (-(1 << 31), (1 << 31) - 1)
 BARRIER = "tirx.tvm_storage_sync"
@@ -181,7 +180,7 @@ class Analysis:
             found = (
                 None not in conditions
                 and _scope(self.root[handle(stmt.buffer)]).startswith("shared")
-                and glsl_races.needs_lockstep(self, stmt, conditions)
+                and races.needs_lockstep(self, stmt, conditions)
             )
         else:
             found = False

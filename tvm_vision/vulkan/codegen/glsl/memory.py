@@ -14,13 +14,21 @@ from tvm import tirx
 from tvm.ir.prim import expr as prim
 
 from tvm_vision.errors import UnsupportedKernelError
-from tvm_vision.vulkan import glsl_types as types
-from tvm_vision.vulkan.glsl_analysis import Access, Analysis, BufferUse, handle
-from tvm_vision.vulkan.glsl_types import FLOAT32, INT32, UINT32, Type
-from tvm_vision.vulkan.glsl_vector import Code, Value, construct, infix, pack, unpack, widths
+from tvm_vision.vulkan.codegen.glsl import types
+from tvm_vision.vulkan.codegen.glsl.analysis import Access, Analysis, BufferUse, handle
+from tvm_vision.vulkan.codegen.glsl.types import FLOAT32, INT32, UINT32, Type
+from tvm_vision.vulkan.codegen.glsl.vector import (
+    Code,
+    Value,
+    construct,
+    infix,
+    pack,
+    unpack,
+    widths,
+)
 
 if TYPE_CHECKING:
-    from tvm_vision.vulkan.glsl_expr import ExpressionPrinter
+    from tvm_vision.vulkan.codegen.glsl.expressions import ExpressionPrinter
 
 _VIEW_BYTES = 16  # a vector view never asks for more alignment than a vec4
 WORD = 4  # bytes of a word

@@ -14,11 +14,11 @@ from tvm import ir, tirx
 from tvm.ir.prim import expr as prim
 
 from tvm_vision.errors import UnsupportedKernelError
-from tvm_vision.vulkan.glsl_analysis import Access, Analysis, handle, type_of
-from tvm_vision.vulkan.glsl_emit import Emitter
-from tvm_vision.vulkan.glsl_memory import Memory
-from tvm_vision.vulkan.glsl_types import INT32, INT64
-from tvm_vision.vulkan.glsl_vector import Code, Value, infix
+from tvm_vision.vulkan.codegen.glsl.analysis import Access, Analysis, handle, type_of
+from tvm_vision.vulkan.codegen.glsl.emit import Emitter
+from tvm_vision.vulkan.codegen.glsl.memory import Memory
+from tvm_vision.vulkan.codegen.glsl.types import INT32, INT64
+from tvm_vision.vulkan.codegen.glsl.vector import Code, Value, infix
 
 _REBUILT = (prim.Add, prim.Sub, prim.Mul)
 

@@ -11,9 +11,8 @@ from tvm import ir, tirx
 from tvm.ir.prim import expr as prim
 
 from tvm_vision.errors import UnsupportedKernelError
-from tvm_vision.vulkan import glsl_matrix
-from tvm_vision.vulkan import glsl_types as types
-from tvm_vision.vulkan.glsl_analysis import (
+from tvm_vision.vulkan.codegen.glsl import cooperative_matrix, types
+from tvm_vision.vulkan.codegen.glsl.analysis import (
     BARRIER,
     Access,
     Analysis,
@@ -21,11 +20,11 @@ from tvm_vision.vulkan.glsl_analysis import (
     operator_name,
     type_of,
 )
-from tvm_vision.vulkan.glsl_emit import Slot
-from tvm_vision.vulkan.glsl_expr import ExpressionPrinter
-from tvm_vision.vulkan.glsl_memory import Storage
-from tvm_vision.vulkan.glsl_types import INT32, INT64, Type
-from tvm_vision.vulkan.glsl_vector import Code, Value, widths
+from tvm_vision.vulkan.codegen.glsl.emit import Slot
+from tvm_vision.vulkan.codegen.glsl.expressions import ExpressionPrinter
+from tvm_vision.vulkan.codegen.glsl.memory import Storage
+from tvm_vision.vulkan.codegen.glsl.types import INT32, INT64, Type
+from tvm_vision.vulkan.codegen.glsl.vector import Code, Value, widths
 
 # Statements that only hold others, or declare.
 _CONTAINERS = (tirx.SeqStmt, tirx.AttrStmt, tirx.AllocBuffer, tirx.DeclBuffer)
@@ -86,7 +85,7 @@ class StatementPrinter(ExpressionPrinter):
             self.statement(part)
 
     def _attribute(self, stmt: Any) -> None:
-        if stmt.attr_key == glsl_matrix.SHAPE:
+        if stmt.attr_key == cooperative_matrix.SHAPE:
             m, n, k = (int(size) for size in str(stmt.value.value).split(","))
             self._fragment_shapes[handle(stmt.node)] = (m, n, k)
         self.statement(stmt.body)
@@ -105,8 +104,8 @@ class StatementPrinter(ExpressionPrinter):
             self._return(stmt)
         elif name in ("tirx.break_loop", "tirx.continue_loop"):
             self.emit("break;" if "break" in name else "continue;")
-        elif name in glsl_matrix.CALLS:
-            glsl_matrix.CALLS[name](self, value)
+        elif name in cooperative_matrix.CALLS:
+            cooperative_matrix.CALLS[name](self, value)
         elif name not in _IGNORED:
             self.visit(value)
 
@@ -148,8 +147,10 @@ class StatementPrinter(ExpressionPrinter):
             self._shared_pending = True
 
     def _allocate(self, stmt: Any) -> None:
-        if str(stmt.buffer.ty.storage_scope) in glsl_matrix.SCOPES:
-            glsl_matrix.declare(self, stmt.buffer, self._fragment_shapes[handle(stmt.buffer)])
+        if str(stmt.buffer.ty.storage_scope) in cooperative_matrix.SCOPES:
+            cooperative_matrix.declare(
+                self, stmt.buffer, self._fragment_shapes[handle(stmt.buffer)]
+            )
             return
         storage = self.memory.add_allocation(stmt.buffer, self.names.unique(stmt.buffer.name))
         if storage.kind == "local":

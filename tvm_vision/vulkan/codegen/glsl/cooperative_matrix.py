@@ -14,12 +14,12 @@ from tvm import ir
 from tvm.ir.prim import expr as prim
 
 from tvm_vision.errors import UnsupportedKernelError
-from tvm_vision.vulkan import glsl_types as types
-from tvm_vision.vulkan.glsl_analysis import MATRIX_MEMORY, handle, operator_name
-from tvm_vision.vulkan.glsl_types import FLOAT16, FLOAT32, INT8, INT32
+from tvm_vision.vulkan.codegen.glsl import types
+from tvm_vision.vulkan.codegen.glsl.analysis import MATRIX_MEMORY, handle, operator_name
+from tvm_vision.vulkan.codegen.glsl.types import FLOAT16, FLOAT32, INT8, INT32
 
 if TYPE_CHECKING:
-    from tvm_vision.vulkan.glsl_statements import StatementPrinter
+    from tvm_vision.vulkan.codegen.glsl.statements import StatementPrinter
 
 SCOPES = {"wmma.matrix_a": "A", "wmma.matrix_b": "B", "wmma.accumulator": "Accumulator"}
 SHAPE = "fragment_shape"

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from tvm.ir.prim import expr as prim
 
 from tvm_vision.errors import UnsupportedKernelError
-from tvm_vision.vulkan import glsl_types as types
-from tvm_vision.vulkan.glsl_analysis import SHUFFLES, operator_name, type_of
-from tvm_vision.vulkan.glsl_types import FLOAT32, INT32, INT64, UINT32, Type
-from tvm_vision.vulkan.glsl_vector import (
+from tvm_vision.vulkan.codegen.glsl import types
+from tvm_vision.vulkan.codegen.glsl.analysis import SHUFFLES, operator_name, type_of
+from tvm_vision.vulkan.codegen.glsl.types import FLOAT32, INT32, INT64, UINT32, Type
+from tvm_vision.vulkan.codegen.glsl.vector import (
     Code,
     Value,
     broadcast,
@@ -31,7 +31,7 @@ from tvm_vision.vulkan.glsl_vector import (
 )
 
 if TYPE_CHECKING:
-    from tvm_vision.vulkan.glsl_expr import ExpressionPrinter
+    from tvm_vision.vulkan.codegen.glsl.expressions import ExpressionPrinter
 
 Rule = Callable[["ExpressionPrinter", list[Value], Type], Value]
 

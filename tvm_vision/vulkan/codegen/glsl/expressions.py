@@ -11,20 +11,13 @@ from tvm import ir
 from tvm.ir.prim import expr as prim
 
 from tvm_vision.errors import UnsupportedKernelError
-from tvm_vision.vulkan import glsl_intrinsics
-from tvm_vision.vulkan import glsl_types as types
-from tvm_vision.vulkan.glsl_analysis import (
-    Access,
-    Analysis,
-    handle,
-    operator_name,
-    type_of,
-)
-from tvm_vision.vulkan.glsl_memory import Memory
-from tvm_vision.vulkan.glsl_narrow import NarrowingPrinter
-from tvm_vision.vulkan.glsl_prelude import Prelude
-from tvm_vision.vulkan.glsl_types import BOOL, INT32, INT64, Type
-from tvm_vision.vulkan.glsl_vector import (
+from tvm_vision.vulkan.codegen.glsl import intrinsics, types
+from tvm_vision.vulkan.codegen.glsl.analysis import Access, Analysis, handle, operator_name, type_of
+from tvm_vision.vulkan.codegen.glsl.memory import Memory
+from tvm_vision.vulkan.codegen.glsl.narrow import NarrowingPrinter
+from tvm_vision.vulkan.codegen.glsl.prelude import Prelude
+from tvm_vision.vulkan.codegen.glsl.types import BOOL, INT32, INT64, Type
+from tvm_vision.vulkan.codegen.glsl.vector import (
     CONDITIONAL,
     UNARY,
     Code,
@@ -200,7 +193,7 @@ class ExpressionPrinter(NarrowingPrinter):
 
     def _float_modulo(self, name: str, a: Value, b: Value) -> Value:
         if name == "truncmod":
-            return glsl_intrinsics.apply(self, "fmod", [a, b], a.type)
+            return intrinsics.apply(self, "fmod", [a, b], a.type)
         if name == "floormod":
             a, b = self.atomic(a), self.atomic(b)
         quotient = partwise(a.type, lambda w, x, y: Code(f"floor({infix('/', x, y)})"), a, b)
@@ -232,7 +225,7 @@ class ExpressionPrinter(NarrowingPrinter):
         symbol = _COMPARISONS[type(node)]
         of = BOOL.with_lanes(a.type.lanes)
         if a.type.kind == "float" and a.parts == b.parts and symbol in ("==", "!="):
-            unequal = glsl_intrinsics.apply(self, "isnan", [a], of)
+            unequal = intrinsics.apply(self, "isnan", [a], of)
             return unequal if symbol == "!=" else self._negate(unequal)
         return partwise(of, lambda w, x, y: compare(symbol, x, y, w), a, b)
 
@@ -384,7 +377,7 @@ class ExpressionPrinter(NarrowingPrinter):
         name = operator_name(call)
         if name == "prim.if_then_else":
             return self._branch(call)
-        return glsl_intrinsics.call(self, call)
+        return intrinsics.call(self, call)
 
     def require_subgroup(self, size: int) -> None:
         """Notes that the kernel is right only with subgroups of ``size`` lanes."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from tvm_vision.vulkan import glsl_types as types
-from tvm_vision.vulkan.glsl_types import Type
+from tvm_vision.vulkan.codegen.glsl import types
+from tvm_vision.vulkan.codegen.glsl.types import Type
 
 _ATOM = re.compile(r"[A-Za-z_0-9]+(\.[xyzw])?|\d+\.\d+(e[-+]\d+)?|\d+[ul]+|-\d+")
 _INTEGER = re.compile(r"-?\d{1,9}")

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tvm_vision.vulkan import glsl_types as types
-from tvm_vision.vulkan.glsl_types import Type
-from tvm_vision.vulkan.glsl_vector import Value, is_atom, widths
+from tvm_vision.vulkan.codegen.glsl import types
+from tvm_vision.vulkan.codegen.glsl.types import Type
+from tvm_vision.vulkan.codegen.glsl.vector import Value, is_atom, widths
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _CONSTANT = re.compile(r"const \w+ (\w+) = [^;]*;")

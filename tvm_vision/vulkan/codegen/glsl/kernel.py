@@ -11,11 +11,11 @@ from tvm import ir, tirx
 from tvm.ir.prim import expr as prim
 
 from tvm_vision.errors import UnsupportedKernelError
-from tvm_vision.vulkan import glsl_types as types
-from tvm_vision.vulkan.glsl_analysis import Analysis, handle, is_private, type_of
-from tvm_vision.vulkan.glsl_statements import StatementPrinter
-from tvm_vision.vulkan.glsl_types import INT64, UINT32, Type
-from tvm_vision.vulkan.glsl_vector import Code, Value, infix
+from tvm_vision.vulkan.codegen.glsl import types
+from tvm_vision.vulkan.codegen.glsl.analysis import Analysis, handle, is_private, type_of
+from tvm_vision.vulkan.codegen.glsl.statements import StatementPrinter
+from tvm_vision.vulkan.codegen.glsl.types import INT64, UINT32, Type
+from tvm_vision.vulkan.codegen.glsl.vector import Code, Value, infix
 
 LAUNCH_PARAMS = "tirx.kernel_launch_params"
 PUSH_CONSTANT_BYTES = 128  # every Vulkan device has them

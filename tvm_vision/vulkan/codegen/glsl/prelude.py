@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 
-from tvm_vision.vulkan import glsl_types as types
-from tvm_vision.vulkan.glsl_float import DOUBLE, SHARED, SINGLE
-from tvm_vision.vulkan.glsl_types import FLOAT32, FLOAT64, UINT32, Type
+from tvm_vision.vulkan.codegen.glsl import types
+from tvm_vision.vulkan.codegen.glsl.float import DOUBLE, SHARED, SINGLE
+from tvm_vision.vulkan.codegen.glsl.types import FLOAT32, FLOAT64, UINT32, Type
 
 _NUMBER = re.compile(r"(?<![\w.])(\d+\.\d+(?:[eE][-+]?\d+)?)(?![\w.])")
 _CALL = re.compile(r"@(\w+)\(")

@@ -16,7 +16,7 @@ from tvm import ir
 from tvm.ir.prim import expr as prim
 
 if TYPE_CHECKING:
-    from tvm_vision.vulkan.glsl_analysis import Analysis
+    from tvm_vision.vulkan.codegen.glsl.analysis import Analysis
 
 _MOST_THREADS = 1024
 

@@ -13,10 +13,10 @@ from tvm import IRModule, tirx
 from tvm.target import Target
 
 from tvm_vision.errors import UnsupportedKernelError
-from tvm_vision.vulkan import spirv
-from tvm_vision.vulkan.glsl import LAUNCH_PARAMS, Kernel, print_kernel
-from tvm_vision.vulkan.glsl_analysis import Analysis
-from tvm_vision.vulkan.glsl_intrinsics import called_function_advice
+from tvm_vision.vulkan.codegen import spirv
+from tvm_vision.vulkan.codegen.glsl.analysis import Analysis
+from tvm_vision.vulkan.codegen.glsl.intrinsics import called_function_advice
+from tvm_vision.vulkan.codegen.glsl.kernel import LAUNCH_PARAMS, Kernel, print_kernel
 from tvm_vision.whole_files import write_whole
 
 DUMP_VARIABLE = "TVM_VISION_DUMP_SHADERS"

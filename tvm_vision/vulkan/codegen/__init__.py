@@ -1,0 +1,1 @@
+"""TensorIR to GLSL to SPIR-V: the code generator that TVM calls for ``vulkan``."""

@@ -1,0 +1,1 @@
+"""TensorIR to GLSL, one kernel at a time."""
