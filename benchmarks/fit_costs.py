@@ -29,7 +29,7 @@ from tvm.s_tir import Schedule
 
 from tvm_vision.compiler import parse_target, prepare
 from tvm_vision.errors import TvmVisionError
-from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.schedules import (
     kernel_key,
 )

@@ -117,7 +117,7 @@ def engine(model: onnx.ModelProto, way: str, precision: str, image: np.ndarray) 
     """An executor with its input set and one frame done, and what it was compiled to."""
     from support.compiled import executor_of
     from tvm_vision.compiler import compile_model
-    from tvm_vision.frontend.onnx import import_onnx
+    from tvm_vision.frontend.onnx.load import import_onnx
 
     module, signature = import_onnx(model)
     compiled = compile_model(

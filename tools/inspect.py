@@ -100,7 +100,7 @@ def yoeo_lines(labels: tuple[str, ...], yoeo: YoeoInfo) -> Iterator[str]:
 
 def bytes_note(model: Path, info: PackageInfo) -> str:
     """What to say where an ONNX file is quantised, and its package computes in float32; else ""."""
-    from tvm_vision.frontend.onnx_graph import is_quantised
+    from tvm_vision.frontend.onnx.graph import is_quantised
 
     if bytes_line(info) or model.suffix != ".onnx" or not is_quantised(model):
         return ""

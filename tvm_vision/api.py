@@ -196,7 +196,7 @@ def quantize(
     Raises InputError and UnsupportedModelError; then nothing is written.
     """
     from .evaluate import Reference, compare_outputs
-    from .frontend.quantize import input_specs, plain_onnx, quantized
+    from .frontend.onnx.quantize import input_specs, plain_onnx, quantized
     from .models.samples import read_sample, sample_paths
     from .package import ModelInfo
     from .package.build import described_inputs

@@ -14,7 +14,7 @@ from tvm_vision.compiler.build import prepare
 from tvm_vision.compiler.graph.bound_kernels import MOST_REPEATED, bound_kernels
 from tvm_vision.compiler.graph.lower import lower_to_graph
 from tvm_vision.evaluate.reference import Reference
-from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.frontend.onnx.load import import_onnx
 
 SEED = 3
 SHAPE = (1, 4, 6, 8)

@@ -13,7 +13,7 @@ from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.graph.lower import lower_to_graph
 from tvm_vision.compiler.relax.channels_last import calls_of, channels_last, turns
 from tvm_vision.errors import InputError, UnsupportedModelError
-from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.frontend.onnx.load import import_onnx
 
 OP = relax.op
 

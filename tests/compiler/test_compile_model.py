@@ -22,7 +22,7 @@ from tvm_vision.compiler.graph.lower import lower_to_graph
 from tvm_vision.compiler.precision.convert_fp16 import to_half
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.errors import InputError, UnsupportedModelError
-from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.frontend.onnx.load import import_onnx
 
 OP = relax.op
 SIZE = 64

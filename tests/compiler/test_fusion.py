@@ -18,7 +18,7 @@ from support.networks import efficientnet_b0, reference, yoeo_like
 from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.build import prepare
-from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.frontend.onnx.load import import_onnx
 
 SHAPE = (1, 8, 6, 6)
 Build = Callable[[Any], list[Any]]

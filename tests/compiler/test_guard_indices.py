@@ -15,7 +15,7 @@ from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.graph.guard_indices import guarded
 from tvm_vision.compiler.graph.lower import lower_to_graph
 from tvm_vision.compiler.target import parse_target
-from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.frontend.onnx.load import import_onnx
 
 ROWS, COLUMNS = 6, 5
 # operator -> (attributes, shape of the indices, whether there are updates)

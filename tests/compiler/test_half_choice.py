@@ -25,7 +25,7 @@ from tvm_vision.compiler.precision.mixed_precision_search import (
     parts_of,
 )
 from tvm_vision.errors import InputError
-from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.options import CompileOptions
 
 SIZE = 32

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 from support.compiled import executor_of
 from tvm_vision.compiler import compile_model
 from tvm_vision.errors import InputError
-from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.frontend.onnx.load import import_onnx
 
 SHAPE = (1, 4, 8, 8)  # 1024 bytes: parts come to lie at multiples of 256
 

@@ -16,7 +16,7 @@ from tvm_vision.compiler.build import prepare
 from tvm_vision.compiler.graph.fuse_data_movement import is_selection
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.errors import InputError
-from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.schedules import Limits, schedule_function
 from tvm_vision.schedules.common import left_to_host
 

@@ -16,7 +16,7 @@ from support.networks import NETWORKS, reference
 from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.target import parse_target, vector_lanes
-from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.schedules.cpu.module import cpu_schedules
 
 OP = relax.op

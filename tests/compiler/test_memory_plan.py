@@ -14,7 +14,7 @@ from tvm_vision.compiler.graph.lower import lower_to_graph
 from tvm_vision.compiler.graph.memory_plan import LiveRange, plan_memory
 from tvm_vision.compiler.graph.static_graph import live_ranges
 from tvm_vision.compiler.target import parse_target
-from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.frontend.onnx.load import import_onnx
 
 SIZE = 64
 

@@ -19,7 +19,7 @@ from tvm_vision.compiler.graph.reorder import MOST_GROWTH, SMALL_GROWTH, depende
 from tvm_vision.compiler.graph.static_graph import Kernel, StaticGraph, describe
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.errors import InputError
-from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.frontend.onnx.load import import_onnx
 
 SHAPE = (1, 4, 8, 8)
 UNIT = 4096  # elements, 16 KiB

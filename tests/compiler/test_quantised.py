@@ -15,7 +15,7 @@ from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.build import prepare
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.errors import InputError
-from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.options import variable_of
 from tvm_vision.schedules import kernel_key
 

@@ -15,7 +15,7 @@ from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model, prepare
 from tvm_vision.compiler.relax.winograd_cost import Layer, fastest, winograd_seconds
 from tvm_vision.errors import InputError
-from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.schedules import Limits, schedule_function
 from tvm_vision.schedules.cost.device_model import DISCRETE, INTEGRATED, UNKNOWN
 

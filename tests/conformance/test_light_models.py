@@ -12,7 +12,7 @@ from onnx import numpy_helper
 
 from support.conformance.conformance_worker import executor
 from tvm_vision.errors import DeviceError
-from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.frontend.onnx.load import import_onnx
 
 FOLDER = Path(onnx.backend.test.__file__).parent / "data" / "light"
 QUICK = ("shufflenet", "squeezenet")

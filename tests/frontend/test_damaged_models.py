@@ -16,8 +16,8 @@ import tvm_vision
 from support import SUPPORT
 from support.onnx_models import conv_model, make_model, run_on_cpu
 from tvm_vision.errors import InputError, TvmVisionError, UnsupportedModelError
-from tvm_vision.frontend import onnx_tools
-from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.frontend.onnx import tools
+from tvm_vision.frontend.onnx.load import import_onnx
 
 # Found to be slow, to need all memory or to end the process, when this was written, and others.
 FIRST, COUNT = 0, 300
@@ -176,21 +176,21 @@ def test_models_larger_than_a_message(monkeypatch):
     data = np.ones((1, 3, 9, 9), np.float32)
     model.graph.input[0].type.tensor_type.shape.dim[2].dim_value = 9
     model.graph.input[0].type.tensor_type.shape.dim[3].dim_value = 9
-    monkeypatch.setattr(onnx_tools, "LARGEST_MESSAGE", 8 * onnx_tools.SMALL)
+    monkeypatch.setattr(onnx_tools, "LARGEST_MESSAGE", 8 * tools.SMALL)
     module, signature = import_onnx(model)
     assert signature.outputs[0].shape == (1, 64, 1, 1)
     assert run_on_cpu(module, data)[0].max() == 6
 
 
 def test_a_step_that_takes_too_long_is_ended():
-    onnx_tools._WORKER.close()  # Its start takes longer.
-    with pytest.raises(onnx_tools.ToolDied, match="takes more than 0 s"):
-        onnx_tools.run("check", conv_model(), limit=0.0)
-    onnx_tools.run("check", conv_model())
+    tools._WORKER.close()  # Its start takes longer.
+    with pytest.raises(tools.ToolDied, match="takes more than 0 s"):
+        tools.run("check", conv_model(), limit=0.0)
+    tools.run("check", conv_model())
 
 
 def test_where_no_second_python_can_be_started(monkeypatch):
-    onnx_tools._WORKER.close()
+    tools._WORKER.close()
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(InputError, match="'/nowhere/python' cannot be started: No such file"):
         import_onnx(conv_model())

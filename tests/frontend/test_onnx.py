@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 
 from support.onnx_models import OPSET, RNG_SEED, conv_model, make_model, relu_model, run_on_cpu
 from tvm_vision.errors import InputError, UnsupportedModelError
-from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.frontend.signature import Signature, TensorSpec
 
 

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 from support.networks import mobilenet_v2, yoeo_like
 from support.quantised_networks import as_written, network
 from tvm_vision.errors import InputError, UnsupportedModelError
-from tvm_vision.frontend.quantize import input_specs, nodes_before_sums, plain_onnx, quantized
+from tvm_vision.frontend.onnx.quantize import input_specs, nodes_before_sums, plain_onnx, quantized
 
 
 def samples(count=4, size=64):

@@ -7,12 +7,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 from support.onnx_models import make_model, run_on_cpu
 from tvm_vision.errors import UnsupportedModelError
-from tvm_vision.frontend import simplify
-from tvm_vision.frontend.fold import folded
 from tvm_vision.frontend.node_names import node_name
-from tvm_vision.frontend.onnx import import_onnx
-from tvm_vision.frontend.onnx_tools import ToolError
-from tvm_vision.frontend.rewrites import rewrite
+from tvm_vision.frontend.onnx import simplify
+from tvm_vision.frontend.onnx.fold import folded
+from tvm_vision.frontend.onnx.load import import_onnx
+from tvm_vision.frontend.onnx.rewrites import rewrite
+from tvm_vision.frontend.onnx.tools import ToolError
 
 SEED = 5
 

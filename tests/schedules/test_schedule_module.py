@@ -11,7 +11,7 @@ from tvm.target import Target
 from support import networks
 from support.schedule_runs import fused
 from tvm_vision.errors import UnsupportedKernelError
-from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.schedules import (
     TEMPLATES,
     TUNED,

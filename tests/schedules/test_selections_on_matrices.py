@@ -17,7 +17,7 @@ from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.build import prepare
 from tvm_vision.compiler.pipeline import Compilation, run
 from tvm_vision.compiler.target import parse_target
-from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.options import CompileOptions
 from tvm_vision.runtime import graph_executor
 from tvm_vision.schedules.cost import direct_conv as direct_conv_cost

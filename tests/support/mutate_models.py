@@ -17,7 +17,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from tvm_vision.errors import TvmVisionError
-from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.frontend.onnx.load import import_onnx
 
 MEMORY = 8 << 30
 SECONDS = 20.0

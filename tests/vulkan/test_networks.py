@@ -14,7 +14,7 @@ from tvm.target import Target
 
 from support import networks
 from support.relax_vm import compile_relax
-from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.frontend.onnx.load import import_onnx
 
 pytestmark = pytest.mark.usefixtures("device_info")
 

@@ -107,7 +107,7 @@ def simplified_model(model: Path, inputs: Arrays) -> onnx.ModelProto:
     import onnx
 
     from ..frontend.node_names import name_nodes
-    from ..frontend.simplify import simplified
+    from ..frontend.onnx.simplify import simplified
 
     need(model, "an ONNX file", ONNX)
     try:

@@ -40,7 +40,7 @@ class Reference:
             raise InputError(
                 "the reference is onnxruntime, which is not installed: pip install onnxruntime"
             ) from None
-        from ..frontend.onnx_graph import is_quantised
+        from ..frontend.onnx.graph import is_quantised
 
         if isinstance(model, Path):
             need(model, "an ONNX file", ONNX)

@@ -43,7 +43,7 @@ def import_model(
             raise InputError("input_shapes are for ONNX models: export PyTorch models of that size")
         return import_torch(model, example_inputs)
     if is_file or type(model).__name__ == "ModelProto":
-        from .onnx import import_onnx
+        from .onnx.load import import_onnx
 
         return import_onnx(model, input_shapes=input_shapes)
     raise InputError(

@@ -96,7 +96,7 @@ def summary(error: BaseException) -> str:
 
 def answer(request: dict[str, Any], out: IO[str]) -> None:
     """Run one request and write an answer for each of its targets."""
-    from tvm_vision.frontend.onnx import import_onnx
+    from tvm_vision.frontend.onnx.load import import_onnx
 
     case = node_cases()[request["case"]]
     outcome, message, imported = "", "", None

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import onnx
 
-from .onnx_graph import GraphEditor, Unsupported, attribute, constant_value, inferred
-from .onnx_tools import ToolError, run
+from .graph import GraphEditor, Unsupported, attribute, constant_value, inferred
+from .tools import ToolError, run
 
 # Larger results are weights rather than shapes; they stay computations.
 MAX_ELEMENTS = 1 << 20

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 
-from .onnx_graph import GraphEditor, Rewrite, Steps, Unsupported, attribute, with_attributes
+from .graph import GraphEditor, Rewrite, Steps, Unsupported, attribute, with_attributes
 from .resize import AxisResize, nearest_indices, weights
 
 Nodes = Sequence[onnx.NodeProto] | None

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from .onnx_tools import ToolError, light_step
+from .tools import ToolError, light_step
 
 # Operators that only quantised networks have.
 _QUANTISED = frozenset({"QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul"})

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from .onnx_graph import GraphEditor, Rewrite, Steps, Unsupported
+from .graph import GraphEditor, Rewrite, Steps, Unsupported
 
 Nodes = Sequence[onnx.NodeProto] | None
 ONE_SCALE = "scales or zero points of rows or columns"

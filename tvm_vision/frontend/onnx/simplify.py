@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import onnx
 
-from .onnx_graph import inferred, with_input_shapes
-from .onnx_tools import ToolError, run
+from .graph import inferred, with_input_shapes
+from .tools import ToolError, run
 
 LOGGER = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from .onnx_graph import GraphEditor, Rewrite, Steps, Unsupported, attribute, constant_value
+from .graph import GraphEditor, Rewrite, Steps, Unsupported, attribute, constant_value
 
 Nodes = Sequence[onnx.NodeProto] | None
 

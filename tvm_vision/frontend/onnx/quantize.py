@@ -18,16 +18,16 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from ..error_lines import first_line
-from ..errors import InputError, UnsupportedModelError
-from ..whole_files import ScratchFolder
+from ...error_lines import first_line
+from ...errors import InputError, UnsupportedModelError
+from ...whole_files import ScratchFolder
+from ..node_names import name_nodes
+from ..signature import TensorSpec
 from .fold import folded
-from .node_names import name_nodes
-from .onnx import Shapes, checked_onnx
-from .onnx_graph import graph_inputs, is_quantised, with_input_shapes
-from .onnx_tools import ToolError, run
-from .signature import TensorSpec
+from .graph import graph_inputs, is_quantised, with_input_shapes
+from .load import Shapes, checked_onnx
 from .simplify import simplified
+from .tools import ToolError, run
 
 SUMS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 # What a kernel of sums goes on to compute, where nothing else reads them.

@@ -20,8 +20,8 @@ from typing import Any
 import onnx
 from google.protobuf.message import EncodeError
 
-from ..errors import InputError, UnsupportedModelError
-from .onnx_worker import DONE
+from ...errors import InputError, UnsupportedModelError
+from .worker import DONE
 
 # Seconds for one step. Folding a network of thousands of nodes takes one of a slow processor.
 LIMIT = 600.0

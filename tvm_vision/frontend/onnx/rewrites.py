@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import onnx
 
-from .node_names import name_nodes
-from .onnx_graph import GraphEditor, Rewrite, Unsupported, attribute, inferred
-from .onnx_tools import ToolError, light_step
-from .refusals import Refusal, RefusedNodes
+from ..node_names import name_nodes
+from ..refusals import Refusal, RefusedNodes
+from .graph import GraphEditor, Rewrite, Unsupported, attribute, inferred
 from .rewrites_image import IMAGE_REWRITES
 from .rewrites_math import MATH_REWRITES
 from .rewrites_quantized import QUANTIZED_REWRITES
+from .tools import ToolError, light_step
 
 REWRITES: dict[str, Rewrite] = {**IMAGE_REWRITES, **MATH_REWRITES, **QUANTIZED_REWRITES}
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import onnx
 from onnx import TensorProto, external_data_helper, helper, numpy_helper
 
-from ..error_lines import first_line
-from ..errors import InputError, UnsupportedModelError
+from ...error_lines import first_line
+from ...errors import InputError, UnsupportedModelError
 
 # Kernels count elements in 32 bits.
 MOST_ELEMENTS = (1 << 31) - 1

@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING
 import onnx
 from google.protobuf.message import DecodeError
 
-from ..error_lines import first_line
-from ..errors import InputError, TvmVisionError, UnsupportedModelError
-from ..file_kinds import ONNX, need
-from ..interrupts import ctrl_c_as_itself
+from ...error_lines import first_line
+from ...errors import InputError, TvmVisionError, UnsupportedModelError
+from ...file_kinds import ONNX, need
+from ...interrupts import ctrl_c_as_itself
+from ..node_names import name_nodes
+from ..refusals import Refusal, RefusedNodes, describe
+from ..signature import Signature, spec_of
+from .checks import check_sizes, check_tensors, drop_false_shapes, load_weights
 from .fold import folded
-from .node_names import name_nodes
-from .onnx_checks import check_sizes, check_tensors, drop_false_shapes, load_weights
-from .onnx_graph import graph_inputs, inferred, with_input_shapes
-from .onnx_tools import ToolError, light_step
-from .refusals import Refusal, RefusedNodes, describe
+from .graph import graph_inputs, inferred, with_input_shapes
 from .rewrites import expand_functions, rewrite
-from .signature import Signature, spec_of
 from .simplify import simplified
+from .tools import ToolError, light_step
 
 if TYPE_CHECKING:
     import tvm
@@ -208,7 +208,7 @@ def _convert_first(
 
 
 def _convert(model: onnx.ModelProto, shapes: dict[str, list[int]]) -> tvm.IRModule:
-    from .onnx_importer import convert
+    from .importer import convert
 
     try:
         rewritten = rewrite(model)

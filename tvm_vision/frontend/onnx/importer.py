@@ -15,10 +15,10 @@ from tvm import relax
 from tvm.ir.expr import GenericConst
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter, onnx_input
 
-from ..error_lines import first_line
-from .node_names import node_name, variable_hint
-from .refusals import Refusal, RefusedNodes
-from .relax_names import name_bindings
+from ...error_lines import first_line
+from ..node_names import node_name, variable_hint
+from ..refusals import Refusal, RefusedNodes
+from ..relax_names import name_bindings
 
 # What TVM stacks to one tensor and reduces: a copy of all, and more tensors than a kernel may see.
 _PAIRWISE = {

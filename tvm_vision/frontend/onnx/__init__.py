@@ -1,0 +1,1 @@
+"""ONNX files in: checks, simplification, rewrites of what TVM's importer lacks, import."""
