@@ -6,11 +6,11 @@
 
 Records name kernels by structure; the models, compiled for the target that was tuned for, give the
 kernels' shapes. Printed are for each template the costs as they stand in
-``schedules/cost/device_model.py``, fitted ones beside them, and both's error and regret: the time of the
-tile ranked first among those measured for a kernel, over that of the best. ``--recorded`` prints
-the constants whose data lies in benchmarks/results: the cost of a launch. The timings that the
-tile models were fitted to were not kept, only what benchmarks/schedules.md says of them, so their
-costs cannot be found again from the repository alone: tune, and fit to those records.
+``schedules/cost/device_model.py``, fitted ones beside them, and both's error and regret: the time
+of the tile ranked first among those measured for a kernel, over that of the best. ``--recorded``
+prints the constants whose data lies in benchmarks/results: the cost of a launch. The timings that
+the tile models were fitted to were not kept, only what benchmarks/schedules.md says of them, so
+their costs cannot be found again from the repository alone: tune, and fit to those records.
 """
 
 from __future__ import annotations
@@ -30,18 +30,10 @@ from tvm.s_tir import Schedule
 from tvm_vision.compiler import parse_target, prepare
 from tvm_vision.errors import TvmVisionError
 from tvm_vision.frontend.onnx.load import import_onnx
-from tvm_vision.schedules import (
-    kernel_key,
-)
-from tvm_vision.schedules.cost import (
-    coopmat_gemm as coopmat_gemm_cost,
-)
-from tvm_vision.schedules.cost import (
-    direct_conv as direct_conv_cost,
-)
-from tvm_vision.schedules.cost import (
-    gemm as gemm_cost,
-)
+from tvm_vision.schedules import kernel_key
+from tvm_vision.schedules.cost import coopmat_gemm as coopmat_gemm_cost
+from tvm_vision.schedules.cost import direct_conv as direct_conv_cost
+from tvm_vision.schedules.cost import gemm as gemm_cost
 from tvm_vision.schedules.cost.device_model import DISCRETE, DeviceModel
 from tvm_vision.schedules.templates import FAILURES, TEMPLATES, Choice
 from tvm_vision.tuning.records import Record, read_records

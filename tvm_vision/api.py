@@ -106,7 +106,8 @@ def compile(
     shipped_records: whether to use what this version brings for this device and driver, too.
     sample_images: pictures, folders of them, or .npz files with the network's inputs; with "fp16".
         They are run in float32 and with halves, on this processor, and layers whose halves cost too
-        much of the outputs' accuracy keep float32; see ``tvm_vision.compiler.precision.mixed_precision_search``.
+        much of the outputs' accuracy keep float32; see
+        ``tvm_vision.compiler.precision.mixed_precision_search``.
     max_error: the largest error of an output on them, as ``tvm-vision check`` has it: the largest
         difference, relative to the largest value; of integers the share that differs. 0.01 where
         none is given.

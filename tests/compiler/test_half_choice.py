@@ -241,7 +241,9 @@ def narrow(monkeypatch):
     """Every tensor of ``chain`` can be halves, whatever its kernels are."""
     from tvm_vision.compiler.precision import mixed_precision_search
 
-    monkeypatch.setattr(half_choice, "half_roots", lambda g: {*range(1, len(g.tensors) - 1)})
+    monkeypatch.setattr(
+        mixed_precision_search, "half_roots", lambda g: {*range(1, len(g.tensors) - 1)}
+    )
 
 
 @pytest.mark.usefixtures("narrow")

@@ -176,7 +176,7 @@ def test_models_larger_than_a_message(monkeypatch):
     data = np.ones((1, 3, 9, 9), np.float32)
     model.graph.input[0].type.tensor_type.shape.dim[2].dim_value = 9
     model.graph.input[0].type.tensor_type.shape.dim[3].dim_value = 9
-    monkeypatch.setattr(onnx_tools, "LARGEST_MESSAGE", 8 * tools.SMALL)
+    monkeypatch.setattr(tools, "LARGEST_MESSAGE", 8 * tools.SMALL)
     module, signature = import_onnx(model)
     assert signature.outputs[0].shape == (1, 64, 1, 1)
     assert run_on_cpu(module, data)[0].max() == 6

@@ -45,7 +45,7 @@ import sys, numpy as np, tvm_vision
 executor = tvm_vision.load(sys.argv[1])
 executor.run(input=np.load(sys.argv[2]))
 np.save(sys.argv[3], executor.get_output(0).numpy())
-compiler = ("tvm.relax", "tvm_vision.compiler", "tvm_vision.vulkan.codegen.glsl.kernel", "onnx")
+compiler = ("tvm.relax", "tvm_vision.compiler", "tvm_vision.vulkan.codegen.glsl", "onnx")
 loaded = [name for name in compiler if name in sys.modules]
 print(loaded, "libtvm_compiler" in open("/proc/self/maps").read())
 """

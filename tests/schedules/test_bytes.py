@@ -28,9 +28,7 @@ from tvm_vision.schedules import (
     schedule_with,
 )
 from tvm_vision.schedules.common import BYTES
-from tvm_vision.schedules.cost import (
-    coopmat_gemm as coopmat_gemm_cost,
-)
+from tvm_vision.schedules.cost import coopmat_gemm as coopmat_gemm_cost
 from tvm_vision.schedules.cost.coopmat_gemm import MatrixTile
 from tvm_vision.schedules.cost.direct_conv import RimTile
 from tvm_vision.schedules.cost.gemm import GemmTile, Product, candidates, default, fits

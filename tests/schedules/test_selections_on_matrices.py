@@ -53,7 +53,7 @@ def test_values_on_emulated_matrices(
     resize: bool, rim: bool, monkeypatch: pytest.MonkeyPatch, device_info: Any
 ) -> None:
     need_right_arrays(device_info)
-    monkeypatch.setattr(rim_tile, "pays", lambda shape, limits: rim)
+    monkeypatch.setattr(direct_conv_cost, "pays", lambda shape, limits: rim)
     model, print_kernels, inlined = network(resize), build.print_kernels, []
 
     def emulate(*arguments: Any) -> list[Any]:
@@ -76,7 +76,7 @@ def test_values_on_emulated_matrices(
 def test_parts_are_fetched_in_vectors(
     resize: bool, rim: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rim_tile, "pays", lambda shape, limits: rim)
+    monkeypatch.setattr(direct_conv_cost, "pays", lambda shape, limits: rim)
     monkeypatch.setenv("TVM_VISION_FUSE_DATA_MOVEMENT", "on")
     limits = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}
     halves = {"supports_float16": True, "supports_16bit_buffer": True, "thread_warp_size": 32}

@@ -30,15 +30,9 @@ from tvm_vision.schedules import (
     choices,
 )
 from tvm_vision.schedules.common import HALVES
-from tvm_vision.schedules.cost import (
-    coopmat_gemm as coopmat_gemm_cost,
-)
-from tvm_vision.schedules.cost import (
-    direct_conv as direct_conv_cost,
-)
-from tvm_vision.schedules.cost import (
-    gemm as gemm_cost,
-)
+from tvm_vision.schedules.cost import coopmat_gemm as coopmat_gemm_cost
+from tvm_vision.schedules.cost import direct_conv as direct_conv_cost
+from tvm_vision.schedules.cost import gemm as gemm_cost
 from tvm_vision.schedules.cost.device_model import DISCRETE, DeviceModel
 from tvm_vision.schedules.cost.direct_conv import Windows
 from tvm_vision.schedules.cost.gemm import Product

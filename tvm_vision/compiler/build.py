@@ -84,7 +84,7 @@ def compile_model(
     target: see ``parse_target``. options, given: how, see ``CompileOptions.of``. choose: what
     tuning found for a kernel of a GPU, see ``schedules.schedule_module``. samples: with "fp16",
     inputs on which the error is measured that decides which layers keep float32, see
-    ``half_choice``. dump: a folder for the network's form after each step.
+    ``precision/mixed_precision_search.py``. dump: a folder for the network's form after each step.
 
     Raises InputError for options that do not exist, DeviceError for a device that is absent or
     lacks what the precision needs, UnsupportedModelError and UnsupportedKernelError for networks

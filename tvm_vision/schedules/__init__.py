@@ -17,15 +17,15 @@ Each template keeps its parameters in a frozen dataclass of plain numbers, with
 |---|---|---|
 | winograd | winograd.TransformShape | the two transforms of Winograd's convolution |
 | elementwise | elementwise.ElementwiseShape | no sum |
-| rim | rim_tile.RimTile | convolutions with windows, of halves or bytes, on cooperative matrices |
-| matrix | matrix_tile.MatrixTile | sums of products of halves or bytes, on cooperative matrices |
-| contraction | gemm_tile.GemmTile | sums of products; of bytes by dot products of four |
+| direct_conv | cost.direct_conv.RimTile | windows of halves or bytes, on cooperative matrices |
+| coopmat_gemm | cost.coopmat_gemm.MatrixTile | products of the same, on cooperative matrices |
+| contraction | cost.gemm.GemmTile | sums of products; of bytes by dot products of four |
 | reduction | reduction.RowShape | long sums with few results |
 | window | window.WindowShape | short sums, one thread each |
 | trace | trace.Steps | what TVM's MetaSchedule found; in records alone |
 
-For processors ``cpu_windows.write_window`` and ``cpu_gather.write_gather`` write the loops of what
-``blocked_operators`` computes: convolutions, pools and selections of channels in blocks.
+For processors ``cpu/windows.py`` and ``cpu/gather.py`` write the loops of what
+``topi/nchwc.py`` computes: convolutions, pools and selections of channels in blocks.
 """
 
 from __future__ import annotations

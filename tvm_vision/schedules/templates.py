@@ -21,15 +21,9 @@ from tvm.s_tir import Schedule
 
 from ..errors import InputError
 from .common import FAILURES, Limits, NotThisKind, left_to_host
-from .cost import (
-    coopmat_gemm as coopmat_gemm_cost,
-)
-from .cost import (
-    direct_conv as direct_conv_cost,
-)
-from .cost import (
-    gemm as gemm_cost,
-)
+from .cost import coopmat_gemm as coopmat_gemm_cost
+from .cost import direct_conv as direct_conv_cost
+from .cost import gemm as gemm_cost
 from .coverage import unwritten
 from .gpu import (
     contraction,

@@ -3,7 +3,7 @@
 A picture tensor (n, c, h, w) in blocks of b channels is (n, ceil(c / b), h, w, b): what one vector
 of a processor holds lies side by side. Lanes past the last channel hold anything; nothing here
 reads them. Blocks of the computations carry what they compute as annotations, from which the
-schedules for processors write their loops (``cpu_windows``).
+schedules for processors write their loops (``schedules/cpu/windows.py``).
 """
 
 from __future__ import annotations

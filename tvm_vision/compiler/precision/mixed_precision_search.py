@@ -39,7 +39,7 @@ MATRIX_SHARE = 0.5
 
 
 class Emulation(Protocol):
-    """See ``half_emulation.HalfEmulation``."""
+    """See ``fp16_emulation.HalfEmulation``."""
 
     def set_sample(self, inputs: Sequence[np.ndarray]) -> dict[int, float]: ...
     def exact_outputs(self) -> list[np.ndarray]: ...

@@ -1,6 +1,6 @@
 """In which order channels lie in memory: what is fast on which device.
 
-See ``layout`` for blocks of channels, ``channels_last`` for the other.
+See ``nchwc`` for blocks of channels, ``channels_last`` for the other.
 """
 
 from __future__ import annotations

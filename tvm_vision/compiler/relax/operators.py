@@ -13,5 +13,5 @@ def operator_of(expr: Any) -> str:
 
 
 def is_of_bytes(convolution: relax.Call) -> bool:
-    """Whether it sums whole numbers, as ``quantised`` writes convolutions of bytes."""
+    """Whether it sums whole numbers, as ``qdq`` writes convolutions of bytes."""
     return str(convolution.ty.dtype) == "int32"

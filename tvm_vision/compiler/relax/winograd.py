@@ -5,7 +5,7 @@ tile by tile, one product of matrices for each of a transformed tile's (m+2)² n
 result transformed back, together with what follows element by element. The weights are transformed
 when the network is compiled, and take (m+2)²/9 times the memory: 1.8 with m = 2, 4 with m = 4.
 
-``TVM_VISION_WINOGRAD`` chooses: ``auto`` (the default) leaves it to ``winograd_estimate``, ``0``
+``TVM_VISION_WINOGRAD`` chooses: ``auto`` (the default) leaves it to ``winograd_cost``, ``0``
 turns it off, ``2`` and ``4`` make every convolution that can be one of F(2×2, 3×3) or F(4×4, 3×3).
 Halves know F(2×2, 3×3) alone, see docs/design/compiler.md for the errors of both.
 """

@@ -6,8 +6,8 @@ weights of 1.8 or 4 times the size and two tensors more that go through memory. 
 arithmetic is slow beside memory and launches, and channels are not so many that weights are most of
 the bytes.
 
-Vulkan tells no rates: they are those of a device's description (schedules/cost/device_model.py), where
-no integrated GPU was measured. So what is not known counts against Winograd: nothing stays in
+Vulkan tells no rates: they are those of a device's description (schedules/cost/device_model.py),
+where no integrated GPU was measured. So what is not known counts against Winograd: nothing stays in
 caches between kernels, and it has to win by a margin.
 """
 

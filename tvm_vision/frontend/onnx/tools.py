@@ -1,4 +1,4 @@
-"""ONNX's own tools, run in a process of their own: see ``onnx_worker``.
+"""ONNX's own tools, run in a process of their own: see ``worker``.
 
 Weights stay here. What the tools look at is a model whose large weights are inputs of the same name
 and type, so that models of more than the 2 GB that a message can have pass, and quickly.
@@ -75,7 +75,7 @@ def light_step(step: str, model: onnx.ModelProto, **options: Any) -> onnx.ModelP
 
 
 def run(step: str, model: onnx.ModelProto, *, limit: float = LIMIT, **options: Any) -> Any:
-    """What a step of ``onnx_worker`` makes of a whole model.
+    """What a step of ``worker`` makes of a whole model.
 
     limit: seconds after which it is ended.
 

@@ -1,7 +1,7 @@
 """The process in which ONNX's own tools look at models: a damaged one can end it, and nothing else.
 
 onnx.checker, onnx.shape_inference, onnx.inliner and onnxsim are C++ that trusts attributes: a
-stride of 0 is a division by zero, a function that calls itself has no end. ``onnx_tools`` starts
+stride of 0 is a division by zero, a function that calls itself has no end. ``tools`` starts
 this process and talks to it over a connection; it ends with the connection.
 """
 

@@ -58,7 +58,7 @@ class Units:
 
 @dataclass(frozen=True)
 class GemmCosts:
-    """Cycles of a matrix product of 32-bit numbers, or words of bytes (gemm_tile.py).
+    """Cycles of a matrix product of 32-bit numbers, or words of bytes (gemm.py).
 
     Attributes:
         units: that the costs were fitted with; None for those of the device.
@@ -87,7 +87,7 @@ class GemmCosts:
 
 @dataclass(frozen=True)
 class MatrixCosts:
-    """Cycles of a product on cooperative matrices of halves (matrix_tile.py).
+    """Cycles of a product on cooperative matrices of halves (coopmat_gemm.py).
 
     Attributes:
         units: that the costs were fitted with; None for those of the device.
@@ -112,7 +112,7 @@ class MatrixCosts:
 
 @dataclass(frozen=True)
 class RimCosts:
-    """Cycles of a convolution out of a rim in shared memory, of halves (rim_tile.py).
+    """Cycles of a convolution out of a rim in shared memory, of halves (direct_conv.py).
 
     Attributes:
         units: that the costs were fitted with; None for those of the device.
@@ -145,7 +145,7 @@ class RimCosts:
 
 @dataclass(frozen=True)
 class CutCosts:
-    """Cycles of a sum that workgroups share (split_sums.py).
+    """Cycles of a sum that workgroups share (split_k.py).
 
     Attributes:
         total: of the second kernel, as any that waits for another.

@@ -261,7 +261,7 @@ def _tiles(shape: Windows, matrix: tuple[int, int, int], device: DeviceModel) ->
 def cycles(tile: RimTile, shape: Windows, device: DeviceModel) -> float:
     """Estimated cycles: waves of workgroups, each with latency and shared work.
 
-    A model like that of matrix_tile.py, whose cost of a product is taken apart here.
+    A model like that of coopmat_gemm.py, whose cost of a product is taken apart here.
     """
     costs, units = device.rim, device.units_of(device.rim)
     groups = tile.groups(shape) * tile.split

@@ -1,4 +1,4 @@
-"""Loops for processors written out: what the files ``cpu_*`` share.
+"""Loops for processors written out: what the files beside this one share.
 
 TVM's schedule primitives ask for tiles that divide the picture, or put conditions into innermost
 loops. Here the loops are built instead: a last tile begins earlier and computes some outputs again.

@@ -4,7 +4,7 @@ The outputs of a tile, a few blocks of channels times a few neighbouring pixels,
 while the window moves and the channels are summed. Elementwise blocks that follow are applied to
 the registers before they are stored. Rows outside the picture are left out of the loop over the
 window's rows, columns outside it are known where the code is written: only tiles at the edges
-differ. ``blocked_operators`` describes the tensors.
+differ. ``topi/nchwc.py`` describes the tensors.
 """
 
 from __future__ import annotations

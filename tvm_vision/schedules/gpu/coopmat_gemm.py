@@ -6,8 +6,8 @@ into registers while the subgroups multiply the present ones from shared memory.
 tiles to occupy a GPU, ``split_k`` groups of subgroups share the steps of one tile. The sums go
 through shared memory to the threads, which write C and what follows it.
 
-The loops over one matrix become tensor intrinsics (matrix_intrinsics.py), which glsl_matrix.py of
-the Vulkan backend writes in GLSL.
+The loops over one matrix become tensor intrinsics (tensor_intrinsics.py), which the Vulkan backend
+writes in GLSL (codegen/glsl/cooperative_matrix.py).
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ once; the subgroups load their matrices at each place of the window straight fro
 pixels side by side are the rows of one. A row of the image serves all places of the window above
 each other.
 
-See rim_form.py for the form that is scheduled, matrix.py for products without windows.
+See direct_conv_form.py for the form that is scheduled, coopmat_gemm.py for products without
+windows.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ A window's steps reach each pixel of the image once for every place of the windo
     sums[p, n, yh, yl, x, f] += shifted[p, n, yh, yl·s + ky·d, kx, x, c] · weights[p, ky, kx, c, f]
 
 a tile of the rim is fetched once, and what a step along ky needs is mostly what the others have.
-Of several parts the sums are added up at the end, see split_sums.py. The weights of bytes come, and
+Of several parts the sums are added up at the end, see split_k.py. The weights of bytes come, and
 are kept, with the channels last: weights[p, ky, kx, f, c].
 """
 

@@ -56,7 +56,7 @@ class _Known:
 
 @mutator
 class Blocks(PyExprMutator):
-    """Rewrites a function; the rules of ``layout_rules`` ask it for values and emit through it."""
+    """Rewrites a function; the rules of ``rules`` ask it for values and emit through it."""
 
     block: int
 

@@ -1,4 +1,4 @@
-"""How each operator goes on in blocks of channels: a table of rules for ``layout``.
+"""How each operator goes on in blocks of channels: a table of rules for ``rewriter``.
 
 A rule gets the pass and the call. It returns a value in blocks, an expression in the model's order,
 or None where the operator has to stay as it is.

@@ -1,4 +1,4 @@
-"""What ``layout`` knows of a tensor: where its channels are."""
+"""What ``rewriter`` knows of a tensor: where its channels are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels of bytes, out of what ``quantised`` made of a network and the choice of layout left.
+"""Kernels of bytes, out of what ``rewriter`` made of a network and the choice of layout left.
 
 A convolution or product of ``byte - zero``, in int32, with constant weights that fit int8 becomes a
 kernel that reads bytes and sums ``byte * weight``; ``zero`` times the weights' sums, one number for

@@ -5,7 +5,7 @@ Here a tensor that was quantised stays int8 (uint8 moved by 128) until an operat
 numbers:
 
 - convolutions and products with constant symmetric weights sum ``(x - zero) * w`` in int32, and
-  multiply the sums by both scales afterwards; ``integer_kernels`` makes kernels of these;
+  multiply the sums by both scales afterwards; ``legalize_int8`` makes kernels of these;
 - what only moves numbers, or picks the largest, does so with bytes: QuantizeLinear after it gives
   the same bytes as QuantizeLinear before it;
 - everything else reads ``(byte - zero) * scale``, computed in the kernel that needs it.
@@ -53,7 +53,7 @@ def in_bytes(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRMo
 
 @mutator
 class Quantised(PyExprMutator):
-    """Rewrites a function; ``quantised_rules`` ask it for values and emit through it."""
+    """Rewrites a function; ``rules`` ask it for values and emit through it."""
 
     def rewrite(self, main: relax.Function) -> relax.Function:
         self._values: dict[Any, Value] = {}

@@ -1,4 +1,4 @@
-"""How each operator goes on in bytes: a table of rules for ``quantised``.
+"""How each operator goes on in bytes: a table of rules for ``rewriter``.
 
 A rule gets the pass and the call. It returns a value in bytes, an expression of real numbers, or
 None where the operator has to stay as it is.

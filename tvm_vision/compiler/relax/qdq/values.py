@@ -1,4 +1,4 @@
-"""What a tensor of a quantised network is in bytes, while ``quantised`` rewrites the network."""
+"""What a tensor of a quantised network is in bytes, while ``rewriter`` rewrites the network."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A rule gets the printer, the arguments' values and the result's type, and returns a value. For most
 operators it is made from a GLSL name: either a built-in that works on vectors, or a function of
-floats that is a helper of glsl_float.py where GLSL's own is missing, coarse or partly undefined.
+floats that is a helper of float.py where GLSL's own is missing, coarse or partly undefined.
 TVM lowers many operators to calls of C functions ("expf"); those names lead to the same rules.
 """
 
