@@ -23,9 +23,9 @@ from .diagnostics import Conditions, is_stalled, statuses
 from .model_folder import find_model
 from .model_loader import ModelRequest, load_and_warm
 from .networks import Host, Networks
-from .pipeline import Frame, Job, Pipeline
+from .pipeline import CameraFrame, NetworkJob, Pipeline
 from .reasons import one_line
-from .ros_camera import Camera
+from .ros_camera import RosCamera
 from .ros_messages import builder
 from .ros_outputs import Outputs
 from .settings import CONFIGURE, RELOAD, SUBSCRIBE, effects
@@ -54,7 +54,7 @@ class VisionNode(LifecycleNode):
         self.pipeline = Pipeline(
             self.settings, self.statistics, self._now, log, self._device_failed
         )
-        self.worker: Worker[Frame] = Worker(
+        self.worker: Worker[CameraFrame] = Worker(
             self.pipeline.process,
             dropped=lambda frame: self.statistics.count(DROPPED),
             failed=self.pipeline.failed,
@@ -67,7 +67,7 @@ class VisionNode(LifecycleNode):
         # While the parameters are put back: nobody asked for that.
         self._restoring = False
         self._start_due = False
-        self.camera = Camera(self, self._on_image, self.statistics)
+        self.camera = RosCamera(self, self._on_image, self.statistics)
         self._active = False
         self._fault = ""
         self._recovery_due = 0.0
@@ -159,7 +159,7 @@ class VisionNode(LifecycleNode):
         self.outputs.open(model, self.settings)
 
     def _use(self, model: Any) -> None:
-        self.pipeline.job = Job(model, self.outputs)
+        self.pipeline.job = NetworkJob(model, self.outputs)
         if self._active:
             self._publish_labels()
 
@@ -216,7 +216,7 @@ class VisionNode(LifecycleNode):
         """Only keep it: the worker's thread does the rest."""
         self.statistics.received()
         stamp = message.header.stamp
-        self.worker.offer(Frame(message, stamp.sec + 1e-9 * stamp.nanosec, self._now()))
+        self.worker.offer(CameraFrame(message, stamp.sec + 1e-9 * stamp.nanosec, self._now()))
 
     # Parameters and services
 

@@ -59,7 +59,7 @@ class Times:
 
 
 @dataclass(frozen=True)
-class Frame:
+class CameraFrame:
     """A message with an image. stamp, received: seconds of the node's clock, 0.0: no stamp."""
 
     message: Any
@@ -68,7 +68,7 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Job:
+class NetworkJob:
     """A network and where its results go; both change together."""
 
     model: Any
@@ -92,21 +92,21 @@ class Pipeline:
         self._clock = clock
         self._log = log
         self._device_failed = device_failed
-        self._job: Job | None = None
+        self._job: NetworkJob | None = None
         self._due = float("-inf")
         self._stamps = Stamps(self._jumped)
         self._warned: set[str] = set()
 
     @property
-    def job(self) -> Job | None:
+    def job(self) -> NetworkJob | None:
         """The network and sink in use. Set, it counts from the next frame on."""
         return self._job
 
     @job.setter
-    def job(self, job: Job | None) -> None:
+    def job(self, job: NetworkJob | None) -> None:
         self._job = job
 
-    def process(self, frame: Frame) -> None:
+    def process(self, frame: CameraFrame) -> None:
         """Handle one frame; errors end in the counts and, once a kind, in the log."""
         job, settings = self._job, self.settings
         if job is None:
@@ -142,7 +142,7 @@ class Pipeline:
         reason = one_line(error)
         self._warn_once(reason, f"a frame was lost: {reason}")
 
-    def _run(self, job: Job, settings: Settings, frame: Frame, age: float) -> None:
+    def _run(self, job: NetworkJob, settings: Settings, frame: CameraFrame, age: float) -> None:
         start = perf_counter()
         image = any_image(frame.message)
         decode = 1e3 * (perf_counter() - start)
@@ -155,7 +155,7 @@ class Pipeline:
         job.sink.publish(frame.message.header, image, result, times)
         self.statistics.finished(timing.total_ms, 1e3 * age)
 
-    def _age(self, frame: Frame, now: float, limit: float) -> float:
+    def _age(self, frame: CameraFrame, now: float, limit: float) -> float:
         """Seconds since the stamp; since the arrival where the stamp is of no use."""
         stamps = self._stamps
         age = stamps.age(frame.stamp, frame.received, now, limit)
@@ -185,7 +185,7 @@ class Pipeline:
         self._due = max(self._due + period, now + period / 2)
         return True
 
-    def _kind(self, error: InputError, frame: Frame) -> str:
+    def _kind(self, error: InputError, frame: CameraFrame) -> str:
         if isinstance(error, UnknownEncodingError):
             return f"encoding {getattr(frame.message, 'encoding', '')}"
         return str(error)

@@ -110,7 +110,7 @@ def endless(make: Callable[[], Iterator[Shot]]) -> Iterator[Shot]:
 
 
 @dataclass(frozen=True)
-class Camera:
+class ReplayCamera:
     """How images are published. wait: for a subscriber, before the first one."""
 
     topic: str = "image"
@@ -120,7 +120,10 @@ class Camera:
 
 
 def publish(
-    images: Iterable[Image], camera: Camera, limit: int | None = None, stop: Stop | None = None
+    images: Iterable[Image],
+    camera: ReplayCamera,
+    limit: int | None = None,
+    stop: Stop | None = None,
 ) -> int:
     """Publish images as sensor_msgs/Image in bgr8, stamped when they go out; returns how many.
 

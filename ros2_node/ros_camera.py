@@ -22,7 +22,7 @@ from .statistics import Statistics
 LOOK_SECONDS = 1.0
 
 
-class Camera:
+class RosCamera:
     """Listens to one topic of images. All methods are for the executor's thread."""
 
     def __init__(

@@ -6,7 +6,7 @@ import pytest
 
 from tvm_vision.compiler import parse_target
 from tvm_vision.drivers import driver_of, spelled_out
-from tvm_vision.package import DeviceInfo
+from tvm_vision.package import PackageDevice
 from tvm_vision.tuning.choose import SHIPPED
 from tvm_vision.tuning.records import Place, Record
 from tvm_vision.tuning.session import place_of
@@ -43,7 +43,7 @@ def test_files_of_former_versions_are_read_as_if_written_now():
     line = Record("k", "conv", now, {"template": "rim", "parameters": {}}, (1e-5,)).to_json()
     former = line.replace("580.159.4", "2435301632")
     assert former != line and Record.from_json(former).to_json() == line
-    info = DeviceInfo.from_json({"name": now.device, "driver": "NVIDIA 2435301632"})
+    info = PackageDevice.from_json({"name": now.device, "driver": "NVIDIA 2435301632"})
     assert info.driver == now.driver
 
 
@@ -64,5 +64,5 @@ def test_a_target_and_its_packages_have_one_driver():
         ' "driver_version": 2435301632}'
     )
     compiled = type("Compiled", (), {"target": target})
-    assert _device_of(compiled) == DeviceInfo("H", "NVIDIA 580.159.4")
+    assert _device_of(compiled) == PackageDevice("H", "NVIDIA 580.159.4")
     assert place_of(target, "fp32") == Place("H", "NVIDIA 580.159.4", "fp32")

@@ -104,12 +104,12 @@ def detect(
 def outputs(folder: Path | None, show: bool) -> Iterator[tuple[Any, Any]]:
     """A FrameWriter and a Window, or None for what is not wanted; says then what was written."""
     from tvm_vision.runtime.sinks import FrameWriter
-    from tvm_vision.runtime.window import Window
+    from tvm_vision.runtime.window import DisplayWindow
 
     writer = None
     try:
         with contextlib.ExitStack() as stack:
-            window = stack.enter_context(Window("tvm-vision detect")) if show else None
+            window = stack.enter_context(DisplayWindow("tvm-vision detect")) if show else None
             writer = None if folder is None else stack.enter_context(FrameWriter(folder))
             yield writer, window
     finally:

@@ -49,7 +49,7 @@ def replay(
       tvm-vision replay photos/ --rate 5 --loop --topic /camera/image_raw
       tvm-vision replay drive.mp4 --fast
     """
-    from tvm_vision_ros.replay import Camera, endless, paced, publish, shots
+    from tvm_vision_ros.replay import ReplayCamera, endless, paced, publish, shots
     from tvm_vision_ros.stop import Stop
 
     stop = Stop()
@@ -60,6 +60,6 @@ def replay(
 
     stream = endless(make) if loop else make()
     images = (shot.image for shot in stream) if fast else paced(stream, sleep=stop.wait)
-    camera = Camera(topic, frame_id, reliability, wait)
+    camera = ReplayCamera(topic, frame_id, reliability, wait)
     count = publish(images, camera, limit, stop)
     click.echo(f"published {count} images on {topic}")

@@ -139,7 +139,7 @@ def tune(
     if (tracker is None) != (key is None):
         raise click.UsageError("--tracker and --key are needed together")
     from tvm_vision.tuning import TuningOptions, list_kernels
-    from tvm_vision.tuning.worker import Timing
+    from tvm_vision.tuning.worker import MeasureRuns
 
     network = {
         # Where boards measure, one of them tells it.
@@ -162,7 +162,7 @@ def tune(
         records,
         prior=prior_records,
         tuning=TuningOptions(time_budget=time_budget, trials=trials, only=tasks),
-        timing=Timing(repeat, number, min_repeat_ms),
+        timing=MeasureRuns(repeat, number, min_repeat_ms),
         tracker=None if tracker is None or key is None else (*tracker, key),
         search=search,
         **network,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .compiler import CompiledModel
     from .compiler.precision.mixed_precision_search import Samples
     from .frontend.signature import Signature
-    from .package import DeviceInfo, ModelInfo
+    from .package import ModelInfo, PackageDevice
 
 PathLike = str | os.PathLike[str]
 # Of the outputs, where halves are measured on sample images.
@@ -290,12 +290,12 @@ def _written(compiled: CompiledModel, output: Path, model_info: ModelInfo | None
     return output
 
 
-def _device_of(compiled: CompiledModel) -> DeviceInfo | None:
+def _device_of(compiled: CompiledModel) -> PackageDevice | None:
     """The device whose limits the kernels were made for; None for the CPU."""
-    from .package import DeviceInfo
+    from .package import PackageDevice
 
     if "gpu" not in compiled.target.keys:
         return None
     attributes = compiled.target.attrs
     name = str(attributes.get("device_name", "unknown"))
-    return DeviceInfo(name=name, driver=driver_of(attributes))
+    return PackageDevice(name=name, driver=driver_of(attributes))

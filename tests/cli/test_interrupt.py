@@ -193,9 +193,9 @@ def test_only_an_error_without_a_word_is_ctrl_c() -> None:
 
 def test_ctrl_c_is_not_for_the_processes_of_a_search(tmp_path: Path) -> None:
     """A terminal sends it to all of them, which would each write a traceback."""
-    from tvm_vision.tuning.measure import Process
+    from tvm_vision.tuning.measure import MeasureProcess
 
-    process = Process(tmp_path)
+    process = MeasureProcess(tmp_path)
     try:
         assert process.call(signal.getsignal, signal.SIGINT, timeout=60) == signal.SIG_IGN
     finally:

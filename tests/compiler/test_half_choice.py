@@ -12,7 +12,7 @@ from support.interpreter import run
 from support.networks import NETWORKS, Builder
 from tvm_vision.compiler import compile_model, parse_target
 from tvm_vision.compiler.build import _matrix_kernels, measure_halves, prepare
-from tvm_vision.compiler.graph.static_graph import Kernel, StaticGraph
+from tvm_vision.compiler.graph.static_graph import KernelCall, StaticGraph
 from tvm_vision.compiler.pipeline import Compilation
 from tvm_vision.compiler.pipeline import run as run_pipeline
 from tvm_vision.compiler.precision.convert_fp16 import HALF_MAX
@@ -230,7 +230,7 @@ def chain(sizes):
     last = graph.inputs[0]
     for index, size in enumerate([*sizes, 1]):
         made = graph.add_tensor((size,), "float32")
-        graph.kernels.append(Kernel("f", [last], [made], [f"n{index}"]))
+        graph.kernels.append(KernelCall("f", [last], [made], [f"n{index}"]))
         last = made
     graph.outputs = [last]
     return graph

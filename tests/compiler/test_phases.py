@@ -16,7 +16,7 @@ from support.networks import NETWORKS
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.build import prepare
 from tvm_vision.compiler.graph.reorder import MOST_GROWTH, SMALL_GROWTH, dependencies, in_phases
-from tvm_vision.compiler.graph.static_graph import Kernel, StaticGraph, describe
+from tvm_vision.compiler.graph.static_graph import KernelCall, StaticGraph, describe
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx.load import import_onnx
@@ -37,7 +37,7 @@ def graph_of(links: list[list[int]], sizes: list[int] | None = None) -> StaticGr
     for number, before in enumerate(links):
         made.append(graph.add_tensor((UNIT * (sizes[number] if sizes else 1),), "float32"))
         inputs = [x if i < 0 else made[i] for i in before]
-        graph.kernels.append(Kernel(f"k{number}", inputs, [made[-1]]))
+        graph.kernels.append(KernelCall(f"k{number}", inputs, [made[-1]]))
     read = {i for before in links for i in before}
     graph.outputs = [t for i, t in enumerate(made) if i not in read]
     return graph

@@ -13,7 +13,7 @@ from support.compiled import MATRICES, executor_of
 from support.networks import NETWORKS, reference
 from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model, prepare
-from tvm_vision.compiler.relax.winograd_cost import Layer, fastest, winograd_seconds
+from tvm_vision.compiler.relax.winograd_cost import ConvShape, fastest, winograd_seconds
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.schedules import Limits, schedule_function
@@ -268,11 +268,11 @@ def test_all_three_kernels_name_the_node(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_estimate_follows_rates() -> None:
-    layer, few = Layer(1, 64, 64, 56, 56), Layer(1, 512, 512, 7, 7)
+    layer, few = ConvShape(1, 64, 64, 56, 56), ConvShape(1, 512, 512, 7, 7)
     assert fastest(layer, INTEGRATED, halves=False) == 4
     assert fastest(layer, INTEGRATED, halves=True) == 2
     assert fastest(few, INTEGRATED, halves=False) is None  # reads 16.8 MB of weights
-    assert fastest(Layer(1, 64, 64, 4, 4), INTEGRATED, halves=False) is None  # four tiles
+    assert fastest(ConvShape(1, 64, 64, 4, 4), INTEGRATED, halves=False) is None  # four tiles
     assert fastest(layer, DISCRETE, halves=False) == 4
     assert fastest(few, DISCRETE, halves=False) == 2  # weights are four times as many with 4
     assert fastest(layer, UNKNOWN, halves=False) is None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tvm_vision.demo.classify import DemoResult, run_demo
+from tvm_vision.demo.classify import ClassifyDemoResult, run_demo
 from tvm_vision.demo.networks import NETWORKS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,7 +27,7 @@ def results(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
-) -> dict[str, DemoResult]:
+) -> dict[str, ClassifyDemoResult]:
     """The demo in both precisions."""
     if not DATA.is_dir():
         pytest.skip("weights and photos are not installed: `make demo-classifier` installs them")
@@ -49,7 +49,7 @@ def results(
 
 @pytest.mark.parametrize("device", ["cpu", "vulkan"])
 def test_classes_are_those_of_onnxruntime_and_of_the_photos(
-    device: str, results: dict[str, DemoResult]
+    device: str, results: dict[str, ClassifyDemoResult]
 ) -> None:
     for result in results.values():
         assert result.device.kind == device and len(result.photos) == 5

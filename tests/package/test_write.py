@@ -17,8 +17,8 @@ from support.handmade import MODEL, Compiled
 from support.packages import sample_graph, write_sample
 from tvm_vision.errors import PackageError
 from tvm_vision.package import (
-    DeviceInfo,
     ModelInfo,
+    PackageDevice,
     Preprocessing,
     read_package,
     repack_package,
@@ -39,10 +39,10 @@ def write(path, library, **changes):
 
 def test_what_is_written_is_read_and_runs(tmp_path, library):
     path = tmp_path / "deeper" / "out.tar"
-    info = write_package(path, Compiled(library), MODEL, device=DeviceInfo("GPU", "driver 1.2"))
+    info = write_package(path, Compiled(library), MODEL, device=PackageDevice("GPU", "driver 1.2"))
     with read_package(path) as package:
         assert package.info == info
-        assert info.device == DeviceInfo("GPU", "driver 1.2")
+        assert info.device == PackageDevice("GPU", "driver 1.2")
         package.check_machine()
         loaded = tvm.runtime.load_module(str(package.library_path))
         weights = tvm.runtime.load_param_dict(package.params[:])

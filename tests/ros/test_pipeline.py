@@ -7,7 +7,7 @@ import pytest
 
 from support.ros import fakes
 from tvm_vision.errors import DeviceError
-from tvm_vision_ros.pipeline import Frame, Job, Pipeline
+from tvm_vision_ros.pipeline import CameraFrame, NetworkJob, Pipeline
 from tvm_vision_ros.settings import Settings
 from tvm_vision_ros.statistics import Statistics
 
@@ -34,7 +34,7 @@ class Bench:
             Settings(**settings), Statistics(), lambda: self.now, log, self.lost.append
         )
         self.sink, self.model = Sink(), fakes.FakeModel()
-        self.pipeline.job = Job(self.model, self.sink)
+        self.pipeline.job = NetworkJob(self.model, self.sink)
 
     def send(self, stamp=None, received=None, **fields):
         image = {
@@ -48,7 +48,9 @@ class Bench:
         }
         message = SimpleNamespace(**{**image, **fields})
         stamp = self.now if stamp is None else stamp
-        self.pipeline.process(Frame(message, stamp, self.now if received is None else received))
+        self.pipeline.process(
+            CameraFrame(message, stamp, self.now if received is None else received)
+        )
 
     @property
     def counts(self):
@@ -170,7 +172,7 @@ def test_errors_of_the_device_are_told():
     def fail(image):
         raise DeviceError("the device was lost")
 
-    bench.pipeline.job = Job(fail, bench.sink)
+    bench.pipeline.job = NetworkJob(fail, bench.sink)
     bench.send()
     assert bench.counts["device errors"] == bench.counts["failed"] == 1
     assert [str(error) for error in bench.lost] == ["the device was lost"]
@@ -187,7 +189,7 @@ def test_a_classifier_has_no_thresholds():
     bench = Bench()
     model = fakes.FakeClassifier()
     del model.confidence, model.iou, model.max_detections
-    bench.pipeline.job = Job(model, bench.sink)
+    bench.pipeline.job = NetworkJob(model, bench.sink)
     bench.send()
     assert not hasattr(model, "confidence")
 

@@ -8,7 +8,7 @@ import pytest
 
 from support import SUPPORT
 from tvm_vision.errors import InputError
-from tvm_vision_ros.replay import Camera, Shot, endless, paced, publish, shots
+from tvm_vision_ros.replay import ReplayCamera, Shot, endless, paced, publish, shots
 
 
 class Time:
@@ -92,7 +92,7 @@ def test_what_cannot_be_replayed(tmp_path, name):
 def test_without_ros_it_says_what_is_missing(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "rclpy", None)
     with pytest.raises(InputError, match="publishing needs ROS 2.*make ros"):
-        publish([], Camera())
+        publish([], ReplayCamera())
 
 
 def test_every_image_arrives(graph, pictures, start):

@@ -6,7 +6,7 @@ import pytest
 from tvm_vision.errors import InputError
 from tvm_vision.runtime.sinks import FrameWriter
 from tvm_vision.runtime.sources import Frame, frames, read_image
-from tvm_vision.runtime.window import Window
+from tvm_vision.runtime.window import DisplayWindow
 
 
 def shade(value, size=(48, 64)):
@@ -75,7 +75,7 @@ def test_no_window_without_a_screen(monkeypatch):
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     with pytest.raises(InputError, match="neither DISPLAY nor WAYLAND_DISPLAY is set: write them"):
-        Window("test")
+        DisplayWindow("test")
 
 
 def test_no_window_with_an_opencv_without_windows(monkeypatch):
@@ -87,4 +87,4 @@ def test_no_window_with_an_opencv_without_windows(monkeypatch):
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setattr(cv2, "namedWindow", refuse)
     with pytest.raises(InputError, match="pip install opencv-python instead of"):
-        Window("test")
+        DisplayWindow("test")

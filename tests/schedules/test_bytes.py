@@ -34,7 +34,7 @@ from tvm_vision.schedules.cost.direct_conv import RimTile
 from tvm_vision.schedules.cost.gemm import GemmTile, Product, candidates, default, fits
 from tvm_vision.schedules.gpu.direct_conv_form import windows_of
 from tvm_vision.schedules.gpu.window import WindowShape
-from tvm_vision.topi.int8 import BytesWindow, convolution_of_bytes, in_words
+from tvm_vision.topi.int8 import Int8Window, convolution_of_bytes, in_words
 from tvm_vision.vulkan.codegen import build, spirv
 
 pytestmark = pytest.mark.usefixtures("device_info")
@@ -144,7 +144,7 @@ def test_weights_in_words_equal_numpy(
     image, weights = noise((1, 9, 11, channels), 1), noise((filters, channels, kernel, kernel), 2)
     packed = np.ascontiguousarray(in_words(weights, 4))
     pad = (kernel // 2,) * 4
-    window = BytesWindow((kernel, kernel), (stride, stride), (1, 1), pad, 1, True, -7)
+    window = Int8Window((kernel, kernel), (stride, stride), (1, 1), pad, 1, True, -7)
     x, w = (te.placeholder(a.shape, "int8", n) for a, n in ((image, "x"), (packed, "w")))
     function = te.create_prim_func([x, w, convolution_of_bytes(x, w, window)])
     limits = replace(Limits.of(target()), byte_matrices=())
@@ -191,7 +191,7 @@ def test_depthwise_channels_are_computed_by_words(along: int) -> None:
     """The form that quantised networks have; outside the image is the zero point."""
     image, weights = noise((1, 9, 7, 8), 1), noise((3, 3, 1, 8), 2)
     x, w = (te.placeholder(a.shape, "int8", n) for a, n in ((image, "x"), (weights, "w")))
-    window = BytesWindow((3, 3), (2, 2), (1, 1), (1, 1, 1, 1), 8, True, 3)
+    window = Int8Window((3, 3), (2, 2), (1, 1), (1, 1, 1, 1), 8, True, 3)
     sums = convolution_of_bytes(x, w, window)
     halved = topi.clip(topi.cast(sums, "float32") * 0.0078125, -128, 127)
     kernel = te.create_prim_func([x, w, topi.cast(topi.round(halved), "int8")])

@@ -38,7 +38,7 @@ from tvm_vision.schedules.gpu.elementwise import default as elementwise_default
 from tvm_vision.schedules.gpu.reduction import RowShape, RowSums
 from tvm_vision.schedules.gpu.reduction import candidates as reduction_candidates
 from tvm_vision.schedules.gpu.split_k import parts_of
-from tvm_vision.schedules.gpu.window import Window
+from tvm_vision.schedules.gpu.window import WindowSum
 from tvm_vision.schedules.gpu.window import default as window_default
 from tvm_vision.schedules.gpu.winograd import Tiles
 from tvm_vision.schedules.gpu.winograd import default as winograd_default
@@ -142,8 +142,8 @@ def _enough(limits: Limits) -> list[bool]:
     few_rows = reduction_candidates(RowSums((1 << 13,), 64, True), limits)
     return [
         elementwise_default((1 << 15,), limits) == ElementwiseShape(256, 4),
-        window_default(Window((1 << 14,), False), limits).along == 4,
-        window_default(Window((1 << 13,), True), limits).along == 4,
+        window_default(WindowSum((1 << 14,), False), limits).along == 4,
+        window_default(WindowSum((1 << 13,), True), limits).along == 4,
         winograd_default(Tiles(1 << 11, False), limits).threads == 128,
         parts_of(4608, 100, limits.device) == [1],
         not few_rows,

@@ -13,7 +13,7 @@ from tvm import relax, tirx
 from support.schedule_runs import check, fused, noise, run, target
 from tvm_vision.schedules import Choice, Limits, choices, schedule_with
 from tvm_vision.schedules.cost.gemm import GemmTile
-from tvm_vision.schedules.gpu.window import Window, WindowShape, default
+from tvm_vision.schedules.gpu.window import WindowShape, WindowSum, default
 
 pytestmark = pytest.mark.usefixtures("device_info")
 
@@ -92,7 +92,7 @@ def test_few_sums_of_a_pixel_fetch_its_channels_at_once(inputs: int, lanes: int)
 
 
 def test_few_sums_of_many_pixels_have_a_thread_for_each_pixel() -> None:
-    assert default(Window((1, 416, 416, 3), vectors=False), Limits.of(target())).along == 3
+    assert default(WindowSum((1, 416, 416, 3), vectors=False), Limits.of(target())).along == 3
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_few_sums_of_many_pixels_have_a_thread_for_each_pixel() -> None:
 def test_windows_have_no_rest_where_it_can_be_avoided(
     outputs: tuple[int, ...], threads: int
 ) -> None:
-    assert default(Window(outputs, False), Limits(256, 16384, 32)).threads == threads
+    assert default(WindowSum(outputs, False), Limits(256, 16384, 32)).threads == threads
 
 
 def test_every_tile_of_a_product_with_odd_edges_can_be_built() -> None:

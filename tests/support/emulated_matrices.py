@@ -13,7 +13,7 @@ import re
 import pytest
 
 from tvm_vision import vulkan
-from tvm_vision.vulkan.codegen.glsl.kernel import Kernel
+from tvm_vision.vulkan.codegen.glsl.kernel import Shader
 
 _TYPE = r"coopmat<(\w+), gl_ScopeSubgroup, (\d+), (\d+), gl_MatrixUse\w+>"
 _NAMED = r"(\w+)\[(\d+)\]"
@@ -29,7 +29,7 @@ def need_right_arrays(device: vulkan.DeviceInfo) -> None:
         pytest.skip(f"{device.name} computes emulated matrices wrongly; newer Mesa does not")
 
 
-def emulated(kernel: Kernel) -> Kernel:
+def emulated(kernel: Shader) -> Shader:
     """The kernel without cooperative matrices."""
     return dataclasses.replace(kernel, source=emulate(kernel.source))
 

@@ -13,7 +13,7 @@ from tvm.target import Target
 from tvm.tirx.build import split_host_device_mods
 
 from tvm_vision.vulkan.codegen import build, spirv
-from tvm_vision.vulkan.codegen.glsl.kernel import Kernel
+from tvm_vision.vulkan.codegen.glsl.kernel import Shader
 
 ALL_FEATURES = {
     "kind": "vulkan",
@@ -54,7 +54,7 @@ def schedule(function: Any, on: Target) -> Any:
     return mod["main"]
 
 
-def kernels(function: Any, on: Target | None = None, check: bool = True) -> list[Kernel]:
+def kernels(function: Any, on: Target | None = None, check: bool = True) -> list[Shader]:
     """The GLSL of a scheduled PrimFunc; ``check``: compile it and run spirv-val."""
     on = on or target()
     found = build.print_kernels(device_module(function, on), on)

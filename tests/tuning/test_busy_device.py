@@ -13,7 +13,7 @@ from tvm import te, topi
 
 from tvm_vision.tuning import worker
 from tvm_vision.tuning.busy import Busy, device_to_itself
-from tvm_vision.tuning.worker import SHARED_WITH_NOBODY, Argument, Board, Timing
+from tvm_vision.tuning.worker import SHARED_WITH_NOBODY, Argument, Board, MeasureRuns
 
 
 def test_it_runs_in_bursts_until_it_is_stopped() -> None:
@@ -82,7 +82,7 @@ def test_measurements_are_made_on_a_device_that_was_busy(
     arguments = tuple(Argument((64, 96), "float32", number == 2) for number in range(3))
     alone = (str(tmp_path / "lock"), 10.0)
     for _ in range(2):
-        found = worker.measure(path, "vulkan", arguments, Timing(2, 1, 0), 1.0, alone, Board())
+        found = worker.measure(path, "vulkan", arguments, MeasureRuns(2, 1, 0), 1.0, alone, Board())
         assert found is not None and len(found) == 2
         assert len(worker._BUSY) == 1
     first, second = (worker.random_array(argument, n) for n, argument in enumerate(arguments[:2]))
@@ -90,7 +90,7 @@ def test_measurements_are_made_on_a_device_that_was_busy(
     worker._BUSY.pop().stop()
     with device_to_itself(*alone):
         busy = (alone[0], 0.0)
-        assert worker.measure(path, "vulkan", arguments, Timing(), 1.0, busy, Board()) is None
+        assert worker.measure(path, "vulkan", arguments, MeasureRuns(), 1.0, busy, Board()) is None
         assert worker.outputs(path, "vulkan", arguments, busy, Board()) is None
     np.testing.assert_array_equal(sums, first + second)
     worker._KEPT.clear()

@@ -19,8 +19,8 @@ from tvm_vision.compiler import parse_target
 from tvm_vision.errors import TuningError
 from tvm_vision.schedules import Limits, choices, kernel_key
 from tvm_vision.tuning import measure
-from tvm_vision.tuning.measure import DeviceMeasurer, Job, Measured, Process, compare
-from tvm_vision.tuning.worker import Argument, Board, Timing, random_array
+from tvm_vision.tuning.measure import DeviceMeasurer, Measured, MeasureJob, MeasureProcess, compare
+from tvm_vision.tuning.worker import Argument, Board, MeasureRuns, random_array
 from tvm_vision.whole_files import ScratchFolder
 
 SHAPES = ((24, 40), (40, 56), (24, 56))
@@ -35,20 +35,20 @@ def product() -> tvm.tirx.PrimFunc:
 
 
 @pytest.fixture(scope="module")
-def job(product: tvm.tirx.PrimFunc) -> Job:
+def job(product: tvm.tirx.PrimFunc) -> MeasureJob:
     arguments = tuple(Argument(shape, "float32", shape == SHAPES[2]) for shape in SHAPES)
-    return Job(kernel_key(product), "product", tvm.ir.save_json(product), arguments)
+    return MeasureJob(kernel_key(product), "product", tvm.ir.save_json(product), arguments)
 
 
 @pytest.fixture(scope="module")
 def measurer() -> Iterator[DeviceMeasurer]:
-    made = DeviceMeasurer.of(parse_target("vulkan"), Timing(2, 1, 0), (Board(),))
+    made = DeviceMeasurer.of(parse_target("vulkan"), MeasureRuns(2, 1, 0), (Board(),))
     yield made
     made.close()
 
 
 def test_candidates_are_measured_and_right(
-    job: Job, product: tvm.tirx.PrimFunc, measurer: DeviceMeasurer
+    job: MeasureJob, product: tvm.tirx.PrimFunc, measurer: DeviceMeasurer
 ) -> None:
     offered = choices(product, Limits.of(parse_target("vulkan")))
     tried = [choice.to_dict() for choice in (offered[0], offered[-1])]
@@ -71,7 +71,7 @@ def test_candidates_of_bytes_are_measured_and_right(measurer: DeviceMeasurer) ->
     arguments = [
         Argument(shape, "int8", shape == (24, 48)) for shape in ((24, 80), (48, 80), (24, 48))
     ]
-    job = Job(kernel_key(function), "bytes", tvm.ir.save_json(function), tuple(arguments))
+    job = MeasureJob(kernel_key(function), "bytes", tvm.ir.save_json(function), tuple(arguments))
     offered = [c.to_dict() for c in choices(function, Limits.of(parse_target("vulkan")))]
     templates = [choice["template"] for choice in offered]
     assert "contraction" in templates
@@ -81,9 +81,11 @@ def test_candidates_of_bytes_are_measured_and_right(measurer: DeviceMeasurer) ->
         assert measurer.check(job, result) == ""
 
 
-def test_several_processes_load_while_one_measures(job: Job, product: tvm.tirx.PrimFunc) -> None:
+def test_several_processes_load_while_one_measures(
+    job: MeasureJob, product: tvm.tirx.PrimFunc
+) -> None:
     target = parse_target("vulkan")
-    several = DeviceMeasurer(str(target), "vulkan", Timing(2, 1, 0), (Board(),) * 3)
+    several = DeviceMeasurer(str(target), "vulkan", MeasureRuns(2, 1, 0), (Board(),) * 3)
     try:
         tried = [choice.to_dict() for choice in choices(product, Limits.of(target))[:6]]
         results = list(several.measure(job, tried))
@@ -95,14 +97,14 @@ def test_several_processes_load_while_one_measures(job: Job, product: tvm.tirx.P
 
 
 def test_a_device_that_others_have_is_asked_for_again(
-    job: Job, monkeypatch: pytest.MonkeyPatch
+    job: MeasureJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = iter([None, None, [1.0], None, None, None])
 
-    def call(self: Process, function: object, *arguments: object, timeout: float) -> object:
+    def call(self: MeasureProcess, function: object, *arguments: object, timeout: float) -> object:
         return next(answers) if function is measure.worker.measure else "library"
 
-    monkeypatch.setattr(Process, "call", call)
+    monkeypatch.setattr(MeasureProcess, "call", call)
     made = DeviceMeasurer("", "vulkan", builders=1)
     first, second = made.measure(job, [{"x": 1}, {"x": 2}])
     made.close()
@@ -110,7 +112,9 @@ def test_a_device_that_others_have_is_asked_for_again(
     assert "the device was not to be had" in second.error
 
 
-def test_a_candidate_that_cannot_be_built_is_a_result(job: Job, measurer: DeviceMeasurer) -> None:
+def test_a_candidate_that_cannot_be_built_is_a_result(
+    job: MeasureJob, measurer: DeviceMeasurer
+) -> None:
     wrong = {"template": "contraction", "parameters": {"m": 7}}
     (result,) = measurer.measure(job, [wrong])
     assert result.seconds == () and result.best == float("inf")
@@ -118,12 +122,12 @@ def test_a_candidate_that_cannot_be_built_is_a_result(job: Job, measurer: Device
 
 
 def test_wrong_results_are_found(
-    job: Job, product: tvm.tirx.PrimFunc, measurer: DeviceMeasurer
+    job: MeasureJob, product: tvm.tirx.PrimFunc, measurer: DeviceMeasurer
 ) -> None:
     """Held against the reference of the product without its ReLU."""
     a, b = (te.placeholder(shape, "float32", name) for shape, name in FACTORS)
     plain = tvm.ir.save_json(te.create_prim_func([a, b, topi.matmul(a, b)]))
-    other = Job("plain", "plain", plain, job.arguments)
+    other = MeasureJob("plain", "plain", plain, job.arguments)
     default = choices(product, Limits.of(parse_target("vulkan")))[0].to_dict()
     (result,) = measurer.measure(job, [default])
     assert "wrong results: output 0 is off by" in measurer.check(other, result)
@@ -180,7 +184,7 @@ def test_candidates_are_built_in_parallel_while_one_is_measured(
 
     monkeypatch.setattr(measure, "Process", lambda folder: Sleeper())
     made = DeviceMeasurer("", "vulkan", builders=3)
-    jobs = [Job(name, name, "", ()) for name in "ab"]
+    jobs = [MeasureJob(name, name, "", ()) for name in "ab"]
     asked = [made.measure(job, [{"x": x} for x in range(6)]) for job in jobs]
     assert [result.seconds for results in asked for result in results] == [(1.0,)] * 12
     made.close()
@@ -208,7 +212,7 @@ def test_what_is_left_out_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(measure, "Process", lambda folder: Quick())
     made = DeviceMeasurer("", "vulkan", builders=1)
-    job = Job("a", "a", "", ())
+    job = MeasureJob("a", "a", "", ())
     made.measure(job, [{"x": x} for x in range(20)]).close()
     assert next(iter(made.measure(job, [{"x": 19}]))).seconds == (1.0,)
     made.close()
@@ -225,7 +229,7 @@ def test_failures_for_want_of_room_are_no_results(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(measure, "Process", lambda folder: Full())
     made = DeviceMeasurer("", "vulkan", builders=1)
-    job = Job("a", "a", "", ())
+    job = MeasureJob("a", "a", "", ())
     assert next(iter(made.measure(job, [{"x": 1}]))).error == "ChildProcessError: the linker died"
     usage = shutil.disk_usage("/")._replace(free=1000)
     monkeypatch.setattr(measure.shutil, "disk_usage", lambda path: usage)
@@ -235,7 +239,7 @@ def test_failures_for_want_of_room_are_no_results(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_process_that_hangs_or_dies_is_started_anew(tmp_path: Path) -> None:
-    process = Process(tmp_path)
+    process = MeasureProcess(tmp_path)
     try:
         with pytest.raises(TimeoutError):
             process.call(time.sleep, 60.0, timeout=0.5)
@@ -248,7 +252,7 @@ def test_a_process_that_hangs_or_dies_is_started_anew(tmp_path: Path) -> None:
 
 
 def test_a_process_is_closed_in_the_middle_of_a_call(tmp_path: Path) -> None:
-    process, ended = Process(tmp_path), []
+    process, ended = MeasureProcess(tmp_path), []
 
     def call() -> None:
         try:
@@ -270,7 +274,7 @@ def test_a_process_is_closed_in_the_middle_of_a_call(tmp_path: Path) -> None:
 def test_temporary_files_of_candidates_go_with_the_measurer(tmp_path: Path) -> None:
     """Those that TVM, its popen workers and the linker make included."""
     with ScratchFolder(tmp_path) as folder:
-        process = Process(folder)
+        process = MeasureProcess(folder)
         assert process.call(tempfile.gettempdir, timeout=60) == str(folder)
         assert process.call(os.getenv, "TMPDIR", timeout=60) == str(folder)
         process.close()

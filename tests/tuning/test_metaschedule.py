@@ -25,7 +25,7 @@ from tvm_vision.tools.cli import main
 from tvm_vision.tuning import TuningOptions, read_records
 from tvm_vision.tuning.metaschedule import DeepSearch, Effort, _Kernel, trace_decision
 from tvm_vision.tuning.search import KernelSearch
-from tvm_vision.tuning.session import Network
+from tvm_vision.tuning.session import TuningNetwork
 from tvm_vision.tuning.tuner import Tuner
 
 SMALL = Effort(trials_per_round=4, population=6, generations=1)
@@ -40,8 +40,8 @@ def model() -> onnx.ModelProto:
 
 
 @pytest.fixture(scope="module")
-def network(model: onnx.ModelProto) -> Network:
-    return Network.of(model)
+def network(model: onnx.ModelProto) -> TuningNetwork:
+    return TuningNetwork.of(model)
 
 
 class Workshop:
@@ -75,7 +75,7 @@ class Workshop:
         return [SimpleNamespace(result=lambda: result)]
 
 
-def searches(network: Network, default: float = 1.0) -> list[KernelSearch]:
+def searches(network: TuningNetwork, default: float = 1.0) -> list[KernelSearch]:
     found = []
     for kernel in network.kernels:
         search = KernelSearch(kernel.job.key, kernel.job.name, kernel.calls, kernel.decisions)
@@ -84,7 +84,7 @@ def searches(network: Network, default: float = 1.0) -> list[KernelSearch]:
     return found
 
 
-def deep(network: Network, workshop: Workshop, **options: Any) -> DeepSearch:
+def deep(network: TuningNetwork, workshop: Workshop, **options: Any) -> DeepSearch:
     functions = {kernel.job.key: kernel.function for kernel in network.kernels}
     return DeepSearch(
         functions, network.target, [workshop], SMALL, builder=workshop, **{"trials": 12, **options}
@@ -102,7 +102,9 @@ def collected() -> tuple[list[tuple[str, float, str]], Callable[..., None]]:
     return taken, take
 
 
-def test_every_candidate_is_handed_on_as_soon_as_it_ran(network: Network, tmp_path: Path) -> None:
+def test_every_candidate_is_handed_on_as_soon_as_it_ran(
+    network: TuningNetwork, tmp_path: Path
+) -> None:
     breaks = {2: "does not build", 3: "Timeout, killed after 60.0 seconds", 4: "it died"}
     workshop = Workshop(tmp_path, breaks)
     taken, take = collected()
@@ -113,7 +115,7 @@ def test_every_candidate_is_handed_on_as_soon_as_it_ran(network: Network, tmp_pa
     assert not list(tmp_path.iterdir()), "libraries are left behind"
 
 
-def test_runners_work_at_the_same_time(network: Network, tmp_path: Path) -> None:
+def test_runners_work_at_the_same_time(network: TuningNetwork, tmp_path: Path) -> None:
     workshop = Workshop(tmp_path, {})
     together, run = threading.Barrier(2), workshop.run
 
@@ -129,7 +131,7 @@ def test_runners_work_at_the_same_time(network: Network, tmp_path: Path) -> None
     assert [seconds for _, seconds, _ in taken] == [1.0 / (1 + number) for number in range(12)]
 
 
-def test_what_runs_when_the_time_is_over_is_stopped(network: Network, tmp_path: Path) -> None:
+def test_what_runs_when_the_time_is_over_is_stopped(network: TuningNetwork, tmp_path: Path) -> None:
     workshop = Workshop(tmp_path, {})
     running, stopped, over = threading.Event(), threading.Event(), threading.Event()
 
@@ -148,7 +150,7 @@ def test_what_runs_when_the_time_is_over_is_stopped(network: Network, tmp_path: 
     assert not list(tmp_path.iterdir())
 
 
-def test_it_ends_in_the_middle_of_a_round(network: Network, tmp_path: Path) -> None:
+def test_it_ends_in_the_middle_of_a_round(network: TuningNetwork, tmp_path: Path) -> None:
     taken, take = collected()
     workshop = Workshop(tmp_path, {})
     deep(network, workshop).run(searches(network), take, lambda: len(taken) >= 2)
@@ -156,7 +158,9 @@ def test_it_ends_in_the_middle_of_a_round(network: Network, tmp_path: Path) -> N
     assert not list(tmp_path.iterdir())
 
 
-def test_the_kernel_with_the_largest_share_comes_first(network: Network, tmp_path: Path) -> None:
+def test_the_kernel_with_the_largest_share_comes_first(
+    network: TuningNetwork, tmp_path: Path
+) -> None:
     found = searches(network, 0.001)
     large = found[-1]
     large.best_seconds = 50.0
@@ -166,7 +170,7 @@ def test_the_kernel_with_the_largest_share_comes_first(network: Network, tmp_pat
 
 
 def test_what_records_hold_is_where_it_goes_on(
-    network: Network, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    network: TuningNetwork, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its past is in the database and the model; a record that no longer fits is passed over."""
     kernel = network.kernels[0]
@@ -199,7 +203,7 @@ def test_what_records_hold_is_where_it_goes_on(
 
 
 def test_a_kernel_that_it_cannot_cut_is_passed_over(
-    network: Network, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    network: TuningNetwork, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     search = deep(network, Workshop(tmp_path, {}))
     broken = network.kernels[0]
@@ -218,7 +222,7 @@ def test_a_kernel_that_it_cannot_cut_is_passed_over(
 
 @pytest.mark.parametrize("where", ["build", "predict"])
 def test_ctrl_c_is_ctrl_c(
-    network: Network, tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+    network: TuningNetwork, tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Through TVM's C++ it would come back as an error without a word."""
 

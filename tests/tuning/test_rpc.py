@@ -18,9 +18,9 @@ from tvm.rpc.tracker import Tracker
 from tvm_vision.compiler import parse_target
 from tvm_vision.errors import DeviceError, TuningError
 from tvm_vision.schedules import Limits, choices, kernel_key
-from tvm_vision.tuning.measure import DeviceMeasurer, Job
+from tvm_vision.tuning.measure import DeviceMeasurer, MeasureJob
 from tvm_vision.tuning.rpc import count_boards, remote_target
-from tvm_vision.tuning.worker import Argument, Board, Timing
+from tvm_vision.tuning.worker import Argument, Board, MeasureRuns
 
 KEY = "board"
 HOST = "127.0.0.1"
@@ -86,7 +86,7 @@ def test_what_a_lost_board_was_doing_goes_to_the_other(
     b = te.placeholder((40, 56), "float32", "b")
     product = te.create_prim_func([a, b, topi.matmul(a, b)])
     shapes = ((24, 40), (40, 56), (24, 56))
-    job = Job(
+    job = MeasureJob(
         kernel_key(product),
         "product",
         tvm.ir.save_json(product),
@@ -95,7 +95,7 @@ def test_what_a_lost_board_was_doing_goes_to_the_other(
     target = parse_target("vulkan")
     decisions = [choice.to_dict() for choice in choices(product, Limits.of(target))[:8]]
     board = Board(HOST, tracker.port, KEY)
-    with closing(DeviceMeasurer.of(target, Timing(1, 1, 0), (board, board))) as measurer:
+    with closing(DeviceMeasurer.of(target, MeasureRuns(1, 1, 0), (board, board))) as measurer:
         results = []
         for result in measurer.measure(job, decisions):
             results.append(result)

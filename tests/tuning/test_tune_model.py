@@ -24,9 +24,9 @@ from tvm_vision.tuning import (
     tune_model,
     write_records,
 )
-from tvm_vision.tuning.worker import Timing
+from tvm_vision.tuning.worker import MeasureRuns
 
-QUICK = Timing(repeat=1, number=1, min_repeat_ms=0)
+QUICK = MeasureRuns(repeat=1, number=1, min_repeat_ms=0)
 
 
 @pytest.fixture(scope="module")

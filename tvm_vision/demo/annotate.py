@@ -10,10 +10,10 @@ from ..errors import InputError
 from ..models.draw import draw_classification
 from ..runtime.sources import read_image
 from ..whole_files import write_whole
-from .classify import DemoResult
+from .classify import ClassifyDemoResult
 
 
-def write_pictures(result: DemoResult, folder: Path) -> list[Path]:
+def write_pictures(result: ClassifyDemoResult, folder: Path) -> list[Path]:
     """One PNG a photo; returns their paths. Raises InputError where the folder is not writable."""
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -47,7 +47,7 @@ class PhotoResult:
 
 
 @dataclass(frozen=True)
-class DemoResult:
+class ClassifyDemoResult:
     """All photos, and the times: to compile (s), and the median of one inference (ms)."""
 
     network: str
@@ -112,7 +112,7 @@ def run_demo(
     precision: str = "fp32",
     device: str = "auto",
     report: Report = print,
-) -> DemoResult:
+) -> ClassifyDemoResult:
     """Classify ``photos`` (default: the bundled ones) and compare with onnxruntime.
 
     model: ONNX file of the network (default: under build/models); made from the Python packages
@@ -148,7 +148,7 @@ def run_demo(
     inference_ms = compiled.time_ms()
     report(f"one inference takes {inference_ms:.2f} ms (median), upload and read-back included")
     _check_errors(results, choice, tolerance_for(precision), report)
-    return DemoResult(chosen.title, choice, tuple(results), compile_seconds, inference_ms)
+    return ClassifyDemoResult(chosen.title, choice, tuple(results), compile_seconds, inference_ms)
 
 
 def _onnxruntime(model: Path) -> Callable[[Tensor], Tensor]:

@@ -25,7 +25,7 @@ Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class DemoResult:
+class DetectDemoResult:
     """What the demo did. timing: medians over frames of one size; written: annotated files;
     packages: what was compiled, one for each device that was used."""
 
@@ -42,7 +42,7 @@ def run_demo(
     precision: str = "fp32",
     device: str = "auto",
     report: Report = print,
-) -> DemoResult:
+) -> DetectDemoResult:
     """Detect on ``sources`` (default: the demo's pictures and clip), and write them annotated.
 
     model: ONNX file of a YOEO network that says its names. output: folder for the packages and
@@ -75,7 +75,7 @@ def run_demo(
         f"{timing.preprocess_ms:.2f} to prepare it, {timing.inference_ms:.2f} for the network, "
         f"{timing.postprocess_ms:.2f} for boxes and mask"
     )
-    return DemoResult(timing, tuple(written), tuple(packages))
+    return DetectDemoResult(timing, tuple(written), tuple(packages))
 
 
 def _sorted(sources: Sequence[str | Path]) -> tuple[list[Path], list[Path]]:

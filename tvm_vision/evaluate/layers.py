@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..file_kinds import ONNX, need
-from ..package import Graph, Kernel, read_package
+from ..package import PlannedGraph, PlannedKernel, read_package
 from ..runtime.device import choose_device
 from ..runtime.library import load_library
 from .compare import OutputError, compare
@@ -119,7 +119,7 @@ def simplified_model(model: Path, inputs: Arrays) -> onnx.ModelProto:
 
 
 def _outputs(
-    package: Any, graph: Graph, inputs: Arrays, device_kind: str
+    package: Any, graph: PlannedGraph, inputs: Arrays, device_kind: str
 ) -> Iterator[tuple[int, np.ndarray]]:
     """(position, last output) of each kernel that has run."""
     import tvm
@@ -147,7 +147,9 @@ def _outputs(
         yield index, _run(library, kernel, tensors, apart)
 
 
-def _run(library: Any, kernel: Kernel, tensors: list[Any], apart: Mapping[int, Any]) -> np.ndarray:
+def _run(
+    library: Any, kernel: PlannedKernel, tensors: list[Any], apart: Mapping[int, Any]
+) -> np.ndarray:
     for index in apart.keys() & set(kernel.args):
         tensors[index].copyto(apart[index])
     library[kernel.function](*(apart.get(index, tensors[index]) for index in kernel.args))

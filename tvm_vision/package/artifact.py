@@ -19,7 +19,7 @@ from ..whole_files import ScratchFolder, clear_leftovers, whole
 from . import container
 from .build import package_info, write_library
 from .container import INFO, LIBRARY, MAX_INFO_BYTES, MEMBERS, PARAMS, Extent, Loading
-from .info import DeviceInfo, ModelInfo, PackageInfo
+from .info import ModelInfo, PackageDevice, PackageInfo
 from .params import check_params, list_params, write_params
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def write_package(
     compiled: Compiled,
     model_info: ModelInfo,
     *,
-    device: DeviceInfo | None = None,
+    device: PackageDevice | None = None,
 ) -> PackageInfo:
     """Write a package: a tar where ``path`` ends in .tar, else a folder; the whole or nothing.
 

@@ -14,7 +14,7 @@ from ..error_lines import last_line
 from ..errors import PackageError
 from ..interrupts import ctrl_c_as_itself
 from ..options import CompileOptions
-from .info import FORMAT, FORMAT_VERSION, DeviceInfo, ModelInfo, PackageInfo, TensorInfo, plain
+from .info import FORMAT, FORMAT_VERSION, ModelInfo, PackageDevice, PackageInfo, TensorInfo, plain
 from .precision import MeasuredPrecision
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def package_info(
     compiled: Compiled,
     model: ModelInfo,
     *,
-    device: DeviceInfo | None,
+    device: PackageDevice | None,
     members: Mapping[str, str],
 ) -> PackageInfo:
     """The mod.json of a compiled network, checked as a reader checks it."""

@@ -66,7 +66,7 @@ class PlannedTensor:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class PlannedKernel:
     """A call of ``function(*inputs, *outputs)``.
 
     args: tensor ids; the last ``num_outputs`` are written, the others read.
@@ -87,7 +87,7 @@ class Kernel:
         return self.args[len(self.args) - self.num_outputs :]
 
     @classmethod
-    def from_json(cls, value: Any, where: str) -> Kernel:
+    def from_json(cls, value: Any, where: str) -> PlannedKernel:
         fields = Fields(value, where)
         args = fields.items("args", integer)
         kernel = cls(
@@ -103,7 +103,7 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Graph:
+class PlannedGraph:
     """A network as a list of kernels over planned memory; ids are positions in the lists.
 
     storages: bytes of each. params: name in mod.params -> tensor id. inputs, outputs: tensor ids.
@@ -114,10 +114,10 @@ class Graph:
     params: dict[str, int]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[PlannedKernel, ...]
 
     @classmethod
-    def from_json(cls, value: Any, where: str = "graph") -> Graph:
+    def from_json(cls, value: Any, where: str = "graph") -> PlannedGraph:
         """Raises PackageError for another form; ``check`` looks at what the numbers mean."""
         fields = Fields(value, where)
         graph = cls(
@@ -126,7 +126,7 @@ class Graph:
             params=fields.mapping("params", integer),
             inputs=fields.items("inputs", integer),
             outputs=fields.items("outputs", integer),
-            kernels=fields.items("kernels", Kernel.from_json),
+            kernels=fields.items("kernels", PlannedKernel.from_json),
         )
         fields.done()
         return graph

@@ -12,7 +12,7 @@ from ..drivers import spelled_out
 from ..errors import PackageError
 from .container import LIBRARY, PARAMS
 from .fields import REMEDY, Fields, number, parse_object, shown, text, wrong
-from .graph import ITEM_BYTES, Graph, read_shape
+from .graph import ITEM_BYTES, PlannedGraph, read_shape
 from .precision import MeasuredPrecision
 from .yoeo import YoeoInfo
 
@@ -143,14 +143,14 @@ class TensorInfo:
 
 
 @dataclass(frozen=True)
-class DeviceInfo:
+class PackageDevice:
     """The device that the kernels were built for."""
 
     name: str
     driver: str
 
     @classmethod
-    def from_json(cls, value: Any, where: str = "device") -> DeviceInfo:
+    def from_json(cls, value: Any, where: str = "device") -> PackageDevice:
         fields = Fields(value, where)
         driver = spelled_out(fields.text("driver", empty=True))
         info = cls(name=fields.text("name"), driver=driver)
@@ -184,9 +184,9 @@ class PackageInfo:
     model: ModelInfo
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
-    graph: Graph
+    graph: PlannedGraph
     target: dict[str, Any]
-    device: DeviceInfo | None
+    device: PackageDevice | None
     versions: dict[str, str]
     precision: str
     options: dict[str, Option]
@@ -235,9 +235,9 @@ class PackageInfo:
             model=ModelInfo.from_json(fields.take("model")),
             inputs=_tensors(fields, "inputs"),
             outputs=_tensors(fields, "outputs"),
-            graph=Graph.from_json(fields.take("graph")),
+            graph=PlannedGraph.from_json(fields.take("graph")),
             target=_target(fields.take("target")),
-            device=None if device is None else DeviceInfo.from_json(device),
+            device=None if device is None else PackageDevice.from_json(device),
             versions=fields.mapping("versions", text),
             precision=fields.text("precision", among=PRECISIONS),
             options=fields.mapping("options", _option),

@@ -16,7 +16,7 @@ Image = npt.NDArray[np.uint8]
 CLOSING = frozenset({ord("q"), ord("Q"), 27})
 
 
-class Window:
+class DisplayWindow:
     """A window; used in a ``with``, after which it is gone."""
 
     def __init__(self, title: str) -> None:
@@ -42,7 +42,7 @@ class Window:
         key = cv2.waitKey(0 if wait else 1) & 0xFF
         return key not in CLOSING and cv2.getWindowProperty(self._title, cv2.WND_PROP_VISIBLE) >= 1
 
-    def __enter__(self) -> Window:
+    def __enter__(self) -> DisplayWindow:
         return self
 
     def __exit__(

@@ -22,7 +22,7 @@ Each template keeps its parameters in a frozen dataclass of plain numbers, with
 | contraction | cost.gemm.GemmTile | sums of products; of bytes by dot products of four |
 | reduction | reduction.RowShape | long sums with few results |
 | window | window.WindowShape | short sums, one thread each |
-| trace | trace.Steps | what TVM's MetaSchedule found; in records alone |
+| trace | trace.TraceSteps | what TVM's MetaSchedule found; in records alone |
 
 For processors ``cpu/windows.py`` and ``cpu/gather.py`` write the loops of what
 ``topi/nchwc.py`` computes: convolutions, pools and selections of channels in blocks.

@@ -117,7 +117,9 @@ TEMPLATES: dict[str, Template] = {
             window.candidates,
             window.schedule_window,
         ),
-        Template(trace.TRACE, trace.Steps, trace.shape_of, trace.candidates, trace.schedule_trace),
+        Template(
+            trace.TRACE, trace.TraceSteps, trace.shape_of, trace.candidates, trace.schedule_trace
+        ),
     )
 }
 

@@ -17,7 +17,7 @@ WIDE = "int32"
 
 
 @dataclass(frozen=True)
-class BytesWindow:
+class Int8Window:
     """How the window of a convolution moves, and what it sees outside the image.
 
     Attributes:
@@ -37,7 +37,7 @@ class BytesWindow:
     zero: int
 
 
-def convolution_of_bytes(x: te.Tensor, w: te.Tensor, window: BytesWindow) -> te.Tensor:
+def convolution_of_bytes(x: te.Tensor, w: te.Tensor, window: Int8Window) -> te.Tensor:
     """int32 sums of an image (n, c, h, w) with weights (o, c/groups, kh, kw), or of (n, h, w, c).
 
     With channels last the weights are (o, kh, kw, c/groups), or (kh, kw, 1, o) where each group has

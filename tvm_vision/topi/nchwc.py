@@ -25,7 +25,7 @@ GATHER = "tvm_vision.gather"
 
 
 @dataclass(frozen=True)
-class Window:
+class SlidingWindow:
     """How a window of (height, width) moves over a picture, in pixels."""
 
     kernel: tuple[int, int]
@@ -38,7 +38,7 @@ class Window:
         return [*self.kernel, *self.strides, self.top, self.left, *self.dilation]
 
     @classmethod
-    def of_list(cls, numbers: Sequence[int]) -> Window:
+    def of_list(cls, numbers: Sequence[int]) -> SlidingWindow:
         """From ``to_list``."""
         kh, kw, sh, sw, top, left, dh, dw = (int(number) for number in numbers)
         return cls((kh, kw), (sh, sw), top, left, (dh, dw))
@@ -99,7 +99,9 @@ def gather_stride(sources: Sequence[Any]) -> int:
     return max(shape[1] * shape[4] for shape in map(_sizes, sources))
 
 
-def convolution(x: Any, weights: Any, window: Window, size: Sequence[int], groups: int = 1) -> Any:
+def convolution(
+    x: Any, weights: Any, window: SlidingWindow, size: Sequence[int], groups: int = 1
+) -> Any:
     """A convolution with ``groups`` groups of whole blocks, or one.
 
     x: in blocks, or plain (n, c, h, w) for one group. weights: see ``pack_weights``.
@@ -125,7 +127,7 @@ def convolution(x: Any, weights: Any, window: Window, size: Sequence[int], group
     )
 
 
-def depthwise(x: Any, weights: Any, window: Window, size: Sequence[int]) -> Any:
+def depthwise(x: Any, weights: Any, window: SlidingWindow, size: Sequence[int]) -> Any:
     """Each channel with a kernel of its own. weights: (blocks, kh, kw, block); size: (h, w)."""
     n, outer, _, _, block = _sizes(x)
     kh, kw = _reduced(*window.kernel)
@@ -140,7 +142,7 @@ def depthwise(x: Any, weights: Any, window: Window, size: Sequence[int]) -> Any:
     )
 
 
-def max_pool(x: Any, window: Window, size: Sequence[int]) -> Any:
+def max_pool(x: Any, window: SlidingWindow, size: Sequence[int]) -> Any:
     """The largest value of each window; size: (height, width) of the result."""
     n, outer, _, _, block = _sizes(x)
     kh, kw = _reduced(*window.kernel)
@@ -206,7 +208,9 @@ def _channel(x: Any, i: Any, channel: Any, y: Any, z: Any, block: int) -> Any:
     return x(*_blocked(channel, block, i, y, z))
 
 
-def _place(window: Window, x: Any, y: Any, z: Any, kh: Any, kw: Any) -> tuple[Any, Any, list[Any]]:
+def _place(
+    window: SlidingWindow, x: Any, y: Any, z: Any, kh: Any, kw: Any
+) -> tuple[Any, Any, list[Any]]:
     """Row and column that a window reads, and the conditions for them to be in the picture."""
     height, width = _sizes(x)[2:4]
     row = y * window.strides[0] + kh * window.dilation[0] - window.top

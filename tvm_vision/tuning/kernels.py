@@ -11,7 +11,7 @@ import tvm
 
 from ..compiler import StaticGraph
 from ..schedules import Limits, NotThisKind, choices, kernel_key, schedule_with
-from .measure import Job
+from .measure import MeasureJob
 from .worker import Argument
 
 
@@ -27,7 +27,7 @@ class TunableKernel:
         nodes: of the network, computed by its first call.
     """
 
-    job: Job
+    job: MeasureJob
     calls: int
     decisions: tuple[dict[str, Any], ...]
     function: Any
@@ -45,7 +45,7 @@ def tunable_kernels(graph: StaticGraph, limits: Limits) -> list[TunableKernel]:
             continue
         function = graph.functions[kernel.function]
         found[key] = TunableKernel(
-            job=Job(
+            job=MeasureJob(
                 key,
                 kernel.function,
                 tvm.ir.save_json(function),

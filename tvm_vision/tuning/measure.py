@@ -25,7 +25,7 @@ from ..error_lines import lines_of
 from ..errors import TuningError
 from ..whole_files import ScratchFolder
 from . import worker
-from .worker import SHARED_WITH_NOBODY, Argument, Board, Timing
+from .worker import SHARED_WITH_NOBODY, Argument, Board, MeasureRuns
 
 Decision = Mapping[str, Any]
 
@@ -39,7 +39,7 @@ TOLERANCE = {"float16": 2e-2, "float32": 1e-3, "float64": 1e-6}
 
 
 @dataclass(frozen=True)
-class Job:
+class MeasureJob:
     """One kernel to measure: its TVM JSON, its arguments and how it is called for people."""
 
     key: str
@@ -76,18 +76,20 @@ class Results(Protocol):
 class Measurer(Protocol):
     """What a search needs of the world."""
 
-    def measure(self, job: Job, decisions: Sequence[Decision], limit: float = math.inf) -> Results:
+    def measure(
+        self, job: MeasureJob, decisions: Sequence[Decision], limit: float = math.inf
+    ) -> Results:
         """Starts building and measuring, after all that was asked before; a result for each
         decision. One that takes longer than ``limit`` seconds is not measured again to be sure."""
 
-    def check(self, job: Job, measured: Measured) -> str:
+    def check(self, job: MeasureJob, measured: Measured) -> str:
         """Why a candidate's results are wrong; "" where they are right."""
 
     def close(self) -> None:
         """Frees processes and files."""
 
 
-class Process:
+class MeasureProcess:
     """A process that is started when it is needed, and anew after it hung or died."""
 
     def __init__(self, folder: Path) -> None:
@@ -142,13 +144,13 @@ class DeviceMeasurer:
 
     target: str
     kind: str
-    timing: Timing = field(default_factory=Timing)
+    timing: MeasureRuns = field(default_factory=MeasureRuns)
     boards: Sequence[Board] = (LOCAL,)
     builders: int = field(default_factory=lambda: max(1, len(os.sched_getaffinity(0)) - 1))
     timeout: float = 60.0
 
     @classmethod
-    def of(cls, target: Any, timing: Timing, boards: Sequence[Board]) -> DeviceMeasurer:
+    def of(cls, target: Any, timing: MeasureRuns, boards: Sequence[Board]) -> DeviceMeasurer:
         """For a tvm.target.Target. This machine's own GPU has several processes that load
         candidates, while one of them measures."""
         of_a_gpu = "gpu" in target.keys and str(target.attrs.get("device_type", "")) != "cpu"
@@ -209,7 +211,9 @@ class DeviceMeasurer:
         self._libraries: dict[tuple[str, str], Future[str]] = {}
         self._references: dict[str, Future[list[np.ndarray]]] = {}
 
-    def measure(self, job: Job, decisions: Sequence[Decision], limit: float = math.inf) -> _Running:
+    def measure(
+        self, job: MeasureJob, decisions: Sequence[Decision], limit: float = math.inf
+    ) -> _Running:
         """See Measurer. All are built by the other processes while the first is measured."""
         built = [(d, self._library(job, d)) for d in decisions]
         if job.key not in self._references:
@@ -219,7 +223,7 @@ class DeviceMeasurer:
             [path for _, path in built],
         )
 
-    def check(self, job: Job, measured: Measured) -> str:
+    def check(self, job: MeasureJob, measured: Measured) -> str:
         """See Measurer. The reference is TVM's code for the processor, with its sums as they are
         written."""
         try:
@@ -234,14 +238,14 @@ class DeviceMeasurer:
         except Exception as error:  # the candidate's own failure, of whatever kind
             return _line(error)
 
-    def _library(self, job: Job, decision: Decision) -> Future[str]:
+    def _library(self, job: MeasureJob, decision: Decision) -> Future[str]:
         """A candidate's library, built once."""
         key = (job.key, json.dumps(decision, sort_keys=True))
         if key not in self._libraries or self._libraries[key].cancelled():
             self._libraries[key] = self._build.submit(self._built, job, decision)
         return self._libraries[key]
 
-    def _reference(self, process: Process, job: Job) -> list[np.ndarray]:
+    def _reference(self, process: MeasureProcess, job: MeasureJob) -> list[np.ndarray]:
         # With the processor's own instructions: halves take ten times as long without them.
         target = str(parse_target("llvm"))
         path = process.call(
@@ -250,7 +254,7 @@ class DeviceMeasurer:
         arguments = (path, "llvm", job.arguments, SHARED_WITH_NOBODY, LOCAL)
         return list(process.call(worker.outputs, *arguments, timeout=10 * self.timeout))
 
-    def _built(self, process: Process, job: Job, decision: Decision) -> str:
+    def _built(self, process: MeasureProcess, job: MeasureJob, decision: Decision) -> str:
         folder = str(self._folder)
         return str(
             process.call(
@@ -264,7 +268,12 @@ class DeviceMeasurer:
         )
 
     def _measured(
-        self, process: Process, job: Job, decision: Decision, built: Future[str], limit: float
+        self,
+        process: MeasureProcess,
+        job: MeasureJob,
+        decision: Decision,
+        built: Future[str],
+        limit: float,
     ) -> Measured:
         try:
             path = built.result()
@@ -285,7 +294,9 @@ class DeviceMeasurer:
                 "make some, or set TMPDIR; what was measured is kept, and the same command goes on"
             )
 
-    def _attempt(self, process: Process, function: Callable[..., Any], *arguments: Any) -> Any:
+    def _attempt(
+        self, process: MeasureProcess, function: Callable[..., Any], *arguments: Any
+    ) -> Any:
         """Calls a function with a free board as its last argument; again where it is lost or busy.
 
         On this machine's own device a failure is the candidate's.
@@ -335,7 +346,7 @@ class _Pool:
     def __init__(self, size: int, folder: Path) -> None:
         self._work: queue.PriorityQueue[tuple[bool, int, Any]] = queue.PriorityQueue()
         self._count = itertools.count()
-        self._processes = [Process(folder) for _ in range(size)]
+        self._processes = [MeasureProcess(folder) for _ in range(size)]
         self._threads: list[threading.Thread] = []
 
     def submit(
@@ -350,7 +361,7 @@ class _Pool:
             self._threads[-1].start()
         return future
 
-    def _serve(self, process: Process) -> None:
+    def _serve(self, process: MeasureProcess) -> None:
         # Ctrl-C is for the main thread; processes that this one starts inherit it.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         while (task := self._work.get()[2]) is not None:

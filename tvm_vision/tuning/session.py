@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .kernels import TunableKernel
     from .measure import DeviceMeasurer
     from .metaschedule import DeepSearch
-    from .worker import Timing
+    from .worker import MeasureRuns
 
 ON_CPU = "schedules for processors follow from the kernel and have nothing to choose"
 
@@ -60,7 +60,7 @@ def _named(kernel: TunableKernel, only: Sequence[str]) -> bool:
 
 
 @dataclass(frozen=True)
-class Network:
+class TuningNetwork:
     """A model's kernels on a target.
 
     Attributes:
@@ -82,7 +82,7 @@ class Network:
         input_shapes: Mapping[str, Sequence[int]] | None = None,
         options: CompileOptions | Mapping[str, Any] | None = None,
         **given: Any,
-    ) -> Network:
+    ) -> TuningNetwork:
         """Arguments as for ``tvm_vision.compile``."""
         from ..compiler import parse_target, prepare
         from ..frontend.model import import_model
@@ -121,7 +121,7 @@ def tune_model(
     records: str | os.PathLike[str],
     prior: Sequence[str | os.PathLike[str]] = (),
     tuning: TuningOptions | None = None,
-    timing: Timing | None = None,
+    timing: MeasureRuns | None = None,
     tracker: tuple[str, int, str] | None = None,
     search: str = TEMPLATES,
     tell: Callable[[TuningState], object] = lambda state: None,
@@ -150,7 +150,7 @@ def tune_model(
     """
     from .measure import LOCAL, DeviceMeasurer
     from .rpc import count_boards, remote_target
-    from .worker import Board, Timing
+    from .worker import Board, MeasureRuns
 
     if search not in (TEMPLATES, METASCHEDULE):
         raise InputError(f"a search of {TEMPLATES} or {METASCHEDULE} is needed, found '{search}'")
@@ -163,7 +163,7 @@ def tune_model(
         boards = (Board(*tracker),) * count_boards(*tracker)
         if isinstance(target, str) and target == "auto":
             target = remote_target(*tracker)
-    found = Network.of(
+    found = TuningNetwork.of(
         model,
         target=target,
         input_shapes=input_shapes,
@@ -174,7 +174,7 @@ def tune_model(
     )
     searches = searches_of(found.kernels, known, found.place, tuning.only)
     jobs = {kernel.job.key: kernel.job for kernel in found.kernels}
-    measurer = DeviceMeasurer.of(found.target, timing or Timing(), boards)
+    measurer = DeviceMeasurer.of(found.target, timing or MeasureRuns(), boards)
     with RecordWriter(records) as writer, closing(measurer):
         tuner = Tuner(searches, jobs, measurer, writer.write, found.place, tuning, tell)
         if search == METASCHEDULE:
@@ -183,7 +183,7 @@ def tune_model(
 
 
 def _deep(
-    network: Network, known: Records, measurer: DeviceMeasurer, tuning: TuningOptions
+    network: TuningNetwork, known: Records, measurer: DeviceMeasurer, tuning: TuningOptions
 ) -> DeepSearch:
     from .metaschedule import DeepSearch, Effort
 
@@ -199,7 +199,7 @@ def _deep(
 
 def list_kernels(model: Any, *, only: Sequence[str] = (), **network: Any) -> list[KernelSummary]:
     """The kernels that can be tuned, those that are called most first; arguments as tune_model."""
-    found = Network.of(model, **network)
+    found = TuningNetwork.of(model, **network)
     return [
         KernelSummary(kernel.job.name, kernel.calls, len(kernel.decisions), kernel.nodes)
         for kernel in found.kernels

@@ -43,7 +43,7 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class Timing:
+class MeasureRuns:
     """How often a kernel is run for one measurement, as TVM's time_evaluator has it.
 
     repeat: measurements, of which the median of each counts.
@@ -150,7 +150,7 @@ def measure(
     path: str,
     kind: str,
     arguments: Sequence[Argument],
-    timing: Timing,
+    timing: MeasureRuns,
     limit: float,
     alone: Alone,
     board: Board,
@@ -211,7 +211,7 @@ def _keep_busy(run: Callable[[], Any], device: Any, seconds: float, alone: Alone
 
 
 def _seconds(
-    library: Any, device: Any, tensors: list[Any], timing: Timing, limit: float
+    library: Any, device: Any, tensors: list[Any], timing: MeasureRuns, limit: float
 ) -> list[float]:
     def seconds(number: int, repeat: int, least_ms: int) -> list[float]:
         evaluate = library.time_evaluator(

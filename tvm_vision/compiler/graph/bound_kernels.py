@@ -20,7 +20,7 @@ from ..tir.cast_buffers import block_with
 from ..tir.dead_block_elimination import only_stores
 from ..tir.prescheduled import launches, parts_of
 from .lower import unused_name
-from .static_graph import Kernel, StaticGraph
+from .static_graph import KernelCall, StaticGraph
 
 # Loads of an expression beyond those that it needs. Networks have few: an activation such as mish,
 # or a box that is decoded, four.
@@ -33,7 +33,7 @@ def bound_kernels(graph: StaticGraph) -> StaticGraph:
     parts = {name: _cut(name, func, graph.functions) for name, func in graph.functions.items()}
     if not any(parts.values()):
         return graph
-    kernels: list[Kernel] = []
+    kernels: list[KernelCall] = []
     for kernel in graph.kernels:
         pieces = parts[kernel.function]
         if not pieces:
@@ -50,7 +50,7 @@ def bound_kernels(graph: StaticGraph) -> StaticGraph:
             inputs, outputs = (
                 [values[b] for b in group] for group in (piece.inputs, piece.outputs)
             )
-            kernels.append(Kernel(piece.name, inputs, outputs, kernel.nodes))
+            kernels.append(KernelCall(piece.name, inputs, outputs, kernel.nodes))
     used = {kernel.function for kernel in kernels}
     graph.kernels = kernels
     graph.functions = {name: func for name, func in graph.functions.items() if name in used}

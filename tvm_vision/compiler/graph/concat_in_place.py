@@ -24,7 +24,7 @@ import tvm_ffi
 from tvm import te, tirx, topi
 
 from ..relax.kernel_calls import INJECTIVE, OPAQUE, KernelCalls, patterns_of
-from .static_graph import ALIGNMENT, Kernel, StaticGraph, dtype_bytes
+from .static_graph import ALIGNMENT, KernelCall, StaticGraph, dtype_bytes
 
 Shapes = tuple[tuple[int, ...], ...]
 
@@ -95,7 +95,7 @@ def concat_in_place(graph: StaticGraph, axes: Mapping[int, int]) -> StaticGraph:
     """
     made = Counter(graph.root(t) for kernel in graph.kernels for t in kernel.outputs)
     fixed = {graph.root(t) for t in (*graph.inputs, *graph.outputs, *graph.params)}
-    kernels: list[Kernel] = []
+    kernels: list[KernelCall] = []
     for position, kernel in enumerate(graph.kernels):
         offsets = _offsets(graph, kernel, axes.get(position))
         roots = [graph.root(t) for t in kernel.inputs]
@@ -121,7 +121,7 @@ def _move(graph: StaticGraph, root: int, to: int, offset: int) -> None:
             tensor.root, tensor.offset = to, tensor.offset + offset
 
 
-def _offsets(graph: StaticGraph, kernel: Kernel, axis: int | None) -> list[int] | None:
+def _offsets(graph: StaticGraph, kernel: KernelCall, axis: int | None) -> list[int] | None:
     """Where each input begins in the result, in bytes; None where they cannot lie in it."""
     if axis is None or len({graph.tensors[t].dtype for t in (*kernel.inputs, *kernel.outputs)}) > 1:
         return None

@@ -22,7 +22,7 @@ from tvm.ir import prim
 from ...schedules import Limits, choices
 from ..tir.cast_buffers import block_with, choice_parts, with_buffers
 from .lower import unused_name
-from .static_graph import Kernel, StaticGraph, drop_unused
+from .static_graph import KernelCall, StaticGraph, drop_unused
 
 # Templates that inline what makes an operand.
 _PRODUCTS = ("rim", "matrix", "contraction")
@@ -44,7 +44,7 @@ def inline_selections(graph: StaticGraph, limits: Limits) -> StaticGraph:
         name = joined.function(kernel.function, reader.function, reader.inputs.index(made))
         if name is None:
             continue
-        merged = Kernel(
+        merged = KernelCall(
             name,
             [*kernel.inputs, *(t for t in reader.inputs if t != made)],
             reader.outputs,

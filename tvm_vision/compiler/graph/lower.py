@@ -16,7 +16,7 @@ from tvm import relax, te, tirx
 from tvm.ir.expr import GenericConst
 
 from ...errors import UnsupportedModelError
-from .static_graph import Kernel, StaticGraph, drop_unused, dtype_bytes
+from .static_graph import KernelCall, StaticGraph, drop_unused, dtype_bytes
 
 # What an expression stands for: a tensor's position, a tuple of such, or nothing on the device.
 Value = Any
@@ -124,7 +124,7 @@ class _Lowering:
             return self._graph.add_tensor(shape, dtype, view_of=inputs[0])
         outputs = [self._tensor(field, f"a result of '{name}'") for field in fields]
         self._graph.functions[name] = self._functions[name]
-        self._graph.kernels.append(Kernel(name, inputs, outputs, nodes))
+        self._graph.kernels.append(KernelCall(name, inputs, outputs, nodes))
         return outputs[0] if single else tuple(outputs)
 
     def _is_view(self, name: str) -> bool:
@@ -147,7 +147,7 @@ class _Lowering:
         name = unused_name(wanted, graph.functions)
         graph.functions[name] = copy_kernel(source.shape, source.dtype)
         copied = graph.add_tensor(source.shape, source.dtype)
-        graph.kernels.append(Kernel(name, [tensor], [copied], ["copy"]))
+        graph.kernels.append(KernelCall(name, [tensor], [copied], ["copy"]))
         return copied
 
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .memory_plan import plan_memory
-from .static_graph import Kernel, StaticGraph, live_ranges
+from .static_graph import KernelCall, StaticGraph, live_ranges
 
 # The model's order stays where activations would take more than so many times what they take in it,
 # unless that is less than so many bytes.
@@ -82,7 +82,7 @@ def _planned_bytes(graph: StaticGraph, steps: Sequence[int] | None) -> int:
     return plan_memory(list(live_ranges(graph, steps).values())).total
 
 
-def _accesses(graph: StaticGraph, kernel: Kernel) -> list[Access]:
+def _accesses(graph: StaticGraph, kernel: KernelCall) -> list[Access]:
     read = [(t, False) for t in kernel.inputs if graph.root(t) not in graph.params]
     written = [(t, True) for t in kernel.outputs]
     used = [(graph.tensors[t], writes) for t, writes in (*read, *written)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from .static_graph import Kernel, StaticGraph
+from .static_graph import KernelCall, StaticGraph
 
 MAX_NAME = 80
 
@@ -12,7 +12,9 @@ MAX_NAME = 80
 def short_names(graph: StaticGraph) -> StaticGraph:
     names = {name: _short(name) for name in graph.functions}
     graph.functions = {names[name]: func for name, func in graph.functions.items()}
-    graph.kernels = [Kernel(names[k.function], k.inputs, k.outputs, k.nodes) for k in graph.kernels]
+    graph.kernels = [
+        KernelCall(names[k.function], k.inputs, k.outputs, k.nodes) for k in graph.kernels
+    ]
     return graph
 
 

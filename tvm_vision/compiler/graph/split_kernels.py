@@ -14,7 +14,7 @@ from ..tir.cast_buffers import block_with
 from ..tir.dead_block_elimination import without_dead_blocks
 from ..tir.prescheduled import variables_of
 from .lower import unused_name
-from .static_graph import Kernel, StaticGraph, drop_unused
+from .static_graph import KernelCall, StaticGraph, drop_unused
 
 
 def split_kernels(graph: StaticGraph, axes: Mapping[int, int], most: int) -> StaticGraph:
@@ -22,7 +22,7 @@ def split_kernels(graph: StaticGraph, axes: Mapping[int, int], most: int) -> Sta
 
     axes: of the concatenations, by the kernels' positions. What cannot be split stays.
     """
-    kernels: list[Kernel] = []
+    kernels: list[KernelCall] = []
     for position, kernel in enumerate(graph.kernels):
         if len(kernel.inputs) + len(kernel.outputs) <= most:
             kernels.append(kernel)
@@ -36,14 +36,16 @@ def split_kernels(graph: StaticGraph, axes: Mapping[int, int], most: int) -> Sta
     return drop_unused(graph)
 
 
-def _joined_in_steps(graph: StaticGraph, kernel: Kernel, axis: int, most: int) -> list[Kernel]:
+def _joined_in_steps(
+    graph: StaticGraph, kernel: KernelCall, axis: int, most: int
+) -> list[KernelCall]:
     """A concatenation of concatenations."""
     if most < 3:
         return [kernel]
     dtypes = {graph.tensors[t].dtype for t in kernel.inputs}
     # Parts of several types are joined in the result's.
     dtype = dtypes.pop() if len(dtypes) == 1 else graph.tensors[kernel.outputs[0]].dtype
-    made: list[Kernel] = []
+    made: list[KernelCall] = []
     left = list(kernel.inputs)
     while len(left) + 1 > most:
         parts = [left[i : i + most - 1] for i in range(0, len(left), most - 1)]
@@ -61,17 +63,17 @@ def _joined_in_steps(graph: StaticGraph, kernel: Kernel, axis: int, most: int) -
 
 def _joining(
     graph: StaticGraph, inputs: Sequence[int], output: int, axis: int, nodes: Sequence[str]
-) -> Kernel:
+) -> KernelCall:
     """The kernel that joins some tensors, in the type of the result."""
     dtype = graph.tensors[output].dtype
     given = [te.placeholder(t.shape, t.dtype) for t in (graph.tensors[i] for i in inputs)]
     parts = [x if x.dtype == dtype else topi.cast(x, dtype) for x in given]
     name = unused_name(f"concatenate_{len(inputs)}", graph.functions)
     graph.functions[name] = te.create_prim_func([*given, topi.concatenate(parts, axis)])
-    return Kernel(name, list(inputs), [output], list(nodes))
+    return KernelCall(name, list(inputs), [output], list(nodes))
 
 
-def _by_results(graph: StaticGraph, kernel: Kernel, most: int) -> list[Kernel]:
+def _by_results(graph: StaticGraph, kernel: KernelCall, most: int) -> list[KernelCall]:
     """A kernel for some of the results each; the kernel itself where that does not help."""
     function = graph.functions[kernel.function]
     inputs, results = len(kernel.inputs), len(kernel.outputs)
@@ -85,7 +87,7 @@ def _by_results(graph: StaticGraph, kernel: Kernel, most: int) -> list[Kernel]:
         name = unused_name(f"{kernel.function}_{first}", graph.functions)
         graph.functions[name] = part
         made.append(
-            Kernel(
+            KernelCall(
                 name,
                 [kernel.inputs[i] for i in read],
                 [kernel.outputs[i] for i in chosen],

@@ -43,7 +43,7 @@ class Tensor:
 
 
 @dataclass
-class Kernel:
+class KernelCall:
     """One call of ``function(*inputs, *outputs)``; ``nodes`` names the network's nodes in it."""
 
     function: str
@@ -61,7 +61,7 @@ class StaticGraph:
     """
 
     tensors: list[Tensor] = field(default_factory=list)
-    kernels: list[Kernel] = field(default_factory=list)
+    kernels: list[KernelCall] = field(default_factory=list)
     params: dict[int, np.ndarray] = field(default_factory=dict)
     inputs: list[int] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
@@ -97,7 +97,7 @@ class StaticGraph:
 
 
 @dataclass(frozen=True)
-class Memory:
+class GraphMemory:
     """Bytes of device memory: parameters, everything else (inputs and outputs too), both."""
 
     weights: int
@@ -121,7 +121,7 @@ def dtype_bytes(dtype: str) -> int:
 def drop_unused(graph: StaticGraph) -> StaticGraph:
     """The same graph without kernels, tensors and functions on which no output depends."""
     needed = {graph.root(t) for t in graph.outputs}
-    kernels: list[Kernel] = []
+    kernels: list[KernelCall] = []
     for kernel in reversed(graph.kernels):
         if needed.intersection(graph.root(t) for t in kernel.outputs):
             needed.update(graph.root(t) for t in kernel.inputs)
@@ -135,7 +135,9 @@ def drop_unused(graph: StaticGraph) -> StaticGraph:
     return StaticGraph(
         tensors=[Tensor(t.shape, t.dtype, place[t.root], t.offset) for t in old_tensors],
         kernels=[
-            Kernel(k.function, [place[t] for t in k.inputs], [place[t] for t in k.outputs], k.nodes)
+            KernelCall(
+                k.function, [place[t] for t in k.inputs], [place[t] for t in k.outputs], k.nodes
+            )
             for k in kernels
         ],
         params={place[t]: value for t, value in graph.params.items() if t in place},
@@ -166,7 +168,7 @@ def live_ranges(graph: StaticGraph, steps: Sequence[int] | None = None) -> dict[
 
 def describe(
     graph: StaticGraph, steps: Sequence[int] | None = None
-) -> tuple[dict[str, Any], Memory]:
+) -> tuple[dict[str, Any], GraphMemory]:
     """The graph as plain data with planned storage, and the memory it needs.
 
     steps: see ``live_ranges``.
@@ -201,7 +203,7 @@ def describe(
         "kernels": kernels,
     }
     weights = sum(storages[storage_of[t]] for t in graph.params)
-    return plain, Memory(weights, sum(storages) - weights)
+    return plain, GraphMemory(weights, sum(storages) - weights)
 
 
 def _storages(

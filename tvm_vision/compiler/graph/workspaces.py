@@ -13,7 +13,7 @@ import tvm
 from tvm import s_tir, tirx
 
 from ..tir.prescheduled import launches, parts_of, variables_of
-from .static_graph import Kernel, StaticGraph
+from .static_graph import KernelCall, StaticGraph
 
 
 def plan_workspaces(graph: StaticGraph, mod: tvm.IRModule) -> tuple[StaticGraph, tvm.IRModule]:
@@ -33,7 +33,7 @@ def plan_workspaces(graph: StaticGraph, mod: tvm.IRModule) -> tuple[StaticGraph,
             for b in added[kernel.function]
         ]
         outputs = [*kernel.outputs, *extra]
-        kernels.append(Kernel(kernel.function, kernel.inputs, outputs, kernel.nodes))
+        kernels.append(KernelCall(kernel.function, kernel.inputs, outputs, kernel.nodes))
     graph.kernels = kernels
     return graph, tvm.IRModule(functions, attrs=mod.attrs)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..graph.static_graph import Kernel, StaticGraph, Tensor
+from ..graph.static_graph import KernelCall, StaticGraph, Tensor
 from ..tir.cast_buffers import HALF, SINGLE, narrowable, narrowed
 
 # Largest finite half.
@@ -37,7 +37,7 @@ def to_half(graph: StaticGraph, singles: Collection[int] = ()) -> StaticGraph:
             variants[key] = _variant_name(kernel.function, positions, functions)
             original = graph.functions[kernel.function]
             functions[variants[key]] = narrowed(original, positions) if positions else original
-        kernels.append(Kernel(variants[key], kernel.inputs, kernel.outputs, kernel.nodes))
+        kernels.append(KernelCall(variants[key], kernel.inputs, kernel.outputs, kernel.nodes))
     return StaticGraph(
         tensors=[
             Tensor(t.shape, HALF if t.root in halves else t.dtype, t.root) for t in graph.tensors

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import tvm
 
-from ..graph.static_graph import Kernel, StaticGraph, Tensor
+from ..graph.static_graph import KernelCall, StaticGraph, Tensor
 
 SINGLE = "float32"
 # Where TVM's kernels may expect a tensor to begin, in bytes.
@@ -95,7 +95,9 @@ class HalfEmulation:
     def _outputs(self, changed: Collection[int]) -> list[np.ndarray]:
         return [self._view(t, self._present(t, changed)).numpy() for t in self._graph.outputs]
 
-    def _run(self, kernel: Kernel, changed: Collection[int], halves: Collection[int]) -> set[int]:
+    def _run(
+        self, kernel: KernelCall, changed: Collection[int], halves: Collection[int]
+    ) -> set[int]:
         """Run a kernel on what has changed; the tensors that it has written."""
         made = set(map(self._graph.root, kernel.outputs))
         for root in made:

@@ -26,7 +26,7 @@ from ...topi.winograd import KERNEL, Tiling, transform_image, transform_output, 
 from .kernel_calls import OUT_FUSABLE, bindings_of
 from .operators import operator_of
 from .rewriting import constant_of, rebind
-from .winograd_cost import LEAST_TILES, Layer, fastest
+from .winograd_cost import LEAST_TILES, ConvShape, fastest
 
 SIZES = (4, 2)  # m, the first that fits
 LEAST_CHANNELS = 16  # of input and of output: with fewer the transforms are most of the work
@@ -93,7 +93,7 @@ class _Rewriter(PyExprMutator):
         outputs, inputs = weights.shape[:2]
         if min(inputs, outputs) < LEAST_CHANNELS:
             return None
-        m = self.choose(Layer(tiling.batch, inputs, outputs, tiling.height, tiling.width))
+        m = self.choose(ConvShape(tiling.batch, inputs, outputs, tiling.height, tiling.width))
         if m is None:
             return None
         tiling = tiling.of(m)

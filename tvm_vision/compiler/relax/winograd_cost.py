@@ -20,7 +20,7 @@ from ...topi.winograd import operations
 
 
 @dataclass(frozen=True)
-class Layer:
+class ConvShape:
     """A 3×3 convolution of stride 1: batch, channels, and the size of its output."""
 
     batch: int
@@ -44,7 +44,7 @@ MARGIN = 0.8  # of the plain convolution's time, at most
 LEAST_PIXELS = 16  # columns of a tile of a product: with fewer the rest is padding
 
 
-def fastest(layer: Layer, device: DeviceModel, halves: bool) -> int | None:
+def fastest(layer: ConvShape, device: DeviceModel, halves: bool) -> int | None:
     """The m with which a layer is fastest; None where the plain convolution is."""
     rates = device.rates
     sizes = [m for m in ((2,) if halves else (2, 4)) if layer.tiles(m) >= LEAST_TILES]
@@ -55,14 +55,14 @@ def fastest(layer: Layer, device: DeviceModel, halves: bool) -> int | None:
     return best if times[best] <= MARGIN * plain_seconds(layer, rates, halves) else None
 
 
-def plain_seconds(layer: Layer, rates: Rates, halves: bool) -> float:
+def plain_seconds(layer: ConvShape, rates: Rates, halves: bool) -> float:
     """Estimated seconds of a layer as one kernel."""
     pixels = layer.pixels
     numbers = (layer.inputs + layer.outputs) * pixels + 9 * layer.inputs * layer.outputs
     return _seconds(2 * 9 * layer.inputs * layer.outputs * _padded(pixels), numbers, rates, halves)
 
 
-def winograd_seconds(layer: Layer, m: int, rates: Rates, halves: bool) -> float:
+def winograd_seconds(layer: ConvShape, m: int, rates: Rates, halves: bool) -> float:
     """Estimated seconds of a layer as Winograd's three kernels."""
     pixels, tiles, depth = layer.pixels, layer.tiles(m), (m + 2) ** 2
     image, output = depth * layer.inputs * tiles, depth * layer.outputs * tiles

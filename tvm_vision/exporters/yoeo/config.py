@@ -15,8 +15,8 @@ from ...file_kinds import CFG, EMPTY, TEXT, need
 from ...plain_files import read_plain
 from .layers import (
     PICTURE,
+    CfgLayer,
     Convolution,
-    Layer,
     MaxPool,
     Route,
     SegmentationHead,
@@ -47,7 +47,7 @@ class YoeoConfig:
     height: int
     width: int
     channels: int
-    layers: tuple[Layer, ...]
+    layers: tuple[CfgLayer, ...]
 
     @property
     def heads(self) -> tuple[YoloHead, ...]:
@@ -132,7 +132,7 @@ def parse_config(source: str | os.PathLike[str]) -> YoeoConfig:
         found = f"[{sections[0].kind}] in line {sections[0].line}" if sections else "no section"
         raise InputError(f"'{name}': the first section must be [net], found {found}")
     net = sections[0]
-    layers: list[Layer] = []
+    layers: list[CfgLayer] = []
     for section in sections[1:]:
         read = _READERS.get(section.kind)
         if read is None:
@@ -260,7 +260,7 @@ def _integer(text: str) -> int | None:
     return int(text) if re.fullmatch(r"[+-]?[0-9]{1,9}", text) else None
 
 
-def _convolution(section: _Section, before: Sequence[Layer]) -> Convolution:
+def _convolution(section: _Section, before: Sequence[CfgLayer]) -> Convolution:
     activation = section.text("activation")
     if activation not in ACTIVATIONS:
         line = section.values["activation"][1]
@@ -279,16 +279,16 @@ def _convolution(section: _Section, before: Sequence[Layer]) -> Convolution:
     )
 
 
-def _max_pool(section: _Section, before: Sequence[Layer]) -> MaxPool:
+def _max_pool(section: _Section, before: Sequence[CfgLayer]) -> MaxPool:
     size, stride = section.integer("size"), section.integer("stride")
     return MaxPool(section.line, _previous(section, before), size, stride)
 
 
-def _upsample(section: _Section, before: Sequence[Layer]) -> Upsample:
+def _upsample(section: _Section, before: Sequence[CfgLayer]) -> Upsample:
     return Upsample(section.line, _previous(section, before), section.integer("stride"))
 
 
-def _route(section: _Section, before: Sequence[Layer]) -> Route:
+def _route(section: _Section, before: Sequence[CfgLayer]) -> Route:
     sources = [_source(section, "layers", item, before) for item in section.integers("layers")]
     groups = section.integer("groups", default=1)
     group = section.integer("group_id", least=0, default=0)
@@ -297,7 +297,7 @@ def _route(section: _Section, before: Sequence[Layer]) -> Route:
     return Route(section.line, tuple(sources), groups, group)
 
 
-def _shortcut(section: _Section, before: Sequence[Layer]) -> Shortcut:
+def _shortcut(section: _Section, before: Sequence[CfgLayer]) -> Shortcut:
     sources = section.integers("from")
     if len(sources) != 1:
         section.wrong("from", "one layer")
@@ -305,7 +305,7 @@ def _shortcut(section: _Section, before: Sequence[Layer]) -> Shortcut:
     return Shortcut(section.line, (*_previous(section, before), source))
 
 
-def _yolo(section: _Section, before: Sequence[Layer]) -> YoloHead:
+def _yolo(section: _Section, before: Sequence[CfgLayer]) -> YoloHead:
     anchors = section.pairs("anchors")
     mask = section.integers("mask")
     if not all(0 <= index < len(anchors) for index in mask):
@@ -318,14 +318,14 @@ def _yolo(section: _Section, before: Sequence[Layer]) -> YoloHead:
     )
 
 
-def _segmentation(section: _Section, before: Sequence[Layer]) -> SegmentationHead:
+def _segmentation(section: _Section, before: Sequence[CfgLayer]) -> SegmentationHead:
     classes = section.integer("classes")
     if classes > 256:
         section.wrong("classes", "at most 256, since the mask is of bytes")
     return SegmentationHead(section.line, _previous(section, before), classes)
 
 
-_READERS: dict[str, Callable[[_Section, Sequence[Layer]], Layer]] = {
+_READERS: dict[str, Callable[[_Section, Sequence[CfgLayer]], CfgLayer]] = {
     "convolutional": _convolution,
     "maxpool": _max_pool,
     "upsample": _upsample,
@@ -336,7 +336,7 @@ _READERS: dict[str, Callable[[_Section, Sequence[Layer]], Layer]] = {
 }
 
 
-def _previous(section: _Section, before: Sequence[Layer]) -> tuple[int]:
+def _previous(section: _Section, before: Sequence[CfgLayer]) -> tuple[int]:
     """The layer above, or the picture."""
     if before and before[-1].is_head:
         raise InputError(
@@ -346,7 +346,7 @@ def _previous(section: _Section, before: Sequence[Layer]) -> tuple[int]:
     return (len(before) - 1 if before else PICTURE,)
 
 
-def _source(section: _Section, key: str, number: int, before: Sequence[Layer]) -> int:
+def _source(section: _Section, key: str, number: int, before: Sequence[CfgLayer]) -> int:
     """Index of the layer that a number means: negative ones count back from here."""
     index = len(before) + number if number < 0 else number
     if not 0 <= index < len(before):

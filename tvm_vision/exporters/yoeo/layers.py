@@ -20,7 +20,7 @@ class ShapeError(ValueError):
 
 
 @dataclass(frozen=True)
-class Layer:
+class CfgLayer:
     """line: of its section in the file. inputs: the layers that it reads, PICTURE for the first."""
 
     kind: ClassVar[str]
@@ -36,7 +36,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Convolution(Layer):
+class Convolution(CfgLayer):
     """Padding (size - 1) // 2; batch norm or a bias; activation "linear", "leaky" or "mish"."""
 
     kind: ClassVar[str] = "convolutional"
@@ -57,7 +57,7 @@ class Convolution(Layer):
 
 
 @dataclass(frozen=True)
-class MaxPool(Layer):
+class MaxPool(CfgLayer):
     """Largest value of each window. Size 2 at stride 1 keeps the picture's size: a column of zeros
     is added on the right and a row below; else the padding is (size - 1) // 2, of no value."""
 
@@ -81,7 +81,7 @@ class MaxPool(Layer):
 
 
 @dataclass(frozen=True)
-class Upsample(Layer):
+class Upsample(CfgLayer):
     """Every pixel ``stride`` times in both directions."""
 
     kind: ClassVar[str] = "upsample"
@@ -94,7 +94,7 @@ class Upsample(Layer):
 
 
 @dataclass(frozen=True)
-class Route(Layer):
+class Route(CfgLayer):
     """Its inputs one after the other along the channels; of that, part ``group`` of ``groups``."""
 
     kind: ClassVar[str] = "route"
@@ -116,7 +116,7 @@ class Route(Layer):
 
 
 @dataclass(frozen=True)
-class Shortcut(Layer):
+class Shortcut(CfgLayer):
     """The sum of its two inputs."""
 
     kind: ClassVar[str] = "shortcut"
@@ -130,7 +130,7 @@ class Shortcut(Layer):
 
 
 @dataclass(frozen=True)
-class YoloHead(Layer):
+class YoloHead(CfgLayer):
     """Boxes, at each place of a grid one for each anchor: (width, height) in network pixels."""
 
     kind: ClassVar[str] = "yolo"
@@ -155,7 +155,7 @@ class YoloHead(Layer):
 
 
 @dataclass(frozen=True)
-class SegmentationHead(Layer):
+class SegmentationHead(CfgLayer):
     """A class for each pixel: the channel with the largest value."""
 
     kind: ClassVar[str] = "seg"

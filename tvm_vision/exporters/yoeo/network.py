@@ -20,8 +20,8 @@ except ImportError:
 from .layers import (
     BATCH_NORM_EPSILON,
     LEAKY_SLOPE,
+    CfgLayer,
     Convolution,
-    Layer,
     MaxPool,
     Route,
     SegmentationHead,
@@ -145,7 +145,7 @@ class Add(nn.Module):
         return first + second
 
 
-def _module(index: int, layer: Layer, channels: int) -> nn.Module:
+def _module(index: int, layer: CfgLayer, channels: int) -> nn.Module:
     """The arithmetic of a layer that reads ``channels``, under the names of YOEO's checkpoints."""
     if isinstance(layer, Route):
         return Concatenate(layer.groups, layer.group)

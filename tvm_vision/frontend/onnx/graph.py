@@ -128,7 +128,7 @@ class GraphEditor:
         return name
 
 
-class Steps:
+class NodeBuilder:
     """The nodes that stand for one node, in order; each call adds one and returns its result."""
 
     def __init__(self, graph: GraphEditor, node: onnx.NodeProto) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 
-from .graph import GraphEditor, Rewrite, Steps, Unsupported, attribute, with_attributes
+from .graph import GraphEditor, NodeBuilder, Rewrite, Unsupported, attribute, with_attributes
 from .resize import AxisResize, nearest_indices, weights
 
 Nodes = Sequence[onnx.NodeProto] | None
@@ -170,7 +170,7 @@ def _axis_by_axis(
     dtype = graph.dtype(node.input[0])
     if mode != "nearest" and not np.issubdtype(dtype, np.floating):
         raise Unsupported(f"mode {mode} of {dtype} on these axes")
-    steps = Steps(graph, node)
+    steps = NodeBuilder(graph, node)
     value = node.input[0]
     last = len(plans) - 1
     for axis, plan in enumerate(plans):
@@ -247,7 +247,7 @@ def space_to_depth(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     batch, channels, height, width = graph.shape(node.input[0])
     size = attribute(node, "blocksize")
     rows, columns = height // size, width // size
-    steps = Steps(graph, node)
+    steps = NodeBuilder(graph, node)
     blocks = np.array([batch, channels, rows, size, columns, size], np.int64)
     value = steps("Reshape", node.input[0], blocks)
     value = steps("Transpose", value, perm=[0, 1, 3, 5, 2, 4])

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from .graph import GraphEditor, Rewrite, Steps, Unsupported, attribute, constant_value
+from .graph import GraphEditor, NodeBuilder, Rewrite, Unsupported, attribute, constant_value
 
 Nodes = Sequence[onnx.NodeProto] | None
 
@@ -27,7 +27,7 @@ def is_inf(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     positive, negative = (attribute(node, f"detect_{sign}", 1) for sign in ("positive", "negative"))
     if positive and negative:
         return None
-    steps = Steps(graph, node)
+    steps = NodeBuilder(graph, node)
     zero = np.zeros((), graph.dtype(node.input[0]))
     if not positive and not negative:
         return steps.finish(steps("Less", node.input[0], node.input[0]))
@@ -42,7 +42,7 @@ def bit_shift(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     amount = graph.constant(node.input[1])
     if amount is not None and np.all((amount >= 0) & (amount < width)):
         return None
-    steps = Steps(graph, node)
+    steps = NodeBuilder(graph, node)
     inside = steps("Less", node.input[1], width)
     signed = np.issubdtype(dtype, np.signedinteger)
     if signed:
@@ -65,13 +65,13 @@ def power(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     if np.issubdtype(dtype, np.floating):
         if graph.dtype(node.input[1]) == dtype:
             return None
-        steps = Steps(graph, node)
+        steps = NodeBuilder(graph, node)
         exponents = steps.cast(node.input[1], dtype)
         return steps.finish(steps("Pow", node.input[0], exponents))
     exponent = graph.constant(node.input[1])
     if exponent is None or exponent.size != 1 or int(exponent.item()) not in range(1, 9):
         raise Unsupported(f"a power of {dtype}: cast to float first")
-    steps = Steps(graph, node)
+    steps = NodeBuilder(graph, node)
     value = node.input[0]
     for _ in range(int(exponent.item()) - 1):
         value = steps("Mul", value, node.input[0])
@@ -88,7 +88,7 @@ def one_hot(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     axis = attribute(node, "axis", -1) % rank
     shape = [1] * rank
     shape[axis] = count
-    steps = Steps(graph, node)
+    steps = NodeBuilder(graph, node)
     classes = np.arange(count, dtype=np.int64).reshape(shape)
     index = steps.axes("Unsqueeze", steps.cast(node.input[0], np.int64), [axis])
     # Negative indices count from the end.
@@ -105,7 +105,7 @@ def elu(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     dtype = graph.dtype(node.input[0])
     if dtype == np.float32:
         return None
-    steps = Steps(graph, node)
+    steps = NodeBuilder(graph, node)
     wide = steps.cast(node.input[0], np.float32)
     wide = steps("Elu", wide, alpha=attribute(node, "alpha", 1.0))
     return steps.finish(steps.cast(wide, dtype))
@@ -116,14 +116,14 @@ def axes_as_list(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     axes = graph.constant(node.input[1]) if len(node.input) > 1 and node.input[1] else None
     if axes is None or axes.ndim:
         return None
-    steps = Steps(graph, node)
+    steps = NodeBuilder(graph, node)
     return steps.finish(steps(node.op_type, node.input[0], axes.reshape(1)))
 
 
 def lp_normalization(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """x divided by its norm along an axis; 0 where the norm is 0."""
     order, axis = attribute(node, "p", 2), attribute(node, "axis", -1)
-    steps = Steps(graph, node)
+    steps = NodeBuilder(graph, node)
     dtype = graph.dtype(node.input[0])
     terms = steps("Abs", node.input[0]) if order == 1 else steps("Mul", *[node.input[0]] * 2)
     norm = steps.axes("ReduceSum", terms, [axis], keepdims=1)
@@ -139,7 +139,7 @@ def reduce_extreme(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     if 0 in graph.shape(node.input[0]):
         return reduce_nothing(node, graph)
     attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-    steps = Steps(graph, node)
+    steps = NodeBuilder(graph, node)
     if dtype == np.bool_:
         numbers = steps.cast(node.input[0], np.uint8)
         reduced = steps(node.op_type, numbers, *node.input[1:], **attributes)

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from .graph import GraphEditor, Rewrite, Steps, Unsupported
+from .graph import GraphEditor, NodeBuilder, Rewrite, Unsupported
 
 Nodes = Sequence[onnx.NodeProto] | None
 ONE_SCALE = "scales or zero points of rows or columns"
@@ -19,7 +19,7 @@ ONE_SCALE = "scales or zero points of rows or columns"
 def conv_integer(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """ConvInteger as a Conv of int32 values whose zero points are taken off."""
     x, w, x_zero, w_zero = _inputs(node, 4)
-    steps = Steps(graph, node)
+    steps = NodeBuilder(graph, node)
     data = _centred(steps, x, x_zero)
     kernel = _centred(steps, w, _along(steps, w_zero, len(graph.shape(x)), 0) if w_zero else "")
     return steps.finish(steps("Conv", data, kernel, **_attributes(node)))
@@ -28,7 +28,7 @@ def conv_integer(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 def qlinear_conv(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """QLinearConv as a Conv of real numbers, quantised."""
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias = _inputs(node, 9)
-    steps = Steps(graph, node)
+    steps = NodeBuilder(graph, node)
     operands = [
         steps("DequantizeLinear", x, *_scalars(steps, x_scale, x_zero)),
         _of_channels(steps, w, _scale(steps, w_scale), w_zero),
@@ -44,7 +44,7 @@ def qlinear_matmul(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = _inputs(node, 8)
     if any(graph.shape(name) not in ((), (1,)) for name in (a_scale, b_scale, a_zero, b_zero)):
         raise Unsupported(ONE_SCALE)
-    steps = Steps(graph, node)
+    steps = NodeBuilder(graph, node)
     operands = [
         steps("DequantizeLinear", value, *_scalars(steps, scale, zero))
         for value, scale, zero in ((a, a_scale, a_zero), (b, b_scale, b_zero))
@@ -61,7 +61,7 @@ def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
     return {a.name: helper.get_attribute_value(a) for a in node.attribute}
 
 
-def _scalars(steps: Steps, *names: str) -> list[str | np.ndarray]:
+def _scalars(steps: NodeBuilder, *names: str) -> list[str | np.ndarray]:
     """Scales and zero points of one number, which may be written as vectors of one."""
     found: list[str | np.ndarray] = []
     for name in names:
@@ -74,7 +74,7 @@ def _scalars(steps: Steps, *names: str) -> list[str | np.ndarray]:
     return found
 
 
-def _scale(steps: Steps, name: str) -> str | np.ndarray:
+def _scale(steps: NodeBuilder, name: str) -> str | np.ndarray:
     """A constant's numbers, or the name of what is none; scales of float16 are float32 then, since
     real numbers have the type of the scale."""
     value = steps.graph.constant(name)
@@ -84,12 +84,12 @@ def _scale(steps: Steps, name: str) -> str | np.ndarray:
     return value.astype(np.float32) if single else value
 
 
-def _of_channels(steps: Steps, value: str, scale: str | np.ndarray, zero: str) -> str:
+def _of_channels(steps: NodeBuilder, value: str, scale: str | np.ndarray, zero: str) -> str:
     """DequantizeLinear of a tensor with a scale for each place along its first axis, or for all."""
     return steps("DequantizeLinear", value, scale, *([zero] if zero else []), axis=0)
 
 
-def _product(steps: Steps, one: str, other: str) -> str | np.ndarray:
+def _product(steps: NodeBuilder, one: str, other: str) -> str | np.ndarray:
     """The product of two scales, at once where both are constants."""
     first, second = _scale(steps, one), _scale(steps, other)
     if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
@@ -97,13 +97,13 @@ def _product(steps: Steps, one: str, other: str) -> str | np.ndarray:
     return steps("Mul", first, second)
 
 
-def _centred(steps: Steps, value: str, zero: str) -> str:
+def _centred(steps: NodeBuilder, value: str, zero: str) -> str:
     """``value`` in int32 with its zero point taken off."""
     wide = steps.cast(value, np.int32)
     return steps("Sub", wide, steps.cast(zero, np.int32)) if zero else wide
 
 
-def _along(steps: Steps, value: str, rank: int, axis: int) -> str:
+def _along(steps: NodeBuilder, value: str, rank: int, axis: int) -> str:
     """A value for each channel, shaped so that it lies along ``axis``; one for all as it is."""
     if steps.graph.shape(value) in ((), (1,)):
         return steps("Reshape", value, np.array([1] * rank, np.int64))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...topi.nchwc import CONVOLUTION, DEPTHWISE, MAX_POOL, Window
+from ...topi.nchwc import CONVOLUTION, DEPTHWISE, MAX_POOL, SlidingWindow
 from . import loops as make
 from .loops import NotWritten, Processor, Stage
 
@@ -27,7 +27,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Layer:
+class ImageWindow:
     """A window over a picture: sizes in blocks and pixels, of one image.
 
     ``depth`` channels are summed for each output (0: each channel by itself); ``data`` and
@@ -35,7 +35,7 @@ class Layer:
     rows are joined to one long row, which windows of one pixel allow.
     """
 
-    window: Window
+    window: SlidingWindow
     images: int
     blocks: int
     height: int
@@ -51,7 +51,7 @@ class Layer:
     flat: bool
 
 
-def layer_of(stages: Sequence[Stage]) -> Layer:
+def layer_of(stages: Sequence[Stage]) -> ImageWindow:
     first = stages[0]
     notes = first.block.annotations
     kind = next((key for key in (CONVOLUTION, DEPTHWISE, MAX_POOL) if key in notes), None)
@@ -66,13 +66,13 @@ def layer_of(stages: Sequence[Stage]) -> Layer:
     plain = len(data.ty.shape) == 4
     depth, groups = numbers[8:] if kind == CONVOLUTION else (0, 1)
     in_height, in_width = (int(size) for size in list(data.ty.shape)[2:4])
-    return Layer(
-        Window.of_list(numbers[:8]), images, blocks, height, width, in_height, in_width, lanes,
+    return ImageWindow(
+        SlidingWindow.of_list(numbers[:8]), images, blocks, height, width, in_height, in_width, lanes,
         depth, groups, data, weights, plain, False,
     )  # fmt: skip
 
 
-def flattened(layer: Layer, stages: Sequence[Stage]) -> Layer:
+def flattened(layer: ImageWindow, stages: Sequence[Stage]) -> ImageWindow:
     """The same with rows joined, where each output is of the pixel at its own place."""
     window = layer.window
     one = (window.kernel, window.strides, window.top, window.left) == ((1, 1), (1, 1), 0, 0)
@@ -91,7 +91,7 @@ def flattened(layer: Layer, stages: Sequence[Stage]) -> Layer:
     return replace(layer, height=1, width=width, in_height=1, in_width=width, flat=True)
 
 
-def choose_tile(layer: Layer, processor: Processor) -> Tile:
+def choose_tile(layer: ImageWindow, processor: Processor) -> Tile:
     """The tile that takes least: of multiplications, loads, waiting for results, and stores.
 
     Windows of several columns share what they load, which takes registers of its own.

@@ -19,7 +19,7 @@ from tvm.ir import prim
 
 from . import loops as make
 from .loops import Kind, Processor, Stage
-from .tiles import Layer, Tile, choose_tile, flattened, layer_of
+from .tiles import ImageWindow, Tile, choose_tile, flattened, layer_of
 
 # Fewer multiplications are done before other threads have woken up.
 WORTH_THREADS = 1 << 16
@@ -56,7 +56,7 @@ class _Spot:
 
 
 class _Writer:
-    def __init__(self, function: Any, stages: list[Stage], layer: Layer, tile: Tile) -> None:
+    def __init__(self, function: Any, stages: list[Stage], layer: ImageWindow, tile: Tile) -> None:
         self._params = list(function.params)
         self._stages = stages
         self._layer = layer

@@ -18,7 +18,7 @@ TRACE = "trace"
 
 
 @dataclass(frozen=True)
-class Steps:
+class TraceSteps:
     """The steps of a schedule, as TVM writes them in JSON."""
 
     json: str
@@ -29,12 +29,12 @@ def shape_of(schedule: Schedule) -> Any:
     raise NotThisKind("is for records alone")
 
 
-def candidates(shape: Any, limits: Limits) -> list[Steps]:
+def candidates(shape: Any, limits: Limits) -> list[TraceSteps]:
     """None."""
     return []
 
 
-def schedule_trace(schedule: Schedule, limits: Limits, steps: Steps | None = None) -> None:
+def schedule_trace(schedule: Schedule, limits: Limits, steps: TraceSteps | None = None) -> None:
     """Takes the steps of a trace.
 
     Raises:

@@ -60,7 +60,7 @@ def schedule_window(schedule: Schedule, limits: Limits, shape: WindowShape | Non
         raise NotThisKind("has several outputs, or no sum")
     anchor, output = sums[-1], outputs[0]
     vectors = _reads_vectors(schedule, anchor)
-    shape = shape or default(Window(_extents(schedule, anchor), vectors), limits)
+    shape = shape or default(WindowSum(_extents(schedule, anchor), vectors), limits)
     if schedule.get(anchor).name_hint == schedule.get(output).name_hint:
         output = schedule.cache_write(anchor, 0, "local")
     thread = _bind(schedule, anchor, shape, vectors)
@@ -80,7 +80,7 @@ def schedule_window(schedule: Schedule, limits: Limits, shape: WindowShape | Non
 
 
 @dataclass(frozen=True)
-class Window:
+class WindowSum:
     """What is summed.
 
     Attributes:
@@ -92,7 +92,7 @@ class Window:
     vectors: bool
 
 
-def shape_of(schedule: Schedule) -> Window:
+def shape_of(schedule: Schedule) -> WindowSum:
     """The last sum of a kernel; spoils the schedule.
 
     Raises:
@@ -101,10 +101,10 @@ def shape_of(schedule: Schedule) -> Window:
     sums = [block for block in inline_all(schedule) if is_reduction(schedule, block)]
     if not sums:
         raise NotThisKind("has no sum")
-    return Window(_extents(schedule, sums[-1]), _reads_vectors(schedule, sums[-1]))
+    return WindowSum(_extents(schedule, sums[-1]), _reads_vectors(schedule, sums[-1]))
 
 
-def default(window: Window, limits: Limits) -> WindowShape:
+def default(window: WindowSum, limits: Limits) -> WindowShape:
     """Several outputs a thread where there are more than enough of them."""
     extents, outputs = window.extents, product(window.extents)
     along = next((n for n in (4, 2, 3) if extents and extents[-1] % n == 0), 1)
@@ -117,7 +117,7 @@ def default(window: Window, limits: Limits) -> WindowShape:
     return WindowShape(threads=1 if outputs == 1 else next(even, most), along=along)
 
 
-def candidates(window: Window, limits: Limits) -> list[WindowShape]:
+def candidates(window: WindowSum, limits: Limits) -> list[WindowShape]:
     """Every way to spread the outputs that the limits allow, the default first."""
     found, extents = [default(window, limits)], window.extents
     for threads, along in itertools.product((32, 64, 128, 256), (1, 2, 3, 4, 8)):

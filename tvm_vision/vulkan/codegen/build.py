@@ -16,7 +16,7 @@ from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.vulkan.codegen import spirv
 from tvm_vision.vulkan.codegen.glsl.analysis import Analysis
 from tvm_vision.vulkan.codegen.glsl.intrinsics import called_function_advice
-from tvm_vision.vulkan.codegen.glsl.kernel import LAUNCH_PARAMS, Kernel, print_kernel
+from tvm_vision.vulkan.codegen.glsl.kernel import LAUNCH_PARAMS, Shader, print_kernel
 from tvm_vision.whole_files import write_whole
 
 DUMP_VARIABLE = "TVM_VISION_DUMP_SHADERS"
@@ -43,7 +43,7 @@ def build_vulkan(mod: IRModule, target: Target) -> Any:
     return create(describe(kernels), shaders, {"glsl": source})
 
 
-def print_kernels(mod: IRModule, target: Target) -> list[Kernel]:
+def print_kernels(mod: IRModule, target: Target) -> list[Shader]:
     """The GLSL of every kernel, sorted by name."""
     attributes = dict(target.attrs)
     kernels = []
@@ -70,7 +70,7 @@ def print_kernels(mod: IRModule, target: Target) -> list[Kernel]:
     return sorted(kernels, key=lambda kernel: kernel.name)
 
 
-def compile_kernels(kernels: list[Kernel], target: Target) -> dict[str, bytes]:
+def compile_kernels(kernels: list[Shader], target: Target) -> dict[str, bytes]:
     """SPIR-V of every kernel; they are compiled side by side."""
     environment = target_environment(target)
     workers = max(1, min(len(os.sched_getaffinity(0)), len(kernels)))
@@ -94,7 +94,7 @@ def target_environment(target: Target) -> str:
     return "vulkan1.2"
 
 
-def describe(kernels: list[Kernel]) -> str:
+def describe(kernels: list[Shader]) -> str:
     """The JSON by which the runtime knows each kernel's arguments and launch parameters."""
     return json.dumps(
         {
@@ -110,7 +110,7 @@ def describe(kernels: list[Kernel]) -> str:
     )
 
 
-def _dump(kernels: list[Kernel], shaders: dict[str, bytes], folder: Path) -> None:
+def _dump(kernels: list[Shader], shaders: dict[str, bytes], folder: Path) -> None:
     for kernel in kernels:
         write_whole(folder / f"{kernel.name}.comp", kernel.source.encode())
         write_whole(folder / f"{kernel.name}.spv", shaders[kernel.name])

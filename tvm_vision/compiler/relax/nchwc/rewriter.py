@@ -23,9 +23,9 @@ from ..kernel_calls import INJECTIVE, OPAQUE, bindings_of
 from ..operators import operator_of
 from ..rewriting import constant_of, rebind
 from .rules import RULES
-from .values import Blocked, Picked
+from .values import NchwcTensor, Picked
 
-Value = Blocked | Picked | list[Picked]
+Value = NchwcTensor | Picked | list[Picked]
 
 
 def block_channels(block: int) -> tvm.transform.Pass:
@@ -36,7 +36,7 @@ def block_channels(block: int) -> tvm.transform.Pass:
 
     @tvm.transform.module_pass(opt_level=0, name="BlockChannels")
     def rewrite(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
-        blocks = Blocks(mod)
+        blocks = NchwcRewriter(mod)
         blocks.block = block
         blocks.builder_.update_func(mod.get_global_var("main"), blocks.rewrite(mod["main"]))
         return blocks.builder_.get()
@@ -50,12 +50,12 @@ class _Known:
 
     values: dict[Any, Value] = field(default_factory=dict)
     plain: dict[Any, Any] = field(default_factory=dict)
-    packed: dict[Any, Blocked] = field(default_factory=dict)
+    packed: dict[Any, NchwcTensor] = field(default_factory=dict)
     bindings: dict[Any, Any] = field(default_factory=dict)
 
 
 @mutator
-class Blocks(PyExprMutator):
+class NchwcRewriter(PyExprMutator):
     """Rewrites a function; the rules of ``rules`` ask it for values and emit through it."""
 
     block: int
@@ -84,11 +84,11 @@ class Blocks(PyExprMutator):
         """What ``expr`` is in blocks; None where it is in the model's order."""
         return self.known.values.get(expr) if isinstance(expr, relax.Var) else None
 
-    def blocked(self, expr: Any, *, pack: bool = True) -> Blocked | None:
+    def blocked(self, expr: Any, *, pack: bool = True) -> NchwcTensor | None:
         """``expr`` in blocks, gathered or (with ``pack``) packed where it is not; None where it
         cannot be."""
         value = self.value(expr)
-        if isinstance(value, Blocked):
+        if isinstance(value, NchwcTensor):
             return value
         if isinstance(value, Picked) and len(value.shape) == 4:
             self.known.values[expr] = gathered = self.gather(value)
@@ -101,10 +101,10 @@ class Blocks(PyExprMutator):
         if expr not in self.known.packed:
             packed = self.compute(lambda x: blocked.pack(x, self.block), [self.visit_expr(expr)],
                                   "pack", INJECTIVE)  # fmt: skip
-            self.known.packed[expr] = Blocked(self.builder_.emit(packed, "packed"), shape)
+            self.known.packed[expr] = NchwcTensor(self.builder_.emit(packed, "packed"), shape)
         return self.known.packed[expr]
 
-    def gather(self, picked: Picked) -> Blocked:
+    def gather(self, picked: Picked) -> NchwcTensor:
         """The channels of ``picked`` as a tensor, by one kernel for all of them."""
         n, h, w = picked.shape[0], *picked.shape[-2:]
         count = len(picked.channels)
@@ -119,7 +119,7 @@ class Blocks(PyExprMutator):
             [*(source.var for source in picked.sources), relax.const(table)],
             "gather", OPAQUE,
         )  # fmt: skip
-        return Blocked(self.builder_.emit(call, "gathered"), (n, count, h, w))
+        return NchwcTensor(self.builder_.emit(call, "gathered"), (n, count, h, w))
 
     def plain(self, expr: Any) -> Any:
         """``expr`` in the model's order."""
@@ -144,7 +144,7 @@ class Blocks(PyExprMutator):
             result = rule(self, value) if rule is not None else None
         if result is None:
             super().visit_var_binding_(binding)
-        elif not isinstance(result, (Blocked, Picked, list)):
+        elif not isinstance(result, (NchwcTensor, Picked, list)):
             rebind(self, var, result)
         elif isinstance(var, relax.DataflowVar):
             self.known.values[var] = result

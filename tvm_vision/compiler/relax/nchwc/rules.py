@@ -13,16 +13,16 @@ import numpy as np
 from tvm import relax
 
 from tvm_vision.topi import nchwc as blocked
-from tvm_vision.topi.nchwc import Window
+from tvm_vision.topi.nchwc import SlidingWindow
 
 from ..kernel_calls import OUT_FUSABLE
-from .values import Blocked, Picked
+from .values import NchwcTensor, Picked
 
 if TYPE_CHECKING:
-    from .rewriter import Blocks
+    from .rewriter import NchwcRewriter
 
 OP = relax.op
-Rule = Callable[["Blocks", Any], Any]
+Rule = Callable[["NchwcRewriter", Any], Any]
 
 # Groups of fewer channels than a block are merged, with zeros between them: at most so many.
 MOST_MERGED = 16
@@ -32,7 +32,7 @@ FEW_ROWS = 4
 MOST_SOURCES = 3
 
 
-def convolution(blocks: Blocks, call: Any) -> Any:
+def convolution(blocks: NchwcRewriter, call: Any) -> Any:
     """Constant weights are packed; depthwise ones have a kernel of their own."""
     weights, shape, attrs = blocks.constant(call.args[1]), blocks.shape(call.args[0]), call.attrs
     result = blocks.shape(call)
@@ -53,7 +53,12 @@ def convolution(blocks: Blocks, call: Any) -> Any:
 
 
 def _dense(
-    blocks: Blocks, source: Any, weights: Any, window: Window, result: Any, groups: int
+    blocks: NchwcRewriter,
+    source: Any,
+    weights: Any,
+    window: SlidingWindow,
+    result: Any,
+    groups: int,
 ) -> Any:
     """A convolution whose groups are whole blocks. Few channels are read as the model has them."""
     channels = blocks.shape(source)[1]  # type: ignore[index]
@@ -71,10 +76,12 @@ def _dense(
         lambda x, w: blocked.convolution(x, w, window, size, groups),
         [data, relax.const(packed)], "conv2d", OUT_FUSABLE,
     )  # fmt: skip
-    return Blocked(blocks.emit(called), tuple(result))
+    return NchwcTensor(blocks.emit(called), tuple(result))
 
 
-def _depthwise(blocks: Blocks, call: Any, weights: Any, window: Window, result: Any) -> Any:
+def _depthwise(
+    blocks: NchwcRewriter, call: Any, weights: Any, window: SlidingWindow, result: Any
+) -> Any:
     source = blocks.blocked(call.args[0])
     if source is None:
         return None
@@ -89,7 +96,7 @@ def _depthwise(blocks: Blocks, call: Any, weights: Any, window: Window, result: 
         lambda x, w: blocked.depthwise(x, w, window, result[2:]),
         [source.var, packed], "depthwise_conv2d", OUT_FUSABLE,
     )  # fmt: skip
-    return Blocked(blocks.emit(called), tuple(result))
+    return NchwcTensor(blocks.emit(called), tuple(result))
 
 
 def _merged(groups: int, channels: int, out: int, block: int) -> int:
@@ -100,13 +107,13 @@ def _merged(groups: int, channels: int, out: int, block: int) -> int:
     return 1
 
 
-def _window(attrs: Any, kernel: Any) -> Window:
+def _window(attrs: Any, kernel: Any) -> SlidingWindow:
     kh, kw = kernel
     numbers = [*attrs.strides, *attrs.padding[:2], *attrs.dilation]
-    return Window.of_list([kh, kw, *numbers])
+    return SlidingWindow.of_list([kh, kw, *numbers])
 
 
-def product(blocks: Blocks, call: Any) -> Any:
+def product(blocks: NchwcRewriter, call: Any) -> Any:
     """Few rows times constant weights: a convolution of one pixel."""
     weights, shape = blocks.constant(call.args[1]), blocks.shape(call.args[0])
     result = blocks.shape(call)
@@ -118,7 +125,7 @@ def product(blocks: Blocks, call: Any) -> Any:
         return None
     picture = blocks.builder_.emit(OP.reshape(blocks.plain(call.args[0]), (rows, depth, 1, 1)))
     packed = blocked.pack_weights(weights.T[:, :, None, None], blocks.block, depth)
-    window = Window((1, 1), (1, 1), 0, 0, (1, 1))
+    window = SlidingWindow((1, 1), (1, 1), 0, 0, (1, 1))
     called = blocks.emit(
         blocks.compute(
             lambda x, w: blocked.convolution(x, w, window, (depth, 1, 1)),
@@ -130,7 +137,7 @@ def product(blocks: Blocks, call: Any) -> Any:
     return flat if lanes == out else OP.strided_slice(blocks.emit(flat), [1], [0], [out])
 
 
-def unary(blocks: Blocks, call: Any) -> Any:
+def unary(blocks: NchwcRewriter, call: Any) -> Any:
     """The operator itself, on blocks."""
     value = blocks.blocked(call.args[0], pack=False)
     if value is None or blocks.shape(call) != value.shape:
@@ -139,7 +146,7 @@ def unary(blocks: Blocks, call: Any) -> Any:
     return _result(blocks, same, value.shape)
 
 
-def binary(blocks: Blocks, call: Any) -> Any:
+def binary(blocks: NchwcRewriter, call: Any) -> Any:
     """Two tensors in blocks, or one and a constant."""
     result = blocks.shape(call)
     name = blocks.operator(call)
@@ -153,7 +160,7 @@ def binary(blocks: Blocks, call: Any) -> Any:
     return _result(blocks, _BINARY[name](*operands), result)
 
 
-def _operand(blocks: Blocks, expr: Any, channels: int) -> Any:
+def _operand(blocks: NchwcRewriter, expr: Any, channels: int) -> Any:
     constant = blocks.constant(expr)
     if constant is not None:
         packed = _packed_constant(constant, channels, blocks.block)
@@ -182,7 +189,7 @@ def _packed_constant(value: np.ndarray, channels: int, block: int) -> np.ndarray
     return np.ascontiguousarray(split)
 
 
-def max_pool(blocks: Blocks, call: Any) -> Any:
+def max_pool(blocks: NchwcRewriter, call: Any) -> Any:
     value, result = blocks.blocked(call.args[0], pack=False), blocks.shape(call)
     if value is None or result is None or not _is_plain_picture(call.attrs):
         return None
@@ -193,7 +200,7 @@ def max_pool(blocks: Blocks, call: Any) -> Any:
     return _result(blocks, called, result)
 
 
-def average_pool(blocks: Blocks, call: Any) -> Any:
+def average_pool(blocks: NchwcRewriter, call: Any) -> Any:
     value, result, attrs = blocks.blocked(call.args[0], pack=False), blocks.shape(call), call.attrs
     if value is None or result is None or not _is_plain_picture(attrs):
         return None
@@ -206,7 +213,7 @@ def average_pool(blocks: Blocks, call: Any) -> Any:
     return _result(blocks, pooled, result)
 
 
-def adaptive_pool(blocks: Blocks, call: Any) -> Any:
+def adaptive_pool(blocks: NchwcRewriter, call: Any) -> Any:
     value, result = blocks.blocked(call.args[0], pack=False), blocks.shape(call)
     if value is None or result is None or not _is_plain_picture(call.attrs):
         return None
@@ -215,7 +222,7 @@ def adaptive_pool(blocks: Blocks, call: Any) -> Any:
     return _result(blocks, OP.mean(value.var, [2, 3], True), result)
 
 
-def reduction(blocks: Blocks, call: Any) -> Any:
+def reduction(blocks: NchwcRewriter, call: Any) -> Any:
     """Over whole pictures, which are kept as one pixel."""
     value, result, attrs = blocks.blocked(call.args[0], pack=False), blocks.shape(call), call.attrs
     axes = {int(axis) % 4 for axis in attrs.axis or ()}
@@ -225,7 +232,7 @@ def reduction(blocks: Blocks, call: Any) -> Any:
     return _result(blocks, same, result)
 
 
-def resize(blocks: Blocks, call: Any) -> Any:
+def resize(blocks: NchwcRewriter, call: Any) -> Any:
     value, result, attrs = blocks.blocked(call.args[0], pack=False), blocks.shape(call), call.attrs
     if value is None or result is None or str(attrs.layout) != "NCHW":
         return None
@@ -238,7 +245,7 @@ def resize(blocks: Blocks, call: Any) -> Any:
     return _result(blocks, resized, result)
 
 
-def concatenation(blocks: Blocks, call: Any) -> Any:
+def concatenation(blocks: NchwcRewriter, call: Any) -> Any:
     """Of channels: of whole blocks where they end with a block, else noted for a gather."""
     result = blocks.shape(call)
     if result is None or len(result) != 4 or int(call.attrs.axis) % 4 != 1:
@@ -256,7 +263,7 @@ def concatenation(blocks: Blocks, call: Any) -> Any:
         if any(tensor is None for tensor in tensors):
             return None
         return _result(blocks, OP.concat([t.var for t in tensors], 1), result)  # type: ignore[union-attr]
-    sources: list[Blocked] = []
+    sources: list[NchwcTensor] = []
     rows = []
     for part in parts:
         value = blocks.value(part)
@@ -273,7 +280,7 @@ def concatenation(blocks: Blocks, call: Any) -> Any:
 
 def _rows_in(sources: list[Any], value: Any) -> np.ndarray:
     """The channels of ``value`` as rows of a ``Picked`` of ``sources``, which may grow."""
-    if isinstance(value, Blocked):
+    if isinstance(value, NchwcTensor):
         channels = np.arange(value.shape[1])
         value_sources, rows = (value,), np.stack([np.zeros_like(channels), channels], axis=1)
     else:
@@ -286,7 +293,7 @@ def _rows_in(sources: list[Any], value: Any) -> np.ndarray:
     return np.stack([np.array(places)[rows[:, 0]], rows[:, 1]], axis=1)
 
 
-def split(blocks: Blocks, call: Any) -> Any:
+def split(blocks: NchwcRewriter, call: Any) -> Any:
     value = _picked(blocks, call.args[0])
     if value is None or len(value.shape) != 4 or int(call.attrs.axis) % 4 != 1:
         return None
@@ -296,12 +303,12 @@ def split(blocks: Blocks, call: Any) -> Any:
     return [Picked(value.sources, part, shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
-def tuple_item(blocks: Blocks, item: Any) -> Any:
+def tuple_item(blocks: NchwcRewriter, item: Any) -> Any:
     value = blocks.value(item.tuple_value)
     return value[item.index] if isinstance(value, list) else None
 
 
-def reshape(blocks: Blocks, call: Any) -> Any:
+def reshape(blocks: NchwcRewriter, call: Any) -> Any:
     """(n, c, h, w) to (n, a, b, h, w) and back: the ends of a shuffle of channels."""
     before, after = blocks.shape(call.args[0]), blocks.shape(call)
     if before is None or after is None or {len(before), len(after)} != {4, 5}:
@@ -312,7 +319,7 @@ def reshape(blocks: Blocks, call: Any) -> Any:
     return None if value is None else Picked(value.sources, value.channels, after)
 
 
-def transposition(blocks: Blocks, call: Any) -> Any:
+def transposition(blocks: NchwcRewriter, call: Any) -> Any:
     """The middle of a shuffle of channels."""
     value, result = blocks.value(call.args[0]), blocks.shape(call)
     axes = [int(axis) for axis in call.attrs.axes or ()]
@@ -322,10 +329,10 @@ def transposition(blocks: Blocks, call: Any) -> Any:
     return Picked(value.sources, table.transpose(1, 0, 2).reshape(-1, 2), result)
 
 
-def _picked(blocks: Blocks, expr: Any) -> Any:
+def _picked(blocks: NchwcRewriter, expr: Any) -> Any:
     """``expr`` as a selection of channels; None where it is not in blocks."""
     value = blocks.value(expr)
-    if not isinstance(value, Blocked):
+    if not isinstance(value, NchwcTensor):
         return value if isinstance(value, Picked) else None
     sources: list[Any] = []
     return Picked((value,), _rows_in(sources, value), value.shape)
@@ -335,8 +342,8 @@ def _is_plain_picture(attrs: Any) -> bool:
     return str(attrs.layout) == "NCHW" and str(attrs.out_layout or "NCHW") == "NCHW"
 
 
-def _result(blocks: Blocks, expr: Any, shape: Any) -> Any:
-    return Blocked(blocks.emit(expr), tuple(shape))
+def _result(blocks: NchwcRewriter, expr: Any, shape: Any) -> Any:
+    return NchwcTensor(blocks.emit(expr), tuple(shape))
 
 
 _UNARY = (

@@ -9,7 +9,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Blocked:
+class NchwcTensor:
     """A tensor in blocks: the variable that holds it, and its shape (n, c, h, w) in the model."""
 
     var: Any
@@ -26,7 +26,7 @@ class Picked:
         shape: in the model; five axes (n, a, b, h, w) in the middle of a shuffle of channels.
     """
 
-    sources: tuple[Blocked, ...]
+    sources: tuple[NchwcTensor, ...]
     channels: np.ndarray
     shape: tuple[int, ...]
 

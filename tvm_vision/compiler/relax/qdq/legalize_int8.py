@@ -17,7 +17,7 @@ from tvm import relax, tirx, topi
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from tvm_vision.topi.int8 import (
-    BytesWindow,
+    Int8Window,
     convolution_of_bytes,
     in_words,
     numbers_of_bytes,
@@ -97,7 +97,7 @@ class _Kernels(PyExprMutator):
         weights = _filled(weights, 1, word)
         data = self._bytes(image, 3, word)
         alone = last and 1 < groups == int(data.ty.shape.values[3])
-        window = BytesWindow(
+        window = Int8Window(
             weights.shape[2:], _ints(attrs.strides), _ints(attrs.dilation),
             _ints(attrs.padding), groups, last, image.zero,
         )  # fmt: skip

@@ -30,9 +30,9 @@ from tvm.target import Target
 from ..operators import operator_of
 from ..rewriting import constant_of, rebind
 from .rules import RULES
-from .values import BYTE, Bytes, Joined, Sums, Weights, along
+from .values import BYTE, Joined, QuantizedTensor, Sums, Weights, along
 
-Value = Bytes | Joined | Sums | Weights | list[Bytes]
+Value = QuantizedTensor | Joined | Sums | Weights | list[QuantizedTensor]
 OP = relax.op
 
 
@@ -46,13 +46,13 @@ def bytes_wanted(target: Target, way: str) -> bool:
 @tvm.transform.module_pass(opt_level=0, name="QuantisedInBytes")
 def in_bytes(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
     """A pass over ``main``, see this file's first lines. Dead bindings are left behind."""
-    network = Quantised(mod)
+    network = QdqRewriter(mod)
     network.builder_.update_func(mod.get_global_var("main"), network.rewrite(mod["main"]))
     return network.builder_.get()
 
 
 @mutator
-class Quantised(PyExprMutator):
+class QdqRewriter(PyExprMutator):
     """Rewrites a function; ``rules`` ask it for values and emit through it."""
 
     def rewrite(self, main: relax.Function) -> relax.Function:
@@ -66,19 +66,19 @@ class Quantised(PyExprMutator):
         """What ``expr`` is in bytes; None where it is real numbers, or none at all."""
         return self._values.get(expr) if isinstance(expr, relax.Var) else None
 
-    def bytes_of(self, expr: Any) -> Bytes | None:
+    def bytes_of(self, expr: Any) -> QuantizedTensor | None:
         """``expr`` in bytes, where it is that or a tensor of int8 or uint8 that is no constant."""
         value = self.value(expr)
         dtype = str(getattr(expr.ty, "dtype", ""))
         if value is not None or not isinstance(expr, relax.Var) or dtype not in ("int8", "uint8"):
-            return value if isinstance(value, Bytes) else None
+            return value if isinstance(value, QuantizedTensor) else None
         var = self.visit_expr(expr)
         if isinstance(var, GenericConst):
             return None
-        value = Bytes(var, 0, np.float32(1), dtype)
+        value = QuantizedTensor(var, 0, np.float32(1), dtype)
         if dtype == "uint8":
             moved = OP.subtract(OP.astype(var, "int32"), relax.const(128, "int32"))
-            value = Bytes(self.emit(OP.astype(moved, "int8")), -128, np.float32(1), dtype)
+            value = QuantizedTensor(self.emit(OP.astype(moved, "int8")), -128, np.float32(1), dtype)
         self._values[expr] = value
         return value
 
@@ -100,12 +100,12 @@ class Quantised(PyExprMutator):
         rewritten."""
         return self.builder_.emit(with_parts(expr, self.emit), self._hint)
 
-    def whole(self, value: Bytes) -> Any:
+    def whole(self, value: QuantizedTensor) -> Any:
         """The int32 of ``byte - zero``."""
         wide = OP.astype(value.var, "int32")
         return OP.subtract(wide, relax.const(value.zero, "int32")) if value.zero else wide
 
-    def real(self, value: Bytes) -> Any:
+    def real(self, value: QuantizedTensor) -> Any:
         """The numbers of a tensor, in the type that the network gives it."""
         if value.dtype == "int32":
             return self.whole(value)
@@ -127,7 +127,7 @@ class Quantised(PyExprMutator):
 
         value: an expression of float32, or what stands for one.
         """
-        if isinstance(value, Bytes):
+        if isinstance(value, QuantizedTensor):
             # These numbers were whole multiples of the scale: rounding finds the same bytes again.
             if (value.scale, value.zero) == (scale, zero):
                 return value.var
@@ -157,7 +157,7 @@ class Quantised(PyExprMutator):
             result = rule(self, value) if rule is not None else None
         if result is None:
             super().visit_var_binding_(binding)
-        elif not isinstance(result, (Bytes, Joined, Sums, Weights, list)):
+        elif not isinstance(result, (QuantizedTensor, Joined, Sums, Weights, list)):
             self._define(var, result)
         elif isinstance(var, relax.DataflowVar):
             self._values[var] = result

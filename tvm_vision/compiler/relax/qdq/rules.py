@@ -14,18 +14,18 @@ import numpy as np
 from tvm import relax
 from tvm.ir.expr import GenericConst
 
-from .values import BYTE, Bytes, Joined, Sums, Weights, along
+from .values import BYTE, Joined, QuantizedTensor, Sums, Weights, along
 
 if TYPE_CHECKING:
-    from .rewriter import Quantised
+    from .rewriter import QdqRewriter
 
 OP = relax.op
-Rule = Callable[["Quantised", Any], Any]
+Rule = Callable[["QdqRewriter", Any], Any]
 
 _INTEGERS = ("int8", "uint8")
 
 
-def quantise(network: Quantised, call: Any) -> Any:
+def quantise(network: QdqRewriter, call: Any) -> Any:
     """One scale for the whole tensor: bytes from here on. Weights are rounded at once."""
     dtype = str(call.attrs.out_dtype)
     weights = network.constant(call.args[0])
@@ -36,13 +36,13 @@ def quantise(network: Quantised, call: Any) -> Any:
         return None
     offset = 128 if dtype == "uint8" else 0
     source = network.value(call.args[0])
-    if not isinstance(source, (Bytes, Joined, Sums)):
+    if not isinstance(source, (QuantizedTensor, Joined, Sums)):
         source = network.visit_expr(call.args[0])
     var = network.quantised(source, np.float32(scale), int(zero) - offset)
-    return Bytes(var, -offset, np.float32(1), dtype)
+    return QuantizedTensor(var, -offset, np.float32(1), dtype)
 
 
-def _rounded(network: Quantised, call: Any, weights: np.ndarray, dtype: str) -> Any:
+def _rounded(network: QdqRewriter, call: Any, weights: np.ndarray, dtype: str) -> Any:
     """What a model trained with quantisation in mind writes: its weights before they are int8."""
     scale, zero = (network.constant(arg) for arg in call.args[1:])
     if scale is None or zero is None or weights.dtype != np.float32:
@@ -53,7 +53,7 @@ def _rounded(network: Quantised, call: Any, weights: np.ndarray, dtype: str) -> 
     return relax.const(whole.astype(dtype))
 
 
-def dequantise(network: Quantised, call: Any) -> Any:
+def dequantise(network: QdqRewriter, call: Any) -> Any:
     """Of bytes nothing is computed yet; of a constant its numbers and scales are kept."""
     if str(call.attrs.out_dtype) != "float32":
         return None
@@ -67,29 +67,35 @@ def dequantise(network: Quantised, call: Any) -> Any:
     if source is None or scale.size != 1 or zero.size != 1:
         return None
     number, point = np.float32(scale.reshape(-1)[0]), int(zero.reshape(-1)[0]) + source.zero
-    return Bytes(source.var, point, number, "float32")
+    return QuantizedTensor(source.var, point, number, "float32")
 
 
-def widened(network: Quantised, call: Any) -> Any:
+def widened(network: QdqRewriter, call: Any) -> Any:
     """Whole numbers of int32, before a zero point is taken off."""
     if str(call.ty.dtype) != "int32" or str(call.args[0].ty.dtype) not in _INTEGERS:
         return None
     if network.value(call.args[0]) is None and network.lookup_binding(call.args[0]) is not None:
         return None  # of an operator that is not in bytes, as where scales depend on the picture
     source = network.bytes_of(call.args[0])
-    return None if source is None else Bytes(source.var, source.zero, np.float32(1), "int32")
+    return (
+        None if source is None else QuantizedTensor(source.var, source.zero, np.float32(1), "int32")
+    )
 
 
-def centred(network: Quantised, call: Any) -> Any:
+def centred(network: QdqRewriter, call: Any) -> Any:
     """Whole numbers with a zero point taken off."""
     source, zero = network.value(call.args[0]), network.number(call.args[1])
-    if not isinstance(source, Bytes) or source.dtype != "int32" or zero is None:
+    if not isinstance(source, QuantizedTensor) or source.dtype != "int32" or zero is None:
         return None
     same = list(call.ty.shape) == list(call.args[0].ty.shape)
-    return Bytes(source.var, source.zero + int(zero), source.scale, "int32") if same else None
+    return (
+        QuantizedTensor(source.var, source.zero + int(zero), source.scale, "int32")
+        if same
+        else None
+    )
 
 
-def convolution(network: Quantised, call: Any) -> Any:
+def convolution(network: QdqRewriter, call: Any) -> Any:
     """Sums of ``(x - zero) * w``, times both scales. Padding by 0 there is by the zero point."""
     source, weights, attrs = network.value(call.args[0]), network.value(call.args[1]), call.attrs
     usual = (str(attrs.data_layout), str(attrs.kernel_layout)) == ("NCHW", "OIHW")
@@ -105,7 +111,7 @@ def convolution(network: Quantised, call: Any) -> Any:
     return Sums(network.emit(sums), source.scale * weights.scale, 1)
 
 
-def product(network: Quantised, call: Any) -> Any:
+def product(network: QdqRewriter, call: Any) -> Any:
     """As of a convolution, of rows with constant columns."""
     source, weights = network.value(call.args[0]), network.value(call.args[1])
     if not _summable(source) or not isinstance(weights, Weights) or weights.numbers.ndim != 2:
@@ -119,7 +125,7 @@ def product(network: Quantised, call: Any) -> Any:
     return Sums(network.emit(sums), source.scale * weights.scale, ndim - 1)
 
 
-def biased(network: Quantised, call: Any) -> Any:
+def biased(network: QdqRewriter, call: Any) -> Any:
     """A bias of whole numbers in the scale of sums is added to them."""
     for one, other in (call.args, reversed(call.args)):
         sums, bias = network.value(one), network.value(other)
@@ -129,7 +135,7 @@ def biased(network: Quantised, call: Any) -> Any:
     return None
 
 
-def turn(network: Quantised, call: Any) -> Any:
+def turn(network: QdqRewriter, call: Any) -> Any:
     """Axes in another order, of weights too."""
     source = network.value(call.args[0])
     if isinstance(source, Weights):
@@ -139,7 +145,7 @@ def turn(network: Quantised, call: Any) -> Any:
     return move(network, call)
 
 
-def reshaped(network: Quantised, call: Any) -> Any:
+def reshaped(network: QdqRewriter, call: Any) -> Any:
     """Of bytes; and of a bias, to lie along the channels."""
     source = network.value(call.args[0])
     if isinstance(source, Weights):
@@ -151,10 +157,10 @@ def reshaped(network: Quantised, call: Any) -> Any:
     return move(network, call)
 
 
-def move(network: Quantised, call: Any) -> Any:
+def move(network: QdqRewriter, call: Any) -> Any:
     """What moves numbers or picks some: bytes stand for them."""
     source = network.value(call.args[0])
-    if not isinstance(source, Bytes):
+    if not isinstance(source, QuantizedTensor):
         return None
     args = [network.visit_expr(arg) for arg in call.args[1:]]
     return source.with_var(
@@ -162,15 +168,15 @@ def move(network: Quantised, call: Any) -> Any:
     )
 
 
-def place(network: Quantised, call: Any) -> Any:
+def place(network: QdqRewriter, call: Any) -> Any:
     """Where the largest or smallest number is."""
     source = network.value(call.args[0])
-    if not isinstance(source, Bytes):
+    if not isinstance(source, QuantizedTensor):
         return None
     return relax.Call(call.op, [source.var], call.attrs, call.ty_args)
 
 
-def nearest(network: Quantised, call: Any) -> Any:
+def nearest(network: QdqRewriter, call: Any) -> Any:
     """Resizing that picks pixels."""
     attrs = call.attrs
     same = str(attrs.out_dtype or "float32") == "float32" and attrs.extrapolation_value == 0
@@ -179,7 +185,7 @@ def nearest(network: Quantised, call: Any) -> Any:
     if str(attrs.coordinate_transformation_mode) == "tf_crop_and_resize":
         return None
     source = network.value(call.args[0])
-    if not isinstance(source, Bytes):
+    if not isinstance(source, QuantizedTensor):
         return None
     resized = OP.image.resize2d(
         source.var, call.args[1], [float(number) for number in attrs.roi], str(attrs.layout),
@@ -189,9 +195,9 @@ def nearest(network: Quantised, call: Any) -> Any:
     return source.with_var(network.emit(resized))
 
 
-def split(network: Quantised, call: Any) -> Any:
+def split(network: QdqRewriter, call: Any) -> Any:
     source = network.value(call.args[0])
-    if not isinstance(source, Bytes):
+    if not isinstance(source, QuantizedTensor):
         return None
     parts = network.emit(relax.Call(call.op, [source.var], call.attrs, call.ty_args))
     return [
@@ -200,18 +206,18 @@ def split(network: Quantised, call: Any) -> Any:
     ]
 
 
-def tuple_item(network: Quantised, item: Any) -> Any:
+def tuple_item(network: QdqRewriter, item: Any) -> Any:
     value = network.value(item.tuple_value)
     return value[item.index] if isinstance(value, list) else None
 
 
-def concatenation(network: Quantised, call: Any) -> Any:
+def concatenation(network: QdqRewriter, call: Any) -> Any:
     """Of bytes where they mean the same; else what they will be is left to who quantises them."""
     if not isinstance(call.args[0], relax.Tuple):
         return None
     axis = int(call.attrs.axis or 0) if call.attrs.axis is not None else None
     values = [network.value(field) for field in call.args[0].fields]
-    parts = tuple(value for value in values if isinstance(value, Bytes))
+    parts = tuple(value for value in values if isinstance(value, QuantizedTensor))
     if axis is None or len(parts) < len(values):
         return None
     if all(part.alike(parts[0]) for part in parts):
@@ -220,9 +226,9 @@ def concatenation(network: Quantised, call: Any) -> Any:
     return Joined(parts, axis) if floats else None
 
 
-def _summable(value: Any) -> TypeGuard[Bytes]:
+def _summable(value: Any) -> TypeGuard[QuantizedTensor]:
     """Real numbers with a zero point that is a byte, so that padding can be one."""
-    if not isinstance(value, Bytes) or value.dtype != "float32":
+    if not isinstance(value, QuantizedTensor) or value.dtype != "float32":
         return False
     return BYTE.min <= value.zero <= BYTE.max
 

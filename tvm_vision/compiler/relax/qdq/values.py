@@ -11,7 +11,7 @@ BYTE = np.iinfo(np.int8)
 
 
 @dataclass(frozen=True)
-class Bytes:
+class QuantizedTensor:
     """The tensor (var - zero) * scale, of which memory holds ``var`` in int8.
 
     Attributes:
@@ -26,11 +26,11 @@ class Bytes:
     scale: np.float32
     dtype: str
 
-    def with_var(self, var: Any) -> Bytes:
+    def with_var(self, var: Any) -> QuantizedTensor:
         """Another tensor of the same zero point, scale and type."""
         return replace(self, var=var)
 
-    def alike(self, other: Bytes) -> bool:
+    def alike(self, other: QuantizedTensor) -> bool:
         """Whether equal bytes mean equal numbers in both."""
         return self.with_var(other.var) == other
 
@@ -39,7 +39,7 @@ class Bytes:
 class Joined:
     """A concatenation along ``axis`` of parts that differ in scale or zero point."""
 
-    parts: tuple[Bytes, ...]
+    parts: tuple[QuantizedTensor, ...]
     axis: int
 
 

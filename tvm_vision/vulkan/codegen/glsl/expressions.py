@@ -13,7 +13,7 @@ from tvm.ir.prim import expr as prim
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.vulkan.codegen.glsl import intrinsics, types
 from tvm_vision.vulkan.codegen.glsl.analysis import Access, Analysis, handle, operator_name, type_of
-from tvm_vision.vulkan.codegen.glsl.memory import Memory
+from tvm_vision.vulkan.codegen.glsl.memory import KernelMemory
 from tvm_vision.vulkan.codegen.glsl.narrow import NarrowingPrinter
 from tvm_vision.vulkan.codegen.glsl.prelude import Prelude
 from tvm_vision.vulkan.codegen.glsl.types import BOOL, INT32, INT64, Type
@@ -70,7 +70,7 @@ class ExpressionPrinter(NarrowingPrinter):
         self.attributes = attributes
         self.requirements = types.Requirements(kernel, attributes)
         self.prelude = Prelude(self.requirements)
-        self.memory = Memory(analysis, self.requirements, self)
+        self.memory = KernelMemory(analysis, self.requirements, self)
         self.common: dict[str, str] = {}  # text of a named expression -> its name
         self.mutable: set[str] = set()  # names whose value changes
 

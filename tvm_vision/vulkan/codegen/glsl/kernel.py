@@ -28,7 +28,7 @@ _AXES = "xyz"
 
 
 @dataclass(frozen=True)
-class Kernel:
+class Shader:
     """What the runtime is told about one kernel, and its source."""
 
     name: str
@@ -38,7 +38,7 @@ class Kernel:
     flags: int
 
 
-def print_kernel(function: Any, attributes: dict) -> Kernel:
+def print_kernel(function: Any, attributes: dict) -> Shader:
     """Writes one PrimFunc, lowered for a device, as GLSL.
 
     Args:
@@ -69,7 +69,7 @@ class KernelPrinter(StatementPrinter):
 
     # -- the frame ------------------------------------------------------------
 
-    def finish(self) -> Kernel:
+    def finish(self) -> Shader:
         """Prints everything."""
         parameters = list(self._function.params)
         buffers = [p for p in parameters if isinstance(p.ty, ir.PointerType)]
@@ -92,7 +92,7 @@ class KernelPrinter(StatementPrinter):
         flags = self.subgroup_size << SUBGROUP_SHIFT
         flags |= FLAG_FOLDED_GRID if self._folded else 0
         flags |= FLAG_UNIFORM_BUFFER if in_uniform else 0
-        return Kernel(
+        return Shader(
             name=self.kernel,
             source=self._assemble(body, in_uniform, len(buffers)),
             arg_types=tuple("handle" for _ in buffers) + tuple(str(p.ty.dtype) for p in scalars),

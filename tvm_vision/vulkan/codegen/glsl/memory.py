@@ -52,7 +52,7 @@ class Storage:
         self.as_words = False  # floats added to atomically are held as uint
 
 
-class Memory:
+class KernelMemory:
     """All memory of one kernel."""
 
     def __init__(

@@ -16,7 +16,7 @@ from tvm.ir.prim import expr as prim
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.vulkan.codegen.glsl.analysis import Access, Analysis, handle, type_of
 from tvm_vision.vulkan.codegen.glsl.emit import Emitter
-from tvm_vision.vulkan.codegen.glsl.memory import Memory
+from tvm_vision.vulkan.codegen.glsl.memory import KernelMemory
 from tvm_vision.vulkan.codegen.glsl.types import INT32, INT64
 from tvm_vision.vulkan.codegen.glsl.vector import Code, Value, infix
 
@@ -28,7 +28,7 @@ class NarrowingPrinter(Emitter):
 
     kernel: str
     analysis: Analysis
-    memory: Memory
+    memory: KernelMemory
 
     def __init__(self) -> None:
         super().__init__()
