@@ -41,10 +41,11 @@ from tvm_vision.tuning.records import Record, read_records
 RESULTS = Path(__file__).parent / "results" / "nvidia-h200.json"
 CYCLES: dict[str, Callable[[Any, Any, DeviceModel], float]] = {
     "contraction": gemm_cost.cycles,
-    "matrix": coopmat_gemm_cost.cycles,
-    "rim": direct_conv_cost.cycles,
+    "coopmat_gemm": coopmat_gemm_cost.cycles,
+    "direct_conv": direct_conv_cost.cycles,
 }
-COSTS = {"contraction": "gemm", "matrix": "matrix", "rim": "rim"}  # fields of a DeviceModel
+# fields of a DeviceModel
+COSTS = {"contraction": "gemm", "coopmat_gemm": "coopmat", "direct_conv": "direct_conv"}
 DRAW = 0.2  # of a logarithm's error: how strongly costs are drawn to the present ones
 STEP = 1e-4  # of a cost's logarithm, for its derivative
 ROUNDS = 40

@@ -1,4 +1,4 @@
-"""Half the memory, and float32 where halves would cost too much.
+"""Half the memory, and float32 where fp16 would cost too much.
 
 python examples/fp16_with_samples.py
 

@@ -59,7 +59,7 @@ MOD_JSON = {
     "graph.tensors": graph.PlannedTensor,
     "graph.kernels": graph.PlannedKernel,
     "measured_precision": precision.MeasuredPrecision,
-    "measured_precision.kept": precision.SingleLayer,
+    "measured_precision.kept": precision.Fp32Layer,
 }
 
 

@@ -40,7 +40,9 @@ def test_other_texts_stay(text):
 
 def test_files_of_former_versions_are_read_as_if_written_now():
     now = Place("NVIDIA H200", "NVIDIA 580.159.4", "fp16")
-    line = Record("k", "conv", now, {"template": "rim", "parameters": {}}, (1e-5,)).to_json()
+    line = Record(
+        "k", "conv", now, {"template": "direct_conv", "parameters": {}}, (1e-5,)
+    ).to_json()
     former = line.replace("580.159.4", "2435301632")
     assert former != line and Record.from_json(former).to_json() == line
     info = PackageDevice.from_json({"name": now.device, "driver": "NVIDIA 2435301632"})

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     "--tolerance",
     type=click.FloatRange(min=0.0),
     help="Largest error, relative to an output's largest value; for integers the share that "
-    "differs.  [default: 1e-3, for fp16 3e-2, for quantised networks 5e-2]",
+    "differs.  [default: 1e-3, for fp16 3e-2, for quantized networks 5e-2]",
 )
 @device_option()
 @json_option("the errors")
@@ -46,7 +46,7 @@ def check(
     MODEL is the ONNX file that ARTIFACT was made from. Prints the error of each output; the
     exit code is 1 where one is above the tolerance. For a YOEO network it also prints, for
     --image or the pictures of the demo, how far boxes and mask are the same: boxes of a score
-    above 0.3 within a pixel, and 99.9 % of the mask, for fp16 99 %; for quantised networks nine
+    above 0.3 within a pixel, and 99.9 % of the mask, for fp16 99 %; for quantized networks nine
     boxes of ten within three pixels, and 99 %.
 
     \b
@@ -59,7 +59,7 @@ def check(
     executor = load_network(artifact, device)
     arrays = set_inputs(executor, inputs, image, fill_mode)
     reference = Reference(model)
-    strictness = "int8" if reference.quantised else executor.info["precision"]
+    strictness = "int8" if reference.quantized else executor.info["precision"]
     if tolerance is None:
         tolerance = tolerance_for(strictness)
     with progress("running, here and in onnxruntime"):
@@ -81,7 +81,7 @@ def check(
             click.echo(f"{name}: {found}")
         for line in measured_when_compiled(executor):
             click.echo(line)
-    if of_camera(executor) and not reference.quantised:
+    if of_camera(executor) and not reference.quantized:
         strictness = "fp16"
     other = [name for name, found in frames if not found.within(strictness)]
     if other:

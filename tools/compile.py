@@ -121,7 +121,7 @@ def compile(  # the command's name
 
     how = CompileOptions.of(options, opt_level=opt_level, precision=precision, layout=layout)
     check_sample_options(
-        sample_images, max_error, half=how.precision == "fp16", halves="--precision fp16"
+        sample_images, max_error, fp16=how.precision == "fp16", by="--precision fp16"
     )
     described = model_info(
         model,

@@ -99,13 +99,13 @@ def yoeo_lines(labels: tuple[str, ...], yoeo: YoeoInfo) -> Iterator[str]:
 
 
 def bytes_note(model: Path, info: PackageInfo) -> str:
-    """What to say where an ONNX file is quantised, and its package computes in float32; else ""."""
-    from tvm_vision.frontend.onnx.graph import is_quantised
+    """What to say where an ONNX file is quantized, and its package computes in float32; else ""."""
+    from tvm_vision.frontend.onnx.graph import is_quantized
 
-    if bytes_line(info) or model.suffix != ".onnx" or not is_quantised(model):
+    if bytes_line(info) or model.suffix != ".onnx" or not is_quantized(model):
         return ""
     return (
-        f"note: {model.name} is quantised, and is computed in float32 here, every rounding "
+        f"note: {model.name} is quantized, and is computed in float32 here, every rounding "
         "included: the network it was made of is faster. Bytes pay on GPUs that multiply four by "
         "one instruction; TVM_VISION_INT8=1 while compiling computes in them anyway"
     )
@@ -134,7 +134,7 @@ def _spelled(value: bool | int | str) -> str:
 
 def precision_lines(info: PackageInfo) -> Iterator[str]:
     """What was measured on sample images, and the layers that keep float32; those first that would
-    cost most as halves."""
+    cost most as fp16."""
     measured = info.measured_precision
     if measured is None:
         return
@@ -143,7 +143,7 @@ def precision_lines(info: PackageInfo) -> Iterator[str]:
     for layer in kept[:MAX_LAYERS]:
         parts = " and ".join(part for part in ("weights", "result") if getattr(layer, part))
         why = [] if layer.largest is None else [f"values up to {layer.largest:.3g}"]
-        why += [] if layer.error is None else [f"error {layer.error:.1e} as halves"]
+        why += [] if layer.error is None else [f"error {layer.error:.1e} as fp16"]
         yield f"  float32    {' '.join(layer.nodes)}: {parts} ({', '.join(why) or 'no numbers'})"
     if len(kept) > MAX_LAYERS:
         yield f"  float32    {len(kept) - MAX_LAYERS} more: see --json"

@@ -169,8 +169,8 @@ def named_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def sample_options(halves: str) -> Decorator:
-    """--sample-images and --max-error, of commands that make halves by the option ``halves``."""
+def sample_options(by: str) -> Decorator:
+    """--sample-images and --max-error, of commands that store fp16 by the option ``by``."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         command = click.option(
@@ -181,7 +181,7 @@ def sample_options(halves: str) -> Decorator:
         )(command)  # fmt: skip
         return click.option(
             "--sample-images", type=PATH, multiple=True, metavar="FILE|FOLDER",
-            help=f"With {halves}: keep float32 in those layers whose halves cost most accuracy on "
+            help=f"With {by}: keep float32 in those layers whose rounding costs most accuracy on "
             "these pictures (or .npz files with the network's inputs); repeatable.",
         )(command)  # fmt: skip
 
@@ -189,11 +189,11 @@ def sample_options(halves: str) -> Decorator:
 
 
 def check_sample_options(
-    samples: tuple[Path, ...], max_error: float | None, *, half: bool, halves: str
+    samples: tuple[Path, ...], max_error: float | None, *, fp16: bool, by: str
 ) -> None:
     """Raise click.UsageError or an InputError for options of ``sample_options`` that cannot be."""
-    if samples and not half:
-        raise click.UsageError(f"--sample-images decides what stays float32 with {halves}: add it")
+    if samples and not fp16:
+        raise click.UsageError(f"--sample-images decides what stays float32 with {by}: add it")
     if max_error is not None and not samples:
         raise click.UsageError("--max-error is measured on --sample-images: name some")
     if samples:

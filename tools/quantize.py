@@ -61,7 +61,7 @@ def quantize(
         model, name=None, kind=None, names=None, groups=None, labels=None, preprocess=preprocess,
         shapes=input_shapes,
     )  # fmt: skip
-    with interruptible(NOTHING_WRITTEN), progress(f"quantising {model.name}") as tell:
+    with interruptible(NOTHING_WRITTEN), progress(f"quantizing {model.name}") as tell:
         errors = quantize_network(
             model,
             output,

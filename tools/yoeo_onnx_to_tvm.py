@@ -132,7 +132,7 @@ def yoeo_onnx_to_tvm(
     from tvm_vision.tuning import TuningOptions
     from tvm_vision.whole_files import ScratchFolder, put, writing
 
-    check_sample_options(sample_images, max_error, half=half, halves="--half")
+    check_sample_options(sample_images, max_error, fp16=half, by="--half")
     info = yoeo_model_info(
         onnx_path,
         names=None if names is None else read_names(names),

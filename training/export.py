@@ -50,7 +50,7 @@ def main() -> None:
     options = parser.parse_args()
     model = average(parse_config(options.config), options.weights, options.shares)
     errors = export_onnx(
-        model.eval(), options.out, names=ClassNames(BOXES, PIXELS), half_storage=True
+        model.eval(), options.out, names=ClassNames(BOXES, PIXELS), fp16_storage=True
     )
     for error in errors or []:
         print(error)

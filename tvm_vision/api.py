@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .package import ModelInfo, PackageDevice
 
 PathLike = str | os.PathLike[str]
-# Of the outputs, where halves are measured on sample images.
+# Of the outputs, where fp16 are measured on sample images.
 MAX_ERROR = 0.01
 
 
@@ -94,7 +94,7 @@ def compile(
     input_shapes: input name -> shape, for inputs that an ONNX model leaves open.
     example_inputs: tensors to compile a torch.nn.Module for.
     opt_level: 0 to 3, the default.
-    precision: "fp32", the default, or "fp16" for weights and activations as halves.
+    precision: "fp32", the default, or "fp16" for weights and activations as fp16.
     layout: "auto", the default, "nchw" for channels in the model's order, "nhwc" for channels last
         on a GPU.
     options: these and all others, by name or as a value; see ``CompileOptions``.
@@ -105,7 +105,7 @@ def compile(
         and driver is used.
     shipped_records: whether to use what this version brings for this device and driver, too.
     sample_images: pictures, folders of them, or .npz files with the network's inputs; with "fp16".
-        They are run in float32 and with halves, on this processor, and layers whose halves cost too
+        They are run in float32 and with fp16, on this processor, and layers whose rounding costs too
         much of the outputs' accuracy keep float32; see
         ``tvm_vision.compiler.precision.mixed_precision_search``.
     max_error: the largest error of an output on them, as ``tvm-vision check`` has it: the largest
@@ -227,7 +227,7 @@ def _limit_of(precision: str, images: Sequence[PathLike], max_error: float | Non
         raise InputError(f"a list of sample images is needed, found {os.fspath(images)!r} alone")
     if images and precision != "fp16":
         raise InputError(
-            "sample images decide which layers of a network of halves keep float32: precision fp16 "
+            "sample images decide which layers of an fp16 network keep float32: precision fp16 "
             f"is needed, found {precision}"
         )
     if max_error is None:

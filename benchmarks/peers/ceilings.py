@@ -126,7 +126,7 @@ def _plain(kind: str, extensions: str, groups: int) -> float:
 
 
 def _matrix_shape(info: Any) -> tuple[int, int, int] | None:
-    """The largest (m, n, k) of halves with float32 sums."""
+    """The largest (m, n, k) of fp16 with float32 sums."""
     wanted = ("float16", "float16", "float32", "float32")
     shapes = [s[:3] for s in info.cooperative_matrix_shapes if tuple(s[3:7]) == wanted]
     return max(shapes, key=lambda s: s[0] * s[1] * s[2], default=None)

@@ -22,7 +22,7 @@ from tvm_vision.whole_files import write_whole
 
 from .engine import Engine, Files, NotInstalled, Session, Unusable, output_error
 
-# The compiler's name for the GPU; it has none for Hopper, and its default takes no halves.
+# The compiler's name for the GPU; it has none for Hopper, and its default takes no fp16.
 TARGET_VARIABLE = "IREE_VULKAN_TARGET"
 DEFAULT_TARGET = "ada"
 PIPELINE = "builtin.module(util.func(iree-preprocessing-convert-conv-to-channels-last))"
@@ -35,7 +35,7 @@ LAYOUTS = {
 LEAST_PARAMETER = 8
 COMPILE_SECONDS = 600
 TRIAL_RUNS = 10
-# A layout whose results are off by more is no candidate; halves are off by less than 2e-2.
+# A layout whose results are off by more is no candidate; fp16 is off by less than 2e-2.
 WRONG = 0.05
 
 

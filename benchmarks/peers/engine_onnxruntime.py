@@ -30,7 +30,7 @@ class _Session(Session):
 
 class Cpu(Engine):
     title = "ONNX Runtime, CPU"
-    # Its kernels for halves on processors mostly convert to float32 and back.
+    # Its kernels for fp16 on processors mostly convert to float32 and back.
     precisions = ("fp32",)
     on_cpu = True
 

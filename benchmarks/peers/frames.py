@@ -48,12 +48,12 @@ def photo() -> npt.NDArray[np.uint8]:
 def decoded(size: int) -> onnx.ModelProto:
     """The demo's network with plain float32 weights; it has one size, which ``size`` must be."""
     model = onnx.load(MODEL)
-    halves = {w.name: w for w in model.graph.initializer if w.data_type == TensorProto.FLOAT16}
+    fp16 = {w.name: w for w in model.graph.initializer if w.data_type == TensorProto.FLOAT16}
     kept = []
     for node in model.graph.node:
-        if node.op_type == "Cast" and node.input[0] in halves:
-            array = numpy_helper.to_array(halves[node.input[0]]).astype(np.float32)
-            halves[node.input[0]].CopyFrom(numpy_helper.from_array(array, node.output[0]))
+        if node.op_type == "Cast" and node.input[0] in fp16:
+            array = numpy_helper.to_array(fp16[node.input[0]]).astype(np.float32)
+            fp16[node.input[0]].CopyFrom(numpy_helper.from_array(array, node.output[0]))
         else:
             kept.append(node)
     kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in kept]

@@ -1,4 +1,4 @@
-"""An ONNX model with its weights and activations as halves; inputs and outputs keep their types.
+"""An ONNX model with its weights and activations as fp16; inputs and outputs keep their types.
 
 For engines that take a model in the precision that it is written in.
 """
@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 FLOAT_SIZES = {"Resize"}
 
 
-def to_half(model: onnx.ModelProto) -> onnx.ModelProto:
+def to_fp16(model: onnx.ModelProto) -> onnx.ModelProto:
     """A copy of ``model`` between two casts."""
     half = onnx.ModelProto()
     half.CopyFrom(model)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .engine import Files, NotInstalled, Unusable, make_engine
-from .half import to_half
+from .half import to_fp16
 from .networks import NETWORKS
 from .processes import Process
 
@@ -78,7 +78,7 @@ def write_models(folder: Path, network: str) -> None:
     files = Files(folder, network)
     model = NETWORKS[network].model()
     onnx.save(model, files.model("fp32"))
-    onnx.save(to_half(model), files.model("fp16"))
+    onnx.save(to_fp16(model), files.model("fp16"))
     options = onnxruntime.SessionOptions()
     # Node by node as it is written: nothing that an engine's optimiser does.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -167,7 +167,7 @@ def test_halves_checked_at_once(command, files, tmp_path):
 
 @pytest.fixture(scope="module")
 def loud(files):
-    """A classifier whose first layer overflows halves: pixels of 0..255, and large weights."""
+    """A classifier whose first layer overflows fp16: pixels of 0..255, and large weights."""
     model = classifier()
     for tensor in model.graph.initializer:
         factor = {"kernel": 1000.0, "high": 1e9, "matrix": 1e-3}.get(tensor.name, 1.0)

@@ -43,7 +43,7 @@ def test_the_file_takes_the_place_of_the_model(files, command, monkeypatch):
 
     package = files / "int8.tar"
     result = command("compile", made, "-o", package, "--target", "llvm")
-    assert "note: int8.onnx is quantised, and is computed in float32 here" in result.stderr
+    assert "note: int8.onnx is quantized, and is computed in float32 here" in result.stderr
     monkeypatch.setenv(variable_of("int8"), "on")
     result = command("compile", made, "-o", package, "--target", "llvm", "--check")
     assert result.exit_code == 0, result.output
@@ -88,5 +88,5 @@ def test_samples_may_be_arrays(files, command, tmp_path):
     result = command("quantize", files / "net.onnx", "-o", made, "--calibration", "minmax",
                      "--sample-images", tmp_path / "sample.npz")  # fmt: skip
     assert result.exit_code == 0, result.output
-    assert Reference(made).quantised
-    assert not Reference(files / "net.onnx").quantised
+    assert Reference(made).quantized
+    assert not Reference(files / "net.onnx").quantized

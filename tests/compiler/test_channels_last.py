@@ -11,7 +11,7 @@ from support.networks import NETWORKS
 from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.graph.lower import lower_to_graph
-from tvm_vision.compiler.relax.channels_last import calls_of, channels_last, turns
+from tvm_vision.compiler.relax.channels_last import calls_of, channels_last, transposes
 from tvm_vision.errors import InputError, UnsupportedModelError
 from tvm_vision.frontend.onnx.load import import_onnx
 
@@ -52,10 +52,12 @@ def test_both_layouts_give_the_same(precision, tolerance):
 
 def test_axes_turn_only_at_the_ends():
     module, _ = module_of(small_network, (1, 5, 11, 13))
-    turned = channels_last(module)
-    assert turns(module) == 0
-    assert turns(turned) == 2  # the picture and the resized output; the mean has no such axes
-    assert {str(c.attrs.data_layout) for c in calls_of(turned, "relax.nn.conv2d")} == {"NHWC"}
+    transposed = channels_last(module)
+    assert transposes(module) == 0
+    assert (
+        transposes(transposed) == 2
+    )  # the picture and the resized output; the mean has no such axes
+    assert {str(c.attrs.data_layout) for c in calls_of(transposed, "relax.nn.conv2d")} == {"NHWC"}
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from support.networks import NETWORKS, reference
 from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.graph.lower import lower_to_graph
-from tvm_vision.compiler.precision.convert_fp16 import to_half
+from tvm_vision.compiler.precision.convert_fp16 import to_fp16
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.errors import InputError, UnsupportedModelError
 from tvm_vision.frontend.onnx.load import import_onnx
@@ -89,7 +89,7 @@ def test_halves_take_half_the_memory():
 
 
 def test_sums_of_halves_are_not_halves():
-    """4096 terms of 1 after one of 4096: a sum in halves would stop at 4096."""
+    """4096 terms of 1 after one of 4096: a sum in fp16 would stop at 4096."""
 
     def build(builder, x):
         total = builder.emit(OP.sum(builder.emit(OP.abs(x)), axis=1))
@@ -145,11 +145,11 @@ def test_functions_serve_all_calls_that_are_alike():
         return y
 
     module, _ = module_of(build, (4, 8))
-    graph = to_half(lower_to_graph(*kernels_of(module, parse_target("llvm"))))
+    graph = to_fp16(lower_to_graph(*kernels_of(module, parse_target("llvm"))))
     assert [k.function for k in graph.kernels] == [
-        "softmax_half",
-        "softmax_half_1",
-        "softmax_half_2",
+        "softmax_fp16",
+        "softmax_fp16_1",
+        "softmax_fp16_2",
     ]
 
 

@@ -11,17 +11,17 @@ from support.compiled import MATRIX_GPU
 from support.interpreter import run
 from support.networks import NETWORKS, Builder
 from tvm_vision.compiler import compile_model, parse_target
-from tvm_vision.compiler.build import _matrix_kernels, measure_halves, prepare
+from tvm_vision.compiler.build import _matrix_kernels, measure_fp16, prepare
 from tvm_vision.compiler.graph.static_graph import KernelCall, StaticGraph
 from tvm_vision.compiler.pipeline import Compilation
 from tvm_vision.compiler.pipeline import run as run_pipeline
-from tvm_vision.compiler.precision.convert_fp16 import HALF_MAX
+from tvm_vision.compiler.precision.convert_fp16 import FP16_MAX
 from tvm_vision.compiler.precision.mixed_precision_search import (
     HEADROOM,
     RESULT,
     WEIGHTS,
     Samples,
-    choose_halves,
+    choose_fp16,
     parts_of,
 )
 from tvm_vision.errors import InputError
@@ -89,7 +89,7 @@ CASES = {
 
 
 def compiled_for(model, target, given):
-    """In float32, and with halves as the samples allow; how many kernels halves everywhere take."""
+    """In float32, and with fp16 as the samples allow; how many kernels fp16 everywhere takes."""
     module, signature = import_onnx(model)
     return (
         compile_model(module, signature, target=target),
@@ -126,16 +126,16 @@ def test_what_overflows_says_how_large_it_is():
     given = samples(0.01, scale=255.0)
     _, chosen, _ = compiled_for(overflowing(), "llvm", given)
     (layer,) = [kept for kept in chosen.measured_precision.kept if "Conv_2" in kept.nodes]
-    assert layer.result and layer.largest > HALF_MAX
+    assert layer.result and layer.largest > FP16_MAX
     assert chosen.measured_precision.error_before is None
 
 
 def test_values_near_the_largest_half_are_taken_for_larger_ones():
-    """The samples stay just below what halves hold; other pictures may not."""
+    """The samples stay just below what fp16 hold; other pictures may not."""
     module, signature = import_onnx(overflowing())
     given = samples(0.5, scale=255.0)
     large = compile_model(module, signature, target="llvm", precision="fp16", samples=given)
-    factor = HALF_MAX / max(layer.largest or 0 for layer in large.measured_precision.kept)
+    factor = FP16_MAX / max(layer.largest or 0 for layer in large.measured_precision.kept)
     for share, expected in ((0.9, True), (0.9 / HEADROOM, False)):
         less = samples(0.5, scale=255.0 * factor * share)
         result = compile_model(module, signature, target="llvm", precision="fp16", samples=less)
@@ -158,7 +158,7 @@ def test_a_smaller_error_takes_more_float32():
     module, _ = import_onnx(NETWORKS["squeezenet1_1"](SIZE))
     target = parse_target("llvm")
     network = Compilation(module, target, CompileOptions())
-    found = [measure_halves(network, samples(limit)).report for limit in (1e-3, 5e-4, 3e-4)]
+    found = [measure_fp16(network, samples(limit)).report for limit in (1e-3, 5e-4, 3e-4)]
     sizes = [len(report.kept) for report in found]
     assert sizes == sorted(sizes) and sizes[0] < sizes[-1] < found[0].layers
     assert all(report.error <= report.limit for report in found)
@@ -196,14 +196,14 @@ def test_every_layer_has_its_counterpart_where_it_is_measured(target):
     """What has none would stay float32."""
     module, _ = import_onnx(NETWORKS["shufflenet_v2"](SIZE))
     options = {"target": parse_target(target)}
-    choice = measure_halves(Compilation(module, **options, options=CompileOptions()), samples(1.0))
+    choice = measure_fp16(Compilation(module, **options, options=CompileOptions()), samples(1.0))
     plain = prepare(module, precision="fp16", **options)
-    chosen = prepare(module, precision="fp16", halves=choice.halves, **options)
+    chosen = prepare(module, precision="fp16", fp16=choice.fp16, **options)
     assert (chosen.tensors, chosen.kernels) == (plain.tensors, plain.kernels)
 
 
 class Sum:
-    """A network of independent roundings: each part that is halves adds its square."""
+    """A network of independent roundings: each part that is fp16 adds its square."""
 
     def __init__(self, errors):
         self.errors = errors
@@ -215,12 +215,12 @@ class Sum:
     def exact_outputs(self):
         return [np.zeros(1)]
 
-    def outputs(self, halves):
+    def outputs(self, fp16):
         self.runs += 1
-        return [np.array([sum(self.errors.get(root, 0.0) ** 2 for root in halves) ** 0.5])]
+        return [np.array([sum(self.errors.get(root, 0.0) ** 2 for root in fp16) ** 0.5])]
 
-    def outputs_for(self, inputs, halves):
-        return self.outputs(halves)
+    def outputs_for(self, inputs, fp16):
+        return self.outputs(fp16)
 
 
 def chain(sizes):
@@ -238,7 +238,7 @@ def chain(sizes):
 
 @pytest.fixture
 def narrow(monkeypatch):
-    """Every tensor of ``chain`` can be halves, whatever its kernels are."""
+    """Every tensor of ``chain`` can be fp16, whatever its kernels are."""
     from tvm_vision.compiler.precision import mixed_precision_search
 
     monkeypatch.setattr(
@@ -251,14 +251,14 @@ def test_the_most_error_for_the_fewest_bytes_goes_first():
     graph = chain([100, 100, 1, 100])
     network = Sum({1: 0.1, 2: 0.2, 3: 0.15, 4: 0.001})
     given = Samples([[]], 0.23, lambda ours, exact: float(abs(ours - exact).max()))
-    choice = choose_halves(graph, (), network, given)
+    choice = choose_fp16(graph, (), network, given)
     # The third costs 100 times less than the second, and 0.1 and 0.2 add up to 0.224.
     assert [layer.nodes for layer in choice.report.kept] == [("n2",)]
-    choice = choose_halves(graph, (), network, replace(given, limit=0.12))
+    choice = choose_fp16(graph, (), network, replace(given, limit=0.12))
     # With the second, which must, the third need not go: it is given back if that is enough.
     assert [layer.nodes for layer in choice.report.kept] == [("n1",), ("n2",)]
     assert choice.report.error == pytest.approx(0.1, abs=1e-3)
-    choice = choose_halves(graph, (), network, replace(given, limit=0.19))
+    choice = choose_fp16(graph, (), network, replace(given, limit=0.19))
     assert [layer.nodes for layer in choice.report.kept] == [("n1",)]
 
 
@@ -269,7 +269,7 @@ def test_what_multiplies_matrices_costs_more():
     network = Sum({1: 0.1, 3: 0.09})
     given = Samples([[]], 0.105, lambda ours, exact: float(abs(ours - exact).max()))
     for matrices, expected in (((), "n0"), ([1], "n2")):
-        choice = choose_halves(graph, (), network, given, matrices=matrices)
+        choice = choose_fp16(graph, (), network, given, matrices=matrices)
         assert [layer.nodes for layer in choice.report.kept] == [(expected,)]
 
 
@@ -291,7 +291,7 @@ def test_what_is_joined_goes_together():
     graph = chain([10, 10, 10])
     network = Sum({1: 0.5, 2: 0.0, 3: 0.01})
     given = Samples([[]], 0.1, lambda ours, exact: float(abs(ours - exact).max()))
-    choice = choose_halves(graph, [1], network, given)
+    choice = choose_fp16(graph, [1], network, given)
     assert [layer.nodes for layer in choice.report.kept] == [("n0",), ("n1",)]
 
 
@@ -300,7 +300,7 @@ def test_outputs_that_are_no_numbers_count_as_infinitely_wrong():
     graph = chain([10, 10])
     network = Sum({1: float("nan"), 2: 0.01})
     given = Samples([[]], 0.1, lambda ours, exact: float(abs(ours - exact).max()))
-    report = choose_halves(graph, (), network, given).report
+    report = choose_fp16(graph, (), network, given).report
     assert report.error_before is None and report.error == pytest.approx(0.01)
     (layer,) = report.kept
     assert layer.nodes == ("n0",) and layer.error is None
@@ -308,11 +308,11 @@ def test_outputs_that_are_no_numbers_count_as_infinitely_wrong():
 
 @pytest.mark.usefixtures("narrow")
 def test_steps_take_few_runs():
-    """60 layers: halves alone once each on three samples, and a few whole runs."""
+    """60 layers: fp16 alone once each on three samples, and a few whole runs."""
     graph = chain([10] * 60)
     network = Sum(dict.fromkeys(range(1, 61), 0.01))
     given = Samples([[]] * 8, 0.05, lambda ours, exact: float(abs(ours - exact).max()))
-    report = choose_halves(graph, (), network, given).report
+    report = choose_fp16(graph, (), network, given).report
     assert len(report.kept) == 35
     assert network.runs < 60 * 3 + 8 * 8 + 16 * 3
 

@@ -46,8 +46,8 @@ def test_results_are_the_same(channels):
     picture = picture.astype("float32")
     module, signature = module_of(network(channels), picture.shape)
     plain = compile_model(module, signature, target="vulkan", layout="nchw")
-    turned = pad_channels(channels_last(module))
-    padded = compile_model(turned, signature, target="vulkan", layout="nchw")
+    transposed = pad_channels(channels_last(module))
+    padded = compile_model(transposed, signature, target="vulkan", layout="nchw")
     (expected,), (found,) = run(plain, [picture]), run(padded, [picture])
     np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
 

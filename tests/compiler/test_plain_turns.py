@@ -12,7 +12,7 @@ from tvm.target import Target
 from support.relax_models import constant, module_of
 from tvm_vision.compiler.build import prepare
 from tvm_vision.compiler.relax.channels_last import calls_of
-from tvm_vision.compiler.relax.fold_transposes import plain_turns
+from tvm_vision.compiler.relax.fold_transposes import fold_transposes
 
 OP = relax.op
 
@@ -34,10 +34,10 @@ def test_only_what_moves_something_stays_a_turn(
         return OP.permute_dims(x, axes)
 
     module, _ = module_of(build, shape)
-    turned = plain_turns(module)
-    assert len(calls_of(turned, "relax.permute_dims")) == stays
+    transposed = fold_transposes(module)
+    assert len(calls_of(transposed, "relax.permute_dims")) == stays
     expected = np.transpose(np.empty(shape), axes).shape
-    assert tuple(int(n) for n in turned["main"].ret_ty.shape) == expected
+    assert tuple(int(n) for n in transposed["main"].ret_ty.shape) == expected
 
 
 def test_a_turn_and_a_reshape_are_one_view() -> None:
@@ -45,8 +45,8 @@ def test_a_turn_and_a_reshape_are_one_view() -> None:
 
     def build(builder: relax.BlockBuilder, x: Any) -> Any:
         pooled = builder.emit(OP.mean(x, [1, 2], keepdims=True))
-        turned = builder.emit(OP.permute_dims(pooled, [0, 3, 1, 2]))
-        flat = builder.emit(OP.reshape(turned, (1, 8)))
+        transposed = builder.emit(OP.permute_dims(pooled, [0, 3, 1, 2]))
+        flat = builder.emit(OP.reshape(transposed, (1, 8)))
         return OP.matmul(flat, constant(0, 8, 3)[0])
 
     module, _ = module_of(build, (1, 4, 4, 8))

@@ -23,12 +23,12 @@ def test_a_constant_is_seen_as_it_is_used(axes, square):
     with builder.function("main", [x]):
         with builder.dataflow():
             named = builder.emit(relax.const(numbers))
-            turned = builder.emit(relax.op.permute_dims(named, axes))
-            again = builder.emit(turned)
+            transposed = builder.emit(relax.op.permute_dims(named, axes))
+            again = builder.emit(transposed)
             other = builder.emit(relax.op.add(x, x))
             out = builder.emit_output(again)
         builder.emit_func_output(out)
     bound = dict(bindings_of(builder.get()["main"]))
-    for var in (turned, again, out):
+    for var in (transposed, again, out):
         np.testing.assert_array_equal(constant_of(var, bound.get), numbers.transpose(axes))
     assert constant_of(x, bound.get) is None and constant_of(other, bound.get) is None

@@ -218,7 +218,11 @@ def test_it_is_on_by_itself_on_gpus(precision: str, device_type: str) -> None:
 
 @pytest.mark.parametrize(
     ("precision", "target", "product"),
-    [("fp32", GPU, "contraction"), ("fp16", GPU, "contraction"), ("fp16", MATRICES, "matrix")],
+    [
+        ("fp32", GPU, "contraction"),
+        ("fp16", GPU, "contraction"),
+        ("fp16", MATRICES, "coopmat_gemm"),
+    ],
 )
 def test_templates_take_all_three_kernels(
     precision: str, target: Any, product: str, monkeypatch: pytest.MonkeyPatch
@@ -269,13 +273,13 @@ def test_all_three_kernels_name_the_node(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_estimate_follows_rates() -> None:
     layer, few = ConvShape(1, 64, 64, 56, 56), ConvShape(1, 512, 512, 7, 7)
-    assert fastest(layer, INTEGRATED, halves=False) == 4
-    assert fastest(layer, INTEGRATED, halves=True) == 2
-    assert fastest(few, INTEGRATED, halves=False) is None  # reads 16.8 MB of weights
-    assert fastest(ConvShape(1, 64, 64, 4, 4), INTEGRATED, halves=False) is None  # four tiles
-    assert fastest(layer, DISCRETE, halves=False) == 4
-    assert fastest(few, DISCRETE, halves=False) == 2  # weights are four times as many with 4
-    assert fastest(layer, UNKNOWN, halves=False) is None
+    assert fastest(layer, INTEGRATED, fp16=False) == 4
+    assert fastest(layer, INTEGRATED, fp16=True) == 2
+    assert fastest(few, INTEGRATED, fp16=False) is None  # reads 16.8 MB of weights
+    assert fastest(ConvShape(1, 64, 64, 4, 4), INTEGRATED, fp16=False) is None  # four tiles
+    assert fastest(layer, DISCRETE, fp16=False) == 4
+    assert fastest(few, DISCRETE, fp16=False) == 2  # weights are four times as many with 4
+    assert fastest(layer, UNKNOWN, fp16=False) is None
     rates = INTEGRATED.rates
     assert rates is not None
     assert winograd_seconds(layer, 4, rates, True) < winograd_seconds(layer, 4, rates, False)

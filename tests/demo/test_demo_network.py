@@ -1,4 +1,4 @@
-"""The network that comes along, on the pictures that come along: halves and GPUs see the same."""
+"""The network that comes along, on the pictures that come along: fp16 and GPUs see the same."""
 
 import onnx
 import pytest

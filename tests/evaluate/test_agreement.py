@@ -52,7 +52,7 @@ def test_boxes_count_in_both_directions(ours, missing):
     assert result.within("fp16") == (missing == 0)
 
 
-def test_boxes_of_quantised_networks_may_be_further_apart_and_few_missing():
+def test_boxes_of_quantized_networks_may_be_further_apart_and_few_missing():
     many = [(*BOXES[0][:4], score, 0) for score in np.linspace(0.4, 0.9, 20)]
     ours = found((BOXES[0][0] + 2, *BOXES[0][1:4], 0.4, 0), *many[1:])
     assert agreement(ours, found(*many), 3.0).missing == 0

@@ -1,4 +1,4 @@
-"""ONNX to quantised ONNX: what is rounded and what is not, and that little is lost."""
+"""ONNX to quantized ONNX: what is rounded and what is not, and that little is lost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from support.networks import mobilenet_v2, yoeo_like
-from support.quantised_networks import as_written, network
+from support.quantized_networks import as_written, network
 from tvm_vision.errors import InputError, UnsupportedModelError
 from tvm_vision.frontend.onnx.quantize import input_specs, nodes_before_sums, plain_onnx, quantized
 
@@ -23,7 +23,7 @@ def samples(count=4, size=64):
 
 @pytest.fixture(scope="module")
 def yoeo(tmp_path_factory):
-    """A network of two heads and a mask, as it is and quantised."""
+    """A network of two heads and a mask, as it is and quantized."""
     path = tmp_path_factory.mktemp("yoeo") / "yoeo.onnx"
     model = yoeo_like(64)
     model.metadata_props.add(key="tvm_vision.test", value="kept")
@@ -130,11 +130,11 @@ def test_what_cannot_be_says_why(tmp_path, yoeo):
     with pytest.raises(InputError, match="a calibration of percentile, minmax, entropy is needed"):
         quantized(plain, samples(1), calibration="max")
     wrong = [{"input": np.zeros((1, 3, 32, 32), np.float32)}]
-    with pytest.raises(UnsupportedModelError, match="onnxruntime cannot quantise the network: "):
+    with pytest.raises(UnsupportedModelError, match="onnxruntime cannot quantize the network: "):
         quantized(plain, wrong)
 
 
-def test_a_quantised_network_is_not_quantised_again(yoeo, tmp_path):
+def test_a_quantized_network_is_not_quantized_again(yoeo, tmp_path):
     onnx.save(yoeo[1], tmp_path / "int8.onnx")
-    with pytest.raises(InputError, match=r"int8\.onnx' is quantised already: compile it as it is"):
+    with pytest.raises(InputError, match=r"int8\.onnx' is quantized already: compile it as it is"):
         plain_onnx(tmp_path / "int8.onnx", {})

@@ -115,7 +115,7 @@ def test_conv_transpose_of_a_given_size(size, auto_pad):
     assert_equals_onnxruntime(model, image(1, 1, 4, 4))
 
 
-def test_quantised_convolution_equals_onnxruntime():
+def test_quantized_convolution_equals_onnxruntime():
     random = np.random.default_rng(SEED)
     weights = [
         ("w", random.integers(-128, 127, (4, 3, 3, 3), np.int8)),

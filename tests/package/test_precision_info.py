@@ -1,10 +1,10 @@
-"""What mod.json says of measured halves: read back, shown, and refused where it is wrong."""
+"""What mod.json says of measured fp16: read back, shown, and refused where it is wrong."""
 
 import pytest
 
 from support import packages
 from tvm_vision.errors import PackageError
-from tvm_vision.package import MeasuredPrecision, PackageInfo, SingleLayer
+from tvm_vision.package import Fp32Layer, MeasuredPrecision, PackageInfo
 
 LAYER = {
     "nodes": ["conv", "relu"],
@@ -32,15 +32,15 @@ def document(**changes):
 def test_it_is_read_and_written_as_it_was():
     info = PackageInfo.from_json(document())
     assert info.measured_precision == MeasuredPrecision(
-        9, 0.01, 0.5, 0.004, 7, (SingleLayer(("conv", "relu"), True, False, 0.25),)
+        9, 0.01, 0.5, 0.004, 7, (Fp32Layer(("conv", "relu"), True, False, 0.25),)
     )
     assert PackageInfo.from_bytes(info.to_bytes()) == info
     assert str(info.measured_precision) == (
-        "1 of 7 layers keep float32; error on 9 samples 4.0e-03, with halves everywhere 5.0e-01, "
+        "1 of 7 layers keep float32; error on 9 samples 4.0e-03, with fp16 everywhere 5.0e-01, "
         "allowed 0.01"
     )
     unknown = PackageInfo.from_json(document(error_before=None, samples=1)).measured_precision
-    assert "on 1 sample 4.0e-03, with halves everywhere no numbers" in str(unknown)
+    assert "on 1 sample 4.0e-03, with fp16 everywhere no numbers" in str(unknown)
 
 
 def test_packages_without_it_say_so():

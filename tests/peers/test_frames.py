@@ -12,7 +12,7 @@ pytest.importorskip("cv2")
 
 from benchmarks.peers import measure, report
 from benchmarks.peers.frames import STAGES, Frames, decoded, photo
-from benchmarks.peers.half import to_half
+from benchmarks.peers.half import to_fp16
 from benchmarks.peers.measure import Measurement, Row, Settings
 from benchmarks.peers.networks import NETWORKS
 from tvm_vision.demo.pictures import MODEL
@@ -25,7 +25,7 @@ def seen(name: str, half: bool) -> tuple[Detections, SegmentationMask]:
     model = NETWORKS[name].model()
     frames = Frames(model)
     prepared, letterbox = frames.prepare(photo())
-    written = (to_half(model) if half else model).SerializeToString()
+    written = (to_fp16(model) if half else model).SerializeToString()
     session = onnxruntime.InferenceSession(written, providers=["CPUExecutionProvider"])
     # As ncnn gives them: without the batch.
     outputs = [array[0] for array in session.run(None, {model.graph.input[0].name: prepared})]

@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 
 from benchmarks.peers.engine import Unusable, output_error
-from benchmarks.peers.half import to_half
+from benchmarks.peers.half import to_fp16
 from benchmarks.peers.networks import NETWORKS
 from benchmarks.peers.work import Work, floor_ms, graph_work, model_work
 
@@ -59,7 +59,7 @@ def test_yoeo_gives_boxes_in_the_image_and_a_mixed_mask() -> None:
 @pytest.mark.parametrize("name", ["squeezenet1_1", "shufflenet_v2", "yoeo"])
 def test_half_models_store_halves_and_keep_their_signature(name: str) -> None:
     model = NETWORKS[name].build(SMALL)
-    half = to_half(model)
+    half = to_fp16(model)
     onnx.checker.check_model(half, full_check=True)
     kinds = [w.data_type for w in half.graph.initializer if len(w.dims) == 4]
     assert set(kinds) == {onnx.TensorProto.FLOAT16}

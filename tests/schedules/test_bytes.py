@@ -27,10 +27,10 @@ from tvm_vision.schedules import (
     schedule_function,
     schedule_with,
 )
-from tvm_vision.schedules.common import BYTES
+from tvm_vision.schedules.common import INT8
 from tvm_vision.schedules.cost import coopmat_gemm as coopmat_gemm_cost
-from tvm_vision.schedules.cost.coopmat_gemm import MatrixTile
-from tvm_vision.schedules.cost.direct_conv import RimTile
+from tvm_vision.schedules.cost.coopmat_gemm import CoopmatTile
+from tvm_vision.schedules.cost.direct_conv import DirectConvTile
 from tvm_vision.schedules.cost.gemm import GemmTile, Product, candidates, default, fits
 from tvm_vision.schedules.gpu.direct_conv_form import windows_of
 from tvm_vision.schedules.gpu.window import WindowShape
@@ -45,14 +45,14 @@ def noise(shape: tuple[int, ...], seed: int) -> Any:
 
 
 def requantized(total: Any, bias: Any, scale: Any) -> Any:
-    """What follows the sum in a quantised network, as Relax operators."""
+    """What follows the sum in a quantized network, as Relax operators."""
     op = relax.op
     value = op.multiply(op.astype(op.add(total, bias), "float32"), scale)
     return op.astype(op.clip(op.round(op.nn.relu(value)), -128, 127), "int8")
 
 
 class Layer:
-    """A convolution on channels last, requantised; its kernel and the result that numpy has."""
+    """A convolution on channels last, requantized; its kernel and the result that numpy has."""
 
     def __init__(
         self, channels: int, size: int, filters: int, kernel: int, stride: int = 1, **more: Any
@@ -63,8 +63,8 @@ class Layer:
         w = noise((filters, channels // groups, kernel, kernel), 2)
         bias = np.random.default_rng(3).integers(-9999, 9999, (1, 1, 1, filters)).astype("int32")
         scale = np.full((1, 1, 1, filters), 2.0**-10, "float32")
-        turned = w.transpose(["OIHW".index(axis) for axis in self.weights_layout])
-        self.inputs = [x, np.ascontiguousarray(turned), bias, scale]
+        transposed = w.transpose(["OIHW".index(axis) for axis in self.weights_layout])
+        self.inputs = [x, np.ascontiguousarray(transposed), bias, scale]
         sums = conv2d(
             x.transpose(0, 3, 1, 2).astype("float64"), w.astype("float64"), stride, (pad,) * 4, 1,
             groups,
@@ -96,8 +96,8 @@ class Layer:
 TILES = [
     GemmTile(16, 16, 16, 4, 4, dot=4),
     GemmTile(32, 32, 8, 4, 4, dot=4),
-    GemmTile(16, 32, 32, 2, 4, split_k=4, dot=4),
-    GemmTile(32, 16, 16, 8, 4, split_k=4, dot=4),
+    GemmTile(16, 32, 32, 2, 4, slice_k=4, dot=4),
+    GemmTile(32, 16, 16, 8, 4, slice_k=4, dot=4),
     GemmTile(16, 16, 16, 4, 4, split=2, dot=4),
 ]
 
@@ -140,7 +140,7 @@ def test_any_channels_equal_numpy(
 def test_weights_in_words_equal_numpy(
     channels: int, filters: int, kernel: int, stride: int, tile: GemmTile | None
 ) -> None:
-    """The form that quantised networks have where there are no matrices."""
+    """The form that quantized networks have where there are no matrices."""
     image, weights = noise((1, 9, 11, channels), 1), noise((filters, channels, kernel, kernel), 2)
     packed = np.ascontiguousarray(in_words(weights, 4))
     pad = (kernel // 2,) * 4
@@ -188,7 +188,7 @@ def test_depthwise_convolutions_equal_numpy(channels: int, stride: int) -> None:
 
 @pytest.mark.parametrize("along", [1, 4])
 def test_depthwise_channels_are_computed_by_words(along: int) -> None:
-    """The form that quantised networks have; outside the image is the zero point."""
+    """The form that quantized networks have; outside the image is the zero point."""
     image, weights = noise((1, 9, 7, 8), 1), noise((3, 3, 1, 8), 2)
     x, w = (te.placeholder(a.shape, "int8", n) for a, n in ((image, "x"), (weights, "w")))
     window = Int8Window((3, 3), (2, 2), (1, 1), (1, 1, 1, 1), 8, True, 3)
@@ -214,7 +214,7 @@ def test_depthwise_channels_are_computed_by_words(along: int) -> None:
 
 def test_an_option_switches_dot_products_off() -> None:
     device = Target({"kind": "vulkan", "supports_integer_dot_product": True})
-    product = Product(1, 64, 64, 64, BYTES)
+    product = Product(1, 64, 64, 64, INT8)
     assert Limits.of(device).dot_product
     assert default(product, Limits.of(device)).dot == 4
     without = Limits.of(device, CompileOptions(dp4a=False))
@@ -225,32 +225,32 @@ def test_an_option_switches_dot_products_off() -> None:
 
 @pytest.mark.parametrize("shape", [(1, 49, 512, 4608), (1, 12544, 64, 147), (2, 5, 9, 7)])
 def test_every_candidate_counts_words(shape: tuple[int, ...]) -> None:
-    limits = Limits(256, 16384, 32, split_sums=True, dot_product=True)
-    product = Product(*shape, BYTES)
+    limits = Limits(256, 16384, 32, split_k=True, dot_product=True)
+    product = Product(*shape, INT8)
     tiles = candidates(product, limits)
     assert tiles[0] == default(product, limits)
     assert all(tile.dot == 4 for tile in tiles)
     assert all(fits(tile, limits) for tile in tiles)
     plain = candidates(Product(*shape[:3], -(-shape[3] // 4)), limits)
-    assert [replace(tile, dot=1) for tile in tiles if tile.split == 1] == [
-        tile for tile in plain if tile.split == 1
+    assert [replace(tile, dot=1) for tile in tiles if tile.split_k == 1] == [
+        tile for tile in plain if tile.split_k == 1
     ]
 
 
 MATRIX = (16, 16, 32)
 MATRIX_LIMITS = Limits(1024, 49152, 32, dot_product=True, byte_matrices=(MATRIX,))
 MATRIX_TILES = [
-    MatrixTile(16, 16, 128, 1, 1, 1, MATRIX, factors=BYTES),
-    MatrixTile(32, 32, 64, 1, 2, 1, MATRIX, factors=BYTES),
-    MatrixTile(32, 16, 128, 2, 1, 2, MATRIX, factors=BYTES),
-    MatrixTile(32, 32, 64, 2, 2, 1, MATRIX, split=2, factors=BYTES),
+    CoopmatTile(16, 16, 128, 1, 1, 1, MATRIX, factors=INT8),
+    CoopmatTile(32, 32, 64, 1, 2, 1, MATRIX, factors=INT8),
+    CoopmatTile(32, 16, 128, 2, 1, 2, MATRIX, factors=INT8),
+    CoopmatTile(32, 32, 64, 2, 2, 1, MATRIX, split=2, factors=INT8),
 ]
 
 
 @pytest.mark.parametrize("tile", MATRIX_TILES, ids=str)
-def test_matrices_of_bytes_become_valid_shaders(tile: MatrixTile) -> None:
+def test_matrices_of_bytes_become_valid_shaders(tile: CoopmatTile) -> None:
     layer = Layer(32, 9, 24, 3)
-    function = schedule_with(layer.kernel, MATRIX_LIMITS, Choice("matrix", tile))
+    function = schedule_with(layer.kernel, MATRIX_LIMITS, Choice("coopmat_gemm", tile))
     shaders = printed(function, supports_int8=True, supports_8bit_buffer=True)
     first = next(shader for shader in shaders if "coopmat" in shader.source)
     binary = spirv.compile_glsl(first.source, name=first.name)
@@ -265,7 +265,7 @@ def test_matrices_of_bytes_become_valid_shaders(tile: MatrixTile) -> None:
     ("tile", "channels"), [(MATRIX_TILES[0], 20), *((tile, 32) for tile in MATRIX_TILES)], ids=str
 )
 def test_convolution_with_emulated_matrices_of_bytes(
-    tile: MatrixTile, channels: int, monkeypatch: pytest.MonkeyPatch, device_info: Any
+    tile: CoopmatTile, channels: int, monkeypatch: pytest.MonkeyPatch, device_info: Any
 ) -> None:
     need_right_arrays(device_info)
     limits = replace(Limits.of(target()), byte_matrices=(MATRIX,))
@@ -277,7 +277,7 @@ def test_convolution_with_emulated_matrices_of_bytes(
     )
     layer = Layer(channels, 9, 24, 3)
     device = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host="llvm")
-    layer.check(schedule_with(layer.kernel, limits, Choice("matrix", tile)), device)
+    layer.check(schedule_with(layer.kernel, limits, Choice("coopmat_gemm", tile)), device)
 
 
 @pytest.mark.parametrize("case", [(32, 9, 24, 3, 1), (20, 14, 40, 3, 2), (128, 7, 64, 1, 1)])
@@ -289,10 +289,10 @@ def test_convolution_with_matrices_of_bytes(case: tuple[int, ...]) -> None:
             "(VK_KHR_cooperative_matrix)"
         )
     layer = Layer(*case)
-    found = [c for c in choices(layer.kernel, limits) if c.template == "matrix"]
+    found = [c for c in choices(layer.kernel, limits) if c.template == "coopmat_gemm"]
     # Compilers of CPUs take a quarter of a minute for the larger ones.
     found.sort(key=lambda c: c.parameters.m * c.parameters.n * c.parameters.k)
-    cut = [choice for choice in found if choice.parameters.split > 1]
+    cut = [choice for choice in found if choice.parameters.split_k > 1]
     for choice in [*found[:4], *cut[:1]]:
         layer.check(schedule_with(layer.kernel, limits, choice))
 
@@ -302,19 +302,19 @@ def test_matrices_of_bytes_are_named_by_the_target() -> None:
     device = Target({"kind": "vulkan", "keys": keys})
     assert Limits.of(device).byte_matrices == (MATRIX,)
     assert Limits.of(device).matrices == ((16, 16, 16),)
-    assert schedule_function(Layer(32, 9, 24, 1).kernel, MATRIX_LIMITS)[1] == "matrix"
+    assert schedule_function(Layer(32, 9, 24, 1).kernel, MATRIX_LIMITS)[1] == "coopmat_gemm"
     assert Limits.of(device, CompileOptions(coopmat=False)).byte_matrices == ()
 
 
 @pytest.mark.parametrize(
-    "choice", [Choice("contraction", TILES[2]), Choice("matrix", MATRIX_TILES[2])]
+    "choice", [Choice("contraction", TILES[2]), Choice("coopmat_gemm", MATRIX_TILES[2])]
 )
 def test_choices_of_bytes_survive_json(choice: Choice) -> None:
     layer = Layer(32, 9, 24, 3)
     assert Choice.from_dict(json.loads(json.dumps(choice.to_dict()))) == choice
     offered = choices(layer.kernel, MATRIX_LIMITS)
-    assert {c.template for c in offered} >= {"matrix", "contraction"}
-    for template in ("matrix", "contraction"):
+    assert {c.template for c in offered} >= {"coopmat_gemm", "contraction"}
+    for template in ("coopmat_gemm", "contraction"):
         first = next(c for c in offered if c.template == template)
         assert is_offered(layer.kernel, MATRIX_LIMITS, first)
         assert not is_offered(layer.kernel, Limits(64, 4096, 32), first)
@@ -329,20 +329,24 @@ RIMS: list[tuple[tuple[int, ...], dict[str, Any]]] = [
     ),
     (
         (64, 5, 16, 3, 1),
-        {"rows": 2, "filters": 1, "k": 1, "subgroups_y": 2, "columns": 3, "split": 2},
+        {"rows": 2, "filters": 1, "k": 1, "subgroups_y": 2, "columns": 3, "split_k": 2},
     ),
 ]
 
 
-def rim_of(parts: dict[str, Any], matrix: tuple[int, int, int]) -> RimTile:
+def halo_of(parts: dict[str, Any], matrix: tuple[int, int, int]) -> DirectConvTile:
     _, n, k = matrix
-    return RimTile(**{**parts, "filters": parts["filters"] * n, "k": parts["k"] * k}, matrix=matrix)
+    return DirectConvTile(
+        **{**parts, "filters": parts["filters"] * n, "k": parts["k"] * k}, matrix=matrix
+    )
 
 
 @pytest.mark.parametrize(("case", "parts"), RIMS)
 def test_windows_of_bytes_become_valid_shaders(case: Any, parts: dict[str, Any]) -> None:
     layer = Layer(*case)
-    function = schedule_with(layer.kernel, MATRIX_LIMITS, Choice("rim", rim_of(parts, MATRIX)))
+    function = schedule_with(
+        layer.kernel, MATRIX_LIMITS, Choice("direct_conv", halo_of(parts, MATRIX))
+    )
     first, *_ = printed(function, supports_int8=True, supports_8bit_buffer=True)
     binary = spirv.compile_glsl(first.source, name=first.name)
     spirv.validate(binary)
@@ -361,11 +365,11 @@ def test_windows_with_emulated_matrices_of_bytes(
     monkeypatch.setattr(
         build, "print_kernels", lambda *args: [emulated(k) for k in print_kernels(*args)]
     )
-    layer, tile = Layer(*case), rim_of(parts, MATRIX)
+    layer, tile = Layer(*case), halo_of(parts, MATRIX)
     if tile.shared_bytes(windows_of(Schedule(layer.kernel))) > limits.shared_bytes:
         pytest.skip(f"the tile does not fit {limits.shared_bytes} bytes")
     device = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host="llvm")
-    layer.check(schedule_with(layer.kernel, limits, Choice("rim", tile)), device)
+    layer.check(schedule_with(layer.kernel, limits, Choice("direct_conv", tile)), device)
 
 
 @pytest.mark.parametrize(("case", "parts"), RIMS)
@@ -374,16 +378,16 @@ def test_windows_with_matrices_of_bytes(case: Any, parts: dict[str, Any]) -> Non
     if not limits.byte_matrices:
         pytest.skip("the device lacks cooperative matrices of int8 (VK_KHR_cooperative_matrix)")
     layer = Layer(*case)
-    tile = rim_of(parts, limits.byte_matrices[0])
-    layer.check(schedule_with(layer.kernel, limits, Choice("rim", tile)))
+    tile = halo_of(parts, limits.byte_matrices[0])
+    layer.check(schedule_with(layer.kernel, limits, Choice("direct_conv", tile)))
 
 
 def test_windows_of_bytes_are_offered() -> None:
     limits = replace(MATRIX_LIMITS, shared_bytes=48 << 10)
     large = Layer(64, 56, 64, 3).kernel
-    found = [c.parameters for c in choices(large, limits) if c.template == "rim"]
+    found = [c.parameters for c in choices(large, limits) if c.template == "direct_conv"]
     assert found and all(tile.columns and tile.matrix == MATRIX for tile in found)
     for tile in found[::6]:
-        schedule_with(large, limits, Choice("rim", tile))
-    turned = Layer(32, 9, 24, 3, layout="HWIO").kernel
-    assert not [c for c in choices(turned, limits) if c.template == "rim"]
+        schedule_with(large, limits, Choice("direct_conv", tile))
+    transposed = Layer(32, 9, 24, 3, layout="HWIO").kernel
+    assert not [c for c in choices(transposed, limits) if c.template == "direct_conv"]

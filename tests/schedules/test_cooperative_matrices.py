@@ -1,4 +1,4 @@
-"""Products of halves on cooperative matrices.
+"""Products of fp16 on cooperative matrices.
 
 No CPU implementation of Vulkan has them: there their GLSL is compared with a golden text and
 checked by spirv-val, and results are those of matrices emulated in the shader; real ones are tested
@@ -25,8 +25,8 @@ from support.schedule_runs import fused, noise, target
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.options import CompileOptions
 from tvm_vision.schedules import Choice, Limits, choices, schedule_function, schedule_with
-from tvm_vision.schedules.common import HALVES, OTHERS, NotThisKind
-from tvm_vision.schedules.cost.coopmat_gemm import MatrixTile, candidates, default, fits
+from tvm_vision.schedules.common import FP16, OTHERS, NotThisKind
+from tvm_vision.schedules.cost.coopmat_gemm import CoopmatTile, candidates, default, fits
 from tvm_vision.schedules.cost.gemm import Product
 from tvm_vision.schedules.gpu.contraction import shape_of
 from tvm_vision.vulkan.codegen import build, spirv
@@ -45,8 +45,8 @@ def convolution(channels: int, size: int, filters: int, kernel: int, stride: int
 
 def test_glsl_of_a_product_is_as_before() -> None:
     product = halves(fused(relax.op.matmul, [(20, 96), (96, 48)]))
-    tile = MatrixTile(32, 32, 32, 1, 2)
-    (kernel,) = printed(schedule_with(product, LIMITS, Choice("matrix", tile)))
+    tile = CoopmatTile(32, 32, 32, 1, 2)
+    (kernel,) = printed(schedule_with(product, LIMITS, Choice("coopmat_gemm", tile)))
     if os.environ.get("TVM_VISION_UPDATE_GOLDEN"):
         GOLDEN.parent.mkdir(exist_ok=True)
         GOLDEN.write_text(kernel.source)
@@ -57,18 +57,18 @@ def test_glsl_of_a_product_is_as_before() -> None:
 @pytest.mark.parametrize(
     ("channels", "size", "filters", "kernel", "stride", "tile"),
     [
-        (32, 13, 40, 3, 2, MatrixTile(32, 32, 64, 1, 2, 2)),
-        (3, 20, 16, 7, 2, MatrixTile(16, 16, 16, 1, 1)),
-        (24, 7, 100, 1, 1, MatrixTile(64, 128, 32, 2, 2)),
-        (64, 7, 40, 3, 1, MatrixTile(32, 32, 64, 1, 2, 2, split=4)),
+        (32, 13, 40, 3, 2, CoopmatTile(32, 32, 64, 1, 2, 2)),
+        (3, 20, 16, 7, 2, CoopmatTile(16, 16, 16, 1, 1)),
+        (24, 7, 100, 1, 1, CoopmatTile(64, 128, 32, 2, 2)),
+        (64, 7, 40, 3, 1, CoopmatTile(32, 32, 64, 1, 2, 2, split=4)),
     ],
 )
 def test_convolutions_become_valid_shaders(
-    channels: int, size: int, filters: int, kernel: int, stride: int, tile: MatrixTile
+    channels: int, size: int, filters: int, kernel: int, stride: int, tile: CoopmatTile
 ) -> None:
     function = halves(convolution(channels, size, filters, kernel, stride))
-    shaders = printed(schedule_with(function, LIMITS, Choice("matrix", tile)))
-    assert len(shaders) == (2 if tile.split > 1 else 1)
+    shaders = printed(schedule_with(function, LIMITS, Choice("coopmat_gemm", tile)))
+    assert len(shaders) == (2 if tile.split_k > 1 else 1)
     for shader in shaders:
         spirv.validate(spirv.compile_glsl(shader.source, name=shader.name))
     binary = spirv.compile_glsl(shaders[0].source, name=shaders[0].name)
@@ -83,8 +83,8 @@ def test_steps_over_several_pixels_load_whole_vectors(channels: int, split: int)
     """A step of 128 takes channels of several pixels: which ones depends on the thread alone, and
     on the part of the sum, also where that begins within a row of the window."""
     function = halves(convolution(channels, 14, 64, 3))
-    tile = MatrixTile(32, 64, 128, 1, 4, 2, split=split)
-    shader, *_ = printed(schedule_with(function, LIMITS, Choice("matrix", tile)))
+    tile = CoopmatTile(32, 64, 128, 1, 4, 2, split_k=split)
+    shader, *_ = printed(schedule_with(function, LIMITS, Choice("coopmat_gemm", tile)))
     arrays = [line for line in shader.source.splitlines() if "readonly buffer" in line]
     assert len(arrays) == (3 if split == 1 else 2)
     assert all("f16vec4" in line for line in arrays)
@@ -95,13 +95,13 @@ def test_steps_over_several_pixels_load_whole_vectors(channels: int, split: int)
 )
 def test_every_candidate_fits_the_device(shape: tuple[int, ...]) -> None:
     for limits in (LIMITS, Limits(256, 32768, 16, ((8, 16, 16),))):
-        tiles = candidates(Product(*shape, factors=HALVES), limits)
-        assert tiles[0] == default(Product(*shape, factors=HALVES), limits)
+        tiles = candidates(Product(*shape, factors=FP16), limits)
+        assert tiles[0] == default(Product(*shape, factors=FP16), limits)
         assert all(fits(tile, limits) for tile in tiles)
 
 
 def test_without_matrices_there_are_no_candidates() -> None:
-    product = Product(1, 64, 64, 64, factors=HALVES)
+    product = Product(1, 64, 64, 64, factors=FP16)
     assert candidates(product, Limits(1024, 49152, 32)) == []
     assert default(Product(1, 64, 64, 64), LIMITS) is None  # float32
 
@@ -114,7 +114,7 @@ def test_an_option_switches_them_off() -> None:
 
 def test_a_device_without_takes_the_other_template() -> None:
     function = halves(convolution(16, 8, 32, 1))
-    assert schedule_function(function, LIMITS)[1] == "matrix"
+    assert schedule_function(function, LIMITS)[1] == "coopmat_gemm"
     assert schedule_function(function, Limits(1024, 49152, 32))[1] == "contraction"
 
 
@@ -122,17 +122,17 @@ def test_factors_in_the_other_order_are_left_to_the_other_template() -> None:
     channels_first = fused(lambda x, w: relax.op.nn.conv2d(x, w), [(1, 16, 8, 8), (32, 16, 1, 1)])
     function = halves(channels_first)
     assert shape_of(Schedule(function)).factors == OTHERS
-    assert "matrix" not in {choice.template for choice in choices(function, LIMITS)}
+    assert "coopmat_gemm" not in {choice.template for choice in choices(function, LIMITS)}
 
 
 def test_a_target_that_lacks_them_is_told() -> None:
     function = halves(convolution(16, 8, 32, 3))
-    tile = MatrixTile(32, 32, 32, 1, 1)
-    scheduled = schedule_with(function, LIMITS, Choice("matrix", tile))
+    tile = CoopmatTile(32, 32, 32, 1, 1)
+    scheduled = schedule_with(function, LIMITS, Choice("coopmat_gemm", tile))
     with pytest.raises(UnsupportedKernelError, match="needs cooperative matrices"):
         printed(scheduled, supports_cooperative_matrix=False)
     with pytest.raises(NotThisKind):
-        schedule_with(halves(fused(relax.op.exp, [(4, 4)])), LIMITS, Choice("matrix", tile))
+        schedule_with(halves(fused(relax.op.exp, [(4, 4)])), LIMITS, Choice("coopmat_gemm", tile))
 
 
 CONVOLUTIONS = [  # channels, size, filters, kernel, stride
@@ -144,18 +144,18 @@ CONVOLUTIONS = [  # channels, size, filters, kernel, stride
     (4, 8, 16, 7, 2),
 ]
 TILES = [
-    MatrixTile(16, 16, 16, 1, 1),
-    MatrixTile(32, 32, 64, 1, 2, 2),
-    MatrixTile(32, 64, 32, 2, 1),
-    MatrixTile(16, 32, 64, 1, 1, 4),
-    MatrixTile(16, 32, 32, 1, 2, split=4),
-    MatrixTile(32, 32, 32, 1, 2),
+    CoopmatTile(16, 16, 16, 1, 1),
+    CoopmatTile(32, 32, 64, 1, 2, 2),
+    CoopmatTile(32, 64, 32, 2, 1),
+    CoopmatTile(16, 32, 64, 1, 1, 4),
+    CoopmatTile(16, 32, 32, 1, 2, split=4),
+    CoopmatTile(32, 32, 32, 1, 2),
 ]
 
 
 @pytest.mark.parametrize(("case", "tile"), list(zip(CONVOLUTIONS, TILES, strict=True)))
 def test_convolution_with_emulated_matrices(
-    case: tuple[int, ...], tile: MatrixTile, monkeypatch: pytest.MonkeyPatch, device_info: Any
+    case: tuple[int, ...], tile: CoopmatTile, monkeypatch: pytest.MonkeyPatch, device_info: Any
 ) -> None:
     """The schedules on any device; see emulated_matrices."""
     need_right_arrays(device_info)
@@ -168,7 +168,7 @@ def test_convolution_with_emulated_matrices(
         build, "print_kernels", lambda *args: [emulated(k) for k in print_kernels(*args)]
     )
     device = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host="llvm")
-    _check(case, [Choice("matrix", tile)], limits, device)
+    _check(case, [Choice("coopmat_gemm", tile)], limits, device)
 
 
 @pytest.mark.parametrize("case", [*CONVOLUTIONS, (64, 26, 64, 3, 2), (512, 7, 33, 1, 1)])
@@ -177,12 +177,12 @@ def test_convolution_with_matrices(case: tuple[int, ...]) -> None:
     limits = Limits.of(target())
     if not limits.matrices:
         pytest.skip(
-            "the device lacks cooperative matrices of halves added up in float32 "
+            "the device lacks cooperative matrices of fp16 added up in float32 "
             "(VK_KHR_cooperative_matrix)"
         )
     found = choices(halves(convolution(*case)), limits)
-    tiles = [choice for choice in found if choice.template == "matrix"]
-    cut = [choice for choice in tiles if choice.parameters.split > 1]
+    tiles = [choice for choice in found if choice.template == "coopmat_gemm"]
+    cut = [choice for choice in tiles if choice.parameters.split_k > 1]
     _check(case, [*tiles[:: max(1, len(tiles) // 5)], *cut[:1]], limits, target())
 
 

@@ -13,12 +13,12 @@ import pytest
 from tvm.target import Target
 
 import tvm_vision
-from tvm_vision.schedules.common import HALVES, Limits
+from tvm_vision.schedules.common import FP16, Limits
 from tvm_vision.schedules.cost import coopmat_gemm as coopmat_gemm_cost
 from tvm_vision.schedules.cost import device_model
 from tvm_vision.schedules.cost import direct_conv as direct_conv_cost
 from tvm_vision.schedules.cost import gemm as gemm_cost
-from tvm_vision.schedules.cost.coopmat_gemm import MatrixTile
+from tvm_vision.schedules.cost.coopmat_gemm import CoopmatTile
 from tvm_vision.schedules.cost.device_model import (
     ASSUMED,
     CPU,
@@ -31,7 +31,7 @@ from tvm_vision.schedules.cost.device_model import (
     DeviceModel,
     Units,
 )
-from tvm_vision.schedules.cost.direct_conv import RimTile, Windows
+from tvm_vision.schedules.cost.direct_conv import DirectConvTile, Windows
 from tvm_vision.schedules.cost.gemm import GemmTile, Product
 from tvm_vision.schedules.gpu.elementwise import ElementwiseShape
 from tvm_vision.schedules.gpu.elementwise import default as elementwise_default
@@ -160,8 +160,8 @@ def test_less_work_occupies_fewer_units() -> None:
 
 WORK: list[tuple[Any, Any, Any]] = [
     (gemm_cost, GemmTile(32, 32, 32), Product(1, 512, 3136, 576)),
-    (coopmat_gemm_cost, MatrixTile(64, 64, 32, 2, 2), Product(1, 512, 3136, 576, HALVES)),
-    (direct_conv_cost, RimTile(4, 32, 32, 2, 1, 2), Windows(1, 104, 104, 64, 64, (3, 3))),
+    (coopmat_gemm_cost, CoopmatTile(64, 64, 32, 2, 2), Product(1, 512, 3136, 576, FP16)),
+    (direct_conv_cost, DirectConvTile(4, 32, 32, 2, 1, 2), Windows(1, 104, 104, 64, 64, (3, 3))),
 ]
 
 
@@ -179,10 +179,10 @@ def test_costs_of_a_fit_go_with_its_units() -> None:
     """What was fitted, number by number: benchmarks/schedules.md says to which measurements."""
     for model in (DISCRETE, CPU, UNKNOWN):
         assert model.source == FITTED
-        costs = (model.gemm, model.matrix, model.rim)
+        costs = (model.gemm, model.coopmat, model.direct_conv)
         assert [model.units_of(each).count for each in costs] == [32, 98, 132]
     assert INTEGRATED.source == ASSUMED
-    for costs in (INTEGRATED.gemm, INTEGRATED.matrix, INTEGRATED.rim):
+    for costs in (INTEGRATED.gemm, INTEGRATED.coopmat, INTEGRATED.direct_conv):
         assert INTEGRATED.units_of(costs) is INTEGRATED.units
 
 

@@ -75,8 +75,8 @@ def test_smallest_tile_fits_every_device() -> None:
     [
         SMALLEST,
         GemmTile(32, 32, 32, 4, 4),
-        GemmTile(8, 32, 128, 4, 4, split_k=16),
-        GemmTile(16, 64, 32, 8, 4, split_k=4),
+        GemmTile(8, 32, 128, 4, 4, slice_k=16),
+        GemmTile(16, 64, 32, 8, 4, slice_k=4),
     ],
 )
 def test_any_tile_gives_the_right_product(tile: GemmTile) -> None:

@@ -1,4 +1,4 @@
-"""Convolutions out of a rim in shared memory: shaders for a GPU, and values where matrices are."""
+"""Convolutions out of a halo in shared memory: shaders for a GPU, and values where matrices are."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tvm_vision.schedules import (
     schedule_function,
     schedule_with,
 )
-from tvm_vision.schedules.cost.direct_conv import RimTile, Windows, candidates, fits, pays
+from tvm_vision.schedules.cost.direct_conv import DirectConvTile, Windows, candidates, fits, pays
 from tvm_vision.schedules.gpu.direct_conv_form import windows_of
 from tvm_vision.vulkan.codegen import build, spirv
 
@@ -68,7 +68,7 @@ class Case:
         return [image, weights, (1, 1, 1, self.filters), *([self.output] * self.residual)]
 
     def function(self) -> tirx.PrimFunc:
-        """The kernel, halves in memory."""
+        """The kernel, fp16 in memory."""
 
         def build_it(x: Any, w: Any, b: Any, *others: Any) -> Any:
             y = relax.op.nn.conv2d(
@@ -110,24 +110,27 @@ LARGE = Case(64, 416, 416, 32)
 
 def rims(function: tirx.PrimFunc, limits: Limits = LIMITS) -> list[Choice]:
     """What of the choices is this template's."""
-    return [choice for choice in choices(function, limits) if choice.template == "rim"]
+    return [choice for choice in choices(function, limits) if choice.template == "direct_conv"]
 
 
 @pytest.mark.parametrize(
     ("case", "tile"),
     [
-        (LARGE, RimTile(8, 32, 16, 2, 2, 1, columns=3)),
-        (Case(256, 104, 104, 64), RimTile(4, 16, 16, 4, 1, 2, columns=3, ahead=True)),
-        (Case(32, 208, 208, 64, stride=2), RimTile(2, 32, 32, 2, 1, 2, columns=1)),
-        (Case(64, 26, 26, 64), RimTile(4, 32, 32, 1, 2, 1, columns=0, ahead=True)),
-        (Case(24, 13, 13, 40, residual=True), RimTile(2, 16, 16, 2, 1, 2, columns=3)),
-        (Case(48, 30, 52, 48, (5, 3), padding=(2, 0, 1, 1)), RimTile(2, 16, 16, 2, columns=3)),
+        (LARGE, DirectConvTile(8, 32, 16, 2, 2, 1, columns=3)),
+        (Case(256, 104, 104, 64), DirectConvTile(4, 16, 16, 4, 1, 2, columns=3, ahead=True)),
+        (Case(32, 208, 208, 64, stride=2), DirectConvTile(2, 32, 32, 2, 1, 2, columns=1)),
+        (Case(64, 26, 26, 64), DirectConvTile(4, 32, 32, 1, 2, 1, columns=0, ahead=True)),
+        (Case(24, 13, 13, 40, residual=True), DirectConvTile(2, 16, 16, 2, 1, 2, columns=3)),
+        (
+            Case(48, 30, 52, 48, (5, 3), padding=(2, 0, 1, 1)),
+            DirectConvTile(2, 16, 16, 2, columns=3),
+        ),
     ],
 )
-def test_shaders_are_valid_and_load_vectors(case: Case, tile: RimTile) -> None:
+def test_shaders_are_valid_and_load_vectors(case: Case, tile: DirectConvTile) -> None:
     function = case.function()
     (windows,) = {windows_of(Schedule(function))}
-    (kernel,) = printed(schedule_with(function, LIMITS, Choice("rim", tile)))
+    (kernel,) = printed(schedule_with(function, LIMITS, Choice("direct_conv", tile)))
     spirv.validate(spirv.compile_glsl(kernel.source, name=kernel.name))
     lines = kernel.source.splitlines()
     read = [line for line in lines if "readonly buffer" in line]
@@ -144,9 +147,9 @@ def test_shaders_are_valid_and_load_vectors(case: Case, tile: RimTile) -> None:
 
 
 def test_parts_of_the_channels_are_added_up_by_a_second_kernel() -> None:
-    tile = RimTile(2, 16, 32, 4, 1, 1, columns=3, ahead=True, split=4)
+    tile = DirectConvTile(2, 16, 32, 4, 1, 1, columns=3, ahead=True, split=4)
     case = Case(512, 13, 13, 512, residual=True)
-    kernels = printed(schedule_with(case.function(), LIMITS, Choice("rim", tile)))
+    kernels = printed(schedule_with(case.function(), LIMITS, Choice("direct_conv", tile)))
     assert len(kernels) == 2
     for kernel in kernels:
         spirv.validate(spirv.compile_glsl(kernel.source, name=kernel.name))
@@ -154,9 +157,9 @@ def test_parts_of_the_channels_are_added_up_by_a_second_kernel() -> None:
 
 
 def test_loops_over_channels_divide_nothing() -> None:
-    tile = RimTile(4, 16, 16, 4, 1, 2, columns=3, ahead=True)
+    tile = DirectConvTile(4, 16, 16, 4, 1, 2, columns=3, ahead=True)
     function = Case(256, 104, 104, 64).function()
-    (kernel,) = printed(schedule_with(function, LIMITS, Choice("rim", tile)))
+    (kernel,) = printed(schedule_with(function, LIMITS, Choice("direct_conv", tile)))
     _, loop = kernel.source.split("for (int r2_0 = 0; r2_0 < 15; ++r2_0) {")
     inside, _ = loop.split("\n  }\n", 1)
     assert "coopMatMulAdd" in inside
@@ -165,14 +168,14 @@ def test_loops_over_channels_divide_nothing() -> None:
 
 def test_large_layers_get_it_and_switch_it_off() -> None:
     function = LARGE.function()
-    assert schedule_function(function, LIMITS)[1] == "rim"
+    assert schedule_function(function, LIMITS)[1] == "direct_conv"
     offered = choices(function, LIMITS)
-    assert [choice.template for choice in offered[:4]] == ["rim", "matrix"] * 2
+    assert [choice.template for choice in offered[:4]] == ["direct_conv", "coopmat_gemm"] * 2
     device = Target(ATTRIBUTES, host="llvm")
-    assert Limits.of(device).rim
+    assert Limits.of(device).halo
     without = Limits.of(device, CompileOptions(halo=False))
-    assert not without.rim
-    assert schedule_function(function, without)[1] == "matrix"
+    assert not without.halo
+    assert schedule_function(function, without)[1] == "coopmat_gemm"
     assert not rims(function, without)
     assert not is_offered(function, without, rims(function)[0])
 
@@ -182,14 +185,20 @@ def test_large_layers_get_it_and_switch_it_off() -> None:
     [
         (
             Windows(1, 416, 416, 64, 32, (3, 3)),
-            RimTile(8, 16, 16, 2, 2, 2, columns=3, ahead=True),
+            DirectConvTile(8, 16, 16, 2, 2, 2, columns=3, ahead=True),
             1,
         ),
-        (Windows(1, 26, 26, 640, 256, (3, 3)), RimTile(8, 32, 16, 2, 1, 2, columns=3, split=8), 24),
+        (
+            Windows(1, 26, 26, 640, 256, (3, 3)),
+            DirectConvTile(8, 32, 16, 2, 1, 2, columns=3, split=8),
+            24,
+        ),
     ],
 )
-def test_the_fastest_measured_are_offered(shape: Windows, fastest: RimTile, place: int) -> None:
-    limits = dataclasses.replace(LIMITS, split_sums=True)
+def test_the_fastest_measured_are_offered(
+    shape: Windows, fastest: DirectConvTile, place: int
+) -> None:
+    limits = dataclasses.replace(LIMITS, split_k=True)
     assert fastest in candidates(shape, limits)[:place]
 
 
@@ -204,7 +213,7 @@ def test_the_fastest_measured_are_offered(shape: Windows, fastest: RimTile, plac
     ],
 )
 def test_it_is_taken_where_it_was_measured_to_be_faster(shape: Windows, faster: bool) -> None:
-    limits = dataclasses.replace(LIMITS, split_sums=True)
+    limits = dataclasses.replace(LIMITS, split_k=True)
     assert pays(shape, limits) == faster
     threads = candidates(shape, limits)[0].subgroups * limits.subgroup
     assert not faster or threads >= 128
@@ -216,9 +225,9 @@ def test_the_default_is_the_first_choice_either_way() -> None:
         function = case.function()
         kind = schedule_function(function, LIMITS)[1]
         assert choices(function, LIMITS)[0].template == kind
-        assert (kind == "rim") == pays(windows_of(Schedule(function)), LIMITS)
+        assert (kind == "direct_conv") == pays(windows_of(Schedule(function)), LIMITS)
         kinds.add(kind)
-    assert kinds == {"rim", "matrix"}
+    assert kinds == {"direct_conv", "coopmat_gemm"}
 
 
 @pytest.mark.parametrize(
@@ -247,7 +256,7 @@ def test_candidates_apply_and_go_through_records() -> None:
         assert is_offered(function, LIMITS, again)
         schedule_with(function, LIMITS, again)
     odd = dataclasses.replace(offered[0].parameters, rows=3)
-    assert not is_offered(function, LIMITS, Choice("rim", odd))
+    assert not is_offered(function, LIMITS, Choice("direct_conv", odd))
 
 
 def test_others_are_left_alone() -> None:
@@ -265,7 +274,7 @@ def test_others_are_left_alone() -> None:
     for function in (pointwise, few, first, grouped):
         assert not rims(function)
     with pytest.raises(NotThisKind):
-        schedule_with(pointwise, LIMITS, Choice("rim", RimTile(2, 16, 16, 2)))
+        schedule_with(pointwise, LIMITS, Choice("direct_conv", DirectConvTile(2, 16, 16, 2)))
 
 
 SMALL = [
@@ -293,11 +302,11 @@ SMALL = [
     # channels shared by workgroups
     (
         Case(32, 9, 13, 12, batch=2, residual=True),
-        {"rows": 2, "filters": 1, "k": 1, "subgroups_y": 2, "columns": 3, "split": 2},
+        {"rows": 2, "filters": 1, "k": 1, "subgroups_y": 2, "columns": 3, "split_k": 2},
     ),
     (
         Case(64, 5, 6, 16),
-        {"rows": 2, "filters": 1, "k": 1, "subgroups_y": 2, "columns": 0, "split": 4},
+        {"rows": 2, "filters": 1, "k": 1, "subgroups_y": 2, "columns": 0, "split_k": 4},
     ),
     # no padding, other windows
     (
@@ -311,11 +320,11 @@ SMALL = [
 ]
 
 
-def tile_of(parts: dict[str, Any], matrix: tuple[int, int, int]) -> RimTile:
+def tile_of(parts: dict[str, Any], matrix: tuple[int, int, int]) -> DirectConvTile:
     """A tile whose filters and channels are given in matrices."""
     _, n, k = matrix
     scaled = {**parts, "filters": parts["filters"] * n, "k": parts["k"] * k}
-    return RimTile(**scaled, matrix=matrix)
+    return DirectConvTile(**scaled, matrix=matrix)
 
 
 def check(case: Case, choice: Choice, limits: Limits, device: Target) -> None:
@@ -334,7 +343,7 @@ def test_values_on_matrices(case: Case, parts: dict[str, Any]) -> None:
     if not limits.matrices:
         pytest.skip("the device lacks cooperative matrices (VK_KHR_cooperative_matrix)")
     tile = tile_of(parts, limits.matrices[0])
-    check(case, Choice("rim", tile), limits, target())
+    check(case, Choice("direct_conv", tile), limits, target())
 
 
 @pytest.mark.parametrize("case", [Case(24, 11, 26, 40), Case(32, 12, 12, 16, stride=2)])
@@ -352,7 +361,7 @@ EMULATED = [
     (Case(32, 5, 9, 32, stride=2, residual=True), SMALL[3][1]),
     (
         Case(64, 4, 9, 16),
-        {"rows": 2, "filters": 1, "k": 1, "subgroups_n": 2, "columns": 1, "split": 2},
+        {"rows": 2, "filters": 1, "k": 1, "subgroups_n": 2, "columns": 1, "split_k": 2},
     ),
     (Case(16, 4, 16, 32), {"rows": 2, "filters": 1, "k": 1, "subgroups_n": 2, "columns": 0}),
 ]
@@ -374,4 +383,4 @@ def test_values_on_emulated_matrices(
         build, "print_kernels", lambda *args: [emulated(k) for k in print_kernels(*args)]
     )
     device = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host="llvm")
-    check(case, Choice("rim", tile), limits, device)
+    check(case, Choice("direct_conv", tile), limits, device)

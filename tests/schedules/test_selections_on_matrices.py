@@ -48,12 +48,12 @@ def result(model: Any, target: Any) -> np.ndarray:
     return np.asarray(executor.get_output(0).numpy())
 
 
-@pytest.mark.parametrize(("resize", "rim"), [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize(("resize", "halo"), [(False, False), (True, False), (True, True)])
 def test_values_on_emulated_matrices(
-    resize: bool, rim: bool, monkeypatch: pytest.MonkeyPatch, device_info: Any
+    resize: bool, halo: bool, monkeypatch: pytest.MonkeyPatch, device_info: Any
 ) -> None:
     need_right_arrays(device_info)
-    monkeypatch.setattr(direct_conv_cost, "pays", lambda shape, limits: rim)
+    monkeypatch.setattr(direct_conv_cost, "pays", lambda shape, limits: halo)
     model, print_kernels, inlined = network(resize), build.print_kernels, []
 
     def emulate(*arguments: Any) -> list[Any]:
@@ -68,15 +68,15 @@ def test_values_on_emulated_matrices(
     own = dict(parse_target("vulkan").attrs)
     found = result(model, {**own, "kind": "vulkan", **MATRICES})
     assert inlined
-    assert any("rim_shared" in kernel.source for kernel in inlined) == rim
+    assert any("halo_shared" in kernel.source for kernel in inlined) == halo
     np.testing.assert_allclose(found, expected, atol=2e-3 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize(("resize", "rim"), [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize(("resize", "halo"), [(False, False), (True, False), (True, True)])
 def test_parts_are_fetched_in_vectors(
-    resize: bool, rim: bool, monkeypatch: pytest.MonkeyPatch
+    resize: bool, halo: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(direct_conv_cost, "pays", lambda shape, limits: rim)
+    monkeypatch.setattr(direct_conv_cost, "pays", lambda shape, limits: halo)
     monkeypatch.setenv("TVM_VISION_FUSE_DATA_MOVEMENT", "on")
     limits = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}
     halves = {"supports_float16": True, "supports_16bit_buffer": True, "thread_warp_size": 32}
@@ -102,4 +102,4 @@ def test_parts_are_fetched_in_vectors(
     read = [line for line in source.splitlines() if "readonly buffer" in line]
     assert len(read) == 4  # both parts, weights and biases
     assert all("f16vec4" in line for line in read)
-    assert ("rim_shared" in source) == rim
+    assert ("halo_shared" in source) == halo

@@ -130,6 +130,6 @@ def test_a_tensor_of_one_value_beside_matrices_of_halves(
     with caplog.at_level(logging.WARNING):
         assert schedule_function(function, LIMITS, target())[1] not in ("fallback", "none")
         for choice in {c.template: c for c in reversed(choices(function, LIMITS))}.values():
-            if choice.template in ("rim", "matrix"):
+            if choice.template in ("direct_conv", "coopmat_gemm"):
                 schedule_with(function, LIMITS, choice)
     assert not caplog.records, "a template failed on it"

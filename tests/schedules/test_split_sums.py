@@ -21,7 +21,7 @@ from tvm_vision.schedules.gpu.split_k import parts_of
 
 pytestmark = pytest.mark.usefixtures("device_info")
 
-LARGE = Limits(threads=1024, shared_bytes=49152, subgroup=32, split_sums=True)
+LARGE = Limits(threads=1024, shared_bytes=49152, subgroup=32, split_k=True)
 LATE = Product(1, 512, 49, 4608)
 
 
@@ -57,7 +57,7 @@ def convolved(x: np.ndarray, w: np.ndarray, b: np.ndarray, stride: int) -> np.nd
 @pytest.mark.parametrize("parts", [2, 4, 8])
 @pytest.mark.parametrize(
     "tile",
-    [GemmTile(32, 32, 32), GemmTile(8, 16, 32, 4, 4, split_k=4), GemmTile(16, 64, 16, 8, 4)],
+    [GemmTile(32, 32, 32), GemmTile(8, 16, 32, 4, 4, slice_k=4), GemmTile(16, 64, 16, 8, 4)],
 )
 def test_any_part_of_a_product(tile: GemmTile, parts: int) -> None:
     left, right, bias = noise([(2, 21, 136), (2, 136, 35), (35,)])
@@ -105,11 +105,11 @@ def test_long_sums_with_few_tiles_are_cut(terms: int, tiles: int, parts: list[in
 
 
 def test_only_where_there_are_units_to_spare_without_a_word_of_a_tuner() -> None:
-    assert default(LATE, LARGE).split > 1
-    small = dataclasses.replace(LARGE, split_sums=False)
-    assert default(LATE, small).split == 1
-    assert any(tile.split > 1 for tile in candidates(LATE, small))
-    assert default(Product(1, 64, 10816, 576), LARGE).split == 1
+    assert default(LATE, LARGE).split_k > 1
+    small = dataclasses.replace(LARGE, split_k=False)
+    assert default(LATE, small).split_k == 1
+    assert any(tile.split_k > 1 for tile in candidates(LATE, small))
+    assert default(Product(1, 64, 10816, 576), LARGE).split_k == 1
 
 
 def test_the_device_and_an_option_decide() -> None:
@@ -117,14 +117,14 @@ def test_the_device_and_an_option_decide() -> None:
         target = Target({"kind": "vulkan", "device_type": device_type}, host="llvm")
         return Limits.of(target, CompileOptions(**options))
 
-    assert limits("discrete").split_sums
-    assert not limits("integrated").split_sums
-    assert not limits("discrete", split_k=False).split_sums
+    assert limits("discrete").split_k
+    assert not limits("integrated").split_k
+    assert not limits("discrete", split_k=False).split_k
 
 
 def test_old_records_mean_one_part() -> None:
     product = kernel(fused(relax.op.matmul, [(64, 64), (64, 64)]))
     (first, *_) = [c for c in choices(product, LARGE) if c.template == "contraction"]
     data = first.to_dict()
-    del data["parameters"]["split"]
-    assert Choice.from_dict(data).parameters.split == 1
+    del data["parameters"]["split_k"]
+    assert Choice.from_dict(data).parameters.split_k == 1

@@ -33,8 +33,8 @@ def test_choices_go_to_json_and_back() -> None:
 
 
 def test_a_tuple_survives_json() -> None:
-    parameters = TEMPLATES["matrix"].parameters(32, 32, 32, 1, 1)
-    choice = Choice("matrix", parameters)
+    parameters = TEMPLATES["coopmat_gemm"].parameters(32, 32, 32, 1, 1)
+    choice = Choice("coopmat_gemm", parameters)
     assert Choice.from_dict(json.loads(json.dumps(choice.to_dict()))) == choice
 
 

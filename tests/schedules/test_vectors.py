@@ -38,7 +38,7 @@ def widths(build: Any, shapes: list[tuple[int, ...]], tile: GemmTile) -> dict[st
     return {name.removesuffix("_v4"): 4 if of == "vec4" else 1 for of, name in blocks}
 
 
-@pytest.mark.parametrize("split_k", [1, 2])
+@pytest.mark.parametrize("slice_k", [1, 2])
 @pytest.mark.parametrize(
     ("size", "kernel", "stride", "image", "weights", "result"),
     [
@@ -49,10 +49,10 @@ def widths(build: Any, shapes: list[tuple[int, ...]], tile: GemmTile) -> dict[st
     ],
 )
 def test_vectors_where_neighbours_lie_together(
-    size: int, kernel: int, stride: int, image: int, weights: int, result: int, split_k: int
+    size: int, kernel: int, stride: int, image: int, weights: int, result: int, slice_k: int
 ) -> None:
     shapes = [(1, 12, size, size), (20, 12, kernel, kernel), (1, 20, 1, 1)]
-    tile = GemmTile(16, 16, 16, 4, 4, split_k)
+    tile = GemmTile(16, 16, 16, 4, 4, slice_k)
     found = widths(convolution(stride, kernel // 2), shapes, tile)
     lanes = {name: found[name] for name in found}
     by_argument = [lanes[name] for name in ("x0", "x1") if name in lanes]

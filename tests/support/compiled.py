@@ -11,7 +11,7 @@ from tvm_vision.compiler.pipeline import Compilation, run
 from tvm_vision.options import CompileOptions
 from tvm_vision.runtime import graph_executor
 
-# Attributes of a GPU with matrices of halves in 16×16×16, beside those of another target.
+# Attributes of a GPU with matrices of fp16 in 16×16×16, beside those of another target.
 MATRICES = {
     "keys": ["vulkan", "gpu", "cooperative_matrix_16x16x16"],
     "supports_cooperative_matrix": True,

@@ -1,4 +1,4 @@
-"""Kernels of halves on cooperative matrices: made, printed for a GPU, and run."""
+"""Kernels of fp16 on cooperative matrices: made, printed for a GPU, and run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ATTRIBUTES = {**MATRIX_GPU, **MATRICES}
 
 
 def halves(mod: tvm.IRModule) -> tirx.PrimFunc:
-    """The kernel of a module with halves in memory."""
+    """The kernel of a module with fp16 in memory."""
     function = next(f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
     return narrowed(function, [i for i, can in enumerate(narrowable(function)) if can])
 

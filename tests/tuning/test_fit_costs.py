@@ -29,7 +29,7 @@ from tvm_vision.schedules import (
     Limits,
     choices,
 )
-from tvm_vision.schedules.common import HALVES
+from tvm_vision.schedules.common import FP16
 from tvm_vision.schedules.cost import coopmat_gemm as coopmat_gemm_cost
 from tvm_vision.schedules.cost import direct_conv as direct_conv_cost
 from tvm_vision.schedules.cost import gemm as gemm_cost
@@ -46,11 +46,11 @@ WINDOWS = [(416, 32, 64), (104, 64, 64), (52, 128, 256), (26, 256, 640), (13, 51
 
 def tiles(template: str) -> list[tuple[Any, Any]]:
     """Shapes with some of their tiles, from the likeliest to the least."""
-    if template == "rim":
+    if template == "direct_conv":
         shapes: list[Any] = [Windows(1, n, n, c, f, (3, 3)) for n, f, c in WINDOWS]
         candidates: Any = direct_conv_cost.candidates
-    elif template == "matrix":
-        shapes = [Product(1, *size, HALVES) for size in SIZES]
+    elif template == "coopmat_gemm":
+        shapes = [Product(1, *size, FP16) for size in SIZES]
         candidates = coopmat_gemm_cost.candidates
     else:
         shapes, candidates = [Product(1, *size) for size in SIZES], gemm_cost.candidates

@@ -162,8 +162,8 @@ def test_inputs_are_the_same_everywhere_and_outputs_start_unwritten() -> None:
     for dtype in ("int32", "uint8", "bool", "int64"):
         values = random_array(Argument((50,), dtype, False), 0)
         assert str(values.dtype) == dtype and 0 <= values.min() and values.max() <= 3
-    quantised = random_array(Argument((5000,), "int8", False), 0)
-    assert (quantised.min(), quantised.max()) == (-128, 127)
+    quantized = random_array(Argument((5000,), "int8", False), 0)
+    assert (quantized.min(), quantized.max()) == (-128, 127)
 
 
 def test_candidates_are_built_in_parallel_while_one_is_measured(

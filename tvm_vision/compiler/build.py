@@ -23,9 +23,9 @@ from ..schedules import Choice, Chooser, Limits, choices, schedule_with
 from .graph.short_names import short_names
 from .graph.static_graph import StaticGraph, describe
 from .pipeline import Compilation, run
-from .precision.convert_fp16 import to_half
-from .precision.fp16_emulation import HalfEmulation
-from .precision.mixed_precision_search import HalfChoice, Part, Samples, choose_halves
+from .precision.convert_fp16 import to_fp16
+from .precision.fp16_emulation import Fp16Emulation
+from .precision.mixed_precision_search import Fp16Choice, Part, Samples, choose_fp16
 from .target import parse_target
 
 # Steps of the pipeline: the last in float32, the last before schedules, and those after.
@@ -93,8 +93,8 @@ def compile_model(
     network = Compilation(module, parse_target(target), CompileOptions.of(options, **given))
     network.choose = choose
     _check_target(network)
-    measured = None if samples is None else measure_halves(network, samples)
-    network.halves = None if measured is None else measured.halves
+    measured = None if samples is None else measure_fp16(network, samples)
+    network.fp16_parts = None if measured is None else measured.fp16
     with _one_line("operators of the network"):
         run(network, last=PREPARED, dump=dump)
     with _one_line("kernels of the network"):
@@ -127,30 +127,30 @@ def prepare(
     *,
     target: Target,
     options: CompileOptions | Mapping[str, Any] | None = None,
-    halves: Collection[Part] | None = None,
+    fp16: Collection[Part] | None = None,
     last: str = PREPARED,
     **given: Any,
 ) -> StaticGraph:
     """The kernels of a network before they have schedules, as ``compile_model`` makes them.
 
-    halves: what ``measure_halves`` leaves to be halves; None leaves everything. last: the step
+    fp16: what ``measure_fp16`` leaves to be fp16; None leaves everything. last: the step
     after which to stop.
 
     Raises what ``compile_model`` raises for operators and options.
     """
     chosen = CompileOptions.of(options, **given)
-    network = Compilation(module, target, chosen, halves=halves)
+    network = Compilation(module, target, chosen, fp16_parts=fp16)
     _check_target(network)
     with _one_line("operators of the network"):
         return run(network, last=last).graph
 
 
-def measure_halves(network: Compilation, samples: Samples) -> HalfChoice:
-    """Which layers of a network for its target may be halves, measured on this processor.
+def measure_fp16(network: Compilation, samples: Samples) -> Fp16Choice:
+    """Which layers of a network for its target may be fp16, measured on this processor.
 
     Raises what ``compile_model`` raises, and InputError where the samples' limit leaves none.
     """
-    samples.tell("compiling to measure halves")
+    samples.tell("compiling to measure fp16")
     options = dataclasses.replace(network.options, precision="fp16")
     here = Compilation(network.module, network.target, options, runs_on=parse_target("llvm"))
     with _one_line("operators of the network"):
@@ -161,20 +161,22 @@ def measure_halves(network: Compilation, samples: Samples) -> HalfChoice:
     matrices = _matrix_kernels(here)
     with _one_line("kernels of the network"):
         run(here, first=SCHEDULE, last=BUILT)
-    emulation = HalfEmulation(here.graph, here.library)
-    return choose_halves(here.graph, joined, emulation, samples, matrices=matrices)
+    emulation = Fp16Emulation(here.graph, here.library)
+    return choose_fp16(here.graph, joined, emulation, samples, matrices=matrices)
 
 
 def _matrix_kernels(network: Compilation) -> set[int]:
-    """The kernels of a float32 network that multiply matrices of halves as ``to_half`` makes them,
+    """The kernels of a float32 network that multiply matrices of fp16 as ``to_fp16`` makes them,
     by position."""
     limits = network.limits
     if not network.on_gpu or not limits.matrices:
         return set()
-    halves = to_half(network.graph)
-    offered = {name: choices(func, limits) for name, func in halves.functions.items()}
-    uses = {name: any(c.template == "matrix" for c in found) for name, found in offered.items()}
-    return {position for position, k in enumerate(halves.kernels) if uses[k.function]}
+    fp16 = to_fp16(network.graph)
+    offered = {name: choices(func, limits) for name, func in fp16.functions.items()}
+    uses = {
+        name: any(c.template == "coopmat_gemm" for c in found) for name, found in offered.items()
+    }
+    return {position for position, k in enumerate(fp16.kernels) if uses[k.function]}
 
 
 def build_function(function: Any, target: Target, choice: Choice | None, *, name: str) -> Any:

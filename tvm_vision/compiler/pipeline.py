@@ -29,7 +29,7 @@ from ..schedules.cpu.module import cpu_schedules
 from ..whole_files import write_whole
 from .graph.bound_kernels import bound_kernels
 from .graph.concat_in_place import concat_axes, concat_in_place, keep_apart
-from .graph.fuse_data_movement import inline_selections
+from .graph.fuse_data_movement import fuse_data_movement
 from .graph.guard_indices import guard_indices
 from .graph.lower import lower_to_graph
 from .graph.reorder import in_phases
@@ -37,11 +37,11 @@ from .graph.short_names import short_names
 from .graph.split_kernels import split_kernels
 from .graph.static_graph import StaticGraph
 from .graph.workspaces import plan_workspaces
-from .precision.convert_fp16 import to_half
-from .precision.mixed_precision_search import Part, single_roots
+from .precision.convert_fp16 import to_fp16
+from .precision.mixed_precision_search import Part, fp32_roots
 from .relax.fold_constants import fold_constants
 from .relax.fold_scale_axis import fold_scales
-from .relax.fold_transposes import plain_turns
+from .relax.fold_transposes import fold_transposes
 from .relax.fusion import fuse
 from .relax.layout_choice import channel_block, layout_on_gpu
 from .relax.nchwc.rewriter import block_channels
@@ -49,8 +49,8 @@ from .relax.node_names import NodeNames
 from .relax.qdq.legalize_int8 import WORD, integer_kernels
 from .relax.qdq.rewriter import bytes_wanted, in_bytes
 from .relax.winograd import winograd
-from .tir.dead_block_elimination import drop_dead_blocks
-from .tir.prescheduled import finish_hand_threaded
+from .tir.dead_block_elimination import eliminate_dead_blocks
+from .tir.prescheduled import finish_prescheduled
 
 RELAX, GRAPH, TIR = "relax", "graph", "tir"
 
@@ -65,7 +65,7 @@ class Compilation:
         options: how.
         runs_on: what runs the kernels, where that is another than they are made for: this
             processor while the error of fp16 is measured.
-        halves: which layers are stored as float16; None for all that can be.
+        fp16_parts: which layers are stored as float16; None for all that can be.
         choose: what tuning found for a kernel of a GPU.
         nodes: of the model, in each call of ``main``.
         graph: GRAPH.
@@ -79,7 +79,7 @@ class Compilation:
     target: Target
     options: CompileOptions
     runs_on: Target | None = None
-    halves: Collection[Part] | None = None
+    fp16_parts: Collection[Part] | None = None
     choose: Chooser | None = None
     nodes: list[list[str]] = field(default_factory=list)
     graph: StaticGraph = field(default_factory=StaticGraph)
@@ -156,7 +156,7 @@ def _legalize_int8(network: Compilation) -> None:
 
 
 def _fold_transposes(network: Compilation) -> None:
-    network.module = plain_turns(network.module)
+    network.module = fold_transposes(network.module)
 
 
 def _name_nodes(network: Compilation) -> None:
@@ -172,7 +172,7 @@ def _fuse(network: Compilation) -> None:
 
 
 def _fuse_tir(network: Compilation) -> None:
-    network.module = drop_dead_blocks(relax.transform.FuseTIR()(network.module))
+    network.module = eliminate_dead_blocks(relax.transform.FuseTIR()(network.module))
 
 
 def _lower(network: Compilation) -> None:
@@ -191,8 +191,8 @@ def _find_concats(network: Compilation) -> None:
 
 
 def _convert_fp16(network: Compilation) -> None:
-    graph, halves = network.graph, network.halves
-    network.graph = to_half(graph, () if halves is None else single_roots(graph, halves))
+    graph, parts = network.graph, network.fp16_parts
+    network.graph = to_fp16(graph, () if parts is None else fp32_roots(graph, parts))
 
 
 def _concat_in_place(network: Compilation) -> None:
@@ -209,7 +209,7 @@ def _split_kernels(network: Compilation) -> None:
 
 
 def _fuse_data_movement(network: Compilation) -> None:
-    network.graph = inline_selections(network.graph, network.limits)
+    network.graph = fuse_data_movement(network.graph, network.limits)
 
 
 def _schedule(network: Compilation) -> None:
@@ -217,7 +217,7 @@ def _schedule(network: Compilation) -> None:
     named = sorted(network.graph.functions.items())
     module = tvm.IRModule({name: f.with_attr("global_symbol", name) for name, f in named})
     if "gpu" in target.keys:
-        module = finish_hand_threaded(module)
+        module = finish_prescheduled(module)
         module = schedule_module(module, target, network.choose, network.limits)
         network.tuned = sum(TUNED in (f.attrs or {}) for _, f in module.functions_items())
     else:

@@ -28,7 +28,7 @@ MARGIN = 0.03
 EVERY = 1_000_000
 # Largest distance of an edge, in pixels.
 PIXELS = {"fp32": 1.0, "fp16": 1.0, "int8": 3.0}
-# Part of the boxes that may be without a counterpart: of quantised networks scores differ, too.
+# Part of the boxes that may be without a counterpart: of quantized networks scores differ, too.
 MISSING = {"fp32": 0.0, "fp16": 0.0, "int8": 0.1}
 # Part of the mask that has to be the same.
 MASK_AGREEMENT = {"fp32": 0.999, "fp16": 0.99, "int8": 0.99}
@@ -72,10 +72,10 @@ class Agreement:
 
 
 def strictness_for(detector: YoeoDetector, reference: Reference) -> str:
-    """A detector's precision; "int8" where the network is quantised; "fp16" where frames are
+    """A detector's precision; "int8" where the network is quantized; "fp16" where frames are
     prepared on the device, which does not round them to whole numbers after resizing, as OpenCV
     does."""
-    if reference.quantised:
+    if reference.quantized:
         return "int8"
     return detector.precision if detector.frame_size is None else "fp16"
 

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import InputError
 
 # Largest error, relative to the largest value of an output, that a precision may show: float32
-# sums in another order; halves carry 11 bits, over some dozens of layers; of quantised networks
+# sums in another order; fp16 carries 11 bits, over some dozens of layers; of quantized networks
 # onnxruntime's own results with and without its optimisations are up to 2e-2 apart.
 TOLERANCES = {"fp32": 1e-3, "fp16": 3e-2, "int8": 5e-2}
 
@@ -53,7 +53,7 @@ class OutputError:
 
 
 def tolerance_for(precision: str) -> float:
-    """The tolerance of "fp32", "fp16", and "int8" for networks that are quantised."""
+    """The tolerance of "fp32", "fp16", and "int8" for networks that are quantized."""
     return TOLERANCES[precision]
 
 

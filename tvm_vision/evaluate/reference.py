@@ -23,7 +23,7 @@ class Reference:
 
     Attributes:
         inputs, outputs: their names.
-        quantised: whether the model rounds what is between its operators to int8 or uint8. A sum
+        quantized: whether the model rounds what is between its operators to int8 or uint8. A sum
             near the middle of two steps may then be rounded either way, and what follows from it
             differs by more than sums in another order do.
     """
@@ -40,7 +40,7 @@ class Reference:
             raise InputError(
                 "the reference is onnxruntime, which is not installed: pip install onnxruntime"
             ) from None
-        from ..frontend.onnx.graph import is_quantised
+        from ..frontend.onnx.graph import is_quantized
 
         if isinstance(model, Path):
             need(model, "an ONNX file", ONNX)
@@ -58,7 +58,7 @@ class Reference:
             )
         except Exception as error:  # onnxruntime's exceptions have no base of their own
             raise UnsupportedModelError(f"onnxruntime cannot load it: {_reason(error)}") from None
-        self.quantised = is_quantised(model)
+        self.quantized = is_quantized(model)
         self.inputs = [value.name for value in self._session.get_inputs()]
         self.outputs = [value.name for value in self._session.get_outputs()]
 

@@ -1,4 +1,4 @@
-"""Sample images as a network's inputs: what the error of halves is measured on."""
+"""Sample images as a network's inputs: what the error of fp16 is measured on."""
 
 from __future__ import annotations
 

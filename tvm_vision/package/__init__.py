@@ -29,13 +29,14 @@ if TYPE_CHECKING:
         Preprocessing,
         TensorInfo,
     )
-    from .precision import MeasuredPrecision, SingleLayer
+    from .precision import Fp32Layer, MeasuredPrecision
     from .yoeo import ClassGroup, YoeoHead, YoeoInfo
 
 __all__ = [
     "FORMAT",
     "FORMAT_VERSION",
     "ClassGroup",
+    "Fp32Layer",
     "MeasuredPrecision",
     "MemoryUse",
     "ModelInfo",
@@ -46,7 +47,6 @@ __all__ = [
     "PlannedKernel",
     "PlannedTensor",
     "Preprocessing",
-    "SingleLayer",
     "TensorInfo",
     "YoeoHead",
     "YoeoInfo",
@@ -78,7 +78,7 @@ if not TYPE_CHECKING:  # for which no name would be a wrong one
                 ".info",
             ),
             **dict.fromkeys(("PlannedGraph", "PlannedKernel", "PlannedTensor"), ".graph"),
-            **dict.fromkeys(("MeasuredPrecision", "SingleLayer"), ".precision"),
+            **dict.fromkeys(("MeasuredPrecision", "Fp32Layer"), ".precision"),
             **dict.fromkeys(("ClassGroup", "YoeoHead", "YoeoInfo"), ".yoeo"),
         },
     )

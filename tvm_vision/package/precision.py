@@ -1,4 +1,4 @@
-"""What a package of halves says about its precision, where that was measured on sample images."""
+"""What an fp16 package says about its precision, where that was measured on sample images."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .fields import Fields, number, text, wrong
 
 
 @dataclass(frozen=True)
-class SingleLayer:
+class Fp32Layer:
     """A layer that keeps float32 in memory.
 
     nodes: the network's nodes in its kernel. weights, result: which of them are float32. error: of
-        the outputs, on the worst of some samples, where these alone are halves; None where that was
+        the outputs, on the worst of some samples, where these alone are fp16; None where that was
         not measured. largest: the largest absolute value of the result on the samples, where that
         is why; else None.
     """
@@ -26,7 +26,7 @@ class SingleLayer:
     largest: float | None = None
 
     @classmethod
-    def from_json(cls, value: Any, where: str) -> SingleLayer:
+    def from_json(cls, value: Any, where: str) -> Fp32Layer:
         fields = Fields(value, where)
         layer = cls(
             nodes=fields.items("nodes", text),
@@ -48,10 +48,10 @@ class MeasuredPrecision:
     """How the layers were chosen that keep float32, and what came of it.
 
     samples: how many were measured. limit: largest error that was allowed. error_before: with
-        halves everywhere; None where outputs were no numbers. error: with ``kept`` in float32. Each
+        fp16 everywhere; None where outputs were no numbers. error: with ``kept`` in float32. Each
         is the worst of all samples and outputs: the largest difference from float32, relative to
         the output's largest value; for integers the share that differs. layers: how many there are
-        that could be halves. kept: those that are not, or only in part.
+        that could be fp16. kept: those that are not, or only in part.
     """
 
     samples: int
@@ -59,7 +59,7 @@ class MeasuredPrecision:
     error_before: float | None
     error: float
     layers: int
-    kept: tuple[SingleLayer, ...] = ()
+    kept: tuple[Fp32Layer, ...] = ()
 
     @classmethod
     def from_json(cls, value: Any, where: str) -> MeasuredPrecision:
@@ -70,7 +70,7 @@ class MeasuredPrecision:
             error_before=fields.optional("error_before", _positive),
             error=_positive(fields.take("error"), fields.path("error")),
             layers=fields.integer("layers"),
-            kept=fields.items("kept", SingleLayer.from_json),
+            kept=fields.items("kept", Fp32Layer.from_json),
         )
         if measured.limit <= 0:
             wrong(fields.path("limit"), "above 0", measured.limit)
@@ -84,7 +84,7 @@ class MeasuredPrecision:
         pictures = "1 sample" if self.samples == 1 else f"{self.samples} samples"
         return (
             f"{len(self.kept)} of {self.layers} layers keep float32; error on {pictures} "
-            f"{self.error:.1e}, with halves everywhere {before}, allowed {self.limit:g}"
+            f"{self.error:.1e}, with fp16 everywhere {before}, allowed {self.limit:g}"
         )
 
 

@@ -4,7 +4,8 @@
 what a tuner needs of them are in ``templates``:
 
 - ``choices(function, limits)``: every ``Choice`` for an unscheduled function, likeliest first
-  within each template, those of rim and matrix by turns; the first one that applies is the default.
+  within each template, those of direct_conv and coopmat_gemm by turns; the first one that applies
+  is the default.
   ``Limits.of(target)`` are those of a device.
 - ``schedule_with(function, limits, choice)``: the function with that schedule.
 - ``Choice.to_dict`` / ``Choice.from_dict``: plain data for records.
@@ -17,8 +18,8 @@ Each template keeps its parameters in a frozen dataclass of plain numbers, with
 |---|---|---|
 | winograd | winograd.TransformShape | the two transforms of Winograd's convolution |
 | elementwise | elementwise.ElementwiseShape | no sum |
-| direct_conv | cost.direct_conv.RimTile | windows of halves or bytes, on cooperative matrices |
-| coopmat_gemm | cost.coopmat_gemm.MatrixTile | products of the same, on cooperative matrices |
+| direct_conv | cost.direct_conv.DirectConvTile | windows of fp16 or int8, on such matrices |
+| coopmat_gemm | cost.coopmat_gemm.CoopmatTile | products of the same, on cooperative matrices |
 | contraction | cost.gemm.GemmTile | sums of products; of bytes by dot products of four |
 | reduction | reduction.RowShape | long sums with few results |
 | window | window.WindowShape | short sums, one thread each |

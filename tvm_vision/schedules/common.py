@@ -24,7 +24,7 @@ FAILURES = (s_tir.ScheduleError, tvm.error.InternalError, AssertionError, ValueE
 # Of a kernel for a GPU that does not say; the fewest of a driver that robots have.
 FEW_TENSORS = 16
 # Kinds of factors, where the intrinsics for these take them.
-HALVES, BYTES, OTHERS = "float16", "int8", ""
+FP16, INT8, OTHERS = "float16", "int8", ""
 
 
 class NotThisKind(ValueError):
@@ -39,12 +39,12 @@ class Limits:
         threads: most threads of a workgroup.
         shared_bytes: most bytes of shared memory of a workgroup.
         subgroup: threads of a subgroup; no schedule counts on them in lockstep.
-        matrices: (m, n, k) of the products of halves, added up in float32, that a subgroup can
+        matrices: (m, n, k) of the products of fp16, added up in float32, that a subgroup can
             compute at once; none where the device has no cooperative matrices or they are off.
         byte_matrices: the same of int8, added up in int32.
-        split_sums: whether products may leave partial sums to a second kernel without a tuner's
+        split_k: whether products may leave partial sums to a second kernel without a tuner's
             word. It pays where there are units to spare and memory is fast: on discrete GPUs.
-        rim: whether convolutions may keep their tile of the image in shared memory.
+        halo: whether convolutions may keep their tile of the image in shared memory.
         dot_product: whether one instruction adds up the products of four bytes.
         tensors: most tensors of a kernel, inputs and results.
         device: what estimates take the device for.
@@ -54,8 +54,8 @@ class Limits:
     shared_bytes: int
     subgroup: int
     matrices: tuple[tuple[int, int, int], ...] = ()
-    split_sums: bool = False
-    rim: bool = True
+    split_k: bool = False
+    halo: bool = True
     dot_product: bool = False
     byte_matrices: tuple[tuple[int, int, int], ...] = ()
     tensors: int = FEW_TENSORS
@@ -76,8 +76,8 @@ class Limits:
             subgroup=int(attributes.get("thread_warp_size", 32)),
             matrices=_matrices(target, "") if options.coopmat else (),
             byte_matrices=_matrices(target, "int8_") if options.coopmat else (),
-            split_sums=options.split_k and device.kind == DISCRETE.kind,
-            rim=options.halo,
+            split_k=options.split_k and device.kind == DISCRETE.kind,
+            halo=options.halo,
             tensors=int(
                 attributes.get("max_per_stage_descriptor_storage_buffer", FEW_TENSORS)
                 if "gpu" in target.keys
@@ -89,8 +89,8 @@ class Limits:
         )
 
     def matrices_of(self, factors: str) -> tuple[tuple[int, int, int], ...]:
-        """The shapes for a kind of factors of HALVES, BYTES and OTHERS."""
-        return {HALVES: self.matrices, BYTES: self.byte_matrices}.get(factors, ())
+        """The shapes for a kind of factors of FP16, INT8 and OTHERS."""
+        return {FP16: self.matrices, INT8: self.byte_matrices}.get(factors, ())
 
 
 def _matrices(target: Target, of: str) -> tuple[tuple[int, int, int], ...]:

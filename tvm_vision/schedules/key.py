@@ -17,7 +17,7 @@ def kernel_key(function: tirx.PrimFunc) -> str:
 
     TVM's structural hash: names of variables and of the function do not count. Nor do scales and
     zero points of kernels that read bytes: they are other numbers each time that a network is
-    quantised, and a schedule does not depend on them.
+    quantized, and a schedule does not depend on them.
     """
     for name in NAMES:
         if name in (function.attrs or {}):

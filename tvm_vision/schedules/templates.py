@@ -83,15 +83,15 @@ TEMPLATES: dict[str, Template] = {
             elementwise.schedule_elementwise,
         ),
         Template(
-            "rim",
-            direct_conv_cost.RimTile,
+            "direct_conv",
+            direct_conv_cost.DirectConvTile,
             direct_conv_form.windows_of,
             direct_conv_cost.candidates,
-            direct_conv.schedule_rim,
+            direct_conv.schedule_direct_conv,
         ),
         Template(
-            "matrix",
-            coopmat_gemm_cost.MatrixTile,
+            "coopmat_gemm",
+            coopmat_gemm_cost.CoopmatTile,
             contraction.shape_of,
             coopmat_gemm_cost.candidates,
             contraction.schedule_matrices,
@@ -173,11 +173,11 @@ def choices(function: tirx.PrimFunc, limits: Limits) -> list[Choice]:
             shapes[template.name] = shape
             offered = template.candidates(shape, limits)
             found[template.name] = [Choice(template.name, p) for p in offered]
-    windows, products = found.get("rim", []), found.pop("matrix", [])
-    if windows and not direct_conv_cost.pays(shapes["rim"], limits):
+    windows, products = found.get("direct_conv", []), found.pop("coopmat_gemm", [])
+    if windows and not direct_conv_cost.pays(shapes["direct_conv"], limits):
         windows, products = products, windows
     if windows or products:
-        found["rim"] = _by_turns(windows, products)
+        found["direct_conv"] = _by_turns(windows, products)
     order = [name for name in TEMPLATES if name in found]
     return [choice for name in order for choice in found[name]]
 

@@ -246,7 +246,7 @@ class DeviceMeasurer:
         return self._libraries[key]
 
     def _reference(self, process: MeasureProcess, job: MeasureJob) -> list[np.ndarray]:
-        # With the processor's own instructions: halves take ten times as long without them.
+        # With the processor's own instructions: fp16 takes ten times as long without them.
         target = str(parse_target("llvm"))
         path = process.call(
             worker.build, job.function, {}, target, str(self._folder), timeout=self.timeout

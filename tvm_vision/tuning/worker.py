@@ -260,7 +260,7 @@ def outputs(
 def random_array(argument: Argument, number: int) -> np.ndarray:
     """The values of the argument of that number: the same in every process.
 
-    Floats in -1..1; all int8, which are quantised numbers; other integers in 0..3, which index
+    Floats in -1..1; all int8, which are quantized numbers; other integers in 0..3, which index
     safely into whatever has four or more entries. Written tensors start as NaN or 77, so that what
     is left unwritten shows.
     """

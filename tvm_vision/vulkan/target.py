@@ -56,7 +56,7 @@ def device_keys(index: int) -> list[str]:
     """Target keys for what TVM's Vulkan targets have no attribute for, while keys are free.
 
     These are the number of compute units, such as compute_units_8, where the driver tells it, and
-    the shapes of cooperative matrices, such as cooperative_matrix_16x16x16: m x n x k of halves,
+    the shapes of cooperative matrices, such as cooperative_matrix_16x16x16: m x n x k of fp16,
     added up in float32, and as cooperative_matrix_int8_16x16x32 of int8, added up in int32.
     """
     device = tvm_ffi.get_global_func("tvm_vision.vulkan.devices")()[index]

@@ -115,7 +115,7 @@ def test_another_size_is_that_of_the_picture(leaky):
 
 
 def test_half_storage_halves_the_file_and_little_else(leaky):
-    full, half = exported(leaky), exported(leaky, half_storage=True)
+    full, half = exported(leaky), exported(leaky, fp16_storage=True)
     kernels = [entry for entry in half.graph.initializer if entry.name.startswith("kernel")]
     assert {entry.data_type for entry in kernels} == {onnx.TensorProto.FLOAT16}
     assert half.ByteSize() < 0.8 * full.ByteSize()
@@ -127,7 +127,7 @@ def test_weights_that_halves_cannot_hold_are_refused(leaky):
     state = read_weights(leaky.config, leaky.weights)
     state["module_list.8.conv_8.bias"] = np.full(24, 1e5, np.float32)
     with pytest.raises(InputError, match=r"float16, and 'bias_8' has 100000: store them as float"):
-        onnx_model(leaky.config, state, ExportOptions(half_storage=True))
+        onnx_model(leaky.config, state, ExportOptions(fp16_storage=True))
 
 
 @pytest.mark.parametrize(

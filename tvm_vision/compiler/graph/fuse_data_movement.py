@@ -25,10 +25,10 @@ from .lower import unused_name
 from .static_graph import KernelCall, StaticGraph, drop_unused
 
 # Templates that inline what makes an operand.
-_PRODUCTS = ("rim", "matrix", "contraction")
+_PRODUCTS = ("direct_conv", "coopmat_gemm", "contraction")
 
 
-def inline_selections(graph: StaticGraph, limits: Limits) -> StaticGraph:
+def fuse_data_movement(graph: StaticGraph, limits: Limits) -> StaticGraph:
     """The same graph with each selection that one sum of products reads as a part of that."""
     joined = _Joined(graph, limits)
     uses = Counter(t for kernel in graph.kernels for t in kernel.inputs)

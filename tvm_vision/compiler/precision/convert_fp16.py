@@ -1,9 +1,9 @@
-"""Half precision of a whole network: which tensors are halves, and kernels for them.
+"""Half precision of a whole network: which tensors are fp16, and kernels for them.
 
-Weights and activations are stored as halves, sums stay float32 inside every kernel. Inputs and
+Weights and activations are stored as fp16, sums stay float32 inside every kernel. Inputs and
 outputs of the network keep their type; the kernels next to them convert. A tensor stays float32
-where one of its kernels cannot take halves, or where a weight is too large for one; so do the few
-constants beside weights of int8, scales that are too small for halves.
+where one of its kernels cannot take fp16, or where a weight is too large for one; so do the few
+constants beside weights of int8, scales that are too small for fp16.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from typing import Any
 import numpy as np
 
 from ..graph.static_graph import KernelCall, StaticGraph, Tensor
-from ..tir.cast_buffers import HALF, SINGLE, narrowable, narrowed
+from ..tir.cast_buffers import FP16, FP32, narrowable, narrowed
 
-# Largest finite half.
-HALF_MAX = float(np.finfo(np.float16).max)
+# Largest finite number of fp16.
+FP16_MAX = float(np.finfo(np.float16).max)
 
 
-def to_half(graph: StaticGraph, singles: Collection[int] = ()) -> StaticGraph:
-    """The same network with halves in memory wherever that is possible.
+def to_fp16(graph: StaticGraph, fp32: Collection[int] = ()) -> StaticGraph:
+    """The same network with fp16 in memory wherever that is possible.
 
-    singles: tensors with memory of their own that keep float32.
+    fp32: tensors with memory of their own that keep float32.
     """
-    halves = half_roots(graph).difference(singles)
+    fp16 = fp16_roots(graph).difference(fp32)
     variants: dict[tuple[str, tuple[int, ...]], str] = {}
     functions: dict[str, Any] = {}
     kernels = []
     for kernel in graph.kernels:
         tensors = [*kernel.inputs, *kernel.outputs]
-        positions = tuple(i for i, t in enumerate(tensors) if graph.root(t) in halves)
+        positions = tuple(i for i, t in enumerate(tensors) if graph.root(t) in fp16)
         key = (kernel.function, positions)
         if key not in variants:
             variants[key] = _variant_name(kernel.function, positions, functions)
@@ -40,12 +40,11 @@ def to_half(graph: StaticGraph, singles: Collection[int] = ()) -> StaticGraph:
         kernels.append(KernelCall(variants[key], kernel.inputs, kernel.outputs, kernel.nodes))
     return StaticGraph(
         tensors=[
-            Tensor(t.shape, HALF if t.root in halves else t.dtype, t.root) for t in graph.tensors
+            Tensor(t.shape, FP16 if t.root in fp16 else t.dtype, t.root) for t in graph.tensors
         ],
         kernels=kernels,
         params={
-            t: value.astype(np.float16) if t in halves else value
-            for t, value in graph.params.items()
+            t: value.astype(np.float16) if t in fp16 else value for t, value in graph.params.items()
         },
         inputs=graph.inputs,
         outputs=graph.outputs,
@@ -53,8 +52,8 @@ def to_half(graph: StaticGraph, singles: Collection[int] = ()) -> StaticGraph:
     )
 
 
-def half_roots(graph: StaticGraph) -> set[int]:
-    """The tensors with memory of their own that become halves."""
+def fp16_roots(graph: StaticGraph) -> set[int]:
+    """The tensors with memory of their own that become fp16."""
     fixed = {graph.root(t) for t in (*graph.inputs, *graph.outputs)}
     fixed.update(t for t, value in graph.params.items() if not _fits(value))
     possible = {name: narrowable(func) for name, func in graph.functions.items()}
@@ -66,24 +65,24 @@ def half_roots(graph: StaticGraph) -> set[int]:
         for tensor, can in zip(tensors, possible[kernel.function], strict=True):
             if not can:
                 fixed.add(graph.root(tensor))
-    singles = {i for i, t in enumerate(graph.tensors) if t.root == i and t.dtype == SINGLE}
-    return singles - fixed
+    fp32 = {i for i, t in enumerate(graph.tensors) if t.root == i and t.dtype == FP32}
+    return fp32 - fixed
 
 
 def _fits(value: np.ndarray) -> bool:
-    """True where all finite numbers of a float32 array stay finite as halves."""
+    """True where all finite numbers of a float32 array stay finite as fp16."""
     if value.dtype != np.float32:
         return False
     finite = np.abs(value[np.isfinite(value)])
-    return finite.size == 0 or float(finite.max()) <= HALF_MAX
+    return finite.size == 0 or float(finite.max()) <= FP16_MAX
 
 
 def _variant_name(name: str, positions: tuple[int, ...], taken: dict[str, object]) -> str:
     if not positions:
         return name
-    half = f"{name}_half"
+    fp16 = f"{name}_fp16"
     number = 0
-    while half in taken:
+    while fp16 in taken:
         number += 1
-        half = f"{name}_half_{number}"
-    return half
+        fp16 = f"{name}_fp16_{number}"
+    return fp16

@@ -1,7 +1,7 @@
-"""What halves do to a network's outputs, found out on this processor and in float32.
+"""What fp16 do to a network's outputs, found out on this processor and in float32.
 
-The kernels of the float32 network run one by one. A tensor that would be of halves is rounded to
-halves after its kernel has written it, which is what the kernels of ``cast_buffers`` do: they
+The kernels of the float32 network run one by one. A tensor that would be of fp16 is rounded to
+fp16 after its kernel has written it, which is what the kernels of ``cast_buffers`` do: they
 compute in float32 whatever the memory holds. So one library serves for any choice of tensors, and
 what a choice leaves as it was is not computed again.
 """
@@ -18,7 +18,7 @@ import tvm
 
 from ..graph.static_graph import KernelCall, StaticGraph, Tensor
 
-SINGLE = "float32"
+FP32 = "float32"
 # Where TVM's kernels may expect a tensor to begin, in bytes.
 ALIGNMENT = 64
 
@@ -31,8 +31,8 @@ class _Place:
     array: np.ndarray
 
 
-class HalfEmulation:
-    """A float32 network on this processor, with some of its tensors rounded to halves.
+class Fp16Emulation:
+    """A float32 network on this processor, with some of its tensors rounded to fp16.
 
     Tensors are named by their position in the graph, those with memory of their own.
     """
@@ -59,7 +59,7 @@ class HalfEmulation:
             tensors = (*kernel.inputs, *kernel.outputs)
             self._functions[kernel.function](*(self._view(t, self._exact) for t in tensors))
             for root in map(self._graph.root, kernel.outputs):
-                if self._graph.tensors[root].dtype == SINGLE:
+                if self._graph.tensors[root].dtype == FP32:
                     largest[root] = _largest(self._exact[root].array)
         return largest
 
@@ -67,37 +67,33 @@ class HalfEmulation:
         """The outputs for the sample that is set, in float32."""
         return self._outputs(())
 
-    def outputs(self, halves: Collection[int]) -> list[np.ndarray]:
+    def outputs(self, fp16: Collection[int]) -> list[np.ndarray]:
         """The outputs for the sample that is set, with these tensors, all float32, rounded to
-        halves. Takes the less time the later they are in the network."""
-        changed = {root for root in self._graph.params if root in halves and self._round(root)}
+        fp16. Takes the less time the later they are in the network."""
+        changed = {root for root in self._graph.params if root in fp16 and self._round(root)}
         for kernel in self._graph.kernels:
             if not changed.isdisjoint(map(self._graph.root, kernel.inputs)):
-                changed.update(filter(self._differs, self._run(kernel, changed, halves)))
+                changed.update(filter(self._differs, self._run(kernel, changed, fp16)))
             else:
                 made = set(map(self._graph.root, kernel.outputs))
-                changed |= {root for root in made.intersection(halves) if self._round(root)}
+                changed |= {root for root in made.intersection(fp16) if self._round(root)}
         return self._outputs(changed)
 
-    def outputs_for(
-        self, inputs: Sequence[np.ndarray], halves: Collection[int]
-    ) -> list[np.ndarray]:
+    def outputs_for(self, inputs: Sequence[np.ndarray], fp16: Collection[int]) -> list[np.ndarray]:
         """The same for other inputs, for which nothing has to have been run in float32."""
-        changed = {root for root in self._graph.params if root in halves and self._round(root)}
+        changed = {root for root in self._graph.params if root in fp16 and self._round(root)}
         for tensor, value in zip(self._graph.inputs, inputs, strict=True):
             root = self._graph.root(tensor)
             self._place_of_changed(root).tensor.copyfrom(np.asarray(value, order="C"))
             changed.add(root)
         for kernel in self._graph.kernels:
-            changed |= self._run(kernel, changed, halves)
+            changed |= self._run(kernel, changed, fp16)
         return self._outputs(changed)
 
     def _outputs(self, changed: Collection[int]) -> list[np.ndarray]:
         return [self._view(t, self._present(t, changed)).numpy() for t in self._graph.outputs]
 
-    def _run(
-        self, kernel: KernelCall, changed: Collection[int], halves: Collection[int]
-    ) -> set[int]:
+    def _run(self, kernel: KernelCall, changed: Collection[int], fp16: Collection[int]) -> set[int]:
         """Run a kernel on what has changed; the tensors that it has written."""
         made = set(map(self._graph.root, kernel.outputs))
         for root in made:
@@ -105,7 +101,7 @@ class HalfEmulation:
         arguments = [self._view(t, self._present(t, changed)) for t in kernel.inputs]
         arguments += [self._view(t, self._changed) for t in kernel.outputs]
         self._functions[kernel.function](*arguments)
-        for root in made.intersection(halves):
+        for root in made.intersection(fp16):
             values = self._changed[root].array
             values[...] = _rounded(values)
         return made
@@ -123,7 +119,7 @@ class HalfEmulation:
         return self._changed[root]
 
     def _differs(self, root: int) -> bool:
-        if self._graph.tensors[root].dtype != SINGLE:
+        if self._graph.tensors[root].dtype != FP32:
             return True
         changed, exact = self._changed[root].array, self._exact[root].array
         # By their bits: NaN that stays is no change.
@@ -138,7 +134,7 @@ class HalfEmulation:
 
 
 def _place(tensor: Tensor) -> _Place:
-    if tensor.dtype != SINGLE:
+    if tensor.dtype != FP32:
         empty = tvm.runtime.empty(tensor.shape, tensor.dtype, tvm.cpu(0))
         return _Place(empty, np.empty(0, np.float32))
     size = math.prod(tensor.shape)

@@ -1,10 +1,10 @@
-"""Which layers of a network of halves keep float32, chosen by the error that they make.
+"""Which layers of an fp16 network keep float32, chosen by the error that they make.
 
 A layer is a kernel; its weights and its result are decided on apart. Results whose values come near
-the largest half keep float32 whatever they do to the outputs. If the error with all others as
-halves is above the limit, the outputs' error is measured with each part alone as halves, and parts
-go back to float32, those first whose halves cost most error for each byte that they save: as few in
-this order as bring the error below the limit. Those that turn out not to be needed become halves
+the largest fp16 number keep float32 whatever they do to the outputs. If the error with all others
+as fp16 is above the limit, the outputs' error is measured with each part alone as fp16, and parts
+go back to float32, those first that cost most error for each byte that they save: as few in
+this order as bring the error below the limit. Those that turn out not to be needed become fp16
 again.
 """
 
@@ -19,9 +19,9 @@ from typing import Protocol
 import numpy as np
 
 from ...errors import InputError
-from ...package.precision import MeasuredPrecision, SingleLayer, finite
+from ...package.precision import Fp32Layer, MeasuredPrecision, finite
 from ..graph.static_graph import StaticGraph
-from .convert_fp16 import HALF_MAX, half_roots
+from .convert_fp16 import FP16_MAX, fp16_roots
 
 WEIGHTS, RESULT = "weights", "result"
 # Nodes of a layer and which of the layers with these nodes it is; and which part of it.
@@ -31,7 +31,7 @@ Part = tuple[Layer, str]
 HEADROOM = 2.0
 # Each part alone is measured on so many samples, those with the largest error.
 WORST_SAMPLES = 3
-# At most so many parts are tried as halves again.
+# At most so many parts are tried as fp16 again.
 MAX_RETRIES = 16
 # What a kernel loses that cannot use cooperative matrices, as a share of the bytes that it moves:
 # networks take 1.2 to 1.6 times as long without.
@@ -39,13 +39,13 @@ MATRIX_SHARE = 0.5
 
 
 class Emulation(Protocol):
-    """See ``fp16_emulation.HalfEmulation``."""
+    """See ``fp16_emulation.Fp16Emulation``."""
 
     def set_sample(self, inputs: Sequence[np.ndarray]) -> dict[int, float]: ...
     def exact_outputs(self) -> list[np.ndarray]: ...
-    def outputs(self, halves: Collection[int]) -> list[np.ndarray]: ...
+    def outputs(self, fp16: Collection[int]) -> list[np.ndarray]: ...
     def outputs_for(
-        self, inputs: Sequence[np.ndarray], halves: Collection[int]
+        self, inputs: Sequence[np.ndarray], fp16: Collection[int]
     ) -> list[np.ndarray]: ...
 
 
@@ -65,10 +65,10 @@ class Samples:
 
 
 @dataclass(frozen=True)
-class HalfChoice:
-    """halves: the parts that may be halves; report: what a package says about it."""
+class Fp16Choice:
+    """fp16: the parts that may be fp16; report: what a package says about it."""
 
-    halves: frozenset[Part]
+    fp16: frozenset[Part]
     report: MeasuredPrecision
 
 
@@ -83,11 +83,11 @@ class _Unit:
 
 
 def parts_of(graph: StaticGraph) -> dict[Part, set[int]]:
-    """The tensors of each part of a float32 network that can be halves.
+    """The tensors of each part of a float32 network that can be fp16.
 
     A tensor is in one part: weights that several kernels share are in the first one's.
     """
-    possible = half_roots(graph)
+    possible = fp16_roots(graph)
     seen: Counter[tuple[str, ...]] = Counter()
     found: dict[Part, set[int]] = {}
     for kernel in graph.kernels:
@@ -102,33 +102,33 @@ def parts_of(graph: StaticGraph) -> dict[Part, set[int]]:
     return found
 
 
-def single_roots(graph: StaticGraph, halves: Collection[Part]) -> set[int]:
-    """The tensors that keep float32 where only these parts may be halves."""
+def fp32_roots(graph: StaticGraph, fp16: Collection[Part]) -> set[int]:
+    """The tensors that keep float32 where only these parts may be fp16."""
     parts = parts_of(graph)
-    return set().union(*(roots for part, roots in parts.items() if part not in halves))
+    return set().union(*(roots for part, roots in parts.items() if part not in fp16))
 
 
-def choose_halves(
+def choose_fp16(
     graph: StaticGraph,
     joined: Iterable[int],
     network: Emulation,
     samples: Samples,
     *,
     matrices: Collection[int] = (),
-) -> HalfChoice:
-    """Choose what may be halves.
+) -> Fp16Choice:
+    """Choose what may be fp16.
 
     graph: in float32, before tensors share memory. joined: the kernels in it that are
     concatenations done in place, for which all that they join has to be of one type. network: runs
-    ``graph``. matrices: the kernels that multiply matrices of halves on the target.
+    ``graph``. matrices: the kernels that multiply matrices of fp16 on the target.
 
-    Raises InputError where the limit leaves no halves.
+    Raises InputError where the limit leaves no fp16.
     """
     parts = parts_of(graph)
     search = _Search(_units(graph, parts, joined, matrices), network, samples)
     kept = search.run()
     layers = list(dict.fromkeys(layer for layer, _ in parts))
-    singles = {part: unit for unit in kept for part in unit.parts}
+    fp32 = {part: unit for unit in kept for part in unit.parts}
     report = MeasuredPrecision(
         samples=len(samples.arrays),
         limit=samples.limit,
@@ -136,13 +136,13 @@ def choose_halves(
         error=search.error,
         layers=len(layers),
         kept=tuple(
-            search.describe(layer, {p: singles[layer, p] for p in (WEIGHTS, RESULT)
-                                    if (layer, p) in singles})
+            search.describe(layer, {p: fp32[layer, p] for p in (WEIGHTS, RESULT)
+                                    if (layer, p) in fp32})
             for layer in layers
-            if any((layer, p) in singles for p in (WEIGHTS, RESULT))
+            if any((layer, p) in fp32 for p in (WEIGHTS, RESULT))
         ),
     )  # fmt: skip
-    return HalfChoice(frozenset(parts.keys() - singles.keys()), report)
+    return Fp16Choice(frozenset(parts.keys() - fp32.keys()), report)
 
 
 def _units(
@@ -167,24 +167,24 @@ def _units(
 
 
 class _Bytes:
-    """What halves save, for each set of tensors that can be halves."""
+    """What fp16 save, for each set of tensors that can be fp16."""
 
     def __init__(
         self, graph: StaticGraph, possible: Collection[int], matrices: Collection[int]
     ) -> None:
-        self._halves = {root: 2 * math.prod(graph.tensors[root].shape) for root in possible}
+        self._fp16_values = {root: 2 * math.prod(graph.tensors[root].shape) for root in possible}
         kernels = [(set(map(graph.root, k.inputs)), set(map(graph.root, k.outputs)))
                    for k in graph.kernels]  # fmt: skip
         self._uses = Counter(root for read, written in kernels for root in (*read, *written))
         self._products = [
-            (read, sum(self._halves.get(root, 0) for root in read | written))
+            (read, sum(self._fp16_values.get(root, 0) for root in read | written))
             for position, (read, written) in enumerate(kernels)
             if position in matrices
         ]
 
     def saved_by(self, roots: Collection[int]) -> int:
         lost = sum(moved for read, moved in self._products if not read.isdisjoint(roots))
-        saved = sum(self._halves[root] * self._uses[root] for root in roots)
+        saved = sum(self._fp16_values[root] * self._uses[root] for root in roots)
         return saved + round(MATRIX_SHARE * lost)
 
 
@@ -212,11 +212,11 @@ class _Search:
         self._measure_alone(self._without(kept))
         return self._with_fewer(self._shortest(kept))
 
-    def describe(self, layer: Layer, parts: Mapping[str, _Unit]) -> SingleLayer:
+    def describe(self, layer: Layer, parts: Mapping[str, _Unit]) -> Fp32Layer:
         """What a package says of a layer of which these parts keep float32."""
         alone = [self._alone[unit] for unit in parts.values() if unit in self._alone]
         large = [self._range(unit) for unit in parts.values() if self._exceeds(unit)]
-        return SingleLayer(
+        return Fp32Layer(
             nodes=layer[0],
             weights=WEIGHTS in parts,
             result=RESULT in parts,
@@ -228,8 +228,8 @@ class _Search:
         return max((self._largest.get(root, 0.0) for root in unit.roots), default=0.0)
 
     def _exceeds(self, unit: _Unit) -> bool:
-        """Whether values may be too large for halves."""
-        return self._range(unit) * HEADROOM > HALF_MAX
+        """Whether values may be too large for fp16."""
+        return self._range(unit) * HEADROOM > FP16_MAX
 
     def _without(self, kept: Collection[_Unit]) -> list[_Unit]:
         gone = set(kept)
@@ -241,38 +241,38 @@ class _Search:
         return max((math.inf if math.isnan(error) else error for error in errors), default=0.0)
 
     def _measure_all(self) -> None:
-        """The outputs and largest values in float32, and the error with halves everywhere."""
-        halves = _roots(self._units)
+        """The outputs and largest values in float32, and the error with fp16 everywhere."""
+        fp16 = _roots(self._units)
         errors = []
         for sample, arrays in enumerate(self._samples.arrays):
-            self._samples.tell(f"measuring halves: sample {sample + 1} of {len(self._order)}")
+            self._samples.tell(f"measuring fp16: sample {sample + 1} of {len(self._order)}")
             for root, value in self._network.set_sample(arrays).items():
                 self._largest[root] = max(self._largest.get(root, 0.0), value)
             self._exact.append(self._network.exact_outputs())
-            errors.append(self._error(self._network.outputs(halves), sample))
+            errors.append(self._error(self._network.outputs(fp16), sample))
         self._order.sort(key=lambda sample: -errors[sample])
         self.error = self.error_before = max(errors)
 
     def _measure_alone(self, units: Sequence[_Unit]) -> None:
-        """The error with each unit alone as halves, on the worst samples."""
+        """The error with each unit alone as fp16, on the worst samples."""
         which = self._order[:WORST_SAMPLES]
         for number, sample in enumerate(which):
             self._network.set_sample(self._samples.arrays[sample])
             for position, unit in enumerate(units):
                 share = 100 * (number * len(units) + position) // (len(which) * len(units))
-                self._samples.tell(f"measuring each layer's halves: {share} %")
+                self._samples.tell(f"measuring each layer in fp16: {share} %")
                 error = self._error(self._network.outputs(unit.roots), sample)
                 self._alone[unit] = max(error, self._alone.get(unit, 0.0))
 
     def _measure(
         self, kept: Collection[_Unit], *, most: int | None = None, whole: bool = False
     ) -> float:
-        """The error with all but these units as halves, on so many of the worst samples; where it
+        """The error with all but these units as fp16, on so many of the worst samples; where it
         is too large, that of the first sample that shows it, unless the whole is asked for."""
-        halves = _roots(self._without(kept))
+        fp16 = _roots(self._without(kept))
         worst = 0.0
         for sample in self._order[:most]:
-            ours = self._network.outputs_for(self._samples.arrays[sample], halves)
+            ours = self._network.outputs_for(self._samples.arrays[sample], fp16)
             worst = max(worst, self._error(ours, sample))
             if worst > self._samples.limit and not whole:
                 break
@@ -295,7 +295,7 @@ class _Search:
             reached = f"{best:.1e}" if math.isfinite(best) else "no number"
             raise InputError(
                 f"an error of at most {self._samples.limit:g} leaves no layer that could be of "
-                f"halves; the best that was reached is {reached}: allow more, or compile with "
+                f"fp16; the best that was reached is {reached}: allow more, or compile with "
                 "precision fp32"
             )
         return kept + ranked[:high]
@@ -317,7 +317,7 @@ class _Search:
         tried = tried[:MAX_RETRIES] if len(tried) > 1 else []
         needed = kept
         for number, unit in enumerate(tried):
-            self._samples.tell(f"trying halves again: {number + 1} of {len(tried)}")
+            self._samples.tell(f"trying fp16 again: {number + 1} of {len(tried)}")
             fewer = [other for other in needed if other is not unit]
             if self._measure(fewer, most=WORST_SAMPLES) <= self._samples.limit:
                 needed = fewer

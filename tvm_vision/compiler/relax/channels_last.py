@@ -35,7 +35,7 @@ def channels_last(mod: tvm.IRModule) -> tvm.IRModule:
     )(mod)
 
 
-def turns(mod: tvm.IRModule) -> int:
+def transposes(mod: tvm.IRModule) -> int:
     """How many operators of ``main`` change the order of axes of what is no constant."""
     count, constants = 0, set()
     for block in mod["main"].body.blocks:

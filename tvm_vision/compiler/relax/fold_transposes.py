@@ -12,7 +12,7 @@ from tvm import relax
 from .operators import operator_of
 
 
-def plain_turns(mod: tvm.IRModule) -> tvm.IRModule:
+def fold_transposes(mod: tvm.IRModule) -> tvm.IRModule:
     """``main`` with such turns as reshapes."""
     rewriter = _Rewriter(mod)
     main = mod.get_global_var("main")

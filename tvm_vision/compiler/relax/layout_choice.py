@@ -14,7 +14,7 @@ from tvm.target import Target
 
 from ...errors import UnsupportedModelError
 from ..target import vector_lanes
-from .channels_last import calls_of, channels_last, turns
+from .channels_last import calls_of, channels_last, transposes
 from .operators import is_of_bytes
 from .pad_channels import pad_channels
 
@@ -32,7 +32,7 @@ def layout_on_gpu(mod: tvm.IRModule, layout: str, matrices: bool) -> tvm.IRModul
     if layout == "nchw" or (layout == "auto" and not matrices and not _mostly_of_bytes(mod)):
         return mod
     try:
-        turned = channels_last(mod)
+        transposed = channels_last(mod)
     except tvm.error.InternalError as error:
         # TVM's pass gives up on some selections and reshapes of more than four axes.
         if layout == "auto":
@@ -42,9 +42,9 @@ def layout_on_gpu(mod: tvm.IRModule, layout: str, matrices: bool) -> tvm.IRModul
             "the network's operators cannot all be turned to channels last: compile it with "
             "--layout auto"
         ) from error
-    if layout == "auto" and not channels_last_pays(mod, turned):
+    if layout == "auto" and not channels_last_pays(mod, transposed):
         return mod
-    return pad_channels(turned) if matrices else turned
+    return pad_channels(transposed) if matrices else transposed
 
 
 def channel_block(target: Target) -> int:
@@ -55,19 +55,19 @@ def channel_block(target: Target) -> int:
     return 1 if "gpu" in target.keys else vector_lanes(target)
 
 
-def channels_last_pays(mod: tvm.IRModule, turned: tvm.IRModule) -> bool:
-    """Whether channels last are faster where halves are multiplied by cooperative matrices, or
+def channels_last_pays(mod: tvm.IRModule, transposed: tvm.IRModule) -> bool:
+    """Whether channels last are faster where fp16 are multiplied by cooperative matrices, or
     bytes by words.
 
     ``turned`` is ``mod`` in that layout. They are where most convolutions are dense (grouped ones
     use no matrices) or of bytes, and where axes hardly have to be turned but at the network's ends:
-    a turn within is a kernel, which takes as long as a small convolution. Measured for halves in
+    a turn within is a kernel, which takes as long as a small convolution. Measured for fp16 in
     benchmarks/schedules.md; in float32, and without matrices, the model's order is faster.
     """
-    convolutions = calls_of(turned, "relax.nn.conv2d")
+    convolutions = calls_of(transposed, "relax.nn.conv2d")
     dense = sum(int(call.attrs.groups) == 1 or is_of_bytes(call) for call in convolutions)
     ends = len(_tensors(mod["main"].params)) + len(_tensors([mod["main"].body]))
-    within = turns(turned) - turns(mod) - ends
+    within = transposes(transposed) - transposes(mod) - ends
     return TURNS_PAY * within <= len(convolutions) <= DENSE_PAYS * dense
 
 

@@ -25,7 +25,7 @@ class _Padding(relax.PyExprMutator):
         image, weights = call.args
         channels = int(image.ty.shape.values[-1])
         missing = -channels % VECTOR
-        if missing == 0 or not self._is_turned(image):
+        if missing == 0 or not self._is_transposed(image):
             return call
         image = self._padded(image, 3, missing)
         weights = self._padded(weights, 2, missing)
@@ -33,7 +33,7 @@ class _Padding(relax.PyExprMutator):
             relax.Call(call.op, [image, weights], call.attrs, call.ty_args)
         )
 
-    def _is_turned(self, image: relax.Expr) -> bool:
+    def _is_transposed(self, image: relax.Expr) -> bool:
         """Whether a tensor comes from a kernel that turns its axes, which can write zeros too."""
         source = self.lookup_binding(image) if isinstance(image, relax.Var) else None
         return operator_of(source) == "relax.permute_dims"

@@ -53,14 +53,14 @@ def winograd(
 
 def _chooser(way: str, target: Target, precision: str, matrices: bool) -> Any:
     """For a Layer m, or None for the convolution as it is."""
-    halves = precision == "fp16"
+    fp16 = precision == "fp16"
     if way != "auto":
-        wanted = [m for m in SIZES if m <= (2 if halves else int(way))]
+        wanted = [m for m in SIZES if m <= (2 if fp16 else int(way))]
         return lambda layer: next((m for m in wanted if layer.tiles(m) >= LEAST_TILES), None)
     if matrices:
         return lambda layer: None
     device = DeviceModel.of(target)
-    return lambda layer: fastest(layer, device, halves)
+    return lambda layer: fastest(layer, device, fp16)
 
 
 @mutator
@@ -98,11 +98,11 @@ class _Rewriter(PyExprMutator):
             return None
         tiling = tiling.of(m)
         image = self._image(call.args[0], tiling, hint)
-        turned = transform_weights(weights, m)
+        transposed = transform_weights(weights, m)
         if tiling.channels_last:
-            factors = image, relax.const(np.ascontiguousarray(turned.transpose(0, 2, 1)))
+            factors = image, relax.const(np.ascontiguousarray(transposed.transpose(0, 2, 1)))
         else:
-            factors = relax.const(turned), image
+            factors = relax.const(transposed), image
         product = self.builder_.emit(relax.op.matmul(*factors), hint)
         return self._call(lambda x: transform_output(x, tiling), product, "winograd_output")
 

@@ -44,25 +44,25 @@ MARGIN = 0.8  # of the plain convolution's time, at most
 LEAST_PIXELS = 16  # columns of a tile of a product: with fewer the rest is padding
 
 
-def fastest(layer: ConvShape, device: DeviceModel, halves: bool) -> int | None:
+def fastest(layer: ConvShape, device: DeviceModel, fp16: bool) -> int | None:
     """The m with which a layer is fastest; None where the plain convolution is."""
     rates = device.rates
-    sizes = [m for m in ((2,) if halves else (2, 4)) if layer.tiles(m) >= LEAST_TILES]
+    sizes = [m for m in ((2,) if fp16 else (2, 4)) if layer.tiles(m) >= LEAST_TILES]
     if rates is None or not sizes:
         return None
-    times = {m: winograd_seconds(layer, m, rates, halves) for m in sizes}
+    times = {m: winograd_seconds(layer, m, rates, fp16) for m in sizes}
     best = min(times, key=lambda m: times[m])
-    return best if times[best] <= MARGIN * plain_seconds(layer, rates, halves) else None
+    return best if times[best] <= MARGIN * plain_seconds(layer, rates, fp16) else None
 
 
-def plain_seconds(layer: ConvShape, rates: Rates, halves: bool) -> float:
+def plain_seconds(layer: ConvShape, rates: Rates, fp16: bool) -> float:
     """Estimated seconds of a layer as one kernel."""
     pixels = layer.pixels
     numbers = (layer.inputs + layer.outputs) * pixels + 9 * layer.inputs * layer.outputs
-    return _seconds(2 * 9 * layer.inputs * layer.outputs * _padded(pixels), numbers, rates, halves)
+    return _seconds(2 * 9 * layer.inputs * layer.outputs * _padded(pixels), numbers, rates, fp16)
 
 
-def winograd_seconds(layer: ConvShape, m: int, rates: Rates, halves: bool) -> float:
+def winograd_seconds(layer: ConvShape, m: int, rates: Rates, fp16: bool) -> float:
     """Estimated seconds of a layer as Winograd's three kernels."""
     pixels, tiles, depth = layer.pixels, layer.tiles(m), (m + 2) ** 2
     image, output = depth * layer.inputs * tiles, depth * layer.outputs * tiles
@@ -74,13 +74,13 @@ def winograd_seconds(layer: ConvShape, m: int, rates: Rates, halves: bool) -> fl
         (2 * weights * _padded(tiles), image + weights + output),
         (back * tiles * layer.outputs, output + layer.outputs * pixels),
     )
-    return sum(_seconds(flops, numbers, rates, halves) for flops, numbers in kernels)
+    return sum(_seconds(flops, numbers, rates, fp16) for flops, numbers in kernels)
 
 
 def _padded(columns: int) -> int:
     return -(-columns // LEAST_PIXELS) * LEAST_PIXELS
 
 
-def _seconds(flops: float, numbers: float, rates: Rates, halves: bool) -> float:
-    size = 2 if halves else 4
+def _seconds(flops: float, numbers: float, rates: Rates, fp16: bool) -> float:
+    size = 2 if fp16 else 4
     return max(flops / rates.flops, size * numbers / rates.bandwidth) + rates.launch

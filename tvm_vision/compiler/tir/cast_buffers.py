@@ -1,6 +1,6 @@
-"""A TensorIR function that keeps its sums in float32 and its tensors in memory as halves.
+"""A TensorIR function that keeps its sums in float32 and its tensors in memory as fp16.
 
-A load of a half is widened where it happens, a store is narrowed; everything between stays as it
+A load of fp16 is widened where it happens, a store is narrowed; everything between stays as it
 was, in float32. A buffer that is summed into stays float32 and is narrowed by a block of its own,
 which schedules inline like any other elementwise one.
 """
@@ -16,11 +16,11 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 from tvm.ir import prim
 
-HALF, SINGLE = "float16", "float32"
+FP16, FP32 = "float16", "float32"
 
 
 def narrowable(func: tirx.PrimFunc) -> list[bool]:
-    """For each parameter of ``func``, whether its buffer can hold halves instead of float32.
+    """For each parameter of ``func``, whether its buffer can hold fp16 instead of float32.
 
     False for other types, for buffers that are used by more than loads and stores, and everywhere
     in functions that are scheduled already.
@@ -28,15 +28,15 @@ def narrowable(func: tirx.PrimFunc) -> list[bool]:
     if not _is_plain(func):
         return [False] * len(func.params)
     uses = _uses(func.body)
-    return [_is_single(p) and p in uses and _is_ordinary(uses[p]) for p in func.params]
+    return [_is_fp32(p) and p in uses and _is_ordinary(uses[p]) for p in func.params]
 
 
 def narrowed(func: tirx.PrimFunc, positions: Collection[int]) -> tirx.PrimFunc:
-    """``func`` with halves in the buffers of the parameters at ``positions`` (all narrowable)."""
+    """``func`` with fp16 in the buffers of the parameters at ``positions`` (all narrowable)."""
     summed = _loaded_params(func, positions)
     func = _with_separate_sums(func, [func.params[i] for i in sorted(summed)])
     func = _retyped(func, [func.params[i] for i in sorted(positions)])
-    # Padding is a copy: what it writes are halves too. Each round may expose the next.
+    # Padding is a copy: what it writes are fp16 too. Each round may expose the next.
     while exact := _exact_intermediates(func):
         func = _retyped(func, exact)
     return func
@@ -47,8 +47,8 @@ def _is_ordinary(uses: Counter[str]) -> bool:
     return 2 * uses["any"] == uses.total()
 
 
-def _is_single(var: Any) -> bool:
-    return tirx.buffer.is_buffer_var(var) and str(var.ty.dtype) == SINGLE
+def _is_fp32(var: Any) -> bool:
+    return tirx.buffer.is_buffer_var(var) and str(var.ty.dtype) == FP32
 
 
 def _is_plain(func: tirx.PrimFunc) -> bool:
@@ -141,21 +141,21 @@ def _cast(value: Any, dtype: str) -> Any:
     """``value`` as ``dtype``, without widening and narrowing again."""
     if str(value.ty.dtype) == dtype:
         return value
-    if dtype == HALF and _is_exact(value):
+    if dtype == FP16 and _is_exact(value):
         if isinstance(value, prim.Cast):
             return value.value
         if isinstance(value, prim.FloatImm):
-            return prim.FloatImm(HALF, value.value)
+            return prim.FloatImm(FP16, value.value)
         condition, left, right = choice_parts(value)
         choose = prim.Select if isinstance(value, prim.Select) else tirx.if_then_else
-        return choose(condition, _cast(left, HALF), _cast(right, HALF))
+        return choose(condition, _cast(left, FP16), _cast(right, FP16))
     return prim.Cast(dtype, value)
 
 
 def _is_exact(value: Any) -> bool:
-    """True where a float32 value is known to be a half: widened halves, constants, choices."""
+    """True where a float32 value is one of fp16: widened numbers, constants, choices."""
     if isinstance(value, prim.Cast):
-        return str(value.value.ty.dtype) == HALF
+        return str(value.value.ty.dtype) == FP16
     if isinstance(value, prim.FloatImm):
         with np.errstate(over="ignore"):
             return float(np.float16(value.value)) == float(value.value)
@@ -173,7 +173,7 @@ def choice_parts(value: Any) -> Any:
 
 
 def _exact_intermediates(func: tirx.PrimFunc) -> list[Any]:
-    """Float32 buffers inside ``func`` that only ever hold halves."""
+    """Float32 buffers inside ``func`` that only ever hold fp16."""
     uses = _uses(func.body)
     stores: dict[Any, list[Any]] = {}
 
@@ -185,7 +185,7 @@ def _exact_intermediates(func: tirx.PrimFunc) -> list[Any]:
     return [
         buffer
         for buffer in root.alloc_buffers
-        if _is_single(buffer)
+        if _is_fp32(buffer)
         and _is_ordinary(uses[buffer])
         and len(stores.get(buffer, ())) == 1
         and not isinstance(stores[buffer][0], prim.FloatImm)
@@ -194,8 +194,8 @@ def _exact_intermediates(func: tirx.PrimFunc) -> list[Any]:
 
 
 def _retyped(func: tirx.PrimFunc, buffers: Sequence[Any]) -> tirx.PrimFunc:
-    """``func`` with halves in ``buffers``, parameters or buffers of the root block."""
-    new = {b: tirx.decl_buffer(b.ty.shape, HALF, name=b.name) for b in buffers}
+    """``func`` with fp16 in ``buffers``, parameters or buffers of the root block."""
+    new = {b: tirx.decl_buffer(b.ty.shape, FP16, name=b.name) for b in buffers}
     params = [new.get(p, p) for p in func.params]
     return tirx.PrimFunc(params, with_buffers(func.body, new), func.ret_type, func.attrs, func.span)
 
@@ -204,7 +204,7 @@ def _with_separate_sums(func: tirx.PrimFunc, params: Sequence[Any]) -> tirx.Prim
     """``func`` computing ``params`` in buffers of its own, each copied by a last block."""
     if not params:
         return func
-    inner = {p: tirx.decl_buffer(p.ty.shape, SINGLE, name=f"{p.name}_sum") for p in params}
+    inner = {p: tirx.decl_buffer(p.ty.shape, FP32, name=f"{p.name}_sum") for p in params}
     body = with_buffers(func.body, inner)
     root = body.block
     copies = [_copy_block(inner[p], p) for p in params]

@@ -15,7 +15,7 @@ from .cast_buffers import block_with
 from .prescheduled import parts_of, variables_of
 
 
-def drop_dead_blocks(mod: tvm.IRModule) -> tvm.IRModule:
+def eliminate_dead_blocks(mod: tvm.IRModule) -> tvm.IRModule:
     """The same module, its TensorIR functions without what none of their results depends on."""
     functions = {
         gv: without_dead_blocks(f) if isinstance(f, tirx.PrimFunc) else f

@@ -17,7 +17,7 @@ SCHEDULED = "tirx.is_scheduled"
 THREADS = 64
 
 
-def finish_hand_threaded(mod: tvm.IRModule) -> tvm.IRModule:
+def finish_prescheduled(mod: tvm.IRModule) -> tvm.IRModule:
     """Bind what such functions leave open, and mark them as scheduled."""
     finished = dict(mod.functions_items())
     for gv, func in mod.functions_items():

@@ -40,7 +40,7 @@ class ExportOptions:
 
     size: height and width of the input; None: the configuration's. names: of the classes; None:
     class0, class1, ... groups: classes that suppress each other. raw_heads: without decoding, which
-    is left to who runs it. opset: of ONNX. half_storage: weights as float16, half the file; they
+    is left to who runs it. opset: of ONNX. fp16_storage: weights as float16, half the file; they
     are computed with as float32.
     """
 
@@ -49,7 +49,7 @@ class ExportOptions:
     groups: Sequence[ClassGroup] = ()
     raw_heads: bool = False
     opset: int = DEFAULT_OPSET
-    half_storage: bool = False
+    fp16_storage: bool = False
 
 
 def onnx_model(
@@ -80,7 +80,7 @@ def onnx_model(
         size=size,
         raw_heads=options.raw_heads,
         opset=options.opset,
-        half_storage=options.half_storage,
+        fp16_storage=options.fp16_storage,
     ).graph()
     opset = helper.make_opsetid("", options.opset)
     model = helper.make_model(
@@ -104,7 +104,7 @@ def export_onnx(
     size: tuple[int, int] | None = None,
     raw_heads: bool = False,
     opset: int = DEFAULT_OPSET,
-    half_storage: bool = False,
+    fp16_storage: bool = False,
 ) -> list[OutputError] | None:
     """Write a network in PyTorch as ONNX, after comparing the two on a picture of noise.
 
@@ -117,7 +117,7 @@ def export_onnx(
     """
     from .weights import state_of
 
-    options = ExportOptions(size, names, groups, raw_heads, opset, half_storage)
+    options = ExportOptions(size, names, groups, raw_heads, opset, fp16_storage)
     exported = onnx_model(model.config, state_of(model), options)
     errors = _compare(model, exported, options)
     write_whole(Path(path), exported.SerializeToString())
@@ -188,7 +188,7 @@ def _compare(
     expected = _torch_outputs(model, picture, options.raw_heads)
     found = Reference(exported).run({INPUT: picture})
     errors = compare_outputs(_judged(found), _judged(expected))
-    tolerance = tolerance_for("fp16" if options.half_storage else "fp32")
+    tolerance = tolerance_for("fp16" if options.fp16_storage else "fp32")
     for error in errors:
         if not error.within(tolerance):
             raise UnsupportedModelError(

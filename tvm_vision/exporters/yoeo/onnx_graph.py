@@ -48,12 +48,12 @@ class YoeoGraph:
         size: tuple[int, int],
         raw_heads: bool,
         opset: int,
-        half_storage: bool,
+        fp16_storage: bool,
     ) -> None:
         """state: checked weights. size: height and width of the input. raw_heads: the yolo layers'
-        inputs are the outputs. half_storage: weights are float16, each with a Cast behind it."""
+        inputs are the outputs. fp16_storage: weights are float16, each with a Cast behind it."""
         self._config, self._state = config, state
-        self._opset, self._half_storage = opset, half_storage
+        self._opset, self._fp16_storage = opset, fp16_storage
         self._nodes: list[onnx.NodeProto] = []
         self._initializers: list[onnx.TensorProto] = []
         self._outputs: list[onnx.ValueInfoProto] = []
@@ -252,7 +252,7 @@ class YoeoGraph:
         return name
 
     def _weight(self, name: str, array: npt.NDArray[Any]) -> str:
-        if not self._half_storage:
+        if not self._fp16_storage:
             return self._constant(name, array)
         with np.errstate(over="ignore"):
             half = array.astype(np.float16)

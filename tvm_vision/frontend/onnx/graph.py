@@ -12,11 +12,11 @@ from onnx import helper, numpy_helper
 
 from .tools import ToolError, light_step
 
-# Operators that only quantised networks have.
+# Operators that only quantized networks have.
 _QUANTISED = frozenset({"QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul"})
 
 
-def is_quantised(model: Path | onnx.ModelProto) -> bool:
+def is_quantized(model: Path | onnx.ModelProto) -> bool:
     """Whether a model, or that of a file, rounds what is between its operators to int8 or uint8."""
     proto = onnx.load(model, load_external_data=False) if isinstance(model, Path) else model
     return not _QUANTISED.isdisjoint(node.op_type for node in proto.graph.node)

@@ -1,6 +1,6 @@
-"""ONNX to ONNX: the same network with int8 weights and activations, by onnxruntime's quantiser.
+"""ONNX to ONNX: the same network with int8 weights and activations, by onnxruntime's quantizer.
 
-Static quantisation in the QDQ form: weights by output channel, symmetric; activations by the values
+Static quantization in the QDQ form: weights by output channel, symmetric; activations by the values
 that they have on sample inputs. What comes after a path's last convolution or product (the decoding
 of boxes, soft max, arg max) stays float32, and so do the results of these last sums, and of sums
 before their activation: nothing is rounded that a kernel does not hand to another.
@@ -24,7 +24,7 @@ from ...whole_files import ScratchFolder
 from ..node_names import name_nodes
 from ..signature import TensorSpec
 from .fold import folded
-from .graph import graph_inputs, is_quantised, with_input_shapes
+from .graph import graph_inputs, is_quantized, with_input_shapes
 from .load import Shapes, checked_onnx
 from .simplify import simplified
 from .tools import ToolError, run
@@ -45,15 +45,15 @@ Tell = Callable[[str], object]
 
 
 def plain_onnx(model: str | Path, input_shapes: Shapes) -> onnx.ModelProto:
-    """The network of an ONNX file as it is quantised: shapes fixed, constants folded, of an opset
+    """The network of an ONNX file as it is quantized: shapes fixed, constants folded, of an opset
     that has scales by channel, every node with a name, metadata as in the file.
 
     Raises InputError and UnsupportedModelError as ``import_onnx`` does.
     """
     proto, shapes = checked_onnx(model, input_shapes)
-    if is_quantised(proto):
+    if is_quantized(proto):
         raise InputError(
-            f"a network in float32 is needed, and '{model}' is quantised already: compile it as it "
+            f"a network in float32 is needed, and '{model}' is quantized already: compile it as it "
             "is"
         )
     plain = simplified(proto, shapes) or folded(with_input_shapes(proto, shapes))
@@ -97,13 +97,13 @@ def quantized(
     before each step.
 
     Raises InputError where onnxruntime is missing, a name is of no node or there is no sample,
-    UnsupportedModelError for networks without sums of products or that onnxruntime cannot quantise.
+    UnsupportedModelError for networks without sums of products or that onnxruntime cannot quantize.
     """
     sums = [node for node in plain.graph.node if node.op_type in SUMS]
     if not sums:
         raise UnsupportedModelError(
             "a network with convolutions or products is needed, and this one has none: there is "
-            "nothing to quantise"
+            "nothing to quantize"
         )
     _check_names(plain, keep)
     if not samples:
@@ -179,11 +179,11 @@ def _by_onnxruntime(
         )
     except ImportError:
         raise InputError(
-            "onnxruntime quantises, and it is not installed: pip install onnxruntime"
+            "onnxruntime quantizes, and it is not installed: pip install onnxruntime"
         ) from None
     reader = _Reader(samples, tell)
     with ScratchFolder() as folder, _quiet():
-        source, target = folder / "plain.onnx", folder / "quantised.onnx"
+        source, target = folder / "plain.onnx", folder / "quantized.onnx"
         onnx.save(plain, source)
         try:
             quantize_static(
@@ -204,13 +204,13 @@ def _by_onnxruntime(
             return onnx.load(target)
         except Exception as error:  # onnxruntime raises every kind there is
             raise UnsupportedModelError(
-                f"onnxruntime cannot quantise the network: {first_line(error)}"
+                f"onnxruntime cannot quantize the network: {first_line(error)}"
             ) from None
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what onnxruntime prints and advises while it quantises."""
+    """Without what onnxruntime prints and advises while it quantizes."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -221,7 +221,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _keep_real(model: onnx.ModelProto, rest: set[str]) -> None:
-    """Take out the quantisation of what only ``rest``, nodes of float32, or the caller reads, and
+    """Take out the quantization of what only ``rest``, nodes of float32, or the caller reads, and
     of sums that one activation alone reads."""
     graph = model.graph
     outputs = {value.name for value in graph.output}

@@ -1,5 +1,5 @@
-"""Rewrites of operators on quantised numbers to operators on real ones between DequantizeLinear and
-QuantizeLinear: the one form of quantised networks, which the compiler turns into sums of bytes."""
+"""Rewrites of operators on quantized numbers to operators on real ones between DequantizeLinear and
+QuantizeLinear: the one form of quantized networks, which the compiler turns into sums of bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def conv_integer(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 
 def qlinear_conv(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """QLinearConv as a Conv of real numbers, quantised."""
+    """QLinearConv as a Conv of real numbers, quantized."""
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias = _inputs(node, 9)
     steps = NodeBuilder(graph, node)
     operands = [
@@ -40,7 +40,7 @@ def qlinear_conv(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 
 def qlinear_matmul(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """QLinearMatMul as a MatMul of real numbers, quantised."""
+    """QLinearMatMul as a MatMul of real numbers, quantized."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = _inputs(node, 8)
     if any(graph.shape(name) not in ((), (1,)) for name in (a_scale, b_scale, a_zero, b_zero)):
         raise Unsupported(ONE_SCALE)

@@ -12,8 +12,8 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ..common import BYTES, HALVES, Limits, up
-from ..gpu.split_k import cut_cycles, parts_of
+from ..common import FP16, INT8, Limits, up
+from ..gpu.split_k import parts_of, split_k_cycles
 from ..gpu.tensor_intrinsics import TYPES
 from .device_model import DeviceModel
 from .gemm import Product
@@ -25,20 +25,20 @@ SKEW_BYTES = 16  # between rows in shared memory, so that they start at differen
 
 def bytes_each(factors: str) -> int:
     """Bytes of an element of a factor."""
-    return 1 if factors == BYTES else 2
+    return 1 if factors == INT8 else 2
 
 
 @dataclass(frozen=True)
-class MatrixTile:
+class CoopmatTile:
     """How the work is cut: all that a tuner may vary.
 
     Attributes:
         m, n, k: the tile of C of a workgroup, and the length along k that is fetched at once.
         subgroups_m, subgroups_n: subgroups along m and n, each with an equal part of the tile.
-        split_k: groups of subgroups that share k.
+        slice_k: groups of subgroups that share k.
         matrix: (m, n, k) of one cooperative product.
-        split: workgroups that share k; their sums are added up by a second kernel.
-        factors: HALVES or BYTES.
+        split_k: workgroups that share k; their sums are added up by a second kernel.
+        factors: FP16 or INT8.
     """
 
     m: int
@@ -46,10 +46,10 @@ class MatrixTile:
     k: int
     subgroups_m: int
     subgroups_n: int
-    split_k: int = 1
+    slice_k: int = 1
     matrix: tuple[int, int, int] = (16, 16, 16)
-    split: int = 1
-    factors: str = HALVES
+    split_k: int = 1
+    factors: str = FP16
 
     @property
     def bytes_each(self) -> int:
@@ -69,14 +69,14 @@ class MatrixTile:
     @property
     def subgroups(self) -> int:
         """Subgroups of a workgroup."""
-        return self.subgroups_m * self.subgroups_n * self.split_k
+        return self.subgroups_m * self.subgroups_n * self.slice_k
 
     @property
     def shared_bytes(self) -> int:
         """Shared memory of a workgroup: the factors, and the sums in 32 bits."""
         rows, columns = TYPES[self.factors].b(self.n, self.k)
         factors = self.m * (self.k + self.skew) + rows * (columns + self.skew)
-        return self.bytes_each * factors + 4 * self.m * self.n * self.split_k
+        return self.bytes_each * factors + 4 * self.m * self.n * self.slice_k
 
 
 MOST_SUBGROUPS = 8
@@ -88,49 +88,49 @@ STEPS = (16, 32, 64)  # length along k of a group of subgroups in one tile
 SPLITS = (1, 2, 4)
 
 
-def default(shape: Product, limits: Limits) -> MatrixTile | None:
+def default(shape: Product, limits: Limits) -> CoopmatTile | None:
     """The tile that the model holds for the fastest; None where no cooperative matrix fits."""
     return next(iter(candidates(shape, limits)), None)
 
 
-def candidates(shape: Product, limits: Limits) -> list[MatrixTile]:
+def candidates(shape: Product, limits: Limits) -> list[CoopmatTile]:
     """All tiles that the limits allow, the likeliest first; empty where no matrix fits."""
     return list(_candidates(shape, limits))
 
 
 @lru_cache(maxsize=1024)
-def _candidates(shape: Product, limits: Limits) -> tuple[MatrixTile, ...]:
+def _candidates(shape: Product, limits: Limits) -> tuple[CoopmatTile, ...]:
     largest = sorted(limits.matrices_of(shape.factors), key=math.prod)[-1:]
     found = (tile for m in largest for tile in _tiles(shape, m, limits.device))
     tiles = [tile for tile in found if fits(tile, limits)]
     return tuple(sorted(tiles, key=lambda tile: likeliness(tile, shape, limits)))
 
 
-def likeliness(tile: MatrixTile, shape: Product, limits: Limits) -> tuple[bool, float, int]:
+def likeliness(tile: CoopmatTile, shape: Product, limits: Limits) -> tuple[bool, float, int]:
     """The order of tiles: what only a tuner may choose last, then by estimated cycles."""
     return (
-        tile.split > 1 and not limits.split_sums,
+        tile.split_k > 1 and not limits.split_k,
         cycles(tile, shape, limits.device),
         tile.subgroups,
     )
 
 
-def fits(tile: MatrixTile, limits: Limits) -> bool:
+def fits(tile: CoopmatTile, limits: Limits) -> bool:
     """Whether a workgroup of the target can hold a tile, with the same work for every thread."""
     threads = tile.subgroups * limits.subgroup
     if not threads <= min(MOST_THREADS, limits.threads) or tile.shared_bytes > limits.shared_bytes:
         return False
-    if tile.split_k > 1 and tile.n > limits.subgroup * VECTOR:
+    if tile.slice_k > 1 and tile.n > limits.subgroup * VECTOR:
         return False  # TVM finds no constant size for a thread's sums of several groups
     fetched = (tile.m * tile.k, tile.k * tile.n, tile.m * tile.n)
     known = tile.matrix in limits.matrices_of(tile.factors)
     return known and not any(n % (threads * VECTOR) for n in fetched)
 
 
-def _tiles(shape: Product, matrix: tuple[int, int, int], device: DeviceModel) -> list[MatrixTile]:
+def _tiles(shape: Product, matrix: tuple[int, int, int], device: DeviceModel) -> list[CoopmatTile]:
     """Tiles that are not mostly padding and divide into matrices."""
     m, n, k = matrix
-    steps = [2 * step for step in STEPS] if shape.factors == BYTES else STEPS
+    steps = [2 * step for step in STEPS] if shape.factors == INT8 else STEPS
     sizes = itertools.product(
         [size for size in SIZES_M if size < 2 * max(shape.m, SIZES_M[0]) and size % m == 0],
         [size for size in SIZES_N if size < 2 * max(shape.n, SIZES_N[0]) and size % n == 0],
@@ -145,19 +145,19 @@ def _tiles(shape: Product, matrix: tuple[int, int, int], device: DeviceModel) ->
             if even and matrices <= MOST_MATRICES and along_m * along_n * split <= MOST_SUBGROUPS:
                 length = step * split
                 tiles = shape.b * up(shape.m, size_m) * up(shape.n, size_n)
-                whole = MatrixTile(size_m, size_n, length, along_m, along_n, split, matrix)
+                whole = CoopmatTile(size_m, size_n, length, along_m, along_n, split, matrix)
                 found += [
-                    replace(whole, split=parts, factors=shape.factors)
+                    replace(whole, split_k=parts, factors=shape.factors)
                     for parts in parts_of(shape.k, tiles, device)
                     if parts == 1 or shape.k // parts >= length
                 ]
     return found
 
 
-def cycles(tile: MatrixTile, shape: Product, device: DeviceModel) -> float:
+def cycles(tile: CoopmatTile, shape: Product, device: DeviceModel) -> float:
     """Estimated cycles of a product: waves of workgroups, each with latency and shared work."""
-    costs, units = device.matrix, device.units_of(device.matrix)
-    groups = shape.b * up(shape.m, tile.m) * up(shape.n, tile.n) * tile.split
+    costs, units = device.coopmat, device.units_of(device.coopmat)
+    groups = shape.b * up(shape.m, tile.m) * up(shape.n, tile.n) * tile.split_k
     threads = tile.subgroups * units.lanes
     resident = units.resident(groups, threads, tile.shared_bytes)
     waves = up(groups, units.count * resident)
@@ -167,6 +167,6 @@ def cycles(tile: MatrixTile, shape: Product, device: DeviceModel) -> float:
     work = products * costs.product
     together = resident * tile.subgroups / units.schedulers * (fetch * costs.together + work)
     step = costs.step + fetch + work + max(together, resident * fetched * costs.byte)
-    end = costs.start + tile.m * tile.n * tile.split_k / threads * costs.output
-    alone = waves * (up(shape.k // tile.split, tile.k) * step + end)
-    return cut_cycles(alone, shape.b * shape.m * shape.n, tile.split, device.cut)
+    end = costs.start + tile.m * tile.n * tile.slice_k / threads * costs.output
+    alone = waves * (up(shape.k // tile.split_k, tile.k) * step + end)
+    return split_k_cycles(alone, shape.b * shape.m * shape.n, tile.split_k, device.split_k)

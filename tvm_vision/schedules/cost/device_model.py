@@ -68,7 +68,7 @@ class GemmCosts:
         load: to load four values from shared memory.
         multiply: to multiply and add once.
         start: of a workgroup.
-        split: to begin to add up the sums of groups of threads.
+        slice: to begin to add up the sums of groups of threads.
         group: to add one of these sums.
         output: to write one output of a thread.
     """
@@ -80,19 +80,19 @@ class GemmCosts:
     load: float
     multiply: float
     start: float
-    split: float
+    slice: float
     group: float
     output: float
 
 
 @dataclass(frozen=True)
-class MatrixCosts:
-    """Cycles of a product on cooperative matrices of halves (coopmat_gemm.py).
+class CoopmatCosts:
+    """Cycles of a product on cooperative matrices of fp16 (coopmat_gemm.py).
 
     Attributes:
         units: that the costs were fitted with; None for those of the device.
         step: from a barrier to the next but for the work below.
-        fetch: a thread's eight halves: to find, load and share them.
+        fetch: a thread's eight fp16: to find, load and share them.
         together: how much of that others of the unit wait for, a ratio.
         byte: to bring a byte to the unit.
         product: a subgroup's product of 16x16x16, its operands loaded.
@@ -111,14 +111,14 @@ class MatrixCosts:
 
 
 @dataclass(frozen=True)
-class RimCosts:
-    """Cycles of a convolution out of a rim in shared memory, of halves (direct_conv.py).
+class DirectConvCosts:
+    """Cycles of a convolution out of a halo in shared memory, of fp16 (direct_conv.py).
 
     Attributes:
         units: that the costs were fitted with; None for those of the device.
         start: of a workgroup.
         step: from a barrier to the next but for the work below.
-        fetch: a thread's eight halves of the rim: to find, load and share them.
+        fetch: a thread's eight numbers of the halo: to find, load and share them.
         weight: and of the weights, found without divisions.
         together: how much of either others of the unit wait for, a ratio.
         byte: to bring a byte to the unit.
@@ -144,7 +144,7 @@ class RimCosts:
 
 
 @dataclass(frozen=True)
-class CutCosts:
+class SplitKCosts:
     """Cycles of a sum that workgroups share (split_k.py).
 
     Attributes:
@@ -209,7 +209,7 @@ class DeviceModel:
         units: what runs workgroups.
         enough: work that occupies the units.
         rates: of the whole device; None where it makes no sense to compare kernels by them.
-        gemm, matrix, rim, cut: cycles of the tile models.
+        gemm, coopmat, direct_conv, split_k: cycles of the tile models.
     """
 
     kind: str
@@ -218,9 +218,9 @@ class DeviceModel:
     enough: Enough
     rates: Rates | None
     gemm: GemmCosts
-    matrix: MatrixCosts
-    rim: RimCosts
-    cut: CutCosts
+    coopmat: CoopmatCosts
+    direct_conv: DirectConvCosts
+    split_k: SplitKCosts
 
     @classmethod
     def of(cls, target: Target) -> DeviceModel:
@@ -247,7 +247,7 @@ class DeviceModel:
             enough=self.enough.scaled(self.units.count, count),
         )
 
-    def units_of(self, costs: GemmCosts | MatrixCosts | RimCosts) -> Units:
+    def units_of(self, costs: GemmCosts | CoopmatCosts | DirectConvCosts) -> Units:
         """The units that costs hold with."""
         return costs.units or self.units
 
@@ -263,13 +263,13 @@ GEMM = GemmCosts(
     load=0.8,
     multiply=0.5,
     start=590.0,
-    split=18.0,
+    slice=18.0,
     group=23.0,
     output=20.0,
 )
 # Fitted to 672 kernels on an H200 (benchmarks/schedules.md, "Halves"). That bytes are multiplied
 # twice as fast was not fitted.
-MATRIX = MatrixCosts(
+COOPMAT = CoopmatCosts(
     units=Units(98, schedulers=4, lanes=32, threads=2048, shared_bytes=220_000),
     step=250.0,
     fetch=45.0,
@@ -280,16 +280,16 @@ MATRIX = MatrixCosts(
     output=27.0,
 )
 # Eight of them fitted to 70 timings of 45 kernels on an H200, many tiles of three layers and one of
-# others (benchmarks/schedules.md, "Convolutions out of a rim"). Not fitted: units, and ``wait`` and
-# ``multiply``, which the measurements hardly tell from the others; ``byte`` is MATRIX's.
-RIM = RimCosts(
+# others (benchmarks/schedules.md, "Convolutions out of a halo"). Not fitted: units, and ``wait``
+# and ``multiply``, which the measurements hardly tell from the others; ``byte`` is COOPMAT's.
+DIRECT_CONV = DirectConvCosts(
     units=Units(132, schedulers=4, lanes=32, threads=2048, shared_bytes=220_000),
     start=2600.0,
     step=170.0,
     fetch=115.0,
     weight=27.0,
     together=1.6,
-    byte=MATRIX.byte,
+    byte=COOPMAT.byte,
     load=3.9,
     memory=25.0,
     output=11.0,
@@ -297,7 +297,7 @@ RIM = RimCosts(
     multiply=8.0,
 )
 # Not fitted: two microseconds, and none of the parts was measured.
-CUT = CutCosts(total=4300.0, part=0.006)
+SPLIT_K = SplitKCosts(total=4300.0, part=0.006)
 # Not fitted: chosen by hand, on an H200.
 ENOUGH = Enough(
     tiles=256,
@@ -318,9 +318,9 @@ DISCRETE = DeviceModel(
     enough=ENOUGH,
     rates=Rates(flops=12e12, bandwidth=2e12, launch=2e-6),
     gemm=GEMM,
-    matrix=MATRIX,
-    rim=RIM,
-    cut=CUT,
+    coopmat=COOPMAT,
+    direct_conv=DIRECT_CONV,
+    split_k=SPLIT_K,
 )
 # AMD's of 8 units, whose shared memory and threads Intel's Xe cores have in much the same numbers;
 # nobody measured one. Rates: a third of the arithmetic of 24 to 96 units of Intel's or 8 of AMD's,
@@ -332,9 +332,9 @@ INTEGRATED = DeviceModel(
     enough=ENOUGH.scaled(DISCRETE.units.count, 8),
     rates=Rates(flops=0.6e12, bandwidth=40e9, launch=10e-6),
     gemm=replace(GEMM, units=None),
-    matrix=replace(MATRIX, units=None),
-    rim=replace(RIM, units=None),
-    cut=CUT,
+    coopmat=replace(COOPMAT, units=None),
+    direct_conv=replace(DIRECT_CONV, units=None),
+    split_k=SPLIT_K,
 )
 # On processors Vulkan is for tests, and of a target that names no kind nothing is known: what is
 # compiled is what a discrete GPU gets, but Winograd's convolution is no gain that one may count on.

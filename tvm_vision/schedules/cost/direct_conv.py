@@ -1,4 +1,4 @@
-"""How a convolution out of a rim in shared memory is cut into tiles, and the likeliest cut."""
+"""How a convolution out of a halo in shared memory is cut into tiles, and the likeliest cut."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from ..common import HALVES, Limits, product, up
-from ..gpu.split_k import cut_cycles, parts_of
+from ..common import FP16, Limits, product, up
+from ..gpu.split_k import parts_of, split_k_cycles
 from ..gpu.tensor_intrinsics import TYPES
 from . import coopmat_gemm as coopmat_gemm_cost
 from .coopmat_gemm import SKEW_BYTES, VECTOR_BYTES
@@ -20,12 +20,12 @@ from .gemm import Product
 
 @dataclass(frozen=True)
 class Windows:
-    """A convolution with windows, channels last, of halves added up in float32 or bytes in int32.
+    """A convolution with windows, channels last, of fp16 added up in float32 or bytes in int32.
 
     Attributes:
         height, width: of the output.
         kernel, stride, dilation: along height and width.
-        factors: HALVES or BYTES.
+        factors: FP16 or INT8.
     """
 
     batch: int
@@ -36,7 +36,7 @@ class Windows:
     kernel: tuple[int, int]
     stride: tuple[int, int] = (1, 1)
     dilation: tuple[int, int] = (1, 1)
-    factors: str = HALVES
+    factors: str = FP16
 
     @property
     def bytes_each(self) -> int:
@@ -52,7 +52,7 @@ class Windows:
 
 
 @dataclass(frozen=True)
-class RimTile:
+class DirectConvTile:
     """How the work is cut: all that a tuner may vary.
 
     Attributes:
@@ -64,7 +64,7 @@ class RimTile:
             subgroups take them from device memory.
         ahead: the next channels are fetched while the present ones are multiplied.
         matrix: (m, n, k) of one cooperative product.
-        split: workgroups that share the channels; their sums are added up by a second kernel.
+        split_k: workgroups that share the channels; their sums are added up by a second kernel.
     """
 
     rows: int
@@ -76,7 +76,7 @@ class RimTile:
     columns: int = 1
     ahead: bool = False
     matrix: tuple[int, int, int] = (16, 16, 16)
-    split: int = 1
+    split_k: int = 1
 
     @property
     def subgroups(self) -> int:
@@ -97,7 +97,7 @@ class RimTile:
         sizes = zip((of.height, of.width, of.filters), self.outputs, strict=True)
         return of.batch * product(up(size, part) for size, part in sizes)
 
-    def rim(self, of: Windows) -> tuple[int, int]:
+    def halo(self, of: Windows) -> tuple[int, int]:
         """Height and width of the image that the workgroup's outputs need."""
         height, width = (
             (size - 1) * stride + (kernel - 1) * dilation + 1
@@ -114,27 +114,27 @@ class RimTile:
         return rows, high * filters, self.rows * filters
 
     def shared_bytes(self, of: Windows) -> int:
-        """Shared memory of a workgroup: rim and weights, a row of results in 32 bits."""
+        """Shared memory of a workgroup: halo and weights, a row of results in 32 bits."""
         rows, columns = self.k, self.outputs[2]
-        if TYPES[of.factors].turned:
+        if TYPES[of.factors].transposed:
             rows, columns = columns, rows
-        rim = product(self.rim(of)) * _skewed(self.k, of)
+        halo = product(self.halo(of)) * _skewed(self.k, of)
         weights = of.kernel[0] * self.columns * rows * _skewed(columns, of)
-        return of.bytes_each * (rim + weights) + 4 * self.subgroups * self.matrix[0] * self.filters
+        return of.bytes_each * (halo + weights) + 4 * self.subgroups * self.matrix[0] * self.filters
 
     def fetched(self, of: Windows) -> tuple[int, int]:
-        """Vectors of the rim and of weights that are fetched for ``k`` channels."""
+        """Vectors of the halo and of weights that are fetched for ``k`` channels."""
         weights = product(of.kernel) * self.k * self.outputs[2] if self.columns else 0
         wide = VECTOR_BYTES // of.bytes_each
-        return product(self.rim(of)) * self.k // wide, weights // wide
+        return product(self.halo(of)) * self.k // wide, weights // wide
 
     def registers(self, of: Windows, lanes: int) -> int:
         """Registers of a thread that matrices and what is fetched take."""
         m, n, k = self.matrix
         image, weights, sums = self.matrices(of)
         factors = up((image * m * k + weights * k * n) * of.bytes_each // 4, lanes)
-        rim, taken = self.fetched(of)
-        vectors = rim + (taken if self.columns == of.kernel[1] else 0)
+        halo, taken = self.fetched(of)
+        vectors = halo + (taken if self.columns == of.kernel[1] else 0)
         fetched = 4 * up(vectors, lanes * self.subgroups)
         held = factors + fetched if self.ahead else max(factors, fetched)
         return up(sums * m * n, lanes) + held
@@ -161,27 +161,27 @@ OF_EACH = 2  # candidates of each kind
 MOST = 24  # candidates
 
 
-def candidates(shape: Windows, limits: Limits) -> list[RimTile]:
+def candidates(shape: Windows, limits: Limits) -> list[DirectConvTile]:
     """The likeliest tiles of each kind that the limits allow; empty where none fits."""
-    return list(_candidates(shape, limits)) if limits.rim else []
+    return list(_candidates(shape, limits)) if limits.halo else []
 
 
 @lru_cache(maxsize=1024)
-def _candidates(shape: Windows, limits: Limits) -> tuple[RimTile, ...]:
+def _candidates(shape: Windows, limits: Limits) -> tuple[DirectConvTile, ...]:
     if min(shape.channels, shape.filters) < LEAST:
         return ()
     largest = sorted(limits.matrices_of(shape.factors), key=math.prod)[-1:]
     every = (tile for m in largest for tile in _tiles(shape, m, limits.device))
     tiles = [tile for tile in every if fits(tile, shape, limits)]
     taken: Counter[tuple[Any, ...]] = Counter()
-    alike: set[RimTile] = set()
+    alike: set[DirectConvTile] = set()
     found = []
     for tile in sorted(tiles, key=lambda tile: likeliness(tile, shape, limits)):
         kinds = [
             ("way", tile.columns, tile.ahead),
             ("part", tile.rows, tile.filters),
             ("step", tile.subgroups, tile.k),
-            ("split", tile.split, tile.k),
+            ("split_k", tile.split_k, tile.k),
         ]
         # The same subgroups side by side or above each other make little difference.
         above = replace(tile, subgroups_y=tile.subgroups_y * tile.subgroups_x, subgroups_x=1)
@@ -192,10 +192,10 @@ def _candidates(shape: Windows, limits: Limits) -> tuple[RimTile, ...]:
     return tuple(found[:MOST])
 
 
-def likeliness(tile: RimTile, shape: Windows, limits: Limits) -> tuple[bool, float, int]:
+def likeliness(tile: DirectConvTile, shape: Windows, limits: Limits) -> tuple[bool, float, int]:
     """The order of tiles: what only a tuner may choose last, then by estimated cycles."""
     return (
-        tile.split > 1 and not limits.split_sums,
+        tile.split_k > 1 and not limits.split_k,
         cycles(tile, shape, limits.device),
         tile.subgroups,
     )
@@ -211,17 +211,17 @@ def pays(shape: Windows, limits: Limits) -> bool:
     return MARGIN * cycles(best, shape, limits.device) < product_cycles
 
 
-def fits(tile: RimTile, shape: Windows, limits: Limits) -> bool:
+def fits(tile: DirectConvTile, shape: Windows, limits: Limits) -> bool:
     """Whether a workgroup of the target can hold a tile."""
     threads = tile.subgroups * limits.subgroup
     if threads > min(MOST_THREADS, limits.threads):
         return False
     if tile.matrix not in limits.matrices_of(shape.factors):
         return False
-    if tile.columns == 0 and TYPES[shape.factors].turned:
+    if tile.columns == 0 and TYPES[shape.factors].transposed:
         return False  # a matrix's rows, filters, are no neighbours in memory
-    channels = shape.channels // tile.split
-    if tile.split > 1 and channels % tile.k:
+    channels = shape.channels // tile.split_k
+    if tile.split_k > 1 and channels % tile.k:
         return False  # a part would be mostly padding, or unlike the others
     if tile.columns == 0 and (channels % tile.k or shape.filters % tile.outputs[2]):
         return False  # matrices would reach beyond the weights
@@ -231,7 +231,9 @@ def fits(tile: RimTile, shape: Windows, limits: Limits) -> bool:
     return shared and tile.registers(shape, limits.subgroup) <= MOST_REGISTERS
 
 
-def _tiles(shape: Windows, matrix: tuple[int, int, int], device: DeviceModel) -> list[RimTile]:
+def _tiles(
+    shape: Windows, matrix: tuple[int, int, int], device: DeviceModel
+) -> list[DirectConvTile]:
     """Tiles that are not mostly padding."""
     m, n, k = matrix
     lengths = [2 * step // shape.bytes_each for step in STEPS]
@@ -243,7 +245,7 @@ def _tiles(shape: Windows, matrix: tuple[int, int, int], device: DeviceModel) ->
         if 2 <= y * x * f <= MOST_SUBGROUPS and m * x < 2 * max(shape.width, m)
     ]
     tiles = [
-        RimTile(rows, filters, step, *counts, columns, ahead, matrix)
+        DirectConvTile(rows, filters, step, *counts, columns, ahead, matrix)
         for rows, filters, step, counts, (columns, ahead) in itertools.product(
             ROWS, (n, 2 * n, 4 * n), steps, workers, list(ways)
         )
@@ -251,37 +253,39 @@ def _tiles(shape: Windows, matrix: tuple[int, int, int], device: DeviceModel) ->
         and filters * counts[2] < 2 * max(shape.filters, n)
     ]
     return [
-        replace(tile, split=split)
+        replace(tile, split_k=split)
         for tile in tiles
         for split in parts_of(shape.channels * product(shape.kernel), tile.groups(shape), device)
         if shape.channels % split == 0
     ]
 
 
-def cycles(tile: RimTile, shape: Windows, device: DeviceModel) -> float:
+def cycles(tile: DirectConvTile, shape: Windows, device: DeviceModel) -> float:
     """Estimated cycles: waves of workgroups, each with latency and shared work.
 
     A model like that of coopmat_gemm.py, whose cost of a product is taken apart here.
     """
-    costs, units = device.rim, device.units_of(device.rim)
-    groups = tile.groups(shape) * tile.split
+    costs, units = device.direct_conv, device.units_of(device.direct_conv)
+    groups = tile.groups(shape) * tile.split_k
     threads = tile.subgroups * units.lanes
     registers = tile.registers(shape, units.lanes) + OTHER_REGISTERS
     resident = units.resident(groups, threads, tile.shared_bytes(shape), registers)
     waves = up(groups, units.count * resident)
-    rim, weights = tile.fetched(shape)
-    fetch = up(rim, threads) * costs.fetch + up(weights, threads) * costs.weight
+    halo, weights = tile.fetched(shape)
+    fetch = up(halo, threads) * costs.fetch + up(weights, threads) * costs.weight
     image, taken, sums = tile.matrices(shape)
     loads = image * costs.load + taken * (costs.load if tile.columns else costs.memory)
     each = loads + shape.kernel[0] * sums * costs.multiply
     places = shape.kernel[1] * tile.k // tile.matrix[2]
     work = places * each
     shared = tile.subgroups / units.schedulers * (fetch * costs.together + work)
-    together = resident * (shared + (rim + weights) * VECTOR_BYTES * costs.byte)
+    together = resident * (shared + (halo + weights) * VECTOR_BYTES * costs.byte)
     stops = shape.kernel[1] if tile.columns == 1 else 1
     waits = (stops - 1 if tile.ahead else stops) + (0 if tile.columns else places)
     step = stops * costs.step + waits * costs.wait + fetch + work + together
     end = costs.start + product(tile.outputs) / threads * costs.output
-    alone = waves * (up(shape.channels // tile.split, tile.k) * step + end)
+    alone = waves * (up(shape.channels // tile.split_k, tile.k) * step + end)
     outputs = shape.batch * shape.height * shape.width * shape.filters
-    return cut_cycles(alone, outputs, tile.split, device.cut) * (1 if tile.columns else MARGIN)
+    return split_k_cycles(alone, outputs, tile.split_k, device.split_k) * (
+        1 if tile.columns else MARGIN
+    )

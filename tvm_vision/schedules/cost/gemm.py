@@ -6,8 +6,8 @@ import itertools
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ..common import BYTES, OTHERS, Limits, up
-from ..gpu.split_k import cut_cycles, parts_of
+from ..common import INT8, OTHERS, Limits, up
+from ..gpu.split_k import parts_of, split_k_cycles
 from .device_model import DeviceModel
 
 VECTOR = 4
@@ -19,7 +19,7 @@ class Product:
     """A matrix product C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n].
 
     Attributes:
-        factors: HALVES, added up in float32, or BYTES, added up in int32, where the intrinsics of
+        factors: FP16, added up in float32, or INT8, added up in int32, where the intrinsics of
             these take them; else OTHERS.
     """
 
@@ -37,8 +37,8 @@ class GemmTile:
     Attributes:
         m, n, k: the tile of C, and the length along k that is fetched at once.
         thread_m, thread_n: outputs of one thread; thread_n a multiple of 4.
-        split_k: groups of threads that share k.
-        split: workgroups that share k; their sums are added up by a second kernel.
+        slice_k: groups of threads that share k.
+        split_k: workgroups that share k; their sums are added up by a second kernel.
         dot: terms that one instruction multiplies and adds up. With 4, of bytes, a word of four
             takes the place of an element, and k counts words.
     """
@@ -48,19 +48,19 @@ class GemmTile:
     k: int
     thread_m: int = 4
     thread_n: int = 4
+    slice_k: int = 1
     split_k: int = 1
-    split: int = 1
     dot: int = 1
 
     @property
     def threads(self) -> int:
         """Threads of a workgroup."""
-        return self.m // self.thread_m * (self.n // self.thread_n) * self.split_k
+        return self.m // self.thread_m * (self.n // self.thread_n) * self.slice_k
 
     @property
     def shared_bytes(self) -> int:
         """Shared memory of a workgroup, for elements or words of 4 bytes."""
-        sums = self.m * self.n * self.split_k if self.split_k > 1 else 0
+        sums = self.m * self.n * self.slice_k if self.slice_k > 1 else 0
         return 4 * ((self.m + self.n) * self.k + sums)
 
     @property
@@ -86,7 +86,7 @@ def default(shape: Product, limits: Limits) -> GemmTile:
 
 def candidates(shape: Product, limits: Limits) -> list[GemmTile]:
     """All tiles that the limits allow, the likeliest first; never empty."""
-    dot = DOT if shape.factors == BYTES and limits.dot_product else 1
+    dot = DOT if shape.factors == INT8 and limits.dot_product else 1
     found = [tile for tile in _tiles(shape, dot, limits.device) if fits(tile, limits)]
     smallest = replace(SMALLEST, dot=dot)
     return sorted(found, key=lambda tile: likeliness(tile, shape, limits)) or [smallest]
@@ -95,7 +95,7 @@ def candidates(shape: Product, limits: Limits) -> list[GemmTile]:
 def likeliness(tile: GemmTile, shape: Product, limits: Limits) -> tuple[bool, float, int]:
     """The order of tiles: what only a tuner may choose last, then by estimated cycles."""
     return (
-        tile.split > 1 and not limits.split_sums,
+        tile.split_k > 1 and not limits.split_k,
         cycles(tile, shape, limits.device),
         tile.threads,
     )
@@ -140,18 +140,18 @@ def _tiles(shape: Product, dot: int, device: DeviceModel) -> list[GemmTile]:
 def cycles(tile: GemmTile, shape: Product, device: DeviceModel) -> float:
     """Estimated cycles of a product: waves of workgroups, each with latency and shared work."""
     costs, units = device.gemm, device.units_of(device.gemm)
-    b, m, n, k = shape.b * tile.split, shape.m, shape.n, up(shape.k, tile.dot) // tile.split
+    b, m, n, k = shape.b * tile.split_k, shape.m, shape.n, up(shape.k, tile.dot) // tile.split_k
     groups = b * up(m, tile.m) * up(n, tile.n)
     warps = up(tile.threads, units.lanes)
     resident = units.resident(groups, warps * units.lanes, tile.shared_bytes)
     waves = up(groups, units.count * resident)
     fetch = up((tile.m + tile.n) * tile.k // VECTOR, tile.threads) * costs.quad
-    depth = tile.k // tile.split_k
+    depth = tile.k // tile.slice_k
     loads = (tile.thread_m + tile.thread_n) / VECTOR
     work = depth * (costs.multiply * tile.outputs_of_thread + costs.load * loads)
     alone = costs.fetch + fetch + work + depth / VECTOR * costs.shared
     together = resident * warps / units.schedulers * (fetch + work)
-    split = costs.split + costs.group * tile.split_k if tile.split_k > 1 else 0.0
-    end = costs.start + split + costs.output * tile.outputs_of_thread
+    slices = costs.slice + costs.group * tile.slice_k if tile.slice_k > 1 else 0.0
+    end = costs.start + slices + costs.output * tile.outputs_of_thread
     product = waves * (up(k, tile.k) * (alone + together) + end)
-    return cut_cycles(product, shape.b * m * n, tile.split, device.cut)
+    return split_k_cycles(product, shape.b * m * n, tile.split_k, device.split_k)

@@ -67,8 +67,8 @@ def layer_of(stages: Sequence[Stage]) -> ImageWindow:
     depth, groups = numbers[8:] if kind == CONVOLUTION else (0, 1)
     in_height, in_width = (int(size) for size in list(data.ty.shape)[2:4])
     return ImageWindow(
-        SlidingWindow.of_list(numbers[:8]), images, blocks, height, width, in_height, in_width, lanes,
-        depth, groups, data, weights, plain, False,
+        SlidingWindow.of_list(numbers[:8]), images, blocks, height, width, in_height, in_width,
+        lanes, depth, groups, data, weights, plain, False,
     )  # fmt: skip
 
 

@@ -34,11 +34,11 @@ from ..common import (
     product,
 )
 from ..cost import coopmat_gemm as coopmat_gemm_cost
-from ..cost.coopmat_gemm import MatrixTile
+from ..cost.coopmat_gemm import CoopmatTile
 from ..cost.gemm import GemmTile, Product, default
 from .coopmat_gemm import schedule_matrix
 from .gemm import schedule_gemm
-from .split_k import schedule_total, split_sum
+from .split_k import schedule_total, split_reduction
 from .tensor_intrinsics import kind_of_factors
 
 LEAST_M, LEAST_N, LEAST_K = 3, 8, 4  # with less the tiles would be mostly padding
@@ -112,13 +112,13 @@ def schedule_contraction(schedule: Schedule, limits: Limits, tile: GemmTile | No
     block, shape, found = as_product(schedule)
     tile = tile or default(shape, limits)
     fuse_axes(schedule, block, found)
-    parts, total = split_sum(schedule, block, tile.split)
+    parts, total = split_reduction(schedule, block, tile.split_k)
     schedule_gemm(schedule, parts, tile)
     if total is not None:
         schedule_total(schedule, total, limits)
 
 
-def schedule_matrices(schedule: Schedule, limits: Limits, tile: MatrixTile | None = None) -> None:
+def schedule_matrices(schedule: Schedule, limits: Limits, tile: CoopmatTile | None = None) -> None:
     """As schedule_contraction, with the cooperative matrices of subgroups.
 
     Raises:
@@ -129,7 +129,7 @@ def schedule_matrices(schedule: Schedule, limits: Limits, tile: MatrixTile | Non
     if tile is None:
         raise NotThisKind("no cooperative matrix fits")
     fuse_axes(schedule, block, found)
-    parts, total = split_sum(schedule, block, tile.split)
+    parts, total = split_reduction(schedule, block, tile.split_k)
     schedule_matrix(schedule, parts, tile, limits.subgroup)
     if total is not None:
         schedule_total(schedule, total, limits)

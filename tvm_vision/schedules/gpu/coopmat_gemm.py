@@ -1,9 +1,9 @@
-"""Matrix products by the cooperative matrices of subgroups: of halves, added up in float32, and of
+"""Matrix products by the cooperative matrices of subgroups: of fp16, added up in float32, and of
 bytes, in int32.
 
 A workgroup computes a tile of C. Step by step along k its threads fetch the next tile of A and of B
 into registers while the subgroups multiply the present ones from shared memory. Where C has too few
-tiles to occupy a GPU, ``split_k`` groups of subgroups share the steps of one tile. The sums go
+tiles to occupy a GPU, ``slice_k`` groups of subgroups share the steps of one tile. The sums go
 through shared memory to the threads, which write C and what follows it.
 
 The loops over one matrix become tensor intrinsics (tensor_intrinsics.py), which the Vulkan backend
@@ -17,13 +17,13 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
-from ..cost.coopmat_gemm import VECTOR, MatrixTile
+from ..cost.coopmat_gemm import VECTOR, CoopmatTile
 from .tensor_intrinsics import TYPES, intrinsic
 from .tiles import add_up, cut_loops, inline_around, operands_of
 from .vectors import in_vectors
 
 
-def schedule_matrix(schedule: Schedule, block: Any, tile: MatrixTile, lanes: int) -> None:
+def schedule_matrix(schedule: Schedule, block: Any, tile: CoopmatTile, lanes: int) -> None:
     """Schedules a block whose iteration variables are b, m, n and k (one each, in that order).
 
     Its reads must be factors A[b, m, k] and B[b, k, n] of the tile's type, through any index
@@ -35,7 +35,7 @@ def schedule_matrix(schedule: Schedule, block: Any, tile: MatrixTile, lanes: int
     Raises:
         tvm.s_tir.ScheduleError, NotThisKind: the kernel does not fit; the schedule is then spoilt.
     """
-    b_axes = "bnk" if TYPES[tile.factors].turned else "bkn"
+    b_axes = "bnk" if TYPES[tile.factors].transposed else "bkn"
     operands, output = operands_of(schedule, block, (tile.m, tile.n, tile.k), b_axes)
     inline_around(schedule, block, output)
     sums, loops = _tile(schedule, block, tile)
@@ -44,7 +44,7 @@ def schedule_matrix(schedule: Schedule, block: Any, tile: MatrixTile, lanes: int
         tensorized.append(_fetch(schedule, sums, operand, number, tile, loops, lanes))
     tensorized.append(_share_sums(schedule, sums, tile, loops))
     spread = partial(_over_subgroups, schedule, tile, lanes)
-    if tile.split_k > 1:
+    if tile.slice_k > 1:
         add_up(
             schedule,
             block,
@@ -72,7 +72,7 @@ def schedule_matrix(schedule: Schedule, block: Any, tile: MatrixTile, lanes: int
         schedule.tensorize(loop, name)
 
 
-def _tile(schedule: Schedule, block: Any, tile: MatrixTile) -> tuple[Any, dict[str, Any]]:
+def _tile(schedule: Schedule, block: Any, tile: CoopmatTile) -> tuple[Any, dict[str, Any]]:
     """Cuts and binds the loops; returns the block that sums up and its loops by name."""
     m, n, k = tile.matrix
     cuts = {
@@ -85,8 +85,8 @@ def _tile(schedule: Schedule, block: Any, tile: MatrixTile) -> tuple[Any, dict[s
         "n_matrix": tile.n // tile.subgroups_n // n,
         "n_own": n,
         "k_tile": None,
-        "k_group": tile.split_k,
-        "k_matrix": tile.k // tile.split_k // k,
+        "k_group": tile.slice_k,
+        "k_matrix": tile.k // tile.slice_k // k,
         "k_own": k,
     }
     steps = ["k_tile", "k_matrix", "m_matrix", "n_matrix", "m_own", "n_own", "k_own"]
@@ -98,7 +98,7 @@ def _fetch(
     sums: Any,
     operand: Any,
     number: int,
-    tile: MatrixTile,
+    tile: CoopmatTile,
     loops: dict[str, Any],
     lanes: int,
 ) -> tuple[Any, str]:
@@ -138,7 +138,7 @@ def blocked(schedule: Schedule, block: Any, size: tuple[int, int]) -> Any:
 
 
 def _over_subgroups(
-    schedule: Schedule, tile: MatrixTile, lanes: int, row: Any, column: Any
+    schedule: Schedule, tile: CoopmatTile, lanes: int, row: Any, column: Any
 ) -> list[Any]:
     """Spreads two loops over all threads: loops of turns, subgroups, threads, neighbours."""
     cut = [None, tile.subgroups, lanes, VECTOR]
@@ -149,7 +149,7 @@ def _over_subgroups(
 
 
 def _share_sums(
-    schedule: Schedule, sums: Any, tile: MatrixTile, loops: dict[str, Any]
+    schedule: Schedule, sums: Any, tile: CoopmatTile, loops: dict[str, Any]
 ) -> tuple[Any, str]:
     """Keeps the sums in matrices and puts them into shared memory at the end."""
     schedule.set_scope(sums, 0, "shared")

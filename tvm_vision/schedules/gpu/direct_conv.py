@@ -1,7 +1,7 @@
 """Convolutions with windows on cooperative matrices, out of a tile of the image in shared memory.
 
 A workgroup computes a part of the output, some rows as wide as a matrix has rows. For ``k``
-channels at a time its threads fetch what the windows reach of the image, the part and its rim,
+channels at a time its threads fetch what the windows reach of the image, the part and its halo,
 once; the subgroups load their matrices at each place of the window straight from there: sixteen
 pixels side by side are the rows of one. A row of the image serves all places of the window above
 each other.
@@ -20,20 +20,20 @@ from tvm.s_tir import Schedule
 from ..common import Limits, NotThisKind, inline_consumers, inline_producers, is_reduction
 from ..cost import direct_conv as direct_conv_cost
 from ..cost.coopmat_gemm import SKEW_BYTES, VECTOR, VECTOR_BYTES
-from ..cost.direct_conv import RimTile, Windows
+from ..cost.direct_conv import DirectConvTile, Windows
 from .coopmat_gemm import blocked
 from .direct_conv_form import (
     CROP,
     FILTERS,
+    HALO,
     NAMES,
     RESULTS,
-    RIM,
     SHIFTED,
     SUMS,
     TOTAL,
     WEIGHTS,
     windows_of,
-    with_rim,
+    with_halo,
 )
 from .split_k import schedule_total
 from .tensor_intrinsics import TYPES, intrinsic
@@ -42,7 +42,9 @@ from .vectors import in_vectors
 MOST_UNROLLED = 256  # turns of a thread
 
 
-def schedule_rim(schedule: Schedule, limits: Limits, tile: RimTile | None = None) -> Schedule:
+def schedule_direct_conv(
+    schedule: Schedule, limits: Limits, tile: DirectConvTile | None = None
+) -> Schedule:
     """A schedule of a kernel that is one convolution with windows and what surrounds it.
 
     Args:
@@ -58,8 +60,8 @@ def schedule_rim(schedule: Schedule, limits: Limits, tile: RimTile | None = None
         tile = next(iter(direct_conv_cost.candidates(windows, limits)), None)
         if tile is None or not direct_conv_cost.pays(windows, limits):
             raise NotThisKind("is estimated to be faster as a matrix product")
-    schedule = _Scheduling(with_rim(schedule, tile), windows, tile, limits.subgroup).scheduled()
-    if tile.split > 1:
+    schedule = _Scheduling(with_halo(schedule, tile), windows, tile, limits.subgroup).scheduled()
+    if tile.split_k > 1:
         schedule_total(schedule, schedule.get_sblock(TOTAL), limits)
     return schedule
 
@@ -67,7 +69,9 @@ def schedule_rim(schedule: Schedule, limits: Limits, tile: RimTile | None = None
 class _Scheduling:
     """The steps of a schedule."""
 
-    def __init__(self, schedule: Schedule, windows: Windows, tile: RimTile, lanes: int) -> None:
+    def __init__(
+        self, schedule: Schedule, windows: Windows, tile: DirectConvTile, lanes: int
+    ) -> None:
         self._schedule = schedule
         self._windows = windows
         self._tile = tile
@@ -81,13 +85,13 @@ class _Scheduling:
         loops = self._cut()
         schedule.set_scope(blocks[SUMS], 0, "wmma.accumulator")
         tensorized = [self._load(SHIFTED, loops), self._load(FILTERS, loops)]
-        self._fetch(RIM, loops["k_tile"])
+        self._fetch(HALO, loops["k_tile"])
         if tile.columns:
             self._fetch(WEIGHTS, loops["k_tile" if self._all_columns else "kx"])
         tensorized.append(self._write(loops["worker"]))
         for name in ("ky", "y_own", "n_matrix"):
             schedule.unroll(loops[name])
-        fetched = [RIM, WEIGHTS] if self._all_columns else [RIM]
+        fetched = [HALO, WEIGHTS] if self._all_columns else [HALO]
         _fetch_first(schedule, [blocks[name] for name in fetched], loops["k_tile"], tile.ahead)
         start = schedule.decompose_reduction(blocks[SUMS], loops["k_tile"])
         tensorized += [
@@ -107,7 +111,7 @@ class _Scheduling:
         """What makes the image and the weights is computed as they are fetched, what follows the
         results as they are written."""
         schedule, crop = self._schedule, self._blocks[CROP]
-        for name in (RIM, WEIGHTS):
+        for name in (HALO, WEIGHTS):
             inline_producers(schedule, self._blocks[name])
         if not self._tile.columns:
             schedule.compute_inline(self._blocks[WEIGHTS])

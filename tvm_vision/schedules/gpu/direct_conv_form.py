@@ -2,11 +2,11 @@
 
 A window's steps reach each pixel of the image once for every place of the window. Written as
 
-    rim[p, n, py, px, c] = the image's channels of part p, filled up with zeros to whole tiles
-    shifted[p, n, yh, row, kx, x, c] = rim[p, n, yh·own·s + row, x·s + kx·d, c]
+    halo[p, n, py, px, c] = the image's channels of part p, filled up with zeros to whole tiles
+    shifted[p, n, yh, row, kx, x, c] = halo[p, n, yh·own·s + row, x·s + kx·d, c]
     sums[p, n, yh, yl, x, f] += shifted[p, n, yh, yl·s + ky·d, kx, x, c] · weights[p, ky, kx, c, f]
 
-a tile of the rim is fetched once, and what a step along ky needs is mostly what the others have.
+a tile of the halo is fetched once, and what a step along ky needs is mostly what the others have.
 Of several parts the sums are added up at the end, see split_k.py. The weights of bytes come, and
 are kept, with the channels last: weights[p, ky, kx, f, c].
 """
@@ -22,17 +22,18 @@ from tvm import ir, s_tir, sym, tirx
 from tvm.ir.prim import expr as prim
 from tvm.s_tir import Schedule
 
-from ..common import BYTES, OTHERS, NotThisKind, extents_of, only_reduction, product, up
-from ..cost.direct_conv import RimTile, Windows
+from ..common import INT8, OTHERS, NotThisKind, extents_of, only_reduction, product, up
+from ..cost.direct_conv import DirectConvTile, Windows
 from .contraction import analyse, factors_of
 from .tensor_intrinsics import TYPES, Types, kind_of_factors
 
 # The blocks: the image and the weights as they are fetched, both as matrices, what is added up, the
 # sums in shared memory, and what of them is the output.
-NAMES = RIM, WEIGHTS, SHIFTED, FILTERS, SUMS, RESULTS, CROP = (
-    "rim", "rim_weights", "rim_shifted", "rim_filters", "rim_sums", "rim_results", "rim_crop",
+NAMES = HALO, WEIGHTS, SHIFTED, FILTERS, SUMS, RESULTS, CROP = (
+    "halo", "halo_weights", "halo_shifted", "halo_filters", "halo_sums", "halo_results",
+    "halo_crop",
 )  # fmt: skip
-TOTAL = "rim_total"
+TOTAL = "halo_total"
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def windows_of(schedule: Schedule) -> Windows:
     """The windows that a kernel adds up.
 
     Raises:
-        NotThisKind: it is no such convolution of halves or bytes.
+        NotThisKind: it is no such convolution of fp16 or bytes.
     """
     return _find(schedule).windows
 
@@ -64,12 +65,12 @@ def _find(schedule: Schedule) -> _Found:
     one, other = factors_of(body)
     total = str(body.body.buffer.ty.dtype.dtype)
     kind = kind_of_factors(str(one.ty.dtype), str(other.ty.dtype), total)
-    filters = 0 if kind == BYTES else -1  # the index of the weights that is the output's last
+    filters = 0 if kind == INT8 else -1  # the index of the weights that is the output's last
     if any(len(indices) != 4 for indices in (one.indices, other.indices, written)):
         raise NotThisKind("is no convolution over height and width")
     image, weights = (one, other) if _is(other.indices[filters], written[-1]) else (other, one)
     n, y, x, f = written
-    ky, kx, c = list(weights.indices)[1:] if kind == BYTES else list(weights.indices)[:3]
+    ky, kx, c = list(weights.indices)[1:] if kind == INT8 else list(weights.indices)[:3]
     plain = (n, y, x, f, ky, kx, c)
     if any(variable not in extents for variable in plain) or len(set(plain)) != len(extents):
         raise NotThisKind("an index is more than a variable")
@@ -84,7 +85,7 @@ def _find(schedule: Schedule) -> _Found:
         stride=(steps[0][0], steps[1][0]), dilation=(steps[0][1], steps[1][1]), factors=kind,
     )  # fmt: skip
     if kind == OTHERS or product(windows.kernel) == 1:
-        raise NotThisKind("has no windows of halves or bytes")
+        raise NotThisKind("has no windows of fp16 or bytes")
     return _Found(block, image.source, weights.source, body.body.buffer, windows)
 
 
@@ -104,7 +105,7 @@ def _linear(index: Any, variables: list[Any]) -> list[Any]:
     return list(sym.detect_linear_equation(index, variables))
 
 
-def with_rim(schedule: Schedule, tile: RimTile) -> Schedule:
+def with_halo(schedule: Schedule, tile: DirectConvTile) -> Schedule:
     """A schedule of the kernel written in that form, its blocks named as in NAMES; TOTAL is there
     where there are parts.
 
@@ -134,7 +135,7 @@ def _holds(statement: Any, block: Any) -> bool:
     return any(block.same_as(other) for other in found)
 
 
-def _nests(found: _Found, tile: RimTile, dtype: str) -> tuple[list[Any], list[Any]]:
+def _nests(found: _Found, tile: DirectConvTile, dtype: str) -> tuple[list[Any], list[Any]]:
     """The loops of all blocks, in the order of NAMES, and the buffers between them."""
     of = found.windows
     (high, wide), (sy, sx), (dy, dx) = of.kernel, of.stride, of.dilation
@@ -142,13 +143,13 @@ def _nests(found: _Found, tile: RimTile, dtype: str) -> tuple[list[Any], list[An
         up(size, part) * part
         for size, part in zip((of.height, of.width, of.filters), tile.outputs, strict=True)
     )
-    parts = tile.split
+    parts = tile.split_k
     channels = up(of.channels, tile.k * parts) * tile.k
     rows, columns = (height - 1) * sy + (high - 1) * dy + 1, (width - 1) * sx + (wide - 1) * dx + 1
     types = TYPES[of.factors]
     make = _Nests(dtype, types)
-    rim = make.copy(
-        RIM,
+    halo = make.copy(
+        HALO,
         found.image,
         (parts, of.batch, rows, columns, channels),
         types.factor,
@@ -157,7 +158,7 @@ def _nests(found: _Found, tile: RimTile, dtype: str) -> tuple[list[Any], list[An
     shape = (parts, high, wide, *types.b(filters, channels))
 
     def of_weights(p: Any, ky: Any, kx: Any, row: Any, column: Any) -> list[Any]:
-        if types.turned:
+        if types.transposed:
             return [row, ky, kx, p * channels + column]
         return [ky, kx, p * channels + row, column]
 
@@ -165,7 +166,7 @@ def _nests(found: _Found, tile: RimTile, dtype: str) -> tuple[list[Any], list[An
     own = (tile.rows - 1) * sy + (high - 1) * dy + 1
     shifted = make.copy(
         SHIFTED,
-        rim,
+        halo,
         (parts, of.batch, height // tile.rows, own, wide, width, channels),
         types.factor,
         lambda p, n, yh, row, kx, x, c: [p, n, yh * (tile.rows * sy) + row, x * sx + kx * dx, c],
@@ -234,7 +235,7 @@ class _Nests:
         at = [p, n, yh, yl, x, f]
         places = (
             [p, n, yh, yl * steps[0] + ky * steps[1], kx, x, c],
-            [p, ky, kx, *((f, c) if self._types.turned else (c, f))],
+            [p, ky, kx, *((f, c) if self._types.transposed else (c, f))],
         )
         factors = [
             prim.Cast(sum_type, tirx.BufferLoad(b, p))

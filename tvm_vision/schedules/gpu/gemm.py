@@ -2,7 +2,7 @@
 
 A workgroup computes a tile of C. Step by step along k its threads fetch a tile of A and one of B
 together, then each adds up its own few rows and columns in registers. Where C has too few tiles to
-occupy a GPU, ``split_k`` groups of threads share the steps of one tile and their sums are added at
+occupy a GPU, ``slice_k`` groups of threads share the steps of one tile and their sums are added at
 the end. Whatever precedes the product (padding, the indices of a convolution) is computed as a tile
 is fetched, whatever follows it as C is written.
 
@@ -45,7 +45,7 @@ def schedule_gemm(schedule: Schedule, block: Any, tile: GemmTile) -> None:
         schedule.unroll(loops["n_own"])
     else:
         schedule.vectorize(loops["n_own"])
-    if tile.split_k > 1:
+    if tile.slice_k > 1:
         _add_up(schedule, sums, block, tile, output, loops)
     else:
         _write(schedule, sums, output, loops)
@@ -65,8 +65,8 @@ def _tile(schedule: Schedule, block: Any, tile: GemmTile) -> tuple[Any, dict[str
         "n_quad": tile.thread_n // VECTOR,
         "n_own": VECTOR,
         "k_tile": None,
-        "k_group": tile.split_k,
-        "k_quad": tile.k // tile.split_k // VECTOR,
+        "k_group": tile.slice_k,
+        "k_quad": tile.k // tile.slice_k // VECTOR,
         "k_own": VECTOR,
         "k_byte": tile.dot,
     }

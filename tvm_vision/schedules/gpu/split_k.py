@@ -14,7 +14,7 @@ from typing import Any
 from tvm.s_tir import Schedule
 
 from ..common import Limits, NotThisKind, extents_of, index_map, inline_consumers
-from ..cost.device_model import CutCosts, DeviceModel
+from ..cost.device_model import DeviceModel, SplitKCosts
 
 PARTS = (2, 4, 8)
 LEAST_TERMS = 128  # of a part
@@ -35,14 +35,14 @@ def parts_of(terms: int, tiles: int, device: DeviceModel) -> list[int]:
     return [1, *(n for n in PARTS if terms % n == 0 and terms // n >= LEAST_TERMS)]
 
 
-def cut_cycles(product_cycles: float, results: int, parts: int, costs: CutCosts) -> float:
+def split_k_cycles(product_cycles: float, results: int, parts: int, costs: SplitKCosts) -> float:
     """The cycles of a product and of adding up its parts."""
     if parts == 1:
         return product_cycles
     return MARGIN * product_cycles + costs.total + costs.part * results * parts
 
 
-def split_sum(schedule: Schedule, block: Any, parts: int) -> tuple[Any, Any]:
+def split_reduction(schedule: Schedule, block: Any, parts: int) -> tuple[Any, Any]:
     """Cuts the sum of a block b, m, n, k; returns the block of the parts and the one of their sum.
 
     The former has the variables b, m, n, k again, b being part and batch. Of one part there is no

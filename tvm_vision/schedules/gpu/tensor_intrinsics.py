@@ -17,7 +17,7 @@ from tvm.s_tir import TensorIntrin
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from ..common import BYTES, HALVES, OTHERS
+from ..common import FP16, INT8, OTHERS
 
 A, B, SUMS = "wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator"
 SHARED, GLOBAL, LOCAL = "shared", "global", "local"
@@ -37,16 +37,16 @@ class Types:
 
     factor: str
     sum: str
-    turned: bool
+    transposed: bool
 
     def b(self, n: int, k: int) -> tuple[int, int]:
         """Rows and columns of B as it is kept."""
-        return (n, k) if self.turned else (k, n)
+        return (n, k) if self.transposed else (k, n)
 
 
 TYPES = {
-    HALVES: Types("float16", "float32", False),
-    BYTES: Types("int8", "int32", True),
+    FP16: Types("float16", "float32", False),
+    INT8: Types("int8", "int32", True),
 }
 _KINDS_OF_FACTORS = {(t.factor, t.factor, t.sum): kind for kind, t in TYPES.items()}
 
@@ -102,7 +102,7 @@ class _Kind:
     gives: bool = False
 
 
-def intrinsic(kind: str, shape: tuple[int, int, int], step: int = 1, factors: str = HALVES) -> str:
+def intrinsic(kind: str, shape: tuple[int, int, int], step: int = 1, factors: str = FP16) -> str:
     """The name of an intrinsic, registered at its first use.
 
     Args:
@@ -114,7 +114,7 @@ def intrinsic(kind: str, shape: tuple[int, int, int], step: int = 1, factors: st
     """
     m, n, k = shape
     name = f"tvm_vision_matrix_{kind}_{m}x{n}x{k}" + (f"_{step}" if step > 1 else "")
-    name += f"_{factors}" if factors != HALVES else ""
+    name += f"_{factors}" if factors != FP16 else ""
     if TensorIntrin.get(name, allow_missing=True) is None:
         types = TYPES[factors]
         of = _load_a(types, m, n, k, step) if kind == "load_a" else _KINDS[kind](types, m, n, k)
@@ -179,7 +179,13 @@ def _number(buffer: Any, stride: Any) -> Any:
 
 
 def _copy(
-    m: int, n: int, k: int, source: _Matrix, target: _Matrix, step: int = 1, turned: bool = False
+    m: int,
+    n: int,
+    k: int,
+    source: _Matrix,
+    target: _Matrix,
+    step: int = 1,
+    transposed: bool = False,
 ) -> _Kind:
     """From memory or into it.
 
@@ -195,7 +201,7 @@ def _copy(
         place = buffers[shared].access_ptr("r" if loads else "w", ptr_type=source.dtype)
         number = _number(buffers[own], rows[own])
         matrix, stride = buffers[own].data, rows[shared] * step
-        order = "col_major" if turned else "row_major"
+        order = "col_major" if transposed else "row_major"
         return operator(matrix, m, n, k, number, place, stride, order, dtype="void")
 
     return _Kind(
@@ -215,7 +221,7 @@ def _load_a(of: Types, m: int, n: int, k: int, step: int) -> _Kind:
 def _load_b(of: Types, m: int, n: int, k: int, scope: str) -> _Kind:
     size = of.b(n, k)
     source, target = (_Matrix(*size, of.factor, place) for place in (scope, B))
-    return _copy(m, n, k, source, target, turned=of.turned)
+    return _copy(m, n, k, source, target, transposed=of.transposed)
 
 
 def _fill(of: Types, m: int, n: int, k: int) -> _Kind:
@@ -235,7 +241,7 @@ def _multiply(of: Types, m: int, n: int, k: int) -> _Kind:
     def element(buffers: list[Any], axes: list[Any]) -> tuple[list[Any], Any]:
         x, y, z = buffers
         i, j, r = axes
-        other = y[j, r] if of.turned else y[r, j]
+        other = y[j, r] if of.transposed else y[r, j]
         return [i, j], z[i, j] + T.Cast(of.sum, x[i, r]) * T.Cast(of.sum, other)
 
     def call(buffers: list[Any], rows: list[Any]) -> Any:
@@ -260,7 +266,7 @@ def _multiply(of: Types, m: int, n: int, k: int) -> _Kind:
 
 
 def _dot(terms: int) -> _Kind:
-    of = TYPES[BYTES]
+    of = TYPES[INT8]
 
     def element(buffers: list[Any], axes: list[Any]) -> tuple[list[Any], Any]:
         x, y, z = buffers

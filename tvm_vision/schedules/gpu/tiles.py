@@ -63,12 +63,12 @@ def in_words(schedule: Schedule, block: Any, operand: Any, lanes: int) -> None:
     row, column = last_written(body)
 
     def words(k: int, n: int) -> Callable[..., list[Any]]:
-        def turned(*axes: Any) -> list[Any]:
+        def transposed(*axes: Any) -> list[Any]:
             found = list(axes)
             found[k], found[n] = axes[k] // lanes, axes[n] * lanes + axes[k] % lanes
             return found
 
-        return turned
+        return transposed
 
     rank = len(body.writes[0].region)
     layout = index_map(schedule, block, words(rank - 2, rank - 1), rank)
@@ -104,19 +104,19 @@ def cut_loops(
         steps: the other loops, from the outermost on.
         axis: of threads, for the loop called ``worker`` over all threads or subgroups.
     """
-    split_k = int(cuts["k_group"] or 1)
+    slice_k = int(cuts["k_group"] or 1)
     parts = {}
     for letter, loop in zip("mnk", schedule.get_loops(block)[1:], strict=True):
         factors = [extent for name, extent in cuts.items() if name[0] == letter]
         parts[letter] = schedule.split(loop, factors)
-    sums = schedule.rfactor(parts["k"][1], 0) if split_k > 1 else block
+    sums = schedule.rfactor(parts["k"][1], 0) if slice_k > 1 else block
     loops = dict(zip(["b", *cuts], schedule.get_loops(sums), strict=True))
     (m_group, m_worker), (n_group, n_worker) = (
         [name for name in cuts if name[0] == letter][:2] for letter in "mn"
     )
     groups, workers = ["b", m_group, n_group], [m_worker, n_worker]
     steps = list(steps)
-    if split_k > 1:
+    if slice_k > 1:
         workers.insert(0, "k_group")
     else:
         steps.insert(1, "k_group")

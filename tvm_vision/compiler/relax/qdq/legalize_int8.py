@@ -44,7 +44,7 @@ def integer_kernels(mod: tvm.IRModule, word: int, words: bool = False) -> tvm.IR
     the last axis have their weights in words of so many, outputs side by side.
     """
     rewriter = _Kernels(mod)
-    rewriter.word, rewriter.words, rewriter.turned = word, words, {}
+    rewriter.word, rewriter.words, rewriter.transposed = word, words, {}
     rewriter.builder_.update_func(mod.get_global_var("main"), rewriter.visit_expr(mod["main"]))
     return relax.transform.DeadCodeElimination()(rewriter.builder_.get())
 
@@ -60,7 +60,7 @@ class _Image:
 class _Kernels(PyExprMutator):
     word: int
     words: bool
-    turned: dict[Any, Any]
+    transposed: dict[Any, Any]
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
         self._hint = str(binding.var.name)
@@ -80,7 +80,7 @@ class _Kernels(PyExprMutator):
         rule = rules.get(operator_of(call))
         made = rule(call) if rule is not None and str(call.ty.dtype) == "int32" else None
         if made is None and operator_of(call) == "relax.permute_dims":
-            made = self._turn(call)
+            made = self._transpose(call)
         return self._with_own_numbers(call) if made is None else made
 
     def _convolution(self, call: Any) -> Any:
@@ -124,14 +124,14 @@ class _Kernels(PyExprMutator):
         )
         return self._corrected(sums, corrections)
 
-    def _turn(self, call: Any) -> Any:
+    def _transpose(self, call: Any) -> Any:
         """Axes of bytes turn, not those of the numbers that they stand for."""
         chain = self._chain(call.args[0])
         if chain is None:
             return None
         var, zero, scale = chain
-        turned = self.emit(OP.permute_dims(var, list(call.attrs.axes or ()) or None))
-        return self._numbers(turned, zero, scale)
+        transposed = self.emit(OP.permute_dims(var, list(call.attrs.axes or ()) or None))
+        return self._numbers(transposed, zero, scale)
 
     def _addition(self, call: Any) -> Any:
         """One constant for what zero points take and a bias adds."""
@@ -181,15 +181,15 @@ class _Kernels(PyExprMutator):
         if axes == tuple(sorted(axes)):
             return image.var
         key = (image.var, axes, word)
-        if key not in self.turned:
-            turned = self.emit(OP.permute_dims(image.var, list(axes)))
-            missing = -int(turned.ty.shape.values[axis]) % word
+        if key not in self.transposed:
+            transposed = self.emit(OP.permute_dims(image.var, list(axes)))
+            missing = -int(transposed.ty.shape.values[axis]) % word
             if missing:
                 widths = [0] * (2 * len(axes))
                 widths[2 * axis + 1] = missing
-                turned = self.emit(OP.nn.pad(turned, widths))
-            self.turned[key] = turned
-        return self.turned[key]
+                transposed = self.emit(OP.nn.pad(transposed, widths))
+            self.transposed[key] = transposed
+        return self.transposed[key]
 
     def _weights(self, expr: Any) -> np.ndarray | None:
         """Constant weights that fit int8, as int32."""

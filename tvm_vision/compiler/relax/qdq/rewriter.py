@@ -1,7 +1,7 @@
-"""Quantised networks in bytes: int8 in memory, sums of products in int32.
+"""Quantized networks in bytes: int8 in memory, sums of products in int32.
 
-A quantised ONNX model has operators on real numbers between DequantizeLinear and QuantizeLinear.
-Here a tensor that was quantised stays int8 (uint8 moved by 128) until an operator needs its real
+A quantized ONNX model has operators on real numbers between DequantizeLinear and QuantizeLinear.
+Here a tensor that was quantized stays int8 (uint8 moved by 128) until an operator needs its real
 numbers:
 
 - convolutions and products with constant symmetric weights sum ``(x - zero) * w`` in int32, and
@@ -12,7 +12,7 @@ numbers:
 
 ``TVM_VISION_INT8`` chooses: ``auto`` (the default) does so on GPUs that have an instruction for
 products of bytes, ``1`` everywhere, ``0`` nowhere: the network is computed in float32 then, with
-what quantisation does to its numbers.
+what quantization does to its numbers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def bytes_wanted(target: Target, way: str) -> bool:
     return way == "on" or (way == "auto" and products)
 
 
-@tvm.transform.module_pass(opt_level=0, name="QuantisedInBytes")
+@tvm.transform.module_pass(opt_level=0, name="QuantizedInBytes")
 def in_bytes(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
     """A pass over ``main``, see this file's first lines. Dead bindings are left behind."""
     network = QdqRewriter(mod)
@@ -122,7 +122,7 @@ class QdqRewriter(PyExprMutator):
         scale = along(sums.scale / np.float32(divisor), sums.var.ty.ndim, sums.axis)
         return OP.multiply(OP.astype(sums.var, "float32"), relax.const(scale))
 
-    def quantised(self, value: Any, scale: np.float32, zero: int) -> Any:
+    def quantized(self, value: Any, scale: np.float32, zero: int) -> Any:
         """The int8 variable of ``round(value / scale) + zero``, kept within int8.
 
         value: an expression of float32, or what stands for one.
@@ -133,7 +133,7 @@ class QdqRewriter(PyExprMutator):
                 return value.var
             value = self.real(value)
         elif isinstance(value, Joined):
-            parts = [self.quantised(part, scale, zero) for part in value.parts]
+            parts = [self.quantized(part, scale, zero) for part in value.parts]
             return self.emit(OP.concat(parts, value.axis))
         if isinstance(value, Sums):
             scaled = self.scaled(value, scale)

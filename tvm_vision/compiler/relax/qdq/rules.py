@@ -25,7 +25,7 @@ Rule = Callable[["QdqRewriter", Any], Any]
 _INTEGERS = ("int8", "uint8")
 
 
-def quantise(network: QdqRewriter, call: Any) -> Any:
+def quantize(network: QdqRewriter, call: Any) -> Any:
     """One scale for the whole tensor: bytes from here on. Weights are rounded at once."""
     dtype = str(call.attrs.out_dtype)
     weights = network.constant(call.args[0])
@@ -38,12 +38,12 @@ def quantise(network: QdqRewriter, call: Any) -> Any:
     source = network.value(call.args[0])
     if not isinstance(source, (QuantizedTensor, Joined, Sums)):
         source = network.visit_expr(call.args[0])
-    var = network.quantised(source, np.float32(scale), int(zero) - offset)
+    var = network.quantized(source, np.float32(scale), int(zero) - offset)
     return QuantizedTensor(var, -offset, np.float32(1), dtype)
 
 
 def _rounded(network: QdqRewriter, call: Any, weights: np.ndarray, dtype: str) -> Any:
-    """What a model trained with quantisation in mind writes: its weights before they are int8."""
+    """What a model trained with quantization in mind writes: its weights before they are int8."""
     scale, zero = (network.constant(arg) for arg in call.args[1:])
     if scale is None or zero is None or weights.dtype != np.float32:
         return None
@@ -53,7 +53,7 @@ def _rounded(network: QdqRewriter, call: Any, weights: np.ndarray, dtype: str) -
     return relax.const(whole.astype(dtype))
 
 
-def dequantise(network: QdqRewriter, call: Any) -> Any:
+def dequantize(network: QdqRewriter, call: Any) -> Any:
     """Of bytes nothing is computed yet; of a constant its numbers and scales are kept."""
     if str(call.attrs.out_dtype) != "float32":
         return None
@@ -141,7 +141,7 @@ def turn(network: QdqRewriter, call: Any) -> Any:
     if isinstance(source, Weights):
         ndim = source.numbers.ndim
         axes = [int(axis) % ndim for axis in call.attrs.axes or reversed(range(ndim))]
-        return source.turned(axes)
+        return source.transposed(axes)
     return move(network, call)
 
 
@@ -212,7 +212,7 @@ def tuple_item(network: QdqRewriter, item: Any) -> Any:
 
 
 def concatenation(network: QdqRewriter, call: Any) -> Any:
-    """Of bytes where they mean the same; else what they will be is left to who quantises them."""
+    """Of bytes where they mean the same; else what they will be is left to who quantizes them."""
     if not isinstance(call.args[0], relax.Tuple):
         return None
     axis = int(call.attrs.axis or 0) if call.attrs.axis is not None else None
@@ -238,8 +238,8 @@ def _is_real(expr: Any) -> bool:
 
 
 RULES: dict[str, Rule] = {
-    "relax.quantize": quantise,
-    "relax.dequantize": dequantise,
+    "relax.quantize": quantize,
+    "relax.dequantize": dequantize,
     "relax.astype": widened,
     "relax.subtract": centred,
     "relax.nn.conv2d": convolution,

@@ -1,4 +1,4 @@
-"""What a tensor of a quantised network is in bytes, while ``rewriter`` rewrites the network."""
+"""What a tensor of a quantized network is in bytes, while ``rewriter`` rewrites the network."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Weights:
             np.broadcast_to(self.scale, sums.scale.shape), sums.scale
         )
 
-    def turned(self, axes: list[int]) -> Weights:
+    def transposed(self, axes: list[int]) -> Weights:
         """With its axes in another order."""
         axis = axes.index(self.axis % self.numbers.ndim)
         return replace(self, numbers=self.numbers.transpose(axes), axis=axis)

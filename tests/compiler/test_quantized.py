@@ -1,4 +1,4 @@
-"""Quantised networks: bytes in memory, sums in int32, and onnxruntime's results."""
+"""Quantized networks: bytes in memory, sums in int32, and onnxruntime's results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from support.compiled import executor_of
-from support.quantised_networks import Quantised, as_written, network
+from support.quantized_networks import Quantized, as_written, network
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.build import prepare
 from tvm_vision.compiler.target import parse_target
@@ -48,7 +48,7 @@ def graph_of(model, target="llvm", layout="auto"):
 
 
 def assert_same_steps(found, expected, step):
-    """Equal, or one step of quantisation apart in a share of SHARE at most."""
+    """Equal, or one step of quantization apart in a share of SHARE at most."""
     assert found.shape == expected.shape
     assert found.dtype == expected.dtype
     apart = np.abs(found.astype(np.float64) - expected.astype(np.float64))
@@ -87,9 +87,9 @@ CONVOLUTIONS = {
 
 
 def convolution(shape, weights, dtype=np.uint8, **attributes):
-    """A quantised convolution of a quantised picture, and the step of its output."""
+    """A quantized convolution of a quantized picture, and the step of its output."""
     zero = 37 if dtype is np.uint8 else -21
-    net = Quantised(shape, dtype=dtype)
+    net = Quantized(shape, dtype=dtype)
     out = net.conv(net.rounded("x", 0.009, zero), *weights, scale=0.009, **attributes)
     return net.model(net.rounded(out, 0.011, zero + 60)), 0.011
 
@@ -122,7 +122,7 @@ def test_padding_by_another_byte_would_not_pass():
 
 def whole_network(dtype=np.uint8):
     """Residual sums, a pool, concatenations of equal and of other scales, resizing, activations."""
-    net = Quantised((1, 3, 17, 19), dtype=dtype)
+    net = Quantized((1, 3, 17, 19), dtype=dtype)
     zero = 128 if dtype is np.uint8 else 0
     x = net.rounded("x", 0.008, zero)
     a = net.conv(x, 8, 3, 3, 3, scale=0.008, strides=[2, 2], pads=[1, 1, 1, 1])
@@ -205,7 +205,7 @@ def test_another_value_of_the_switch_is_an_error(monkeypatch):
 @pytest.mark.usefixtures("device_info")
 @pytest.mark.parametrize("target", ["llvm", GPU])
 def test_weights_with_zero_points_stay_real_numbers(target):
-    net = Quantised((1, 4, 8, 8))
+    net = Quantized((1, 4, 8, 8))
     x = net.rounded("x", 0.009, 120)
     out = net.conv(x, 5, 4, 3, 3, scale=0.009, weight_zero=3, bias=False)
     model = net.model(net.rounded(out, 0.012, 128))
@@ -217,7 +217,7 @@ def test_weights_with_zero_points_stay_real_numbers(target):
 @pytest.mark.usefixtures("device_info")
 @pytest.mark.parametrize("target", ["llvm", GPU])
 def test_weights_may_be_rounded_by_the_network(target):
-    net = Quantised((1, 4, 8, 8))
+    net = Quantized((1, 4, 8, 8))
     out = net.node("Conv", net.rounded("x", 0.009, 120), net.rounded_weights(6, 4, 3, 3))
     model = net.model(net.rounded(net.node("Relu", out), 0.004, 0))
     assert weight_types(graph_of(model, target)) == {"int8"}
@@ -234,7 +234,7 @@ def test_kernels_are_named_after_the_nodes_of_the_model():
 
 def test_schedules_serve_networks_of_other_scales():
     def keys(scale, zero, channels=8):
-        net = Quantised((1, 8, 9, 9))
+        net = Quantized((1, 8, 9, 9))
         out = net.conv(net.rounded("x", scale, zero), channels, 8, 3, 3, scale=scale, pads=[1] * 4)
         out = net.rounded(net.node("LeakyRelu", net.rounded(out, 2 * scale, zero), alpha=0.1),
                           3 * scale, zero)  # fmt: skip
@@ -248,7 +248,7 @@ def test_schedules_serve_networks_of_other_scales():
 
 @pytest.mark.usefixtures("device_info")
 def test_halves_between_and_bytes_where_the_network_has_them():
-    """Scales of sums are about 1e-5, which halves hold with few digits: they must not."""
+    """Scales of sums are about 1e-5, which fp16 holds with few digits: they must not."""
     model = whole_network()
     data = picture((1, 3, 17, 19))
     found = run(model, data, GPU, precision="fp16")

@@ -1,4 +1,4 @@
-"""Quantised ONNX networks written by hand: QuantizeLinear and DequantizeLinear around operators."""
+"""Quantized ONNX networks written by hand: QuantizeLinear and DequantizeLinear around operators."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 
-class Quantised:
+class Quantized:
     """Collects nodes; values are names. The network has one input "x" of float32."""
 
     def __init__(self, shape: tuple[int, ...], seed: int = 0, dtype: type = np.uint8) -> None:
@@ -36,7 +36,7 @@ class Quantised:
         return self.node("DequantizeLinear", x, *self.of(scale, zero))
 
     def rounded(self, x: str, scale: float, zero: int) -> str:
-        """Both: what a quantised network does to a tensor."""
+        """Both: what a quantized network does to a tensor."""
         return self.real(self.bytes_of(x, scale, zero), scale, zero)
 
     def of(self, scale: float, zero: int) -> tuple[str, str]:
@@ -57,7 +57,7 @@ class Quantised:
         )
 
     def rounded_weights(self, *shape: int) -> str:
-        """Weights of float32 that the network quantises itself, as training writes them."""
+        """Weights of float32 that the network quantizes itself, as training writes them."""
         real = self.random.uniform(-0.1, 0.1, shape).astype(np.float32)
         scale = np.abs(real).max(axis=tuple(range(1, len(shape)))) / 127
         steps = [self.constant(v) for v in (scale, np.zeros(shape[0], np.int8))]
@@ -91,7 +91,7 @@ def network(
 ) -> onnx.ModelProto:
     """A checked model; outputs have types, their shapes follow."""
     results = [helper.make_tensor_value_info(name, of, None) for name, of in outputs.items()]
-    graph = helper.make_graph(nodes, "quantised", [given], results, constants)
+    graph = helper.make_graph(nodes, "quantized", [given], results, constants)
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     made = onnx.shape_inference.infer_shapes(made, strict_mode=True)
     onnx.checker.check_model(made)

@@ -18,8 +18,8 @@ FRAMES = 5  # of the clip, to calibrate with; the pictures are others
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """The network, quantised."""
-    folder = tmp_path_factory.mktemp("quantised")
+    """The network, quantized."""
+    folder = tmp_path_factory.mktemp("quantized")
     for index, frame in enumerate(list(frames([demo_clip()]))[::9][:FRAMES]):
         cv2.imwrite(str(folder / f"{index}.png"), frame.image)
     quantize(MODEL, folder / "int8.onnx", sample_images=[folder], model_info=yoeo_model_info(MODEL))
