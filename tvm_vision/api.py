@@ -105,8 +105,8 @@ def compile(
         and driver is used.
     shipped_records: whether to use what this version brings for this device and driver, too.
     sample_images: pictures, folders of them, or .npz files with the network's inputs; with "fp16".
-        They are run in float32 and with fp16, on this processor, and layers whose rounding costs too
-        much of the outputs' accuracy keep float32; see
+        They are run in float32 and with fp16, on this processor, and layers whose rounding costs
+        too much of the outputs' accuracy keep float32; see
         ``tvm_vision.compiler.precision.mixed_precision_search``.
     max_error: the largest error of an output on them, as ``tvm-vision check`` has it: the largest
         difference, relative to the largest value; of integers the share that differs. 0.01 where
