@@ -23,12 +23,12 @@ ROS_WHEELS := $(filter x86_64,$(shell uname -m))
 .PHONY: help demo demo-classifier test test-full ros no-ros-wheels ros-demo lint bench clean distclean system force
 
 help:
-	@echo "make demo       find balls, goalposts, robots and the field in pictures and a clip"
+	@echo "make demo       find balls, goalposts, robots and the field in images and a clip"
 	@echo "make demo-classifier  classify photos with EfficientNet-Lite0 (needs PyTorch once)"
 	@echo "make test       build, then run the tests (PYTEST_ARGS=... is passed on)"
 	@echo "make test-full  the same with what takes minutes: every ONNX case, large networks, long runs"
 	@echo "make ros        install ROS 2 into $(VENV) from PyPI, and build the messages it lacks"
-	@echo "make ros-demo   run the ROS 2 node over pictures: camera, node and listener"
+	@echo "make ros-demo   run the ROS 2 node over images: camera, node and listener"
 	@echo "make lint       check style, types and formatting"
 	@echo "make bench      compare with other engines on this machine's GPU, and say so where there is none"
 	@echo "make clean      remove what was built; 'make distclean' removes $(VENV) too"

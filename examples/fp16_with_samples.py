@@ -2,13 +2,13 @@
 
 python examples/fp16_with_samples.py
 
-Samples are pictures such as the robot sees. Each layer's error is measured on them.
+Samples are images such as the robot sees. Each layer's error is measured on them.
 """
 
 import tempfile
 from pathlib import Path
 
-from small_network import LABELS, write_network, write_pictures
+from small_network import LABELS, write_images, write_network
 
 import tvm_vision
 from tvm_vision.models.classifier import preset
@@ -24,7 +24,7 @@ with tempfile.TemporaryDirectory() as name:
         folder / "fp16.tar",
         model_info=info,
         precision="fp16",
-        sample_images=write_pictures(folder),
+        sample_images=write_images(folder),
         max_error=0.001,
     )
     for package in (single, half):

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import cv2
-from small_network import LABELS, write_network, write_pictures
+from small_network import LABELS, write_images, write_network
 
 import tvm_vision
 from tvm_vision.models import load_model
@@ -16,12 +16,12 @@ from tvm_vision.package import ModelInfo
 
 with tempfile.TemporaryDirectory() as name:
     folder = Path(name)
-    pictures = write_pictures(folder)
+    images = write_images(folder)
     info = ModelInfo("colors", kind="classifier", labels=LABELS, preprocessing=preset("unit"))
     errors = tvm_vision.quantize(
         write_network(folder / "colors.onnx"),
         folder / "int8.onnx",
-        sample_images=pictures,
+        sample_images=images,
         model_info=info,
     )
     print("error of each output:", {output: round(error, 4) for output, error in errors.items()})
@@ -30,7 +30,7 @@ with tempfile.TemporaryDirectory() as name:
         folder / "int8.onnx", folder / "int8.tar", model_info=info, options={"int8": "on"}
     )
     model = load_model(package)
-    for path in pictures:
+    for path in images:
         best, probability = next(iter(model(cv2.imread(str(path))).classification))
         print(f"{path.name}: {best} {probability:.0%}")
         assert best == path.stem

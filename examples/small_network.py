@@ -1,6 +1,6 @@
-"""Writes a small classifier of pictures by their colour, so that the examples need no download.
+"""Writes a small classifier of images by their colour, so that the examples need no download.
 
-Its weights are set by hand: it averages a picture and scores the averages of red, green and blue.
+Its weights are set by hand: it averages an image and scores the averages of red, green and blue.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def write_network(path: Path) -> Path:
     weights = {"spread": spread, "smooth": smooth, "gather": gather}
     nodes = [
         helper.make_node("Conv", ["image", "spread"], ["a"], "spread_colors"),
-        helper.make_node("Conv", ["a", "smooth"], ["b"], "smooth_picture", pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["a", "smooth"], ["b"], "smooth_image", pads=[1, 1, 1, 1]),
         helper.make_node("Relu", ["b"], ["c"], "relu"),
         helper.make_node("Conv", ["c", "gather"], ["d"], "gather_colors"),
         helper.make_node("GlobalAveragePool", ["d"], ["e"], "average"),
@@ -56,13 +56,13 @@ def write_network(path: Path) -> Path:
     return path
 
 
-def write_pictures(folder: Path) -> list[Path]:
-    """A noisy picture of each colour, 96x128 pixels, named after it."""
+def write_images(folder: Path) -> list[Path]:
+    """A noisy image of each colour, 96x128 pixels, named after it."""
     random = np.random.default_rng(1)
     paths = []
     for name, color in COLORS.items():
         noise = random.integers(-30, 31, (96, 128, 3))
-        picture = np.clip(np.array(color) + noise, 0, 255).astype(np.uint8)
+        image = np.clip(np.array(color) + noise, 0, 255).astype(np.uint8)
         paths.append(folder / f"{name}.png")
-        cv2.imwrite(str(paths[-1]), picture)
+        cv2.imwrite(str(paths[-1]), image)
     return paths

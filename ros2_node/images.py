@@ -146,7 +146,7 @@ def _check_size(name: str, encoding: Encoding, height: int, width: int) -> None:
 def image_from_compressed(message: Any) -> Image:
     """A sensor_msgs/CompressedImage, JPEG or PNG, as BGR.
 
-    Raises UnknownEncodingError for depth images, InputError for data that is no picture.
+    Raises UnknownEncodingError for depth images, InputError for data that is no image.
     """
     if "compressedDepth" in message.format:
         raise UnknownEncodingError(

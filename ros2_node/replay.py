@@ -1,4 +1,4 @@
-"""Pictures, videos and recorded bags published as a camera would: only ``publish`` needs ROS."""
+"""Images, videos and recorded bags published as a camera would: only ``publish`` needs ROS."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tvm_vision.runtime.sources import VIDEOS, frames
 from .images import Image, any_image
 from .stop import Stop
 
-# Of pictures in a folder, and of videos that do not say.
+# Of images in a folder, and of videos that do not say.
 DEFAULT_RATE = 10.0
 BAGS = frozenset({".mcap", ".db3"})
 
@@ -29,24 +29,24 @@ class Shot:
 
 
 def shots(source: Path, *, rate: float = 0.0, topic: str = "") -> Iterator[Shot]:
-    """The images of a bag, a video, a folder of pictures or a picture.
+    """The images of a bag, a video, a folder of images or an image.
 
     rate: in Hz; 0: as it was recorded, else 10 Hz. topic: of a bag with several cameras.
 
     Raises InputError for a source that cannot be read.
     """
     if not source.exists():
-        raise InputError(f"a bag, video, folder or picture is needed, '{source}' does not exist")
+        raise InputError(f"a bag, video, folder or image is needed, '{source}' does not exist")
     if is_bag(source):
         recorded = _bag(source, topic)
         if not rate:
             yield from recorded
             return
-        pictures: Iterator[Image] = (shot.image for shot in recorded)
+        shown: Iterator[Image] = (shot.image for shot in recorded)
     else:
-        pictures = (frame.image for frame in frames([source]))
+        shown = (frame.image for frame in frames([source]))
         rate = rate or _video_rate(source) or DEFAULT_RATE
-    for index, image in enumerate(pictures):
+    for index, image in enumerate(shown):
         yield Shot(image, index / rate)
 
 

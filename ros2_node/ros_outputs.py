@@ -185,8 +185,8 @@ class Outputs:
             f"{times.processing:.1f} ms ({times.inference:.1f} ms network), "
             f"image {times.age:.0f} ms old"
         )
-        picture = draw_result(image, result, caption=caption)
-        message = self._builder.image(header, picture, "bgr8")
+        drawn = draw_result(image, result, caption=caption)
+        message = self._builder.image(header, drawn, "bgr8")
         with self._lock:
             publisher = self._publishers.get("debug_image")
             if publisher is not None:

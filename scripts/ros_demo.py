@@ -23,7 +23,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("demo_output"))
     parser.add_argument("--model", type=Path, help="a package instead of the demo's")
-    parser.add_argument("--source", type=Path, help="pictures, a video or a bag instead")
+    parser.add_argument("--source", type=Path, help="images, a video or a bag instead")
     parser.add_argument("--images", type=int, default=8, help="results to wait for")
     options = parser.parse_args()
     # Apart from whatever else runs ROS in this network.
@@ -32,7 +32,9 @@ def main() -> None:
     model = options.model or compiled()
     processes = [
         start("vision_node", "--ros-args", "-p", f"model:={model}", "-p", "debug_rate:=0.0"),
-        start("tvm-vision", "replay", str(options.source or pictures()), "--rate", "4", "--loop"),
+        start(
+            "tvm-vision", "replay", str(options.source or demo_images()), "--rate", "4", "--loop"
+        ),
     ]
     try:
         listen(options.images, options.output)
@@ -46,7 +48,7 @@ def main() -> None:
 def compiled() -> Path:
     """The demo's network for this machine, compiled once."""
     from tvm_vision import vulkan
-    from tvm_vision.demo.pictures import MODEL
+    from tvm_vision.demo.images import MODEL
 
     if not PACKAGE.exists():
         # Vulkan on a CPU (lavapipe) takes seconds for a frame; LLVM's code takes a tenth of one.
@@ -59,8 +61,8 @@ def compiled() -> Path:
     return PACKAGE
 
 
-def pictures() -> Path:
-    from tvm_vision.demo.pictures import FOLDER
+def demo_images() -> Path:
+    from tvm_vision.demo.images import FOLDER
 
     return FOLDER
 

@@ -45,7 +45,7 @@ def check(
 
     MODEL is the ONNX file that ARTIFACT was made from. Prints the error of each output; the
     exit code is 1 where one is above the tolerance. For a YOEO network it also prints, for
-    --image or the pictures of the demo, how far boxes and mask are the same: boxes of a score
+    --image or the images of the demo, how far boxes and mask are the same: boxes of a score
     above 0.3 within a pixel, and 99.9 % of the mask, for fp16 99 %; for quantized networks nine
     boxes of ten within three pixels, and 99 %.
 
@@ -71,8 +71,8 @@ def check(
     if as_json:
         document: Any = [error.to_dict() for error in errors]
         if frames:
-            pictures = [{"name": name, **found.to_dict()} for name, found in frames]
-            document = {"outputs": document, "pictures": pictures}
+            compared = [{"name": name, **found.to_dict()} for name, found in frames]
+            document = {"outputs": document, "images": compared}
         click.echo(json.dumps(document, indent=2))
     else:
         for line in error_lines(errors, tolerance):
@@ -119,15 +119,15 @@ def of_camera(executor: GraphExecutor) -> bool:
 def frame_agreements(
     executor: GraphExecutor, reference: Reference, image: Path | None
 ) -> list[tuple[str, Agreement]]:
-    """Of a YOEO network: for each picture how far boxes and mask are the same."""
-    from tvm_vision.demo.pictures import demo_pictures
+    """Of a YOEO network: for each image how far boxes and mask are the same."""
+    from tvm_vision.demo.images import demo_images
     from tvm_vision.evaluate import compare_frames
     from tvm_vision.models.yoeo import YoeoDetector
     from tvm_vision.runtime.sources import read_image
 
     if executor.info["model"].get("yoeo") is None:
         return []
-    paths = [image] if image is not None else demo_pictures()
+    paths = [image] if image is not None else demo_images()
     images = (read_image(path) for path in paths)
     found = compare_frames(YoeoDetector(executor), reference, images)
     return list(zip((path.name for path in paths), found, strict=True))

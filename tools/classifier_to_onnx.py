@@ -31,7 +31,7 @@ from .progress import progress
 )  # fmt: skip
 @click.option(
     "--preprocess", metavar="NAME|FILE",
-    help="How pictures are prepared, as for 'compile'.  [default: the library's]",
+    help="How images are prepared, as for 'compile'.  [default: the library's]",
 )  # fmt: skip
 @click.option(
     "--labels",
@@ -52,7 +52,7 @@ def classifier_to_onnx(
     """Export a PyTorch classifier to ONNX.
 
     NETWORK is module:callable (called without arguments; modules of the current folder are found),
-    or a name of timm or torchvision where these are installed. How pictures are prepared and what
+    or a name of timm or torchvision where these are installed. How images are prepared and what
     the classes are called is kept in the file, where 'tvm-vision compile' finds it. Also installed
     as 'classifier-to-onnx'. Needs PyTorch.
 
@@ -76,7 +76,7 @@ def classifier_to_onnx(
         preparation = chosen or found.preprocessing
         if preparation is None:
             raise InputError(
-                f"how pictures for '{network}' are prepared is needed: --preprocess with one of "
+                f"how images for '{network}' are prepared is needed: --preprocess with one of "
                 f"{', '.join(PRESETS)}, or a .json file"
             )
         error = export_classifier(

@@ -38,10 +38,10 @@ def classify(
     as_json: bool,
     device: str,
 ) -> None:
-    """Say what pictures or videos show.
+    """Say what images or videos show.
 
-    With the classifier in the package ARTIFACT, for each frame of SOURCES. A source is a
-    picture, a folder of pictures, a video file, or the number of a camera.
+    With the classifier in the package ARTIFACT, for each frame of SOURCES. A source is an
+    image, a folder of images, a video file, or the number of a camera.
 
     \b
     Example:

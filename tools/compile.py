@@ -62,7 +62,7 @@ from .table import data_size
 @click.option("--labels", help="Text file with a label a line, or 'imagenet'; of classifiers.")
 @click.option(
     "--preprocess", metavar="NAME|FILE",
-    help="How pictures are prepared: imagenet, efficientnet-lite, inception, unit, pixels, or a "
+    help="How images are prepared: imagenet, efficientnet-lite, inception, unit, pixels, or a "
     ".json file with crop, mean, std, ...",
 )  # fmt: skip
 @click.option(

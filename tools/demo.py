@@ -19,7 +19,7 @@ from .progress import progress
 )  # fmt: skip
 @click.option(
     "--output", type=PATH, default=Path("demo_output"), show_default=True,
-    help="Folder for the packages and the annotated pictures.",
+    help="Folder for the packages and the annotated images.",
 )  # fmt: skip
 @click.option(
     "--device", type=click.Choice(["auto", "vulkan", "cpu"]), default="auto", show_default=True,
@@ -34,7 +34,7 @@ def demo(
 ) -> None:
     """See a soccer field as a robot does.
 
-    Compiles the YOEO network that tvm_vision brings along, runs it on pictures and a short
+    Compiles the YOEO network that tvm_vision brings along, runs it on images and a short
     clip, or on SOURCES, and writes them with boxes, names, scores and the mask as PNG and MP4.
 
     \b
@@ -43,7 +43,7 @@ def demo(
       tvm-vision demo photo.jpg --device vulkan --output annotated
     """
     from tvm_vision.demo.detect import run_demo
-    from tvm_vision.demo.pictures import MODEL
+    from tvm_vision.demo.images import MODEL
 
     with progress("compiling and detecting"):
         result = run_demo(

@@ -50,7 +50,7 @@ def demo_classifier(
     Example:
       tvm-vision demo-classifier cat.jpg --device vulkan
     """
-    from tvm_vision.demo.annotate import write_pictures
+    from tvm_vision.demo.annotate import write_images
     from tvm_vision.demo.classify import run_demo
 
     with progress("classifying"):
@@ -62,5 +62,5 @@ def demo_classifier(
             device=device,
             report=click.echo,
         )
-    for path in write_pictures(result, output):
+    for path in write_images(result, output):
         click.echo(f"wrote {path}")

@@ -26,7 +26,7 @@ FRACTION = click.FloatRange(0.0, 1.0)
 @click.argument("sources", nargs=-1, required=True)
 @click.option(
     "--save", type=PATH, metavar="FOLDER",
-    help="Write annotated pictures (PNG) and videos (MP4) there.",
+    help="Write annotated images (PNG) and videos (MP4) there.",
 )  # fmt: skip
 @click.option("--show", is_flag=True, help="Show them in a window; q or Escape ends it.")
 @click.option(
@@ -56,13 +56,13 @@ def detect(
     as_json: bool,
     device: str,
 ) -> None:
-    """Find objects in pictures or videos.
+    """Find objects in images or videos.
 
-    With the YOEO network in the package ARTIFACT, for each frame of SOURCES. A source is a
-    picture, a folder of pictures, a video file, or the number of a camera.
+    With the YOEO network in the package ARTIFACT, for each frame of SOURCES. A source is an
+    image, a folder of images, a video file, or the number of a camera.
 
     Prints a line for each frame: time, boxes with their scores in percent, and how much of the
-    picture each class of the mask takes. With --json boxes are x1, y1, x2, y2 in pixels.
+    image each class of the mask takes. With --json boxes are x1, y1, x2, y2 in pixels.
 
     \b
     Example:
@@ -93,10 +93,10 @@ def detect(
             if writer is None and window is None:
                 continue
             caption = f"{detector.name}, {result.timing.total_ms:.1f} ms, {detector.device_name}"
-            picture = draw_result(frame.image, result, caption=caption)
+            image = draw_result(frame.image, result, caption=caption)
             if writer is not None:
-                writer.write(frame, picture)
-            if window is not None and not window.show(picture, wait=not frame.stream):
+                writer.write(frame, image)
+            if window is not None and not window.show(image, wait=not frame.stream):
                 break
 
 

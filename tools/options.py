@@ -182,7 +182,7 @@ def sample_options(by: str) -> Decorator:
         return click.option(
             "--sample-images", type=PATH, multiple=True, metavar="FILE|FOLDER",
             help=f"With {by}: keep float32 in those layers whose rounding costs most accuracy on "
-            "these pictures (or .npz files with the network's inputs); repeatable.",
+            "these images (or .npz files with the network's inputs); repeatable.",
         )(command)  # fmt: skip
 
     return decorate
@@ -245,7 +245,7 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """--inputs, --image and --fill-mode: what goes into the network."""
     options = [
         click.option("--inputs", "-i", type=PATH, help=".npz file with an array for each input."),
-        click.option("--image", type=PATH, help="Picture, prepared as the package says."),
+        click.option("--image", type=PATH, help="Image, prepared as the package says."),
         click.option(
             "--fill-mode",
             type=click.Choice(FILL_MODES),

@@ -17,7 +17,7 @@ from .table import data_size
 @click.option("--output", "-o", type=PATH, required=True, help="The ONNX file.")
 @click.option(
     "--sample-images", type=PATH, multiple=True, required=True, metavar="FILE|FOLDER",
-    help="Pictures like those that the network will see, or .npz files with its inputs: they "
+    help="Images like those that the network will see, or .npz files with its inputs: they "
     "decide which numbers bytes stand for; up to 32 are used. Repeatable.",
 )  # fmt: skip
 @click.option(
@@ -32,7 +32,7 @@ from .table import data_size
 @input_shapes_option()
 @click.option(
     "--preprocess", metavar="NAME|FILE",
-    help="How pictures are prepared, as for 'compile'.  [default: what files of "
+    help="How images are prepared, as for 'compile'.  [default: what files of "
     "classifier-to-onnx and yoeo-to-onnx say]",
 )  # fmt: skip
 def quantize(
@@ -76,7 +76,7 @@ def quantize(
         click.echo(f"{name}: error {error:.2g} on the worst sample", err=True)
     if described.preprocessing is not None and described.preprocessing.letterbox:
         click.echo(
-            "note: what the network says of the padding beside a picture counts, too; "
+            "note: what the network says of the padding beside an image counts, too; "
             "'tvm-vision detect' shows what both find",
             err=True,
         )

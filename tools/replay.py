@@ -40,7 +40,7 @@ def replay(
 ) -> None:
     """Publish recorded images like a camera.
 
-    SOURCE is a bag (.mcap, .db3 or its folder), a video, a folder of pictures or a picture; its
+    SOURCE is a bag (.mcap, .db3 or its folder), a video, a folder of images or an image; its
     images are published as sensor_msgs/Image. Needs ROS 2, or what `make ros` installs.
 
     \b

@@ -28,8 +28,8 @@ def load_network(artifact: Path, device: str) -> GraphExecutor:
 def set_inputs(
     executor: GraphExecutor, inputs: Path | None, image: Path | None, fill_mode: str
 ) -> dict[str, np.ndarray]:
-    """Set all inputs of the network, from a file, a picture or values; returns them by name."""
-    from tvm_vision.models.picture import picture_inputs
+    """Set all inputs of the network, from a file, an image or values; returns them by name."""
+    from tvm_vision.models.image_inputs import image_inputs
     from tvm_vision.runtime.inputs import check_inputs, filled, input_specs, load_arrays
     from tvm_vision.runtime.sources import read_image
 
@@ -39,7 +39,7 @@ def set_inputs(
     if inputs is not None:
         arrays = load_arrays(inputs)
     elif image is not None:
-        arrays = picture_inputs(executor.info, read_image(image))
+        arrays = image_inputs(executor.info, read_image(image))
     else:
         arrays = filled(specs, fill_mode)
     for note in check_inputs(arrays, specs):

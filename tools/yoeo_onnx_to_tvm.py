@@ -123,7 +123,7 @@ def yoeo_onnx_to_tvm(
       tvm-vision yoeo-onnx-to-tvm yoeo.onnx --names yoeo_names.yaml --target llvm
     """
     from tvm_vision.api import compile as compile_network
-    from tvm_vision.demo.pictures import comparison_images
+    from tvm_vision.demo.images import comparison_images
     from tvm_vision.errors import PackageError
     from tvm_vision.evaluate import compare_package
     from tvm_vision.exporters.yoeo.describe import input_shapes, write_camera_model, yoeo_model_info

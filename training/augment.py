@@ -1,4 +1,4 @@
-"""Variation on the GPU: crops, mosaics, and what cameras do to pictures."""
+"""Variation on the GPU: crops, mosaics, and what cameras do to images."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ def uniform(count: int, low: float, high: float, device: torch.device) -> Tensor
 
 
 def crop(
-    pictures: Tensor,
+    images: Tensor,
     masks: Tensor,
     boxes: Tensor,
     size: int,
     plain: bool = False,
     whole: float = 0.35,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Random part of each picture at a random scale, perhaps mirrored, as size x size.
+    """Random part of each image at a random scale, perhaps mirrored, as size x size.
 
-    pictures uint8 [b,512,512,3], masks uint8 [b,512,512], boxes [b,m,5] -> float [b,3,size,size]
-    (0 to 1), int64 [b,size,size], boxes in the new pixels. plain: the whole picture as it is.
-    whole: the share of pictures that are only mirrored.
+    images uint8 [b,512,512,3], masks uint8 [b,512,512], boxes [b,m,5] -> float [b,3,size,size]
+    (0 to 1), int64 [b,size,size], boxes in the new pixels. plain: the whole image as it is.
+    whole: the share of images that are only mirrored.
     """
-    count, device = len(pictures), pictures.device
+    count, device = len(images), images.device
     zoom = torch.exp(uniform(count, math.log(0.8), math.log(2.0), device))
     keep = torch.rand(count, device=device) < whole
     zoom = torch.where(keep | torch.tensor(plain, device=device), torch.ones_like(zoom), zoom)
@@ -47,7 +47,7 @@ def crop(
     theta[:, 0, 0], theta[:, 1, 1] = mirror / zoom, stretch / zoom
     theta[:, :, 2] = shift
     grid = F.affine_grid(theta, [count, 3, size, size], align_corners=False)
-    image = pictures.permute(0, 3, 1, 2).float() / 255
+    image = images.permute(0, 3, 1, 2).float() / 255
     image = F.grid_sample(image, grid, align_corners=False)
     mask = (
         F.grid_sample(masks[:, None].float() + 1, grid, mode="nearest", align_corners=False)[:, 0]
@@ -78,11 +78,11 @@ def clip(whole: Tensor, label: Tensor, size: int) -> Tensor:
 
 
 def mosaic(
-    pictures: Tensor, masks: Tensor, boxes: Tensor, size: int
+    images: Tensor, masks: Tensor, boxes: Tensor, size: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Four pictures in one of size x size, each at half of that: [4b,...] -> [b,...]."""
+    """Four images in one of size x size, each at half of that: [4b,...] -> [b,...]."""
     half = size // 2
-    image, mask, box = crop(pictures, masks, boxes, half)
+    image, mask, box = crop(images, masks, boxes, half)
     count = len(image) // 4
     image = (
         image.view(count, 2, 2, 3, half, half)
@@ -100,7 +100,7 @@ def mosaic(
 
 
 def colour(image: Tensor) -> Tensor:
-    """Exposure, white balance, contrast, saturation, hue, gamma, vignetting; one draw a picture."""
+    """Exposure, white balance, contrast, saturation, hue, gamma, vignetting; one draw an image."""
     count, device = len(image), image.device
 
     def some(share: float) -> Tensor:
@@ -138,7 +138,7 @@ def colour(image: Tensor) -> Tensor:
 
 
 def kernels(count: int, device: torch.device, size: int = 9) -> Tensor:
-    """A blur or sharpening kernel for each picture [b,size,size]."""
+    """A blur or sharpening kernel for each image [b,size,size]."""
     axis = torch.arange(size, device=device) - size // 2
     y, x = torch.meshgrid(axis.float(), axis.float(), indexing="ij")
     angle = uniform(count, 0, math.pi, device)[:, None, None]
@@ -160,7 +160,7 @@ def kernels(count: int, device: torch.device, size: int = 9) -> Tensor:
 
 
 def filters(image: Tensor, kernel: Tensor) -> Tensor:
-    """Each picture [b,3,h,w] through its own kernel [b,k,k], by Fourier transform: on a GPU that is
+    """Each image [b,3,h,w] through its own kernel [b,k,k], by Fourier transform: on a GPU that is
     many times faster than a convolution whose every channel has its own weights."""
     edge = kernel.shape[-1] // 2
     high, wide = image.shape[-2:]
@@ -232,7 +232,7 @@ def strange(image: Tensor) -> Tensor:
 
 
 def on_some(image: Tensor, share: float, change: Callable[[Tensor], Tensor]) -> Tensor:
-    """Changes this share of the pictures, drawn anew. Their number is known without asking the
+    """Changes this share of the images, drawn anew. Their number is known without asking the
     device, so that nothing waits for it."""
     number = int(len(image) * share + float(torch.rand(())))
     chosen = torch.rand(len(image), device=image.device).argsort()[:number]

@@ -8,10 +8,10 @@ import torch.nn.functional as F
 from staging import WIDE, Camera
 from world import OWN, World
 
-# Side of the square that holds a picture, and rows of its list of boxes.
+# Side of the square that holds an image, and rows of its list of boxes.
 CANVAS, BOXES = 512, 40
 IGNORE = 9
-HIDDEN = 0.25  # of an object in the picture must be seen, else it is doubtful
+HIDDEN = 0.25  # of an object in the image must be seen, else it is doubtful
 # Of each class the longest side in pixels of the canvas: below the first it is left out, below the
 # second it is doubtful.
 SMALLEST = {0: (3.0, 7.0), 1: (5.0, 13.0), 2: (6.0, 14.0)}
@@ -21,7 +21,7 @@ LINE_SHARE = 1.35
 
 
 def visible_shares(world: World, camera: Camera, inst: np.ndarray) -> np.ndarray:
-    """Of each instance the share of sample points within the picture that nothing hides."""
+    """Of each instance the share of sample points within the image that nothing hides."""
     model, data = world.model, world.data
     geoms = np.nonzero(world.instance > 0)[0]
     turn, middle, half = (
@@ -47,7 +47,7 @@ def visible_shares(world: World, camera: Camera, inst: np.ndarray) -> np.ndarray
 
 
 def bend(
-    picture: torch.Tensor, classes: torch.Tensor, inst: torch.Tensor, amount: float
+    image: torch.Tensor, classes: torch.Tensor, inst: torch.Tensor, amount: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Lens distortion, r -> r * (1 + amount * (r² - 1)) with r = 1 in the corners, so that no pixel
     comes from outside."""
@@ -65,12 +65,12 @@ def bend(
         else (1 + abs(amount) * (1 - square)) / (1 + abs(amount))
     )
     grid = torch.stack([x * factor, y * factor], -1)[None]
-    picture = F.grid_sample(picture.permute(2, 0, 1)[None], grid, align_corners=True)[0].permute(
+    image = F.grid_sample(image.permute(2, 0, 1)[None], grid, align_corners=True)[0].permute(
         1, 2, 0
     )
     both = torch.stack([classes, inst])[None].float()
     both = F.grid_sample(both, grid, mode="nearest", align_corners=True)[0].round().long()
-    return picture, both[0], both[1]
+    return image, both[0], both[1]
 
 
 def class_mask(classes: torch.Tensor, size: tuple[int, int]) -> np.ndarray:

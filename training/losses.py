@@ -21,7 +21,7 @@ BOX, OBJECT, CLASS, PIXEL = 0.3, 6.0, 0.1, 0.4
 # object, suppression keeps the highest score, which then is the best box.
 QUALITY = 0.8
 NEAR = 0.7  # IoU from which a box of the wrong cell is no mistake
-ROWS = 64  # boxes of a picture at most, mosaics included
+ROWS = 64  # boxes of an image at most, mosaics included
 LINE_WEIGHT = 1.8
 
 
@@ -35,7 +35,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Truths:
-    """What pictures show: classes [b,m], corners [b,m,4], centres and sizes [b,m,4], in pixels."""
+    """What images show: classes [b,m], corners [b,m,4], centres and sizes [b,m,4], in pixels."""
 
     label: Tensor
     corner: Tensor

@@ -17,7 +17,7 @@ import torch
 
 from tvm_vision.evaluate.detection import Found, MaskScore, Truth, average_precisions
 
-CLEAR, CLEAR_OF = 16, 416  # pixels, of a picture so broad
+CLEAR, CLEAR_OF = 16, 416  # pixels, of an image so broad
 BOXES, PIXELS = ("ball", "goalpost", "robot"), ("background", "lines", "field")
 
 
@@ -62,15 +62,15 @@ def truth_of(boxes: np.ndarray, smallest: float = 0.0) -> Truth:
 
 @torch.no_grad()
 def measure(detect: Callable, folder: Path, prefix: str, device: torch.device, size: int) -> dict:
-    """The report as a dictionary. detect: pictures float [n,3,size,size] -> (detections,
+    """The report as a dictionary. detect: images float [n,3,size,size] -> (detections,
     segmentation), tensors as YOEO has them. prefix: of the shards' names."""
     found, clear, truths, masks = [], [], [], MaskScore(len(PIXELS), ignored=255)
     for path in sorted(folder.glob(f"{prefix}*.npz")):
         shard = np.load(path)
-        pictures, masks_of, boxes = (
-            torch.from_numpy(shard[name]).to(device) for name in ("pictures", "masks", "boxes")
+        images, masks_of, boxes = (
+            torch.from_numpy(shard[name]).to(device) for name in ("images", "masks", "boxes")
         )
-        image, mask, box = augment.crop(pictures, masks_of, boxes, size, plain=True)
+        image, mask, box = augment.crop(images, masks_of, boxes, size, plain=True)
         detections, segmentation = detect(image)
         for row in range(len(image)):
             found.append(found_of(detections[row].float().cpu().numpy()))
@@ -82,7 +82,7 @@ def measure(detect: Callable, folder: Path, prefix: str, device: torch.device, s
         return {name: round(float(value), 4) for name, value in zip(names, values, strict=True)}
 
     return {
-        "held_out_pictures": len(found),
+        "held_out_images": len(found),
         "ap50": by_name(BOXES, average_precisions(found, truths, len(BOXES))),
         f"ap50_from_{CLEAR}_pixels": by_name(BOXES, average_precisions(found, clear, len(BOXES))),
         "iou": by_name(PIXELS, masks.iou()),
@@ -91,7 +91,7 @@ def measure(detect: Callable, folder: Path, prefix: str, device: torch.device, s
 
 
 def of_onnx(path: Path) -> tuple[Callable, int]:
-    """detect and size for measure(): an ONNX file in onnxruntime, a picture at a time."""
+    """detect and size for measure(): an ONNX file in onnxruntime, an image at a time."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])

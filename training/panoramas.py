@@ -19,7 +19,7 @@ os.environ["OPENCV_IO_ENABLE_OPENEXR"] = "1"
 import cv2
 import numpy as np
 
-# The median of a picture comes out at this share of full brightness, before gamma.
+# The median of an image comes out at this share of full brightness, before gamma.
 MEDIAN = 1 / 2.2
 
 

@@ -1,7 +1,7 @@
 """Renders training scenes: python training/render.py --count 2000 --out scenes --seed 1
 
-One process renders; start several with different seeds. A shard holds pictures uint8
-[n,512,512,3] (RGB, the picture centred on black), classes uint8 [n,512,512] (255 is padding), boxes
+One process renders; start several with different seeds. A shard holds images uint8
+[n,512,512,3] (RGB, the image centred on black), classes uint8 [n,512,512] (255 is padding), boxes
 float32 [n,40,5] (class, x1, y1, x2, y2 in pixels of the 512; class -1 ends the list, class 9 marks
 a region that counts neither as object nor as background).
 """
@@ -25,7 +25,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--count", type=int, default=200, help="how many pictures")
+    parser.add_argument("--count", type=int, default=200, help="how many images")
     parser.add_argument("--per-world", type=int, default=16, help="how many shots of each world")
     parser.add_argument("--out", type=Path, required=True, help="folder for the shards")
     parser.add_argument("--seed", type=int, default=0)
@@ -42,17 +42,17 @@ def main() -> None:
         studio.open_world()
         shots = [studio.shot() for _ in range(min(options.per_world, options.count - done))]
         studio.close_world()
-        pictures, masks, boxes = (np.stack(column) for column in zip(*shots, strict=True))
+        images, masks, boxes = (np.stack(column) for column in zip(*shots, strict=True))
         name = options.out / f"{options.seed:04d}_{shard:04d}"
         partial = name.with_suffix(".part")
         with partial.open("wb") as file:
-            np.savez(file, pictures=pictures, masks=masks, boxes=boxes)
+            np.savez(file, images=images, masks=masks, boxes=boxes)
         partial.rename(name.with_suffix(".npz"))
         done, shard = done + len(shots), shard + 1
         if shard % 10 == 0:
             rate = done / (time.perf_counter() - began)
             print(
-                f"seed {options.seed}: {done} of {options.count} pictures, {rate:.1f} a second",
+                f"seed {options.seed}: {done} of {options.count} images, {rate:.1f} a second",
                 flush=True,
             )
 

@@ -1,4 +1,4 @@
-"""Turns MuJoCo's buffers (light, depth, identity) into a coloured picture and its labels, on a GPU.
+"""Turns MuJoCo's buffers (light, depth, identity) into a coloured image and its labels, on a GPU.
 
 For each pixel the place in the world follows from the depth; the place in the geom's own frame
 gives the texture, and on the ground the distance to the nearest line gives the paint.
@@ -175,13 +175,13 @@ def ground_colour(
 
 def sky(library: Library, look: Appearance, way: Tensor) -> Tensor:
     """What lies behind everything: a panorama, by direction [n,3]."""
-    picture = library.panoramas[look.panorama]
-    high, wide = picture.shape[:2]
+    image = library.panoramas[look.panorama]
+    high, wide = image.shape[:2]
     turn = torch.atan2(way[:, 1], way[:, 0]) / (2 * torch.pi) + look.panorama_turn
     rise = torch.atan2(way[:, 2], way[:, :2].norm(dim=1)) / (torch.pi / 4)
     column = ((turn * look.panorama_wide) % 1 * wide).long().clamp(0, wide - 1)
     row = ((0.5 - 0.5 * rise * look.panorama_high) * high).long().clamp(0, high - 1)
-    return picture[row, column].float() / 255
+    return image[row, column].float() / 255
 
 
 def hang_nets(
@@ -190,9 +190,9 @@ def hang_nets(
     view: View,
     way: Tensor,
     nets: Buffers,
-    picture: Tensor,
+    image: Tensor,
 ) -> None:
-    """Draws the threads of the goals' nets over the picture, as broad as they cover a pixel."""
+    """Draws the threads of the goals' nets over the image, as broad as they cover a pixel."""
     on_net = tables["net"][nets.geom.clamp(min=0)] & (nets.geom >= 0)
     if not on_net.any():
         return
@@ -209,7 +209,7 @@ def hang_nets(
     cover = (1 - off / broad).clamp(0, 1) * (look.thread * 1.5 / broad).clamp(max=1)
     alpha = (1 - (1 - cover[:, 0]) * (1 - cover[:, 1]))[:, None]
     colour = tables["colour"][geom] * look.light * 0.7
-    picture[on_net] = picture[on_net] * (1 - alpha) + colour * alpha
+    image[on_net] = image[on_net] * (1 - alpha) + colour * alpha
 
 
 def shade(
@@ -221,11 +221,11 @@ def shade(
     nets: Buffers,
     ground: int,
 ) -> tuple[Tensor, Tensor]:
-    """The picture float [h,w,3] (0 to 1, not clipped) and the classes int64 [h,w]."""
+    """The image float [h,w,3] (0 to 1, not clipped) and the classes int64 [h,w]."""
     high, wide = front.geom.shape
     way = rays(view, high, wide)
     light = front.light.float() / 255
-    picture = torch.zeros(high, wide, 3, device=light.device)
+    image = torch.zeros(high, wide, 3, device=light.device)
     classes = torch.zeros(high, wide, dtype=torch.long, device=light.device)
     on_ground = (front.geom == ground) & (way[..., 2] < -1e-3)
     distance = torch.where(on_ground, -view.at[2] / way[..., 2].clamp(max=-1e-3), front.depth)
@@ -239,23 +239,23 @@ def shade(
     place = view.at + way * distance[..., None]
     footprint = distance / view.focal
     if nothing.any():
-        picture[nothing] = sky(library, look, way[nothing]) * look.sky_light
+        image[nothing] = sky(library, look, way[nothing]) * look.sky_light
     if on_ground.any():
         slope = (
             footprint[on_ground]
             / (-F.normalize(way[on_ground], dim=1)[:, 2]).clamp(min=0.05).sqrt()
         )
         colour, label = ground_colour(library, look, place[on_ground][:, :2], view, slope)
-        picture[on_ground] = colour * light[on_ground] * look.light
+        image[on_ground] = colour * light[on_ground] * look.light
         classes[on_ground] = label
     if solid.any():
         colour = surface_colour(library, tables, front.geom[solid], place[solid], footprint[solid])
         lit = light[solid] * look.light
         gloss = (lit - 0.75).clamp(min=0) * look.gloss
-        picture[solid] = colour * lit + gloss
-    hang_nets(tables, look, view, way, nets, picture)
+        image[solid] = colour * lit + gloss
+    hang_nets(tables, look, view, way, nets, image)
     if look.haze > 0:
         far = torch.where(nothing, torch.full_like(distance, 20.0), distance)
         mist = (1 - torch.exp(-far * look.haze))[..., None]
-        picture = picture * (1 - mist) + look.mist * mist
-    return picture, classes
+        image = image * (1 - mist) + look.mist * mist
+    return image, classes

@@ -1,6 +1,6 @@
-"""Renders the demo's four pictures and its clip: python training/show.py --panoramas panoramas
+"""Renders the demo's four images and its clip: python training/show.py --panoramas panoramas
 
-None of these scenes is in the training: the seeds are others. The pictures are those of the shots
+None of these scenes is in the training: the seeds are others. The images are those of the shots
 that the list names; the clip is one world in which the camera walks and the ball rolls.
 """
 
@@ -29,17 +29,17 @@ CLIP_SEED, FRAMES, RATE = 9601, 45, 15
 
 
 def develop(
-    picture: torch.Tensor, rng: np.random.Generator, noise: float = 0.012, soft: float = 0.6
+    image: torch.Tensor, rng: np.random.Generator, noise: float = 0.012, soft: float = 0.6
 ) -> np.ndarray:
     """A rendering as a camera gives it, a little soft and noisy: uint8 [480,640,3], BGR."""
-    image = picture.clamp(0, 1).cpu().numpy()
+    image = image.clamp(0, 1).cpu().numpy()
     image = cv2.resize(image, (WIDE, HIGH), interpolation=cv2.INTER_AREA)
     image = cv2.GaussianBlur(image, (0, 0), soft)
     image = image + rng.normal(0, noise, image.shape)
     return (image.clip(0, 1) * 255).round().astype(np.uint8)[..., ::-1]
 
 
-def pictures(folder: Path, panoramas: Path | None, seed: int, shown: tuple[int, ...]) -> None:
+def images(folder: Path, panoramas: Path | None, seed: int, shown: tuple[int, ...]) -> None:
     """Writes the shots of a seed that are shown as 1.jpg, 2.jpg, ..."""
     rng = np.random.default_rng(seed)
     studio = Studio(rng, panoramas, "cpu")
@@ -50,10 +50,10 @@ def pictures(folder: Path, panoramas: Path | None, seed: int, shown: tuple[int, 
         camera, director = Camera(rng, world.field.half, 576), Director(world, rng)
         director.arrange(camera)
         draw_lights(rng, world.model, camera)
-        picture, _, _ = studio.take(camera, studio.appearance(director), studio.coat())
+        image, _, _ = studio.take(camera, studio.appearance(director), studio.coat())
         if index in shown:
             name = folder / f"{shown.index(index) + 1}.jpg"
-            cv2.imwrite(str(name), develop(picture, rng), [cv2.IMWRITE_JPEG_QUALITY, 88])
+            cv2.imwrite(str(name), develop(image, rng), [cv2.IMWRITE_JPEG_QUALITY, 88])
         if index % 2 == 1:
             studio.close_world()
 
@@ -89,9 +89,9 @@ def clip(path: Path, panoramas: Path | None, seed: int) -> None:
         camera.at = np.array([half[0] - 3.4 + 0.8 * done, -1.1 + 0.25 * done, 0.75 + 0.012 * sway])
         aim = np.array([half[0] - 0.4, 0.2 + 0.5 * np.sin(done * np.pi)])
         camera.aim(aim, 0.24 + 0.05 * done, np.radians(72), 0.012 * sway)
-        picture, _, _ = studio.take(camera, look, coat)
+        image, _, _ = studio.take(camera, look, coat)
         # Noise and blades of grass would be most of what the file holds.
-        writer.write(develop(picture, rng, noise=0.0, soft=0.95))
+        writer.write(develop(image, rng, noise=0.0, soft=0.95))
     writer.release()
 
 
@@ -101,16 +101,16 @@ def main() -> None:
     )
     parser.add_argument("--panoramas", type=Path, help="folder of equirectangular .jpg backgrounds")
     parser.add_argument("--out", type=Path, default=DEMO)
-    parser.add_argument("--seed", type=int, default=SEED, help="of the pictures")
+    parser.add_argument("--seed", type=int, default=SEED, help="of the images")
     parser.add_argument("--shots", type=int, nargs="+", default=list(SHOWN))
     parser.add_argument("--clip-seed", type=int, default=CLIP_SEED)
-    parser.add_argument("--only", choices=("pictures", "clip"))
+    parser.add_argument("--only", choices=("images", "clip"))
     options = parser.parse_args()
     if options.only != "clip":
         shots = tuple(options.shots)
-        pictures(options.out / "pictures", options.panoramas, options.seed, shots)
-    if options.only != "pictures":
-        clip(options.out / "pictures" / "clip.mp4", options.panoramas, options.clip_seed)
+        images(options.out / "images", options.panoramas, options.seed, shots)
+    if options.only != "images":
+        clip(options.out / "images" / "clip.mp4", options.panoramas, options.clip_seed)
 
 
 if __name__ == "__main__":

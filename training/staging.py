@@ -17,7 +17,7 @@ class Camera:
     def __init__(
         self, rng: np.random.Generator, half: tuple[float, float], high: int | None = None
     ) -> None:
-        """Somewhere on a field of these half sides. high: of the picture; else it is drawn too."""
+        """Somewhere on a field of these half sides. high: of the image; else it is drawn too."""
         eye = rng.uniform(0.4, 1.05) if rng.random() < 0.7 else rng.uniform(0.35, 1.8)
         self.at = np.array([*(rng.uniform(-1.05, 1.05, 2) * half), eye])
         where = rng.random()

@@ -66,19 +66,19 @@ class Studio:
         self.context.free()
 
     def shot(self) -> tuple[Array, Array, Array]:
-        """A picture at random, its classes and boxes, on the canvas (render.py tells the form)."""
+        """An image at random, its classes and boxes, on the canvas (render.py tells the form)."""
         rng, world = self.rng, self.world
         camera, director = Camera(rng, world.field.half), Director(world, rng)
         director.arrange(camera)
         draw_lights(rng, world.model, camera)
-        picture, classes, inst = self.take(camera, self.appearance(director), self.coat())
+        image, classes, inst = self.take(camera, self.appearance(director), self.coat())
         shown = visible_shares(world, camera, inst.cpu().numpy())
         if rng.random() < 0.35:
-            picture, classes, inst = bend(picture, classes, inst, rng.uniform(-0.12, 0.25))
+            image, classes, inst = bend(image, classes, inst, rng.uniform(-0.12, 0.25))
         scale = CANVAS / WIDE
         size = (round(camera.high * scale), CANVAS)
         top = (CANVAS - size[0]) // 2
-        small = F.interpolate(picture.permute(2, 0, 1)[None].clamp(0, 1), size=size, mode="area")[0]
+        small = F.interpolate(image.permute(2, 0, 1)[None].clamp(0, 1), size=size, mode="area")[0]
         canvas = np.zeros((CANVAS, CANVAS, 3), np.uint8)
         canvas[top : top + size[0]] = (small * 255).round().byte().permute(1, 2, 0).cpu().numpy()
         mask = np.full((CANVAS, CANVAS), 255, np.uint8)
@@ -98,7 +98,7 @@ class Studio:
     def take(
         self, camera: Camera, look: Appearance, coat: Coat
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The picture float [h,w,3] (0 to 1, not clipped), classes and instances int64 [h,w]."""
+        """The image float [h,w,3] (0 to 1, not clipped), classes and instances int64 [h,w]."""
         world = self.world
         model, data = world.model, world.data
         slot = int(model.body_mocapid[model.body("eye").id])
@@ -126,9 +126,9 @@ class Studio:
             self._tensor(camera.axes.astype(np.float32)),
             camera.focal,
         )
-        picture, classes = shade(self.library, tables, look, view, front, nets, world.ground)
+        image, classes = shade(self.library, tables, look, view, front, nets, world.ground)
         instances = self._tensor(world.instance)[front.geom.clamp(min=0)]
-        return picture, classes, torch.where(front.geom >= 0, instances, 0)
+        return image, classes, torch.where(front.geom >= 0, instances, 0)
 
     def _tensor(self, array: Array) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)

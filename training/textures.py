@@ -1,4 +1,4 @@
-"""Procedural pictures: surface textures, ball patterns, panoramas of halls, and noise.
+"""Procedural images: surface textures, ball patterns, panoramas of halls, and noise.
 
 Everything is uint8 or float32 numpy; the only photographs are those that scikit-image ships and the
 panoramas of a folder that the caller names.
@@ -68,14 +68,14 @@ def shipped_photos() -> list[Array]:
     import skimage
 
     folder = Path(skimage.__file__).parent / "data"
-    pictures = [cv2.imread(str(folder / name)) for name in PHOTOS]
-    return [picture for picture in pictures if picture is not None]
+    images = [cv2.imread(str(folder / name)) for name in PHOTOS]
+    return [image for image in images if image is not None]
 
 
 def letters(
     rng: np.random.Generator, canvas: Array, count: int, size: tuple[float, float] = (0.8, 3.0)
 ) -> None:
-    """Writes random words and shapes into a uint8 picture."""
+    """Writes random words and shapes into a uint8 image."""
     high, wide = canvas.shape[:2]
     alphabet = list("ABCDEFGHIKLMNOPRSTUVWXYZabcdefghiklmnoprstuvwxyz0123456789&.-")
     for _ in range(count):
@@ -185,11 +185,11 @@ def surface(name: str, rng: np.random.Generator, photos: list[Array]) -> Array:
         canvas = rectangles(rng, SIZE, 120, 0.7)
         letters(rng, canvas, 3, (0.4, 1.0))
         return canvas.astype(np.float32) / 200
-    picture = photos[rng.integers(len(photos))]
-    side = int(min(picture.shape[:2]) * rng.uniform(0.4, 1))
-    top = rng.integers(0, picture.shape[0] - side + 1)
-    left = rng.integers(0, picture.shape[1] - side + 1)
-    crop = picture[top : top + side, left : left + side, ::-1]
+    image = photos[rng.integers(len(photos))]
+    side = int(min(image.shape[:2]) * rng.uniform(0.4, 1))
+    top = rng.integers(0, image.shape[0] - side + 1)
+    left = rng.integers(0, image.shape[1] - side + 1)
+    crop = image[top : top + side, left : left + side, ::-1]
     return cv2.resize(crop, (SIZE, SIZE), interpolation=cv2.INTER_AREA).astype(np.float32) / 170
 
 
@@ -202,7 +202,7 @@ def atlas(rng: np.random.Generator) -> Array:
 
 
 def sphere_directions(high: int = 128) -> Array:
-    """Unit vectors [high, 2*high, 3] of an equirectangular picture; row 0 looks along +z."""
+    """Unit vectors [high, 2*high, 3] of an equirectangular image; row 0 looks along +z."""
     polar = (np.arange(high) + 0.5) / high * np.pi
     turn = (np.arange(2 * high) + 0.5) / (2 * high) * 2 * np.pi - np.pi
     sin = np.sin(polar)[:, None]
@@ -238,7 +238,7 @@ def patches(rng: np.random.Generator, where: Array, count: int, size: float, lon
 
 
 def ball(rng: np.random.Generator) -> Array:
-    """A ball's skin as an equirectangular picture, float32 [128,256,3], RGB."""
+    """A ball's skin as an equirectangular image, float32 [128,256,3], RGB."""
     where = sphere_directions()
     style = str(
         rng.choice(
@@ -354,7 +354,7 @@ def panoramas(rng: np.random.Generator, folder: Path | None, made_up: int = 16) 
     for path in sorted(folder.glob("*.jpg")) if folder else []:
         read = cv2.imread(str(path))
         if read is None:
-            raise SystemExit(f"a picture is needed in {path}, found none")
+            raise SystemExit(f"an image is needed in {path}, found none")
         whole = read[..., ::-1]
         high = whole.shape[0]
         middle = whole[high // 4 : high - high // 4]

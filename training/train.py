@@ -2,10 +2,10 @@
 
 python training/train.py --shards scenes --out run --minutes 8 --seed 1
 
-Pictures live in the GPU's memory, and new shards join while it trains. The step size follows the
+Images live in the GPU's memory, and new shards join while it trains. The step size follows the
 clock: training ends when its minutes are over, waiting included, or rests after --pause of them. A
 checkpoint is written every minute; --resume takes one up again where it ended. The last part goes
-without mosaics and with more whole pictures. Shards whose names start with HELD_OUT are for the
+without mosaics and with more whole images. Shards whose names start with HELD_OUT are for the
 final measurement only.
 """
 
@@ -34,23 +34,23 @@ from tvm_vision.whole_files import whole
 CONFIG = Path(__file__).resolve().parents[1] / "tvm_vision" / "demo" / "yoeo_demo.cfg"
 RARE = -5.5  # objectness before the sigmoid, to begin with
 HELD_OUT = "9"  # first digit of a held-out shard's name
-CALM = 0.8  # part of the run after which pictures are as the camera frames them
+CALM = 0.8  # part of the run after which images are as the camera frames them
 
 
 class Pool:
-    """The pictures on the device. A thread adds shards as they appear, so that no step waits."""
+    """The images on the device. A thread adds shards as they appear, so that no step waits."""
 
     def __init__(self, folder: Path, capacity: int, size: int, device: torch.device) -> None:
-        """capacity: pictures at most. size: of the pictures in a batch."""
+        """capacity: images at most. size: of the images in a batch."""
         self.folder, self.device, self.size, self.count = folder, device, size, 0
         self.seen: set[str] = set()
-        self.pictures = torch.empty(capacity, 512, 512, 3, dtype=torch.uint8, device=device)
+        self.images = torch.empty(capacity, 512, 512, 3, dtype=torch.uint8, device=device)
         self.masks = torch.empty(capacity, 512, 512, dtype=torch.uint8, device=device)
         self.boxes = torch.empty(capacity, 40, 5, device=device)
         threading.Thread(target=self._watch, daemon=True).start()
 
     def wait_for(self, count: int) -> None:
-        """Returns when there are this many pictures."""
+        """Returns when there are this many images."""
         while self.count < count:
             time.sleep(0.2)
 
@@ -65,21 +65,21 @@ class Pool:
     def _add(self, path: Path) -> bool:
         """Whether there was room for a shard."""
         with np.load(path) as shard:
-            size = len(shard["pictures"])
-            if self.count + size > len(self.pictures):
+            size = len(shard["images"])
+            if self.count + size > len(self.images):
                 return False
             rows = slice(self.count, self.count + size)
-            for name in ("pictures", "masks", "boxes"):
+            for name in ("images", "masks", "boxes"):
                 getattr(self, name)[rows] = torch.from_numpy(shard[name]).to(self.device)
         self.seen.add(path.name)
         self.count += size  # last: what is counted is there
         return True
 
     def batch(self, size: int, calm: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Varied pictures [size,3,y,x], classes and boxes. calm: no mosaics, fewer cuts."""
+        """Varied images [size,3,y,x], classes and boxes. calm: no mosaics, fewer cuts."""
         tiled = not calm and torch.rand(1).item() < 0.2
         index = torch.randint(self.count, (size * (4 if tiled else 1),), device=self.device)
-        parts = self.pictures[index], self.masks[index], self.boxes[index]
+        parts = self.images[index], self.masks[index], self.boxes[index]
         if tiled:
             image, mask, box = augment.mosaic(*parts, self.size)
         else:
@@ -161,7 +161,7 @@ class Trainer:
         return torch.cat([of_boxes, pixel_loss(logits, mask)[None]])
 
     def _compile(self) -> None:
-        """Compiles the losses and their gradients on pictures made of noise, which the network
+        """Compiles the losses and their gradients on images made of noise, which the network
         then forgets. What cannot be compiled, or not in time, is left as it is."""
         began, size = time.monotonic(), (self.options.batch, self.size, self.size)
         before = copy.deepcopy(self.model.state_dict())
@@ -253,8 +253,8 @@ class Trainer:
                 now = time.monotonic()
                 speed = len(losses) * options.batch / (now - told)
                 print(
-                    f"{self.spent:4.0f} s, step {self.step}, {pool.count} pictures: losses of "
-                    f"boxes, objectness, classes, pixels {parts}; {speed:.0f} pictures a second",
+                    f"{self.spent:4.0f} s, step {self.step}, {pool.count} images: losses of "
+                    f"boxes, objectness, classes, pixels {parts}; {speed:.0f} images a second",
                     flush=True,
                 )
                 told, losses = now, []
@@ -283,8 +283,8 @@ def main() -> None:
         metavar="SECONDS",
         help="compile first, which is faster on a GPU; give up after so many seconds (180)",
     )
-    parser.add_argument("--capacity", type=int, default=30000, help="pictures held at most")
-    parser.add_argument("--wait-for", type=int, default=1500, help="pictures to begin with")
+    parser.add_argument("--capacity", type=int, default=30000, help="images held at most")
+    parser.add_argument("--wait-for", type=int, default=1500, help="images to begin with")
     parser.add_argument("--resume", type=Path, help="a checkpoint.pt, to go on with the same run")
     parser.add_argument("--start", type=Path, help="weights (.pth) to begin a new run with")
     parser.add_argument("--seed", type=int, default=0)
@@ -302,7 +302,7 @@ def main() -> None:
     trainer.run(pool, began)
     if trainer.done() >= 1 and any(options.shards.glob(f"{HELD_OUT}*.npz")):
         report = measure(trainer.average, options.shards, HELD_OUT, device, trainer.size)
-        report["steps"], report["pictures"] = trainer.step, pool.count
+        report["steps"], report["images"] = trainer.step, pool.count
         (options.out / "metrics.json").write_text(json.dumps(report, indent=1) + "\n")
         print(json.dumps(report, indent=1))
 

@@ -104,7 +104,7 @@ def compile(
     tuning_records: files that ``tvm_vision.tuning.tune_model`` wrote; what they say of this device
         and driver is used.
     shipped_records: whether to use what this version brings for this device and driver, too.
-    sample_images: pictures, folders of them, or .npz files with the network's inputs; with "fp16".
+    sample_images: images, folders of them, or .npz files with the network's inputs; with "fp16".
         They are run in float32 and with fp16, on this processor, and layers whose rounding costs
         too much of the outputs' accuracy keep float32; see
         ``tvm_vision.compiler.precision.mixed_precision_search``.
@@ -181,10 +181,10 @@ def quantize(
 ) -> dict[str, float]:
     """Write an ONNX model with int8 weights and activations, which ``compile`` computes in bytes.
 
-    sample_images: pictures, folders of them, or .npz files with the network's inputs, up to 32 of
+    sample_images: images, folders of them, or .npz files with the network's inputs, up to 32 of
         them evenly spread over more. They decide what range of numbers each tensor's bytes stand
         for: they should be like what the robot sees.
-    model_info: how pictures are prepared; needed where a sample is one.
+    model_info: how images are prepared; needed where a sample is one.
     keep: names of nodes that stay float32. What comes after a path's last convolution or product
         does so anyway.
     calibration: "percentile" leaves out the rarest values, "minmax" none, "entropy" as many as

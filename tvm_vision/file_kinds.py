@@ -38,7 +38,7 @@ TAR = Kind("a tar that is no package", "unpack it")
 PARAMS = Kind("mod.params of a package", "name the package that it is of")
 LIBRARY = Kind("a shared library", "name the package that it is of")
 INFO = Kind("mod.json of a package", "name the package that it is of")
-PICTURE = Kind("a picture", "'tvm-vision detect' and 'classify' take it after a package")
+IMAGE = Kind("an image", "'tvm-vision detect' and 'classify' take it after a package")
 VIDEO = Kind("a video", "'tvm-vision detect' and 'classify' take it after a package")
 BAG = Kind("a recorded bag", "'tvm-vision bag' and 'replay' take it")
 CHECKPOINT = Kind("a PyTorch checkpoint", "'yoeo-to-onnx' and 'classifier-to-onnx' take it")
@@ -57,12 +57,12 @@ _CONTROL = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f]")  # what no text has
 _OF_PROGRAMS = ("archive_format", "serialized_exported_program.json")
 # First bytes, and where they stand.
 _MAGIC: tuple[tuple[int, bytes, Kind], ...] = (
-    (0, b"\x89PNG\r\n", PICTURE),
-    (0, b"\xff\xd8\xff", PICTURE),
-    (0, b"GIF8", PICTURE),
-    (8, b"WEBP", PICTURE),
-    (0, b"II*\0", PICTURE),
-    (0, b"MM\0*", PICTURE),
+    (0, b"\x89PNG\r\n", IMAGE),
+    (0, b"\xff\xd8\xff", IMAGE),
+    (0, b"GIF8", IMAGE),
+    (8, b"WEBP", IMAGE),
+    (0, b"II*\0", IMAGE),
+    (0, b"MM\0*", IMAGE),
     (4, b"ftyp", VIDEO),
     (8, b"AVI ", VIDEO),
     (0, b"\x1aE\xdf\xa3", VIDEO),

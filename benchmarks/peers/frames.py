@@ -21,7 +21,7 @@ import onnx
 import onnx.version_converter
 from onnx import TensorProto, numpy_helper
 
-from tvm_vision.demo.pictures import MODEL, demo_pictures
+from tvm_vision.demo.images import MODEL, demo_images
 from tvm_vision.exporters.yoeo.camera import with_camera
 from tvm_vision.exporters.yoeo.describe import yoeo_model_info
 from tvm_vision.exporters.yoeo.export import METADATA_KEY
@@ -40,8 +40,8 @@ STAGES = ("prepare", "network", "interpret")
 
 
 def photo() -> npt.NDArray[np.uint8]:
-    """A picture of the demo at the size of a camera's frame, BGR."""
-    image = read_image(demo_pictures()[0])
+    """An image of the demo at the size of a camera's frame, BGR."""
+    image = read_image(demo_images()[0])
     return cv2.resize(image, FRAME[::-1], interpolation=cv2.INTER_AREA).astype(np.uint8)
 
 
@@ -60,7 +60,7 @@ def decoded(size: int) -> onnx.ModelProto:
     del model.graph.node[:]
     model.graph.node.extend(kept)
     if model.graph.input[0].type.tensor_type.shape.dim[3].dim_value != size:
-        raise ValueError(f"the demo's network does not take pictures of {size} pixels")
+        raise ValueError(f"the demo's network does not take images of {size} pixels")
     model = onnx.version_converter.convert_version(model, OPSET)
     return onnx.shape_inference.infer_shapes(model, strict_mode=True)
 

@@ -32,7 +32,7 @@ def model_work(model: onnx.ModelProto, precision: str = "fp32") -> Work:
             row = math.prod(weight) // weight[0]
             operations += 2 * math.prod(result) * row
     weights = sum(math.prod(w.dims) for w in model.graph.initializer)
-    # Pictures come and results go as float32 or bytes whatever the precision inside.
+    # Images come and results go as float32 or bytes whatever the precision inside.
     ends = sum(
         math.prod(shapes[value.name]) * _item_bytes(value)
         for value in (*model.graph.input, *model.graph.output)

@@ -53,7 +53,7 @@ def test_an_error_is_one_line_and_exit_code_1(tmp_path):
     missing = tmp_path / "none.png"
     result = run("demo-classifier", missing, "--device", "cpu")
     assert result.exit_code == 1
-    assert result.output.startswith(f"Error: a picture is needed, and '{missing}' is not there")
+    assert result.output.startswith(f"Error: an image is needed, and '{missing}' is not there")
     assert result.output.count("\n") == 1
 
 

@@ -221,9 +221,9 @@ def samples(files, tmp_path):
     """A folder with what can be wrong with sample images."""
     folder = tmp_path / "samples"
     (folder / "none").mkdir(parents=True)
-    (folder / "none" / "readme.txt").write_text("no picture")
+    (folder / "none" / "readme.txt").write_text("no image")
     (folder / "torn.png").write_bytes((files / "photos" / "a.png").read_bytes()[:40])
-    np.savez(folder / "other.npz", picture=np.zeros((1, 3, 32, 32), "float32"))
+    np.savez(folder / "other.npz", photo=np.zeros((1, 3, 32, 32), "float32"))
     nan = np.full((1, 3, 32, 32), np.nan, "float32")
     np.savez(folder / "nan.npz", image=nan)
     return folder
@@ -234,10 +234,10 @@ def samples(files, tmp_path):
     [
         ("none", "a folder with sample images (.bmp, .jpeg, .jpg, .npz, .png,"),
         ("nowhere", "a sample image or a folder of them is needed, and "),
-        ("torn.png", "is not a picture that OpenCV can read"),
-        ("other.npz", "'picture' is not among them, 'image' is missing"),
+        ("torn.png", "is not an image that OpenCV can read"),
+        ("other.npz", "'photo' is not among them, 'image' is missing"),
         ("nan.npz", "input 'image' has 3072 values that are NaN or infinite"),
-        ("", "is not a picture that OpenCV can read"),
+        ("", "is not an image that OpenCV can read"),
     ],
 )
 def test_sample_images_that_are_none(refuses, files, samples, tmp_path, name, message):
@@ -247,7 +247,7 @@ def test_sample_images_that_are_none(refuses, files, samples, tmp_path, name, me
     assert not output.exists()
 
 
-def test_pictures_for_a_network_that_takes_none(refuses, files, tmp_path):
+def test_images_for_a_network_that_takes_none(refuses, files, tmp_path):
     options = ["--target", "llvm", "--precision", "fp16", "--sample-images", files / "photos"]
     message = refuses("compile", files / "small.onnx", "-o", tmp_path / "p.tar", *options)
     assert "compile it with --preprocess, or name .npz files with its inputs" in message
@@ -319,7 +319,7 @@ def test_shaders_to_read(command, files, tmp_path, monkeypatch):
         (["--target", "toaster"], "a target such as "),
         (["--target", "{broken"], "a target in JSON is needed"),
         (["--target", "vulkan --from_device 97"], "Vulkan device 97 is needed"),
-        (["--input-shape", "picture:1,3,32,32"], "names 'picture', and the model's inputs are"),
+        (["--input-shape", "photo:1,3,32,32"], "names 'photo', and the model's inputs are"),
         (["--input-shape", "image:1,4,32,32"], "input 'image' is (1, 3, 32, 32), and"),
         (["--labels", "none.txt"], "a text file with a label a line"),
         (["--preprocess", "caffe"], "a preprocessing of imagenet"),

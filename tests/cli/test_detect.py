@@ -27,7 +27,7 @@ def network(folder):
 @pytest.fixture(scope="module")
 def photo(folder):
     path = folder / "photo.png"
-    cv2.imwrite(str(path), yoeo_networks.picture())
+    cv2.imwrite(str(path), yoeo_networks.random_image())
     return path
 
 
@@ -36,7 +36,7 @@ def video(folder):
     path = folder / "game.avi"
     writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 12, (160, 120))
     for seed in range(4):
-        writer.write(yoeo_networks.picture(seed=seed))
+        writer.write(yoeo_networks.random_image(seed=seed))
     writer.release()
     return path
 
@@ -84,8 +84,8 @@ def test_nothing_found(command, network, photo):
 def test_what_cannot_be_read(refuses, network, photo, folder, tmp_path, artifact):
     broken = tmp_path / "broken.png"
     broken.write_bytes(photo.read_bytes()[:60])
-    assert "is not a picture that OpenCV can read" in refuses("detect", network, broken)
-    assert "a picture, folder, video or camera" in refuses("detect", network, tmp_path / "none")
+    assert "is not an image that OpenCV can read" in refuses("detect", network, broken)
+    assert "an image, folder, video or camera" in refuses("detect", network, tmp_path / "none")
     assert "cannot be opened" in refuses("detect", tmp_path / "none.tar", photo)
     assert "is a classifier: 'tvm-vision classify' runs" in refuses("detect", artifact, photo)
 
@@ -104,7 +104,7 @@ def test_check_compares_boxes_and_masks(command, network, photo):
     assert "mask 100.00 % the same" in line
     result = command("check", network, network.with_suffix(".onnx"), "--image", photo, "--json")
     document = json.loads(result.stdout)
-    assert document["pictures"][0]["missing"] == 0 and document["pictures"][0]["boxes"] > 3
+    assert document["images"][0]["missing"] == 0 and document["images"][0]["boxes"] > 3
     assert {entry["name"] for entry in document["outputs"]} == {"Detections", "Segmentations"}
 
 

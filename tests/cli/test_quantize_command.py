@@ -17,7 +17,7 @@ cv2 = pytest.importorskip("cv2")
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """Folder with net.onnx, a classifier that says how its pictures are prepared, and photos/."""
+    """Folder with net.onnx, a classifier that says how its images are prepared, and photos/."""
     folder = tmp_path_factory.mktemp("quantize")
     model = mobilenet_v2(64)
     preparation = Preprocessing(size=(64, 64), mean=(127.5,) * 3, std=(127.5,) * 3)
@@ -56,12 +56,12 @@ def test_the_file_takes_the_place_of_the_model(files, command, monkeypatch):
     assert f"precision    fp32 and int8 (weights of 53 of {kernels} kernels)" in shown
     timed = command("benchmark", package, package, "--repeat", "2", "--warmup", "1")
     assert f"{package}  int8 " in timed.stdout
-    picture = files / "photos" / "0.png"
-    result = command("check", package, made, "--image", picture)
+    image = files / "photos" / "0.png"
+    result = command("check", package, made, "--image", image)
     assert result.exit_code == 0, result.output
     assert "WRONG" not in result.stdout
     # It would be seen if it were not the same network.
-    result = command("check", package, files / "net.onnx", "--image", picture)
+    result = command("check", package, files / "net.onnx", "--image", image)
     assert result.exit_code == 1, result.output
 
 

@@ -97,7 +97,7 @@ def test_an_output_that_cannot_be_written(refuses, artifact):
     assert "cannot be written (" in refuses("run", artifact, "-o", artifact / "y.npz")
 
 
-def test_a_picture_needs_preprocessing(refuses, artifact, tmp_path):
+def test_an_image_needs_preprocessing(refuses, artifact, tmp_path):
     cv2.imwrite(str(tmp_path / "cat.png"), np.zeros((9, 9, 3), np.uint8))
     assert "compile it with --preprocess" in refuses(
         "run", artifact, "--image", tmp_path / "cat.png"
@@ -222,7 +222,7 @@ def test_inspect(command, tmp_path):
         "model        tiny (classifier, 3 labels)",
         "input        x: float32[4]",
         "output       y: float32[1, 3]",
-        "picture      2x2 rgb, crop 0.5, area",
+        "image      2x2 rgb, crop 0.5, area",
         "kernels      2 calls of 2 functions",
         "memory       100 B peak: 60 B weights, 40 B activations",
         "precision    fp32, optimisation level 3",

@@ -54,16 +54,16 @@ def program() -> bytes:
 FOUND = {
     "missing": "not there|does not exist|No such file",
     "folder": "a folder|is a directory|Is a directory|has none|has no |not a bag",
-    "empty": "empty|it is no|no section|no label|not a picture|neither a picture|has no outputs",
+    "empty": "empty|it is no|no section|no label|not an image|neither an image|has no outputs",
     "onnx": "an ONNX model: 'tvm-vision compile' makes a package of it",
     "package": "a package: 'tvm-vision inspect' says what is in it",
     "classifier": "(the package of|is) a classifier: 'tvm-vision classify' runs it",
     "yoeo": "the package of a YOEO network: 'tvm-vision detect' runs it",
     "package folder": "a package: 'tvm-vision inspect' says what is in it|has none",
     "tar": "a tar that is no package|only mod.json",
-    "text": "text|must be JSON|first section|not a picture|neither|not an .npz|record a line",
-    "json": "JSON|is not known|the keys|text|first section|not a picture|neither|record a line",
-    "picture": "a picture",
+    "text": "text|must be JSON|first section|not an image|neither|not an .npz|record a line",
+    "json": "JSON|is not known|the keys|text|first section|not an image|neither|record a line",
+    "image": "an image",
     "video": "a video",
     "bag": "a recorded bag: 'tvm-vision bag' and 'replay' take it",
     "npz": "an .npz file of arrays: 'tvm-vision run' takes it by --inputs",
@@ -84,7 +84,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "empty": b"",
         "text": b"hello\nworld\n",
         "json": b'{"a": 1}\n',
-        "picture": cv2.imencode(".png", np.zeros((8, 8, 3), np.uint8))[1].tobytes(),
+        "image": cv2.imencode(".png", np.zeros((8, 8, 3), np.uint8))[1].tobytes(),
         "video": b"\0\0\0\x18ftypmp42" + bytes(64),
         "checkpoint": checkpoint(),
         "program": program(),
@@ -139,17 +139,17 @@ COMMANDS: dict[str, tuple[list[str], set[str]]] = {
         {"records", "empty"},
     ),
     "yoeo-onnx-to-tvm": (["yoeo-onnx-to-tvm", "FILE", "-o", "OUT"], {"onnx"}),
-    "quantize": (["quantize", "FILE", "-o", "OUT", "--sample-images", "PICTURE"], {"onnx"}),
+    "quantize": (["quantize", "FILE", "-o", "OUT", "--sample-images", "IMAGE"], {"onnx"}),
     "quantize --sample-images": (
         ["quantize", "MODEL", "-o", "OUT", "--sample-images", "FILE"],
-        {"picture"},
+        {"image"},
     ),
     "tune": (["tune", "FILE", "-r", "OUT"], {"onnx"}),
     "tune --records": (["tune", "MODEL", "-r", "FILE"], {"records", "empty", "missing"}),
     "inspect": (["inspect", "FILE"], PACKAGES),
     "run": (["run", "FILE"], PACKAGES),
     "run --inputs": (["run", "GOOD", "--inputs", "FILE"], {"npz"}),
-    "run --image": (["run", "GOOD", "--image", "FILE"], {"picture"}),
+    "run --image": (["run", "GOOD", "--image", "FILE"], {"image"}),
     "benchmark": (["benchmark", "FILE"], PACKAGES),
     "profile": (["profile", "FILE"], PACKAGES),
     "profile --per-layer-error": (
@@ -158,8 +158,8 @@ COMMANDS: dict[str, tuple[list[str], set[str]]] = {
     ),
     "check": (["check", "FILE", "MODEL"], PACKAGES),
     "check MODEL": (["check", "GOOD", "FILE"], {"onnx"}),
-    "classify": (["classify", "FILE", "PICTURE"], PACKAGES),
-    "detect": (["detect", "FILE", "PICTURE"], PACKAGES),
+    "classify": (["classify", "FILE", "IMAGE"], PACKAGES),
+    "detect": (["detect", "FILE", "IMAGE"], PACKAGES),
     "package unpack": (["package", "unpack", "FILE", "OUT"], PACKAGES),
     "package repack": (["package", "repack", "FILE", "OUT.tar"], PACKAGES),
     "records list": (["records", "list", "FILE"], {"records", "empty"}),
@@ -184,7 +184,7 @@ def test_what_was_found_is_said_in_one_line(
     stands = {
         "FILE": files[kind], "GOOD": artifact, "MODEL": model, "OUT": tmp_path / "out",
         "OUT.tar": tmp_path / "out.tar", "OUT.mcap": tmp_path / "out.mcap", "BAG": files["bag"],
-        "PICTURE": files["picture"], "CFG": files["cfg"], "WEIGHTS": files["checkpoint"],
+        "IMAGE": files["image"], "CFG": files["cfg"], "WEIGHTS": files["checkpoint"],
     }  # fmt: skip
     before = {path: path.read_bytes() for path in files.values() if path.is_file()}
     words, _ = COMMANDS[name]
@@ -227,7 +227,7 @@ def test_a_package_of_another_kind(
     command_name: str, kind: str, says: str, files, refuses, monkeypatch
 ) -> None:
     name = "package" if kind == "network" else kind
-    line = refuses(command_name, files[name], files["picture"])
+    line = refuses(command_name, files[name], files["image"])
     assert re.search(says, line), line
 
 

@@ -45,10 +45,10 @@ def test_the_arguments_of_the_original(network, target):
 
 
 def test_halves_where_the_sample_images_allow_them(command, network, target):
-    picture = np.random.default_rng(1).integers(0, 256, (60, 80, 3), np.uint8)
+    image = np.random.default_rng(1).integers(0, 256, (60, 80, 3), np.uint8)
     (target / "photos").mkdir()
     for name in ("a.png", "b.png"):
-        cv2.imwrite(str(target / "photos" / name), picture)
+        cv2.imwrite(str(target / "photos" / name), image)
     options = ("--half", "--sample-images", "photos", "--target", "llvm", "--no-check")
     # Frames of a camera are prepared by the network, from bytes.
     for camera in ((), ("--camera-size", "60x80")):
@@ -111,7 +111,7 @@ def test_the_default_name_and_a_folder(command, network, target):
     assert YoeoDetector.load(target / "compiled_model.tar").name == "yoeo"
     assert command(COMMAND, network, "--target", "llvm", "-o", "folder").exit_code == 0
     detector = YoeoDetector.load(target / "folder", confidence=0.3)
-    assert len(detector(yoeo_networks.picture()).detections)
+    assert len(detector(yoeo_networks.random_image()).detections)
     assert sorted(path.name for path in target.iterdir()) == ["compiled_model.tar", "folder"]
 
 
@@ -173,7 +173,7 @@ def test_frames_prepared_on_the_device(command, network, target):
     assert result.exit_code == 0, result.output
     assert YoeoDetector.load("camera.tar").frame_size == (120, 160)
     assert sorted(path.name for path in target.iterdir()) == ["camera.tar"]
-    cv2.imwrite("photo.png", yoeo_networks.picture(200, 300))
+    cv2.imwrite("photo.png", yoeo_networks.random_image(200, 300))
     result = command("check", "camera.tar", network, "--image", "photo.png")
     assert result.exit_code == 0, result.output
     assert "photo.png: " in result.stdout and "all the same within 1 px" in result.stdout

@@ -30,11 +30,11 @@ def small_network(builder, x):
     return [e, builder.emit(OP.mean(d, [2, 3]))]
 
 
-def results(layout, precision, picture):
-    module, signature = module_of(small_network, picture.shape)
+def results(layout, precision, image):
+    module, signature = module_of(small_network, image.shape)
     compiled = compile_model(module, signature, target="vulkan", precision=precision, layout=layout)
     executor = executor_of(compiled)
-    executor.set_input(0, picture)
+    executor.set_input(0, image)
     executor.run()
     return [executor.get_output(i).numpy() for i in range(executor.num_outputs)]
 
@@ -42,9 +42,9 @@ def results(layout, precision, picture):
 @pytest.mark.usefixtures("device_info")
 @pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-5), ("fp16", 5e-3)])
 def test_both_layouts_give_the_same(precision, tolerance):
-    picture = np.random.default_rng(0).standard_normal((1, 5, 11, 13)).astype("float32")
+    image = np.random.default_rng(0).standard_normal((1, 5, 11, 13)).astype("float32")
     for found, expected in zip(
-        results("nhwc", precision, picture), results("nchw", "fp32", picture), strict=True
+        results("nhwc", precision, image), results("nchw", "fp32", image), strict=True
     ):
         assert found.shape == expected.shape
         np.testing.assert_allclose(found, expected, atol=tolerance * np.abs(expected).max())
@@ -56,7 +56,7 @@ def test_axes_turn_only_at_the_ends():
     assert transposes(module) == 0
     assert (
         transposes(transposed) == 2
-    )  # the picture and the resized output; the mean has no such axes
+    )  # the image and the resized output; the mean has no such axes
     assert {str(c.attrs.data_layout) for c in calls_of(transposed, "relax.nn.conv2d")} == {"NHWC"}
 
 

@@ -32,7 +32,7 @@ TOLERANCE = {"fp32": 1e-5, "fp16": 1e-2}
 ON_VULKAN = [("squeezenet1_1", "fp32"), ("squeezenet1_1", "fp16"), ("shufflenet_v2", "fp16")]
 
 
-def picture(seed, size=SIZE):
+def random_image(seed, size=SIZE):
     return np.random.default_rng(seed).standard_normal((1, 3, size, size)).astype("float32")
 
 
@@ -43,7 +43,7 @@ def error_of(result, expected):
 
 
 def check_network(name, target, precision):
-    model, image = NETWORKS[name](SIZE), picture(7)
+    model, image = NETWORKS[name](SIZE), random_image(7)
     module, signature = import_onnx(model)
     compiled = compile_model(module, signature, target=target, precision=precision)
     results = run(compiled, [image])
@@ -68,7 +68,7 @@ def test_networks_on_vulkan(name, precision, device_info):
 
 @pytest.mark.parametrize("opt_level", [0, 1, 2])
 def test_levels_differ_in_kernels_not_in_results(opt_level):
-    model, image = NETWORKS["squeezenet1_1"](SIZE), picture(7)
+    model, image = NETWORKS["squeezenet1_1"](SIZE), random_image(7)
     module, signature = import_onnx(model)
     compiled = compile_model(module, signature, target="llvm", opt_level=opt_level)
     assert len(compiled.graph["kernels"]) == {0: 90, 1: 90, 2: 30}[opt_level]

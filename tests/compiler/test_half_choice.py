@@ -131,7 +131,7 @@ def test_what_overflows_says_how_large_it_is():
 
 
 def test_values_near_the_largest_half_are_taken_for_larger_ones():
-    """The samples stay just below what fp16 hold; other pictures may not."""
+    """The samples stay just below what fp16 hold; other images may not."""
     module, signature = import_onnx(overflowing())
     given = samples(0.5, scale=255.0)
     large = compile_model(module, signature, target="llvm", precision="fp16", samples=given)

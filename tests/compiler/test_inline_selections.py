@@ -45,7 +45,7 @@ def window(b: Any, one: str, two: str) -> tuple[str]:
 
 
 def resized(b: Any, one: str, two: str) -> tuple[str]:
-    """As YOEO's decoder: a smaller picture enlarged beside a larger one."""
+    """As YOEO's decoder: a smaller image enlarged beside a larger one."""
     small = b.conv(two, 24, 24, 3, 2, act="relu")
     return (b.conv(b.node("Concat", [_upsample(b, small), one], axis=1), 40, 16, 3),)
 

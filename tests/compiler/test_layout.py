@@ -272,7 +272,7 @@ def one_convolution(case, seed):
 
 
 def is_padding_alone():
-    """The first column of the result has its window outside the picture."""
+    """The first column of the result has its window outside the image."""
     return {
         "shape": (1, 1, 1, 1),
         "weights": (1, 1, 1, 1),

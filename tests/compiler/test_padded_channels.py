@@ -42,13 +42,13 @@ def test_only_what_is_turned_gets_more_channels(channels, padded):
 @pytest.mark.usefixtures("device_info")
 @pytest.mark.parametrize("channels", [1, 3, 5])
 def test_results_are_the_same(channels):
-    picture = np.random.default_rng(channels).standard_normal((1, channels, 9, 11))
-    picture = picture.astype("float32")
-    module, signature = module_of(network(channels), picture.shape)
+    image = np.random.default_rng(channels).standard_normal((1, channels, 9, 11))
+    image = image.astype("float32")
+    module, signature = module_of(network(channels), image.shape)
     plain = compile_model(module, signature, target="vulkan", layout="nchw")
     transposed = pad_channels(channels_last(module))
     padded = compile_model(transposed, signature, target="vulkan", layout="nchw")
-    (expected,), (found,) = run(plain, [picture]), run(padded, [picture])
+    (expected,), (found,) = run(plain, [image]), run(padded, [image])
     np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
 
 

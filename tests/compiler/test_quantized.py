@@ -57,7 +57,7 @@ def assert_same_steps(found, expected, step):
     assert (apart > 0.01 * step).mean() <= SHARE
 
 
-def picture(shape, seed=1):
+def random_image(shape, seed=1):
     return np.random.default_rng(seed).uniform(-1, 1, shape).astype(np.float32)
 
 
@@ -87,7 +87,7 @@ CONVOLUTIONS = {
 
 
 def convolution(shape, weights, dtype=np.uint8, **attributes):
-    """A quantized convolution of a quantized picture, and the step of its output."""
+    """A quantized convolution of a quantized image, and the step of its output."""
     zero = 37 if dtype is np.uint8 else -21
     net = Quantized(shape, dtype=dtype)
     out = net.conv(net.rounded("x", 0.009, zero), *weights, scale=0.009, **attributes)
@@ -104,7 +104,7 @@ def test_convolutions_are_of_bytes_and_padded_by_the_zero_point(kind, dtype, tar
     graph = graph_of(model, target, layout)
     assert weight_types(graph) <= {"int8"}
     assert between(graph) == {"int8"}
-    data = picture(shape)
+    data = random_image(shape)
     (found,), (expected,) = run(model, data, target, layout), as_written(model, data)
     assert_same_steps(found, expected, step)
 
@@ -112,8 +112,8 @@ def test_convolutions_are_of_bytes_and_padded_by_the_zero_point(kind, dtype, tar
 def test_padding_by_another_byte_would_not_pass():
     shape, weights = (1, 8, 9, 7), (12, 8, 3, 3)
     model, step = convolution(shape, weights, pads=[1, 1, 1, 1])
-    data = picture(shape)
-    # Around the picture there is what byte 0 stands for, not byte 37, which stands for 0.
+    data = random_image(shape)
+    # Around the image there is what byte 0 stands for, not byte 37, which stands for 0.
     edge = np.pad(data, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-37 * 0.009)
     wrong, _ = convolution(edge.shape, weights)
     with pytest.raises(AssertionError):
@@ -157,7 +157,7 @@ def test_bytes_travel_between_all_kernels_of_a_network(dtype, target, layout):
     graph = graph_of(model, target, layout)
     assert weight_types(graph) == {"int8"}
     assert between(graph) == {"int8"}
-    data = picture((1, 3, 17, 19))
+    data = random_image((1, 3, 17, 19))
     found, expected = run(model, data, target, layout), as_written(model, data)
     for one, other, step in zip(found, expected, (0.004, 0.02), strict=True):
         apart = np.abs(one - other)
@@ -191,7 +191,7 @@ def test_switched_off_the_network_is_computed_in_float32(target, monkeypatch):
     monkeypatch.setenv(variable_of("int8"), "off")
     model = whole_network()
     assert weight_types(graph_of(model, target)) == {"float32"}
-    data = picture((1, 3, 17, 19))
+    data = random_image((1, 3, 17, 19))
     for one, other in zip(run(model, data, target), as_written(model, data), strict=True):
         assert (np.abs(one - other) > 1e-3).mean() <= 0.03
 
@@ -210,7 +210,7 @@ def test_weights_with_zero_points_stay_real_numbers(target):
     out = net.conv(x, 5, 4, 3, 3, scale=0.009, weight_zero=3, bias=False)
     model = net.model(net.rounded(out, 0.012, 128))
     assert weight_types(graph_of(model, target)) == {"float32"}
-    data = picture((1, 4, 8, 8))
+    data = random_image((1, 4, 8, 8))
     assert_same_steps(run(model, data, target)[0], as_written(model, data)[0], 0.012)
 
 
@@ -221,7 +221,7 @@ def test_weights_may_be_rounded_by_the_network(target):
     out = net.node("Conv", net.rounded("x", 0.009, 120), net.rounded_weights(6, 4, 3, 3))
     model = net.model(net.rounded(net.node("Relu", out), 0.004, 0))
     assert weight_types(graph_of(model, target)) == {"int8"}
-    data = picture((1, 4, 8, 8))
+    data = random_image((1, 4, 8, 8))
     assert_same_steps(run(model, data, target)[0], as_written(model, data)[0], 0.004)
 
 
@@ -250,7 +250,7 @@ def test_schedules_serve_networks_of_other_scales():
 def test_halves_between_and_bytes_where_the_network_has_them():
     """Scales of sums are about 1e-5, which fp16 holds with few digits: they must not."""
     model = whole_network()
-    data = picture((1, 3, 17, 19))
+    data = random_image((1, 3, 17, 19))
     found = run(model, data, GPU, precision="fp16")
     for one, other, step in zip(found, as_written(model, data), (0.004, 0.02), strict=True):
         assert np.abs(one - other).max() <= 2.01 * step

@@ -178,7 +178,7 @@ def test_weights_that_are_no_constants_stay() -> None:
 
 
 @pytest.mark.parametrize(("size", "tile"), [(9, 4), (8, 2), (4, None)])
-def test_small_pictures_have_small_tiles_or_none(
+def test_small_images_have_small_tiles_or_none(
     size: int, tile: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Eight tiles are the least that a product of matrices is made of."""

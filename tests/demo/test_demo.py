@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from tvm_vision.demo import classify, photos, weights
-from tvm_vision.demo.annotate import write_pictures
+from tvm_vision.demo.annotate import write_images
 from tvm_vision.demo.classify import run_demo
 from tvm_vision.errors import DeviceError, InputError, UnsupportedModelError
 from tvm_vision.runtime.sources import read_image
@@ -26,7 +26,7 @@ def test_results_agree_with_onnxruntime_and_are_shown(model, photo, tmp_path):
     assert "device: CPU through LLVM, as asked" in text
     assert only.ours.labels[0][:28] in text
     assert "5 likeliest classes in the same order: on 1 of 1 photos" in text
-    written = write_pictures(result, tmp_path / "out" / "deeper")
+    written = write_images(result, tmp_path / "out" / "deeper")
     assert [path.name for path in written] == ["photo.png"]
     assert read_image(written[0]).shape[0] == 420
 
@@ -68,11 +68,11 @@ def test_compiling_and_running_need_no_pytorch(model, photo):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("content", [b"", b"no picture", b"\x89PNG\r\n\x1a\n"])
+@pytest.mark.parametrize("content", [b"", b"no image", b"\x89PNG\r\n\x1a\n"])
 def test_a_broken_photo(tmp_path, content):
     path = tmp_path / "broken.png"
     path.write_bytes(content)
-    with pytest.raises(InputError, match=r"broken\.png' is not a picture that OpenCV can read"):
+    with pytest.raises(InputError, match=r"broken\.png' is not an image that OpenCV can read"):
         read_image(path)
 
 
@@ -90,4 +90,4 @@ def test_bundled_photos_without_their_package(monkeypatch):
 def test_an_output_folder_that_cannot_be_made(model, photo):
     result = run_demo(model, [photo], device="cpu", report=lambda line: None)
     with pytest.raises(InputError, match="cannot be made"):
-        write_pictures(result, photo / "folder")
+        write_images(result, photo / "folder")

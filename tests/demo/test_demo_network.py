@@ -1,10 +1,10 @@
-"""The network that comes along, on the pictures that come along: fp16 and GPUs see the same."""
+"""The network that comes along, on the images that come along: fp16 and GPUs see the same."""
 
 import onnx
 import pytest
 
 from tvm_vision.api import compile as compile_network
-from tvm_vision.demo.pictures import MODEL, demo_clip, demo_pictures
+from tvm_vision.demo.images import MODEL, demo_clip, demo_images
 from tvm_vision.evaluate import Reference, compare_frames
 from tvm_vision.exporters.yoeo.describe import yoeo_model_info
 from tvm_vision.models.yoeo import YoeoDetector
@@ -39,10 +39,10 @@ def test_it_is_small_and_says_what_it_finds():
     assert info.yoeo.segmentation_labels == ("background", "lines", "field")
 
 
-def test_pictures_and_clip_are_there():
-    pictures, clip = demo_pictures(), demo_clip()
-    assert len(pictures) >= 4 and clip is not None
-    assert sum(path.stat().st_size for path in [*pictures, clip]) < 1_000_000
+def test_images_and_clip_are_there():
+    paths, clip = demo_images(), demo_clip()
+    assert len(paths) >= 4 and clip is not None
+    assert sum(path.stat().st_size for path in [*paths, clip]) < 1_000_000
     assert len(list(frames([clip]))) > 10
 
 
@@ -58,8 +58,8 @@ def test_a_vulkan_device_sees_the_same(reference, folder, precision, device_info
 
 
 def assert_same(detector, reference, precision):
-    """Boxes and mask of all pictures are onnxruntime's."""
-    images = [read_image(path) for path in demo_pictures()]
+    """Boxes and mask of all images are onnxruntime's."""
+    images = [read_image(path) for path in demo_images()]
     boxes = 0
     for found in compare_frames(detector, reference, images):
         assert found.within(precision), str(found)
@@ -69,7 +69,7 @@ def assert_same(detector, reference, precision):
 
 def test_it_finds_a_ball_and_a_robot(folder):
     detector = compiled(folder, "llvm", "fp32")
-    results = [detector(read_image(path)) for path in demo_pictures()]
+    results = [detector(read_image(path)) for path in demo_images()]
     names = {name for result in results for name, score, _ in result.detections if score > 0.8}
     assert {"ball", "robot"} <= names
     assert all(result.segmentation.share("field") > 0.05 for result in results)

@@ -6,14 +6,14 @@ import pytest
 
 from tvm_vision.api import compile as compile_network
 from tvm_vision.api import quantize
-from tvm_vision.demo.pictures import MODEL, demo_clip, demo_pictures
+from tvm_vision.demo.images import MODEL, demo_clip, demo_images
 from tvm_vision.evaluate import Reference, compare_frames, strictness_for
 from tvm_vision.exporters.yoeo.describe import yoeo_model_info
 from tvm_vision.models.yoeo import YoeoDetector
 from tvm_vision.options import variable_of
 from tvm_vision.runtime.sources import frames, read_image
 
-FRAMES = 5  # of the clip, to calibrate with; the pictures are others
+FRAMES = 5  # of the clip, to calibrate with; the images are others
 
 
 @pytest.fixture(scope="module")
@@ -39,21 +39,21 @@ def test_it_sees_what_onnxruntime_sees(made, target, monkeypatch):
     strictness = strictness_for(ours, reference)
     assert strictness == "int8"
     boxes = 0
-    for found in compare_frames(ours, reference, map(read_image, demo_pictures())):
+    for found in compare_frames(ours, reference, map(read_image, demo_images())):
         assert found.within(strictness), str(found)
         boxes += found.boxes
     assert boxes > 20
 
 
 def test_detections_hardly_change(made, tmp_path, monkeypatch):
-    """Of 19 boxes that float32 finds on four pictures at most two vanish, and no more appear; the
+    """Of 19 boxes that float32 finds on four images at most two vanish, and no more appear; the
     others overlap by 0.95 on average, and of each mask 99.5 % are the same."""
     exact = YoeoDetector.load(compile_network(MODEL, tmp_path / "exact.tar", target="llvm",
                                               model_info=yoeo_model_info(MODEL)))  # fmt: skip
     monkeypatch.setenv(variable_of("int8"), "on")
     ours = detector(made, "llvm")
     kept, found_again = [], []
-    for image in map(read_image, demo_pictures()):
+    for image in map(read_image, demo_images()):
         wanted, found = exact(image), ours(image)
         kept += overlaps(wanted.detections, found.detections)
         found_again += overlaps(found.detections, wanted.detections)

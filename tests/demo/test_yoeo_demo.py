@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from support import yoeo_networks
-from tvm_vision.demo import detect, pictures
+from tvm_vision.demo import detect, images
 from tvm_vision.demo.detect import run_demo
 from tvm_vision.errors import DeviceError, InputError
 from tvm_vision.evaluate import Reference
@@ -28,7 +28,7 @@ def network(folder):
 @pytest.fixture(scope="module")
 def still(folder):
     path = folder / "scene.png"
-    cv2.imwrite(str(path), yoeo_networks.picture())
+    cv2.imwrite(str(path), yoeo_networks.random_image())
     return path
 
 
@@ -37,7 +37,7 @@ def clip(folder):
     path = folder / "clip.avi"
     writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 15, (160, 120))
     for seed in range(3):
-        writer.write(yoeo_networks.picture(seed=seed))
+        writer.write(yoeo_networks.random_image(seed=seed))
     writer.release()
     return path
 
@@ -53,7 +53,7 @@ def test_annotated_files_latency_and_device(network, still, clip, tmp_path):
     assert [path.name for path in result.packages] == ["tiny-cpu-fp32.tar"]
     text = "\n".join(lines)
     assert "device: CPU through LLVM, as asked" in text
-    assert "boxes and masks are onnxruntime's on 1 pictures" in text
+    assert "boxes and masks are onnxruntime's on 1 images" in text
     assert "  clip.avi: 3 frames, " in text and " ms (median) on CPU" in text
     assert result.timing.total_ms > 0
 
@@ -89,9 +89,9 @@ def test_the_command(network, still, tmp_path):
     assert f"wrote {tmp_path / 'out' / 'scene.png'}" in result.stdout
 
 
-def test_missing_pictures_and_models(network, still, tmp_path, monkeypatch):
-    monkeypatch.setattr(pictures, "FOLDER", tmp_path)
-    with pytest.raises(InputError, match="the demo's pictures are needed, and they are not inst"):
+def test_missing_images_and_models(network, still, tmp_path, monkeypatch):
+    monkeypatch.setattr(images, "FOLDER", tmp_path)
+    with pytest.raises(InputError, match="the demo's images are needed, and they are not inst"):
         run_demo(model=network, output=tmp_path, device="cpu")
     with pytest.raises(InputError, match=r"none\.onnx' is not there"):
         run_demo([still], model=tmp_path / "none.onnx", output=tmp_path, device="cpu")

@@ -26,7 +26,7 @@ def prose(text: str) -> str:
 
 
 def links(page: Path) -> Iterator[tuple[str, str]]:
-    """Path and anchor of each link to a file of ours, pictures included."""
+    """Path and anchor of each link to a file of ours, images included."""
     text = re.sub(r"`[^`\n]*`", "", prose(page.read_text("utf-8")))
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if not re.match(r"[a-z]+:", target):

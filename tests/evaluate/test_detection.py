@@ -99,13 +99,13 @@ def test_threshold_is_reached_at_equality():
     assert average_precisions([half], [one], 1, iou=0.51) == pytest.approx([0.0])
 
 
-def test_classes_are_apart_and_pictures_together():
+def test_classes_are_apart_and_images_together():
     truths = [truth([[0, 0, 10, 10]], [0]), truth([[0, 0, 10, 10]], [1])]
     guesses = [
         found([[0, 0, 10, 10], [20, 20, 30, 30]], [0.9, 0.95], [1, 0]),
         found([[0, 0, 10, 10]], [0.8], [1]),
     ]
-    # Class 0: a false box in the first picture. Class 1: false at 0.9, right at 0.8: 1/2.
+    # Class 0: a false box in the first image. Class 1: false at 0.9, right at 0.8: 1/2.
     result = average_precisions(guesses, truths, 3)
     assert result[:2] == pytest.approx([0.0, 0.5])
     assert math.isnan(result[2])
@@ -120,8 +120,8 @@ def test_doubtful_regions_neither_help_nor_harm():
     assert average_precisions([guess], [unsure], 1) == pytest.approx([0.5])
 
 
-def test_results_for_each_picture_are_needed():
-    with pytest.raises(InputError, match="found 0 for 1 pictures"):
+def test_results_for_each_image_are_needed():
+    with pytest.raises(InputError, match="found 0 for 1 images"):
         average_precisions([], [truth([], [])], 1)
 
 

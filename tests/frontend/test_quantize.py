@@ -43,8 +43,8 @@ def test_convolutions_are_of_int8_and_what_decodes_stays_real(yoeo):
     convolutions = [node for node in made.graph.node if node.op_type == "Conv"]
     assert len(convolutions) == sum(node.op_type == "Conv" for node in plain.graph.node) == 23
     for node in convolutions:
-        picture, weights = (makers[name] for name in node.input[:2])
-        assert picture.op_type == weights.op_type == "DequantizeLinear"
+        image, weights = (makers[name] for name in node.input[:2])
+        assert image.op_type == weights.op_type == "DequantizeLinear"
         assert constants[weights.input[0]] == TensorProto.INT8
     after = [n for c in convolutions for n in readers[c.output[0]]]
     # Three results: two heads and the logits of the mask.
@@ -89,8 +89,8 @@ def test_nodes_named_stay_real(tmp_path):
 
 def small(operator="Relu", opset=17):
     node = helper.make_node(operator, ["input"], ["y"], "only")
-    picture = helper.make_tensor_value_info("input", TensorProto.FLOAT, (1, 3, 8, 8))
-    made = network([node], picture, {"y": TensorProto.FLOAT}, [])
+    image = helper.make_tensor_value_info("input", TensorProto.FLOAT, (1, 3, 8, 8))
+    made = network([node], image, {"y": TensorProto.FLOAT}, [])
     made.opset_import[0].version = opset
     return made
 

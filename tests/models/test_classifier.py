@@ -1,4 +1,4 @@
-"""Pictures to tensors and logits to classes, against numbers worked out by hand."""
+"""Images to tensors and logits to classes, against numbers worked out by hand."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def test_prepare_turns_the_channels_where_the_orders_differ():
 
 
 def test_prepare_crops_the_centre():
-    # 8 x 6 picture, half of the largest square: rows 3 and 4..5 hold the 3 x 3 in the middle.
+    # 8 x 6 image, half of the largest square: rows 3 and 4..5 hold the 3 x 3 in the middle.
     image = np.zeros((8, 6, 3), np.uint8)
     image[3:6, 2:5] = 200
     config = ClassifierInput(size=(3, 3), crop=0.5)
@@ -43,7 +43,7 @@ def test_prepare_crops_the_centre():
 
 
 def test_prepare_keeps_the_aspect_of_the_tensor():
-    # Tensor twice as wide as high: a square picture loses rows above and below.
+    # Tensor twice as wide as high: a square image loses rows above and below.
     image = np.zeros((8, 8, 3), np.uint8)
     image[2:6] = 90
     assert prepare(image, ClassifierInput(size=(2, 4))).min() == 90
@@ -62,7 +62,7 @@ def test_efficientnet_lite0_maps_pixels_as_it_was_trained():
 
 
 @given(height=st.integers(1, 40), width=st.integers(1, 40), crop=st.floats(0.01, 1.0))
-def test_prepare_takes_every_size_of_picture(height, width, crop):
+def test_prepare_takes_every_size_of_image(height, width, crop):
     image = np.full((height, width, 3), 7, np.uint8)
     tensor = prepare(image, ClassifierInput(size=(5, 3), crop=crop))
     np.testing.assert_array_equal(tensor, np.full((1, 3, 5, 3), 7.0, np.float32))
@@ -77,8 +77,8 @@ def test_prepare_takes_every_size_of_picture(height, width, crop):
         np.zeros((0, 2, 3), np.uint8),
     ],
 )
-def test_prepare_refuses_other_pictures(image):
-    with pytest.raises(InputError, match=r"expected a picture of uint8 \[height, width, 3\], got"):
+def test_prepare_refuses_other_images(image):
+    with pytest.raises(InputError, match=r"expected an image of uint8 \[height, width, 3\], got"):
         prepare(image, EFFICIENTNET_LITE0)
 
 

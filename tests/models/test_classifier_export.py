@@ -54,10 +54,10 @@ def test_the_file_gives_what_pytorch_gives_and_describes_itself(torch, network, 
     path = tmp_path / "net.onnx"
     error = export_classifier(network, path, preprocessing=preparation, labels=LABELS)
     assert error.within(1e-5)
-    picture = np.random.default_rng(SEED).random((1, 3, 32, 48), np.float32)
+    image = np.random.default_rng(SEED).random((1, 3, 32, 48), np.float32)
     with torch.no_grad():
-        expected = network(torch.from_numpy(picture)).numpy()
-    found = Reference(path).run({"image": picture})["logits"]
+        expected = network(torch.from_numpy(image)).numpy()
+    found = Reference(path).run({"image": image})["logits"]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     assert read_metadata(path) == (preparation, LABELS)
 
@@ -73,7 +73,7 @@ def test_networks_that_are_no_classifiers_are_refused(torch, network, tmp_path):
         export_classifier(network[:2], path, preprocessing=small)
     with pytest.raises(InputError, match="3 labels are needed, one a class, found 2"):
         export_classifier(network, path, preprocessing=small, labels=LABELS[:2])
-    with pytest.raises(UnsupportedModelError, match=r"for a picture \[1, 3, 1, 1\]: RuntimeError"):
+    with pytest.raises(UnsupportedModelError, match=r"for an image \[1, 3, 1, 1\]: RuntimeError"):
         export_classifier(network, path, preprocessing=unit)
     assert list(tmp_path.iterdir()) == []
 
@@ -84,8 +84,8 @@ def test_a_callable_of_ones_own_with_weights(torch, network, own_module):
     found = find_network("own_net:make", own_module / "own.pth")
     assert not found.network.training
     assert (found.preprocessing, found.labels) == (None, ())
-    picture = torch.rand(1, 3, 16, 16)
-    assert torch.equal(found.network(picture), network(picture))
+    image = torch.rand(1, 3, 16, 16)
+    assert torch.equal(found.network(image), network(image))
 
 
 @pytest.mark.parametrize(

@@ -15,29 +15,29 @@ from tvm_vision.models.results import (
 RESULT = Classification((0, 1), ("half", "nothing"), (0.5, 0.0))
 
 
-def bar_pixels(picture, row):
-    line = picture[draw.MARGIN + row * draw.ROW + 35]
+def bar_pixels(image, row):
+    line = image[draw.MARGIN + row * draw.ROW + 35]
     return int((line == draw.BAR).all(axis=-1).sum())
 
 
 def test_size_and_bars():
     image = np.zeros((210, 100, 3), np.uint8)
-    picture = draw.draw_classification(image, RESULT, caption="a device")
-    assert picture.shape == (draw.HEIGHT, 200 + draw.PANEL_WIDTH, 3)
+    drawn = draw.draw_classification(image, RESULT, caption="a device")
+    assert drawn.shape == (draw.HEIGHT, 200 + draw.PANEL_WIDTH, 3)
     full = draw.PANEL_WIDTH - 2 * draw.MARGIN
-    assert abs(bar_pixels(picture, 0) - full / 2) <= 1
-    assert bar_pixels(picture, 1) == 0
+    assert abs(bar_pixels(drawn, 0) - full / 2) <= 1
+    assert bar_pixels(drawn, 1) == 0
 
 
 def test_a_long_label_stays_in_its_column():
     image = np.zeros((draw.HEIGHT, 10, 3), np.uint8)
     long = Classification((0,), ("a very long name of a class " * 4,), (1.0,))
-    picture = draw.draw_classification(image, long)
-    assert (picture[:, -draw.MARGIN + 2 :] == draw.PAPER).all()
-    assert (picture[: draw.MARGIN + 25, 10 : 10 + draw.MARGIN - 2] == draw.PAPER).all()
+    drawn = draw.draw_classification(image, long)
+    assert (drawn[:, -draw.MARGIN + 2 :] == draw.PAPER).all()
+    assert (drawn[: draw.MARGIN + 25, 10 : 10 + draw.MARGIN - 2] == draw.PAPER).all()
 
 
-def test_the_picture_given_is_not_changed():
+def test_the_image_given_is_not_changed():
     image = np.zeros((draw.HEIGHT, 50, 3), np.uint8)
     draw.draw_classification(image, RESULT)
     assert not image.any()
@@ -56,9 +56,9 @@ def detections(*boxes, score=0.9):
     )
 
 
-def colored(picture, color):
+def colored(image, color):
     """Rows and columns that have a color."""
-    rows, columns = np.nonzero((picture == color).all(axis=-1))
+    rows, columns = np.nonzero((image == color).all(axis=-1))
     return rows, columns
 
 
@@ -66,10 +66,10 @@ def colored(picture, color):
 def test_a_box_is_where_it_belongs(shape):
     height, width = shape
     box = (0.2 * width, 0.5 * height, 0.9 * width, 0.8 * height)
-    picture = draw.draw_detections(np.zeros((*shape, 3), np.uint8), detections(box))
-    rows, columns = colored(picture, draw.BOXES[0])
+    drawn = draw.draw_detections(np.zeros((*shape, 3), np.uint8), detections(box))
+    rows, columns = colored(drawn, draw.BOXES[0])
     line = max(2, 2 * max(shape) / 640)
-    assert picture.shape == (*shape, 3)
+    assert drawn.shape == (*shape, 3)
     assert abs(columns.min() - box[0]) <= line and abs(columns.max() + 1 - box[2]) <= line
     assert abs(rows.max() + 1 - box[3]) <= line
     # The plate with the name is above the box.
@@ -80,8 +80,8 @@ def test_a_box_is_where_it_belongs(shape):
     "box", [(0, 0, 640, 480), (0, 0, 0.5, 0.5), (639.5, 479.5, 640, 480), (0, 479, 640, 480)]
 )
 def test_boxes_at_the_edges(box):
-    picture = draw.draw_detections(np.zeros((480, 640, 3), np.uint8), detections(box))
-    assert len(colored(picture, draw.BOXES[0])[0]) > 0
+    drawn = draw.draw_detections(np.zeros((480, 640, 3), np.uint8), detections(box))
+    assert len(colored(drawn, draw.BOXES[0])[0]) > 0
 
 
 def test_names_do_not_hide_each_other():
@@ -95,21 +95,21 @@ def test_names_do_not_hide_each_other():
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (2, 300), (300, 2), (8, 8)])
-def test_tiny_pictures(shape):
+def test_tiny_images(shape):
     image = np.zeros((*shape, 3), np.uint8)
     box = (0, 0, shape[1], shape[0])
     mask = SegmentationMask(np.full(shape, 2, np.uint8), NAMES)
-    picture = draw.draw_detections(image, detections(box), segmentation=mask, caption="a caption")
-    assert picture.shape == image.shape
+    drawn = draw.draw_detections(image, detections(box), segmentation=mask, caption="a caption")
+    assert drawn.shape == image.shape
 
 
 def test_a_mask_colors_all_but_the_first_class():
     image = np.full((40, 60, 3), 100, np.uint8)
     mask = np.zeros((40, 60), np.uint8)
     mask[:10], mask[10:20], mask[20:30] = 1, 2, 255
-    picture = draw.draw_detections(image, None, segmentation=SegmentationMask(mask, NAMES))
-    assert (picture[30:] == 100).all()
-    colors = [tuple(int(v) for v in picture[row, 0]) for row in (5, 15, 25)]
+    drawn = draw.draw_detections(image, None, segmentation=SegmentationMask(mask, NAMES))
+    assert (drawn[30:] == 100).all()
+    colors = [tuple(int(v) for v in drawn[row, 0]) for row in (5, 15, 25)]
     expected = [round(0.6 * 100 + 0.4 * value) for value in draw.PIXELS[1]]
     assert colors[0] == pytest.approx(expected, abs=1)
     assert len({(100, 100, 100), *colors}) == 4
@@ -117,16 +117,16 @@ def test_a_mask_colors_all_but_the_first_class():
 
 def test_a_caption_at_the_lower_edge_and_none_where_it_cannot_be_read():
     image = np.full((480, 640, 3), 90, np.uint8)
-    picture = draw.draw_detections(image, None, caption="yoeo, 1.2 ms")
-    assert (picture[:450] == 90).all() and (picture[-1] == 30).all()
+    drawn = draw.draw_detections(image, None, caption="yoeo, 1.2 ms")
+    assert (drawn[:450] == 90).all() and (drawn[-1] == 30).all()
     small = np.full((80, 100, 3), 90, np.uint8)
     assert (draw.draw_detections(small, None, caption="a caption " * 8) == 90).all()
 
 
 @pytest.mark.parametrize("shape", [(50, 60), (50, 60, 1), (50, 60, 4)])
 def test_other_channels(shape):
-    picture = draw.draw_detections(np.zeros(shape, np.uint8), detections((5, 5, 20, 20)))
-    assert picture.shape == (50, 60, 3) and picture.any()
+    drawn = draw.draw_detections(np.zeros(shape, np.uint8), detections((5, 5, 20, 20)))
+    assert drawn.shape == (50, 60, 3) and drawn.any()
 
 
 def test_results_of_any_kind():

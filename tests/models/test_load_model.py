@@ -14,7 +14,7 @@ from tvm_vision.package import ModelInfo, Preprocessing, artifact, read_package
 
 
 def write_brightness(path):
-    """Logits (0, mean of the picture) of an image [1, 3, 4, 4]."""
+    """Logits (0, mean of the image) of an image [1, 3, 4, 4]."""
     nodes = [
         helper.make_node("ReduceMean", ["x"], ["mean"], axes=[1, 2, 3], keepdims=0),
         helper.make_node("Sub", ["mean", "mean"], ["nothing"]),
@@ -75,7 +75,7 @@ def test_options_are_checked(classifier):
         load_model(classifier, top=0)
 
 
-def test_kinds_without_pictures_are_refused(tmp_path, classifier):
+def test_kinds_without_images_are_refused(tmp_path, classifier):
     plain = compile_network(classifier.with_name("model.onnx"), tmp_path / "p.tar", target="llvm")
     with pytest.raises(
         InputError, match="a network of kind yoeo or classifier is needed.* of kind network"
@@ -83,7 +83,7 @@ def test_kinds_without_pictures_are_refused(tmp_path, classifier):
         load_model(plain)
 
 
-def test_a_classifier_without_pictures_is_refused(tmp_path):
+def test_a_classifier_without_images_is_refused(tmp_path):
     with pytest.raises(InputError, match="'tiny' is none: compile it with --kind classifier"):
         load_model(handmade.write_artifact(tmp_path / "tiny.tar"))
 

@@ -1,4 +1,4 @@
-"""Classifiers at work, presets, labels and pictures as inputs, with an executor that pretends."""
+"""Classifiers at work, presets, labels and images as inputs, with an executor that pretends."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from tvm_vision.models.classifier import (
     preset,
     read_labels,
 )
-from tvm_vision.models.picture import picture_inputs
+from tvm_vision.models.image_inputs import image_inputs
 from tvm_vision.package import ModelInfo, Preprocessing, TensorInfo
 from tvm_vision.package.info import plain
 
@@ -31,7 +31,7 @@ def info(batch=1, dtype="float32", preprocessing=None, labels=("dark", "bright")
 
 
 class Executor:
-    """Scores dark by 100 - mean and bright by the mean, a row a picture."""
+    """Scores dark by 100 - mean and bright by the mean, a row an image."""
 
     def __init__(self, document):
         self.info = document
@@ -51,7 +51,7 @@ class Executor:
 
 
 @pytest.mark.parametrize(("batch", "runs"), [(1, 3), (2, 2), (4, 1)])
-def test_pictures_are_classified_in_batches(batch, runs):
+def test_images_are_classified_in_batches(batch, runs):
     executor = Executor(info(batch))
     results = Classifier(executor)([GREY, DARK, GREY], top=1)
     assert [result.labels for result in results] == [("bright",), ("dark",), ("bright",)]
@@ -66,10 +66,10 @@ def test_halves_and_other_labels():
         Classifier(executor, labels=["a"])([GREY])
 
 
-def test_no_pictures_and_too_many():
+def test_no_images_and_too_many():
     classifier = Classifier(Executor(info()))
     assert classifier([]) == []
-    with pytest.raises(InputError, match="1 to 1 pictures are needed, found 2"):
+    with pytest.raises(InputError, match="1 to 1 images are needed, found 2"):
         classifier.logits([GREY, GREY])
 
 
@@ -79,11 +79,11 @@ def test_a_network_without_preprocessing_is_no_classifier():
     with pytest.raises(InputError, match="'toy' is none: compile it with --kind classifier"):
         Classifier(Executor(document))
     with pytest.raises(InputError, match="compile it with --preprocess, or pass --inputs"):
-        picture_inputs(document, GREY)
+        image_inputs(document, GREY)
 
 
-def test_a_picture_as_input_is_repeated_for_a_batch():
-    arrays = picture_inputs(info(batch=3, dtype="float16"), GREY)
+def test_an_image_as_input_is_repeated_for_a_batch():
+    arrays = image_inputs(info(batch=3, dtype="float16"), GREY)
     assert arrays["x"].shape == (3, 3, 4, 4)
     assert arrays["x"].dtype == np.float16
     assert arrays["x"].flags.c_contiguous

@@ -15,7 +15,7 @@ from benchmarks.peers.frames import STAGES, Frames, decoded, photo
 from benchmarks.peers.half import to_fp16
 from benchmarks.peers.measure import Measurement, Row, Settings
 from benchmarks.peers.networks import NETWORKS
-from tvm_vision.demo.pictures import MODEL
+from tvm_vision.demo.images import MODEL
 from tvm_vision.models.results import Detections, SegmentationMask
 
 FORMS = [name for name, network in NETWORKS.items() if network.of_photos]

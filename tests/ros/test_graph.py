@@ -103,12 +103,12 @@ def test_the_debug_image_shows_what_was_found(graph, camera):
 
     with graph.listen(Image, "debug_image") as inbox:
         message = send_until(graph, camera, inbox, lambda: graph.image(scene()))
-    picture = pixels_of(message)
-    assert picture.shape == (480, 640, 3)
-    edge = picture[200, 105].tolist()
+    image = pixels_of(message)
+    assert image.shape == (480, 640, 3)
+    edge = image[200, 105].tolist()
     assert edge != [0, 0, 0] and edge != [255, 255, 255]
     # The caption's plate, and the field's tint.
-    assert picture[400, 600].max() > 0
+    assert image[400, 600].max() > 0
 
 
 def test_latencies_are_named(graph, camera, detections):
@@ -219,14 +219,14 @@ def test_compressed_images(graph, node, detections):
     data = octets(cv2.imencode(".png", scene())[1].reshape(-1))
     with graph.camera("image/compressed", kind=CompressedImage) as camera:
 
-        def picture(data=data):
+        def image(data=data):
             sent = CompressedImage(format="png", data=data)
             sent.header.stamp = graph.stamp()
             return sent
 
-        message = send_until(graph, camera, detections, picture)
+        message = send_until(graph, camera, detections, image)
         assert message.detections[0].bbox.center.position.x == 110.0
-        camera.publish(picture(octets(np.zeros(9, np.uint8))))
+        camera.publish(image(octets(np.zeros(9, np.uint8))))
         node.wait_for("found 9 bytes of 'png' that OpenCV does not read")
 
 

@@ -190,13 +190,13 @@ def test_jpeg_is_what_opencv_reads():
     np.testing.assert_array_equal(image_from_compressed(sent), expected)
 
 
-def test_gray_pictures_become_bgr():
+def test_gray_images_become_bgr():
     sent = compressed(cv2.imencode(".png", GRAY)[1].tobytes(), "mono8; png compressed mono8")
     np.testing.assert_array_equal(image_from_compressed(sent), FROM_GRAY)
 
 
-@pytest.mark.parametrize("data", [b"", b"no picture", cv2.imencode(".png", BGR)[1].tobytes()[:40]])
-def test_what_is_no_picture_is_refused(data):
+@pytest.mark.parametrize("data", [b"", b"no image", cv2.imencode(".png", BGR)[1].tobytes()[:40]])
+def test_what_is_no_image_is_refused(data):
     with pytest.raises(InputError, match=f"JPEG or PNG is needed, found {len(data)} bytes"):
         image_from_compressed(compressed(data))
 

@@ -49,8 +49,8 @@ def test_the_node_publishes_what_the_library_finds(graph, start, package):
     from sensor_msgs.msg import Image
     from vision_msgs.msg import Detection2DArray
 
-    picture = yoeo_networks.picture()
-    expected = load_model(package, confidence=0.3)(picture)
+    shown = yoeo_networks.random_image()
+    expected = load_model(package, confidence=0.3)(shown)
     assert isinstance(expected.detections, Detections) and len(expected.detections)
     start(f"model:={package}", "confidence:=0.3", program=PROGRAM)
     graph.wait_for_state("active")
@@ -60,7 +60,7 @@ def test_the_node_publishes_what_the_library_finds(graph, start, package):
         graph.camera() as camera,
     ):
         graph.wait_for_subscriber(camera)
-        camera.publish(graph.image(picture))
+        camera.publish(graph.image(shown))
         found, mask = detections.next(), masks.next()
     names = [item.results[0].hypothesis.class_id for item in found.detections]
     assert names == [name for name, _, _ in expected.detections]
@@ -91,7 +91,7 @@ def foreign(package, path):
     packages.write_sample(path)
 
 
-def of_no_pictures(package, path):
+def of_no_images(package, path):
     handmade.write_artifact(path)
 
 
@@ -118,7 +118,7 @@ def test_a_file_that_cannot_be_loaded_is_the_answer_of_load_model(graph, start, 
 
     process = start(f"model:={package}", program=PROGRAM)
     graph.wait_for_state("active")
-    for make in (damaged, foreign, of_no_pictures, no_package, empty, shortened):
+    for make in (damaged, foreign, of_no_images, no_package, empty, shortened):
         path = tmp_path / f"{make.__name__}.tar"
         make(package, path)
         assert graph.set(model=str(path)) == ""
@@ -138,7 +138,7 @@ def test_a_file_that_cannot_be_loaded_is_the_answer_of_load_model(graph, start, 
         (None, "does not exist: check model"),
         (damaged, "was changed or damaged"),
         (foreign, "cannot be loaded"),
-        (of_no_pictures, "is needed"),
+        (of_no_images, "is needed"),
         (no_package, "broken.tar"),
     ],
 )

@@ -25,7 +25,7 @@ class Time:
 
 
 @pytest.fixture
-def pictures(tmp_path):
+def images(tmp_path):
     for index in range(3):
         cv2.imwrite(str(tmp_path / f"{index}.png"), np.full((8, 12, 3), 40 * index, np.uint8))
     return tmp_path
@@ -54,8 +54,8 @@ def test_rounds_follow_each_other_at_the_same_pace():
 
 
 @pytest.mark.parametrize(("rate", "step"), [(0.0, 0.1), (20.0, 0.05)])
-def test_pictures_of_a_folder(pictures, rate, step):
-    found = list(shots(pictures, rate=rate))
+def test_images_of_a_folder(images, rate, step):
+    found = list(shots(images, rate=rate))
     assert [shot.moment for shot in found] == pytest.approx([0.0, step, 2 * step])
     assert [int(shot.image[0, 0, 0]) for shot in found] == [0, 40, 80]
 
@@ -95,11 +95,11 @@ def test_without_ros_it_says_what_is_missing(monkeypatch):
         publish([], ReplayCamera())
 
 
-def test_every_image_arrives(graph, pictures, start):
+def test_every_image_arrives(graph, images, start):
 
     from sensor_msgs.msg import Image
 
-    arguments = ("replay", str(pictures), "--rate", "50", "--loop", "--limit", "7", "--wait")
+    arguments = ("replay", str(images), "--rate", "50", "--loop", "--limit", "7", "--wait")
     process = start(
         program=SUPPORT / "ros" / "command_program.py",
         command=(*arguments, "--topic", "/eye", "--frame-id", "left"),
@@ -114,13 +114,13 @@ def test_every_image_arrives(graph, pictures, start):
     assert process.popen.wait(20) == 0
 
 
-def test_it_ends_cleanly_when_it_is_told_to(graph, pictures, start):
+def test_it_ends_cleanly_when_it_is_told_to(graph, images, start):
 
     from sensor_msgs.msg import Image
 
     process = start(
         program=SUPPORT / "ros" / "command_program.py",
-        command=("replay", str(pictures), "--loop", "--topic", "/eye"),
+        command=("replay", str(images), "--loop", "--topic", "/eye"),
     )
     with graph.listen(Image, "/eye") as inbox:
         inbox.next()

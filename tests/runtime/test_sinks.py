@@ -13,7 +13,7 @@ def shade(value, size=(48, 64)):
     return np.full((*size, 3), value, np.uint8)
 
 
-def test_pictures_become_png_files_of_their_own(tmp_path):
+def test_images_become_png_files_of_their_own(tmp_path):
     folder = tmp_path / "a" / "b"
     with FrameWriter(folder) as writer:
         for value, name in ((10, "cat.jpg"), (20, "dog.png"), (30, "cat.jpg")):

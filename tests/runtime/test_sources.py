@@ -1,4 +1,4 @@
-"""Frames from pictures, folders and videos; what cannot be read is one clear error."""
+"""Frames from images, folders and videos; what cannot be read is one clear error."""
 
 import cv2
 import numpy as np
@@ -9,7 +9,7 @@ from tvm_vision.runtime import sources
 from tvm_vision.runtime.sources import frames, read_image
 
 
-def picture(path, value=0, size=(6, 8)):
+def write_image(path, value=0, size=(6, 8)):
     cv2.imwrite(str(path), np.full((*size, 3), value, np.uint8))
     return path
 
@@ -27,8 +27,8 @@ def names(*given):
     return [frame.name for frame in frames(given)]
 
 
-def test_pictures_keep_their_order_and_values(tmp_path):
-    paths = [picture(tmp_path / "b.png", 7), picture(tmp_path / "a.bmp", 9)]
+def test_images_keep_their_order_and_values(tmp_path):
+    paths = [write_image(tmp_path / "b.png", 7), write_image(tmp_path / "a.bmp", 9)]
     first, second = frames(paths)
     assert (first.name, second.name) == ("b.png", "a.bmp")
     assert first.image.shape == (6, 8, 3)
@@ -36,10 +36,10 @@ def test_pictures_keep_their_order_and_values(tmp_path):
     assert (first.image.max(), second.image.min()) == (7, 9)
 
 
-def test_a_folder_by_name_without_what_is_no_picture(tmp_path):
+def test_a_folder_by_name_without_what_is_no_image(tmp_path):
     for name in ("c.png", "a.jpg", "b.JPEG", ".hidden.png"):
-        picture(tmp_path / name)
-    (tmp_path / "notes.txt").write_text("no picture")
+        write_image(tmp_path / name)
+    (tmp_path / "notes.txt").write_text("no image")
     assert names(tmp_path) == ["a.jpg", "b.JPEG", "c.png"]
 
 
@@ -52,7 +52,7 @@ def test_a_video_frame_by_frame(tmp_path):
 
 
 def test_frames_are_read_when_they_are_asked_for(tmp_path):
-    stream = frames([picture(tmp_path / "a.png"), tmp_path / "none.png"])
+    stream = frames([write_image(tmp_path / "a.png"), tmp_path / "none.png"])
     assert next(stream).name == "a.png"
     with pytest.raises(InputError, match=r"'.*none\.png' is none: check the path"):
         next(stream)
@@ -61,10 +61,10 @@ def test_frames_are_read_when_they_are_asked_for(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("broken.png", b"", "is not a picture that OpenCV can read"),
-        ("broken.jpg", b"\xff\xd8\xff\xe0 broken", "is not a picture that OpenCV can read"),
-        ("broken.mp4", b"no video", "is neither a picture nor a video"),
-        ("broken.xyz", b"text", "is neither a picture nor a video"),
+        ("broken.png", b"", "is not an image that OpenCV can read"),
+        ("broken.jpg", b"\xff\xd8\xff\xe0 broken", "is not an image that OpenCV can read"),
+        ("broken.mp4", b"no video", "is neither an image nor a video"),
+        ("broken.xyz", b"text", "is neither an image nor a video"),
     ],
 )
 def test_files_that_cannot_be_read(tmp_path, name, content, message):
@@ -74,7 +74,7 @@ def test_files_that_cannot_be_read(tmp_path, name, content, message):
         list(frames([path]))
 
 
-def test_a_picture_that_claims_to_be_huge(tmp_path):
+def test_an_image_that_claims_to_be_huge(tmp_path):
     import struct
     import zlib
 
@@ -83,12 +83,12 @@ def test_a_picture_that_claims_to_be_huge(tmp_path):
     data = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + chunk
     path = tmp_path / "huge.png"
     path.write_bytes(data + struct.pack(">I", zlib.crc32(chunk)))
-    with pytest.raises(InputError, match="is not a picture that OpenCV can read"):
+    with pytest.raises(InputError, match="is not an image that OpenCV can read"):
         read_image(path)
 
 
 def test_an_empty_folder(tmp_path):
-    with pytest.raises(InputError, match=r"a folder with pictures \(\.bmp, .*\) is needed"):
+    with pytest.raises(InputError, match=r"a folder with images \(\.bmp, .*\) is needed"):
         list(frames([tmp_path]))
 
 
@@ -116,16 +116,16 @@ class Camera:
         self.released = True
 
 
-def test_a_camera_may_miss_a_picture_but_not_stay_silent(monkeypatch):
+def test_a_camera_may_miss_an_image_but_not_stay_silent(monkeypatch):
     image = np.zeros((2, 2, 3), np.uint8)
     monkeypatch.setattr(Camera, "images", (image, None, image))
     monkeypatch.setattr(sources.cv2, "VideoCapture", Camera)
     stream = frames(["3"])
     assert [next(stream).name, next(stream).name] == ["camera 3#0", "camera 3#1"]
-    with pytest.raises(InputError, match="camera 3 gives no picture: check that it is there"):
+    with pytest.raises(InputError, match="camera 3 gives no image: check that it is there"):
         next(stream)
 
 
 def test_a_camera_that_is_not_there():
-    with pytest.raises(InputError, match="camera 97 gives no picture"):
+    with pytest.raises(InputError, match="camera 97 gives no image"):
         list(frames(["97"]))

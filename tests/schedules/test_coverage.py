@@ -110,18 +110,18 @@ def padded_pool(before: int, after: int) -> tirx.PrimFunc:
 
 
 def widened(kind: str) -> tirx.PrimFunc:
-    """A product of one row, or a sum, that all of a picture is multiplied by."""
-    picture = te.placeholder((24, 10, 10), "float32", "picture")
+    """A product of one row, or a sum, that all of an image is multiplied by."""
+    image = te.placeholder((24, 10, 10), "float32", "image")
     x = te.placeholder((1, 16), "float32", "x")
     w = te.placeholder((16, 24), "float32", "w")
     if kind == "product":
         gate = topi.matmul(x, w)
-        inputs = [x, w, picture]
+        inputs = [x, w, image]
     else:
-        gate = topi.sum(picture, axis=[1, 2], keepdims=False)
+        gate = topi.sum(image, axis=[1, 2], keepdims=False)
         gate = topi.reshape(gate, (1, 24))
-        inputs = [picture]
-    result = te.compute((24, 10, 10), lambda c, i, j: picture[c, i, j] * gate[0, c], name="result")
+        inputs = [image]
+    result = te.compute((24, 10, 10), lambda c, i, j: image[c, i, j] * gate[0, c], name="result")
     return te.create_prim_func([*inputs, result])
 
 

@@ -72,7 +72,7 @@ def run(function: tirx.PrimFunc, value: np.ndarray, choice: Choice) -> np.ndarra
 
 
 def windows(x: np.ndarray, tiling: Tiling) -> np.ndarray:
-    """Pixels of all tiles of a picture (n, c, h, w): (n, rows, columns, c, edge, edge)."""
+    """Pixels of all tiles of an image (n, c, h, w): (n, rows, columns, c, edge, edge)."""
     down, right = tiling.rows * tiling.m + 2, tiling.columns * tiling.m + 2
     full = np.zeros((*x.shape[:2], down, right))
     full[:, :, tiling.top : tiling.top + x.shape[2], tiling.left : tiling.left + x.shape[3]] = x

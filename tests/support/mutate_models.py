@@ -57,7 +57,7 @@ def _model(
 def small_models() -> list[onnx.ModelProto]:
     """Models that between them have attributes and constants of most kinds."""
     node = helper.make_node
-    picture = (1, 4, 8, 8)
+    image = (1, 4, 8, 8)
     return [
         _model(
             [
@@ -70,7 +70,7 @@ def small_models() -> list[onnx.ModelProto]:
             [_weight("w", 4, 2, 3, 3), _weight("b", 4),
              numpy_helper.from_array(np.float32(0), "low"),
              numpy_helper.from_array(np.float32(6), "high")],
-            picture,
+            image,
         ),
         _model(
             [
@@ -82,7 +82,7 @@ def small_models() -> list[onnx.ModelProto]:
                 node("LRN", ["r"], ["y"], size=3),
             ],
             [_weight("w", 4, 2, 2, 2), _real("scales", 1, 1, 2, 2)],
-            picture,
+            image,
         ),
         _model(
             [
@@ -93,7 +93,7 @@ def small_models() -> list[onnx.ModelProto]:
             ],
             [_whole("pads", 0, 0, 1, 1, 0, 0, 1, 1), _whole("from", 1, 1), _whole("to", 7, 9),
              _whole("axes", 2, 3), _whole("steps", 1, 2), _whole("times", 1, 2, 1, 1)],
-            picture,
+            image,
         ),
         _model(
             [
@@ -107,7 +107,7 @@ def small_models() -> list[onnx.ModelProto]:
             ],
             [_whole("parts", 1, 3), _whole("shape", 0, 16, -1), _whole("index", 0, 3, 15),
              _weight("w", 16, 5)],
-            picture,
+            image,
         ),
         _model(
             [
@@ -122,7 +122,7 @@ def small_models() -> list[onnx.ModelProto]:
                 node("Cast", ["m"], ["y"], to=TensorProto.FLOAT),
             ],
             [_weight("w", 4, 256), _whole("axes", 1), _whole("wide", 1, 3, 4)],
-            picture,
+            image,
         ),
         _model(
             [
@@ -135,7 +135,7 @@ def small_models() -> list[onnx.ModelProto]:
             [_whole("k", 2), *(numpy_helper.from_array(np.array(v, np.int64), n)
                                for n, v in (("from", 0), ("to", 5), ("by", 1), ("depth", 4))),
              _real("values", 0, 1)],
-            picture,
+            image,
         ),
         _model(
             [
@@ -146,7 +146,7 @@ def small_models() -> list[onnx.ModelProto]:
             ],
             [numpy_helper.from_array(np.float32(0.1), "scale"),
              numpy_helper.from_array(np.int8(3), "zero"), _weight("w", 4)],
-            picture,
+            image,
         ),
     ]  # fmt: skip
 

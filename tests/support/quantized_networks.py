@@ -78,9 +78,9 @@ class Quantized:
         return self.node("Conv", *inputs, **attributes)
 
     def model(self, *outputs: str) -> onnx.ModelProto:
-        picture = helper.make_tensor_value_info("x", TensorProto.FLOAT, self.shape)
+        image = helper.make_tensor_value_info("x", TensorProto.FLOAT, self.shape)
         results = dict.fromkeys(outputs, TensorProto.FLOAT)
-        return network(self.nodes, picture, results, self.constants)
+        return network(self.nodes, image, results, self.constants)
 
 
 def network(

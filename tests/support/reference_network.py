@@ -79,11 +79,11 @@ def read_sections(cfg: str) -> list[tuple[str, dict[str, str]]]:
     return sections
 
 
-def run(cfg: str, picture: np.ndarray, numbers: Numbers) -> Result:
-    """picture: [channels, height, width], in 0..1."""
+def run(cfg: str, image: np.ndarray, numbers: Numbers) -> Result:
+    """image: [channels, height, width], in 0..1."""
     result = Result()
     made: list[Any] = []
-    value = picture.astype(np.float64)
+    value = image.astype(np.float64)
     for kind, options in read_sections(cfg)[1:]:
         if kind == "convolutional":
             value = convolution(value, options, numbers)
@@ -100,7 +100,7 @@ def run(cfg: str, picture: np.ndarray, numbers: Numbers) -> Result:
             value = value + made[int(options["from"])]
         elif kind == "yolo":
             result.heads.append(value)
-            result.boxes += boxes(value, options, picture.shape[1] // value.shape[1])
+            result.boxes += boxes(value, options, image.shape[1] // value.shape[1])
         elif kind == "seg":
             result.logits = value
         made.append(value)

@@ -306,7 +306,7 @@ anchors=6,6, 12,15, 30,20, 25,45
 classes=1
 """
 
-# A mask alone, of a grey picture.
+# A mask alone, of a grey image.
 MASK_ONLY = """
 [net]
 width=32

@@ -79,7 +79,7 @@ def tiny_config() -> YoeoConfig:
 
 
 def random_state(config: YoeoConfig, seed: int = 0) -> State:
-    """Weights under which objectness, scores and mask vary over a picture."""
+    """Weights under which objectness, scores and mask vary over an image."""
     rng = np.random.default_rng(seed)
     state = config_anchors(config)
     for _, name, shape in all_parameters(config):
@@ -93,13 +93,13 @@ def random_state(config: YoeoConfig, seed: int = 0) -> State:
 
 
 def _normalise(config: YoeoConfig, state: State) -> None:
-    """Scale the layers in front of the heads: over a picture each channel has mean 0, deviation 1.
+    """Scale the layers in front of the heads: over an image each channel has mean 0, deviation 1.
 
     Of boxes the width and height (channels 2 and 3 of 8) vary less, so that exp of them is a box.
     """
     names = [f"conv_{index}" for index in LAST]
     reference = Reference(onnx_model(config, state), values=names)
-    planes = picture(96, 96)[..., ::-1].transpose(2, 0, 1)[None].astype(np.float32) / 255
+    planes = random_image(96, 96)[..., ::-1].transpose(2, 0, 1)[None].astype(np.float32) / 255
     outputs = reference.run({"InputLayer": planes})
     for index, name in zip(LAST, names, strict=True):
         weight, bias = (f"module_list.{index}.{name}.{kind}" for kind in ("weight", "bias"))
@@ -122,7 +122,7 @@ def write_tiny(path: Path, **options: Any) -> Path:
     return path
 
 
-def picture(height: int = 120, width: int = 160, seed: int = 1) -> np.ndarray:
+def random_image(height: int = 120, width: int = 160, seed: int = 1) -> np.ndarray:
     """Soft blobs of colour, uint8 [height, width, 3]."""
     import cv2
 

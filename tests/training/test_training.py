@@ -67,14 +67,12 @@ def test_losses_lead_to_the_boxes():
         losses.detection_loss([values], [head], losses.first_rows(truth)).sum().backward()
         optimizer.step()
     boxes = Decoder([(10.0, 10.0), (8.0, 40.0)])(values.detach(), 8)
-    sure = [picture[picture[:, 4] > 0.5] for picture in boxes]
+    sure = [image[image[:, 4] > 0.5] for image in boxes]
     wanted = [truth[0, [0, 2]], truth[1, [1]]]
-    for picture, expected in zip(sure, wanted, strict=True):
-        assert len(picture) == len(expected)
-        corners = torch.cat(
-            [picture[:, :2] - picture[:, 2:4] / 2, picture[:, :2] + picture[:, 2:4] / 2], 1
-        )
-        for row, corner in zip(picture, corners, strict=True):
+    for image, expected in zip(sure, wanted, strict=True):
+        assert len(image) == len(expected)
+        corners = torch.cat([image[:, :2] - image[:, 2:4] / 2, image[:, :2] + image[:, 2:4] / 2], 1)
+        for row, corner in zip(image, corners, strict=True):
             label = int(row[5:].argmax())
             (match,) = expected[expected[:, 0] == label]
             torch.testing.assert_close(corner, match[1:], rtol=0, atol=0.5)
@@ -116,19 +114,19 @@ def test_fourier_filters_are_convolutions():
 
 
 @pytest.mark.parametrize("tiled", [False, True])
-def test_boxes_move_with_the_picture(tiled):
+def test_boxes_move_with_the_image(tiled):
     """White rectangles on black: after a crop or mosaic each box still holds its white."""
     torch.manual_seed(1)
     count = 8
-    pictures = torch.zeros(count, 512, 512, 3, dtype=torch.uint8)
+    images = torch.zeros(count, 512, 512, 3, dtype=torch.uint8)
     boxes = torch.full((count, 40, 5), -1.0)
     for row in range(count):
         x, y = 150 + 20 * row, 300 - 15 * row
-        pictures[row, y : y + 60, x : x + 80] = 255
+        images[row, y : y + 60, x : x + 80] = 255
         boxes[row, 0] = torch.tensor([1.0, x, y, x + 80, y + 60])
-    masks = (pictures[..., 0] > 0).to(torch.uint8)
+    masks = (images[..., 0] > 0).to(torch.uint8)
     change = augment.mosaic if tiled else augment.crop
-    image, mask, moved = change(pictures, masks, boxes, 416)
+    image, mask, moved = change(images, masks, boxes, 416)
     assert image.shape[1:] == (3, 416, 416) and mask.shape[1:] == (416, 416)
     seen = 0
     for row in range(len(image)):
@@ -229,10 +227,10 @@ def test_training_rests_resumes_and_measures(tmp_path, monkeypatch):
     for name in ("0001_0000", "9001_0000"):
         boxes = np.full((4, 40, 5), -1, np.float32)
         boxes[:, 0] = 0, 200, 200, 240, 240
-        pictures = rng.integers(0, 90, (4, 512, 512, 3), dtype=np.uint8)
-        pictures[:, 200:240, 200:240] = 250
+        images = rng.integers(0, 90, (4, 512, 512, 3), dtype=np.uint8)
+        images[:, 200:240, 200:240] = 250
         masks = np.zeros((4, 512, 512), np.uint8)
-        np.savez(tmp_path / f"{name}.npz", pictures=pictures, masks=masks, boxes=boxes)
+        np.savez(tmp_path / f"{name}.npz", images=images, masks=masks, boxes=boxes)
     config, out = tmp_path / "tiny.cfg", tmp_path / "run"
     config.write_text(TINY)
 
@@ -250,4 +248,4 @@ def test_training_rests_resumes_and_measures(tmp_path, monkeypatch):
     key = "module_list.0.conv_0.weight"
     assert not torch.equal(first["average"][key], second["average"][key])
     report = json.loads((out / "metrics.json").read_text())
-    assert report["held_out_pictures"] == 4 and report["steps"] == second["step"]
+    assert report["held_out_images"] == 4 and report["steps"] == second["step"]

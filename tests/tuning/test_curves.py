@@ -1,4 +1,4 @@
-"""The benchmark of tuning: its jobs, the points it leaves on the disk, the picture of them."""
+"""The benchmark of tuning: its jobs, the points it leaves on the disk, the image of them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_curves_are_drawn(tmp_path: Path) -> None:
     assert (tmp_path / "tuning.png").stat().st_size > 10_000
 
 
-def test_no_points_no_picture(tmp_path: Path) -> None:
+def test_no_points_no_image(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     with pytest.raises(TuningError, match="there are none"):
         draw_curves({}, tmp_path / "none.png")

@@ -13,7 +13,7 @@ from ..whole_files import write_whole
 from .classify import ClassifyDemoResult
 
 
-def write_pictures(result: ClassifyDemoResult, folder: Path) -> list[Path]:
+def write_images(result: ClassifyDemoResult, folder: Path) -> list[Path]:
     """One PNG a photo; returns their paths. Raises InputError where the folder is not writable."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -23,9 +23,9 @@ def write_pictures(result: ClassifyDemoResult, folder: Path) -> list[Path]:
     caption = f"{result.network}, {result.inference_ms:.1f} ms, {device}"
     written = []
     for photo in result.photos:
-        picture = draw_classification(read_image(photo.photo), photo.ours, caption=caption)
+        image = draw_classification(read_image(photo.photo), photo.ours, caption=caption)
         path = folder / f"{photo.photo.stem}.png"
-        encoded, data = cv2.imencode(".png", picture)
+        encoded, data = cv2.imencode(".png", image)
         if not encoded:
             raise InputError(f"OpenCV cannot write PNG, so '{path}' was not written")
         write_whole(path, data.tobytes())

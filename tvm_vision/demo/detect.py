@@ -1,4 +1,4 @@
-"""Compile the demo's YOEO network, run it on pictures and a clip, and draw what it finds."""
+"""Compile the demo's YOEO network, run it on images and a clip, and draw what it finds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..models.yoeo import YoeoDetector
 from ..runtime.device import DeviceChoice, choose_device
 from ..runtime.sinks import FrameWriter
 from ..runtime.sources import frames, read_image
-from .pictures import MODEL, demo_clip, demo_pictures
+from .images import MODEL, demo_clip, demo_images
 
 CONFIDENCE = 0.4
 MAX_RUNS = 50
@@ -43,11 +43,11 @@ def run_demo(
     device: str = "auto",
     report: Report = print,
 ) -> DetectDemoResult:
-    """Detect on ``sources`` (default: the demo's pictures and clip), and write them annotated.
+    """Detect on ``sources`` (default: the demo's images and clip), and write them annotated.
 
     model: ONNX file of a YOEO network that says its names. output: folder for the packages and
-    pictures. precision: "fp32" or "fp16". device: "auto", "vulkan" or "cpu"; without a GPU "auto"
-    takes Vulkan's CPU implementation for pictures, to show it, and LLVM for videos, since that is
+    images. precision: "fp32" or "fp16". device: "auto", "vulkan" or "cpu"; without a GPU "auto"
+    takes Vulkan's CPU implementation for images, to show it, and LLVM for videos, since that is
     many times faster. report: called with each line to show.
 
     Raises DeviceError where the results are not onnxruntime's (where that is installed); what the
@@ -79,15 +79,15 @@ def run_demo(
 
 
 def _sorted(sources: Sequence[str | Path]) -> tuple[list[Path], list[Path]]:
-    """Pictures and videos. Raises InputError where there is neither."""
+    """Images and videos. Raises InputError where there is neither."""
     if sources:
         paths = [Path(source) for source in sources]
         videos = [path for path in paths if path.suffix.lower() in (".avi", ".mkv", ".mp4")]
         return [path for path in paths if path not in videos], videos
-    stills, clip = demo_pictures(), demo_clip()
+    stills, clip = demo_images(), demo_clip()
     if not stills:
         raise InputError(
-            "the demo's pictures are needed, and they are not installed: name some, or install "
+            "the demo's images are needed, and they are not installed: name some, or install "
             "tvm_vision again"
         )
     return stills, [] if clip is None else [clip]
@@ -115,7 +115,7 @@ def _compiled(
 def compare_with_onnxruntime(
     detector: YoeoDetector, model: Path, paths: Sequence[Path], report: Report
 ) -> None:
-    """Report how far boxes and masks are the same; on the first frame of each picture.
+    """Report how far boxes and masks are the same; on the first frame of each image.
 
     Raises DeviceError where they are not. Says so where onnxruntime is not installed.
     """
@@ -133,13 +133,13 @@ def compare_with_onnxruntime(
             raise DeviceError(f"{path.name}: results must be onnxruntime's, and are not: {found}")
     detector.confidence, detector.iou, detector.max_detections = settings
     if images:
-        report(f"boxes and masks are onnxruntime's on {len(images)} pictures")
+        report(f"boxes and masks are onnxruntime's on {len(images)} images")
 
 
 def _detected(
     detector: YoeoDetector, sources: Sequence[Path], output: Path, report: Report
 ) -> list[Path]:
-    """Annotated files of all sources; a line for each picture, and one for each video."""
+    """Annotated files of all sources; a line for each image, and one for each video."""
     with FrameWriter(output) as writer:
         for stream, group in itertools.groupby(frames(sources), lambda frame: frame.stream):
             count, seconds = 0, 0.0

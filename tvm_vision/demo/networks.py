@@ -1,4 +1,4 @@
-"""The demo's networks: where their weights come from and how their pictures are prepared."""
+"""The demo's networks: where their weights come from and how their images are prepared."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["NETWORKS", "SHAPE", "DemoNetwork", "find_network"]
 
 @dataclass(frozen=True)
 class DemoNetwork:
-    """A classifier of ImageNet's 1000 classes for pictures of SHAPE.
+    """A classifier of ImageNet's 1000 classes for images of SHAPE.
 
     name: for files and options; title: for people. preprocessing: name of a preset. export: writes
     it as ONNX.

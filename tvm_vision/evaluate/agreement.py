@@ -131,7 +131,7 @@ def compare_package(package: Path, model: Path, images: Iterable[Image]) -> str:
     boxes = sum(each.boxes for each in found)
     masks = [each.mask for each in found if each.mask is not None]
     mask = f", {100 * min(masks):.2f} % of the mask or more" if masks else ""
-    return f"the same as onnxruntime on {len(found)} pictures: {boxes} boxes{mask}"
+    return f"the same as onnxruntime on {len(found)} images: {boxes} boxes{mask}"
 
 
 def agreement(ours: Found, reference: Found, pixels: float = PIXELS["fp32"]) -> Agreement:

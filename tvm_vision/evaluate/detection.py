@@ -1,6 +1,6 @@
 """How well boxes and masks agree with the truth: average precision, and intersection over union.
 
-numpy only, so that every runtime's results can be judged: what a detector returned for each picture
+numpy only, so that every runtime's results can be judged: what a detector returned for each image
 goes in, beside what is there.
 """
 
@@ -18,7 +18,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Truth:
-    """What a picture shows. boxes [n,4]: x1, y1, x2, y2 in pixels; class_ids [n]; doubtful [m,4]:
+    """What an image shows. boxes [n,4]: x1, y1, x2, y2 in pixels; class_ids [n]; doubtful [m,4]:
     regions where a detection counts neither as found nor as false (too small to tell, hidden)."""
 
     boxes: Array
@@ -28,7 +28,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class Found:
-    """What a detector made of a picture: boxes [n,4] as in Truth, scores [n], class_ids [n]."""
+    """What a detector made of an image: boxes [n,4] as in Truth, scores [n], class_ids [n]."""
 
     boxes: Array
     scores: Array
@@ -63,18 +63,18 @@ def average_precision(hits: Array, scores: Array, positives: int) -> float:
 def average_precisions(
     found: Sequence[Found], truths: Sequence[Truth], classes: int, iou: float = 0.5
 ) -> Array:
-    """Average precision of each class at an IoU threshold: float64 [classes], NaN where no picture
-    shows the class. found and truths: one of each a picture.
+    """Average precision of each class at an IoU threshold: float64 [classes], NaN where no image
+    shows the class. found and truths: one of each an image.
 
     A detection finds the box of its class with which it has the largest IoU, if that reaches the
     threshold and no better detection has found it; else it is false, or does not count where at
     least half of it lies in one doubtful region.
 
-    Raises InputError where the numbers of pictures differ.
+    Raises InputError where the numbers of images differ.
     """
     if len(found) != len(truths):
         raise InputError(
-            f"results for every picture are needed, found {len(found)} for {len(truths)} pictures"
+            f"results for every image are needed, found {len(found)} for {len(truths)} images"
         )
     result = np.full(classes, np.nan)
     for class_id in range(classes):
@@ -89,7 +89,7 @@ def average_precisions(
 
 
 def _judge(guess: Found, truth: Truth, class_id: int, threshold: float) -> tuple[Array, Array]:
-    """Of one picture and class: whether each detection that counts hit, and its score."""
+    """Of one image and class: whether each detection that counts hit, and its score."""
     mine = guess.class_ids == class_id
     boxes, scores = guess.boxes[mine], guess.scores[mine]
     order = np.argsort(-scores, kind="stable")
@@ -123,7 +123,7 @@ def _overlap(first: Array, second: Array) -> Array:
 
 
 class MaskScore:
-    """Intersection over union of each class of masks, over all pictures that were added."""
+    """Intersection over union of each class of masks, over all images that were added."""
 
     def __init__(self, classes: int, ignored: int | None = None) -> None:
         """classes: number of them. ignored: value in the truth of pixels that do not count."""

@@ -1,4 +1,4 @@
-"""Pictures with results drawn onto them, with OpenCV: uint8 [height, width, 3] in BGR."""
+"""Images with results drawn onto them, with OpenCV: uint8 [height, width, 3] in BGR."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ BOXES = (
 PIXELS = ((0, 0, 0), (255, 60, 255), (200, 160, 0), (0, 200, 255), (60, 60, 255), (120, 255, 60))
 OPACITY = 0.4
 DARK, LIGHT = (20, 20, 20), (255, 255, 255)
-# Pictures of this many pixels, along their longer side, get lines of 2 and text of scale 0.5.
+# Images of this many pixels, along their longer side, get lines of 2 and text of scale 0.5.
 USUAL = 640
-# Part of the picture's width that a name may cover, so that a small one is not hidden by names.
+# Part of the image's width that a name may cover, so that a small one is not hidden by names.
 WIDEST = 0.4
 
 
 def draw_classification(image: Image, result: Classification, *, caption: str = "") -> Image:
-    """The picture, scaled to a height of 420 pixels, beside a panel with a bar for each class.
+    """The image, scaled to a height of 420 pixels, beside a panel with a bar for each class.
 
     image: BGR. caption: one line below the bars, for example the device and the time.
     """
@@ -90,7 +90,7 @@ def _text(
 
 
 def draw_result(image: Image, result: VisionResult, *, caption: str = "") -> Image:
-    """The picture with whatever was found on it; ``image`` itself is not changed.
+    """The image with whatever was found on it; ``image`` itself is not changed.
 
     image: uint8 [height, width, 3] in BGR, or grey. caption: one line, for example the device and
     the time. A classification alone gives the panel of ``draw_classification``.
@@ -109,26 +109,26 @@ def draw_detections(
     segmentation: SegmentationMask | None = None,
     caption: str = "",
 ) -> Image:
-    """A copy of the picture with boxes, names and scores, over the mask in colours.
+    """A copy of the image with boxes, names and scores, over the mask in colours.
 
     image: uint8 [height, width, 3] in BGR, or grey; the copy has its height and width and three
     channels. Lines and text grow with it; text that has no room is left out.
     """
-    picture = _colored(image)
+    drawn = _colored(image)
     if segmentation is not None:
-        picture = _with_mask(picture, segmentation.mask)
+        drawn = _with_mask(drawn, segmentation.mask)
     if detections is not None:
         colors = [BOXES[class_id % len(BOXES)] for class_id in detections.class_ids.tolist()]
         found = list(zip(detections, colors, strict=True))
         # The best last, so that it lies on top; names then, the best first, where there is room.
         for (_, _, box), color in reversed(found):
-            _draw_box(picture, box, color)
+            _draw_box(drawn, box, color)
         taken: list[Rectangle] = []
         for (name, score, box), color in found:
-            _draw_name(picture, f"{name} {100 * score:.0f}", box, color, taken)
+            _draw_name(drawn, f"{name} {100 * score:.0f}", box, color, taken)
     if caption:
-        _draw_caption(picture, caption)
-    return picture
+        _draw_caption(drawn, caption)
+    return drawn
 
 
 def _colored(image: Image) -> Image:
@@ -139,43 +139,43 @@ def _colored(image: Image) -> Image:
     return image.copy()
 
 
-def _with_mask(picture: Image, mask: Image) -> Image:
+def _with_mask(drawn: Image, mask: Image) -> Image:
     table = np.zeros((256, 1, 3), np.uint8)
     for class_id in range(1, 256):
         table[class_id] = PIXELS[1 + (class_id - 1) % (len(PIXELS) - 1)]
     colors = cv2.LUT(cv2.cvtColor(mask, cv2.COLOR_GRAY2BGR), table)
-    blended = cv2.addWeighted(picture, 1 - OPACITY, colors, OPACITY, 0)
-    return np.where(mask[..., None] > 0, blended, picture).astype(np.uint8, copy=False)
+    blended = cv2.addWeighted(drawn, 1 - OPACITY, colors, OPACITY, 0)
+    return np.where(mask[..., None] > 0, blended, drawn).astype(np.uint8, copy=False)
 
 
-def _measures(picture: Image) -> tuple[int, float, int]:
-    """Thickness of lines, scale of text, and its thickness, for a picture of that size."""
-    size = max(picture.shape[:2]) / USUAL
+def _measures(drawn: Image) -> tuple[int, float, int]:
+    """Thickness of lines, scale of text, and its thickness, for an image of that size."""
+    size = max(drawn.shape[:2]) / USUAL
     scale = min(max(0.5 * size, 0.3), 1.4)
     return max(1, round(2 * size)), scale, 2 if scale > 0.8 else 1
 
 
-def _pixels(picture: Image, box: Box) -> Rectangle:
+def _pixels(drawn: Image, box: Box) -> Rectangle:
     """Left, top, right, bottom: a box from 0 to 10 covers the pixels 0 to 9."""
-    height, width = picture.shape[:2]
+    height, width = drawn.shape[:2]
     left, top = min(int(box[0]), width - 1), min(int(box[1]), height - 1)
     return left, top, max(left, math.ceil(box[2]) - 1), max(top, math.ceil(box[3]) - 1)
 
 
-def _draw_box(picture: Image, box: Box, color: Color) -> None:
-    line = _measures(picture)[0]
-    left, top, right, bottom = _pixels(picture, box)
+def _draw_box(drawn: Image, box: Box, color: Color) -> None:
+    line = _measures(drawn)[0]
+    left, top, right, bottom = _pixels(drawn, box)
     if line > 1:
         # A dark edge, to be seen before any background.
-        cv2.rectangle(picture, (left, top), (right, bottom), DARK, line + 2)
-    cv2.rectangle(picture, (left, top), (right, bottom), color, line)
+        cv2.rectangle(drawn, (left, top), (right, bottom), DARK, line + 2)
+    cv2.rectangle(drawn, (left, top), (right, bottom), color, line)
 
 
-def _draw_name(picture: Image, text: str, box: Box, color: Color, taken: list[Rectangle]) -> None:
+def _draw_name(drawn: Image, text: str, box: Box, color: Color, taken: list[Rectangle]) -> None:
     """A plate above the box, or in it or below; none where there is no room beside ``taken``."""
-    height, width = picture.shape[:2]
-    line, scale, weight = _measures(picture)
-    left, top, _, bottom = _pixels(picture, box)
+    height, width = drawn.shape[:2]
+    line, scale, weight = _measures(drawn)
+    left, top, _, bottom = _pixels(drawn, box)
     (text_width, text_height), below = cv2.getTextSize(text, FONT, scale, weight)
     plate_width, plate_height = text_width + 2 * line + 2, text_height + below + 2
     x = min(max(left - line // 2, 0), width - plate_width)
@@ -187,27 +187,27 @@ def _draw_name(picture: Image, text: str, box: Box, color: Color, taken: list[Re
     else:
         return
     taken.append(plate)
-    cv2.rectangle(picture, plate[:2], (plate[2] - 1, plate[3] - 1), color, cv2.FILLED)
+    cv2.rectangle(drawn, plate[:2], (plate[2] - 1, plate[3] - 1), color, cv2.FILLED)
     bright = 0.114 * color[0] + 0.587 * color[1] + 0.299 * color[2] > 110
     origin = (x + line + 1, plate[3] - below)
     ink = DARK if bright else LIGHT
-    cv2.putText(picture, text, origin, FONT, scale, ink, weight, cv2.LINE_AA)
+    cv2.putText(drawn, text, origin, FONT, scale, ink, weight, cv2.LINE_AA)
 
 
 def _meet(a: Rectangle, b: Rectangle) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
-def _draw_caption(picture: Image, text: str) -> None:
+def _draw_caption(drawn: Image, text: str) -> None:
     """A line at the lower edge on a dark strip, smaller where it would be too wide."""
-    height, width = picture.shape[:2]
-    _, scale, weight = _measures(picture)
+    height, width = drawn.shape[:2]
+    _, scale, weight = _measures(drawn)
     (text_width, _), _ = cv2.getTextSize(text, FONT, scale, weight)
     scale *= min(1.0, 0.96 * width / max(text_width, 1))
     (text_width, text_height), below = cv2.getTextSize(text, FONT, scale, weight)
     strip = text_height + 2 * below
     if scale < 0.25 or strip > height // 3:
         return
-    picture[height - strip :] //= 3
+    drawn[height - strip :] //= 3
     origin = ((width - text_width) // 2, height - below - below // 2)
-    cv2.putText(picture, text, origin, FONT, scale, LIGHT, weight, cv2.LINE_AA)
+    cv2.putText(drawn, text, origin, FONT, scale, LIGHT, weight, cv2.LINE_AA)

@@ -141,8 +141,8 @@ class SegmentationMask:
 class Timing:
     """Where the time of one frame went, by the host's clock, in milliseconds.
 
-    preprocess_ms: from the picture to the network's input. inference_ms: upload, network and
-    read-back. postprocess_ms: from the outputs to results in pixels of the picture.
+    preprocess_ms: from the image to the network's input. inference_ms: upload, network and
+    read-back. postprocess_ms: from the outputs to results in pixels of the image.
     """
 
     preprocess_ms: float
@@ -151,7 +151,7 @@ class Timing:
 
     @property
     def total_ms(self) -> float:
-        """The whole frame, from picture to result."""
+        """The whole frame, from image to result."""
         return self.preprocess_ms + self.inference_ms + self.postprocess_ms
 
 

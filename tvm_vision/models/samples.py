@@ -13,8 +13,8 @@ from ..errors import InputError
 from ..file_kinds import need
 from ..package import ModelInfo, TensorInfo
 from ..runtime.inputs import check_inputs, load_arrays
-from ..runtime.sources import PICTURES, read_image
-from .picture import prepared_picture
+from ..runtime.sources import IMAGES, read_image
+from .image_inputs import prepared_image
 
 # More tell little more, and each costs time.
 MAX_SAMPLES = 32
@@ -23,7 +23,7 @@ Arrays = Mapping[str, npt.NDArray[np.generic]]
 
 
 def sample_paths(sources: Sequence[str | os.PathLike[str]]) -> list[Path]:
-    """The files that ``sources`` name, pictures and .npz files, folders by what is in them.
+    """The files that ``sources`` name, images and .npz files, folders by what is in them.
 
     Of more than MAX_SAMPLES as many, evenly spread over them. Raises InputError where a folder has
     none, or where one is neither.
@@ -51,13 +51,13 @@ def check_samples(sources: Sequence[str | os.PathLike[str]]) -> None:
 
 
 def read_sample(path: Path, model: ModelInfo, specs: Sequence[TensorInfo]) -> Arrays:
-    """A sample as the network's inputs by name: a picture, prepared as the package says, or the
+    """A sample as the network's inputs by name: an image, prepared as the package says, or the
     arrays of an .npz file.
 
     Raises InputError where it cannot be read, or does not fit the network.
     """
     if path.suffix.lower() != ".npz":
-        return prepared_picture(
+        return prepared_image(
             model, specs, read_image(path), otherwise="name .npz files with its inputs"
         )
     arrays = load_arrays(path)
@@ -68,7 +68,7 @@ def read_sample(path: Path, model: ModelInfo, specs: Sequence[TensorInfo]) -> Ar
 
 
 def _in_folder(folder: Path) -> list[Path]:
-    known = {*PICTURES, ".npz"}
+    known = {*IMAGES, ".npz"}
     found = sorted(
         path
         for path in folder.iterdir()

@@ -100,7 +100,7 @@ def described_inputs(
 
 
 def _with_size(model: ModelInfo, inputs: Sequence[Spec]) -> ModelInfo:
-    """The model with the size of its pictures, where that is left to the network."""
+    """The model with the size of its images, where that is left to the network."""
     if model.preprocessing is None or model.preprocessing.size != (0, 0):
         return model
     shape = tuple(inputs[0].shape) if inputs else ()

@@ -41,7 +41,7 @@ def _sha256(value: Any, where: str) -> str:
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """From a picture to the network's input, as numbers.
+    """From an image to the network's input, as numbers.
 
     size: height and width of the tensor, in pixels; (0, 0) becomes that of the network's first
         input when a package is written.
@@ -115,7 +115,7 @@ class ModelInfo:
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """One input or output. layout: "NCHW" for pictures, else ""; units: words for people."""
+    """One input or output. layout: "NCHW" for images, else ""; units: words for people."""
 
     name: str
     shape: tuple[int, ...]

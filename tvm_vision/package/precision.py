@@ -81,9 +81,9 @@ class MeasuredPrecision:
 
     def __str__(self) -> str:
         before = "no numbers" if self.error_before is None else f"{self.error_before:.1e}"
-        pictures = "1 sample" if self.samples == 1 else f"{self.samples} samples"
+        images = "1 sample" if self.samples == 1 else f"{self.samples} samples"
         return (
-            f"{len(self.kept)} of {self.layers} layers keep float32; error on {pictures} "
+            f"{len(self.kept)} of {self.layers} layers keep float32; error on {images} "
             f"{self.error:.1e}, with fp16 everywhere {before}, allowed {self.limit:g}"
         )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from .fields import Fields, number, text, wrong
 
-# Above it a stride or the side of a picture is a mistake.
+# Above it a stride or the side of an image is a mistake.
 MAX_PIXELS = 65536
 
 

@@ -1,4 +1,4 @@
-"""Where pictures with results go: PNG files for pictures, one MP4 for each video or camera."""
+"""Where images with results go: PNG files for images, one MP4 for each video or camera."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ class FrameWriter:
         self._video: _Video | None = None
         self.written: list[Path] = []
 
-    def write(self, frame: Frame, picture: Image) -> None:
-        """Keep a picture that was made of a frame. Raises InputError where it cannot be written."""
+    def write(self, frame: Frame, image: Image) -> None:
+        """Keep an image that was made of a frame. Raises InputError where it cannot be written."""
         if self._video is not None and self._video.stream != frame.stream:
             self._finish()
         if not frame.stream:
             path = self._path(Path(frame.name).stem, ".png")
-            _write_png(path, picture)
+            _write_png(path, image)
             self.written.append(path)
             return
         if self._video is None:
             path = self._path(Path(frame.stream).stem, ".mp4")
-            self._video = _Video(frame.stream, path, picture, frame.rate or USUAL_RATE)
-        self._video.write(picture)
+            self._video = _Video(frame.stream, path, image, frame.rate or USUAL_RATE)
+        self._video.write(image)
 
     def _path(self, stem: str, suffix: str) -> Path:
-        """A name that no other frame has: two folders may have a picture of the same name."""
+        """A name that no other frame has: two folders may have an image of the same name."""
         name, number = f"{stem}{suffix}", 1
         while name in self._names:
             number += 1
@@ -84,10 +84,10 @@ class FrameWriter:
 class _Video:
     """An MP4 file in the making, in a scratch folder until it is complete."""
 
-    def __init__(self, stream: str, path: Path, picture: Image, rate: float) -> None:
+    def __init__(self, stream: str, path: Path, image: Image, rate: float) -> None:
         self.stream = stream
         self._path = path
-        self._size = (picture.shape[1], picture.shape[0])
+        self._size = (image.shape[1], image.shape[0])
         with writing(path):
             self._scratch = ScratchFolder(path.parent)
         self._fresh = self._scratch.path / path.name
@@ -99,11 +99,11 @@ class _Video:
                 f"'{path}' cannot be written: is the folder writable, and has this OpenCV FFmpeg?"
             )
 
-    def write(self, picture: Image) -> None:
-        if (picture.shape[1], picture.shape[0]) != self._size:
+    def write(self, image: Image) -> None:
+        if (image.shape[1], image.shape[0]) != self._size:
             # Some cameras change their mode; a file has one size.
-            picture = cv2.resize(picture, self._size).astype(np.uint8, copy=False)
-        self._writer.write(picture)
+            image = cv2.resize(image, self._size).astype(np.uint8, copy=False)
+        self._writer.write(image)
 
     def finish(self) -> Path:
         self._writer.release()
@@ -116,8 +116,8 @@ class _Video:
         self._scratch.close()
 
 
-def _write_png(path: Path, picture: Image) -> None:
-    done, data = cv2.imencode(".png", picture)
+def _write_png(path: Path, image: Image) -> None:
+    done, data = cv2.imencode(".png", image)
     if not done:
         raise InputError(f"'{path}' cannot be written (OpenCV cannot encode it)")
     write_whole(path, data.tobytes())

@@ -1,4 +1,4 @@
-"""Where frames come from: pictures, folders, video files, cameras, one iterator for all of them.
+"""Where frames come from: images, folders, video files, cameras, one iterator for all of them.
 
 A frame is uint8 [height, width, 3] in BGR, as OpenCV gives it.
 """
@@ -15,24 +15,24 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from ..file_kinds import EMPTY, PICTURE, TEXT, VIDEO, need
+from ..file_kinds import EMPTY, IMAGE, TEXT, VIDEO, need
 from ..plain_files import read_plain
 
 Image = npt.NDArray[np.uint8]
 
-PICTURES = frozenset({".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
+IMAGES = frozenset({".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 # A camera may need a moment, and gives up after this many empty reads in a row.
 EMPTY_READS = 20
 # Frames a second; what says more does not know.
 MAX_RATE = 1000.0
-MOST_PICTURE_BYTES = 1 << 30
+MOST_IMAGE_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
 class Frame:
-    """One picture: ``name`` for people ("cat.jpg", "drive.mp4#12", "camera 0#12").
+    """One image: ``name`` for people ("cat.jpg", "drive.mp4#12", "camera 0#12").
 
-    stream: name of the video or camera that it is of, "" for a picture. rate: frames a second of
+    stream: name of the video or camera that it is of, "" for an image. rate: frames a second of
     that; 0 where it does not say.
     """
 
@@ -45,7 +45,7 @@ class Frame:
 def frames(sources: Iterable[str | Path]) -> Iterator[Frame]:
     """All frames of each source, one after the other, read as they are asked for.
 
-    A source is a picture, a folder of pictures (by name), a video file, or the number of a camera,
+    A source is an image, a folder of images (by name), a video file, or the number of a camera,
     which never ends. Raises InputError, when it comes to it, for a source that cannot be read.
     """
     for source in sources:
@@ -53,11 +53,11 @@ def frames(sources: Iterable[str | Path]) -> Iterator[Frame]:
 
 
 def read_image(path: Path) -> Image:
-    """One picture. Raises InputError where it is none that OpenCV can read."""
-    need(path, "a picture", PICTURE, TEXT, EMPTY)
+    """One image. Raises InputError where it is none that OpenCV can read."""
+    need(path, "an image", IMAGE, TEXT, EMPTY)
     image = _decode(path)
     if image is None:
-        raise InputError(f"'{path}' is not a picture that OpenCV can read: use PNG or JPEG")
+        raise InputError(f"'{path}' is not an image that OpenCV can read: use PNG or JPEG")
     return image
 
 
@@ -69,15 +69,15 @@ def _frames(source: str | Path) -> Iterator[Frame]:
         return _folder(path)
     if not path.is_file():
         raise InputError(
-            f"a picture, folder, video or camera number is needed, and '{source}' is none: check "
+            f"an image, folder, video or camera number is needed, and '{source}' is none: check "
             "the path"
         )
     image = _decode(path) if path.suffix.lower() not in VIDEOS else None
     if image is not None:
         return iter([Frame(path.name, image)])
-    need(path, "a picture or video", PICTURE, VIDEO, TEXT, EMPTY)
-    if path.suffix.lower() in PICTURES:
-        raise InputError(f"'{path}' is not a picture that OpenCV can read: use PNG or JPEG")
+    need(path, "an image or video", IMAGE, VIDEO, TEXT, EMPTY)
+    if path.suffix.lower() in IMAGES:
+        raise InputError(f"'{path}' is not an image that OpenCV can read: use PNG or JPEG")
     return _video(str(path), path.name)
 
 
@@ -87,13 +87,13 @@ VIDEOS = frozenset({".avi", ".m4v", ".mjpeg", ".mkv", ".mov", ".mp4", ".mpg", ".
 def _decode(path: Path) -> Image | None:
     # Decoded from memory: cv2.imread answers a broken file with a warning and None.
     try:
-        data = np.frombuffer(read_plain(path, MOST_PICTURE_BYTES), np.uint8)
+        data = np.frombuffer(read_plain(path, MOST_IMAGE_BYTES), np.uint8)
     except OSError as error:
         raise InputError(f"'{path}' cannot be read ({error.strerror}): check the file") from None
     try:
         image = cv2.imdecode(data, cv2.IMREAD_COLOR) if data.size else None
     except cv2.error:
-        # A picture that claims more pixels than OpenCV accepts.
+        # An image that claims more pixels than OpenCV accepts.
         return None
     return None if image is None else image.astype(np.uint8, copy=False)
 
@@ -102,11 +102,11 @@ def _folder(folder: Path) -> Iterator[Frame]:
     paths = sorted(
         path
         for path in folder.iterdir()
-        if path.suffix.lower() in PICTURES and not path.name.startswith(".")
+        if path.suffix.lower() in IMAGES and not path.name.startswith(".")
     )
     if not paths:
-        known = ", ".join(sorted(PICTURES))
-        raise InputError(f"a folder with pictures ({known}) is needed, and '{folder}' has none")
+        known = ", ".join(sorted(IMAGES))
+        raise InputError(f"a folder with images ({known}) is needed, and '{folder}' has none")
     return (Frame(path.name, read_image(path)) for path in paths)
 
 
@@ -127,9 +127,9 @@ def _video(source: str | int, name: str) -> Iterator[Frame]:
             yield Frame(f"{name}#{count}", image.astype(np.uint8, copy=False), name, rate)
             count, empty = count + 1, 0
         if isinstance(source, int):
-            raise InputError(f"{name} gives no picture: check that it is there and not in use")
+            raise InputError(f"{name} gives no image: check that it is there and not in use")
         if count == 0:
-            raise InputError(f"'{source}' is neither a picture nor a video that OpenCV can read")
+            raise InputError(f"'{source}' is neither an image nor a video that OpenCV can read")
     finally:
         capture.release()
 

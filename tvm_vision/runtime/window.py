@@ -1,4 +1,4 @@
-"""A window for pictures, where OpenCV was built with one and there is a screen."""
+"""A window for images, where OpenCV was built with one and there is a screen."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DisplayWindow:
         if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
             # OpenCV's Qt would end the process.
             raise InputError(
-                "showing pictures needs a screen, and neither DISPLAY nor WAYLAND_DISPLAY is set: "
+                "showing images needs a screen, and neither DISPLAY nor WAYLAND_DISPLAY is set: "
                 "write them with --save"
             )
         self._title = title
@@ -32,13 +32,13 @@ class DisplayWindow:
             cv2.namedWindow(title, cv2.WINDOW_NORMAL | cv2.WINDOW_KEEPRATIO)
         except cv2.error:
             raise InputError(
-                "showing pictures needs an OpenCV with windows, and the one installed has none: "
+                "showing images needs an OpenCV with windows, and the one installed has none: "
                 "pip install opencv-python instead of opencv-python-headless, or use --save"
             ) from None
 
-    def show(self, picture: Image, *, wait: bool = False) -> bool:
-        """Show a picture; ``wait`` until a key is pressed. False where the window is to close."""
-        cv2.imshow(self._title, picture)
+    def show(self, image: Image, *, wait: bool = False) -> bool:
+        """Show an image; ``wait`` until a key is pressed. False where the window is to close."""
+        cv2.imshow(self._title, image)
         key = cv2.waitKey(0 if wait else 1) & 0xFF
         return key not in CLOSING and cv2.getWindowProperty(self._title, cv2.WND_PROP_VISIBLE) >= 1
 

@@ -1,6 +1,6 @@
 """Operators on tensors whose channels lie in blocks, as TensorIR computations.
 
-A picture tensor (n, c, h, w) in blocks of b channels is (n, ceil(c / b), h, w, b): what one vector
+An image tensor (n, c, h, w) in blocks of b channels is (n, ceil(c / b), h, w, b): what one vector
 of a processor holds lies side by side. Lanes past the last channel hold anything; nothing here
 reads them. Blocks of the computations carry what they compute as annotations, from which the
 schedules for processors write their loops (``schedules/cpu/windows.py``).
@@ -26,7 +26,7 @@ GATHER = "tvm_vision.gather"
 
 @dataclass(frozen=True)
 class SlidingWindow:
-    """How a window of (height, width) moves over a picture, in pixels."""
+    """How a window of (height, width) moves over an image, in pixels."""
 
     kernel: tuple[int, int]
     strides: tuple[int, int]
@@ -211,7 +211,7 @@ def _channel(x: Any, i: Any, channel: Any, y: Any, z: Any, block: int) -> Any:
 def _place(
     window: SlidingWindow, x: Any, y: Any, z: Any, kh: Any, kw: Any
 ) -> tuple[Any, Any, list[Any]]:
-    """Row and column that a window reads, and the conditions for them to be in the picture."""
+    """Row and column that a window reads, and the conditions for them to be in the image."""
     height, width = _sizes(x)[2:4]
     row = y * window.strides[0] + kh * window.dilation[0] - window.top
     column = z * window.strides[1] + kw * window.dilation[1] - window.left

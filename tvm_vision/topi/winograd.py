@@ -73,13 +73,13 @@ MATRICES = {
 
 @dataclass(frozen=True)
 class Tiling:
-    """How an output picture is cut into tiles.
+    """How an output image is cut into tiles.
 
     Attributes:
         m: height and width of a tile.
         batch, height, width: of the output.
-        top, left: rows and columns of zeros before the picture that is read.
-        channels_last: pictures are (n, h, w, c), not (n, c, h, w).
+        top, left: rows and columns of zeros before the image that is read.
+        channels_last: images are (n, h, w, c), not (n, c, h, w).
     """
 
     m: int
@@ -91,7 +91,7 @@ class Tiling:
     channels_last: bool = False
 
     def of(self, m: int) -> Tiling:
-        """The same picture in tiles of another size."""
+        """The same image in tiles of another size."""
         return replace(self, m=m)
 
     @property
@@ -134,7 +134,7 @@ def transform_weights(weights: Array, m: int) -> Array:
 
 
 def transform_image(x: Any, tiling: Tiling) -> Any:
-    """A picture as ((m+2)², c, p); with channels last as ((m+2)², p, c)."""
+    """An image as ((m+2)², c, p); with channels last as ((m+2)², p, c)."""
     edge, matrix = tiling.edge, MATRICES[tiling.m].image
     axes = (1, 2, 3) if tiling.channels_last else (2, 3, 1)
     height, width, channels = (int(x.shape[axis]) for axis in axes)
@@ -167,7 +167,7 @@ def transform_image(x: Any, tiling: Tiling) -> Any:
 
 
 def transform_output(product: Any, tiling: Tiling) -> Any:
-    """((m+2)², o, p), with channels last ((m+2)², p, o), as a picture."""
+    """((m+2)², o, p), with channels last ((m+2)², p, o), as an image."""
     edge, m, matrix = tiling.edge, tiling.m, MATRICES[tiling.m].output
     channels = int(product.shape[2 if tiling.channels_last else 1])
 

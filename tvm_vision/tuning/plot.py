@@ -1,4 +1,4 @@
-"""Records as pictures, with matplotlib, which only this file needs."""
+"""Records as images, with matplotlib, which only this file needs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def draw_records(records: Records, output: str | os.PathLike[str]) -> None:
     Raises InputError without matplotlib or for another ending, TuningError where nothing was
     measured.
     """
-    path = _picture(output)
+    path = _image(output)
     pyplot = _pyplot()
     panels: dict[Any, list[Record]] = {}
     for record in records:
@@ -55,7 +55,7 @@ def draw_curves(
 
     Raises InputError without matplotlib or for another ending, TuningError without points.
     """
-    path = _picture(output)
+    path = _image(output)
     pyplot = _pyplot()
     if not curves:
         raise TuningError("points of a search are needed to draw, and there are none")
@@ -77,7 +77,7 @@ def draw_curves(
     _save(figure, path)
 
 
-def _picture(output: str | os.PathLike[str]) -> Path:
+def _image(output: str | os.PathLike[str]) -> Path:
     path = Path(output)
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InputError(f"a file that ends in .png, .svg or .pdf is needed, found '{path.name}'")

@@ -18,12 +18,12 @@ TIE = 1e-3
 
 @dataclass(frozen=True)
 class Case:
-    """cfg, weights: files. picture: float32 [1, channels, height, width]."""
+    """cfg, weights: files. image: float32 [1, channels, height, width]."""
 
     config: YoeoConfig
     cfg: Path
     weights: Path
-    picture: np.ndarray
+    image: np.ndarray
     expected: Result
 
     def check(self, outputs, *, tolerance=1e-4):
@@ -63,10 +63,10 @@ def make_case(name, folder):
     config = parse_config(cfg)
     # Squares of black and white, so that what the layers see differs from place to place.
     squares = (1, config.channels, config.height // SQUARE, config.width // SQUARE)
-    picture = np.random.default_rng(SEED).integers(0, 2, squares).astype(np.float32)
-    picture = picture.repeat(SQUARE, 2).repeat(SQUARE, 3)
-    expected = run(text, picture[0], Numbers(weights.read_bytes()))
-    return Case(config, cfg, weights, picture, expected)
+    image = np.random.default_rng(SEED).integers(0, 2, squares).astype(np.float32)
+    image = image.repeat(SQUARE, 2).repeat(SQUARE, 3)
+    expected = run(text, image[0], Numbers(weights.read_bytes()))
+    return Case(config, cfg, weights, image, expected)
 
 
 @pytest.fixture(scope="session", params=CFGS)

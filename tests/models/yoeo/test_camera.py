@@ -12,7 +12,7 @@ from tvm_vision.errors import InputError
 from tvm_vision.evaluate import Reference, compare_frames, strictness_for
 from tvm_vision.exporters.yoeo.camera import with_camera
 from tvm_vision.exporters.yoeo.describe import write_camera_model, yoeo_model_info
-from tvm_vision.models.picture import picture_inputs
+from tvm_vision.models.image_inputs import image_inputs
 from tvm_vision.models.yoeo import YoeoDetector
 from tvm_vision.models.yoeo.preprocess import Preprocessor
 
@@ -46,7 +46,9 @@ def prepared(network, image, **changes):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("interpolation", ["linear", "nearest", "cubic"])
 def test_the_same_as_opencv(network, shape, interpolation):
-    nodes, opencv = prepared(network, yoeo_networks.picture(*shape), interpolation=interpolation)
+    nodes, opencv = prepared(
+        network, yoeo_networks.random_image(*shape), interpolation=interpolation
+    )
     assert nodes.shape == opencv.shape
     # OpenCV rounds to whole numbers of 0..255 after resizing; cubic may leave that range before.
     inside = (opencv > 0) & (opencv < 1) if interpolation == "cubic" else np.ones(1, bool)
@@ -57,7 +59,9 @@ def test_the_same_as_opencv(network, shape, interpolation):
 
 def test_mean_scale_and_order(network):
     changes = {"mean": (10.0, 20.0, 30.0), "std": (50.0, 60.0, 70.0), "color_order": "bgr"}
-    nodes, opencv = prepared(network, yoeo_networks.picture(), interpolation="nearest", **changes)
+    nodes, opencv = prepared(
+        network, yoeo_networks.random_image(), interpolation="nearest", **changes
+    )
     assert nodes == pytest.approx(opencv, abs=1e-5)
 
 
@@ -65,7 +69,7 @@ def test_no_kernels_for_areas(network):
     with pytest.raises(
         InputError, match="an interpolation of linear, nearest, cubic .* found area"
     ):
-        prepared(network, yoeo_networks.picture(), interpolation="area")
+        prepared(network, yoeo_networks.random_image(), interpolation="area")
 
 
 def test_boxes_and_mask_are_the_same(package, network):
@@ -73,7 +77,7 @@ def test_boxes_and_mask_are_the_same(package, network):
     reference = Reference(network)
     assert detector.frame_size == (120, 160) and strictness_for(detector, reference) == "fp16"
     detector.warm_up()
-    images = [yoeo_networks.picture(seed=seed) for seed in range(3)]
+    images = [yoeo_networks.random_image(seed=seed) for seed in range(3)]
     for found in compare_frames(detector, reference, images):
         assert found.boxes > 3 and found.within("fp16"), str(found)
 
@@ -81,15 +85,15 @@ def test_boxes_and_mask_are_the_same(package, network):
 def test_only_frames_of_that_size(package):
     detector = YoeoDetector.load(package, confidence=0.3)
     with pytest.raises(InputError, match="frames of 120x160 .* found 160x120: compile it with"):
-        detector(yoeo_networks.picture(160, 120))
+        detector(yoeo_networks.random_image(160, 120))
     grey = np.full((120, 160), 99, np.uint8)
     color, alpha = np.dstack([grey] * 3), np.dstack([grey] * 4)
     results = [detector(image).detections.boxes.copy() for image in (grey, color, alpha)]
     assert np.array_equal(results[0], results[1]) and np.array_equal(results[1], results[2])
 
 
-def test_pictures_as_inputs_of_other_commands(package):
+def test_images_as_inputs_of_other_commands(package):
     executor = YoeoDetector.load(package)._executor
-    (array,) = picture_inputs(executor.info, yoeo_networks.picture(50, 50)).values()
+    (array,) = image_inputs(executor.info, yoeo_networks.random_image(50, 50)).values()
     assert array.shape == (1, 120, 160, 3) and array.dtype == np.uint8
     assert executor.info["inputs"][0]["layout"] == "NHWC"

@@ -31,9 +31,9 @@ def written(path, change=None, **options):
 def original(path, outputs, size=(96, 96)):
     """A file without metadata; outputs: (name, type, shape) of each."""
     values = [helper.make_tensor_value_info(*output) for output in outputs]
-    picture = helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 3, *size))
+    image = helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 3, *size))
     nodes = [helper.make_node("Identity", ["x"], [value.name]) for value in values]
-    onnx.save(helper.make_model(helper.make_graph(nodes, "g", [picture], values)), path)
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", [image], values)), path)
     return path
 
 
@@ -109,7 +109,7 @@ def test_sizes(tmp_path):
         yoeo_model_info(path, names=NAMES)
     assert yoeo_model_info(path, names=NAMES, size=(64, 96)).preprocessing.size == (64, 96)
     fixed = written(tmp_path / "fixed.onnx")
-    with pytest.raises(InputError, match="is made for pictures of 96x96, and not for 64x96"):
+    with pytest.raises(InputError, match="is made for images of 96x96, and not for 64x96"):
         yoeo_model_info(fixed, size=(64, 96))
 
 

@@ -64,7 +64,7 @@ def test_says_what_it_is(detector, package):
 
 
 def test_is_onnxruntime_with_the_same_steps_around(detector, package, folder):
-    image = yoeo_networks.picture()
+    image = yoeo_networks.random_image()
     result = detector(image)
     tensor, letterbox = detector.prepare(image)
     reference = Reference(package.with_suffix(".onnx")).run({"InputLayer": tensor})
@@ -80,7 +80,7 @@ def test_is_onnxruntime_with_the_same_steps_around(detector, package, folder):
 
 
 def test_raw_heads_say_the_same_as_decoded_boxes(raw, decoded):
-    image = yoeo_networks.picture(75, 200)
+    image = yoeo_networks.random_image(75, 200)
     results = [YoeoDetector.load(path, confidence=0.3)(image) for path in (raw, decoded)]
     first, second = (result.detections for result in results)
     assert 3 < len(first) == len(second)
@@ -89,7 +89,7 @@ def test_raw_heads_say_the_same_as_decoded_boxes(raw, decoded):
 
 
 def test_settings_count_and_are_checked(detector):
-    image = yoeo_networks.picture()
+    image = yoeo_networks.random_image()
     many = len(detector(image).detections)
     detector.max_detections = 2
     assert len(detector(image).detections) == 2
@@ -113,7 +113,7 @@ def test_settings_count_and_are_checked(detector):
 @pytest.mark.parametrize(
     "shape", [(1, 1), (1, 1, 3), (1, 3000, 3), (3000, 1, 3), (97, 33), (64, 64, 4), (2, 2, 1)]
 )
-def test_pictures_of_any_form(detector, shape):
+def test_images_of_any_form(detector, shape):
     result = detector(np.full(shape, 128, np.uint8))
     assert result.segmentation.mask.shape == shape[:2]
     boxes = result.detections.boxes
@@ -124,9 +124,9 @@ def test_pictures_of_any_form(detector, shape):
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.integers(1, 400), st.integers(1, 400), st.integers(0, 9))
-def test_boxes_lie_in_any_picture_and_masks_cover_it(detector, height, width, seed):
+def test_boxes_lie_in_any_image_and_masks_cover_it(detector, height, width, seed):
     detector.confidence = 0.2
-    result = detector(yoeo_networks.picture(height, width, seed))
+    result = detector(yoeo_networks.random_image(height, width, seed))
     assert result.segmentation.mask.shape == (height, width)
     boxes = result.detections.boxes
     assert (boxes >= 0).all() and (boxes <= [width, height] * 2).all()
@@ -134,9 +134,9 @@ def test_boxes_lie_in_any_picture_and_masks_cover_it(detector, height, width, se
 
 
 def test_a_frame_does_not_depend_on_those_before(detector):
-    image = yoeo_networks.picture()
+    image = yoeo_networks.random_image()
     first = detector(image)
-    detector(yoeo_networks.picture(300, 31, seed=5))
+    detector(yoeo_networks.random_image(300, 31, seed=5))
     second = detector(image)
     assert np.array_equal(first.detections.boxes, second.detections.boxes)
     assert np.array_equal(first.segmentation.mask, second.segmentation.mask)
@@ -145,7 +145,7 @@ def test_a_frame_does_not_depend_on_those_before(detector):
 @pytest.mark.parametrize("edge", [None, 96])
 def test_results_stay_when_the_next_frame_comes(detector, edge):
     # Of 96 pixels, as the network's own, nothing is resized on the way to the result.
-    image = yoeo_networks.picture()[:edge, :edge]
+    image = yoeo_networks.random_image()[:edge, :edge]
     result = detector(image)
     boxes, mask = result.detections.boxes.copy(), result.segmentation.mask.copy()
     detector(255 - image)
@@ -162,7 +162,7 @@ def test_a_network_that_went_wrong_is_an_error(folder):
     info = yoeo_model_info(folder / "nan.onnx")
     path = compile_network(folder / "nan.onnx", folder / "nan.tar", target="llvm", model_info=info)
     with pytest.raises(InputError, match="scores are needed from the network, found NaN in"):
-        YoeoDetector.load(path)(yoeo_networks.picture())
+        YoeoDetector.load(path)(yoeo_networks.random_image())
 
 
 def test_networks_that_are_no_yoeo(folder, decoded):
@@ -177,10 +177,10 @@ def test_networks_that_are_no_yoeo(folder, decoded):
         load_model(path)
 
 
-def test_pictures_are_bgr(detector, folder):
-    image = yoeo_networks.picture()
-    cv2.imwrite(str(folder / "picture.png"), image)
-    read = cv2.imread(str(folder / "picture.png"))
+def test_images_are_bgr(detector, folder):
+    image = yoeo_networks.random_image()
+    cv2.imwrite(str(folder / "image.png"), image)
+    read = cv2.imread(str(folder / "image.png"))
     assert np.array_equal(detector(read).segmentation.mask, detector(image).segmentation.mask)
     swapped = detector(np.ascontiguousarray(image[..., ::-1]))
     assert not np.array_equal(swapped.detections.scores, detector(image).detections.scores)
@@ -206,7 +206,7 @@ def test_a_robot_needs_no_compiler(package):
 
 
 def test_two_threads_never_get_each_others_frames(detector):
-    frames = [yoeo_networks.picture(), yoeo_networks.picture()[::-1].copy()]
+    frames = [yoeo_networks.random_image(), yoeo_networks.random_image()[::-1].copy()]
     wanted = [detector(frame).segmentation.mask for frame in frames]
     assert not np.array_equal(*wanted)
     counts = {"right": 0, "refused": 0, "wrong": 0}

@@ -167,7 +167,7 @@ def test_boxes_in_the_padding_are_no_boxes():
 
 
 @pytest.mark.parametrize("side", [np.inf, 1e30, 3e38])
-def test_endless_boxes_end_at_the_picture(side):
+def test_endless_boxes_end_at_the_image(side):
     found = detections([[48, 48, side, side, 1, 0.9, 0, 0], [48, 48, side, 5, 1, 0.8, 0, 0]])
     assert found.boxes.tolist() == [[0, 0, 96, 96], [0, 45.5, 96, 50.5]]
 

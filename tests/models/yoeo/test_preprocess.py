@@ -21,7 +21,7 @@ def preprocessor(**changes):
 
 
 def smooth(height, width, channels=3):
-    """A picture that bends slowly, so that interpolations agree on it."""
+    """An image that bends slowly, so that interpolations agree on it."""
     y, x = np.mgrid[0:height, 0:width].astype(np.float64)
     waves = [np.sin(x / 40 + c) * np.cos(y / 50 - c) for c in range(channels)]
     return np.clip(127 + 100 * np.stack(waves, axis=-1), 0, 255).astype(np.uint8)
@@ -47,7 +47,7 @@ def test_is_the_original_letterbox_but_for_rounding(shape):
     difference = np.abs(prepare.tensor - expected)
     inside = np.zeros((96, 96), bool)
     inside[box.top + 1 : box.top + box.height - 1, box.left + 1 : box.left + box.width - 1] = True
-    # Half a pixel of the input, at the slope of the picture; rows at the border mix with black.
+    # Half a pixel of the input, at the slope of the image; rows at the border mix with black.
     assert difference[..., inside].max() < 0.05
     outside = ~inside
     outside[max(box.top - 1, 0) : box.top + box.height + 1] &= box.width < 96
@@ -103,7 +103,7 @@ def test_grey_alpha_and_views():
         None,
     ],
 )
-def test_what_is_no_picture(image):
+def test_what_is_no_image(image):
     with pytest.raises(InputError, match=r"uint8 \[height, width, 3\] in BGR is needed, found"):
         preprocessor()(image)
 
@@ -115,21 +115,21 @@ def test_only_letterboxes():
 
 @settings(max_examples=200, deadline=None)
 @given(side, side, st.sampled_from([(96, 96), (64, 128), (416, 416)]))
-def test_any_picture_has_its_place(height, width, size):
+def test_any_image_has_its_place(height, width, size):
     box = Letterbox.fit((height, width), size)
     assert 1 <= box.height <= size[0] and 1 <= box.width <= size[1]
     assert 0 <= box.top and box.top + box.height <= size[0]
     assert 0 <= box.left and box.left + box.width <= size[1]
     assert box.height == size[0] or box.width == size[1]
     assert abs(2 * box.top + box.height - size[0]) <= 1
-    # The place as a box is the whole picture.
+    # The place as a box is the whole image.
     place = np.array([[box.left, box.top, box.left + box.width, box.top + box.height]], np.float32)
     assert box.to_image(place)[0] == pytest.approx([0, 0, width, height], abs=1e-2)
 
 
 @settings(max_examples=60, deadline=None)
 @given(side, side)
-def test_a_mask_has_the_size_of_the_picture(height, width):
+def test_a_mask_has_the_size_of_the_image(height, width):
     box = Letterbox.fit((height, width), (96, 96))
     mask = np.zeros((96, 96), np.uint8)
     mask[box.top : box.top + box.height, box.left : box.left + box.width] = 2

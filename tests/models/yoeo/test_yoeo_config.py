@@ -99,7 +99,7 @@ def test_what_is_for_training_is_skipped_even_where_it_is_said_twice():
         (NET + CONV + YOLO.replace("0,1", "0,2"), "line 10: .* numbers of anchors, 0 to 1, found"),
         (
             NET.replace("64", "63") + CONV + YOLO,
-            "a grid that divides the picture's 63x63 is needed, found 32x32",
+            "a grid that divides the image's 63x63 is needed, found 32x32",
         ),
         (
             NET.replace("64", "2") + CONV + "[maxpool]\nsize=2\nstride=2\n" + SEG,

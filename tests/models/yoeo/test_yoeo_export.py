@@ -42,27 +42,27 @@ def signature(values):
 def test_onnxruntime_gives_what_the_reference_gives(case, opset, raw_heads):
     model = exported(case, opset=opset, raw_heads=raw_heads)
     assert [entry.version for entry in model.opset_import] == [opset]
-    case.check(Reference(model).run({"InputLayer": case.picture}))
+    case.check(Reference(model).run({"InputLayer": case.image}))
 
 
-def run_package(model, target, picture, folder):
+def run_package(model, target, image, folder):
     """Outputs by name of a package that was made of the model."""
     onnx.save(model, folder / "yoeo.onnx")
     tvm_vision.compile(folder / "yoeo.onnx", folder / "yoeo.tar", target=target)
     network = tvm_vision.load(folder / "yoeo.tar")
-    network.run(InputLayer=picture)
+    network.run(InputLayer=image)
     return network.outputs()
 
 
 @pytest.mark.parametrize("target", ["llvm", "vulkan"])
 def test_packages_give_what_the_reference_gives(case, target, tmp_path, device_info):
-    found = run_package(exported(case), target, case.picture, tmp_path)
+    found = run_package(exported(case), target, case.image, tmp_path)
     case.check(found, tolerance=1e-3)
 
 
 @pytest.mark.parametrize("target", ["llvm", "vulkan"])
 def test_a_package_with_raw_heads(leaky, target, tmp_path, device_info):
-    found = run_package(exported(leaky, raw_heads=True), target, leaky.picture, tmp_path)
+    found = run_package(exported(leaky, raw_heads=True), target, leaky.image, tmp_path)
     leaky.check(found, tolerance=1e-3)
 
 
@@ -102,15 +102,15 @@ def test_the_metadata_tell_what_the_outputs_mean(leaky):
     assert (plain["groups"], plain["raw_heads"]) == ([], False)
 
 
-def test_another_size_is_that_of_the_picture(leaky):
+def test_another_size_is_that_of_the_image(leaky):
     """The same network, told its size by the configuration or by the option."""
     text = leaky.cfg.read_text().replace("width=96", "width=32").replace("height=64", "height=80")
     other = replace(leaky, config=parse_config(text))
-    picture = np.random.default_rng(0).random((1, 3, 80, 32), np.float32)
+    image = np.random.default_rng(0).random((1, 3, 80, 32), np.float32)
     model = exported(leaky, size=(80, 32))
     assert metadata(model)["input_size"] == [80, 32]
-    found = Reference(model).run({"InputLayer": picture})
-    for name, array in Reference(exported(other)).run({"InputLayer": picture}).items():
+    found = Reference(model).run({"InputLayer": image})
+    for name, array in Reference(exported(other)).run({"InputLayer": image}).items():
         np.testing.assert_array_equal(found[name], array)
 
 
@@ -119,7 +119,7 @@ def test_half_storage_halves_the_file_and_little_else(leaky):
     kernels = [entry for entry in half.graph.initializer if entry.name.startswith("kernel")]
     assert {entry.data_type for entry in kernels} == {onnx.TensorProto.FLOAT16}
     assert half.ByteSize() < 0.8 * full.ByteSize()
-    found = Reference(half).run({"InputLayer": leaky.picture})["Detections"][0]
+    found = Reference(half).run({"InputLayer": leaky.image})["Detections"][0]
     np.testing.assert_allclose(found, leaky.expected.boxes, rtol=3e-2, atol=3e-2)
 
 
@@ -134,7 +134,7 @@ def test_weights_that_halves_cannot_hold_are_refused(leaky):
     ("options", "message"),
     [
         ({"opset": 10}, "an opset from 11 to 21 is needed, found 10"),
-        ({"size": (64, 100)}, r"layer 9 \(\[yolo\].*divides the picture's 64x100.*multiples of 16"),
+        ({"size": (64, 100)}, r"layer 9 \(\[yolo\].*divides the image's 64x100.*multiples of 16"),
         (
             {"names": ClassNames(("ball",), ("a", "b", "c"))},
             r"3 names are needed under 'detection', .* found 1 \(ball\)",

@@ -28,29 +28,29 @@ def build(torch):
     return make
 
 
-def outputs_of(torch, network, picture):
+def outputs_of(torch, network, image):
     with torch.no_grad():
-        detections, mask = network(torch.from_numpy(picture))
+        detections, mask = network(torch.from_numpy(image))
     named = {"Detections": detections, "Segmentations": mask}
     return {name: value.numpy() for name, value in named.items() if value is not None}
 
 
 def test_pytorch_gives_what_the_reference_gives(torch, build, case):
-    case.check(outputs_of(torch, build(case), case.picture))
+    case.check(outputs_of(torch, build(case), case.image))
 
 
 def test_training_mode_gives_what_the_heads_see(torch, build, case):
     network = build(case)
     with torch.no_grad():
-        heads, logits = network.raw(torch.from_numpy(case.picture))
+        heads, logits = network.raw(torch.from_numpy(case.image))
     for head, expected in zip(heads, case.expected.heads, strict=True):
         np.testing.assert_allclose(head[0], expected, rtol=1e-4, atol=1e-4)
     if case.expected.logits is None:
         assert logits is None
     else:
         np.testing.assert_allclose(logits[0], case.expected.logits, rtol=1e-4, atol=1e-4)
-    pictures = torch.from_numpy(case.picture).repeat(2, 1, 1, 1)
-    trained_heads, trained_logits = network.train()(pictures)
+    images = torch.from_numpy(case.image).repeat(2, 1, 1, 1)
+    trained_heads, trained_logits = network.train()(images)
     assert [head.shape[1:] for head in trained_heads] == [head.shape[1:] for head in heads]
     results = [*trained_heads, *([] if trained_logits is None else [trained_logits])]
     sum(result.square().mean() for result in results).backward()
@@ -64,12 +64,12 @@ def test_the_names_are_those_of_yoeo(build, case):
     assert names == {name for _, name, _ in all_parameters(case.config)}
 
 
-def test_another_size_and_more_pictures(torch, build, leaky):
+def test_another_size_and_more_images(torch, build, leaky):
     network = build(leaky)
-    pictures = torch.rand(2, 3, 32, 64, generator=torch.Generator().manual_seed(SEED))
+    images = torch.rand(2, 3, 32, 64, generator=torch.Generator().manual_seed(SEED))
     with torch.no_grad():
-        both, masks = network(pictures)
-        one, mask = network(pictures[1:])
+        both, masks = network(images)
+        one, mask = network(images[1:])
     assert both.shape == (2, 3 * (2 * 4 + 4 * 8), 8)
     torch.testing.assert_close(both[1:], one, rtol=1e-4, atol=1e-4)
     assert (masks.shape, masks.dtype) == ((2, 32, 64), torch.uint8)
@@ -84,7 +84,7 @@ def test_the_onnx_file_is_compared_and_written(build, case, tmp_path):
     errors = export_onnx(network, tmp_path / "yoeo.onnx", opset=17)
     assert network.training
     assert all(error.within(1e-4) for error in errors)
-    case.check(Reference(tmp_path / "yoeo.onnx").run({"InputLayer": case.picture}))
+    case.check(Reference(tmp_path / "yoeo.onnx").run({"InputLayer": case.image}))
     raw = export_onnx(network, tmp_path / "raw.onnx", raw_heads=True)
     assert len(raw) == len(case.expected.heads) + (case.expected.logits is not None)
 
@@ -136,9 +136,9 @@ def test_the_anchors_of_a_checkpoint_count(torch, build, leaky, tmp_path):
     state["module_list.9.yolo_9.anchor_grid"] *= 2
     torch.save(state, tmp_path / "yoeo.pth")
     network = build(leaky)
-    before = outputs_of(torch, network, leaky.picture)["Detections"]
+    before = outputs_of(torch, network, leaky.image)["Detections"]
     load_weights(network, tmp_path / "yoeo.pth")
-    after = outputs_of(torch, network, leaky.picture)["Detections"]
+    after = outputs_of(torch, network, leaky.image)["Detections"]
     first = 3 * 4 * 6
     np.testing.assert_allclose(after[0, :first, 2:4], 2 * before[0, :first, 2:4], rtol=1e-6)
     np.testing.assert_array_equal(after[0, first:], before[0, first:])

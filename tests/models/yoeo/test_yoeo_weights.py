@@ -45,7 +45,7 @@ def test_what_is_written_is_what_was_read(case, tmp_path):
     assert written[20:] == case.weights.read_bytes()[20:]
     assert np.frombuffer(written, "<i4", 5).tolist() == [0, 2, 5, 0, 2]
     # And the reference, which reads files in its own way, finds the same boxes.
-    expected = run(case.cfg.read_text(), case.picture[0], Numbers(written))
+    expected = run(case.cfg.read_text(), case.image[0], Numbers(written))
     assert expected.boxes == case.expected.boxes
 
 

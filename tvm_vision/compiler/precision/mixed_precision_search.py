@@ -27,7 +27,7 @@ WEIGHTS, RESULT = "weights", "result"
 # Nodes of a layer and which of the layers with these nodes it is; and which part of it.
 Layer = tuple[tuple[str, ...], int]
 Part = tuple[Layer, str]
-# Other pictures than the samples may have values so many times as large.
+# Other images than the samples may have values so many times as large.
 HEADROOM = 2.0
 # Each part alone is measured on so many samples, those with the largest error.
 WORST_SAMPLES = 3

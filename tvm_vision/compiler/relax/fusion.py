@@ -1,9 +1,9 @@
 """Fusion: which calls of TensorIR functions become one kernel.
 
 TVM's FuseOps decides by the kind of each function, and takes one for elementwise where its indices
-are those of what it reads, whatever the sizes: a pad behind the last channel, a picture times one
+are those of what it reads, whatever the sizes: a pad behind the last channel, an image times one
 value a channel. After a sum that makes a kernel whose end is larger than its sum. Every schedule
-spreads such a kernel by the sum's values: the padding would never be written, and the picture
+spreads such a kernel by the sum's values: the padding would never be written, and the image
 multiplied by as many threads as there are channels. Nor does FuseOps count what a kernel reads,
 while devices limit how many buffers a shader sees.
 

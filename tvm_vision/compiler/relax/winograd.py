@@ -32,7 +32,7 @@ SIZES = (4, 2)  # m, the first that fits
 LEAST_CHANNELS = 16  # of input and of output: with fewer the transforms are most of the work
 # Channels first or last: layout of weights -> how its axes come to be (o, c, 3, 3).
 _WEIGHTS = {"OIHW": (0, 1, 2, 3), "HWIO": (3, 2, 0, 1), "OHWI": (0, 3, 1, 2)}
-_PICTURES = ("NCHW", "NHWC")
+_IMAGES = ("NCHW", "NHWC")
 
 
 def winograd(
@@ -134,7 +134,7 @@ class _Rewriter(PyExprMutator):
 def _tiling(call: relax.Call) -> Tiling | None:
     """How a convolution would be cut, with m = 2; None for one that is not of Winograd's kind."""
     attrs, layout = call.attrs, str(call.attrs.data_layout)
-    plain = layout in _PICTURES and str(attrs.out_layout or layout) == layout
+    plain = layout in _IMAGES and str(attrs.out_layout or layout) == layout
     ones = [*attrs.strides, *attrs.dilation, attrs.groups]
     sizes = [getattr(size, "value", None) for size in call.ty.shape or [None]]
     shape = [int(size) for size in sizes if size is not None]

@@ -1,4 +1,4 @@
-"""A classifier in PyTorch as ONNX that knows how its pictures are prepared and what it says."""
+"""A classifier in PyTorch as ONNX that knows how its images are prepared and what it says."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def export_classifier(
     labels: Sequence[str] = (),
     opset: int = DEFAULT_OPSET,
 ) -> OutputError | None:
-    """Write a torch.nn.Module, after comparing the two on a picture of noise.
+    """Write a torch.nn.Module, after comparing the two on an image of noise.
 
     The file: image float32 [1, 3, *preprocessing.size] -> logits float32 [1, classes], and in its
     metadata, under METADATA_KEY, what ``read_metadata`` reads. labels: one a class, or none.
@@ -48,16 +48,16 @@ def export_classifier(
     import torch
 
     shape = (1, 3, *preprocessing.size)
-    picture = np.random.default_rng(SEED).random(shape, np.float32)
+    image = np.random.default_rng(SEED).random(shape, np.float32)
     buffer = io.BytesIO()
     try:
         with torch.no_grad(), warnings.catch_warnings():
             # The TorchScript exporter is deprecated; its successor needs three more packages.
             warnings.simplefilter("ignore")
-            expected = network(torch.from_numpy(picture))
+            expected = network(torch.from_numpy(image))
             torch.onnx.export(
                 network,
-                (torch.from_numpy(picture),),
+                (torch.from_numpy(image),),
                 buffer,
                 input_names=[INPUT],
                 output_names=[OUTPUT],
@@ -66,20 +66,20 @@ def export_classifier(
             )
     except Exception as error:  # the network's own code runs here
         raise UnsupportedModelError(
-            f"the network cannot be exported for a picture {list(shape)}: "
+            f"the network cannot be exported for an image {list(shape)}: "
             f"{type(error).__name__}: {first_line(error)}"
         ) from None
     _check_result(expected, labels)
     model = onnx.load_from_string(buffer.getvalue())
     helper.set_model_props(model, {METADATA_KEY: metadata_text(preprocessing, labels)})
     onnx.checker.check_model(model, full_check=True)
-    difference = _compare(model, picture, expected.numpy())
+    difference = _compare(model, image, expected.numpy())
     write_whole(path, model.SerializeToString())
     return difference
 
 
 def with_size(preprocessing: Preprocessing, size: tuple[int, int] | None) -> Preprocessing:
-    """The same for pictures of another size; of 224 where it has none and none is given."""
+    """The same for images of another size; of 224 where it has none and none is given."""
     known = preprocessing.size if min(preprocessing.size) > 0 else (224, 224)
     return replace(preprocessing, size=size or known)
 
@@ -95,12 +95,12 @@ def _check_result(result: Any, labels: Sequence[str]) -> None:
         raise InputError(f"{shape[1]} labels are needed, one a class, found {len(labels)}")
 
 
-def _compare(model: onnx.ModelProto, picture: np.ndarray, expected: np.ndarray) -> Any:
+def _compare(model: onnx.ModelProto, image: np.ndarray, expected: np.ndarray) -> Any:
     if importlib.util.find_spec("onnxruntime") is None:
         return None
     from ...evaluate import Reference, compare_outputs, tolerance_for
 
-    found = Reference(model).run({INPUT: picture})
+    found = Reference(model).run({INPUT: image})
     (error,) = compare_outputs(found, {OUTPUT: expected})
     tolerance = tolerance_for("fp32")
     if not error.within(tolerance):

@@ -21,7 +21,7 @@ WRAPPERS = ("state_dict", "model", "model_state_dict")
 @dataclass(frozen=True)
 class FoundNetwork:
     """network: torch.nn.Module in evaluation mode. preprocessing, labels: as far as its library
-    knows them; its size is that of the pictures it was trained on."""
+    knows them; its size is that of the images it was trained on."""
 
     network: Any
     preprocessing: Preprocessing | None = None

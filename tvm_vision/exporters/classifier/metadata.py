@@ -21,7 +21,7 @@ def metadata_text(preprocessing: Preprocessing, labels: Sequence[str]) -> str:
 
 
 def read_metadata(path: Path) -> tuple[Preprocessing, tuple[str, ...]] | None:
-    """(preparation of pictures, labels) of an ONNX file; None where it has no such metadata.
+    """(preparation of images, labels) of an ONNX file; None where it has no such metadata.
 
     None for what is no ONNX file too: who compiles it says what is wrong. Raises InputError for
     metadata of another form.

@@ -14,7 +14,7 @@ from ...errors import InputError, UnsupportedModelError
 from ...file_kinds import CFG, EMPTY, TEXT, need
 from ...plain_files import read_plain
 from .layers import (
-    PICTURE,
+    IMAGE,
     CfgLayer,
     Convolution,
     MaxPool,
@@ -41,7 +41,7 @@ NEUTRAL = {
 
 @dataclass(frozen=True)
 class YoeoConfig:
-    """A network: its name, the picture it takes (pixels, channels) and its layers in order."""
+    """A network: its name, the image it takes (pixels, channels) and its layers in order."""
 
     name: str
     height: int
@@ -79,9 +79,9 @@ class YoeoConfig:
         return shapes[self.layers[index].inputs[0] + 1]
 
     def shapes(self, size: tuple[int, int] | None = None) -> list[Shape]:
-        """(channels, height, width) of the picture and then of each layer's result.
+        """(channels, height, width) of the image and then of each layer's result.
 
-        size: height and width of the picture, where not those of the file.
+        size: height and width of the image, where not those of the file.
 
         Raises InputError, naming the layer, where one cannot take what it is given.
         """
@@ -102,7 +102,7 @@ class YoeoConfig:
         return found
 
     def strides(self, size: tuple[int, int] | None = None) -> tuple[int, ...]:
-        """Of each yolo layer: how many pixels of the picture one step of its grid is."""
+        """Of each yolo layer: how many pixels of the image one step of its grid is."""
         shapes = self.shapes(size)
         indices = [i for i, layer in enumerate(self.layers) if isinstance(layer, YoloHead)]
         return tuple(_stride(shapes[0], shapes[index + 1]) for index in indices)
@@ -337,13 +337,13 @@ _READERS: dict[str, Callable[[_Section, Sequence[CfgLayer]], CfgLayer]] = {
 
 
 def _previous(section: _Section, before: Sequence[CfgLayer]) -> tuple[int]:
-    """The layer above, or the picture."""
+    """The layer above, or the image."""
     if before and before[-1].is_head:
         raise InputError(
             f"'{section.file}' line {section.line}: [{section.kind}] would read the head "
             f"[{before[-1].kind}] above it: a [route] to another layer is needed between them"
         )
-    return (len(before) - 1 if before else PICTURE,)
+    return (len(before) - 1 if before else IMAGE,)
 
 
 def _source(section: _Section, key: str, number: int, before: Sequence[CfgLayer]) -> int:
@@ -379,11 +379,11 @@ def _check_heads(config: YoeoConfig) -> None:
             )
 
 
-def _stride(picture: Shape, grid: Shape) -> int:
-    stride = picture[1] // grid[1]
-    if picture[1:] != (grid[1] * stride, grid[2] * stride):
+def _stride(image: Shape, grid: Shape) -> int:
+    stride = image[1] // grid[1]
+    if image[1:] != (grid[1] * stride, grid[2] * stride):
         raise ShapeError(
-            f"a grid that divides the picture's {picture[1]}x{picture[2]} is needed, found "
+            f"a grid that divides the image's {image[1]}x{image[2]} is needed, found "
             f"{grid[1]}x{grid[2]}"
         )
     return stride

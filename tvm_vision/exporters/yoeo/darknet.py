@@ -17,7 +17,7 @@ from .parameters import State, all_parameters, is_anchors
 HEADER = np.dtype("<i4")
 VALUE = np.dtype("<f4")
 HEADER_BYTES = 5 * HEADER.itemsize
-# Major, minor and revision of the format; the pictures that were trained on follow, as int64.
+# Major, minor and revision of the format; the images that were trained on follow, as int64.
 VERSION = (0, 2, 5)
 MOST_BYTES = 4 << 30
 
@@ -65,7 +65,7 @@ def write_darknet(
 ) -> None:
     """Write ``state`` (checked before, see ``check_state``) as Darknet reads it.
 
-    seen: pictures that it was trained on, a number for people.
+    seen: images that it was trained on, a number for people.
     Raises InputError where it cannot be written.
     """
     parts = [np.array(VERSION, HEADER).tobytes(), np.array([seen], "<i8").tobytes()]

@@ -47,7 +47,7 @@ def yoeo_model_info(
 
     name: the file's where not given. names, groups: instead of those in the file's metadata. size:
     height and width of the input, needed where the file leaves them open. interpolation: how
-    pictures are resized, see Preprocessing.
+    images are resized, see Preprocessing.
 
     Raises InputError where the file cannot be read, is no YOEO network, or names, groups or size do
     not fit it.
@@ -248,14 +248,14 @@ def _size(model: onnx.ModelProto, size: tuple[int, int] | None, path: Path) -> t
         return (height, width)
     if height not in (None, size[0]) or width not in (None, size[1]):
         raise InputError(
-            f"'{path}' is made for pictures of {height}x{width}, and not for {size[0]}x{size[1]}: "
+            f"'{path}' is made for images of {height}x{width}, and not for {size[0]}x{size[1]}: "
             "its grids are constants; export it again with yoeo-to-onnx --input-size"
         )
     return size
 
 
 def _input(graph: onnx.GraphProto) -> onnx.ValueInfoProto:
-    """The network's one input. Raises InputError where it is no picture."""
+    """The network's one input. Raises InputError where it is no image."""
     weights = {tensor.name for tensor in graph.initializer}
     inputs = [value for value in graph.input if value.name not in weights]
     shape = _shape(inputs[0]) if len(inputs) == 1 else ()

@@ -106,7 +106,7 @@ def export_onnx(
     opset: int = DEFAULT_OPSET,
     fp16_storage: bool = False,
 ) -> list[OutputError] | None:
-    """Write a network in PyTorch as ONNX, after comparing the two on a picture of noise.
+    """Write a network in PyTorch as ONNX, after comparing the two on an image of noise.
 
     The options are those of ExportOptions. Returns the error of each output, relative to PyTorch;
     None where onnxruntime, which runs the ONNX file, is not installed. The model stays as it is, in
@@ -184,9 +184,9 @@ def _compare(
 
     height, width = options.size or (model.config.height, model.config.width)
     shape = (1, model.config.channels, height, width)
-    picture = np.random.default_rng(SEED).random(shape, np.float32)
-    expected = _torch_outputs(model, picture, options.raw_heads)
-    found = Reference(exported).run({INPUT: picture})
+    image = np.random.default_rng(SEED).random(shape, np.float32)
+    expected = _torch_outputs(model, image, options.raw_heads)
+    found = Reference(exported).run({INPUT: image})
     errors = compare_outputs(_judged(found), _judged(expected))
     tolerance = tolerance_for("fp16" if options.fp16_storage else "fp32")
     for error in errors:
@@ -212,13 +212,13 @@ def _judged(outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return judged
 
 
-def _torch_outputs(model: Yoeo, picture: np.ndarray, raw_heads: bool) -> dict[str, np.ndarray]:
+def _torch_outputs(model: Yoeo, image: np.ndarray, raw_heads: bool) -> dict[str, np.ndarray]:
     import torch
 
     # A copy, since the model may be training on a GPU.
     network = copy.deepcopy(model).cpu().float().eval()
     with torch.no_grad():
-        tensor = torch.from_numpy(picture)
+        tensor = torch.from_numpy(image)
         detections, segmentation = network(tensor)
         heads = network.raw(tensor)[0] if raw_heads else []
     outputs = {RAW_HEAD.format(index): head.numpy() for index, head in enumerate(heads)}

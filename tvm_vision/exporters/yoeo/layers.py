@@ -8,8 +8,8 @@ from typing import ClassVar
 
 # Channels, height, width.
 Shape = tuple[int, int, int]
-# What the first layer reads: the picture.
-PICTURE = -1
+# What the first layer reads: the image.
+IMAGE = -1
 BOX_FIELDS = 5  # centre x and y, width, height, objectness
 LEAKY_SLOPE = 0.1
 BATCH_NORM_EPSILON = 1e-5
@@ -21,7 +21,7 @@ class ShapeError(ValueError):
 
 @dataclass(frozen=True)
 class CfgLayer:
-    """line: of its section in the file. inputs: the layers that it reads, PICTURE for the first."""
+    """line: of its section in the file. inputs: the layers that it reads, IMAGE for the first."""
 
     kind: ClassVar[str]
     # Whether its result leaves the network; no other layer can read it then.
@@ -58,7 +58,7 @@ class Convolution(CfgLayer):
 
 @dataclass(frozen=True)
 class MaxPool(CfgLayer):
-    """Largest value of each window. Size 2 at stride 1 keeps the picture's size: a column of zeros
+    """Largest value of each window. Size 2 at stride 1 keeps the image's size: a column of zeros
     is added on the right and a row below; else the padding is (size - 1) // 2, of no value."""
 
     kind: ClassVar[str] = "maxpool"
@@ -180,7 +180,6 @@ def _windows(height: int, width: int, size: int, stride: int, added: int) -> tup
 def _listed(layers: Sequence[int], shapes: Sequence[Shape]) -> str:
     """ "layer 3 with 32x13x13, layer 5 with 32x26x26"."""
     return ", ".join(
-        f"{'the picture' if layer == PICTURE else f'layer {layer}'} with "
-        f"{'x'.join(map(str, shape))}"
+        f"{'the image' if layer == IMAGE else f'layer {layer}'} with {'x'.join(map(str, shape))}"
         for layer, shape in zip(layers, shapes, strict=True)
     )

@@ -59,11 +59,11 @@ class Yoeo(nn.Module):
             for index, layer in enumerate(config.layers)
         )
 
-    def forward(self, picture: Any) -> tuple[Any, Any]:
-        heads, logits = self.raw(picture)
+    def forward(self, image: Any) -> tuple[Any, Any]:
+        heads, logits = self.raw(image)
         if self.training:
             return heads, logits
-        height = picture.shape[2]
+        height = image.shape[2]
         boxes = [
             decoder(head, height // head.shape[2])
             for decoder, head in zip(self.decoders(), heads, strict=True)
@@ -79,13 +79,13 @@ class Yoeo(nn.Module):
             if isinstance(layer, YoloHead)
         ]
 
-    def raw(self, picture: Any) -> tuple[list[Any], Any]:
+    def raw(self, image: Any) -> tuple[list[Any], Any]:
         """(heads, logits) as in training mode, in any mode."""
         values: list[Any] = []
         heads: list[Any] = []
         logits = None
         for layer, module in zip(self.config.layers, self.module_list, strict=True):
-            inputs = [picture if source < 0 else values[source] for source in layer.inputs]
+            inputs = [image if source < 0 else values[source] for source in layer.inputs]
             if isinstance(layer, YoloHead):
                 heads.append(inputs[0])
             elif isinstance(layer, SegmentationHead):

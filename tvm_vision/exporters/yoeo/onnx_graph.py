@@ -70,11 +70,9 @@ class YoeoGraph:
 
     def graph(self) -> onnx.GraphProto:
         """The graph: InputLayer float32 [1, channels, height, width] to the outputs."""
-        picture = helper.make_tensor_value_info(
-            INPUT, onnx.TensorProto.FLOAT, (1, *self._shapes[0])
-        )
+        image = helper.make_tensor_value_info(INPUT, onnx.TensorProto.FLOAT, (1, *self._shapes[0]))
         return helper.make_graph(
-            self._nodes, "yoeo", [picture], self._outputs, initializer=self._initializers
+            self._nodes, "yoeo", [image], self._outputs, initializer=self._initializers
         )
 
     def _layer(self, index: int, raw_heads: bool) -> str:

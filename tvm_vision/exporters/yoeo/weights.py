@@ -86,7 +86,7 @@ def state_of(model: Yoeo) -> State:
 def save_darknet_weights(model: Yoeo, path: PathLike, *, seen: int = 0) -> None:
     """Write a network as Darknet's .weights; the format does not hold anchors.
 
-    seen: pictures that it was trained on. Raises InputError where it cannot be written.
+    seen: images that it was trained on. Raises InputError where it cannot be written.
     """
     write_darknet(model.config, state_of(model), Path(path), seen=seen)
 

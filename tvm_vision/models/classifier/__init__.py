@@ -1,4 +1,4 @@
-"""Image classifiers: pictures to input tensors (preprocess), logits to classes (postprocess)."""
+"""Image classifiers: images to input tensors (preprocess), logits to classes (postprocess)."""
 
 from .labels import imagenet_labels, read_labels
 from .network import Classifier

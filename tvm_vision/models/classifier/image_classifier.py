@@ -22,7 +22,7 @@ class ImageClassifier(VisionModel):
     ) -> None:
         """labels: instead of the package's. top: classes in a result.
 
-        Raises InputError where the package's network is no classifier of pictures.
+        Raises InputError where the package's network is no classifier of images.
         """
         super().__init__(executor)
         if top < 1:

@@ -1,4 +1,4 @@
-"""A classifier at work: pictures in, the likeliest classes out."""
+"""A classifier at work: images in, the likeliest classes out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Classifier:
     def __init__(self, executor: Any, *, labels: Sequence[str] | None = None) -> None:
         """executor: what tvm_vision.load returns. labels: instead of the package's.
 
-        Raises InputError where the package's network is no classifier of pictures.
+        Raises InputError where the package's network is no classifier of images.
         """
         info = executor.info
         model = ModelInfo.from_json(info["model"])
@@ -49,7 +49,7 @@ class Classifier:
 
     @property
     def batch(self) -> int:
-        """Pictures in one run."""
+        """Images in one run."""
         return self._spec.shape[0]
 
     @property
@@ -58,21 +58,21 @@ class Classifier:
         return self._labels
 
     def set_images(self, images: Sequence[Image]) -> None:
-        """Prepare up to ``batch`` pictures, uint8 [height, width, 3] BGR, for the next ``run``."""
+        """Prepare up to ``batch`` images, uint8 [height, width, 3] BGR, for the next ``run``."""
         if not 1 <= len(images) <= self.batch:
-            raise InputError(f"1 to {self.batch} pictures are needed, found {len(images)}")
+            raise InputError(f"1 to {self.batch} images are needed, found {len(images)}")
         tensor = np.zeros(self._spec.shape, numpy_dtype(self._spec.dtype))
         for index, image in enumerate(images):
             tensor[index] = prepare(image, self._config, color_order="bgr")[0]
         self._executor.set_input(self._spec.name, tensor)
 
     def run(self) -> npt.NDArray[Any]:
-        """Logits, float [batch, classes], of the pictures that are set."""
+        """Logits, float [batch, classes], of the images that are set."""
         self._executor.run()
         return self._executor.outputs()[self._output].reshape(self.batch, -1)
 
     def logits(self, images: Sequence[Image]) -> npt.NDArray[Any]:
-        """Up to ``batch`` pictures, uint8 [height, width, 3] BGR -> float [pictures, classes]."""
+        """Up to ``batch`` images, uint8 [height, width, 3] BGR -> float [images, classes]."""
         self.set_images(images)
         return self.run()[: len(images)]
 
@@ -82,7 +82,7 @@ class Classifier:
         return classify(logits, labels, top=top)
 
     def __call__(self, images: Sequence[Image], *, top: int = 5) -> list[Classification]:
-        """The likeliest classes of each picture; any number of pictures."""
+        """The likeliest classes of each image; any number of images."""
         return [
             self.classes(row, top)
             for chunk in _chunks(images, self.batch)

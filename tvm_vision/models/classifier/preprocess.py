@@ -1,4 +1,4 @@
-"""From a picture to the tensor that an ImageNet classifier was trained on."""
+"""From an image to the tensor that an ImageNet classifier was trained on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INTERPOLATIONS = {
 
 @dataclass(frozen=True)
 class ClassifierInput:
-    """How a classifier wants its picture: all that is needed to make its input, as numbers.
+    """How a classifier wants its image: all that is needed to make its input, as numbers.
 
     size: height and width of the tensor, in pixels.
     crop: side of the centre crop, as a share of the largest crop of that aspect that fits.
@@ -79,7 +79,7 @@ EFFICIENTNET_LITE0 = ClassifierInput.from_package(preset("efficientnet-lite", (2
 def prepare(
     image: npt.NDArray[np.uint8], config: ClassifierInput, *, color_order: str = "rgb"
 ) -> npt.NDArray[np.float32]:
-    """Crop or pad, resize and normalise one picture.
+    """Crop or pad, resize and normalise one image.
 
     image: uint8 [height, width, 3], channels in ``color_order`` ("rgb", or OpenCV's "bgr").
 
@@ -104,13 +104,13 @@ def _check_image(image: npt.NDArray[np.uint8], color_order: str) -> None:
     array = np.asarray(image)
     if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3 or array.size == 0:
         raise InputError(
-            f"expected a picture of uint8 [height, width, 3], got {array.dtype} "
+            f"expected an image of uint8 [height, width, 3], got {array.dtype} "
             f"{list(array.shape)}: convert it first (cv2.cvtColor, astype)"
         )
 
 
 def _centre_crop(image: npt.NDArray[np.uint8], config: ClassifierInput) -> npt.NDArray[np.uint8]:
-    """The middle of the picture in the aspect of the tensor, at least one pixel."""
+    """The middle of the image in the aspect of the tensor, at least one pixel."""
     height, width = image.shape[:2]
     scale = config.crop * min(height / config.size[0], width / config.size[1])
     crop_height = max(1, round(config.size[0] * scale))
@@ -121,7 +121,7 @@ def _centre_crop(image: npt.NDArray[np.uint8], config: ClassifierInput) -> npt.N
 
 
 def _letterbox(image: npt.NDArray[np.uint8], config: ClassifierInput) -> npt.NDArray[np.uint8]:
-    """The picture in the middle of a black one in the aspect of the tensor."""
+    """The image in the middle of a black one in the aspect of the tensor."""
     height, width = image.shape[:2]
     scale = max(height / config.size[0], width / config.size[1])
     rows = max(0, round(config.size[0] * scale) - height)

@@ -109,7 +109,7 @@ class YoeoDetector(VisionModel):
         image_bgr: uint8 [height, width, 3] in BGR; grey and BGRA are taken too. A network without
         boxes or without a segmentation gives None for it.
 
-        Raises InputError for what is no picture, and for outputs that are NaN.
+        Raises InputError for what is no image, and for outputs that are NaN.
         """
         # All of it: the frame is prepared in memory that the next one overwrites.
         with self._alone:

@@ -1,7 +1,7 @@
-"""From a frame to a YOEO network's input: the whole picture, letterboxed, RGB, as the package says.
+"""From a frame to a YOEO network's input: the whole image, letterboxed, RGB, as the package says.
 
 The original pads to the input's aspect first, centred, with zeros, and resizes then. Resizing first
-gives the same picture for a third of the work; sizes are rounded to whole pixels, and ``Letterbox``
+gives the same image for a third of the work; sizes are rounded to whole pixels, and ``Letterbox``
 has the exact scale of each axis, so that boxes go back to where they were.
 """
 
@@ -25,7 +25,7 @@ INTERPOLATIONS = {
     "area": cv2.INTER_AREA,
     "nearest": cv2.INTER_NEAREST_EXACT,
 }
-# Channels -> what makes three of them; OpenCV's pictures are BGR.
+# Channels -> what makes three of them; OpenCV's images are BGR.
 CONVERSIONS = {1: cv2.COLOR_GRAY2BGR, 4: cv2.COLOR_BGRA2BGR}
 ALIGNMENT = 64
 
@@ -85,7 +85,7 @@ class Preprocessor:
         self._config = config
         self._interpolation = INTERPOLATIONS[config.interpolation]
         order = (2, 1, 0) if config.color_order == "rgb" else (0, 1, 2)
-        # Channel of a BGR picture, its plane of the tensor, factor and offset: x * f + o.
+        # Channel of a BGR image, its plane of the tensor, factor and offset: x * f + o.
         self._planes = [
             (
                 source,
@@ -140,7 +140,7 @@ class CameraFrames:
         self._letterbox = Letterbox.fit(frame, config.size)
 
     def __call__(self, image: Image) -> Letterbox:
-        """As that of a Preprocessor. Raises InputError for a picture of another size too."""
+        """As that of a Preprocessor. Raises InputError for an image of another size too."""
         check_image(image)
         if image.shape[:2] != self.frame:
             wanted, found = ("x".join(map(str, size)) for size in (self.frame, image.shape[:2]))
@@ -165,12 +165,12 @@ def _aligned(shape: tuple[int, ...], dtype: type) -> npt.NDArray[Any]:
 
 
 def check_image(image: Image) -> None:
-    """Raise InputError for what is no picture."""
+    """Raise InputError for what is no image."""
     if isinstance(image, np.ndarray) and image.dtype == np.uint8 and image.size:
         if image.ndim == 2 or (image.ndim == 3 and image.shape[2] in (1, 3, 4)):
             return
     found = f"{image.dtype} {list(image.shape)}" if isinstance(image, np.ndarray) else type(image)
     raise InputError(
-        f"a picture of uint8 [height, width, 3] in BGR is needed, found {found}: read it with "
+        f"an image of uint8 [height, width, 3] in BGR is needed, found {found}: read it with "
         "OpenCV, or convert it (cv2.cvtColor, astype)"
     )

@@ -1,6 +1,6 @@
 """Loops for processors written out: what the files beside this one share.
 
-TVM's schedule primitives ask for tiles that divide the picture, or put conditions into innermost
+TVM's schedule primitives ask for tiles that divide the image, or put conditions into innermost
 loops. Here the loops are built instead: a last tile begins earlier and computes some outputs again.
 """
 

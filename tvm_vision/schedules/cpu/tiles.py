@@ -28,7 +28,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class ImageWindow:
-    """A window over a picture: sizes in blocks and pixels, of one image.
+    """A window over an image: sizes in blocks and pixels, of one image.
 
     ``depth`` channels are summed for each output (0: each channel by itself); ``data`` and
     ``weights`` are buffers, ``plain`` is true where the data has its channels one by one. ``flat``:
@@ -61,7 +61,7 @@ def layer_of(stages: Sequence[Stage]) -> ImageWindow:
     images, blocks, height, width, lanes = first.shape
     loads = [x for x in make.loads_in(first.value) if not x.source.same_as(first.buffer)]
     if len(loads) != (1 if kind == MAX_POOL else 2):
-        raise NotWritten("a window reads its picture and its weights")
+        raise NotWritten("a window reads its image and its weights")
     data, weights = loads[0].source, loads[-1].source if kind != MAX_POOL else None
     plain = len(data.ty.shape) == 4
     depth, groups = numbers[8:] if kind == CONVOLUTION else (0, 1)

@@ -2,7 +2,7 @@
 
 The outputs of a tile, a few blocks of channels times a few neighbouring pixels, stay in registers
 while the window moves and the channels are summed. Elementwise blocks that follow are applied to
-the registers before they are stored. Rows outside the picture are left out of the loop over the
+the registers before they are stored. Rows outside the image are left out of the loop over the
 window's rows, columns outside it are known where the code is written: only tiles at the edges
 differ. ``topi/nchwc.py`` describes the tensors.
 """
@@ -44,7 +44,7 @@ def write_window(function: Any, processor: Processor) -> Any:
 class _Spot:
     """Where a tile is: its image, first block of channels, group, row and first column.
 
-    ``known`` is the column as a number, where that is at an edge of the picture.
+    ``known`` is the column as a number, where that is at an edge of the image.
     """
 
     image: Any
@@ -90,7 +90,7 @@ class _Writer:
         return make.loop("task", count, task, kind)
 
     def _channels_outside(self, outer: int, rows: int) -> bool:
-        """Whether to go through the picture for each part of the channels, or the other way.
+        """Whether to go through the image for each part of the channels, or the other way.
 
         What is outside is read once, what is inside as often as the outside has steps. Results of
         one part after another are stores in a row, which outweighs some loads.
@@ -99,8 +99,8 @@ class _Writer:
         if layer.weights is None or not layer.depth:
             return True
         weights = math.prod(int(size) for size in layer.weights.ty.shape)
-        picture = math.prod(int(size) for size in layer.data.ty.shape) // layer.images
-        return outer * picture <= STORES_IN_A_ROW * rows * weights
+        numbers = math.prod(int(size) for size in layer.data.ty.shape) // layer.images
+        return outer * numbers <= STORES_IN_A_ROW * rows * weights
 
     def _columns(self) -> int:
         return math.ceil(self._layer.width / self._tile.pixels)
@@ -129,7 +129,7 @@ class _Writer:
         return make.sequence(parts)
 
     def _is_inside(self, start: int) -> bool:
-        """True where the windows of a tile are all within the picture's columns."""
+        """True where the windows of a tile are all within the image's columns."""
         window, layer = self._layer.window, self._layer
         low = start * window.strides[1] - window.left
         high = (start + self._tile.pixels - 1) * window.strides[1] - window.left
@@ -193,7 +193,7 @@ class _Writer:
         return make.sequence([*parts, channels(whole, 1, rest)] if rest else parts)
 
     def _rows(self, row: Any, body: Callable[[Any], Any]) -> Any:
-        """A loop over the rows of the window that are in the picture."""
+        """A loop over the rows of the window that are in the image."""
         window, height = self._layer.window, self._layer.in_height
         last = (self._layer.height - 1) * window.strides[0] - window.top
         inside = last + (window.kernel[0] - 1) * window.dilation[0] < height
@@ -206,7 +206,7 @@ class _Writer:
         return make.loop("kh", tirx.max(high - low, 0), body, low=low)
 
     def _inside(self, kw: int, known: int | None) -> range:
-        """The pixels of a tile whose column ``kw`` of the window is in the picture."""
+        """The pixels of a tile whose column ``kw`` of the window is in the image."""
         window, pixels = self._layer.window, self._tile.pixels
         if known is None:
             return range(pixels)
@@ -253,7 +253,7 @@ class _Writer:
     def _dense(
         self, spot: _Spot, i: int, place: Any, tap: Any, source: tuple[Any, Any], lane: Any
     ) -> Any:
-        """What a channel of the picture adds to a vector of channels of the result."""
+        """What a channel of the image adds to a vector of channels of the result."""
         layer, (block, channel) = self._layer, source
         weight = tirx.BufferLoad(layer.weights, [spot.first + i, block, *tap, channel, lane])
         if layer.plain:

@@ -148,7 +148,7 @@ def _loops_of_output(
     """The loops over tiles and channels, and those within a tile."""
     loops = schedule.get_loops(output)
     if len(loops) != 4:
-        raise NotThisKind("the output is no picture")
+        raise NotThisKind("the output is no image")
     inner = []
     for place in (axis, axis + 1):
         loops[place], own = schedule.split(loops[place], [None, m])

@@ -26,7 +26,7 @@ Rule = Callable[["NchwcRewriter", Any], Any]
 
 # Groups of fewer channels than a block are merged, with zeros between them: at most so many.
 MOST_MERGED = 16
-# Rows of a product up to which it is a convolution of pictures of one pixel.
+# Rows of a product up to which it is a convolution of images of one pixel.
 FEW_ROWS = 4
 # A selection of channels reads so many tensors at most, as code for each of them is generated.
 MOST_SOURCES = 3
@@ -123,13 +123,13 @@ def product(blocks: NchwcRewriter, call: Any) -> Any:
     out = weights.shape[1]
     if rows > FEW_ROWS or out < blocks.block or weights.dtype != np.float32:
         return None
-    picture = blocks.builder_.emit(OP.reshape(blocks.plain(call.args[0]), (rows, depth, 1, 1)))
+    image = blocks.builder_.emit(OP.reshape(blocks.plain(call.args[0]), (rows, depth, 1, 1)))
     packed = blocked.pack_weights(weights.T[:, :, None, None], blocks.block, depth)
     window = SlidingWindow((1, 1), (1, 1), 0, 0, (1, 1))
     called = blocks.emit(
         blocks.compute(
             lambda x, w: blocked.convolution(x, w, window, (depth, 1, 1)),
-            [picture, relax.const(packed)], "dense", OUT_FUSABLE,
+            [image, relax.const(packed)], "dense", OUT_FUSABLE,
         )
     )  # fmt: skip
     lanes = blocked.blocks_of(out, blocks.block) * blocks.block
@@ -191,7 +191,7 @@ def _packed_constant(value: np.ndarray, channels: int, block: int) -> np.ndarray
 
 def max_pool(blocks: NchwcRewriter, call: Any) -> Any:
     value, result = blocks.blocked(call.args[0], pack=False), blocks.shape(call)
-    if value is None or result is None or not _is_plain_picture(call.attrs):
+    if value is None or result is None or not _is_plain_image(call.attrs):
         return None
     window = _window(call.attrs, [int(size) for size in call.attrs.pool_size])
     called = blocks.compute(
@@ -202,7 +202,7 @@ def max_pool(blocks: NchwcRewriter, call: Any) -> Any:
 
 def average_pool(blocks: NchwcRewriter, call: Any) -> Any:
     value, result, attrs = blocks.blocked(call.args[0], pack=False), blocks.shape(call), call.attrs
-    if value is None or result is None or not _is_plain_picture(attrs):
+    if value is None or result is None or not _is_plain_image(attrs):
         return None
     layout = f"NCHW{blocks.block}c"
     pooled = OP.nn.avg_pool2d(
@@ -215,7 +215,7 @@ def average_pool(blocks: NchwcRewriter, call: Any) -> Any:
 
 def adaptive_pool(blocks: NchwcRewriter, call: Any) -> Any:
     value, result = blocks.blocked(call.args[0], pack=False), blocks.shape(call)
-    if value is None or result is None or not _is_plain_picture(call.attrs):
+    if value is None or result is None or not _is_plain_image(call.attrs):
         return None
     if tuple(result[2:]) != (1, 1):
         return None
@@ -223,7 +223,7 @@ def adaptive_pool(blocks: NchwcRewriter, call: Any) -> Any:
 
 
 def reduction(blocks: NchwcRewriter, call: Any) -> Any:
-    """Over whole pictures, which are kept as one pixel."""
+    """Over whole images, which are kept as one pixel."""
     value, result, attrs = blocks.blocked(call.args[0], pack=False), blocks.shape(call), call.attrs
     axes = {int(axis) % 4 for axis in attrs.axis or ()}
     if value is None or result is None or axes != {2, 3} or not attrs.keepdims:
@@ -338,7 +338,7 @@ def _picked(blocks: NchwcRewriter, expr: Any) -> Any:
     return Picked((value,), _rows_in(sources, value), value.shape)
 
 
-def _is_plain_picture(attrs: Any) -> bool:
+def _is_plain_image(attrs: Any) -> bool:
     return str(attrs.layout) == "NCHW" and str(attrs.out_layout or "NCHW") == "NCHW"
 
 

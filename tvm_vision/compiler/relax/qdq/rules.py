@@ -75,7 +75,7 @@ def widened(network: QdqRewriter, call: Any) -> Any:
     if str(call.ty.dtype) != "int32" or str(call.args[0].ty.dtype) not in _INTEGERS:
         return None
     if network.value(call.args[0]) is None and network.lookup_binding(call.args[0]) is not None:
-        return None  # of an operator that is not in bytes, as where scales depend on the picture
+        return None  # of an operator that is not in bytes, as where scales depend on the image
     source = network.bytes_of(call.args[0])
     return (
         None if source is None else QuantizedTensor(source.var, source.zero, np.float32(1), "int32")

@@ -1,6 +1,6 @@
 """A classifier whose package knows its labels.
 
-python examples/classify_picture.py [PICTURE ...]
+python examples/classify_image.py [IMAGE ...]
 """
 
 import sys
@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import cv2
-from small_network import LABELS, write_network, write_pictures
+from small_network import LABELS, write_images, write_network
 
 import tvm_vision
 from tvm_vision.models import load_model
@@ -23,7 +23,7 @@ with tempfile.TemporaryDirectory() as name:
         write_network(folder / "colors.onnx"), folder / "colors.tar", model_info=info
     )
     model = load_model(package, top=2)
-    for path in map(Path, sys.argv[1:] or write_pictures(folder)):
+    for path in map(Path, sys.argv[1:] or write_images(folder)):
         result = model(cv2.imread(str(path)))
         print(f"{path.name}: {result.describe()} ({result.timing.total_ms:.2f} ms)")
         if not sys.argv[1:]:

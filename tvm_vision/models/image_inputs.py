@@ -1,4 +1,4 @@
-"""One picture as the inputs of a network, prepared as its package says."""
+"""One image as the inputs of a network, prepared as its package says."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from .classifier.preprocess import ClassifierInput, prepare
 from .yoeo.preprocess import Preprocessor
 
 
-def picture_inputs(
+def image_inputs(
     info: Mapping[str, Any], image: npt.NDArray[np.uint8]
 ) -> dict[str, npt.NDArray[Any]]:
-    """Arrays by name, the picture repeated where the network takes several at once.
+    """Arrays by name, the image repeated where the network takes several at once.
 
     info: mod.json. image: uint8 [height, width, 3] in BGR.
 
-    Raises InputError where the package does not say how pictures are prepared.
+    Raises InputError where the package does not say how images are prepared.
     """
     model = ModelInfo.from_json(info["model"])
-    return prepared_picture(model, input_specs(info), image, otherwise="pass --inputs")
+    return prepared_image(model, input_specs(info), image, otherwise="pass --inputs")
 
 
-def prepared_picture(
+def prepared_image(
     model: ModelInfo, specs: Sequence[TensorInfo], image: npt.NDArray[np.uint8], *, otherwise: str
 ) -> dict[str, npt.NDArray[Any]]:
     """The same from what a package says of the model and its inputs.
 
-    otherwise: what else can be done, for the message where nothing is said of pictures.
+    otherwise: what else can be done, for the message where nothing is said of images.
     """
     if model.kind == "yoeo" and len(specs) == 1 and specs[0].layout == "NHWC":
         height, width = specs[0].shape[1:3]
@@ -43,7 +43,7 @@ def prepared_picture(
     if model.preprocessing is None or len(specs) != 1 or specs[0].layout != "NCHW":
         needed = "; ".join(map(str, specs))
         raise InputError(
-            f"a network with one NCHW input and preprocessing is needed for a picture, and "
+            f"a network with one NCHW input and preprocessing is needed for an image, and "
             f"'{model.name}' takes {needed}: compile it with --preprocess, or {otherwise}"
         )
     if model.kind == "yoeo":
