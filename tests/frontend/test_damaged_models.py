@@ -199,7 +199,7 @@ def test_where_no_second_python_can_be_started(monkeypatch):
 def test_the_process_of_the_tools_ends_with_its_parent():
     program = (
         "import onnx\n"
-        "from tvm_vision.frontend import onnx_tools as t\n"
+        "from tvm_vision.frontend.onnx import tools as t\n"
         "try: t.run('check', onnx.ModelProto())\n"
         "except t.ToolError: pass\n"
         "print(t._WORKER._process.pid, flush=True)\n"

@@ -200,7 +200,7 @@ class _Worker:
         }
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", f"{__package__}.onnx_worker", str(theirs.fileno())],
+                [sys.executable, "-m", f"{__package__}.worker", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
