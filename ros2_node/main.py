@@ -10,9 +10,9 @@ import threading
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
+from .dds_profile import dds_profile, profile_variables
 from .stop import Stop
 
 # A frame, or a network that is being loaded, may take as long; then the process ends anyway.
@@ -20,9 +20,6 @@ PATIENCE_SECONDS = 10.0
 # The exit code where another start would end the same way: wrong parameters, or no ROS.
 WRONG_START = os.EX_CONFIG
 HIGHEST_DOMAIN = 232
-PROFILE = "FASTDDS_DEFAULT_PROFILES_FILE"
-# What Fast DDS 2 calls it; Fast DDS 3 warns of that name.
-FORMER_PROFILE = "FASTRTPS_DEFAULT_PROFILES_FILE"
 # Those that node.py imports; further messages are imported when they are published.
 ROS_PACKAGES = (
     "rclpy",
@@ -32,7 +29,6 @@ ROS_PACKAGES = (
     "std_msgs.msg",
     "std_srvs.srv",
 )
-FORMER_DISTRIBUTIONS = ("humble", "iron", "jazzy")
 
 
 def main(arguments: Sequence[str] | None = None, **options: Any) -> int:
@@ -59,27 +55,6 @@ def prepare_environment() -> None:
     if not os.environ.get("HOME") and not os.environ.get("ROS_HOME"):
         # rcl has to write its log somewhere.
         os.environ.setdefault("ROS_LOG_DIR", os.path.join(tempfile.gettempdir(), "ros-log"))
-
-
-def profile_variables() -> tuple[str, ...]:
-    """The environment variables that name a profile of Fast DDS, in this distribution of ROS."""
-    former = os.environ.get("ROS_DISTRO") in FORMER_DISTRIBUTIONS
-    return (PROFILE, FORMER_PROFILE) if former else (PROFILE,)
-
-
-def dds_profile() -> Path | None:
-    """config/fastdds.xml as it was installed, or in the source tree."""
-    here = Path(__file__).resolve().parent
-    prefixes = [
-        *(Path(prefix) for prefix in os.environ.get("AMENT_PREFIX_PATH", "").split(":") if prefix),
-        Path(sys.prefix),
-    ]
-    shares = [prefix / "share" / "tvm_vision" for prefix in prefixes]
-    for folder in (*shares, here.parent):
-        path = folder / "config" / "fastdds.xml"
-        if path.is_file():
-            return path
-    return None
 
 
 def run(arguments: Sequence[str], stop: Stop, **options: Any) -> int:

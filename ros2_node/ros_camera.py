@@ -12,7 +12,7 @@ from rclpy.node import Node
 from rclpy.qos import QoSCompatibility, ReliabilityPolicy, qos_check_compatible
 from sensor_msgs.msg import CompressedImage, Image
 
-from .main import PROFILE, dds_profile
+from .dds_profile import PROFILE, dds_profile
 from .ros_qos import profile, subscription_events
 from .settings import Settings
 from .silence import COMPRESSED, IMAGE, SUFFIX, Publisher, Surroundings, reason

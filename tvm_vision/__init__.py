@@ -19,6 +19,7 @@ from .errors import (
     UnsupportedModelError,
 )
 from .lazy import lazy_names
+from .version import __version__
 
 if TYPE_CHECKING:
     from .api import compile, quantize
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from .tuning.session import tune_model as tune
     from .tuning.tuner import TuningOptions, TuningOutcome
 
-# The only place for it in Python; package.xml and CHANGELOG.md repeat it.
-__version__ = "0.1.0"
 __all__ = [
     "Classification",
     "CompileOptions",
@@ -61,6 +60,7 @@ __all__ = [
     "UnsupportedModelError",
     "VisionModel",
     "VisionResult",
+    "__version__",
     "compile",
     "load",
     "load_model",

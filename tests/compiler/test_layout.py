@@ -15,9 +15,10 @@ from support.interpreter import run
 from support.networks import NETWORKS, reference
 from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model
-from tvm_vision.compiler.target import parse_target, vector_lanes
+from tvm_vision.compiler.target import parse_target
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.schedules.cpu.module import cpu_schedules
+from tvm_vision.schedules.cpu.processor import vector_lanes
 
 OP = relax.op
 # Processors with vectors of 4, 8 and, on most machines, 16 floats.

@@ -6,13 +6,9 @@ import re
 import pytest
 import tvm
 
-from tvm_vision.compiler.target import (
-    choose_target,
-    parse_target,
-    vector_lanes,
-    vector_registers,
-)
+from tvm_vision.compiler.target import choose_target, parse_target
 from tvm_vision.errors import DeviceError, InputError
+from tvm_vision.schedules.cpu.processor import vector_lanes, vector_registers
 
 
 @pytest.mark.parametrize(

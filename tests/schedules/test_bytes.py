@@ -27,11 +27,11 @@ from tvm_vision.schedules import (
     schedule_function,
     schedule_with,
 )
-from tvm_vision.schedules.common import INT8
 from tvm_vision.schedules.cost import coopmat_gemm as coopmat_gemm_cost
 from tvm_vision.schedules.cost.coopmat_gemm import CoopmatTile
 from tvm_vision.schedules.cost.direct_conv import DirectConvTile
 from tvm_vision.schedules.cost.gemm import GemmTile, Product, candidates, default, fits
+from tvm_vision.schedules.factors import INT8
 from tvm_vision.schedules.gpu.direct_conv_form import windows_of
 from tvm_vision.schedules.gpu.window import WindowShape
 from tvm_vision.topi.int8 import Int8Window, convolution_of_bytes, in_words

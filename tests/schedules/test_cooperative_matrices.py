@@ -25,9 +25,10 @@ from support.schedule_runs import fused, noise, target
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.options import CompileOptions
 from tvm_vision.schedules import Choice, Limits, choices, schedule_function, schedule_with
-from tvm_vision.schedules.common import FP16, OTHERS, NotThisKind
+from tvm_vision.schedules.common import NotThisKind
 from tvm_vision.schedules.cost.coopmat_gemm import CoopmatTile, candidates, default, fits
 from tvm_vision.schedules.cost.gemm import Product
+from tvm_vision.schedules.factors import FP16, OTHERS
 from tvm_vision.schedules.gpu.contraction import shape_of
 from tvm_vision.vulkan.codegen import build, spirv
 

@@ -13,7 +13,7 @@ import pytest
 from tvm.target import Target
 
 import tvm_vision
-from tvm_vision.schedules.common import FP16, Limits
+from tvm_vision.schedules.common import Limits
 from tvm_vision.schedules.cost import coopmat_gemm as coopmat_gemm_cost
 from tvm_vision.schedules.cost import device_model
 from tvm_vision.schedules.cost import direct_conv as direct_conv_cost
@@ -33,11 +33,12 @@ from tvm_vision.schedules.cost.device_model import (
 )
 from tvm_vision.schedules.cost.direct_conv import DirectConvTile, Windows
 from tvm_vision.schedules.cost.gemm import GemmTile, Product
+from tvm_vision.schedules.cost.split_k import parts_of
+from tvm_vision.schedules.factors import FP16
 from tvm_vision.schedules.gpu.elementwise import ElementwiseShape
 from tvm_vision.schedules.gpu.elementwise import default as elementwise_default
 from tvm_vision.schedules.gpu.reduction import RowShape, RowSums
 from tvm_vision.schedules.gpu.reduction import candidates as reduction_candidates
-from tvm_vision.schedules.gpu.split_k import parts_of
 from tvm_vision.schedules.gpu.window import WindowSum
 from tvm_vision.schedules.gpu.window import default as window_default
 from tvm_vision.schedules.gpu.winograd import Tiles

@@ -17,7 +17,7 @@ from tvm_vision.schedules import Choice, Limits, choices, schedule_with
 from tvm_vision.schedules.common import NotThisKind
 from tvm_vision.schedules.cost.device_model import DISCRETE
 from tvm_vision.schedules.cost.gemm import GemmTile, Product, candidates, default
-from tvm_vision.schedules.gpu.split_k import parts_of
+from tvm_vision.schedules.cost.split_k import parts_of
 
 pytestmark = pytest.mark.usefixtures("device_info")
 

@@ -44,10 +44,10 @@ from .relax.fold_scale_axis import fold_scales
 from .relax.fold_transposes import fold_transposes
 from .relax.fusion import fuse
 from .relax.layout_choice import channel_block, layout_on_gpu
-from .relax.nchwc.rewriter import block_channels
+from .relax.nchwc.block_channels import block_channels
 from .relax.node_names import NodeNames
 from .relax.qdq.legalize_int8 import WORD, integer_kernels
-from .relax.qdq.rewriter import bytes_wanted, in_bytes
+from .relax.qdq.to_int8 import bytes_wanted, in_bytes
 from .relax.winograd import winograd
 from .tir.dead_block_elimination import eliminate_dead_blocks
 from .tir.prescheduled import finish_prescheduled

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
         PackageDevice,
         PackageInfo,
         Preprocessing,
-        TensorInfo,
     )
     from .precision import Fp32Layer, MeasuredPrecision
+    from .tensors import TensorInfo
     from .yoeo import ClassGroup, YoeoHead, YoeoInfo
 
 __all__ = [

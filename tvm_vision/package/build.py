@@ -14,8 +14,10 @@ from ..error_lines import last_line
 from ..errors import PackageError
 from ..interrupts import ctrl_c_as_itself
 from ..options import CompileOptions
-from .info import FORMAT, FORMAT_VERSION, ModelInfo, PackageDevice, PackageInfo, TensorInfo, plain
+from ..version import __version__
+from .info import FORMAT, FORMAT_VERSION, ModelInfo, PackageDevice, PackageInfo, plain
 from .precision import MeasuredPrecision
+from .tensors import TensorInfo
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,8 +63,6 @@ def package_info(
 ) -> PackageInfo:
     """The mod.json of a compiled network, checked as a reader checks it."""
     import tvm
-
-    from .. import __version__
 
     model, inputs = described_inputs(compiled.inputs, model)
     measured = compiled.measured_precision

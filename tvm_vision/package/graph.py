@@ -9,34 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import PackageError
-from .fields import LARGEST, REMEDY, Fields, integer, text, wrong
+from .fields import REMEDY, Fields, integer, text, wrong
+from .tensors import ITEM_BYTES, TensorInfo, read_shape
 
-if TYPE_CHECKING:
-    from .info import TensorInfo
-
-# Bytes of an element; the names are numpy's.
-ITEM_BYTES = {
-    "bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4,
-    "int64": 8, "uint64": 8, "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8,
-}  # fmt: skip
-MAX_RANK = 16
 # A tensor may begin at such an offset on every device (minStorageBufferOffsetAlignment <= 256).
 ALIGNMENT = 256
 # How much larger than its tensors a storage may be: room for rounding, not for a slip of the pen.
 STORAGE_SLACK = 65536
-
-
-def read_shape(value: Any, where: str) -> tuple[int, ...]:
-    """Sizes in elements whose product is below 2**40."""
-    if not isinstance(value, list) or len(value) > MAX_RANK:
-        wrong(where, f"a list of at most {MAX_RANK} sizes", value)
-    shape = tuple(integer(size, f"{where}[{axis}]") for axis, size in enumerate(value))
-    if math.prod(shape) > LARGEST:
-        wrong(where, f"a shape of at most {LARGEST} elements", value)
-    return shape
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,14 @@ from ..drivers import spelled_out
 from ..errors import PackageError
 from .container import LIBRARY, PARAMS
 from .fields import REMEDY, Fields, number, parse_object, shown, text, wrong
-from .graph import ITEM_BYTES, PlannedGraph, read_shape
+from .graph import PlannedGraph
 from .precision import MeasuredPrecision
+from .tensors import TensorInfo
 from .yoeo import YoeoInfo
 
 FORMAT = "tvm_vision"
 FORMAT_VERSION = 4
 KINDS = ("network", "classifier", "yoeo")
-LAYOUTS = ("", "NCHW", "NHWC")
 PRECISIONS = ("fp32", "fp16")
 COLOR_ORDERS = ("rgb", "bgr")
 INTERPOLATIONS = ("area", "cubic", "linear", "nearest")
@@ -109,35 +109,6 @@ class ModelInfo:
         )
         if info.yoeo is not None and (info.kind != "yoeo" or info.preprocessing is None):
             wrong(fields.path("yoeo"), "in networks of kind yoeo with preprocessing", info.kind)
-        fields.done()
-        return info
-
-
-@dataclass(frozen=True)
-class TensorInfo:
-    """One input or output. layout: "NCHW" for images, else ""; units: words for people."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    layout: str = ""
-    units: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
-
-    @classmethod
-    def from_json(cls, value: Any, where: str) -> TensorInfo:
-        fields = Fields(value, where)
-        info = cls(
-            name=fields.text("name"),
-            shape=read_shape(fields.take("shape"), fields.path("shape")),
-            dtype=fields.text("dtype", among=ITEM_BYTES),
-            layout=fields.text("layout", among=LAYOUTS),
-            units=fields.text("units", empty=True),
-        )
-        if info.layout and len(info.shape) != len(info.layout):
-            wrong(fields.path("layout"), f"one for {len(info.shape)} axes", info.layout)
         fields.done()
         return info
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 from ..errors import PackageError
 from .fields import LARGEST, REMEDY
-from .graph import ITEM_BYTES, MAX_RANK, PlannedTensor
+from .graph import PlannedTensor
+from .tensors import ITEM_BYTES, MAX_RANK
 
 if TYPE_CHECKING:
     import numpy as np

@@ -17,14 +17,13 @@ from tvm.target import Target
 
 from ..options import CompileOptions
 from .cost.device_model import DISCRETE, UNKNOWN, DeviceModel
+from .factors import FP16, INT8
 
 # What a step of a schedule raises where it does not fit a kernel: the next kind is tried.
 FAILURES = (s_tir.ScheduleError, tvm.error.InternalError, AssertionError, ValueError)
 
 # Of a kernel for a GPU that does not say; the fewest of a driver that robots have.
 FEW_TENSORS = 16
-# Kinds of factors, where the intrinsics for these take them.
-FP16, INT8, OTHERS = "float16", "int8", ""
 
 
 class NotThisKind(ValueError):

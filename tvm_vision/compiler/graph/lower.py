@@ -12,10 +12,13 @@ from typing import Any
 
 import numpy as np
 import tvm
-from tvm import relax, te, tirx
+from tvm import relax, tirx
 from tvm.ir.expr import GenericConst
 
+from tvm_vision.topi.copy import copy_kernel
+
 from ...errors import UnsupportedModelError
+from ..relax.kernel_calls import called_function
 from .static_graph import KernelCall, StaticGraph, drop_unused, dtype_bytes
 
 # What an expression stands for: a tensor's position, a tuple of such, or nothing on the device.
@@ -34,17 +37,6 @@ def lower_to_graph(mod: tvm.IRModule, nodes: Sequence[Sequence[str]] = ()) -> St
     Raises UnsupportedModelError for what a static graph cannot hold.
     """
     return _Lowering(mod, nodes).run()
-
-
-def called_function(expr: Any) -> str | None:
-    """Name of the module's function that ``expr`` calls, directly or by call_tir; else None."""
-    if not isinstance(expr, relax.Call):
-        return None
-    if isinstance(expr.op, tvm.ir.GlobalVar):
-        return str(expr.op.name_hint)
-    if getattr(expr.op, "name", "") == CALL_TIR:
-        return str(expr.args[0].name_hint)
-    return None
 
 
 class _Lowering:
@@ -149,13 +141,6 @@ class _Lowering:
         copied = graph.add_tensor(source.shape, source.dtype)
         graph.kernels.append(KernelCall(name, [tensor], [copied], ["copy"]))
         return copied
-
-
-def copy_kernel(shape: Sequence[int], dtype: str) -> tirx.PrimFunc:
-    """A kernel that copies a tensor of this shape and type."""
-    source = te.placeholder(shape, dtype, name="source")
-    copied = te.compute(shape, lambda *index: source(*index), name="copied")
-    return te.create_prim_func([source, copied])
 
 
 def unused_name(name: str, taken: dict[str, Any]) -> str:

@@ -20,13 +20,15 @@ import tvm
 from tvm import relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from ..graph.lower import called_function, copy_kernel
+from tvm_vision.topi.copy import copy_kernel
+
 from .kernel_calls import (
     BROADCAST,
     OPAQUE,
     OUT_FUSABLE,
     KernelCalls,
     bindings_of,
+    called_function,
     is_kernel_call,
     patterns_of,
 )

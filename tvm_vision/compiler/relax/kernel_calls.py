@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tvm import relax, tirx
+from tvm import ir, relax, tirx
 
 # How TVM's fusion sees a function (its attribute op_pattern), by TVM's names: up to injective ones
 # it joins them to each other; out-fusable ones (sums, pools) take in what follows them element by
@@ -54,3 +54,14 @@ def bindings_of(function: relax.Function) -> Iterator[tuple[Any, Any]]:
 def is_kernel_call(expr: Any) -> bool:
     """Whether an expression calls a TensorIR function."""
     return isinstance(expr, relax.Call) and getattr(expr.op, "name", "") == "relax.call_tir"
+
+
+def called_function(expr: Any) -> str | None:
+    """Name of the module's function that ``expr`` calls, directly or by call_tir; else None."""
+    if not isinstance(expr, relax.Call):
+        return None
+    if isinstance(expr.op, ir.GlobalVar):
+        return str(expr.op.name_hint)
+    if getattr(expr.op, "name", "") == "relax.call_tir":
+        return str(expr.args[0].name_hint)
+    return None

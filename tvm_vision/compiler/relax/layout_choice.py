@@ -12,8 +12,9 @@ import tvm
 from tvm import relax
 from tvm.target import Target
 
+from tvm_vision.schedules.cpu.processor import vector_lanes
+
 from ...errors import UnsupportedModelError
-from ..target import vector_lanes
 from .channels_last import calls_of, channels_last, transposes
 from .operators import is_of_bytes
 from .pad_channels import pad_channels

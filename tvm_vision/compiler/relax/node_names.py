@@ -16,8 +16,7 @@ from tvm import relax
 from tvm.ir.expr import GenericConst
 
 from ...frontend.node_names import node_name
-from ..graph.lower import called_function
-from .kernel_calls import bindings_of
+from .kernel_calls import bindings_of, called_function
 
 Scope = dict[Any, Hashable]
 

@@ -12,11 +12,11 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ..common import FP16, INT8, Limits, up
-from ..gpu.split_k import parts_of, split_k_cycles
-from ..gpu.tensor_intrinsics import TYPES
+from ..common import Limits, up
+from ..factors import FP16, INT8, TYPES
 from .device_model import DeviceModel
 from .gemm import Product
+from .split_k import parts_of, split_k_cycles
 
 VECTOR = 4  # elements that a thread fetches at once, at least
 VECTOR_BYTES = 16  # and where the tile allows

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from ..common import FP16, Limits, product, up
-from ..gpu.split_k import parts_of, split_k_cycles
-from ..gpu.tensor_intrinsics import TYPES
+from ..common import Limits, product, up
+from ..factors import FP16, TYPES
 from . import coopmat_gemm as coopmat_gemm_cost
 from .coopmat_gemm import SKEW_BYTES, VECTOR_BYTES
 from .device_model import DeviceModel
 from .gemm import Product
+from .split_k import parts_of, split_k_cycles
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ import itertools
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ..common import INT8, OTHERS, Limits, up
-from ..gpu.split_k import parts_of, split_k_cycles
+from ..common import Limits, up
+from ..factors import INT8, OTHERS
 from .device_model import DeviceModel
+from .split_k import parts_of, split_k_cycles
 
 VECTOR = 4
 DOT = 4  # bytes whose products one instruction adds up

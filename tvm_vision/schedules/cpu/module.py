@@ -17,9 +17,9 @@ from tvm.ir import prim
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
-from ...compiler.target import vector_lanes, vector_registers
 from .gather import write_gather
 from .loops import NotWritten, Processor
+from .processor import vector_lanes, vector_registers
 from .windows import write_window
 
 LOGGER = logging.getLogger(__name__)

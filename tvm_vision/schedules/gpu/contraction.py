@@ -23,23 +23,14 @@ from tvm.ir import TensorLoad, Var
 from tvm.ir.prim import expr as prim
 from tvm.s_tir import Schedule
 
-from ..common import (
-    OTHERS,
-    Limits,
-    NotThisKind,
-    extents_of,
-    index_map,
-    kinds_of,
-    only_reduction,
-    product,
-)
+from ..common import Limits, NotThisKind, extents_of, index_map, kinds_of, only_reduction, product
 from ..cost import coopmat_gemm as coopmat_gemm_cost
 from ..cost.coopmat_gemm import CoopmatTile
 from ..cost.gemm import GemmTile, Product, default
+from ..factors import OTHERS, kind_of_factors
 from .coopmat_gemm import schedule_matrix
 from .gemm import schedule_gemm
 from .split_k import schedule_total, split_reduction
-from .tensor_intrinsics import kind_of_factors
 
 LEAST_M, LEAST_N, LEAST_K = 3, 8, 4  # with less the tiles would be mostly padding
 

@@ -18,7 +18,8 @@ from typing import Any
 from tvm.s_tir import Schedule
 
 from ..cost.coopmat_gemm import VECTOR, CoopmatTile
-from .tensor_intrinsics import TYPES, intrinsic
+from ..factors import TYPES
+from .tensor_intrinsics import intrinsic
 from .tiles import add_up, cut_loops, inline_around, operands_of
 from .vectors import in_vectors
 

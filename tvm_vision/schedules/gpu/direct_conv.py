@@ -21,6 +21,7 @@ from ..common import Limits, NotThisKind, inline_consumers, inline_producers, is
 from ..cost import direct_conv as direct_conv_cost
 from ..cost.coopmat_gemm import SKEW_BYTES, VECTOR, VECTOR_BYTES
 from ..cost.direct_conv import DirectConvTile, Windows
+from ..factors import TYPES
 from .coopmat_gemm import blocked
 from .direct_conv_form import (
     CROP,
@@ -36,7 +37,7 @@ from .direct_conv_form import (
     with_halo,
 )
 from .split_k import schedule_total
-from .tensor_intrinsics import TYPES, intrinsic
+from .tensor_intrinsics import intrinsic
 from .vectors import in_vectors
 
 MOST_UNROLLED = 256  # turns of a thread

@@ -22,10 +22,10 @@ from tvm import ir, s_tir, sym, tirx
 from tvm.ir.prim import expr as prim
 from tvm.s_tir import Schedule
 
-from ..common import INT8, OTHERS, NotThisKind, extents_of, only_reduction, product, up
+from ..common import NotThisKind, extents_of, only_reduction, product, up
 from ..cost.direct_conv import DirectConvTile, Windows
+from ..factors import INT8, OTHERS, TYPES, Types, kind_of_factors
 from .contraction import analyse, factors_of
-from .tensor_intrinsics import TYPES, Types, kind_of_factors
 
 # The blocks: the image and the weights as they are fetched, both as matrices, what is added up, the
 # sums in shared memory, and what of them is the output.

@@ -14,32 +14,9 @@ from typing import Any
 from tvm.s_tir import Schedule
 
 from ..common import Limits, NotThisKind, extents_of, index_map, inline_consumers
-from ..cost.device_model import DeviceModel, SplitKCosts
-
-PARTS = (2, 4, 8)
-LEAST_TERMS = 128  # of a part
-MARGIN = 1.15  # what the cut product must gain beyond its costs
 
 THREADS = 128
 VECTOR = 4
-
-
-def parts_of(terms: int, tiles: int, device: DeviceModel) -> list[int]:
-    """Into how many parts a sum may be cut, 1 first.
-
-    Args:
-        tiles: of the product, without a cut.
-    """
-    if tiles >= device.enough.tiles:
-        return [1]
-    return [1, *(n for n in PARTS if terms % n == 0 and terms // n >= LEAST_TERMS)]
-
-
-def split_k_cycles(product_cycles: float, results: int, parts: int, costs: SplitKCosts) -> float:
-    """The cycles of a product and of adding up its parts."""
-    if parts == 1:
-        return product_cycles
-    return MARGIN * product_cycles + costs.total + costs.part * results * parts
 
 
 def split_reduction(schedule: Schedule, block: Any, parts: int) -> tuple[Any, Any]:

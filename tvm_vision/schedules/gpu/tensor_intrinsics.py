@@ -17,44 +17,12 @@ from tvm.s_tir import TensorIntrin
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from ..common import FP16, INT8, OTHERS
+from ..factors import FP16, INT8, TYPES, Types
 
 A, B, SUMS = "wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator"
 SHARED, GLOBAL, LOCAL = "shared", "global", "local"
 ALIGNMENT = 64  # bytes, that TVM assumes of a matrix
 FACTOR = 8  # what the first element of a matrix in memory is a multiple of
-
-
-@dataclass(frozen=True)
-class Types:
-    """Which matrices are multiplied.
-
-    Attributes:
-        factor, sum: types of their elements.
-        turned: whether a matrix B[k, n] lies in memory as [n, k], as bytes do: four neighbours
-            along k are multiplied at once.
-    """
-
-    factor: str
-    sum: str
-    transposed: bool
-
-    def b(self, n: int, k: int) -> tuple[int, int]:
-        """Rows and columns of B as it is kept."""
-        return (n, k) if self.transposed else (k, n)
-
-
-TYPES = {
-    FP16: Types("float16", "float32", False),
-    INT8: Types("int8", "int32", True),
-}
-_KINDS_OF_FACTORS = {(t.factor, t.factor, t.sum): kind for kind, t in TYPES.items()}
-
-
-def kind_of_factors(one: str, other: str, total: str) -> str:
-    """The kind of factors of these types, added up in that of the total; OTHERS where there are no
-    intrinsics for them."""
-    return _KINDS_OF_FACTORS.get((one, other, total), OTHERS)
 
 
 @dataclass(frozen=True)

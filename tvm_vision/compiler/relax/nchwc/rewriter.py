@@ -9,6 +9,7 @@ the values: then one gather does all of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,26 +23,9 @@ from tvm_vision.topi import nchwc as blocked
 from ..kernel_calls import INJECTIVE, OPAQUE, bindings_of
 from ..operators import operator_of
 from ..rewriting import constant_of, rebind
-from .rules import RULES
 from .values import NchwcTensor, Picked
 
 Value = NchwcTensor | Picked | list[Picked]
-
-
-def block_channels(block: int) -> tvm.transform.Pass:
-    """A pass over ``main``: channels in blocks of ``block``, see this file's first lines.
-
-    Tensors with another number of channels are filled up. Inputs and outputs keep their order.
-    """
-
-    @tvm.transform.module_pass(opt_level=0, name="BlockChannels")
-    def rewrite(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
-        blocks = NchwcRewriter(mod)
-        blocks.block = block
-        blocks.builder_.update_func(mod.get_global_var("main"), blocks.rewrite(mod["main"]))
-        return blocks.builder_.get()
-
-    return rewrite
 
 
 @dataclass
@@ -59,6 +43,8 @@ class NchwcRewriter(PyExprMutator):
     """Rewrites a function; the rules of ``rules`` ask it for values and emit through it."""
 
     block: int
+    # By an operator's name; see ``rules``.
+    rules: Mapping[str, Callable[[NchwcRewriter, Any], Any]]
 
     def rewrite(self, main: relax.Function) -> relax.Function:
         self.known = _Known()
@@ -140,7 +126,7 @@ class NchwcRewriter(PyExprMutator):
         if isinstance(value, relax.Var) and value in self.known.values:
             result: Any = self.known.values[value]
         else:
-            rule = RULES.get(self.operator(value))
+            rule = self.rules.get(self.operator(value))
             result = rule(self, value) if rule is not None else None
         if result is None:
             super().visit_var_binding_(binding)

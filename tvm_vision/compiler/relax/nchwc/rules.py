@@ -7,7 +7,7 @@ or None where the operator has to stay as it is.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from tvm import relax
@@ -16,13 +16,11 @@ from tvm_vision.topi import nchwc as blocked
 from tvm_vision.topi.nchwc import SlidingWindow
 
 from ..kernel_calls import OUT_FUSABLE
+from .rewriter import NchwcRewriter
 from .values import NchwcTensor, Picked
 
-if TYPE_CHECKING:
-    from .rewriter import NchwcRewriter
-
 OP = relax.op
-Rule = Callable[["NchwcRewriter", Any], Any]
+Rule = Callable[[NchwcRewriter, Any], Any]
 
 # Groups of fewer channels than a block are merged, with zeros between them: at most so many.
 MOST_MERGED = 16

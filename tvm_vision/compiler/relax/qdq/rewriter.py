@@ -17,43 +17,28 @@ what quantization does to its numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import tvm
 from tvm import relax
 from tvm.ir.expr import GenericConst
 from tvm.relax.expr_functor import PyExprMutator, mutator
-from tvm.target import Target
 
 from ..operators import operator_of
 from ..rewriting import constant_of, rebind
-from .rules import RULES
 from .values import BYTE, Joined, QuantizedTensor, Sums, Weights, along
 
 Value = QuantizedTensor | Joined | Sums | Weights | list[QuantizedTensor]
 OP = relax.op
 
 
-def bytes_wanted(target: Target, way: str) -> bool:
-    """What ``CompileOptions.int8`` says for a target."""
-    features = ("supports_integer_dot_product", "supports_8bit_buffer", "supports_int8")
-    products = all(bool(target.attrs.get(feature, False)) for feature in features)
-    return way == "on" or (way == "auto" and products)
-
-
-@tvm.transform.module_pass(opt_level=0, name="QuantizedInBytes")
-def in_bytes(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
-    """A pass over ``main``, see this file's first lines. Dead bindings are left behind."""
-    network = QdqRewriter(mod)
-    network.builder_.update_func(mod.get_global_var("main"), network.rewrite(mod["main"]))
-    return network.builder_.get()
-
-
 @mutator
 class QdqRewriter(PyExprMutator):
     """Rewrites a function; ``rules`` ask it for values and emit through it."""
+
+    # By an operator's name; see ``rules``.
+    rules: Mapping[str, Callable[[QdqRewriter, Any], Any]]
 
     def rewrite(self, main: relax.Function) -> relax.Function:
         self._values: dict[Any, Value] = {}
@@ -153,7 +138,7 @@ class QdqRewriter(PyExprMutator):
         if isinstance(value, relax.Var) and value in self._values:
             result: Any = self._values[value]
         else:
-            rule = RULES.get(_operator(value))
+            rule = self.rules.get(_operator(value))
             result = rule(self, value) if rule is not None else None
         if result is None:
             super().visit_var_binding_(binding)

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 from tvm import relax
 from tvm.ir.expr import GenericConst
 
+from .rewriter import QdqRewriter
 from .values import BYTE, Joined, QuantizedTensor, Sums, Weights, along
 
-if TYPE_CHECKING:
-    from .rewriter import QdqRewriter
-
 OP = relax.op
-Rule = Callable[["QdqRewriter", Any], Any]
+Rule = Callable[[QdqRewriter, Any], Any]
 
 _INTEGERS = ("int8", "uint8")
 

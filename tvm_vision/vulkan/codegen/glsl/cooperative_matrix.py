@@ -8,7 +8,7 @@ fragments, chosen by a constant index. Here each is an element of an array of co
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tvm import ir
 from tvm.ir.prim import expr as prim
@@ -16,10 +16,8 @@ from tvm.ir.prim import expr as prim
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.vulkan.codegen.glsl import types
 from tvm_vision.vulkan.codegen.glsl.analysis import MATRIX_MEMORY, handle, operator_name
+from tvm_vision.vulkan.codegen.glsl.narrow import NarrowingPrinter
 from tvm_vision.vulkan.codegen.glsl.types import FLOAT16, FLOAT32, INT8, INT32
-
-if TYPE_CHECKING:
-    from tvm_vision.vulkan.codegen.glsl.statements import StatementPrinter
 
 SCOPES = {"wmma.matrix_a": "A", "wmma.matrix_b": "B", "wmma.accumulator": "Accumulator"}
 SHAPE = "fragment_shape"
@@ -28,7 +26,7 @@ EXTENSIONS = ("GL_KHR_cooperative_matrix", "GL_KHR_memory_scope_semantics")
 _LAYOUTS = {"row_major": "RowMajor", "col_major": "ColumnMajor"}
 
 
-def declare(printer: StatementPrinter, buffer: Any, shape: tuple[int, int, int]) -> None:
+def declare(printer: NarrowingPrinter, buffer: Any, shape: tuple[int, int, int]) -> None:
     """Declares the array of fragments that a buffer stands for.
 
     Raises:
@@ -61,7 +59,7 @@ def declare(printer: StatementPrinter, buffer: Any, shape: tuple[int, int, int])
     printer.emit(f"{typed} {name}[{count}];")
 
 
-def _lanes(printer: StatementPrinter) -> int:
+def _lanes(printer: NarrowingPrinter) -> int:
     """Threads of a subgroup: as many as along threadIdx.x, so that a row of threads is one."""
     extent = printer.analysis.extents.get("threadIdx.x")
     if not isinstance(extent, prim.IntImm):
@@ -69,25 +67,25 @@ def _lanes(printer: StatementPrinter) -> int:
     return int(extent.value)
 
 
-def _fill(printer: StatementPrinter, call: Any) -> None:
+def _fill(printer: NarrowingPrinter, call: Any) -> None:
     """Arguments: fragments, m, n, k, index, value."""
     fragment, typed = _fragment(printer, call.args[0], call.args[4])
     printer.emit(f"{fragment} = {typed}({printer.scalar(call.args[5])});")
 
 
-def _load(printer: StatementPrinter, call: Any) -> None:
+def _load(printer: NarrowingPrinter, call: Any) -> None:
     """Arguments: fragments, m, n, k, index, place, stride, layout."""
     fragment, _ = _fragment(printer, call.args[0], call.args[4])
     printer.emit(f"coopMatLoad({fragment}, {_place(printer, call)});")
 
 
-def _store(printer: StatementPrinter, call: Any) -> None:
+def _store(printer: NarrowingPrinter, call: Any) -> None:
     """Arguments: fragments, m, n, k, index, place, stride, layout."""
     fragment, _ = _fragment(printer, call.args[0], call.args[4])
     printer.emit(f"coopMatStore({fragment}, {_place(printer, call)});")
 
 
-def _multiply(printer: StatementPrinter, call: Any) -> None:
+def _multiply(printer: NarrowingPrinter, call: Any) -> None:
     """Arguments: D, its index, A, its index, B, its index, C, its index; D = A B + C."""
     result, a, b, start = (
         _fragment(printer, call.args[i], call.args[i + 1])[0] for i in (0, 2, 4, 6)
@@ -95,7 +93,7 @@ def _multiply(printer: StatementPrinter, call: Any) -> None:
     printer.emit(f"{result} = coopMatMulAdd({a}, {b}, {start});")
 
 
-CALLS: dict[str, Callable[[StatementPrinter, Any], None]] = {
+CALLS: dict[str, Callable[[NarrowingPrinter, Any], None]] = {
     "tirx.tvm_fill_fragment": _fill,
     MATRIX_MEMORY[0]: _load,
     MATRIX_MEMORY[1]: _store,
@@ -103,7 +101,7 @@ CALLS: dict[str, Callable[[StatementPrinter, Any], None]] = {
 }
 
 
-def _fragment(printer: StatementPrinter, data: Any, index: Any) -> tuple[str, str]:
+def _fragment(printer: NarrowingPrinter, data: Any, index: Any) -> tuple[str, str]:
     """One fragment and its type."""
     if isinstance(data, ir.Call) and operator_name(data) == "tirx.buffer_data":
         data = data.args[0]
@@ -114,7 +112,7 @@ def _fragment(printer: StatementPrinter, data: Any, index: Any) -> tuple[str, st
     return f"{name}[{printer.scalar(index)}]", typed
 
 
-def _place(printer: StatementPrinter, call: Any) -> str:
+def _place(printer: NarrowingPrinter, call: Any) -> str:
     """Array, first element, elements from row to row and order of a matrix in memory."""
     access = printer.analysis.matrix_access(call)
     array, place, width = printer.memory.element(call.args[5].args[0].source, access)

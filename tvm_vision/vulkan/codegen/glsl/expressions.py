@@ -13,9 +13,7 @@ from tvm.ir.prim import expr as prim
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.vulkan.codegen.glsl import intrinsics, types
 from tvm_vision.vulkan.codegen.glsl.analysis import Access, Analysis, handle, operator_name, type_of
-from tvm_vision.vulkan.codegen.glsl.memory import KernelMemory
 from tvm_vision.vulkan.codegen.glsl.narrow import NarrowingPrinter
-from tvm_vision.vulkan.codegen.glsl.prelude import Prelude
 from tvm_vision.vulkan.codegen.glsl.types import BOOL, INT32, INT64, Type
 from tvm_vision.vulkan.codegen.glsl.vector import (
     CONDITIONAL,
@@ -62,17 +60,9 @@ class ExpressionPrinter(NarrowingPrinter):
     """Turns expressions into Values; may emit temporaries into the current block."""
 
     def __init__(self, kernel: str, analysis: Analysis, attributes: dict) -> None:
-        super().__init__()
-        self.subgroup_extensions: set[str] = set()
+        super().__init__(kernel, analysis, attributes)
         self.subgroup_size = 0  # lanes the kernel counts on; 0: any
-        self.kernel = kernel
-        self.analysis = analysis
-        self.attributes = attributes
-        self.requirements = types.Requirements(kernel, attributes)
-        self.prelude = Prelude(self.requirements)
-        self.memory = KernelMemory(analysis, self.requirements, self)
         self.common: dict[str, str] = {}  # text of a named expression -> its name
-        self.mutable: set[str] = set()  # names whose value changes
 
     @contextmanager
     def capture(self) -> Iterator[list]:

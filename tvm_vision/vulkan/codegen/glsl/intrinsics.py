@@ -9,13 +9,14 @@ TVM lowers many operators to calls of C functions ("expf"); those names lead to 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tvm.ir.prim import expr as prim
 
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.vulkan.codegen.glsl import types
 from tvm_vision.vulkan.codegen.glsl.analysis import SHUFFLES, operator_name, type_of
+from tvm_vision.vulkan.codegen.glsl.narrow import NarrowingPrinter
 from tvm_vision.vulkan.codegen.glsl.types import FLOAT32, INT32, INT64, UINT32, Type
 from tvm_vision.vulkan.codegen.glsl.vector import (
     Code,
@@ -30,16 +31,13 @@ from tvm_vision.vulkan.codegen.glsl.vector import (
     widths,
 )
 
-if TYPE_CHECKING:
-    from tvm_vision.vulkan.codegen.glsl.expressions import ExpressionPrinter
-
-Rule = Callable[["ExpressionPrinter", list[Value], Type], Value]
+Rule = Callable[[NarrowingPrinter, list[Value], Type], Value]
 
 
 def _native(name: str) -> Rule:
     """A built-in of all float types and widths."""
 
-    def rule(printer: ExpressionPrinter, args: list[Value], of: Type) -> Value:
+    def rule(printer: NarrowingPrinter, args: list[Value], of: Type) -> Value:
         return partwise(of, lambda w, *parts: Code(f"{name}({', '.join(parts)})"), *args)
 
     return rule
@@ -48,7 +46,7 @@ def _native(name: str) -> Rule:
 def _function(name: str) -> Rule:
     """A function of floats; float16 goes through float32, which has the precision to spare."""
 
-    def rule(printer: ExpressionPrinter, args: list[Value], of: Type) -> Value:
+    def rule(printer: NarrowingPrinter, args: list[Value], of: Type) -> Value:
         kind = args[0].type
         if kind.kind != "float":
             raise UnsupportedKernelError(
@@ -68,14 +66,14 @@ def _function(name: str) -> Rule:
     return rule
 
 
-def _widen(printer: ExpressionPrinter, value: Value) -> Value:
+def _widen(printer: NarrowingPrinter, value: Value) -> Value:
     if value.type.kind == "float":
         return printer.convert(value, FLOAT32.with_lanes(value.type.lanes))
     return value
 
 
 def _integer_helper(name: str) -> Rule:
-    def rule(printer: ExpressionPrinter, args: list[Value], of: Type) -> Value:
+    def rule(printer: NarrowingPrinter, args: list[Value], of: Type) -> Value:
         kind = args[0].type
         if not kind.is_integer:
             raise UnsupportedKernelError(
@@ -90,13 +88,13 @@ def _integer_helper(name: str) -> Rule:
     return rule
 
 
-def _abs(printer: ExpressionPrinter, args: list[Value], of: Type) -> Value:
+def _abs(printer: NarrowingPrinter, args: list[Value], of: Type) -> Value:
     if of.kind == "uint":
         return args[0]
     return _native("abs")(printer, args, of)
 
 
-def _pow(printer: ExpressionPrinter, args: list[Value], of: Type) -> Value:
+def _pow(printer: NarrowingPrinter, args: list[Value], of: Type) -> Value:
     """Squares and square roots, by far the most frequent powers, without a logarithm."""
     base, exponent = args
     scalar = of.scalar
@@ -109,7 +107,7 @@ def _pow(printer: ExpressionPrinter, args: list[Value], of: Type) -> Value:
     return _function("pow")(printer, args, of)
 
 
-def _nextafter(printer: ExpressionPrinter, args: list[Value], of: Type) -> Value:
+def _nextafter(printer: NarrowingPrinter, args: list[Value], of: Type) -> Value:
     if of.bits == 16:
         raise UnsupportedKernelError(
             f"kernel {printer.kernel}: nextafter of float16 has no form: cast to float32"
@@ -117,16 +115,16 @@ def _nextafter(printer: ExpressionPrinter, args: list[Value], of: Type) -> Value
     return _function("nextafter")(printer, args, of)
 
 
-def _ldexp(printer: ExpressionPrinter, args: list[Value], of: Type) -> Value:
+def _ldexp(printer: NarrowingPrinter, args: list[Value], of: Type) -> Value:
     exponent = printer.convert(args[1], INT32.with_lanes(of.lanes))
     return _function("ldexp")(printer, [args[0], exponent], of)
 
 
-def _identity(printer: ExpressionPrinter, args: list[Value], of: Type) -> Value:
+def _identity(printer: NarrowingPrinter, args: list[Value], of: Type) -> Value:
     return args[0]
 
 
-def _multiply_shift(printer: ExpressionPrinter, args: list[Value], of: Type) -> Value:
+def _multiply_shift(printer: NarrowingPrinter, args: list[Value], of: Type) -> Value:
     """x y 2^(s - q), rounded half up: arguments x, y, q, s."""
     wide = INT64.with_lanes(of.lanes)
     x, y, q, s = (printer.atomic(value) for value in args)
@@ -139,7 +137,7 @@ def _multiply_shift(printer: ExpressionPrinter, args: list[Value], of: Type) -> 
     return construct(of, lanes)
 
 
-def _dot(printer: ExpressionPrinter, args: list[Value], of: Type) -> Value:
+def _dot(printer: NarrowingPrinter, args: list[Value], of: Type) -> Value:
     """dp4a: four byte products added to an accumulator (zero when absent)."""
     words = []
     for value in args[:2]:
@@ -158,7 +156,7 @@ def _dot(printer: ExpressionPrinter, args: list[Value], of: Type) -> Value:
 
 
 def _half(high: bool) -> Rule:
-    def rule(printer: ExpressionPrinter, args: list[Value], of: Type) -> Value:
+    def rule(printer: NarrowingPrinter, args: list[Value], of: Type) -> Value:
         value = printer.atomic(args[0])
         first = of.lanes if high else 0
         return construct(of, [value.lane(first + i) for i in range(of.lanes)])
@@ -166,7 +164,7 @@ def _half(high: bool) -> Rule:
     return rule
 
 
-def _combine(printer: ExpressionPrinter, args: list[Value], of: Type) -> Value:
+def _combine(printer: NarrowingPrinter, args: list[Value], of: Type) -> Value:
     low, high = printer.atomic(args[0]), printer.atomic(args[1])
     lanes = [low.lane(i) for i in range(low.type.lanes)]
     return construct(of, lanes + [high.lane(i) for i in range(high.type.lanes)])
@@ -176,7 +174,7 @@ _TO_BITS = {32: "floatBitsTo{}", 64: "doubleBitsTo{}64", 16: "float16BitsTo{}16"
 _FROM_BITS = {32: "{}BitsToFloat", 64: "{}64BitsToDouble", 16: "{}16BitsToHalf"}
 
 
-def reinterpret(printer: ExpressionPrinter, args: list[Value], of: Type) -> Value:
+def reinterpret(printer: NarrowingPrinter, args: list[Value], of: Type) -> Value:
     """The same bits under another type of the same total size."""
     value = args[0]
     source = value.type
@@ -207,7 +205,7 @@ def reinterpret(printer: ExpressionPrinter, args: list[Value], of: Type) -> Valu
     return _repack(printer, value, of)
 
 
-def _repack(printer: ExpressionPrinter, value: Value, of: Type) -> Value:
+def _repack(printer: NarrowingPrinter, value: Value, of: Type) -> Value:
     """Bits across lanes of different width, through one unsigned word."""
     source = value.type
     total = source.bits * source.lanes
@@ -264,7 +262,7 @@ RULES: dict[str, Rule] = {
 EXTERNS = ("tirx.call_pure_extern", "tirx.call_extern")
 
 
-def apply(printer: ExpressionPrinter, name: str, args: list[Value], of: Type) -> Value:
+def apply(printer: NarrowingPrinter, name: str, args: list[Value], of: Type) -> Value:
     """The value of a named operator.
 
     Raises:
@@ -287,7 +285,7 @@ def called_function_advice(name: str) -> str:
     )
 
 
-def call(printer: ExpressionPrinter, node: Any) -> Value:
+def call(printer: NarrowingPrinter, node: Any) -> Value:
     """A call node: an operator of the table, a C function, a subgroup operation, an atomic."""
     name = operator_name(node)
     if not name:
@@ -315,7 +313,7 @@ def call(printer: ExpressionPrinter, node: Any) -> Value:
     return RULES[short](printer, [printer.visit(a) for a in node.args], type_of(node))
 
 
-def _extern(printer: ExpressionPrinter, node: Any) -> Value:
+def _extern(printer: NarrowingPrinter, node: Any) -> Value:
     """A C function by its name: "expf" of float, "exp" of double, "__dp4a"."""
     symbol = node.args[0].value
     of = type_of(node)
@@ -330,7 +328,7 @@ def _extern(printer: ExpressionPrinter, node: Any) -> Value:
     return RULES[name](printer, [printer.visit(a) for a in list(node.args)[1:]], of)
 
 
-def _shuffle(printer: ExpressionPrinter, name: str, node: Any) -> Value:
+def _shuffle(printer: NarrowingPrinter, name: str, node: Any) -> Value:
     """Reads of other threads' values within a subgroup; arguments mask, value, lane, width, size.
 
     As in CUDA, a subgroup falls into segments of ``width`` lanes, and a lane without a partner in
@@ -380,7 +378,7 @@ def _extended(of: Type) -> str:
     return f"int{of.bits}"
 
 
-def _atomic_add(printer: ExpressionPrinter, node: Any) -> Value:
+def _atomic_add(printer: NarrowingPrinter, node: Any) -> Value:
     """Adds to an element and gives its old value; arguments: address, value."""
     target = node.args[0].args[0]
     of = printer.analysis.element(target.source)

@@ -8,7 +8,7 @@ they are words of 32 bits in memory, in registers too, and bytes only to compute
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tvm import tirx
 from tvm.ir.prim import expr as prim
@@ -16,6 +16,7 @@ from tvm.ir.prim import expr as prim
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.vulkan.codegen.glsl import types
 from tvm_vision.vulkan.codegen.glsl.analysis import Access, Analysis, BufferUse, handle
+from tvm_vision.vulkan.codegen.glsl.printer import Printer
 from tvm_vision.vulkan.codegen.glsl.types import FLOAT32, INT32, UINT32, Type
 from tvm_vision.vulkan.codegen.glsl.vector import (
     Code,
@@ -26,9 +27,6 @@ from tvm_vision.vulkan.codegen.glsl.vector import (
     unpack,
     widths,
 )
-
-if TYPE_CHECKING:
-    from tvm_vision.vulkan.codegen.glsl.expressions import ExpressionPrinter
 
 _VIEW_BYTES = 16  # a vector view never asks for more alignment than a vec4
 WORD = 4  # bytes of a word
@@ -56,7 +54,7 @@ class KernelMemory:
     """All memory of one kernel."""
 
     def __init__(
-        self, analysis: Analysis, requirements: types.Requirements, printer: ExpressionPrinter
+        self, analysis: Analysis, requirements: types.Requirements, printer: Printer
     ) -> None:
         self._analysis = analysis
         self._requirements = requirements

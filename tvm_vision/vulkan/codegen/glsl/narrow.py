@@ -15,34 +15,23 @@ from tvm.ir.prim import expr as prim
 
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.vulkan.codegen.glsl.analysis import Access, Analysis, handle, type_of
-from tvm_vision.vulkan.codegen.glsl.emit import Emitter
 from tvm_vision.vulkan.codegen.glsl.memory import KernelMemory
+from tvm_vision.vulkan.codegen.glsl.printer import Printer
 from tvm_vision.vulkan.codegen.glsl.types import INT32, INT64
 from tvm_vision.vulkan.codegen.glsl.vector import Code, Value, infix
 
 _REBUILT = (prim.Add, prim.Sub, prim.Mul)
 
 
-class NarrowingPrinter(Emitter):
+class NarrowingPrinter(Printer):
     """The part of the expression printer that deals with indices and 64-bit integers."""
 
-    kernel: str
-    analysis: Analysis
-    memory: KernelMemory
-
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, kernel: str, analysis: Analysis, attributes: dict) -> None:
+        super().__init__(kernel, analysis, attributes)
+        self.memory = KernelMemory(analysis, self.requirements, self)
         self.variables: dict[int, Value] = {}
         self.narrow_names: dict[int, str] = {}  # int64 variables held in 32 bits
         self._kept: list[Any] = []  # placeholders must outlive their handles
-
-    def visit(self, expression: Any) -> Value:
-        """The GLSL of an expression."""
-        raise NotImplementedError
-
-    def plain(self, expression: Any) -> Value:
-        """As visit, but not narrowed."""
-        raise NotImplementedError
 
     def scalar(self, expression: Any) -> str:
         """The text of an expression of one lane."""

@@ -8,17 +8,25 @@ all threads (1024 at the most); a statement that cannot be tried counts as racin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import tvm_ffi
 from tvm import ir
 from tvm.ir.prim import expr as prim
 
-if TYPE_CHECKING:
-    from tvm_vision.vulkan.codegen.glsl.analysis import Analysis
-
 _MOST_THREADS = 1024
+
+
+class KernelFacts(Protocol):
+    """What is asked of a kernel's analysis: thread axes and variables by handle, loops' extents."""
+
+    axes: dict[int, Any]
+    extents: dict[str, Any]
+    values: dict[int, Any]
+
+    def root_of(self, data: Any) -> Any:
+        """The buffer that a view is of."""
 
 
 class _Unknown(Exception):
@@ -51,7 +59,7 @@ _BINARY: dict[type, Any] = {
 }
 
 
-def needs_lockstep(analysis: Analysis, store: Any, conditions: list[Any]) -> bool:
+def needs_lockstep(analysis: KernelFacts, store: Any, conditions: list[Any]) -> bool:
     """Whether a store under ``conditions`` may overwrite what another thread has yet to read."""
     root = analysis.root_of(store.buffer)
     loads: list[Any] = []
@@ -71,7 +79,7 @@ def needs_lockstep(analysis: Analysis, store: Any, conditions: list[Any]) -> boo
         return True
 
 
-def _conflict(analysis: Analysis, target: Any, reads: list[Any], conditions: list[Any]) -> bool:
+def _conflict(analysis: KernelFacts, target: Any, reads: list[Any], conditions: list[Any]) -> bool:
     values, total = _threads(analysis)
     active = np.ones(total, dtype=bool)
     for condition in conditions:
@@ -90,7 +98,7 @@ def _conflict(analysis: Analysis, target: Any, reads: list[Any], conditions: lis
     return bool(np.any((found >= 0) & (found != threads[:, None])))
 
 
-def _threads(analysis: Analysis) -> tuple[dict[int, np.ndarray], int]:
+def _threads(analysis: KernelFacts) -> tuple[dict[int, np.ndarray], int]:
     extents = []
     for axis in "xyz":
         extent = analysis.extents.get(f"threadIdx.{axis}")
@@ -112,7 +120,7 @@ def _threads(analysis: Analysis) -> tuple[dict[int, np.ndarray], int]:
     return values, total
 
 
-def _per_thread(index: Any, values: dict, analysis: Analysis, total: int) -> np.ndarray:
+def _per_thread(index: Any, values: dict, analysis: KernelFacts, total: int) -> np.ndarray:
     """Elements touched: one row a thread, one column a lane."""
     if type(index) is prim.Ramp:
         base = _evaluate(index.base, values, analysis)
@@ -125,7 +133,7 @@ def _per_thread(index: Any, values: dict, analysis: Analysis, total: int) -> np.
     return np.broadcast_to(_evaluate(index, values, analysis), (total,))[:, None]
 
 
-def _evaluate(expression: Any, values: dict, analysis: Analysis) -> Any:
+def _evaluate(expression: Any, values: dict, analysis: KernelFacts) -> Any:
     node = type(expression)
     if node is prim.IntImm:
         return np.int64(int(expression.value))

@@ -41,7 +41,6 @@ class StatementPrinter(ExpressionPrinter):
         self.unrolls = False  # whether a loop carries [[unroll]]
         self._divergence = 0  # how many enclosing statements only some threads enter
         self._shared_pending = False  # some threads wrote shared memory since the last barrier
-        self.fragments: dict[int, tuple[str, str]] = {}  # matrix buffers: name, type of an element
         self._fragment_shapes: dict[int, tuple[int, int, int]] = {}
         self._declarations: list[tuple[Slot, Storage]] = []
 

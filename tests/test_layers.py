@@ -1,0 +1,101 @@
+"""The rooms lie in layers: what is below never imports what is above, and nothing goes in circles.
+
+Imports within functions and for types alone count as well.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from support.imports import circles, imports, modules
+
+# From below; a name is that of a module, and stands for all that lies in it, but for longer names
+# of this list.
+LAYERS = (
+    "version errors error_lines lazy interrupts plain_files whole_files drivers options",
+    "package.container",
+    "file_kinds",
+    "package",
+    "vulkan.codegen.glsl",
+    "vulkan.codegen",
+    "vulkan",
+    "runtime",
+    "models",
+    # From here on a robot needs none of it.
+    "frontend topi",
+    "schedules.key schedules.factors schedules.cost.device_model",
+    "schedules.common",
+    "schedules.cost schedules.coverage",
+    "schedules.gpu schedules.cpu",
+    "schedules",
+    "compiler.target",
+    "compiler.tir",
+    "compiler.relax",
+    "compiler.graph",
+    "compiler.precision",
+    "compiler",
+    "evaluate",
+    "exporters",
+    "tuning",
+    "api",
+    "demo",
+    "tools",
+)
+LEVEL = {f"tvm_vision.{name}": i for i, names in enumerate(LAYERS) for name in names.split()}
+ON_A_ROBOT = LEVEL["tvm_vision.models"]
+
+
+def level(module: str) -> int:
+    """The layer of the longest name that a module lies in."""
+    parts = module.split(".")
+    for end in range(len(parts), 1, -1):
+        if (name := ".".join(parts[:end])) in LEVEL:
+            return LEVEL[name]
+    raise AssertionError(f"{module} lies in no layer: put it into LAYERS")
+
+
+def above(found: dict[str, set[str]]) -> list[str]:
+    """Imports that go upwards. The front door, tvm_vision itself, opens to everything."""
+    wrong = []
+    for name, others in found.items():
+        if name == "tvm_vision":
+            continue
+        top = ON_A_ROBOT if name.startswith("tvm_vision_ros") else level(name)
+        for other in sorted(others - {"tvm_vision"}):
+            if not other.startswith("tvm_vision_ros") and level(other) > top:
+                wrong.append(f"{name} imports {other}")
+    return wrong
+
+
+def test_nothing_imports_what_lies_above_it() -> None:
+    assert above(imports()) == []
+
+
+def test_nothing_goes_in_circles() -> None:
+    graph = {name: others - {"tvm_vision"} for name, others in imports().items()}
+    assert circles(graph) == []
+
+
+def test_only_those_outside_go_in_by_the_front_door() -> None:
+    """tvm_vision imports all others on first use, so that what is inside would go in a circle."""
+    found = imports()
+    inside = {n for n in modules() if n.startswith("tvm_vision.") and ".tools" not in n}
+    assert sorted(n for n in inside if "tvm_vision" in found[n]) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "found"),
+    [
+        ("tvm_vision.runtime.loader", "tvm_vision.compiler.build", 1),
+        ("tvm_vision.vulkan.codegen.spirv", "tvm_vision.vulkan.device", 1),
+        ("tvm_vision_ros.node", "tvm_vision.compiler", 1),
+        ("tvm_vision.compiler.build", "tvm_vision.runtime.loader", 0),
+    ],
+)
+def test_an_import_upwards_is_found(name: str, other: str, found: int) -> None:
+    assert len(above({name: {other}})) == found
+
+
+def test_a_circle_is_found() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}, "e": set[str]()}
+    assert circles(graph) == [["b", "c"]]

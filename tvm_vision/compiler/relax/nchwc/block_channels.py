@@ -1,0 +1,24 @@
+"""The pass that keeps channels in blocks."""
+
+from __future__ import annotations
+
+import tvm
+
+from .rewriter import NchwcRewriter
+from .rules import RULES
+
+
+def block_channels(block: int) -> tvm.transform.Pass:
+    """A pass over ``main``: channels in blocks of ``block``, see ``rewriter``.
+
+    Tensors with another number of channels are filled up. Inputs and outputs keep their order.
+    """
+
+    @tvm.transform.module_pass(opt_level=0, name="BlockChannels")
+    def rewrite(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
+        blocks = NchwcRewriter(mod)
+        blocks.block, blocks.rules = block, RULES
+        blocks.builder_.update_func(mod.get_global_var("main"), blocks.rewrite(mod["main"]))
+        return blocks.builder_.get()
+
+    return rewrite

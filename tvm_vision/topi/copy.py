@@ -1,0 +1,14 @@
+"""A tensor, copied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvm import te, tirx
+
+
+def copy_kernel(shape: Sequence[int], dtype: str) -> tirx.PrimFunc:
+    """A kernel that copies a tensor of this shape and type."""
+    source = te.placeholder(shape, dtype, name="source")
+    copied = te.compute(shape, lambda *index: source(*index), name="copied")
+    return te.create_prim_func([source, copied])
