@@ -79,7 +79,7 @@ def test_partial_sums_are_planned(precision, device_info):
 
     def compiled(parts):
         module, signature = module_of(build, image.shape)
-        tile = Choice("contraction", GemmTile(32, 32, 32, split=parts))
+        tile = Choice("contraction", GemmTile(32, 32, 32, split_k=parts))
         return compile_model(
             module, signature, target="vulkan", precision=precision, choose=lambda _: tile
         )

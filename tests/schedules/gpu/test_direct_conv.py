@@ -147,7 +147,7 @@ def test_shaders_are_valid_and_load_vectors(case: Case, tile: DirectConvTile) ->
 
 
 def test_parts_of_the_channels_are_added_up_by_a_second_kernel() -> None:
-    tile = DirectConvTile(2, 16, 32, 4, 1, 1, columns=3, ahead=True, split=4)
+    tile = DirectConvTile(2, 16, 32, 4, 1, 1, columns=3, ahead=True, split_k=4)
     case = Case(512, 13, 13, 512, residual=True)
     kernels = printed(schedule_with(case.function(), LIMITS, Choice("direct_conv", tile)))
     assert len(kernels) == 2
@@ -190,7 +190,7 @@ def test_large_layers_get_it_and_switch_it_off() -> None:
         ),
         (
             Windows(1, 26, 26, 640, 256, (3, 3)),
-            DirectConvTile(8, 32, 16, 2, 1, 2, columns=3, split=8),
+            DirectConvTile(8, 32, 16, 2, 1, 2, columns=3, split_k=8),
             24,
         ),
     ],

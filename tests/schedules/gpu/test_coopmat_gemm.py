@@ -61,7 +61,7 @@ def test_glsl_of_a_product_is_as_before() -> None:
         (32, 13, 40, 3, 2, CoopmatTile(32, 32, 64, 1, 2, 2)),
         (3, 20, 16, 7, 2, CoopmatTile(16, 16, 16, 1, 1)),
         (24, 7, 100, 1, 1, CoopmatTile(64, 128, 32, 2, 2)),
-        (64, 7, 40, 3, 1, CoopmatTile(32, 32, 64, 1, 2, 2, split=4)),
+        (64, 7, 40, 3, 1, CoopmatTile(32, 32, 64, 1, 2, 2, split_k=4)),
     ],
 )
 def test_convolutions_become_valid_shaders(
@@ -149,7 +149,7 @@ TILES = [
     CoopmatTile(32, 32, 64, 1, 2, 2),
     CoopmatTile(32, 64, 32, 2, 1),
     CoopmatTile(16, 32, 64, 1, 1, 4),
-    CoopmatTile(16, 32, 32, 1, 2, split=4),
+    CoopmatTile(16, 32, 32, 1, 2, split_k=4),
     CoopmatTile(32, 32, 32, 1, 2),
 ]
 

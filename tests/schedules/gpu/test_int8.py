@@ -98,7 +98,7 @@ TILES = [
     GemmTile(32, 32, 8, 4, 4, dot=4),
     GemmTile(16, 32, 32, 2, 4, slice_k=4, dot=4),
     GemmTile(32, 16, 16, 8, 4, slice_k=4, dot=4),
-    GemmTile(16, 16, 16, 4, 4, split=2, dot=4),
+    GemmTile(16, 16, 16, 4, 4, split_k=2, dot=4),
 ]
 
 
@@ -243,7 +243,7 @@ MATRIX_TILES = [
     CoopmatTile(16, 16, 128, 1, 1, 1, MATRIX, factors=INT8),
     CoopmatTile(32, 32, 64, 1, 2, 1, MATRIX, factors=INT8),
     CoopmatTile(32, 16, 128, 2, 1, 2, MATRIX, factors=INT8),
-    CoopmatTile(32, 32, 64, 2, 2, 1, MATRIX, split=2, factors=INT8),
+    CoopmatTile(32, 32, 64, 2, 2, 1, MATRIX, split_k=2, factors=INT8),
 ]
 
 

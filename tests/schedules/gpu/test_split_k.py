@@ -66,7 +66,7 @@ def test_any_part_of_a_product(tile: GemmTile, parts: int) -> None:
             lambda x, y, z: relax.op.add(relax.op.matmul(x, y), z), [left.shape, right.shape, (35,)]
         )
     )
-    choice = Choice("contraction", dataclasses.replace(tile, split=parts))
+    choice = Choice("contraction", dataclasses.replace(tile, split_k=parts))
     scheduled = schedule_with(product, Limits.of(target()), choice)
     expected = left.astype("float64") @ right + bias
     found = result(scheduled, [left, right, bias])
@@ -85,7 +85,7 @@ def test_a_convolution_with_what_follows_it(size: int, stride: int, channels: in
         return relax.op.add(y, r)
 
     function = kernel(fused(build, [v.shape for v in (*inputs, residual)]))
-    choice = Choice("contraction", GemmTile(32, 32, 32, split=4))
+    choice = Choice("contraction", GemmTile(32, 32, 32, split_k=4))
     scheduled = schedule_with(function, Limits.of(target()), choice)
     near(result(scheduled, [*inputs, residual]), convolved(*inputs, stride) + residual)
 
@@ -93,7 +93,7 @@ def test_a_convolution_with_what_follows_it(size: int, stride: int, channels: in
 def test_unequal_parts_are_refused() -> None:
     product = kernel(fused(relax.op.matmul, [(21, 77), (77, 35)]))
     with pytest.raises(NotThisKind, match="77 terms has no 4 equal parts"):
-        schedule_with(product, LARGE, Choice("contraction", GemmTile(32, 32, 32, split=4)))
+        schedule_with(product, LARGE, Choice("contraction", GemmTile(32, 32, 32, split_k=4)))
 
 
 @pytest.mark.parametrize(
