@@ -1,4 +1,4 @@
-"""Builds the native library of tvm_vision.vulkan with g++ against the headers in the TVM wheels.
+"""Builds the native library, backend and executor, with g++ against the headers in the TVM wheels.
 
 Used by setup.py. TVM is located but never imported: its import takes a second and loads LLVM.
 Objects are kept under build/ and compiled again only when a source, a header or the command line
@@ -16,6 +16,12 @@ import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent / "tvm_vision"
+# A header of another room is included by its path from the package: "vulkan/csrc/error.h".
+QUOTED = ("-iquote", str(PACKAGE))
+# Stand-ins for two headers that the wheel's own headers include and it lacks.
+COMPAT = PACKAGE / "vulkan" / "csrc" / "compat"
 
 # Two compilations of TVM's headers fit into the memory of a small board; more may not.
 JOBS = 2
@@ -37,9 +43,8 @@ class Toolchain:
 
     def compile_command(self, source: Path, obj: Path) -> list[str]:
         """The command that makes ``obj`` and, beside it, the list of headers it read (.d)."""
-        # compat/ holds stand-ins for two headers that the wheel's own headers include and it lacks.
-        folders = (source.parent / "compat", *self.include_dirs)
-        includes = [part for folder in folders for part in ("-isystem", str(folder))]
+        folders = (COMPAT, *self.include_dirs)
+        includes = [*QUOTED, *(part for folder in folders for part in ("-isystem", str(folder)))]
         depfile = ["-MMD", "-MF", str(obj.with_suffix(".d"))]
         base = ["-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"]
         output = ["-c", str(source), "-o", str(obj)]
@@ -132,7 +137,7 @@ def _run(command: list[str], purpose: str) -> None:
 
 
 def _compile(toolchain: Toolchain, sources: list[Path], work: Path) -> list[Path]:
-    objects = [work / f"{source.stem}.o" for source in sources]
+    objects = [work / f"{source.parent.parent.name}-{source.stem}.o" for source in sources]
     jobs = []
     for source, obj in zip(sources, objects, strict=True):
         command = toolchain.compile_command(source, obj)

@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT))
 from native_build import NativeBuildError, build_library  # noqa: E402
 
 LIBRARY = "tvm_vision.vulkan.libtvm_vision_vulkan"
-SOURCES = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("tvm_vision/vulkan/csrc/*.cc"))
+SOURCES = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("tvm_vision/*/csrc/*.cc"))
 
 # Folder in the repository -> package it installs as: nobody's site-packages gets a "tools".
 PACKAGE_DIRS = {

@@ -90,7 +90,7 @@ class Network:
 
 
 class Faults:
-    """The loader that fails; see cpp/faulty_loader.cc."""
+    """The loader that fails; see tests/vulkan/cpp/faulty_loader.cc."""
 
     def __init__(self, path: str) -> None:
         self._library = ctypes.CDLL(path)

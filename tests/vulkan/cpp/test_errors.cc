@@ -1,11 +1,9 @@
 // Errors: texts that are whole before anything is thrown, names of every type, UTF-8 in one line.
 #include <random>
 #include <stdexcept>
-#include <thread>
 
 #include "check.h"
 #include "error.h"
-#include "one_user.h"
 
 using namespace tvm_vision::vulkan;
 
@@ -66,44 +64,6 @@ TEST(AnyBytesBecomeOneLineOfUtf8) {
   CHECK(OneLine("Grün 猫 🐈") == "Grün 猫 🐈");
   CHECK(OneLine("a\xc0\x80z") == "a\\xc0\\x80z");
   CHECK(OneLine("\xed\xa0\x80") == "\\xed\\xa0\\x80");
-}
-
-TEST(WhatAnotherThreadReplaced) {
-  Turns turns;
-  turns.Take();
-  std::thread([&] { turns.Take(); }).join();
-  CHECK(turns.Replaced());
-  turns.Take();
-  CHECK(!turns.Replaced());
-  turns.Used();
-  std::thread([&] { turns.Take(); }).join();
-  CHECK(!turns.Replaced());
-}
-
-TEST(AThreadForEachFrameFillsNoMemory) {
-  Turns turns;
-  for (int i = 0; i < 300; ++i) {
-    std::thread([&] {
-      turns.Take();
-      CHECK(!turns.Replaced());
-    }).join();
-  }
-}
-
-TEST(OneCallAtATime) {
-  OneCall calls;
-  {
-    OneCall::Scope first(&calls, "run");
-    bool refused = false;
-    try {
-      OneCall::Scope second(&calls, "set_input");
-    } catch (const tvm::ffi::Error& error) {
-      refused = error.message().find("set_input was called while another thread was in run") !=
-                std::string::npos;
-    }
-    CHECK(refused);
-  }
-  OneCall::Scope third(&calls, "run");
 }
 
 }  // namespace

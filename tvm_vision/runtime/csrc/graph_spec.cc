@@ -6,10 +6,10 @@
 #include <set>
 #include <sstream>
 
-#include "error.h"
+#include "vulkan/csrc/error.h"
 
 namespace tvm_vision {
-namespace vulkan {
+namespace runtime {
 
 namespace ffi = tvm::ffi;
 namespace json = tvm::ffi::json;
@@ -196,5 +196,5 @@ GraphSpec ReadGraph(const std::string& text) {
   return graph;
 }
 
-}  // namespace vulkan
+}  // namespace runtime
 }  // namespace tvm_vision

@@ -6,18 +6,18 @@
  * while another one runs, and a turn whose input, or output, is no longer what the thread put there
  * itself, because another one came between. Both would give one thread the other one's results.
  */
-#ifndef TVM_VISION_VULKAN_ONE_USER_H_
-#define TVM_VISION_VULKAN_ONE_USER_H_
+#ifndef TVM_VISION_RUNTIME_ONE_USER_H_
+#define TVM_VISION_RUNTIME_ONE_USER_H_
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <vector>
 
-#include "error.h"
+#include "vulkan/csrc/error.h"
 
 namespace tvm_vision {
-namespace vulkan {
+namespace runtime {
 
 /*! \brief A number that no other thread of the process has or had. */
 inline uint64_t ThisThread() {
@@ -87,7 +87,7 @@ class Turns {
   std::vector<uint64_t> replaced_;
 };
 
-}  // namespace vulkan
+}  // namespace runtime
 }  // namespace tvm_vision
 
-#endif  // TVM_VISION_VULKAN_ONE_USER_H_
+#endif  // TVM_VISION_RUNTIME_ONE_USER_H_

@@ -6,7 +6,7 @@
 #include "graph_runner.h"
 
 namespace tvm_vision {
-namespace vulkan {
+namespace runtime {
 
 namespace ffi = tvm::ffi;
 
@@ -135,5 +135,5 @@ std::unique_ptr<GraphRunner> CreateCpuRunner(const GraphSpec& graph, const ffi::
   return std::make_unique<CpuRunner>(graph, library);
 }
 
-}  // namespace vulkan
+}  // namespace runtime
 }  // namespace tvm_vision

@@ -2,8 +2,8 @@
  * \file graph_spec.h
  * \brief The static graph of a network as plain data, read from JSON and checked. Pure: no Vulkan.
  */
-#ifndef TVM_VISION_VULKAN_GRAPH_SPEC_H_
-#define TVM_VISION_VULKAN_GRAPH_SPEC_H_
+#ifndef TVM_VISION_RUNTIME_GRAPH_SPEC_H_
+#define TVM_VISION_RUNTIME_GRAPH_SPEC_H_
 
 #include <tvm/ffi/dtype.h>
 
@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace tvm_vision {
-namespace vulkan {
+namespace runtime {
 
 /*! \brief A tensor and where it lies. */
 struct GraphTensor {
@@ -64,7 +64,7 @@ struct GraphSpec {
  */
 GraphSpec ReadGraph(const std::string& json);
 
-}  // namespace vulkan
+}  // namespace runtime
 }  // namespace tvm_vision
 
-#endif  // TVM_VISION_VULKAN_GRAPH_SPEC_H_
+#endif  // TVM_VISION_RUNTIME_GRAPH_SPEC_H_

@@ -11,12 +11,12 @@
 #include <set>
 #include <sstream>
 
-#include "environment.h"
 #include "graph_runner.h"
 #include "one_user.h"
+#include "vulkan/csrc/environment.h"
 
 namespace tvm_vision {
-namespace vulkan {
+namespace runtime {
 
 namespace ffi = tvm::ffi;
 
@@ -354,7 +354,7 @@ std::vector<ffi::Function> BindFunctions(const GraphSpec& graph, const ffi::Modu
 
 bool PoisonsResults() {
   std::string error;
-  bool asked = AskedFor("TVM_VISION_POISON", "off", "on", &error);
+  bool asked = vulkan::AskedFor("TVM_VISION_POISON", "off", "on", &error);
   if (!error.empty()) TVM_VISION_THROW(InputError) << error;
   return asked;
 }
@@ -368,8 +368,9 @@ void CheckValue(const GraphTensor& wanted, const DLTensor& value, const std::str
   if (!same_shape || !same_type) {
     TVM_VISION_THROW(InputError) << what << " must be "
                                  << ShapeText(wanted.shape.data(), wanted.shape.size()) << " "
-                                 << TypeName(wanted.dtype) << ", found "
-                                 << ShapeText(value.shape, ndim) << " " << TypeName(value.dtype);
+                                 << vulkan::TypeName(wanted.dtype) << ", found "
+                                 << ShapeText(value.shape, ndim) << " "
+                                 << vulkan::TypeName(value.dtype);
   }
   if (!ffi::IsContiguous(value)) {
     TVM_VISION_THROW(InputError) << what
@@ -386,5 +387,5 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       });
 }
 
-}  // namespace vulkan
+}  // namespace runtime
 }  // namespace tvm_vision

@@ -9,14 +9,17 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-CSRC = ROOT / "tvm_vision" / "vulkan" / "csrc"
+TESTS = Path(__file__).resolve().parent
+ROOT = TESTS.parent
+PACKAGE = ROOT / "tvm_vision"
+# Tests by room and name, with the sources beside them that they need.
 UNITS = {
-    "test_device_plan": ["device_plan.cc"],
-    "test_errors": [],
-    "test_frame_wait": [],
-    "test_memory_and_hazards": ["range_allocator.cc"],
-    "test_module_format": ["module_format.cc", "spirv_reader.cc", "cache_file.cc"],
+    "runtime/test_one_user": [],
+    "vulkan/test_device_plan": ["device_plan.cc"],
+    "vulkan/test_errors": [],
+    "vulkan/test_frame_wait": [],
+    "vulkan/test_memory_and_hazards": ["range_allocator.cc"],
+    "vulkan/test_module_format": ["module_format.cc", "spirv_reader.cc", "cache_file.cc"],
 }
 
 
@@ -27,24 +30,32 @@ THROWS_FROM_DESTRUCTOR = re.compile(r"\bTVM_FFI_(THROW|LOG_AND_THROW|I?CHECK\w*|
 def test_errors_are_raised_with_their_text_whole() -> None:
     found = [
         f"{path.name}:{number}: {line.strip()}"
-        for path in sorted(CSRC.rglob("*.[ch]*"))
+        for path in sorted(PACKAGE.glob("*/csrc/**/*.[ch]*"))
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if THROWS_FROM_DESTRUCTOR.search(line)
     ]
     assert found == [], "use TVM_VISION_THROW of error.h"
 
 
-@pytest.mark.parametrize("name", UNITS)
-def test_native_unit(name: str, tmp_path: Path) -> None:
+def test_every_unit_is_run() -> None:
+    written = {f"{path.parents[1].name}/{path.stem}" for path in TESTS.glob("*/cpp/test_*.cc")}
+    assert written == set(UNITS)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_native_unit(unit: str, tmp_path: Path) -> None:
     sys.path.insert(0, str(ROOT))
     try:
         from native_build import find_toolchain
     finally:
         sys.path.pop(0)
     toolchain = find_toolchain()
-    sources = [Path(__file__).parent / "cpp" / f"{name}.cc", *(CSRC / s for s in UNITS[name])]
+    room, name = unit.split("/")
+    csrc = PACKAGE / room / "csrc"
+    sources = [TESTS / room / "cpp" / f"{name}.cc", *(csrc / s for s in UNITS[unit])]
     program = tmp_path / name
-    includes = [part for d in (CSRC, *toolchain.include_dirs) for part in ("-I", str(d))]
+    folders = (csrc, PACKAGE, TESTS / "support" / "cpp", *toolchain.include_dirs)
+    includes = [part for folder in folders for part in ("-I", str(folder))]
     libraries = [part for d in toolchain.library_dirs for part in (f"-L{d}", f"-Wl,-rpath,{d}")]
     command = [
         *toolchain.compiler,

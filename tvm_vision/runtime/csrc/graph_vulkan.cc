@@ -5,17 +5,35 @@
 #include <future>
 #include <set>
 
-#include "capture.h"
-#include "device_list.h"
-#include "environment.h"
-#include "error.h"
 #include "graph_runner.h"
-#include "module.h"
+#include "vulkan/csrc/capture.h"
+#include "vulkan/csrc/device_list.h"
+#include "vulkan/csrc/environment.h"
+#include "vulkan/csrc/error.h"
+#include "vulkan/csrc/module.h"
 
 namespace tvm_vision {
-namespace vulkan {
+namespace runtime {
 
 namespace ffi = tvm::ffi;
+
+// All that the executor knows of the backend.
+using vulkan::AskedFor;
+using vulkan::Buffer;
+using vulkan::BufferRegistry;
+using vulkan::CaptureScope;
+using vulkan::CompileThreads;
+using vulkan::Device;
+using vulkan::DeviceList;
+using vulkan::DevicePlan;
+using vulkan::FrameWait;
+using vulkan::Handles;
+using vulkan::PollMargin;
+using vulkan::PreparePipelines;
+using vulkan::Recording;
+using vulkan::RegisteredBuffer;
+using vulkan::Stream;
+using vulkan::Timestamps;
 
 namespace {
 
@@ -395,5 +413,5 @@ std::unique_ptr<GraphRunner> CreateVulkanRunner(const GraphSpec& graph, const ff
   return std::make_unique<VulkanRunner>(graph, library, device);
 }
 
-}  // namespace vulkan
+}  // namespace runtime
 }  // namespace tvm_vision

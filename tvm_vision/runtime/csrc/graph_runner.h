@@ -3,8 +3,8 @@
  * \brief What runs a static graph on one kind of device. A frame goes through a slot; while one
  * slot is on the device, another can be filled.
  */
-#ifndef TVM_VISION_VULKAN_GRAPH_RUNNER_H_
-#define TVM_VISION_VULKAN_GRAPH_RUNNER_H_
+#ifndef TVM_VISION_RUNTIME_GRAPH_RUNNER_H_
+#define TVM_VISION_RUNTIME_GRAPH_RUNNER_H_
 
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/extra/module.h>
@@ -17,7 +17,7 @@
 #include "graph_spec.h"
 
 namespace tvm_vision {
-namespace vulkan {
+namespace runtime {
 
 /*! \brief One profiled run; times in nanoseconds. */
 struct ProfileSample {
@@ -84,7 +84,7 @@ std::unique_ptr<GraphRunner> CreateCpuRunner(const GraphSpec& graph,
 std::unique_ptr<GraphRunner> CreateVulkanRunner(const GraphSpec& graph,
                                                 const tvm::ffi::Module& library, int device);
 
-}  // namespace vulkan
+}  // namespace runtime
 }  // namespace tvm_vision
 
-#endif  // TVM_VISION_VULKAN_GRAPH_RUNNER_H_
+#endif  // TVM_VISION_RUNTIME_GRAPH_RUNNER_H_
