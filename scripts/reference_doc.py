@@ -21,6 +21,7 @@ from tvm_vision import errors
 from tvm_vision.compiler.pipeline import PHASES
 from tvm_vision.options import CompileOptions, variable_of
 from tvm_vision.package import graph, info, precision, yoeo
+from tvm_vision.vulkan import describe_options
 from tvm_vision_ros.settings import markdown
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -114,6 +115,15 @@ def options_table() -> str:
         for name, values, default, words in CompileOptions.describe()
     ]
     return table("option | values | default | in the environment | does", rows)
+
+
+def variables_table() -> str:
+    """The variables of the environment that the native library knows."""
+    rows = [
+        (f"`{name}`", values, default, when, words)
+        for name, values, default, when, words in describe_options()
+    ]
+    return table("variable | values | default | read at | meaning", rows)
 
 
 def phases_table() -> str:
@@ -268,6 +278,7 @@ def _text(cls: type) -> str:
 
 DOCUMENTS: dict[Path, dict[str, Callable[[], str]]] = {
     DOCS / "reference" / "node.md": {"parameters": markdown, "arguments": launch_table},
+    DOCS / "reference" / "environment.md": {"variables": variables_table},
     DOCS / "reference" / "options.md": {"options": options_table},
     DOCS / "reference" / "mod-json.md": {"keys": mod_json_tables},
     DOCS / "reference" / "python.md": {"interface": python_interface},

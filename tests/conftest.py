@@ -13,7 +13,7 @@ from pathlib import Path
 # share a cache.
 _IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
 _CACHE = None if _IS_WORKER else tempfile.mkdtemp(prefix="tvm_vision-test-cache-")
-# Before the first import of tvm_vision: the native library reads them when it opens a device.
+# Before the devices are opened, which is when the native library reads them.
 if _CACHE is not None:
     os.environ["TVM_VISION_CACHE_DIR"] = _CACHE
 os.environ.setdefault("TVM_VISION_VULKAN_VALIDATION", "1")

@@ -14,8 +14,8 @@ INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 # A file includes files of its own row and of rows above it. What stands in the first two rows of
 # the backend decides, and has no handle of Vulkan's; all else acts.
 LAYERS = [
-    "vulkan: cache_file environment error frame_wait hazard_tracker module_format range_allocator "
-    "spirv_reader",
+    "vulkan: cache_file device_options error frame_wait hazard_tracker module_format "
+    "range_allocator spirv_reader",
     "vulkan: device_features device_plan vk_api",
     "vulkan: device_handle device_snapshot instance",
     "vulkan: device device_list device_memory memory pipeline stream",
@@ -24,7 +24,7 @@ LAYERS = [
 ]
 # The executor knows of the backend how errors and options are told; one file knows the device.
 KNOWS_THE_DEVICE = "graph_vulkan"
-TOLD_TO_ALL = {"error", "environment"}
+TOLD_TO_ALL = {"error", "device_options"}
 
 
 def _rows() -> dict[str, int]:

@@ -15,6 +15,7 @@ PACKAGE = ROOT / "tvm_vision"
 # Tests by room and name, with the sources beside them that they need.
 UNITS = {
     "runtime/test_one_user": [],
+    "vulkan/test_device_options": ["device_options.cc"],
     "vulkan/test_device_plan": ["device_plan.cc"],
     "vulkan/test_errors": [],
     "vulkan/test_frame_wait": [],

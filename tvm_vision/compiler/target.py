@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import shlex
 from typing import Any
@@ -14,7 +13,6 @@ from tvm.target import Target, codegen
 
 from ..error_lines import first_line
 from ..errors import DeviceError, InputError
-from ..runtime.device import SELECTION
 
 LOGGER = logging.getLogger(__name__)
 AUTO = "auto"
@@ -60,7 +58,7 @@ def choose_target(target: str | dict[str, Any] | Target) -> tuple[Target, str]:
     if target != AUTO:
         return parse_target(target), ""
     devices = _vulkan_devices()
-    if devices or os.environ.get(SELECTION):  # who names a device does not want another one
+    if devices or _device_is_named():  # who names a device does not want another one
         chosen = parse_target("vulkan")
         return chosen, f"auto is {devices[0].describe()}; 'llvm' is this machine's processor"
     chosen = parse_target("llvm")
@@ -147,6 +145,12 @@ def _vulkan_devices() -> list[Any]:
     from tvm_vision import vulkan
 
     return vulkan.devices()
+
+
+def _device_is_named() -> bool:
+    from tvm_vision import vulkan
+
+    return bool(vulkan.device_options()["TVM_VISION_VULKAN_DEVICE"])
 
 
 def _vulkan_status() -> str:

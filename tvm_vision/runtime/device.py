@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +9,6 @@ from typing import Any
 from ..errors import DeviceError
 
 CHOICES = ("auto", "vulkan", "cpu")
-# Names a Vulkan device; tvm_vision.vulkan reads it.
-SELECTION = "TVM_VISION_VULKAN_DEVICE"
 
 
 @dataclass(frozen=True)
@@ -34,17 +31,18 @@ def choose_device(wanted: str = "auto") -> DeviceChoice:
     wanted: "auto", "vulkan" (no fallback) or "cpu". With TVM_VISION_VULKAN_DEVICE set, "auto" is
     "vulkan".
 
-    Raises DeviceError when "vulkan" is wanted and there is none; ValueError for another word.
+    Raises DeviceError when "vulkan" is wanted and there is none, InputError for a wrong value in
+    the environment, ValueError for another word.
     """
     if wanted not in CHOICES:
         raise ValueError(f"expected a device of {', '.join(CHOICES)}, got '{wanted}'")
     if wanted == "cpu":
         return plan_choice(wanted, (), "")
-    if wanted == "auto" and os.environ.get(SELECTION):
-        # Who names a device does not want another one.
-        wanted = "vulkan"
     from tvm_vision import vulkan
 
+    if wanted == "auto" and vulkan.device_options()["TVM_VISION_VULKAN_DEVICE"]:
+        # Who names a device does not want another one.
+        wanted = "vulkan"
     return plan_choice(wanted, [info.describe() for info in vulkan.devices()], vulkan.status())
 
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from ..errors import DeviceError
+from ..errors import DeviceError, InputError
+from . import environment
 from .tvm_runtime import LIBRARIES
 
 LIBRARY_NAME = "libtvm_vision_vulkan.so"
-BACKEND_VARIABLE = "TVM_VISION_VULKAN_BACKEND"
 BACKENDS = ("tvm_vision", "tvm")
 
 
@@ -100,6 +100,8 @@ def _load_library() -> ctypes.CDLL:
 def _function(name: str) -> Any:
     from .ffi import tvm_ffi
 
+    if _refused is not None:
+        raise _refused
     return tvm_ffi.get_global_func(f"tvm_vision.vulkan.{name}")
 
 
@@ -138,29 +140,27 @@ def register(backend: str | None = None) -> str:
 
     ``backend`` is ``"tvm_vision"`` or ``"tvm"``; None reads ``TVM_VISION_VULKAN_BACKEND`` and
     defaults to ours. ``"tvm"`` keeps the Vulkan that an installed TVM brings itself. Returns the
-    one in use. Raises DeviceError for another name, or for ``"tvm"`` when TVM has no Vulkan of its
-    own.
+    one in use. Raises InputError for another name, DeviceError for ``"tvm"`` when TVM has no Vulkan
+    of its own.
     """
-    global _backend
-    wanted = backend or os.environ.get(BACKEND_VARIABLE) or "tvm_vision"
+    global _backend, _refused
+    wanted = backend or environment.backend()
     if wanted not in BACKENDS:
-        raise DeviceError(
-            f"{BACKEND_VARIABLE} must be one of {', '.join(BACKENDS)}, found {wanted!r}; unset it"
-        )
+        raise InputError(f"a backend is {' or '.join(BACKENDS)}, found {wanted!r}")
     if wanted == "tvm":
         from .ffi import tvm_ffi
 
         if tvm_ffi.get_global_func("device_api.vulkan", allow_missing=True) is None:
             raise DeviceError(
-                f"{BACKEND_VARIABLE}=tvm asks for TVM's own Vulkan, but this TVM was built without "
-                "it; unset the variable to use the one of tvm_vision"
+                "TVM's own Vulkan was asked for (TVM_VISION_VULKAN_BACKEND=tvm), but this TVM was "
+                "built without it; unset the variable to use the one of tvm_vision"
             )
-        _backend = "tvm"
+        _backend, _refused = "tvm", None
         return _backend
     _LIBRARY.tvm_vision_vulkan_register()
     if LIBRARIES is None:
         _register_compiler()
-    _backend = "tvm_vision"
+    _backend, _refused = "tvm_vision", None
     return _backend
 
 
@@ -194,6 +194,20 @@ def devices() -> list[DeviceInfo]:
 def status() -> str:
     """Why there is no Vulkan device, in one line with the remedy; empty when there is one."""
     return str(_function("status")())
+
+
+def device_options() -> dict[str, str]:
+    """What the environment says of devices and of networks on them, as the native library reads it.
+
+    Returns variable -> value, defaults too; docs/reference/environment.md has the variables. Raises
+    InputError, in one line, for a wrong value.
+    """
+    return {str(name): os.fsdecode(bytes(value)) for name, value in _function("options")().items()}
+
+
+def describe_options() -> list[tuple[str, ...]]:
+    """Of each variable: its name, values, default, when it is read, what it means."""
+    return [tuple(map(str, row)) for row in _function("describe_options")()]
 
 
 def begin_to_open_device(device: int = 0) -> None:
@@ -232,13 +246,20 @@ def shutdown() -> None:
 
 _LIBRARY = _load_library()
 _backend = "tvm_vision"
-register()
+# Why there is no backend: said to who uses it, for an import has nobody to tell in one line.
+_refused: DeviceError | None = None
+try:
+    register()
+except DeviceError as error:
+    _refused = error
 atexit.register(shutdown)
 
 __all__ = [
     "DeviceInfo",
     "backend_in_use",
     "begin_to_open_device",
+    "describe_options",
+    "device_options",
     "devices",
     "memory_in_use",
     "pipeline_cache_paths",

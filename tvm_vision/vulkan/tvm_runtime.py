@@ -10,13 +10,12 @@ more of TVM imports it, before this or after.
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-RUNTIME_ONLY = "TVM_USE_RUNTIME_LIB"
+from . import environment
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Libraries:
 
 
 def _runtime_libraries() -> Libraries | None:
-    if os.environ.get(RUNTIME_ONLY) != "1" or os.environ.get("TVM_LIBRARY_PATH"):
+    if not environment.only_runs():
         return None
     ffi, runtime = (_library(*of) for of in (("tvm_ffi", "tvm_ffi"), ("tvm", "tvm_runtime")))
     return Libraries(ffi, runtime) if ffi and runtime else None

@@ -197,7 +197,7 @@ def test_branch_not_taken_is_not_evaluated() -> None:
 
 
 def test_dump_writes_source_and_binary(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv(build.DUMP_VARIABLE, str(tmp_path / "dump"))
+    monkeypatch.setenv("TVM_VISION_DUMP_SHADERS", str(tmp_path / "dump"))
     kernels = lowering.kernels(vectors())
     shaders = build.compile_kernels(kernels, lowering.target())
     name = kernels[0].name

@@ -34,18 +34,4 @@ TEST(FasterFramesAreLearntAtOnceSlowerOnesSlowly) {
 
 TEST(NoMarginMeansNoPolling) { CHECK(!FrameWait(microseconds(0)).polls()); }
 
-TEST(MarginIsReadFromTheEnvironment) {
-  std::string error;
-  CHECK(PollMargin(nullptr, microseconds(7), &error) == microseconds(7));
-  CHECK(PollMargin("", microseconds(7), &error) == microseconds(7));
-  CHECK(PollMargin("0", microseconds(7), &error) == microseconds(0));
-  CHECK(PollMargin("2500", microseconds(7), &error) == microseconds(2500));
-  CHECK(error.empty());
-  for (const char* wrong : {"-1", "1.5", "fast", "1000001", "99999999999999999999"}) {
-    error.clear();
-    PollMargin(wrong, microseconds(7), &error);
-    CHECK(error.find("found \"" + std::string(wrong) + "\"") != std::string::npos);
-  }
-}
-
 int main() { return check::Run(); }

@@ -37,8 +37,9 @@ class HostMemory {
 /*! \brief Calls the graph's functions one after another; a submitted frame is done at once. */
 class CpuRunner : public GraphRunner {
  public:
-  CpuRunner(const GraphSpec& graph, const ffi::Module& library)
-      : graph_(graph), functions_(BindFunctions(graph, library)) {
+  CpuRunner(const GraphSpec& graph, const ffi::Module& library,
+            const vulkan::DeviceOptions& options)
+      : graph_(graph), functions_(BindFunctions(graph, library)), poison_(options.poison) {
     std::vector<bool> of_slot(graph_.storages.size(), false);
     for (uint32_t id : graph_.inputs) of_slot[graph_.tensors[id].storage] = true;
     for (uint32_t id : graph_.outputs) of_slot[graph_.tensors[id].storage] = true;
@@ -126,13 +127,14 @@ class CpuRunner : public GraphRunner {
   std::vector<std::shared_ptr<HostMemory>> memory_[kSlots];
   std::vector<DLTensor> tensors_[kSlots];
   uint64_t bytes_ = 0;
-  bool poison_ = PoisonsResults();
+  bool poison_;
 };
 
 }  // namespace
 
-std::unique_ptr<GraphRunner> CreateCpuRunner(const GraphSpec& graph, const ffi::Module& library) {
-  return std::make_unique<CpuRunner>(graph, library);
+std::unique_ptr<GraphRunner> CreateCpuRunner(const GraphSpec& graph, const ffi::Module& library,
+                                             const vulkan::DeviceOptions& options) {
+  return std::make_unique<CpuRunner>(graph, library, options);
 }
 
 }  // namespace runtime

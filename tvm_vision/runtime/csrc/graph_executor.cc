@@ -13,7 +13,7 @@
 
 #include "graph_runner.h"
 #include "one_user.h"
-#include "vulkan/csrc/environment.h"
+#include "vulkan/csrc/device_options.h"
 
 namespace tvm_vision {
 namespace runtime {
@@ -64,10 +64,11 @@ class GraphExecutor : public ffi::ModuleObj {
  public:
   GraphExecutor(const std::string& json, const ffi::Module& library, DLDevice device)
       : graph_(ReadGraph(json)) {
+    const vulkan::DeviceOptions options = vulkan::DeviceOptions::Read();
     if (device.device_type == kDLCPU) {
-      runner_ = CreateCpuRunner(graph_, library);
+      runner_ = CreateCpuRunner(graph_, library, options);
     } else if (device.device_type == kDLVulkan) {
-      runner_ = CreateVulkanRunner(graph_, library, device.device_id);
+      runner_ = CreateVulkanRunner(graph_, library, device.device_id, options);
     } else {
       TVM_VISION_THROW(InputError)
           << "a graph executor runs on cpu or vulkan, found " << DeviceTypeName(device.device_type)
@@ -350,13 +351,6 @@ std::vector<ffi::Function> BindFunctions(const GraphSpec& graph, const ffi::Modu
     functions.push_back(*function);
   }
   return functions;
-}
-
-bool PoisonsResults() {
-  std::string error;
-  bool asked = vulkan::AskedFor("TVM_VISION_POISON", "off", "on", &error);
-  if (!error.empty()) TVM_VISION_THROW(InputError) << error;
-  return asked;
 }
 
 void CheckValue(const GraphTensor& wanted, const DLTensor& value, const std::string& what) {

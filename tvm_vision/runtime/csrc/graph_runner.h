@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "graph_spec.h"
+#include "vulkan/csrc/device_options.h"
 
 namespace tvm_vision {
 namespace runtime {
@@ -68,9 +69,8 @@ class GraphRunner {
 std::vector<tvm::ffi::Function> BindFunctions(const GraphSpec& graph,
                                               const tvm::ffi::Module& library);
 
-/*! \brief Whether each kernel's results are overwritten before it runs (TVM_VISION_POISON=on), so
- * that what a kernel does not write is seen: kPoison in each byte is not a number, and -1. */
-bool PoisonsResults();
+/*! \brief In each byte of a result before its kernel runs, where that is asked for, so that what
+ * a kernel does not write is seen: not a number, and -1. */
 constexpr uint8_t kPoison = 0xff;
 
 /*! \brief The tensor itself, or a copy of one that is on a device. */
@@ -80,9 +80,11 @@ tvm::ffi::Tensor OnHost(const tvm::ffi::Tensor& tensor);
 void CheckValue(const GraphTensor& wanted, const DLTensor& value, const std::string& what);
 
 std::unique_ptr<GraphRunner> CreateCpuRunner(const GraphSpec& graph,
-                                             const tvm::ffi::Module& library);
+                                             const tvm::ffi::Module& library,
+                                             const vulkan::DeviceOptions& options);
 std::unique_ptr<GraphRunner> CreateVulkanRunner(const GraphSpec& graph,
-                                                const tvm::ffi::Module& library, int device);
+                                                const tvm::ffi::Module& library, int device,
+                                                const vulkan::DeviceOptions& options);
 
 }  // namespace runtime
 }  // namespace tvm_vision

@@ -1,6 +1,5 @@
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <future>
 #include <set>
@@ -8,7 +7,6 @@
 #include "graph_runner.h"
 #include "vulkan/csrc/capture.h"
 #include "vulkan/csrc/device_list.h"
-#include "vulkan/csrc/environment.h"
 #include "vulkan/csrc/error.h"
 #include "vulkan/csrc/module.h"
 
@@ -18,17 +16,15 @@ namespace runtime {
 namespace ffi = tvm::ffi;
 
 // All that the executor knows of the backend.
-using vulkan::AskedFor;
 using vulkan::Buffer;
 using vulkan::BufferRegistry;
 using vulkan::CaptureScope;
-using vulkan::CompileThreads;
 using vulkan::Device;
 using vulkan::DeviceList;
+using vulkan::DeviceOptions;
 using vulkan::DevicePlan;
 using vulkan::FrameWait;
 using vulkan::Handles;
-using vulkan::PollMargin;
 using vulkan::PreparePipelines;
 using vulkan::Recording;
 using vulkan::RegisteredBuffer;
@@ -42,24 +38,13 @@ using Clock = std::chrono::steady_clock;
 /*! \brief Beyond what a host needs to wake up; of a frame of 10 ms on a small GPU it is a tenth. */
 constexpr std::chrono::microseconds kPollMargin{500};
 
-/*! \brief How to wait for frames of a device, as the environment has it. */
-FrameWait MakeFrameWait(const Device& device) {
+/*! \brief How to wait for frames of a device. */
+FrameWait MakeFrameWait(const Device& device, const DeviceOptions& options) {
   // A device that is the CPU would be kept from its work.
   bool is_cpu = device.snapshot().type == VK_PHYSICAL_DEVICE_TYPE_CPU;
-  std::string error;
-  FrameWait::Duration margin =
-      PollMargin(std::getenv("TVM_VISION_VULKAN_POLL_US"),
-                 is_cpu ? FrameWait::Duration::zero() : FrameWait::Duration(kPollMargin), &error);
-  if (!error.empty()) TVM_VISION_THROW(DeviceError) << error;
-  return FrameWait(margin);
-}
-
-/*! \brief Whether inputs may be written by the host where they lie, in a card's memory. */
-bool InputsMayBeMapped() {
-  std::string error;
-  bool staged = AskedFor("TVM_VISION_VULKAN_INPUT", "mapped", "staged", &error);
-  if (!error.empty()) TVM_VISION_THROW(DeviceError) << error;
-  return !staged;
+  FrameWait::Duration usual =
+      is_cpu ? FrameWait::Duration::zero() : FrameWait::Duration(kPollMargin);
+  return FrameWait(options.poll_margin ? *options.poll_margin : usual);
 }
 
 /*!
@@ -70,19 +55,20 @@ bool InputsMayBeMapped() {
  */
 class VulkanRunner : public GraphRunner {
  public:
-  VulkanRunner(const GraphSpec& graph, const ffi::Module& library, int number)
+  VulkanRunner(const GraphSpec& graph, const ffi::Module& library, int number,
+               const DeviceOptions& options)
       : graph_(graph),
         functions_(BindFunctions(graph, library)),
         device_(DeviceList::Global().Get(number)),
-        frame_wait_(MakeFrameWait(*device_)),
-        pipelines_(
-            std::async(std::launch::async, PreparePipelines, library, device_, CompileThreads())) {
+        frame_wait_(MakeFrameWait(*device_, options)),
+        pipelines_(std::async(std::launch::async, PreparePipelines, library, device_,
+                              options.compile_threads)) {
     // Lavapipe frees what was destroyed when it is next given work, which may be never.
     if (device_->snapshot().type == VK_PHYSICAL_DEVICE_TYPE_CPU) device_->SubmitNothing();
     const DevicePlan& plan = device_->handle().plan;
     in_place_output_ = plan.unified && plan.unified_cached;
-    for (size_t s = 0; s < kSlots; ++s) AllocateSlot(s);
-    poison_ = MakePoison();
+    for (size_t s = 0; s < kSlots; ++s) AllocateSlot(s, !options.staged_inputs);
+    if (options.poison) poison_ = MakePoison();
   }
 
   ~VulkanRunner() override {
@@ -232,12 +218,12 @@ class VulkanRunner : public GraphRunner {
     *frame = Frame();
   }
 
-  /*! \brief Memory of slot s; what is neither input nor output belongs to both slots. */
-  void AllocateSlot(size_t s) {
+  /*! \brief Memory of slot s; what is neither input nor output belongs to both slots.
+   * \param mapped_inputs Whether the host may write inputs where they lie, in a card's memory. */
+  void AllocateSlot(size_t s, bool mapped_inputs) {
     std::set<uint32_t> inputs, outputs;
     for (uint32_t id : graph_.inputs) inputs.insert(graph_.tensors[id].storage);
     for (uint32_t id : graph_.outputs) outputs.insert(graph_.tensors[id].storage);
-    bool mapped_inputs = InputsMayBeMapped();
     Slot& slot = slots_[s];
     for (uint32_t i = 0; i < graph_.storages.size(); ++i) {
       std::shared_ptr<Buffer> memory;
@@ -290,11 +276,11 @@ class VulkanRunner : public GraphRunner {
     }
   }
 
-  /*! \brief Memory of kPoison, as large as the largest tensor; nullptr where none is asked for. */
+  /*! \brief Memory of kPoison, as large as the largest tensor; nullptr where all are empty. */
   std::shared_ptr<Buffer> MakePoison() {
     uint64_t most = 0;
     for (const GraphTensor& t : graph_.tensors) most = std::max(most, t.bytes);
-    if (!PoisonsResults() || most == 0) return nullptr;
+    if (most == 0) return nullptr;
     std::shared_ptr<Buffer> poison = device_->AllocateHostWritten(most);
     std::memset(poison->mapped(), kPoison, most);
     return poison;
@@ -409,8 +395,8 @@ class VulkanRunner : public GraphRunner {
 }  // namespace
 
 std::unique_ptr<GraphRunner> CreateVulkanRunner(const GraphSpec& graph, const ffi::Module& library,
-                                                int device) {
-  return std::make_unique<VulkanRunner>(graph, library, device);
+                                                int device, const DeviceOptions& options) {
+  return std::make_unique<VulkanRunner>(graph, library, device, options);
 }
 
 }  // namespace runtime

@@ -17,9 +17,9 @@ from tvm_vision.vulkan.codegen import spirv
 from tvm_vision.vulkan.codegen.glsl.analysis import Analysis
 from tvm_vision.vulkan.codegen.glsl.intrinsics import called_function_advice
 from tvm_vision.vulkan.codegen.glsl.kernel import LAUNCH_PARAMS, Shader, print_kernel
+from tvm_vision.vulkan.device import device_options
 from tvm_vision.whole_files import write_whole
 
-DUMP_VARIABLE = "TVM_VISION_DUMP_SHADERS"
 _DEVICE_KERNEL_LAUNCH = 2  # tvm.ir.CallingConv.DEVICE_KERNEL_LAUNCH
 
 
@@ -80,7 +80,7 @@ def compile_kernels(kernels: list[Shader], target: Target) -> dict[str, bytes]:
             for kernel in kernels
         ]
         shaders = {kernel.name: job.result() for kernel, job in zip(kernels, jobs, strict=True)}
-    folder = os.environ.get(DUMP_VARIABLE)
+    folder = device_options()["TVM_VISION_DUMP_SHADERS"]
     if folder:
         _dump(kernels, shaders, Path(folder))
     return shaders

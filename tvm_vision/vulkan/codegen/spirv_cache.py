@@ -1,8 +1,8 @@
 """Compiled shaders kept on disk by content: one file a shader, a checksum in front of the words.
 
-The folder is $TVM_VISION_CACHE_DIR, else $XDG_CACHE_HOME/tvm_vision, else ~/.cache/tvm_vision.
-An empty TVM_VISION_CACHE_DIR, or a folder that cannot be written, means no cache. The newest
-MOST_ENTRIES stay; one that is used after a day counts as new again.
+The folder is that of TVM_VISION_CACHE_DIR, as the native library reads it; one that cannot be
+written means no cache. The newest MOST_ENTRIES stay; one that is used after a day counts as new
+again.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from ...errors import InputError
 from ...plain_files import read_plain
 from ...whole_files import write_whole
+from ..device import device_options
 
 MOST_ENTRIES = 4096  # kernels of some fifty networks: 60 MB
 MOST_BYTES = 16 << 20  # of one; the largest kernels have some 100 KB
@@ -26,13 +27,8 @@ _MAGIC = 0x07230203  # first word of every SPIR-V module
 
 def folder() -> Path | None:
     """The folder of compiled shaders, or None when caching is switched off."""
-    chosen = os.environ.get("TVM_VISION_CACHE_DIR")
-    if chosen == "":
-        return None
-    if chosen is not None:
-        return Path(chosen) / "spirv"
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "tvm_vision" / "spirv"
+    chosen = device_options()["TVM_VISION_CACHE_DIR"]
+    return Path(chosen) / "spirv" if chosen else None
 
 
 def load(key: str) -> bytes | None:

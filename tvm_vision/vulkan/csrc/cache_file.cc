@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
@@ -95,15 +94,6 @@ uint32_t Crc32(const void* data, size_t bytes) {
   }
   for (; bytes != 0; --bytes, ++at) crc = table[0][(crc ^ *at) & 0xff] ^ (crc >> 8);
   return ~crc;
-}
-
-std::string CacheFolder() {
-  if (const char* own = std::getenv("TVM_VISION_CACHE_DIR")) return own;
-  const char* xdg = std::getenv("XDG_CACHE_HOME");
-  if (xdg != nullptr && *xdg != '\0') return std::string(xdg) + "/tvm_vision";
-  const char* home = std::getenv("HOME");
-  if (home != nullptr && *home != '\0') return std::string(home) + "/.cache/tvm_vision";
-  return "";
 }
 
 std::vector<uint8_t> ReadCacheFile(const std::string& path) {

@@ -17,14 +17,6 @@ namespace vulkan {
 uint32_t Crc32(const void* data, size_t bytes);
 
 /*!
- * \brief Cache folder: TVM_VISION_CACHE_DIR, else XDG_CACHE_HOME/tvm_vision, else
- * ~/.cache/tvm_vision.
- * \return Empty when TVM_VISION_CACHE_DIR is set but empty, or no home is known: then nothing is
- * cached.
- */
-std::string CacheFolder();
-
-/*!
  * \brief Payload of a cache file; empty when there is none, or it is no plain file, larger than
  * 256 MiB, foreign or damaged.
  *

@@ -275,12 +275,32 @@ bool Register(bool replace_existing) {
 
 ffi::Array<ffi::Any> Devices() {
   DeviceList& list = DeviceList::Global();
+  list.status();
   ffi::Array<ffi::Any> devices;
   for (size_t i = 0; i < list.size(); ++i) {
     int number = static_cast<int>(i);
     devices.push_back(DescribeDevice(list.snapshot(number), list.plan(number)));
   }
   return devices;
+}
+
+/*! \brief What the environment says now, by variable; as bytes, for names of files may be any. */
+ffi::Map<ffi::String, ffi::Any> ReadOptions() {
+  const DeviceOptions options = DeviceOptions::Read();
+  ffi::Map<ffi::String, ffi::Any> values;
+  for (const DeviceOption& option : DeviceOptionTable()) {
+    values.Set(option.variable, ffi::Bytes(option.written(options)));
+  }
+  return values;
+}
+
+/*! \brief Of each variable: name, values, default, when it is read, meaning. */
+ffi::Array<ffi::Any> DescribeOptions() {
+  ffi::Array<ffi::Any> rows;
+  for (const DeviceOption& o : DeviceOptionTable()) {
+    rows.push_back(ffi::Array<ffi::String>({o.variable, o.values, o.usual, o.when, o.meaning}));
+  }
+  return rows;
 }
 
 ffi::Map<ffi::String, ffi::Any> MemoryInUse(int64_t device) {
@@ -308,6 +328,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def("tvm_vision.vulkan.register", Register)
       .def("tvm_vision.vulkan.devices", Devices)
       .def("tvm_vision.vulkan.status", [] { return ffi::String(DeviceList::Global().status()); })
+      .def("tvm_vision.vulkan.options", ReadOptions)
+      .def("tvm_vision.vulkan.describe_options", DescribeOptions)
       .def("tvm_vision.vulkan.memory_in_use", MemoryInUse)
       .def("tvm_vision.vulkan.validation_messages", ValidationMessages)
       .def("tvm_vision.vulkan.pipeline_cache_paths",

@@ -5,8 +5,12 @@
 namespace tvm_vision {
 namespace vulkan {
 
-DeviceHandle::DeviceHandle(std::shared_ptr<Instance> owner, size_t index, DevicePlan made)
-    : instance(std::move(owner)), physical_index(index), plan(std::move(made)) {
+DeviceHandle::DeviceHandle(std::shared_ptr<Instance> owner, size_t index, DevicePlan made,
+                           DeviceOptions given)
+    : instance(std::move(owner)),
+      physical_index(index),
+      plan(std::move(made)),
+      options(std::move(given)) {
   const DeviceSnapshot& s = snapshot();
   DeviceFeatures f = s.features;
   FeatureChain chain(s.api_version, f.subgroup_size_control, f.integer_dot_product,

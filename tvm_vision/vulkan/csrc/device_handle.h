@@ -18,6 +18,8 @@ struct DeviceHandle {
   /*! \brief Index of the physical device in the instance. */
   size_t physical_index = 0;
   DevicePlan plan;
+  /*! \brief As they were when the devices were opened. */
+  const DeviceOptions options;
   DeviceFunctions fn;
   VkDevice vk = VK_NULL_HANDLE;
 
@@ -27,7 +29,8 @@ struct DeviceHandle {
    * \brief Create the device with every feature its snapshot has; raises DeviceError.
    * \param plan Of this device, without a refusal.
    */
-  DeviceHandle(std::shared_ptr<Instance> instance, size_t physical_index, DevicePlan plan);
+  DeviceHandle(std::shared_ptr<Instance> instance, size_t physical_index, DevicePlan plan,
+               DeviceOptions options);
   ~DeviceHandle();
   DeviceHandle(const DeviceHandle&) = delete;
   DeviceHandle& operator=(const DeviceHandle&) = delete;

@@ -2,10 +2,6 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
-
-#include "environment.h"
-
 namespace tvm_vision {
 namespace vulkan {
 
@@ -19,10 +15,17 @@ void DeviceList::Initialize() {
   if (initialized_) return RefuseAfterFork(process_);
   initialized_ = true;
   process_ = getpid();
-  const GlobalFunctions* global = LoadVulkan(&status_);
+  DeviceOptions options;
+  try {
+    options = DeviceOptions::Read();
+  } catch (const tvm::ffi::Error& error) {
+    wrong_option_ = error.message();
+    return;
+  }
+  const GlobalFunctions* global = LoadVulkan(options.loader, &status_);
   if (global == nullptr) return;
   try {
-    instance_ = std::make_shared<Instance>(*global);
+    instance_ = std::make_shared<Instance>(*global, options);
   } catch (const tvm::ffi::Error& error) {
     status_ = error.message();
     return;
@@ -34,11 +37,9 @@ void DeviceList::Initialize() {
         "or the vendor's driver, and check with vulkaninfo --summary";
     return;
   }
-  bool separate_memory = AskedFor("TVM_VISION_VULKAN_MEMORY", "auto", "separate", &status_);
-  if (!status_.empty()) return;
   std::vector<DevicePlan> plans;
   for (const DeviceSnapshot& snapshot : snapshots) {
-    plans.push_back(PlanDevice(snapshot, separate_memory));
+    plans.push_back(PlanDevice(snapshot, options.separate_memory));
   }
   std::vector<size_t> usable;
   std::string refusals;
@@ -50,10 +51,10 @@ void DeviceList::Initialize() {
           (refusals.empty() ? "" : "; ") + snapshots[index].name + ": " + plans[index].refusal;
     }
   }
-  const char* selector = std::getenv("TVM_VISION_VULKAN_DEVICE");
-  std::vector<size_t> selected =
-      SelectDevices(snapshots, usable, selector == nullptr ? "" : selector, &status_);
-  for (size_t index : selected) entries_.push_back({index, plans[index], nullptr});
+  for (size_t index : SelectDevices(snapshots, usable, options.devices, &status_)) {
+    entries_.push_back({index, plans[index], nullptr});
+  }
+  options_ = std::move(options);
   if (entries_.empty() && status_.empty()) {
     status_ = "no Vulkan device of this machine can be used: " + refusals;
   }
@@ -68,11 +69,17 @@ size_t DeviceList::size() {
 std::string DeviceList::status() {
   std::lock_guard<std::mutex> guard(mutex_);
   Initialize();
+  CheckOptions();
   return status_;
+}
+
+void DeviceList::CheckOptions() const {
+  if (!wrong_option_.empty()) TVM_VISION_THROW(InputError) << wrong_option_;
 }
 
 DeviceList::Entry& DeviceList::Find(int i) {
   Initialize();
+  CheckOptions();
   if (entries_.empty()) {
     TVM_VISION_THROW(DeviceError) << "a Vulkan device was needed, but " << status_;
   }
@@ -108,7 +115,7 @@ std::shared_ptr<Device> DeviceList::Get(int i) {
   if (entry.device && entry.device->lost()) entry.device.reset();
   if (!entry.device) {
     entry.device = std::make_shared<Device>(
-        std::make_shared<DeviceHandle>(instance_, entry.physical_index, entry.plan), i);
+        std::make_shared<DeviceHandle>(instance_, entry.physical_index, entry.plan, options_), i);
   }
   return entry.device;
 }
@@ -121,6 +128,7 @@ void DeviceList::Shutdown() {
   instance_.reset();
   initialized_ = false;
   status_.clear();
+  wrong_option_.clear();
 }
 
 }  // namespace vulkan

@@ -24,13 +24,15 @@ class DeviceList {
 
   /*! \brief Number of devices that can be used; 0 when there are none. Never raises. */
   size_t size();
-  /*! \brief One line saying why there is no device; empty when there is one. */
+  /*! \brief One line saying why there is no device; empty when there is one. Raises InputError
+   * where the environment has a wrong value. */
   std::string status();
-  /*! \brief Snapshot of device i; raises DeviceError when there is no such device. */
+  /*! \brief Snapshot of device i; raises DeviceError when there is no such device,
+   * InputError where the environment has a wrong value. */
   const DeviceSnapshot& snapshot(int i);
   const DevicePlan& plan(int i);
   uint64_t AvailableMemory(int i);
-  /*! \brief The device, opened on first use; raises DeviceError. */
+  /*! \brief The device, opened on first use; raises as snapshot does. */
   std::shared_ptr<Device> Get(int i);
   /*! \brief Finish all work and let go of every device; what still lives keeps its device until it
    * goes. */
@@ -42,13 +44,18 @@ class DeviceList {
     DevicePlan plan;
     std::shared_ptr<Device> device;
   };
+  /*! \brief Read the environment and list the devices; what is wrong is kept, not raised. */
   void Initialize();
+  void CheckOptions() const;
   Entry& Find(int i);
 
   std::mutex mutex_;
   bool initialized_ = false;
   pid_t process_ = 0;
   std::string status_;
+  /*! \brief One line about a value of the environment; empty when all are right. */
+  std::string wrong_option_;
+  DeviceOptions options_;
   std::shared_ptr<Instance> instance_;
   std::vector<Entry> entries_;
 };

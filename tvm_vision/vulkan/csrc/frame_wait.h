@@ -12,8 +12,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <string>
 
 namespace tvm_vision {
 namespace vulkan {
@@ -42,24 +40,6 @@ class FrameWait {
   Duration margin_;
   Duration expected_{0};
 };
-
-/*!
- * \brief The margin that TVM_VISION_VULKAN_POLL_US asks for, in whole microseconds.
- * \param text The variable's value, or nullptr where it is not set.
- * \param error Receives one line when the value is none.
- */
-inline FrameWait::Duration PollMargin(const char* text, FrameWait::Duration otherwise,
-                                      std::string* error) {
-  if (text == nullptr || *text == '\0') return otherwise;
-  char* end = nullptr;
-  long number = std::strtol(text, &end, 10);
-  if (*end == '\0' && number >= 0 && number <= 1000000) return std::chrono::microseconds(number);
-  *error = std::string(
-               "TVM_VISION_VULKAN_POLL_US must be a number of microseconds from 0 (never "
-               "poll) to 1000000, found \"") +
-           text + "\"; unset it for the default";
-  return otherwise;
-}
 
 }  // namespace vulkan
 }  // namespace tvm_vision

@@ -1,7 +1,6 @@
 #include "instance.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 #include "device_snapshot.h"
@@ -13,11 +12,6 @@ namespace {
 
 constexpr const char* kValidationLayer = "VK_LAYER_KHRONOS_validation";
 constexpr uint32_t kFirstVersionWithCooperativeMatrix = VK_MAKE_API_VERSION(0, 1, 3, 255);
-
-bool ValidationWanted() {
-  const char* value = std::getenv("TVM_VISION_VULKAN_VALIDATION");
-  return value != nullptr && *value != '\0' && std::string(value) != "0";
-}
 
 VKAPI_ATTR VkBool32 VKAPI_CALL OnMessage(VkDebugUtilsMessageSeverityFlagBitsEXT,
                                          VkDebugUtilsMessageTypeFlagsEXT,
@@ -67,7 +61,7 @@ ValidationLog& Instance::validation_log() {
   return *log;
 }
 
-Instance::Instance(const GlobalFunctions& global) : Instance() {
+Instance::Instance(const GlobalFunctions& global, const DeviceOptions& options) : Instance() {
   VkApplicationInfo application{};
   application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
   application.pApplicationName = "tvm_vision";
@@ -91,7 +85,7 @@ Instance::Instance(const GlobalFunctions& global) : Instance() {
   features.pEnabledValidationFeatures = enabled;
   VkDebugUtilsMessengerCreateInfoEXT messenger = MessengerInfo();
   features.pNext = &messenger;
-  bool validate = ValidationWanted();
+  bool validate = options.validation;
   uint32_t layer_version = validate ? LayerVersion(global, kValidationLayer) : 0;
   if (validate && layer_version == 0) {
     TVM_VISION_THROW(DeviceError)

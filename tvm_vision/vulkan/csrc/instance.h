@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "device_options.h"
 #include "device_plan.h"
 
 namespace tvm_vision {
@@ -31,7 +32,7 @@ class ValidationLog {
 class Instance {
  public:
   /*! \brief Create the instance and read every device; raises DeviceError. */
-  explicit Instance(const GlobalFunctions& global);
+  Instance(const GlobalFunctions& global, const DeviceOptions& options);
   ~Instance();
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <iomanip>
 #include <optional>
@@ -29,7 +28,6 @@ namespace {
 
 constexpr uint32_t kScalarBytes = sizeof(uint64_t);
 constexpr uint64_t kFnvPrime = 0x100000001b3;
-constexpr int64_t kMostThreads = 8;  // that compile kernels; the robot has other work, too
 
 int AxisOf(const std::string& tag) {
   static const char* names[] = {"blockIdx.x",  "blockIdx.y",  "blockIdx.z",
@@ -335,24 +333,12 @@ void PreparePipelines(const ffi::Module& library, const std::shared_ptr<Device>&
   for (const std::shared_ptr<PipelineCache>& cache : caches) cache->Save();
 }
 
-int64_t CompileThreads() {
-  const char* text = std::getenv("TVM_VISION_VULKAN_COMPILE_THREADS");
-  int64_t cores = std::max(1u, std::thread::hardware_concurrency());
-  if (text == nullptr || *text == '\0') return std::min(cores, kMostThreads);
-  char* end = nullptr;
-  int64_t count = std::strtoll(text, &end, 10);
-  if (*end != '\0' || count < 1 || count > 1000) {
-    TVM_VISION_THROW(DeviceError)
-        << "TVM_VISION_VULKAN_COMPILE_THREADS must be a number of threads "
-        << "from 1 to 1000, found \"" << text << "\"; unset it for the default";
-  }
-  return count;
-}
-
 namespace {
 
 void Prepare(const ffi::Module& library, int64_t number) {
-  PreparePipelines(library, DeviceList::Global().Get(static_cast<int>(number)), CompileThreads());
+  const DeviceOptions options = DeviceOptions::Read();
+  PreparePipelines(library, DeviceList::Global().Get(static_cast<int>(number)),
+                   options.compile_threads);
 }
 
 /*!

@@ -102,10 +102,6 @@ class VulkanModule : public tvm::ffi::ModuleObj {
 void PreparePipelines(const tvm::ffi::Module& library, const std::shared_ptr<Device>& device,
                       int64_t threads);
 
-/*! \brief How many threads may compile kernels: TVM_VISION_VULKAN_COMPILE_THREADS, or as many as
- * there are cores, at most eight. Raises DeviceError for what is no number of threads. */
-int64_t CompileThreads();
-
 }  // namespace vulkan
 }  // namespace tvm_vision
 

@@ -165,7 +165,7 @@ Pipeline::~Pipeline() {
 PipelineCache::PipelineCache(std::shared_ptr<const DeviceHandle> device, uint64_t kernels)
     : device_(std::move(device)) {
   const DeviceSnapshot& s = device_->snapshot();
-  std::string folder = CacheFolder();
+  const std::string& folder = device_->options.cache_folder;
   if (!folder.empty()) {
     char name[128];
     char uuid[2 * VK_UUID_SIZE + 1];

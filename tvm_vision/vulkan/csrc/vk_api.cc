@@ -2,19 +2,15 @@
 
 #include <dlfcn.h>
 
-#include <cstdlib>
-
 namespace tvm_vision {
 namespace vulkan {
 
-const GlobalFunctions* LoadVulkan(std::string* error) {
+const GlobalFunctions* LoadVulkan(const std::string& path, std::string* error) {
   static std::string load_error;
-  static const GlobalFunctions* functions = []() -> const GlobalFunctions* {
-    const char* chosen = std::getenv("TVM_VISION_VULKAN_LOADER");
-    const char* path = chosen != nullptr && *chosen != '\0' ? chosen : "libvulkan.so.1";
-    void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  static const GlobalFunctions* functions = [&]() -> const GlobalFunctions* {
+    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
-      load_error = "the Vulkan loader " + std::string(path) +
+      load_error = "the Vulkan loader " + path +
                    " is not installed; install the package libvulkan1 and a driver "
                    "(mesa-vulkan-drivers for Intel, AMD and the CPU)";
       return nullptr;
@@ -24,7 +20,7 @@ const GlobalFunctions* LoadVulkan(std::string* error) {
     table.vkGetInstanceProcAddr =
         reinterpret_cast<PFN_vkGetInstanceProcAddr>(dlsym(library, "vkGetInstanceProcAddr"));
     if (table.vkGetInstanceProcAddr == nullptr) {
-      load_error = "libvulkan.so.1 has no vkGetInstanceProcAddr; reinstall the package libvulkan1";
+      load_error = path + " has no vkGetInstanceProcAddr; reinstall the package libvulkan1";
       return nullptr;
     }
 #define TVM_VISION_VK_LOAD(name) \

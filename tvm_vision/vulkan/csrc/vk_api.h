@@ -122,13 +122,13 @@ struct DeviceFunctions {
 #undef TVM_VISION_VK_DECLARE
 
 /*!
- * \brief Open the Vulkan loader: libvulkan.so.1, or the library that TVM_VISION_VULKAN_LOADER
- * names.
+ * \brief Open the Vulkan loader, once: later calls give what the first one found.
+ * \param path The library.
  * \param error Receives one line (what is missing, which package brings it) when nullptr comes
  * back.
  * \return The entry points, owned by the process, or nullptr.
  */
-const GlobalFunctions* LoadVulkan(std::string* error);
+const GlobalFunctions* LoadVulkan(const std::string& path, std::string* error);
 
 /*! \brief Name of a VkResult as the specification spells it. */
 const char* ResultName(VkResult result);
