@@ -145,6 +145,14 @@ def rooms_table() -> str:
     return table("room | holds | imports", rows)
 
 
+def inner_rooms_table() -> str:
+    """Each package within a room, and what its docstring says."""
+    package = ROOT / "tvm_vision"
+    folders = sorted(path.parent for path in package.glob("*/*/**/__init__.py"))
+    rows = [(f"`{f.relative_to(package).as_posix()}`", _first_sentence(f)) for f in folders]
+    return table("room | holds", rows)
+
+
 def _first_sentence(folder: Path) -> str:
     text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8"))) or ""
     return " ".join(re.split(r"(?<=[.])\s", text, maxsplit=1)[0].split())
@@ -282,7 +290,11 @@ DOCUMENTS: dict[Path, dict[str, Callable[[], str]]] = {
     DOCS / "reference" / "options.md": {"options": options_table},
     DOCS / "reference" / "mod-json.md": {"keys": mod_json_tables},
     DOCS / "reference" / "python.md": {"interface": python_interface},
-    DOCS / "design" / "architecture.md": {"phases": phases_table, "rooms": rooms_table},
+    DOCS / "design" / "architecture.md": {
+        "phases": phases_table,
+        "rooms": rooms_table,
+        "inner rooms": inner_rooms_table,
+    },
 }
 
 
