@@ -24,6 +24,7 @@ READERS = {
     "tvm_vision/frontend/onnx/tools.py": "what a child process gets",
     "tvm_vision/tuning/worker.py": "a child process sets its own",
     "tools/compile.py": "hands a folder to the code generator",
+    "ros2_node/dds_profile.py": "ROS's variables",
     "ros2_node/main.py": "ROS's variables; it asks for TVM's runtime alone",
 }
 # Names and folders may be anything; all others have values.

@@ -16,6 +16,7 @@ LAYERS = (
     "package.container",
     "file_kinds",
     "package",
+    "vulkan.environment vulkan.tvm_runtime vulkan.ffi vulkan.options",
     "vulkan.codegen.glsl",
     "vulkan.codegen",
     "vulkan",

@@ -7,8 +7,6 @@ from .device import (
     DeviceInfo,
     backend_in_use,
     begin_to_open_device,
-    describe_options,
-    device_options,
     devices,
     memory_in_use,
     pipeline_cache_paths,
@@ -17,6 +15,7 @@ from .device import (
     status,
     validation_messages,
 )
+from .options import describe_options, device_options
 
 __all__ = [
     "DeviceInfo",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import os
 import threading
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -196,20 +195,6 @@ def status() -> str:
     return str(_function("status")())
 
 
-def device_options() -> dict[str, str]:
-    """What the environment says of devices and of networks on them, as the native library reads it.
-
-    Returns variable -> value, defaults too; docs/reference/environment.md has the variables. Raises
-    InputError, in one line, for a wrong value.
-    """
-    return {str(name): os.fsdecode(bytes(value)) for name, value in _function("options")().items()}
-
-
-def describe_options() -> list[tuple[str, ...]]:
-    """Of each variable: its name, values, default, when it is read, what it means."""
-    return [tuple(map(str, row)) for row in _function("describe_options")()]
-
-
 def begin_to_open_device(device: int = 0) -> None:
     """Open a device in a thread of its own. Who uses the device waits, and is told what is wrong.
 
@@ -258,8 +243,6 @@ __all__ = [
     "DeviceInfo",
     "backend_in_use",
     "begin_to_open_device",
-    "describe_options",
-    "device_options",
     "devices",
     "memory_in_use",
     "pipeline_cache_paths",

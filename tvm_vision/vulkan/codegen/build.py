@@ -17,7 +17,7 @@ from tvm_vision.vulkan.codegen import spirv
 from tvm_vision.vulkan.codegen.glsl.analysis import Analysis
 from tvm_vision.vulkan.codegen.glsl.intrinsics import called_function_advice
 from tvm_vision.vulkan.codegen.glsl.kernel import LAUNCH_PARAMS, Shader, print_kernel
-from tvm_vision.vulkan.device import device_options
+from tvm_vision.vulkan.options import device_options
 from tvm_vision.whole_files import write_whole
 
 _DEVICE_KERNEL_LAUNCH = 2  # tvm.ir.CallingConv.DEVICE_KERNEL_LAUNCH

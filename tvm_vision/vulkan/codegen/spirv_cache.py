@@ -16,7 +16,7 @@ from pathlib import Path
 from ...errors import InputError
 from ...plain_files import read_plain
 from ...whole_files import write_whole
-from ..device import device_options
+from ..options import device_options
 
 MOST_ENTRIES = 4096  # kernels of some fifty networks: 60 MB
 MOST_BYTES = 16 << 20  # of one; the largest kernels have some 100 KB
