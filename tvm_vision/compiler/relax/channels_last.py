@@ -14,10 +14,11 @@ import numpy as np
 import tvm
 import tvm_ffi
 from tvm import relax, tirx
-from tvm.ir.expr import GenericConst
 from tvm.ir.prim import expr as prim
 
+from .kernel_calls import bindings_of
 from .operators import operator_of
+from .rewriting import is_constant
 
 _CONVOLUTIONS = {"relax.nn.conv2d": ["NHWC", "HWIO"]}
 
@@ -37,23 +38,14 @@ def channels_last(mod: tvm.IRModule) -> tvm.IRModule:
 
 def transposes(mod: tvm.IRModule) -> int:
     """How many operators of ``main`` change the order of axes of what is no constant."""
-    count, constants = 0, set()
-    for block in mod["main"].body.blocks:
-        for binding in block.bindings:
-            value = binding.value
-            turn = operator_of(value) == "relax.permute_dims"
-            source = value.args[0] if turn else value
-            if isinstance(source, GenericConst) or source in constants:
-                constants.add(binding.var)
-            elif turn:
-                count += 1
-    return count
+    bound = dict(bindings_of(mod["main"]))
+    turned = [v.args[0] for v in bound.values() if operator_of(v) == "relax.permute_dims"]
+    return sum(not is_constant(source, bound.get) for source in turned)
 
 
 def calls_of(mod: tvm.IRModule, operator: str) -> list[relax.Call]:
     """The calls of an operator in ``main``."""
-    values = [b.value for block in mod["main"].body.blocks for b in block.bindings]
-    return [v for v in values if operator_of(v) == operator]
+    return [value for _, value in bindings_of(mod["main"]) if operator_of(value) == operator]
 
 
 @relax.expr_functor.mutator

@@ -8,17 +8,17 @@ instead of four operators. Products with constant weights are treated alike.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import tvm
 from tvm import relax
-from tvm.ir.expr import GenericConst
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from .rewriting import rebind
+from .kernel_calls import bindings_of
+from .rewriting import Lookup, constant_of, rebind, resolve
 
 Array = np.ndarray
 
@@ -91,20 +91,21 @@ class _Folder(PyExprMutator):
 
 def _chains(main: relax.Function) -> dict[relax.Var, _Chain]:
     """The last variable of each chain that is worth folding, with the chain."""
-    names = _Names(main)
+    bound = dict(bindings_of(main))
+    uses = _uses(main, bound.get)
     open_chains: dict[relax.Var, _Chain] = {}
-    for binding in _bindings(main):
-        if not isinstance(binding.value, relax.Call):
+    for var, value in bound.items():
+        if not isinstance(value, relax.Call):
             continue
-        started = _start(binding.var, binding.value, names)
+        started = _start(var, value, bound.get)
         if started is not None:
-            open_chains[binding.var] = started
+            open_chains[var] = started
             continue
-        extended = _extend(binding.value, open_chains, names)
+        extended = _extend(value, open_chains, bound.get, uses)
         if extended is not None:
             before, chain = extended
             del open_chains[before]
-            open_chains[binding.var] = chain
+            open_chains[var] = chain
     # One addition after the operator is what folding would leave: nothing to gain.
     return {
         var: chain
@@ -113,52 +114,31 @@ def _chains(main: relax.Function) -> dict[relax.Var, _Chain]:
     }
 
 
-def _bindings(main: relax.Function) -> Iterator[Any]:
-    for block in main.body.blocks:
-        yield from (b for b in block.bindings if isinstance(b, relax.VarBinding))
+def _uses(main: relax.Function, lookup: Lookup) -> Counter[relax.Var]:
+    """How often the result of each operator is an argument of another, or of the function."""
+    uses: Counter[relax.Var] = Counter()
+
+    def count(expr: Any) -> None:
+        found = resolve(expr, lookup)
+        if isinstance(found, relax.Var):
+            uses[found] += 1
+        elif isinstance(found, relax.Tuple):
+            for item in found.fields:
+                count(item)
+
+    for _, value in bindings_of(main):
+        for argument in value.args if isinstance(value, relax.Call) else ():
+            count(argument)
+    count(main.body.body)
+    return uses
 
 
-class _Names:
-    """Sees through variables that only name something else, and counts the uses of the others."""
-
-    def __init__(self, main: relax.Function) -> None:
-        self._meant: dict[relax.Var, Any] = {}
-        self.uses: Counter[relax.Var] = Counter()
-        for binding in _bindings(main):
-            if isinstance(binding.value, relax.Call):
-                for arg in binding.value.args:
-                    self._count(arg)
-            else:
-                self._meant[binding.var] = self.meant(binding.value)
-        self._count(main.body.body)
-
-    def meant(self, expr: Any) -> Any:
-        """What ``expr`` stands for: a constant, the variable of a call, a tuple."""
-        if isinstance(expr, relax.Var):
-            return self._meant.get(expr, expr)
-        if isinstance(expr, relax.TupleGetItem):
-            of = self.meant(expr.tuple_value)
-            return self.meant(of.fields[expr.index]) if isinstance(of, relax.Tuple) else expr
-        return expr
-
-    def _count(self, expr: Any) -> None:
-        expr = self.meant(expr)
-        if isinstance(expr, relax.Var):
-            self.uses[expr] += 1
-        elif isinstance(expr, relax.Tuple):
-            for item in expr.fields:
-                self._count(item)
-
-
-def _start(var: relax.Var, call: relax.Call, names: _Names) -> _Chain | None:
+def _start(var: relax.Var, call: relax.Call, lookup: Lookup) -> _Chain | None:
     name = getattr(call.op, "name", "")
     if name not in _CHANNELS:
         return None
-    constant = names.meant(call.args[1])
-    if not isinstance(constant, GenericConst):
-        return None
-    weights = constant.value.numpy()
-    if weights.dtype.kind != "f" or not _usual_layout(name, call, weights):
+    weights = constant_of(call.args[1], lookup)
+    if weights is None or weights.dtype.kind != "f" or not _usual_layout(name, call, weights):
         return None
     channels = weights.shape[_CHANNELS[name][1]]
     return _Chain(var, call, weights, np.ones(channels), np.zeros(channels), 0)
@@ -178,20 +158,21 @@ def _usual_layout(name: str, call: relax.Call, weights: Array) -> bool:
 
 
 def _extend(
-    call: relax.Call, chains: dict[relax.Var, _Chain], names: _Names
+    call: relax.Call,
+    chains: dict[relax.Var, _Chain],
+    lookup: Lookup,
+    uses: Counter[relax.Var],
 ) -> tuple[relax.Var, _Chain] | None:
     """The variable that ``call`` continues, and the longer chain."""
     steps = _STEPS.get(getattr(call.op, "name", ""))
     if steps is None:
         return None
     for place, step in enumerate(steps):
-        var, constant = names.meant(call.args[place]), names.meant(call.args[1 - place])
-        if step is None or not isinstance(var, relax.Var):
-            continue
-        if var not in chains or names.uses[var] != 1:
+        var = resolve(call.args[place], lookup)
+        if step is None or var not in chains or uses[var] != 1:
             continue
         chain = chains[var]
-        value = _by_channel(constant, chain, call)
+        value = _by_channel(constant_of(call.args[1 - place], lookup), chain, call)
         if value is None:
             return None
         with np.errstate(all="ignore"):
@@ -202,13 +183,12 @@ def _extend(
     return None
 
 
-def _by_channel(constant: Any, chain: _Chain, call: relax.Call) -> Array | None:
+def _by_channel(value: Array | None, chain: _Chain, call: relax.Call) -> Array | None:
     """The constant as one float64 a channel, or None where it is something else."""
     same_type = str(call.ty.dtype) == str(chain.call.ty.dtype)
     same_shape = list(call.ty.shape) == list(chain.call.ty.shape)
-    if not isinstance(constant, GenericConst) or not same_type or not same_shape:
+    if value is None or not same_type or not same_shape:
         return None
-    value = constant.value.numpy()
     channels, ndim = len(chain.scale), len(call.ty.shape)
     if value.size == 1:
         return np.full(channels, value.reshape(()), np.float64)

@@ -10,6 +10,7 @@ import tvm
 from tvm import relax
 
 from .operators import operator_of
+from .rewriting import value_of
 
 
 def fold_transposes(mod: tvm.IRModule) -> tvm.IRModule:
@@ -27,8 +28,8 @@ class _Rewriter(relax.PyExprMutator):
         if not (operator_of(call) == "relax.reshape" or _moves_nothing(call)):
             return call
         source = call.args[0]
-        before = self.lookup_binding(source) if isinstance(source, relax.Var) else None
-        if before is not None and operator_of(before) == "relax.reshape":
+        before = value_of(source, self.lookup_binding)
+        if operator_of(before) == "relax.reshape":
             source = before.args[0]
         return relax.op.reshape(source, call.ty.shape)
 

@@ -12,6 +12,7 @@ import tvm
 from tvm import relax
 
 from .operators import is_of_bytes, operator_of
+from .rewriting import value_of
 
 VECTOR = 4
 
@@ -35,8 +36,7 @@ class _Padding(relax.PyExprMutator):
 
     def _is_transposed(self, image: relax.Expr) -> bool:
         """Whether a tensor comes from a kernel that turns its axes, which can write zeros too."""
-        source = self.lookup_binding(image) if isinstance(image, relax.Var) else None
-        return operator_of(source) == "relax.permute_dims"
+        return operator_of(value_of(image, self.lookup_binding)) == "relax.permute_dims"
 
     def _padded(self, value: relax.Expr, axis: int, missing: int) -> relax.Var:
         widths = [0] * (2 * value.ty.ndim)

@@ -1,4 +1,8 @@
-"""What passes over Relax functions share: constants behind names, and new values for variables."""
+"""What passes over Relax functions share: what stands behind names, and new values for variables.
+
+``lookup`` is what a variable is bound to, or None: ``lookup_binding`` of a mutator, or ``get`` of
+``dict(bindings_of(function))``.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +15,53 @@ from tvm.ir.expr import GenericConst
 
 from .operators import operator_of
 
+Lookup = Callable[[Any], Any]
 
-def constant_of(expr: Any, lookup: Callable[[Any], Any]) -> np.ndarray | None:
-    """The numbers of a constant, seen through names and turned axes; None for anything else.
 
-    lookup: what a variable is bound to, or None.
+def resolve(expr: Any, lookup: Lookup) -> Any:
+    """What an expression stands for, seen through names and items of tuples that are written out.
+
+    Returns a constant, a tuple, or the variable that an operator's result or an argument is bound
+    to; an expression that is none of them as it is.
     """
-    while isinstance(expr, relax.Var):
-        expr = lookup(expr)
-    if isinstance(expr, GenericConst):
-        return expr.value.numpy()
-    if operator_of(expr) != "relax.permute_dims":
+    if isinstance(expr, relax.TupleGetItem):
+        whole = resolve(expr.tuple_value, lookup)
+        return resolve(whole.fields[expr.index], lookup) if isinstance(whole, relax.Tuple) else expr
+    if not isinstance(expr, relax.Var):
+        return expr
+    value = lookup(expr)
+    if not isinstance(value, (relax.Var, relax.Tuple, relax.TupleGetItem, GenericConst)):
+        return expr
+    found = resolve(value, lookup)
+    # An item of an operator's result has no name but this.
+    return expr if isinstance(found, relax.TupleGetItem) else found
+
+
+def value_of(expr: Any, lookup: Lookup) -> Any:
+    """What computes an expression: the call behind its names, or what ``resolve`` gives where
+    nothing does."""
+    found = resolve(expr, lookup)
+    value = lookup(found) if isinstance(found, relax.Var) else None
+    return found if value is None else value
+
+
+def is_constant(expr: Any, lookup: Lookup) -> bool:
+    """Whether ``constant_of`` gives numbers; it copies none."""
+    found = value_of(expr, lookup)
+    while operator_of(found) == "relax.permute_dims":
+        found = value_of(found.args[0], lookup)
+    return isinstance(found, GenericConst)
+
+
+def constant_of(expr: Any, lookup: Lookup) -> np.ndarray | None:
+    """The numbers of a constant, seen through names and turned axes; None for anything else."""
+    found = value_of(expr, lookup)
+    if isinstance(found, GenericConst):
+        return found.value.numpy()
+    if operator_of(found) != "relax.permute_dims":
         return None
-    source = constant_of(expr.args[0], lookup)
-    axes = expr.attrs.axes and [int(axis) for axis in expr.attrs.axes]
+    source = constant_of(found.args[0], lookup)
+    axes = found.attrs.axes and [int(axis) for axis in found.attrs.axes]
     return None if source is None else source.transpose(axes)
 
 

@@ -26,7 +26,7 @@ from tvm_vision.topi.int8 import (
 
 from ..kernel_calls import ELEMENTWISE, OUT_FUSABLE
 from ..operators import operator_of
-from ..rewriting import constant_of
+from ..rewriting import constant_of, value_of
 from .rewriter import with_parts
 from .values import BYTE
 
@@ -202,8 +202,7 @@ class _Kernels(PyExprMutator):
         return constant_of(expr, self.lookup_binding)
 
     def _value(self, expr: Any) -> Any:
-        bound = self.lookup_binding(expr) if isinstance(expr, relax.Var) else None
-        return expr if bound is None else bound
+        return value_of(expr, self.lookup_binding)
 
     def _with_own_numbers(self, call: Any) -> Any:
         """The same call, with real numbers out of bytes computed for it alone.
