@@ -1,18 +1,15 @@
 """The build of the native library: what is compiled again, and one line for what is missing."""
 
-import importlib.util
 import os
 import shlex
 import stat
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-SPEC = importlib.util.spec_from_file_location("native_build", ROOT / "native_build.py")
-native_build = sys.modules["native_build"] = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(native_build)
+from support.scripts import load_script
+
+native_build = load_script("native_build.py")
 
 COMMAND = ["g++", "-c", "a b.cc"]
 

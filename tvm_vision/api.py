@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from .drivers import driver_of
 from .errors import InputError
@@ -286,7 +286,7 @@ def _written(compiled: CompiledModel, output: Path, model_info: ModelInfo | None
 
     info = model_info or ModelInfo(name=compiled.name)
     # A frozen dataclass is no match for a protocol with plain attributes.
-    write_package(output, cast(Any, compiled), info, device=_device_of(compiled))
+    write_package(output, compiled, info, device=_device_of(compiled))
     return output
 
 

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from typing import Any
 
 import cv2
 import numpy as np
@@ -188,8 +189,8 @@ def test_halves_where_the_sample_images_allow_them(command, files, loud, tmp_pat
     assert result.exit_code == 0, result.output
     wrote, measured, *layers = result.stdout.splitlines()
     assert wrote.startswith(f"wrote {path}: ")
-    kept = re.fullmatch(r"  measured   ([23]) of [34] layers keep float32; .*", measured)[1]
-    assert len(layers) == int(kept)
+    kept = re.fullmatch(r"  measured   ([23]) of [34] layers keep float32; .*", measured)
+    assert kept and len(layers) == int(kept[1])
     assert "on 4 samples" in measured and measured.endswith("everywhere no numbers, allowed 0.02")
     assert layers[0].split()[:4] == ["float32", "stem", "act:", "result"]
     assert "(values up to 2" in layers[0]
@@ -280,7 +281,7 @@ def test_samples_in_python(files):
     from tvm_vision import compile as compile_network
     from tvm_vision.errors import InputError
 
-    options = {"target": "llvm", "precision": "fp16"}
+    options: dict[str, Any] = {"target": "llvm", "precision": "fp16"}
     for wrong, message in (
         ({"sample_images": "photos"}, "a list of sample images is needed, found 'photos' alone"),
         ({"max_error": 0.1}, "measured on sample images, and none are given"),

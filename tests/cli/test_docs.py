@@ -1,12 +1,12 @@
 """docs/reference/commands.md is what the commands say of themselves."""
 
 import difflib
-import importlib.util
 from pathlib import Path
 
 import click
 import pytest
 
+from support.scripts import load_script
 from tvm_vision.tools.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -14,10 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def script():
-    spec = importlib.util.spec_from_file_location("doc", ROOT / "scripts" / "commands_doc.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("scripts/commands_doc.py")
 
 
 def every_command(command=main, path="tvm-vision"):

@@ -170,7 +170,7 @@ def test_a_real_signal_while_tvm_calls_python(world: Path, tmp_path: Path, place
         "main(sys.argv[2:])"
     )
     output = tmp_path / "x.tar"
-    words = ["compile", world / "tiny.onnx", "-o", output, "--target", "vulkan"]
+    words = ["compile", str(world / "tiny.onnx"), "-o", str(output), "--target", "vulkan"]
     done = subprocess.run(
         [sys.executable, "-c", code, place, *words],
         env={**os.environ, "TVM_VISION_CACHE_DIR": "", "TVM_VISION_VULKAN_VALIDATION": "0"},

@@ -14,7 +14,7 @@ from support import handmade, packages
 from tvm_vision.frontend.signature import TensorSpec
 from tvm_vision.package import ModelInfo, Preprocessing, write_package
 
-X = np.float32([-1, 0.5, 2, 1])
+X = np.array([-1, 0.5, 2, 1], np.float32)
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_pickled_objects_are_not_loaded(refuses, artifact, tmp_path):
 
 
 def test_nan_is_noted(command, artifact, tmp_path):
-    np.savez(tmp_path / "in.npz", x=np.float32([np.nan, np.inf, 1, 2]))
+    np.savez(tmp_path / "in.npz", x=np.array([np.nan, np.inf, 1, 2], np.float32))
     result = command("run", artifact, "--inputs", tmp_path / "in.npz")
     assert result.exit_code == 0
     assert "note: input 'x' has 2 values that are NaN or infinite of 4" in result.stderr

@@ -1,5 +1,7 @@
 """``yoeo-onnx-to-tvm``: the original's arguments, names, the comparison, nothing half-written."""
 
+from typing import Any
+
 import cv2
 import numpy as np
 import onnx
@@ -82,7 +84,7 @@ def test_a_processor_has_nothing_to_tune(command, network, target, monkeypatch):
 
 
 def test_tuning_when_it_is_asked_for(command, network, target, monkeypatch):
-    seen = {}
+    seen: dict[str, Any] = {}
 
     def search(model, records, **arguments):
         seen.update(arguments, records=records)
@@ -111,7 +113,8 @@ def test_the_default_name_and_a_folder(command, network, target):
     assert YoeoDetector.load(target / "compiled_model.tar").name == "yoeo"
     assert command(COMMAND, network, "--target", "llvm", "-o", "folder").exit_code == 0
     detector = YoeoDetector.load(target / "folder", confidence=0.3)
-    assert len(detector(yoeo_networks.random_image()).detections)
+    found = detector(yoeo_networks.random_image()).detections
+    assert found is not None and len(found)
     assert sorted(path.name for path in target.iterdir()) == ["compiled_model.tar", "folder"]
 
 

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+from support.scripts import load_script
 from tvm_vision.options import CompileOptions, variable_of
 
 ROOT = Path(__file__).resolve().parents[2]
-_SPEC = importlib.util.spec_from_file_location(
-    "reference_doc", ROOT / "scripts" / "reference_doc.py"
-)
-assert _SPEC is not None and _SPEC.loader is not None
-script: ModuleType = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(script)
+script = load_script("scripts/reference_doc.py")
 
 
 @pytest.mark.parametrize("page", script.DOCUMENTS, ids=lambda page: page.name)

@@ -80,7 +80,7 @@ def test_always_the_newest_frame_and_the_others_are_counted(graph, busy):
 
     _, inbox, stream = busy
     inbox.clear()
-    ages = []
+    ages: list[float] = []
     with graph.listen(Float32MultiArray, "latency") as latency:
         while len(ages) < 20:
             ages.append(

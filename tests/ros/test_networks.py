@@ -2,6 +2,7 @@
 
 import threading
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,12 @@ class Node:
     """Has what networks need of a node; what the loader's thread leaves is done in ``work``."""
 
     def __init__(self):
-        self.calls, self.event = [], threading.Event()
-        self.used, self.restored, self.errors, self.loads = [], [], [], []
+        self.event = threading.Event()
+        self.calls: list[Any] = []
+        self.used: list[Any] = []
+        self.restored: list[Any] = []
+        self.errors: list[Any] = []
+        self.loads: list[Any] = []
         self.refuses = ""
         log = SimpleNamespace(
             info=lambda words: None, warning=lambda words: None, error=self.errors.append

@@ -1,6 +1,7 @@
 """One frame at a time, with a clock that the test turns."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,8 @@ class Bench:
 
     def __init__(self, **settings):
         self.now = 1000.0
-        self.warnings, self.lost = [], []
+        self.warnings: list[str] = []
+        self.lost: list[Any] = []
         log = SimpleNamespace(warning=self.warnings.append)
         self.pipeline = Pipeline(
             Settings(**settings), Statistics(), lambda: self.now, log, self.lost.append

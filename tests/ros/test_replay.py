@@ -62,7 +62,7 @@ def test_images_of_a_folder(images, rate, step):
 
 def test_a_video_has_its_own_rate(tmp_path):
     path = tmp_path / "film.avi"
-    writer = cv2.VideoWriter(str(path), cv2.VideoWriter_fourcc(*"MJPG"), 25.0, (32, 24))
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 25.0, (32, 24))
     for _ in range(4):
         writer.write(np.zeros((24, 32, 3), np.uint8))
     writer.release()

@@ -1,22 +1,14 @@
 """docs/reference/node.md has every parameter and argument of the node."""
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
+from support.scripts import load_script
 from tvm_vision_ros.settings import parameters
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
 def script():
-    path = ROOT / "scripts" / "reference_doc.py"
-    spec = importlib.util.spec_from_file_location("reference_doc", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("scripts/reference_doc.py")
 
 
 def test_every_parameter_and_argument_is_there(script):

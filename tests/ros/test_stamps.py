@@ -10,8 +10,9 @@ LIMIT = 0.5
 
 @pytest.fixture
 def stamps():
-    made = Stamps(lambda seconds: made.jumps.append(seconds))
-    made.jumps = []
+    jumps: list[float] = []
+    made = Stamps(jumps.append)
+    made.jumps = jumps
     return made
 
 

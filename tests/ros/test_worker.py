@@ -2,6 +2,7 @@
 
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,9 @@ class Recorder:
     """Handles items; ``gate`` holds the thread in the middle of one."""
 
     def __init__(self):
-        self.handled, self.dropped, self.failures = [], [], []
+        self.handled: list[Any] = []
+        self.dropped: list[Any] = []
+        self.failures: list[Any] = []
         self.gate = threading.Event()
         self.gate.set()
         self.busy = threading.Event()

@@ -29,13 +29,15 @@ class Compiled:
     """Stands for the compiler's result."""
 
     library: Any
-    graph: dict = field(default_factory=packages.sample_graph)
-    params: dict = field(default_factory=lambda: dict(packages.WEIGHTS))
+    graph: dict[str, Any] = field(default_factory=packages.sample_graph)
+    params: dict[str, Any] = field(default_factory=lambda: dict(packages.WEIGHTS))
     target: Any = field(default_factory=lambda: Target({"kind": "llvm"}))
-    inputs: tuple = (TensorSpec("x", (4,), "float32"),)
-    outputs: tuple = (TensorSpec("y", (1, 3), "float32"),)
+    inputs: tuple[TensorSpec, ...] = (TensorSpec("x", (4,), "float32"),)
+    outputs: tuple[TensorSpec, ...] = (TensorSpec("y", (1, 3), "float32"),)
     options: CompileOptions = field(default_factory=CompileOptions)
-    memory: dict = field(default_factory=lambda: {"weights": 60, "activations": 40, "peak": 100})
+    memory: dict[str, int] = field(
+        default_factory=lambda: {"weights": 60, "activations": 40, "peak": 100}
+    )
     tuned: int = 0
     measured_precision: Any = None
 

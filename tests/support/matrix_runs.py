@@ -25,10 +25,10 @@ def halves(mod: tvm.IRModule) -> tirx.PrimFunc:
     return narrowed(function, [i for i, can in enumerate(narrowable(function)) if can])
 
 
-def printed(function: tirx.PrimFunc, **attributes: Any) -> list[build.Kernel]:
+def printed(function: tirx.PrimFunc, **attributes: Any) -> list[build.Shader]:
     """The GLSL of a scheduled function."""
     device = Target({**ATTRIBUTES, **attributes}, host="llvm")
-    found: list[build.Kernel] = []
+    found: list[build.Shader] = []
     original = tvm.get_global_func("target.build.vulkan")
 
     def note(mod: tvm.IRModule, kind: Target) -> Any:

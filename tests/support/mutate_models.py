@@ -11,6 +11,8 @@ import resource
 import sys
 import time
 import traceback
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import onnx
@@ -167,8 +169,8 @@ class Mutator:
             ways[self._random.choice(len(ways), p=[0.3, 0.1, 0.1, 0.1, 0.25, 0.1, 0.05])](copy)
         return copy
 
-    def _one(self, of: object) -> object:
-        found = list(of)  # type: ignore[call-overload]
+    def _one(self, of: Iterable[Any]) -> Any:
+        found = list(of)
         return found[self._random.integers(len(found))] if found else None
 
     def _attribute(self, model: onnx.ModelProto) -> None:

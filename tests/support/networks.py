@@ -22,9 +22,9 @@ class Builder:
         self.nodes: list[onnx.NodeProto] = []
         self.weights: list[onnx.TensorProto] = []
 
-    def constant(self, array: np.ndarray) -> str:
+    def constant(self, array: np.ndarray | np.generic) -> str:
         name = f"w{len(self.weights)}"
-        self.weights.append(numpy_helper.from_array(array, name))
+        self.weights.append(numpy_helper.from_array(np.asarray(array), name))
         return name
 
     def node(self, kind: str, inputs: list[str], outputs: int = 1, **attributes: object) -> str:

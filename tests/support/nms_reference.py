@@ -10,7 +10,7 @@ def reference_iou(a, b):
 
 
 def reference(boxes, scores, groups, iou, limit):
-    kept = []
+    kept: list[int] = []
     for index in sorted(range(len(scores)), key=lambda i: -scores[i]):
         rivals = [other for other in kept if groups[other] == groups[index]]
         if all(reference_iou(boxes[index], boxes[other]) <= iou for other in rivals):

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 Array = np.ndarray
+
+
+def sliding_windows(x: Array, extents: tuple[int, ...], axes: tuple[int, ...]) -> Array:
+    """Every window of an array; the axes within one come last."""
+    # numpy's types know of one axis alone.
+    found: Array = sliding_window_view(x, extents, axes)  # type: ignore[call-overload]
+    return found
 
 
 def conv2d(
@@ -59,13 +67,13 @@ def conv2d_transpose(x: Array, w: Array, stride: int, pad: int, extra: int) -> A
 def max_pool(x: Array, size: int, stride: int, pad: int) -> Array:
     """x [N, C, H, W], floor mode."""
     x = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)), constant_values=-np.inf)
-    windows = np.lib.stride_tricks.sliding_window_view(x, (size, size), axis=(2, 3))
+    windows = sliding_windows(x, (size, size), (2, 3))
     return windows[:, :, ::stride, ::stride].max(axis=(4, 5))
 
 
 def average_pool(x: Array, size: int, stride: int) -> Array:
     """x [N, C, H, W], no padding."""
-    windows = np.lib.stride_tricks.sliding_window_view(x, (size, size), axis=(2, 3))
+    windows = sliding_windows(x, (size, size), (2, 3))
     return windows[:, :, ::stride, ::stride].mean(axis=(4, 5), dtype="float64")
 
 

@@ -15,7 +15,10 @@ from tvm_vision.package.container import write_tar
 from tvm_vision.package.params import write_params
 
 LIBRARY = b"\x7fELF\x02\x01" + bytes(12) + b"\x3e\0" + b"no machine code"
-WEIGHTS = {"p0": np.arange(12, dtype=np.float32).reshape(3, 4), "p1": np.float32([1, 2, 3])}
+WEIGHTS = {
+    "p0": np.arange(12, dtype=np.float32).reshape(3, 4),
+    "p1": np.array([1, 2, 3], np.float32),
+}
 
 
 def tensor(shape: list[int], storage: int, offset: int = 0, dtype: str = "float32") -> dict:

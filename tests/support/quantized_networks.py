@@ -17,7 +17,7 @@ class Quantized:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
 
-    def constant(self, value: np.ndarray) -> str:
+    def constant(self, value: np.ndarray | np.generic) -> str:
         name = f"c{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(np.asarray(value), name))
         return name
@@ -50,7 +50,7 @@ class Quantized:
         scale = (self.random.uniform(0.5, 1.5, channels) / 73 / np.sqrt(fan)).astype(np.float32)
         zeros = np.full(channels, zero, np.int8)
         if single:
-            scale, zeros = scale.reshape(()), zeros.reshape(())
+            scale, zeros = np.array(scale[0]), np.array(zeros[0])
         self.scale_of_weights = scale
         return self.node(
             "DequantizeLinear", *(self.constant(v) for v in (numbers, scale, zeros)), axis=axis

@@ -121,7 +121,7 @@ def convolution(value: np.ndarray, options: dict[str, str], numbers: Numbers) ->
     padded = np.pad(value, ((0, 0), (edge, edge), (edge, edge)))
     rows = (padded.shape[1] - size) // stride + 1
     columns = (padded.shape[2] - size) // stride + 1
-    out = np.zeros((filters, rows, columns))
+    out: np.ndarray = np.zeros((filters, rows, columns))
     for y in range(size):
         for x in range(size):
             seen = padded[:, y : y + rows * stride : stride, x : x + columns * stride : stride]

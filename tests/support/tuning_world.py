@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,8 +27,8 @@ class World:
         return self.now
 
     def measure(
-        self, job: str, decisions: Sequence[Any], limit: float = math.inf
-    ) -> Iterator[Measured]:
+        self, job: Any, decisions: Sequence[Any], limit: float = math.inf
+    ) -> Generator[Measured, None, None]:
         for decision in decisions:
             self.now += self.cost
             self.measured.append((job, decision["x"]))
@@ -38,7 +38,7 @@ class World:
             else:
                 yield Measured(decision, (seconds,) * 3)
 
-    def check(self, job: str, measured: Measured) -> str:
+    def check(self, job: Any, measured: Measured) -> str:
         return "wrong results" if (job, measured.decision["x"]) in self.wrong else ""
 
     def close(self) -> None:

@@ -42,16 +42,26 @@ class Compiled(Protocol):
     tuned: kernels whose schedule came from records; measured_precision: where it was measured.
     """
 
-    library: Any
-    graph: Mapping[str, Any]
-    params: Mapping[str, np.ndarray]
-    target: Any
-    inputs: Sequence[Spec]
-    outputs: Sequence[Spec]
-    options: CompileOptions
-    memory: Mapping[str, int]
-    tuned: int
-    measured_precision: MeasuredPrecision | None
+    @property
+    def library(self) -> Any: ...
+    @property
+    def graph(self) -> Mapping[str, Any]: ...
+    @property
+    def params(self) -> Mapping[str, np.ndarray]: ...
+    @property
+    def target(self) -> Any: ...
+    @property
+    def inputs(self) -> Sequence[Spec]: ...
+    @property
+    def outputs(self) -> Sequence[Spec]: ...
+    @property
+    def options(self) -> CompileOptions: ...
+    @property
+    def memory(self) -> Mapping[str, int]: ...
+    @property
+    def tuned(self) -> int: ...
+    @property
+    def measured_precision(self) -> MeasuredPrecision | None: ...
 
 
 def package_info(

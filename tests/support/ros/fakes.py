@@ -24,8 +24,8 @@ class FakeModel:
     """Finds what is brighter than 200 and calls it a ball; the lower half is field."""
 
     kind = "yoeo"
-    class_names = NAMES
-    segmentation_names = PIXELS
+    class_names: tuple[str, ...] = NAMES
+    segmentation_names: tuple[str, ...] = PIXELS
     device_description = "a processor of the tests (cpu)"
     device_type = "cpu"
 
