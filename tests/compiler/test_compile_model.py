@@ -310,7 +310,7 @@ def test_what_tvm_cannot_compile_is_one_line(monkeypatch):
 
 
 def test_compile_writes_a_package(tmp_path):
-    steps = []
+    steps: list[str] = []
     paths = [
         tvm_vision.compile(named_network(), tmp_path / f"{i}.tar", target="llvm", name="pairs",
                            progress=steps.append)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import pytest
 import tvm
 from tvm import relax, te, tirx
@@ -83,21 +86,24 @@ def test_scheduled_kernels_stay_as_they_are() -> None:
     assert schedule_module(once, target)["kernel"].same_as(once["kernel"])
 
 
+def _always(choice: Choice, _kernel: Any) -> Choice:
+    return choice
+
+
 def test_a_tuned_choice_is_marked_and_one_that_does_not_fit_is_passed_over(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     target = Target({"kind": "vulkan", "max_threads_per_block": 128})
     for threads, fits in ((64, True), (0, False)):
         choice = Choice("elementwise", TEMPLATES["elementwise"].parameters(threads, 1))
-        mod = schedule_module(
-            tvm.IRModule({"kernel": doubled(70000)}), target, lambda _, taken=choice: taken
-        )
+        doubling = tvm.IRModule({"kernel": doubled(70000)})
+        mod = schedule_module(doubling, target, partial(_always, choice))
         assert is_scheduled(mod["kernel"]) and (TUNED in mod["kernel"].attrs) == fits
         assert ("a tuned choice is passed over" in caplog.text) == (not fits)
 
 
 @T.prim_func(s_tir=True)
-def product_and_copy(  # type: ignore[no-untyped-def]
+def product_and_copy(
     a: T.Buffer((64, 64), "float32"),
     b: T.Buffer((64, 64), "float32"),
     c: T.Buffer((64, 64), "float32"),
@@ -127,7 +133,7 @@ def test_what_a_template_leaves_to_the_host_is_refused() -> None:
 
 
 @T.prim_func(s_tir=True)
-def loop(a: T.Buffer((8,), "float32"), b: T.Buffer((8,), "float32")):  # type: ignore[no-untyped-def]
+def loop(a: T.Buffer((8,), "float32"), b: T.Buffer((8,), "float32")):
     for i in range(8):
         b[i] = a[i]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import tvm
 from onnx import TensorProto, helper
 
 from support.compiled import executor_of
+from support.numpy_operators import sliding_windows
 from tvm_vision.compiler import compile_model
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx.load import import_onnx
@@ -20,7 +21,7 @@ SHAPE = (1, 4, 8, 8)  # 1024 bytes: parts come to lie at multiples of 256
 
 
 def network(
-    make: Callable[[], list[Any]], outputs: dict[str, tuple[int, ...]], **inputs: Any
+    make: Callable[[], list[Any]], outputs: Mapping[str, tuple[int, ...]], **inputs: Any
 ) -> Any:
     """A network of nodes over ``x`` and its three poolings a, b, c."""
     pools = [
@@ -76,7 +77,7 @@ def results(model: Any, x: np.ndarray, target: str, precision: str) -> dict[str,
 def pooled(x: np.ndarray, k: int) -> np.ndarray:
     edge = k // 2
     padded = np.pad(x, ((0, 0), (0, 0), (edge, edge), (edge, edge)), constant_values=-np.inf)
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (k, k), (2, 3))
+    windows = sliding_windows(padded, (k, k), (2, 3))
     return windows.max((-2, -1))
 
 
@@ -88,7 +89,7 @@ NESTED = [
     pool("all", "y"),
     pool("a", "z"),
 ]
-LONG = {"y": (1, 20, 8, 8), "z": SHAPE}
+LONG: dict[str, tuple[int, ...]] = {"y": (1, 20, 8, 8), "z": SHAPE}
 
 
 @pytest.mark.parametrize("target", ["llvm", "vulkan"])

@@ -45,7 +45,8 @@ def graph_of(links: list[list[int]], sizes: list[int] | None = None) -> StaticGr
 
 def barriers(plain: dict[str, Any]) -> int:
     """How many the executor needs, by the storages that kernels touch: as its hazard tracker."""
-    count, since = 0, []
+    count = 0
+    since: list[Any] = []
     for kernel in plain["kernels"]:
         own = []
         for place, tensor in enumerate(kernel["args"]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ MANY = 43
 SHAPE = (1, 2, 3, 4)
 
 
-def inputs_of(shapes: list[tuple[int, ...]]) -> list[np.ndarray]:
+def inputs_of(shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
     random = np.random.default_rng(5)
     return [random.standard_normal(shape).astype("float32") for shape in shapes]
 

@@ -1,6 +1,7 @@
 """Which layers keep float32: those that overflow, those that cancel, and no others."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -146,11 +147,13 @@ def test_values_near_the_largest_half_are_taken_for_larger_ones():
 def test_a_network_that_halves_do_not_harm_keeps_nothing(name):
     module, signature = import_onnx(NETWORKS[name](64))
     given = samples(0.01, size=64)
-    options = {"target": "llvm", "precision": "fp16"}
+    options: dict[str, Any] = {"target": "llvm", "precision": "fp16"}
     chosen = compile_model(module, signature, **options, samples=given)
     plain = compile_model(module, signature, **options)
     measured = chosen.measured_precision
-    assert measured.kept == () and measured.error == measured.error_before <= 0.01
+    assert measured is not None and measured.kept == ()
+    assert measured.error is not None and measured.error <= 0.01
+    assert measured.error == measured.error_before
     assert chosen.graph == plain.graph and plain.measured_precision is None
 
 
@@ -163,7 +166,7 @@ def test_a_smaller_error_takes_more_float32():
     assert sizes == sorted(sizes) and sizes[0] < sizes[-1] < found[0].layers
     assert all(report.error <= report.limit for report in found)
     for layer in found[-1].kept:
-        assert layer.error > 0 and layer.largest is None
+        assert layer.error is not None and layer.error > 0 and layer.largest is None
 
 
 def test_a_limit_that_leaves_nothing_is_refused_with_what_was_reached():
@@ -195,7 +198,7 @@ def test_parts_of_a_concatenation_in_place_stay_of_one_type(target):
 def test_every_layer_has_its_counterpart_where_it_is_measured(target):
     """What has none would stay float32."""
     module, _ = import_onnx(NETWORKS["shufflenet_v2"](SIZE))
-    options = {"target": parse_target(target)}
+    options: dict[str, Any] = {"target": parse_target(target)}
     choice = measure_fp16(Compilation(module, **options, options=CompileOptions()), samples(1.0))
     plain = prepare(module, precision="fp16", **options)
     chosen = prepare(module, precision="fp16", fp16=choice.fp16, **options)

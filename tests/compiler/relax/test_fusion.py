@@ -21,7 +21,7 @@ from tvm_vision.compiler.build import prepare
 from tvm_vision.frontend.onnx.load import import_onnx
 
 SHAPE = (1, 8, 6, 6)
-Build = Callable[[Any], list[Any]]
+Build = Callable[..., Any]
 
 
 def node(kind: str, inputs: str, output: str, **attributes: Any) -> Any:

@@ -22,7 +22,7 @@ from tvm_vision.schedules.cpu.processor import vector_lanes
 
 OP = relax.op
 # Processors with vectors of 4, 8 and, on most machines, 16 floats.
-TARGETS = ("llvm -mcpu=x86-64-v2", "llvm -mcpu=x86-64-v3", "llvm")
+TARGETS: tuple[str, ...] = ("llvm -mcpu=x86-64-v2", "llvm -mcpu=x86-64-v3", "llvm")
 if platform.machine() != "x86_64":
     TARGETS = ("llvm",)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -73,7 +75,7 @@ def weight_types(graph):
     return {str(v.dtype) for v in graph.params.values() if sum(n > 1 for n in v.shape) > 1}
 
 
-CONVOLUTIONS = {
+CONVOLUTIONS: dict[str, Any] = {
     "dense": ((1, 8, 9, 7), (12, 8, 3, 3), {"pads": [1, 1, 1, 1]}),
     "image": ((1, 3, 13, 11), (8, 3, 5, 3), {"pads": [2, 1, 2, 1], "strides": [2, 2]}),
     "grey": ((1, 1, 9, 8), (6, 1, 3, 3), {"pads": [0, 0, 1, 1]}),

@@ -11,6 +11,7 @@ from tvm.target import Target
 
 from support.compiled import MATRICES, executor_of
 from support.networks import NETWORKS, reference
+from support.numpy_operators import sliding_windows
 from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model, prepare
 from tvm_vision.compiler.relax.winograd_cost import ConvShape, fastest, winograd_seconds
@@ -70,7 +71,7 @@ def convolved(x: np.ndarray, w: np.ndarray, padding: Any) -> np.ndarray:
     """A 3×3 convolution in float64; padding: top, left, bottom, right."""
     top, left, bottom, right = padding
     x = np.pad(x.astype("float64"), ((0, 0), (0, 0), (top, bottom), (left, right)))
-    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(2, 3))
+    windows = sliding_windows(x, (3, 3), (2, 3))
     return np.einsum("nchwij,ocij->nohw", windows, w.astype("float64"), optimize=True)
 
 
@@ -123,7 +124,8 @@ def test_what_uses_the_result_twice_is_part_of_it(monkeypatch: pytest.MonkeyPatc
         return builder.emit(OP.nn.silu(builder.emit(OP.nn.conv2d(x, w, padding=1))))
 
     x = np.random.default_rng(3).standard_normal((1, 16, 12, 16)).astype("float32")
-    names, (result,) = run(*module_of(build, x.shape), [x])
+    module, signature = module_of(build, x.shape)
+    names, (result,) = run(module, signature, [x])
     plain = convolved(x, weights, (1, 1, 1, 1))
     assert names == ["winograd_image", "matmul", "fused_winograd_output_silu"]
     assert error_of(result, plain / (1 + np.exp(-plain))) < TOLERANCE["fp32", "4"]

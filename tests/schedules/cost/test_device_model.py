@@ -183,8 +183,8 @@ def test_costs_of_a_fit_go_with_its_units() -> None:
         costs = (model.gemm, model.coopmat, model.direct_conv)
         assert [model.units_of(each).count for each in costs] == [32, 98, 132]
     assert INTEGRATED.source == ASSUMED
-    for costs in (INTEGRATED.gemm, INTEGRATED.coopmat, INTEGRATED.direct_conv):
-        assert INTEGRATED.units_of(costs) is INTEGRATED.units
+    for each in (INTEGRATED.gemm, INTEGRATED.coopmat, INTEGRATED.direct_conv):
+        assert INTEGRATED.units_of(each) is INTEGRATED.units
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from tvm.target import Target
 from support.compiled import MATRICES
 from support.emulated_matrices import emulated, need_right_arrays
 from support.matrix_runs import ATTRIBUTES, LIMITS, SHAPE, halves, printed, result
+from support.numpy_operators import sliding_windows
 from support.schedule_runs import fused, noise, target
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.options import CompileOptions
@@ -94,10 +95,12 @@ def test_steps_over_several_pixels_load_whole_vectors(channels: int, split: int)
 @pytest.mark.parametrize(
     "shape", [(1, 49, 512, 4608), (1, 173056, 32, 576), (4, 17, 24, 16), (1, 3, 8, 4)]
 )
-def test_every_candidate_fits_the_device(shape: tuple[int, ...]) -> None:
+def test_every_candidate_fits_the_device(shape: Any) -> None:
+    b, m, n, k = shape
+    product = Product(b, m, n, k, FP16)
     for limits in (LIMITS, Limits(256, 32768, 16, ((8, 16, 16),))):
-        tiles = candidates(Product(*shape, factors=FP16), limits)
-        assert tiles[0] == default(Product(*shape, factors=FP16), limits)
+        tiles = candidates(product, limits)
+        assert tiles[0] == default(product, limits)
         assert all(fits(tile, limits) for tile in tiles)
 
 
@@ -192,7 +195,7 @@ def _check(case: tuple[int, ...], tried: list[Choice], limits: Limits, device: T
     function = halves(convolution(*case))
     shapes = [[int(size) for size in p.ty.shape] for p in function.params]
     inputs = [value.astype("float16") for value in noise(shapes[:3])]
-    expected = _convolved(*inputs, case[-1])
+    expected = _convolved(inputs[0], inputs[1], inputs[2], case[-1])
     for choice in tried:
         scheduled = schedule_with(function, limits, choice)
         found = result(scheduled, inputs, expected.shape, device)
@@ -204,6 +207,6 @@ def _convolved(x: np.ndarray, w: np.ndarray, b: np.ndarray, stride: int) -> np.n
     x, w, b = (value.astype("float64") for value in (x, w, b))
     kernel, pad = w.shape[0], w.shape[0] // 2
     x = np.pad(x, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
-    windows = np.lib.stride_tricks.sliding_window_view(x, (kernel, kernel), (1, 2))
+    windows = sliding_windows(x, (kernel, kernel), (1, 2))
     windows = windows[:, ::stride, ::stride]
     return np.maximum(np.einsum("nyxchw,hwco->nyxo", windows, w) + b, 0)

@@ -16,7 +16,7 @@ from tvm.target import Target
 from support.compiled import MATRICES
 from support.emulated_matrices import emulated, need_right_arrays
 from support.matrix_runs import printed
-from support.numpy_operators import conv2d
+from support.numpy_operators import conv2d, sliding_windows
 from support.schedule_runs import fused, run, scheduled, target
 from tvm_vision.options import CompileOptions
 from tvm_vision.schedules import (
@@ -202,7 +202,7 @@ def test_depthwise_channels_are_computed_by_words(along: int) -> None:
     with target():
         library = tvm.tirx.build(function.with_attr("global_symbol", "main"), target=target())
     around = np.pad(image, ((0, 0), (1, 1), (1, 1), (0, 0)), constant_values=3).astype("int64")
-    views = np.lib.stride_tricks.sliding_window_view(around, (3, 3), (1, 2))[:, ::2, ::2]
+    views = sliding_windows(around, (3, 3), (1, 2))[:, ::2, ::2]
     total = np.einsum("nyxchw,hwc->nyxc", views, weights[:, :, 0].astype("int64"))
     expected = np.clip(np.round(total / 128), -128, 127)
     device = tvm.vulkan(0)
@@ -224,14 +224,15 @@ def test_an_option_switches_dot_products_off() -> None:
 
 
 @pytest.mark.parametrize("shape", [(1, 49, 512, 4608), (1, 12544, 64, 147), (2, 5, 9, 7)])
-def test_every_candidate_counts_words(shape: tuple[int, ...]) -> None:
+def test_every_candidate_counts_words(shape: Any) -> None:
     limits = Limits(256, 16384, 32, split_k=True, dot_product=True)
-    product = Product(*shape, INT8)
+    b, m, n, k = shape
+    product = Product(b, m, n, k, INT8)
     tiles = candidates(product, limits)
     assert tiles[0] == default(product, limits)
     assert all(tile.dot == 4 for tile in tiles)
     assert all(fits(tile, limits) for tile in tiles)
-    plain = candidates(Product(*shape[:3], -(-shape[3] // 4)), limits)
+    plain = candidates(Product(b, m, n, -(-k // 4)), limits)
     assert [replace(tile, dot=1) for tile in tiles if tile.split_k == 1] == [
         tile for tile in plain if tile.split_k == 1
     ]

@@ -54,7 +54,8 @@ def test_values_on_emulated_matrices(
 ) -> None:
     need_right_arrays(device_info)
     monkeypatch.setattr(direct_conv_cost, "pays", lambda shape, limits: halo)
-    model, print_kernels, inlined = network(resize), build.print_kernels, []
+    model, print_kernels = network(resize), build.print_kernels
+    inlined: list[Any] = []
 
     def emulate(*arguments: Any) -> list[Any]:
         kernels = print_kernels(*arguments)
@@ -85,7 +86,7 @@ def test_parts_are_fetched_in_vectors(
     graph = prepare(module, target=target, precision="fp16", layout="nhwc")
     chosen = next(k for k in graph.kernels if "concat" in k.function)
     graph.kernels, graph.functions = [chosen], {chosen.function: graph.functions[chosen.function]}
-    sources = []
+    sources: list[str] = []
     original = tvm.get_global_func("target.build.vulkan")
 
     def note(mod: Any, kind: Any) -> Any:

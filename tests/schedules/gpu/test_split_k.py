@@ -11,6 +11,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.target import Target
 
+from support.numpy_operators import sliding_windows
 from support.schedule_runs import TOLERANCE, fused, noise, target
 from tvm_vision.options import CompileOptions
 from tvm_vision.schedules import Choice, Limits, choices, schedule_with
@@ -49,7 +50,7 @@ def near(found: np.ndarray, expected: np.ndarray) -> None:
 def convolved(x: np.ndarray, w: np.ndarray, b: np.ndarray, stride: int) -> np.ndarray:
     """NCHW, OIHW, padded by one; bias and ReLU."""
     padded = np.pad(x.astype("float64"), ((0, 0), (0, 0), (1, 1), (1, 1)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, w.shape[2:], (2, 3))
+    windows = sliding_windows(padded, w.shape[2:], (2, 3))
     windows = windows[:, :, ::stride, ::stride]
     return np.maximum(np.einsum("ncyxhw,ochw->noyx", windows, w) + b, 0)
 
@@ -87,7 +88,10 @@ def test_a_convolution_with_what_follows_it(size: int, stride: int, channels: in
     function = kernel(fused(build, [v.shape for v in (*inputs, residual)]))
     choice = Choice("contraction", GemmTile(32, 32, 32, split_k=4))
     scheduled = schedule_with(function, Limits.of(target()), choice)
-    near(result(scheduled, [*inputs, residual]), convolved(*inputs, stride) + residual)
+    near(
+        result(scheduled, [*inputs, residual]),
+        convolved(inputs[0], inputs[1], inputs[2], stride) + residual,
+    )
 
 
 def test_unequal_parts_are_refused() -> None:
@@ -113,7 +117,7 @@ def test_only_where_there_are_units_to_spare_without_a_word_of_a_tuner() -> None
 
 
 def test_the_device_and_an_option_decide() -> None:
-    def limits(device_type: str, **options: bool) -> Limits:
+    def limits(device_type: str, **options: Any) -> Limits:
         target = Target({"kind": "vulkan", "device_type": device_type}, host="llvm")
         return Limits.of(target, CompileOptions(**options))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import tvm
 from tvm import relax, tirx
 
+from support.numpy_operators import sliding_windows
 from support.schedule_runs import check, fused, noise, run, target
 from tvm_vision.schedules import Choice, Limits, choices, schedule_with
 from tvm_vision.schedules.cost.gemm import GemmTile
@@ -25,7 +27,7 @@ def convolution(stride: int, pad: int) -> Any:
     return build
 
 
-def widths(build: Any, shapes: list[tuple[int, ...]], tile: GemmTile) -> dict[str, int]:
+def widths(build: Any, shapes: Sequence[tuple[int, ...]], tile: GemmTile) -> dict[str, int]:
     """Lanes of each buffer's elements in the shader, in the order of the arguments."""
     mod = fused(build, shapes)
     function = next(f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
@@ -66,7 +68,7 @@ def test_results_are_the_same(size: int, kernel: int, stride: int) -> None:
     x, w, b = noise([(1, 12, size, size), (20, 12, kernel, kernel), (1, 20, 1, 1)])
     pad = kernel // 2
     padded = np.pad(x.astype("float64"), ((0, 0), (0, 0), (pad, pad), (pad, pad)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (kernel, kernel), (2, 3))
+    windows = sliding_windows(padded, (kernel, kernel), (2, 3))
     windows = windows[:, :, ::stride, ::stride]
     expected = np.maximum(np.einsum("ncyxhw,ochw->noyx", windows, w) + b, 0)
     assert check(convolution(stride, pad), [x, w, b], expected) == ["contraction"]
@@ -129,5 +131,5 @@ def test_pools_of_neighbouring_channels_are_computed_as_vectors(channels: int, a
     assert (f"T.vectorized(T.int64({along}))" in function.script()) == (along > 1)
     mod.update_func(name, function)
     around = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)), constant_values=-np.inf)
-    windows = np.lib.stride_tricks.sliding_window_view(around, (3, 3), (1, 2))
+    windows = sliding_windows(around, (3, 3), (1, 2))
     np.testing.assert_array_equal(run(mod, [x]), windows.max((-1, -2)))

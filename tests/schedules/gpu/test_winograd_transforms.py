@@ -10,6 +10,7 @@ import pytest
 import tvm
 from tvm import te, tirx
 
+from support.numpy_operators import sliding_windows
 from support.schedule_runs import noise, target
 from tvm_vision.schedules import Limits, choices, schedule_with
 from tvm_vision.schedules.common import NotThisKind
@@ -76,7 +77,7 @@ def windows(x: np.ndarray, tiling: Tiling) -> np.ndarray:
     down, right = tiling.rows * tiling.m + 2, tiling.columns * tiling.m + 2
     full = np.zeros((*x.shape[:2], down, right))
     full[:, :, tiling.top : tiling.top + x.shape[2], tiling.left : tiling.left + x.shape[3]] = x
-    tiles = np.lib.stride_tricks.sliding_window_view(full, (tiling.edge,) * 2, axis=(2, 3))
+    tiles = sliding_windows(full, (tiling.edge,) * 2, (2, 3))
     return tiles[:, :, :: tiling.m, :: tiling.m].transpose(0, 2, 3, 1, 4, 5)
 
 
