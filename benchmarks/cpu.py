@@ -41,7 +41,7 @@ CLOCKS: dict[str, Clock] = {"wall": time.perf_counter, "processor": time.process
 def main(names: tuple[str, ...], threads: int, seconds: float, precision: str, clock: str) -> None:
     """Time NAMES (all six networks where none is given)."""
     os.environ["TVM_NUM_THREADS"] = str(threads)  # read when TVM's thread pool starts
-    from support import networks
+    from support.networks import NETWORKS
 
     print(f"{processor()}, {threads} threads, {precision}, {clock} time\n")
     print(
@@ -49,8 +49,8 @@ def main(names: tuple[str, ...], threads: int, seconds: float, precision: str, c
         "(median) | compile, s of processor time | error |"
     )
     print("|---|---|---|---|---|---|---|")
-    for name in names or networks.NETWORKS:
-        print(row(name, networks, threads, seconds, precision, CLOCKS[clock]), flush=True)
+    for name in names or NETWORKS:
+        print(row(name, NETWORKS, threads, seconds, precision, CLOCKS[clock]), flush=True)
 
 
 def processor() -> str:
@@ -68,7 +68,7 @@ def row(
 ) -> str:
     """A line of the table: the best frame in milliseconds and, in brackets, the median."""
     size = SIZES.get(name, 224)
-    model = networks.NETWORKS[name](size)
+    model = networks[name](size)
     image = np.random.default_rng(1).standard_normal((1, 3, size, size)).astype("float32")
     blocks, compiled = engine(name, model, "auto", precision)
     plain, _ = engine(name, model, "nchw", precision)

@@ -53,9 +53,9 @@ def main(names: tuple[str, ...], precision: str, seconds: float) -> None:
 
 def load(name: str) -> onnx.ModelProto:
     """A network of the tests, or that of a file."""
-    from support import networks
+    from support.networks import NETWORKS
 
-    make = networks.NETWORKS.get(name)
+    make = NETWORKS.get(name)
     return make(SIZES.get(name, 224)) if make is not None else onnx.load(name)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from tvm_vision.compiler import parse_target
@@ -65,6 +68,6 @@ def test_a_target_and_its_packages_have_one_driver():
         '{"kind": "vulkan", "device_name": "H", "driver_name": "NVIDIA",'
         ' "driver_version": 2435301632}'
     )
-    compiled = type("Compiled", (), {"target": target})
+    compiled: Any = SimpleNamespace(target=target)
     assert _device_of(compiled) == PackageDevice("H", "NVIDIA 580.159.4")
     assert place_of(target, "fp32") == Place("H", "NVIDIA 580.159.4", "fp32")

@@ -42,9 +42,10 @@ def test_type_checkers_see_what_is_there(name):
     """An import for type checkers that is another, or none, would make a name something else."""
     package = importlib.import_module(name)
     seen = set()
-    for node in ast.parse(Path(package.__file__).read_text("utf-8")).body:
+    for node in ast.parse(Path(str(package.__file__)).read_text("utf-8")).body:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             for line in node.body:
+                assert isinstance(line, ast.ImportFrom) and line.module
                 module = importlib.import_module("." * line.level + line.module, name)
                 for alias in line.names:
                     public = alias.asname or alias.name

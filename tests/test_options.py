@@ -53,7 +53,8 @@ def test_every_option_takes_its_values_and_no_other(
         monkeypatch.setenv(variable_of(name), text)
         assert CompileOptions.of() == made
         assert made.changed() == ({} if value == default else {name: text})
-    for wrong in ("no such", 17, None, 3.5, [], True if default is not True else 2):
+    others: list[Any] = ["no such", 17, None, 3.5, [], True if default is not True else 2]
+    for wrong in others:
         if wrong in values or wrong is None:
             continue
         with pytest.raises(InputError, match=f"^option {name} must be .* or .*, found "):

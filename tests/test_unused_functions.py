@@ -42,7 +42,8 @@ def names_in(tree: ast.AST) -> Iterator[str]:
 
 
 def test_every_function_has_a_caller():
-    defined, used = set(), set()
+    defined: set[str] = set()
+    used: set[str] = set()
     for folder in CALLERS:
         for path in (ROOT / folder).rglob("*.py"):
             tree = ast.parse(path.read_text("utf-8"))

@@ -34,7 +34,7 @@ def names(folder: Path) -> list[str]:
 
 
 def rounds(folder: Path, kind: str, way: str, stop: str) -> list:
-    command = [sys.executable, WORLD, folder / "world", kind, way, stop]
+    command = [sys.executable, str(WORLD), str(folder / "world"), kind, way, stop]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     assert 5 < len(found) < 150
@@ -107,7 +107,7 @@ def test_the_next_process_removes_what_a_killed_one_left(tmp_path: Path) -> None
 
 
 def test_what_a_living_process_uses_stays(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", HOLDING, tmp_path]
+    command = [sys.executable, "-c", HOLDING, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

@@ -18,7 +18,7 @@ from onnx import TensorProto
 
 # The networks that the tests check are those timed here.
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))
-from support import networks as shared
+import support.networks as shared
 from support.networks import Builder
 
 ANCHORS = ((17, 32), (13, 171), (37, 67), (30, 224), (69, 112), (116, 212))

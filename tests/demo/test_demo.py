@@ -16,7 +16,7 @@ from tvm_vision.runtime.sources import read_image
 
 
 def test_results_agree_with_onnxruntime_and_are_shown(model, photo, tmp_path):
-    lines = []
+    lines: list[str] = []
     result = run_demo(model, [photo], device="cpu", report=lines.append)
     (only,) = result.photos
     assert only.ours.class_ids == only.reference.class_ids

@@ -20,7 +20,9 @@ FRAMES = 5  # of the clip, to calibrate with; the images are others
 def made(tmp_path_factory):
     """The network, quantized."""
     folder = tmp_path_factory.mktemp("quantized")
-    for index, frame in enumerate(list(frames([demo_clip()]))[::9][:FRAMES]):
+    clip = demo_clip()
+    assert clip is not None
+    for index, frame in enumerate(list(frames([clip]))[::9][:FRAMES]):
         cv2.imwrite(str(folder / f"{index}.png"), frame.image)
     quantize(MODEL, folder / "int8.onnx", sample_images=[folder], model_info=yoeo_model_info(MODEL))
     return folder / "int8.onnx"

@@ -1,5 +1,7 @@
 """The YOEO demo as a library and as a command, with a tiny network, on the CPU."""
 
+from typing import Any
+
 import cv2
 import numpy as np
 import pytest
@@ -43,7 +45,7 @@ def clip(folder):
 
 
 def test_annotated_files_latency_and_device(network, still, clip, tmp_path):
-    lines = []
+    lines: list[str] = []
     result = run_demo(
         [still, clip], model=network, output=tmp_path, device="cpu", report=lines.append
     )
@@ -61,7 +63,7 @@ def test_annotated_files_latency_and_device(network, still, clip, tmp_path):
 def test_without_a_gpu_the_clip_takes_the_cpu(network, still, clip, tmp_path, device_info):
     if not device_info.is_cpu:
         pytest.skip("the first Vulkan device is a GPU")
-    lines = []
+    lines: list[str] = []
     result = run_demo([still, clip], model=network, output=tmp_path, report=lines.append)
     names = [path.name for path in result.packages]
     assert names == ["tiny-vulkan-fp32.tar", "tiny-cpu-fp32.tar"]
@@ -102,5 +104,6 @@ def test_missing_images_and_models(network, still, tmp_path, monkeypatch):
 def test_a_median_of_each_stage(still, monkeypatch):
     timings = iter([(1, 9, 1), (3, 2, 1), (2, 5, 7)])
     monkeypatch.setattr(detect, "MAX_RUNS", 3)
-    timing = detect.time_detector(lambda image: VisionResult(Timing(*next(timings))), [still])
+    detector: Any = lambda image: VisionResult(Timing(*next(timings)))  # noqa: E731
+    timing = detect.time_detector(detector, [still])
     assert (timing.preprocess_ms, timing.inference_ms, timing.postprocess_ms) == (2, 5, 1)

@@ -26,7 +26,7 @@ NAN, INF = np.nan, np.inf
     ],
 )
 def test_compare(ours, reference, max_abs, max_rel, equal, argmax):
-    error = compare("y", np.float32(ours), np.float32(reference))
+    error = compare("y", np.array(ours, np.float32), np.array(reference, np.float32))
     assert (error.max_abs, error.max_rel) == (max_abs, max_rel)
     assert (error.equal, error.argmax_agreement) == (equal, argmax)
     assert error.within(1e-3) is (max_rel <= 1e-3)

@@ -2,6 +2,7 @@
 
 import sys
 import types
+from typing import Any
 
 import numpy as np
 import onnx
@@ -136,7 +137,7 @@ def test_a_network_of_timm_brings_its_preparation(torch, network, monkeypatch):
         "input_size": (3, 40, 48), "crop_pct": 0.875,
         "mean": (0.5, 0.25, 0.0), "std": (0.2, 0.4, 1.0),
     }  # fmt: skip
-    timm = types.ModuleType("timm")
+    timm: Any = types.ModuleType("timm")
     timm.is_model = lambda name: name == "tinynet"
     timm.create_model = lambda name, pretrained: network
     monkeypatch.setitem(sys.modules, "timm", timm)

@@ -1,6 +1,7 @@
 """PyTorch models against PyTorch itself, and one line for each refusal."""
 
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ def torch():
 
 
 @pytest.fixture
-def network(torch):
+def network(torch: Any) -> Any:
     class Network(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -69,7 +70,7 @@ def test_an_exported_program_and_its_file(torch, network, tmp_path):
     assert import_torch(program)[1] == import_torch(path)[1]
 
 
-def test_an_operator_that_tvm_lacks_is_named(torch):
+def test_an_operator_that_tvm_lacks_is_named(torch: Any) -> None:
     class Triangle(torch.nn.Module):
         def forward(self, x):
             return torch.linalg.qr(x)[1]

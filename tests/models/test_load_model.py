@@ -62,9 +62,12 @@ def test_the_node_reads_a_package_once(classifier, monkeypatch):
     from tvm_vision_ros.model_loader import ModelRequest, load_and_warm
 
     read, paths = artifact.read_package, []
-    monkeypatch.setattr(
-        artifact, "read_package", lambda path, *more: paths.append(path) or read(path, *more)
-    )
+
+    def noted(path, *more):
+        paths.append(path)
+        return read(path, *more)
+
+    monkeypatch.setattr(artifact, "read_package", noted)
     model = load_and_warm(ModelRequest(str(classifier), "cpu", top=1))
     assert len(model(np.zeros((4, 4, 3), np.uint8)).classification.labels) == 1
     assert paths == [classifier]

@@ -84,7 +84,7 @@ def test_detections_refuse(fields, message):
 def test_other_types_are_refused():
     ids = np.zeros(1, np.int32)
     with pytest.raises(ValueError, match=r"expected scores of float32 \[n\], got float64 \[1\]"):
-        Detections(np.zeros((1, 4), np.float32), np.zeros(1), ids, NAMES)
+        Detections(np.zeros((1, 4), np.float32), np.zeros(1), ids, NAMES)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"expected mask of uint8 \[n, n\], got int64 \[2, 2\]"):
         SegmentationMask(np.zeros((2, 2), np.int64), NAMES)
 

@@ -46,7 +46,7 @@ def test_what_is_written_is_read_and_runs(tmp_path, library):
         package.check_machine()
         loaded = tvm.runtime.load_module(str(package.library_path))
         weights = tvm.runtime.load_param_dict(package.params[:])
-    x, y = (tvm.runtime.tensor(np.float32(values)) for values in ([-1, 0, 2], [9, 9, 9]))
+    x, y = (tvm.runtime.tensor(np.array(values, np.float32)) for values in ([-1, 0, 2], [9, 9, 9]))
     loaded["relu"](x, y)
     assert y.numpy().tolist() == [0, 0, 2]
     assert {name: array.numpy().tolist() for name, array in weights.items()} == {
@@ -209,7 +209,7 @@ def test_tvm_reads_weights_of_every_type(tmp_path):
     }
     arrays |= {
         "b": np.zeros(2, ml_dtypes.bfloat16),
-        "scalar": np.float32(3),
+        "scalar": np.array(3, np.float32),
         "none": np.zeros((0, 2)),
     }
     arrays["turned"] = rng.random((3, 4)).T

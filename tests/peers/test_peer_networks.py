@@ -92,9 +92,9 @@ def test_pytorch_has_no_form_of_a_camera() -> None:
 
 
 def test_output_error_is_relative_and_sees_whole_numbers_nan_and_shapes() -> None:
-    floats, whole = np.float32([1, -4]), np.uint8([1, 2, 3, 4])
+    floats, whole = np.array([1, -4], np.float32), np.array([1, 2, 3, 4], np.uint8)
     assert output_error([floats * 1.5, whole], [floats, whole]) == 0.5
-    assert output_error([floats, whole + np.uint8([0, 0, 0, 1])], [floats, whole]) == 0.25
+    assert output_error([floats, whole + np.array([0, 0, 0, 1], np.uint8)], [floats, whole]) == 0.25
     with pytest.raises(Unusable, match="NaN"):
         output_error([floats * np.nan], [floats])
     with pytest.raises(Unusable, match="elements"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -51,11 +53,15 @@ def test_of_another_type(executor: Any, name: str) -> None:
     small.assert_frame(executor, small.frame(1))
 
 
-TENSORS = {
+def _empty(name: str, device: Any) -> Any:
+    return tvm.runtime.empty((small.N,), name, device)
+
+
+TENSORS: dict[str, Callable[..., Any]] = {
     "complex64": lambda device: tvm_ffi.from_dlpack(array("complex64")),
     "complex128": lambda device: tvm_ffi.from_dlpack(array("complex128")),
     **{
-        name: lambda device, name=name: tvm.runtime.empty((small.N,), name, device)
+        name: partial(_empty, name)
         for name in ("float64", "bool", "bfloat16", "float8_e4m3fn", "int64")
     },
 }

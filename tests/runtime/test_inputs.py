@@ -57,7 +57,7 @@ def test_nan_and_infinity_are_noted():
 
 
 def test_arrays_come_back_from_a_file(tmp_path):
-    arrays = {"a/b": np.arange(3), "c": np.float16([1.5])}
+    arrays = {"a/b": np.arange(3), "c": np.array([1.5], np.float16)}
     save_arrays(tmp_path / "new" / "x.npz", arrays)
     loaded = load_arrays(tmp_path / "new" / "x.npz")
     assert sorted(loaded) == ["a/b", "c"]

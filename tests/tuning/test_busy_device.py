@@ -86,7 +86,9 @@ def test_measurements_are_made_on_a_device_that_was_busy(
         assert found is not None and len(found) == 2
         assert len(worker._BUSY) == 1
     first, second = (worker.random_array(argument, n) for n, argument in enumerate(arguments[:2]))
-    (sums,) = worker.outputs(path, "vulkan", arguments, alone, Board())
+    made = worker.outputs(path, "vulkan", arguments, alone, Board())
+    assert made is not None
+    (sums,) = made
     worker._BUSY.pop().stop()
     with device_to_itself(*alone):
         busy = (alone[0], 0.0)
@@ -104,7 +106,9 @@ def test_references_are_computed_on_all_cores(tmp_path: Any) -> None:
     path = worker.build(tvm.ir.save_json(function), {}, '{"kind": "llvm"}', str(tmp_path))
     shapes = ((24, 40), (40, 56), (24, 56))
     arguments = tuple(Argument(shape, "float16", n == 2) for n, shape in enumerate(shapes))
-    (found,) = worker.outputs(path, "llvm", arguments, SHARED_WITH_NOBODY, Board())
+    made = worker.outputs(path, "llvm", arguments, SHARED_WITH_NOBODY, Board())
+    assert made is not None
+    (found,) = made
     first, second = (worker.random_array(argument, n) for n, argument in enumerate(arguments[:2]))
     expected = np.maximum(first.astype("float64") @ second, 0)
     np.testing.assert_allclose(found, expected, rtol=0, atol=0.05)

@@ -138,14 +138,14 @@ def test_wrong_results_are_found(
 @pytest.mark.parametrize(
     ("found", "says"),
     [
-        (np.float32([1.0, 2.0, 3.0]), ""),
-        (np.float32([1.0, 2.0, 3.002]), ""),
-        (np.float32([1.0, 2.0, 3.01]), "off by 3.3e-03"),
-        (np.float32([1.0, 2.0, np.nan]), "off by nan"),
-        (np.int32([1, 2, 3]), ""),
-        (np.int32([1, 2, 4]), "1 of 3 values"),
-        (np.int8([1, 3, 2]), ""),  # a step of rounding
-        (np.int8([1, 2, 5]), "1 of 3 values"),
+        (np.array([1.0, 2.0, 3.0], np.float32), ""),
+        (np.array([1.0, 2.0, 3.002], np.float32), ""),
+        (np.array([1.0, 2.0, 3.01], np.float32), "off by 3.3e-03"),
+        (np.array([1.0, 2.0, np.nan], np.float32), "off by nan"),
+        (np.array([1, 2, 3], np.int32), ""),
+        (np.array([1, 2, 4], np.int32), "1 of 3 values"),
+        (np.array([1, 3, 2], np.int8), ""),  # a step of rounding
+        (np.array([1, 2, 5], np.int8), "1 of 3 values"),
     ],
 )
 def test_results_are_compared(found: np.ndarray, says: str) -> None:
@@ -173,7 +173,7 @@ def test_candidates_are_built_in_parallel_while_one_is_measured(
     log: list[tuple[str, float, float]] = []
 
     class Sleeper:
-        def call(self, function, *arguments, timeout):  # type: ignore[no-untyped-def]
+        def call(self, function, *arguments, timeout):
             begin = time.monotonic()
             time.sleep(0.05)
             log.append((function.__name__, begin, time.monotonic()))
@@ -202,7 +202,7 @@ def test_what_is_left_out_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> No
     ran: list[str] = []
 
     class Quick:
-        def call(self, function, *arguments, timeout):  # type: ignore[no-untyped-def]
+        def call(self, function, *arguments, timeout):
             ran.append(function.__name__)
             time.sleep(0.05)
             return [1.0] if function is measure.worker.measure else "library"
@@ -221,7 +221,7 @@ def test_what_is_left_out_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_failures_for_want_of_room_are_no_results(monkeypatch: pytest.MonkeyPatch) -> None:
     class Full:
-        def call(self, function, *arguments, timeout):  # type: ignore[no-untyped-def]
+        def call(self, function, *arguments, timeout):
             raise ChildProcessError("the linker died")
 
         def close(self) -> None:

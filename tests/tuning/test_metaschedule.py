@@ -116,7 +116,7 @@ def test_every_candidate_is_handed_on_as_soon_as_it_ran(
 
 
 def test_runners_work_at_the_same_time(network: TuningNetwork, tmp_path: Path) -> None:
-    workshop = Workshop(tmp_path, {})
+    workshop: Any = Workshop(tmp_path, {})
     together, run = threading.Barrier(2), workshop.run
 
     def wait_for_the_other(inputs: list[Any]) -> list[Any]:
@@ -132,7 +132,7 @@ def test_runners_work_at_the_same_time(network: TuningNetwork, tmp_path: Path) -
 
 
 def test_what_runs_when_the_time_is_over_is_stopped(network: TuningNetwork, tmp_path: Path) -> None:
-    workshop = Workshop(tmp_path, {})
+    workshop: Any = Workshop(tmp_path, {})
     running, stopped, over = threading.Event(), threading.Event(), threading.Event()
 
     def hang(inputs: list[Any]) -> list[Any]:
@@ -143,7 +143,12 @@ def test_what_runs_when_the_time_is_over_is_stopped(network: TuningNetwork, tmp_
     workshop.run = hang
     process = SimpleNamespace(_proc=SimpleNamespace(kill=stopped.set))
     workshop.pool = SimpleNamespace(_worker_map={1: process})
-    threading.Thread(target=lambda: (running.wait(), over.set())).start()
+
+    def end_the_time() -> None:
+        running.wait()
+        over.set()
+
+    threading.Thread(target=end_the_time).start()
     taken, take = collected()
     deep(network, workshop).run(searches(network), take, over.is_set)
     assert stopped.is_set() and not taken

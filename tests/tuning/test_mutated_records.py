@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -16,7 +17,10 @@ from tvm_vision.tools.cli import main
 from tvm_vision.tuning import merge, read_records, write_records
 from tvm_vision.tuning.records import RecordWriter
 
-TRACE = {"template": "trace", "parameters": {"json": '[[["GetSBlock", [], ["x", "main"]]], []]'}}
+TRACE: dict[str, Any] = {
+    "template": "trace",
+    "parameters": {"json": '[[["GetSBlock", [], ["x", "main"]]], []]'},
+}
 TILES = {"template": "elementwise", "parameters": {"tile": 4, "sizes": [1, 2], "vector": 1.0}}
 SAMPLE = [
     record(x=1, chosen=True).to_json(),

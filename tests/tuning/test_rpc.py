@@ -63,7 +63,7 @@ def boards(tracker: Tracker) -> int:
         return 0
 
 
-def wait_for(condition) -> None:  # type: ignore[no-untyped-def]
+def wait_for(condition) -> None:
     end = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < end, "nothing happened"
@@ -130,7 +130,7 @@ def test_a_key_that_nobody_has(tracker: Tracker, servers: list[subprocess.Popen[
         count_boards(HOST, tracker.port, "nuc")
 
 
-def test_a_server_that_is_brought_down_comes_back(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_a_server_that_is_brought_down_comes_back(tmp_path) -> None:
     from tvm_vision.tuning import rpc
 
     said: list[str] = []

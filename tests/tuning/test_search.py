@@ -76,7 +76,7 @@ def test_trials_end_it() -> None:
 
 def test_the_next_batch_is_asked_for_before_one_is_measured() -> None:
     class Eager(World):
-        def measure(self, job, chosen, limit=math.inf):  # type: ignore[no-untyped-def]
+        def measure(self, job, chosen, limit=math.inf):
             asked.append((job, len(self.measured)))
             return super().measure(job, chosen, limit)
 
@@ -124,7 +124,7 @@ def test_nothing_works_at_all() -> None:
 
 def test_a_lucky_measurement_is_not_kept() -> None:
     class Lucky(World):
-        def measure(self, job, chosen, limit=math.inf):  # type: ignore[no-untyped-def]
+        def measure(self, job, chosen, limit=math.inf):
             for measured in super().measure(job, chosen, limit):
                 first = self.measured.count((job, measured.decision["x"])) == 1
                 lucky = measured.decision["x"] == 1 and first

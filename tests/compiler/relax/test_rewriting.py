@@ -11,13 +11,12 @@ import tvm
 from tvm import relax
 
 from support.relax_models import module_of
+from tvm_vision.compiler.relax import rewriting
 from tvm_vision.compiler.relax.fold_scale_axis import fold_scales
 from tvm_vision.compiler.relax.fold_transposes import fold_transposes
 from tvm_vision.compiler.relax.kernel_calls import bindings_of
 from tvm_vision.compiler.relax.operators import operator_of
 from tvm_vision.compiler.relax.rewriting import constant_of, is_constant, resolve, value_of
-
-ROOT = Path(__file__).resolve().parents[2]
 
 NUMBERS = np.arange(24, dtype="float32").reshape(2, 3, 4)
 
@@ -133,7 +132,7 @@ OWN_WAYS = {"rewriting.py", "rules.py"}
 def test_what_a_variable_is_bound_to_is_looked_up_in_one_file():
     """Passes that look it up by themselves see through names, or turns, or neither."""
     found = set()
-    for path in (ROOT / "tvm_vision" / "compiler" / "relax").rglob("*.py"):
+    for path in Path(rewriting.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             called = node.func if isinstance(node, ast.Call) else None
             if isinstance(called, ast.Attribute) and called.attr == "lookup_binding":

@@ -34,7 +34,9 @@ def package(request, network):
 
 def prepared(network, image, **changes):
     """The network's input, by the nodes in front of it and by OpenCV."""
-    preprocessing = replace(yoeo_model_info(network).preprocessing, **changes)
+    described = yoeo_model_info(network).preprocessing
+    assert described is not None
+    preprocessing = replace(described, **changes)
     model = with_camera(onnx.load(network), "InputLayer", image.shape[:2], preprocessing)
     onnx.checker.check_model(model, full_check=True)
     values = Reference(model, values=["InputLayer"]).run({"camera/InputLayer": image[None]})

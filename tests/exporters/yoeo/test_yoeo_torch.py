@@ -86,6 +86,7 @@ def test_the_onnx_file_is_compared_and_written(build, case, tmp_path):
     assert all(error.within(1e-4) for error in errors)
     case.check(Reference(tmp_path / "yoeo.onnx").run({"InputLayer": case.image}))
     raw = export_onnx(network, tmp_path / "raw.onnx", raw_heads=True)
+    assert raw is not None
     assert len(raw) == len(case.expected.heads) + (case.expected.logits is not None)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -35,7 +37,7 @@ def yoeo(tmp_path_factory):
 def test_convolutions_are_of_int8_and_what_decodes_stays_real(yoeo):
     plain, made = yoeo
     makers = {name: node for node in made.graph.node for name in node.output}
-    readers = {}
+    readers: dict[Any, Any] = {}
     for node in made.graph.node:
         for name in node.input:
             readers.setdefault(name, []).append(node)

@@ -83,6 +83,7 @@ def test_raw_heads_say_the_same_as_decoded_boxes(raw, decoded):
     image = yoeo_networks.random_image(75, 200)
     results = [YoeoDetector.load(path, confidence=0.3)(image) for path in (raw, decoded)]
     first, second = (result.detections for result in results)
+    assert first is not None and second is not None
     assert 3 < len(first) == len(second)
     assert np.abs(first.boxes - second.boxes).max() < 1e-2
     assert np.array_equal(results[0].segmentation.mask, results[1].segmentation.mask)
