@@ -182,7 +182,7 @@ def test_candidates_are_built_in_parallel_while_one_is_measured(
         def close(self) -> None:
             pass
 
-    monkeypatch.setattr(measure, "Process", lambda folder: Sleeper())
+    monkeypatch.setattr(measure, "MeasureProcess", lambda folder: Sleeper())
     made = DeviceMeasurer("", "vulkan", builders=3)
     jobs = [MeasureJob(name, name, "", ()) for name in "ab"]
     asked = [made.measure(job, [{"x": x} for x in range(6)]) for job in jobs]
@@ -210,7 +210,7 @@ def test_what_is_left_out_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> No
         def close(self) -> None:
             pass
 
-    monkeypatch.setattr(measure, "Process", lambda folder: Quick())
+    monkeypatch.setattr(measure, "MeasureProcess", lambda folder: Quick())
     made = DeviceMeasurer("", "vulkan", builders=1)
     job = MeasureJob("a", "a", "", ())
     made.measure(job, [{"x": x} for x in range(20)]).close()
@@ -227,7 +227,7 @@ def test_failures_for_want_of_room_are_no_results(monkeypatch: pytest.MonkeyPatc
         def close(self) -> None:
             pass
 
-    monkeypatch.setattr(measure, "Process", lambda folder: Full())
+    monkeypatch.setattr(measure, "MeasureProcess", lambda folder: Full())
     made = DeviceMeasurer("", "vulkan", builders=1)
     job = MeasureJob("a", "a", "", ())
     assert next(iter(made.measure(job, [{"x": 1}]))).error == "ChildProcessError: the linker died"

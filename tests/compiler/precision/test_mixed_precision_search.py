@@ -245,7 +245,7 @@ def narrow(monkeypatch):
     from tvm_vision.compiler.precision import mixed_precision_search
 
     monkeypatch.setattr(
-        mixed_precision_search, "half_roots", lambda g: {*range(1, len(g.tensors) - 1)}
+        mixed_precision_search, "fp16_roots", lambda g: {*range(1, len(g.tensors) - 1)}
     )
 
 
