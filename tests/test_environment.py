@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # What touches os.environ, and why. Options of devices come by vulkan.device_options().
 READERS = {
     "tvm_vision/options.py": "the options of the compiler",
-    "tvm_vision/vulkan/environment.py": "what has to be known before the native library is there",
+    "tvm_vision/environment.py": "what has to be known before the native library is there",
     "tvm_vision/runtime/window.py": "whether there is a screen",
     "tvm_vision/frontend/onnx/tools.py": "what a child process gets",
     "tvm_vision/tuning/worker.py": "a child process sets its own",

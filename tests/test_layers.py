@@ -5,6 +5,8 @@ Imports within functions and for types alone count as well.
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from support.imports import circles, imports, modules
@@ -12,11 +14,13 @@ from support.imports import circles, imports, modules
 # From below; a name is that of a module, and stands for all that lies in it, but for longer names
 # of this list.
 LAYERS = (
-    "version errors error_lines lazy interrupts plain_files whole_files drivers options",
+    "version errors error_lines lazy interrupts environment",
+    "plain_files whole_files drivers options",
     "package.container",
     "file_kinds",
     "package",
-    "vulkan.environment vulkan.tvm_runtime vulkan.ffi vulkan.options",
+    "tvm_compat",
+    "vulkan.options",
     "vulkan.codegen.glsl",
     "vulkan.codegen",
     "vulkan",
@@ -82,6 +86,53 @@ def test_only_those_outside_go_in_by_the_front_door() -> None:
     found = imports()
     inside = {n for n in modules() if n.startswith("tvm_vision.") and ".tools" not in n}
     assert sorted(n for n in inside if "tvm_vision" in found[n]) == []
+
+
+def private_uses(source: str) -> list[str]:
+    """Names of TVM with an underscore before them that a source imports or reaches for."""
+    tree, theirs, found = ast.parse(source), set(), []
+    for node in ast.walk(tree):
+        stem = getattr(node, "module", None) or ""
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+            theirs |= {(a.asname or a.name).split(".")[0] for a in node.names if _of_tvm(a.name)}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [f"{stem}.{alias.name}" for alias in node.names]
+            theirs |= {a.asname or a.name for a in node.names if _of_tvm(stem)}
+        else:
+            continue
+        found += [name for name in names if _of_tvm(name) and "._" in name]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and node.attr[1] != "_":
+            text = ast.unparse(node)
+            found += [text] if text.split(".")[0] in theirs else []
+    return found
+
+
+def _of_tvm(name: str) -> bool:
+    return name.split(".")[0] in ("tvm", "tvm_ffi")
+
+
+def test_what_is_private_in_tvm_is_used_in_one_room() -> None:
+    found = {
+        name: uses
+        for name, path in modules().items()
+        if not name.startswith("tvm_vision.tvm_compat")
+        and (uses := private_uses(path.read_text("utf-8")))
+    }
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from tvm.target import _ffi_api",
+        "import tvm\ntvm.relax._ffi_api.f()",
+        "import tvm_ffi as t\nt._x",
+    ],
+)
+def test_a_private_use_is_found(source: str) -> None:
+    assert private_uses(source)
 
 
 @pytest.mark.parametrize(

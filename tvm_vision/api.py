@@ -266,9 +266,9 @@ def _samples(
 
 def _need_compiler() -> None:
     """Raise InputError where only TVM's runtime library is loaded."""
-    import tvm
+    from .tvm_compat.runtime_library import is_runtime_alone
 
-    if tvm.base._RUNTIME_ONLY:
+    if is_runtime_alone():
         raise InputError(
             "compiling needs TVM's compiler, and TVM_USE_RUNTIME_LIB=1 leaves it out: unset it, or "
             "compile on another machine"

@@ -15,7 +15,7 @@ import tvm
 from onnx import TensorProto, helper
 
 import tvm_vision
-from tvm_vision.vulkan import ffi
+from tvm_vision.tvm_compat import ffi
 
 X = np.array([[1.0, -2.0, 3.0, -4.0]], "float32")
 

@@ -20,7 +20,7 @@ class DeviceChoice:
 
     def tvm_device(self) -> Any:
         """The tvm.runtime.Device; for Vulkan, the backend is registered first."""
-        from ..vulkan.ffi import tvm_ffi
+        from ..tvm_compat.ffi import tvm_ffi
 
         return tvm_ffi.device(self.kind, 0)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import vulkan
 from ..errors import DeviceError, InputError, PackageError
-from ..vulkan.ffi import tvm_ffi
+from ..tvm_compat.ffi import tvm_ffi
 from .benchmark import BenchmarkResult, Pace, measure
 from .profiler import KernelInfo, ProfileReport, summarise
 

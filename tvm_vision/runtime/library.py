@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ..vulkan.ffi import tvm_ffi
+from ..tvm_compat.ffi import tvm_ffi
 
 
 def load_library(path: str | os.PathLike[str]) -> Any:

@@ -95,7 +95,7 @@ def _device(kind: str, wanted: str) -> Any:
     """The device for kernels of a target kind, "vulkan" or "llvm"."""
     if wanted not in CHOICES:
         raise ValueError(f"expected a device of {', '.join(CHOICES)}, got '{wanted}'")
-    from ..vulkan.ffi import tvm_ffi
+    from ..tvm_compat.ffi import tvm_ffi
 
     needed = "vulkan" if kind == "vulkan" else "cpu"
     if wanted not in ("auto", needed):

@@ -16,13 +16,10 @@ import os
 import queue
 import shutil
 import statistics
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from tvm.s_tir import Schedule, Trace
@@ -31,6 +28,7 @@ from tvm.s_tir import meta_schedule as ms
 from ..error_lines import last_line, lines_of
 from ..interrupts import ctrl_c_as_itself
 from ..schedules import TRACE
+from ..tvm_compat.metaschedule import python_part, without_intrinsics
 from . import worker
 from .measure import kill
 from .records import Record
@@ -41,8 +39,6 @@ SEED = 42
 POLL_SECONDS = 0.2  # between looks at whether the time is over
 NIGHT = 3600.0  # seconds from which TVM's own numbers pay
 MOST_PAST = 128  # records of a kernel that a search starts from, the quickest
-# Matrix instructions of CUDA and of processors, by the hundred, that TVM parses for every search.
-INTRINSICS = "tvm.s_tir.tensor_intrin"
 
 
 @dataclass(frozen=True)
@@ -164,7 +160,7 @@ class DeepSearch:
         """Each candidate with its RunnerResult, as soon as it is there, until the time is over:
         then runners are stopped, whatever they run."""
         inputs = [ms.builder.BuilderInput(each.sch.mod, self.target) for each in candidates]
-        built = list(zip(candidates, _python(builder).build(inputs), strict=True))
+        built = list(zip(candidates, python_part(builder).build(inputs), strict=True))
         free: queue.SimpleQueue[Any] = queue.SimpleQueue()
         for runner in self.runners:
             free.put(runner)
@@ -188,7 +184,7 @@ class DeepSearch:
 
     def _stop_runners(self) -> None:
         for runner in self.runners:
-            processes = getattr(_python(runner), "pool", None)
+            processes = getattr(python_part(runner), "pool", None)
             for process in list(getattr(processes, "_worker_map", {}).values()):
                 kill(process)
 
@@ -200,7 +196,7 @@ class DeepSearch:
         one = ms.runner.RunnerInput(library.artifact_path, kind, candidate.args_info)
         runner = free.get()
         try:
-            (future,) = _python(runner).run([one])
+            (future,) = python_part(runner).run([one])
             return future.result()
         finally:
             free.put(runner)
@@ -215,7 +211,7 @@ class DeepSearch:
             genetic_num_iters=generations,
         )
         try:
-            with _without_intrinsics():
+            with without_intrinsics():
                 task = ms.TuneContext(
                     self.functions[search.key].with_attr("global_symbol", "main"),
                     target=self.target,
@@ -294,25 +290,6 @@ class _Kernel:
                 )
         model.update(self.task, candidates, results)
         self.task.notify_runner_results(candidates, results)
-
-
-def _python(part: Any) -> Any:
-    """TVM's builders and runners are Python behind its C++, which would turn Ctrl-C into an error
-    without a word."""
-    return getattr(part, "_inst", part)
-
-
-@contextmanager
-def _without_intrinsics() -> Iterator[None]:
-    """Spares a search for Vulkan, which has none of TVM's intrinsics, 16 s of a core."""
-    if INTRINSICS in sys.modules:
-        yield
-        return
-    sys.modules[INTRINSICS] = ModuleType(INTRINSICS)
-    try:
-        yield
-    finally:
-        del sys.modules[INTRINSICS]
 
 
 def has_cost_model() -> bool:

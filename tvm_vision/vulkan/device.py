@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from .. import environment
 from ..errors import DeviceError, InputError
-from . import environment
-from .tvm_runtime import LIBRARIES
+from ..tvm_compat.runtime_library import LIBRARIES
 
 LIBRARY_NAME = "libtvm_vision_vulkan.so"
 BACKENDS = ("tvm_vision", "tvm")
@@ -92,12 +92,12 @@ def _load_library() -> ctypes.CDLL:
     if LIBRARIES is not None:
         LIBRARIES.load()
     else:
-        from . import ffi  # noqa: F401  the libraries that ours links to come with TVM
+        from ..tvm_compat import ffi  # noqa: F401  the libraries that ours links to come with TVM
     return ctypes.CDLL(str(path), ctypes.RTLD_LOCAL)
 
 
 def _function(name: str) -> Any:
-    from .ffi import tvm_ffi
+    from ..tvm_compat.ffi import tvm_ffi
 
     if _refused is not None:
         raise _refused
@@ -119,9 +119,9 @@ def _disassemble(shader: Any) -> str:
 
 def _register_compiler() -> None:
     """Make TVM compile for ``vulkan`` by this backend, for targets with the device's numbers."""
+    from ..tvm_compat.ffi import tvm_ffi
     from . import target
     from .codegen import host_check
-    from .ffi import tvm_ffi
 
     tvm_ffi.register_global_func("target.build.vulkan", _build_vulkan, override=True)
     tvm_ffi.register_global_func("tvm_vision.vulkan.disassemble", _disassemble, override=True)
@@ -147,7 +147,7 @@ def register(backend: str | None = None) -> str:
     if wanted not in BACKENDS:
         raise InputError(f"a backend is {' or '.join(BACKENDS)}, found {wanted!r}")
     if wanted == "tvm":
-        from .ffi import tvm_ffi
+        from ..tvm_compat.ffi import tvm_ffi
 
         if tvm_ffi.get_global_func("device_api.vulkan", allow_missing=True) is None:
             raise DeviceError(

@@ -25,6 +25,6 @@ def describe_options() -> list[tuple[str, ...]]:
 
 def _call(name: str) -> Any:
     # A device is opened while this is imported.
-    from .ffi import tvm_ffi
+    from ..tvm_compat.ffi import tvm_ffi
 
     return tvm_ffi.get_global_func(f"tvm_vision.vulkan.{name}")()

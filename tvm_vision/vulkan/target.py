@@ -18,7 +18,6 @@ _MATRICES: dict[tuple[str, ...], str] = {
     ("float16", "float16", "float32", "float32"): "",
     ("int8", "int8", "int32", "int32"): "int8_",
 }
-_MARK = "_tvm_vision_original_target"
 
 
 def _as_config(written: Any) -> dict[str, Any] | None:
@@ -75,32 +74,27 @@ def _matrix_keys(device: Any) -> list[str]:
 
 
 def install() -> None:
-    """Wrap TVM's target constructor, and complete what TVM knows of its operators.
+    """Have TVM's target constructor ask devices, and complete what TVM knows of its operators.
 
     Does nothing the second time or without TVM's compiler.
     """
     if tvm_ffi.get_global_func("target.Target", allow_missing=True) is None:
         return
     import tvm
-    from tvm.target import Target, _ffi_api
+    from tvm.target import Target
     from tvm.target.detect_target import register_device_target_detector
 
-    if hasattr(_ffi_api, _MARK):
+    from ..tvm_compat.target import is_wrapped, wrap_constructor
+
+    if is_wrapped():
         return
-    original = _ffi_api.Target
     structural = ("kind", "tag", "keys", "host")
     exported = Target({"kind": "vulkan"}).export()
     defaults = tuple(str(name) for name in exported if name not in structural)
     read = tvm_ffi.get_global_func("device_api.vulkan.get_target_property")
-
-    def construct(written: Any, *host: Any) -> Any:
-        return original(_complete(written, defaults, read, tvm.device), *host)
-
+    wrap_constructor(lambda written: _complete(written, defaults, read, tvm.device))
     # TVM says so of "round" but not of this one, and would round lane by lane.
     tvm.ir.register_op_attr("tirx.nearbyint", "TVectorizable", True)
-    # The caller takes the FFI's own function type without a check, so a plain one would crash.
-    _ffi_api.Target = tvm_ffi.convert(construct)
-    setattr(_ffi_api, _MARK, original)
     register_device_target_detector(
         "vulkan", lambda dev: Target({"kind": "vulkan", "from_device": dev.index})
     )

@@ -21,6 +21,7 @@ from tvm import relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from tvm_vision.topi.copy import copy_kernel
+from tvm_vision.tvm_compat.relax import set_type
 
 from .kernel_calls import (
     BROADCAST,
@@ -124,7 +125,7 @@ def _groups(mod: tvm.IRModule, main: KernelCalls) -> list[list[Any]]:
     own: dict[Any, Any] = {}
     for position, (var, call) in enumerate(main.bound):
         own[var] = tvm.ir.GlobalVar(f"{_WALL}_call_{position}")
-        relax.expr._update_type(own[var], call.args[0].ty)
+        set_type(own[var], call.args[0].ty)
         functions[own[var]] = functions[call.args[0]]
     of_name = {gv.name_hint: var for var, gv in own.items()}
 
@@ -175,7 +176,7 @@ def _with_walls(mod: tvm.IRModule, cuts: Cuts) -> tvm.IRModule:
                 walls[key] = tvm.ir.GlobalVar(name)
                 function = copy_kernel(*key).with_attr("op_pattern", OPAQUE)
                 functions[walls[key]] = function
-                relax.expr._update_type(walls[key], function.ty)
+                set_type(walls[key], function.ty)
 
     def walled(var: Any, call: relax.Call, builder: relax.BlockBuilder) -> relax.Call:
         fields = list(call.args[1].fields)

@@ -76,14 +76,14 @@ def expand_functions(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _to_expand(node: onnx.NodeProto) -> bool:
-    from tvm.relax.frontend.onnx.onnx_frontend import _get_convert_map
+    from tvm_vision.tvm_compat.onnx import imported_operators
 
     # Of these TVM returns only the first output, or takes only the last axis.
     if node.op_type == "LayerNormalization":
         return any(node.output[1:])
     if node.op_type == "RMSNormalization":
         return attribute(node, "axis", -1) != -1
-    missing = node.op_type not in _get_convert_map() and node.op_type not in REWRITES
+    missing = node.op_type not in imported_operators() and node.op_type not in REWRITES
     if not missing and node.op_type not in EXPANDED:
         return False
     schema = onnx.defs.get_schema(node.op_type, domain=node.domain)

@@ -12,7 +12,7 @@ from ...errors import InputError
 from ...package import Preprocessing, TensorInfo, YoeoInfo
 from ...runtime.graph_executor import GraphExecutor
 from ...runtime.inputs import input_specs
-from ...vulkan.ffi import tvm_ffi
+from ...tvm_compat.ffi import tvm_ffi
 from ..results import Detections, SegmentationMask, Timing, VisionResult
 from ..vision_model import WARM_UP_SHAPE, Image, VisionModel
 from .postprocess import decoded_rows, find_detections, find_mask, group_numbers, head_rows

@@ -45,7 +45,7 @@ struct DeviceOptions {
   /*! \brief Folder that the code generator writes each kernel to; empty for none. */
   std::string dump_folder;
   /*! \brief Whether TVM's own Vulkan serves where it has one, and whether TVM's compiler is left
-   * out: both are acted on before this library is there (vulkan/environment.py). */
+   * out: both are acted on before this library is there (environment.py). */
   bool tvm_backend = false;
   bool runtime_only = false;
 

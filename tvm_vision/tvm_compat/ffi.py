@@ -12,7 +12,7 @@ import threading
 from typing import Any
 
 from .. import errors
-from .tvm_runtime import LIBRARIES
+from .runtime_library import LIBRARIES
 
 
 class _NoTorch:

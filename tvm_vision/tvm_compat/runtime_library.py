@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from . import environment
+from .. import environment
 
 
 @dataclass(frozen=True)
@@ -59,3 +59,10 @@ def _library(package: str, name: str) -> Path | None:
 
 # Of a process that only runs networks; None where TVM must be imported.
 LIBRARIES = _runtime_libraries()
+
+
+def is_runtime_alone() -> bool:
+    """Whether the TVM of this process was imported without its compiler."""
+    import tvm
+
+    return bool(tvm.base._RUNTIME_ONLY)

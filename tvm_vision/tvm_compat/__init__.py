@@ -1,0 +1,1 @@
+"""What of TVM is private or patched, in one place: where an upgrade of TVM begins."""
