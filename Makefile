@@ -9,6 +9,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
 LIBRARY := tvm_vision/vulkan/libtvm_vision_vulkan.so
 CSRC := $(shell find tvm_vision/*/csrc -name '*.cc' -o -name '*.h')
+PROGRAMS := tvm_vision/offline/pipeline_statistics.cc
 MESSAGES := $(wildcard ros2_node/interfaces/*/msg/*.msg)
 CREATED := $(VENV)/.created
 PACKAGES := $(VENV)/.packages
@@ -20,7 +21,7 @@ ROS := $(VENV)/.ros
 ROS_WHEELS := $(filter x86_64,$(shell uname -m))
 
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-classifier test test-full ros no-ros-wheels ros-demo lint bench clean distclean system force
+.PHONY: help demo demo-classifier test test-full ros no-ros-wheels ros-demo lint bench static-drivers clean distclean system force
 
 help:
 	@echo "make demo       find balls, goalposts, robots and the field in images and a clip"
@@ -31,6 +32,7 @@ help:
 	@echo "make ros-demo   run the ROS 2 node over images: camera, node and listener"
 	@echo "make lint       check style, types and formatting"
 	@echo "make bench      compare with other engines on this machine's GPU, and say so where there is none"
+	@echo "make static-drivers  unpack drivers for GPUs that are not here, to examine kernels (Debian)"
 	@echo "make clean      remove what was built; 'make distclean' removes $(VENV) too"
 
 demo: $(NATIVE)
@@ -70,11 +72,15 @@ bench: $(NATIVE)
 	@$(MAKE) --no-print-directory $(PEERS)/.complete
 	@PYTHONPATH=$(CURDIR)/$(PEERS) PATH="$(CURDIR)/$(PEERS)/bin:$(PATH)" $(BIN)/python -m benchmarks.peers
 
+# Into the user's cache, where every checkout finds them; nothing is installed.
+static-drivers: $(NATIVE)
+	@$(BIN)/python -m benchmarks.static --install
+
 lint: $(PACKAGES)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run -Werror $(CSRC)
+	$(BIN)/clang-format --dry-run -Werror $(CSRC) $(PROGRAMS)
 
 clean:
 	rm -rf build dist *.egg-info $(DEMO_OUTPUT) $(LIBRARY) $(NATIVE)

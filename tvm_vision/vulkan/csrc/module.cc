@@ -18,6 +18,7 @@
 #include "buffer_registry.h"
 #include "cache_file.h"
 #include "device_list.h"
+#include "launch_log.h"
 
 namespace tvm_vision {
 namespace vulkan {
@@ -126,6 +127,23 @@ std::shared_ptr<const Pipeline> Kernel::PipelineOn(Device* device) {
   return pipeline;
 }
 
+std::vector<void*> Kernel::ReadHandles(ffi::PackedArgs args) const {
+  std::vector<void*> handles;
+  for (uint32_t i = 0; i < code_.num_buffers; ++i) {
+    auto tensor = args[static_cast<int>(i)].try_cast<DLTensor*>();
+    if (!tensor) {
+      handles.push_back(args[static_cast<int>(i)].cast<void*>());
+      continue;
+    }
+    if ((*tensor)->byte_offset != 0) {
+      TVM_VISION_THROW(DeviceError)
+          << "kernel " << code_.name << " was given a view into a tensor; pass a whole tensor";
+    }
+    handles.push_back((*tensor)->data);
+  }
+  return handles;
+}
+
 std::vector<uint64_t> Kernel::PackScalars(ffi::PackedArgs args) const {
   std::vector<uint64_t> scalars;
   for (size_t i = 0; i < scalar_types_.size(); ++i) {
@@ -198,19 +216,17 @@ void Kernel::Launch(ffi::PackedArgs args) {
                                 << scalar_types_.size() << " scalars, " << extents_.size()
                                 << " launch extents), found " << args.size();
   }
+  std::vector<void*> handles = ReadHandles(args);
+  bool empty = false;
+  std::array<uint32_t, 3> grid = ReadGrid(args, &empty);
+  if (empty || handles.empty()) return;
+  if (LaunchLog* log = LaunchLog::Current()) {
+    log->launches.push_back({code_.name, grid, std::move(handles)});
+    return;
+  }
   std::shared_ptr<Device> device;
   std::vector<std::shared_ptr<Buffer>> buffers;
-  for (uint32_t i = 0; i < code_.num_buffers; ++i) {
-    void* handle = nullptr;
-    if (auto tensor = args[static_cast<int>(i)].try_cast<DLTensor*>()) {
-      handle = (*tensor)->data;
-      if ((*tensor)->byte_offset != 0) {
-        TVM_VISION_THROW(DeviceError)
-            << "kernel " << code_.name << " was given a view into a tensor; pass a whole tensor";
-      }
-    } else {
-      handle = args[static_cast<int>(i)].cast<void*>();
-    }
+  for (void* handle : handles) {
     RegisteredBuffer found = BufferRegistry::Global().Find(handle, code_.name.c_str());
     if (device && found.device != device) {
       TVM_VISION_THROW(DeviceError)
@@ -227,9 +243,6 @@ void Kernel::Launch(ffi::PackedArgs args) {
     device = std::move(found.device);
     buffers.push_back(std::move(found.buffer));
   }
-  bool empty = false;
-  std::array<uint32_t, 3> grid = ReadGrid(args, &empty);
-  if (empty || buffers.empty()) return;
   std::vector<uint64_t> scalars = PackScalars(args);
   if (folded_) scalars.insert(scalars.end(), grid.begin(), grid.end());
   std::array<uint32_t, 3> dispatch = FoldGrid(grid, device->snapshot());
@@ -299,6 +312,34 @@ void CollectKernels(const ffi::Module& library, std::vector<std::shared_ptr<Kern
   for (const ffi::Any& imported : library->imports()) {
     CollectKernels(imported.cast<ffi::Module>(), found);
   }
+}
+
+/*!
+ * \brief The kernels of a library, as pipelines are made of them.
+ * \return Of each: "name"; "entry", of the shader; "code", SPIR-V; "local_size"; "buffers" and
+ * "scalar_bytes" that it takes; "uniform", whether scalars come in a uniform buffer; "subgroup",
+ * the size it counts on, or 0.
+ */
+ffi::Array<ffi::Map<ffi::String, ffi::Any>> ListKernels(const ffi::Module& library) {
+  std::vector<std::shared_ptr<Kernel>> kernels;
+  CollectKernels(library, &kernels);
+  ffi::Array<ffi::Map<ffi::String, ffi::Any>> found;
+  for (const std::shared_ptr<Kernel>& kernel : kernels) {
+    const KernelCode& code = kernel->code();
+    const auto* bytes = reinterpret_cast<const char*>(code.words.data());
+    const auto& size = code.interface.local_size;
+    ffi::Map<ffi::String, ffi::Any> fields;
+    fields.Set("name", ffi::String(code.name));
+    fields.Set("entry", ffi::String(code.interface.entry_point));
+    fields.Set("code", ffi::Bytes(bytes, code.words.size() * sizeof(uint32_t)));
+    fields.Set("local_size", ffi::Array<int64_t>{size[0], size[1], size[2]});
+    fields.Set("buffers", static_cast<int64_t>(code.num_buffers));
+    fields.Set("scalar_bytes", static_cast<int64_t>(code.scalar_bytes));
+    fields.Set("uniform", code.scalars_in_uniform_buffer);
+    fields.Set("subgroup", static_cast<int64_t>(code.subgroup_size));
+    found.push_back(fields);
+  }
+  return found;
 }
 
 }  // namespace
@@ -388,6 +429,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   refl::GlobalDef()
       .def("tvm_vision.vulkan.module_create", CreateModule)
       .def("tvm_vision.vulkan.module_load", LoadModule)
+      .def("tvm_vision.vulkan.kernels", ListKernels)
       .def("tvm_vision.vulkan.prepare", Prepare);
 }
 

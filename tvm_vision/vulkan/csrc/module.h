@@ -51,8 +51,10 @@ class Kernel {
   std::shared_ptr<const Pipeline> PipelineOn(Device* device);
   /*! \brief Where that is kept. */
   std::shared_ptr<PipelineCache> CacheOn(Device* device) { return caches_->On(device); }
+  const KernelCode& code() const { return code_; }
 
  private:
+  std::vector<void*> ReadHandles(tvm::ffi::PackedArgs args) const;
   std::vector<uint64_t> PackScalars(tvm::ffi::PackedArgs args) const;
   std::array<uint32_t, 3> ReadGrid(tvm::ffi::PackedArgs args, bool* empty) const;
   std::array<uint32_t, 3> FoldGrid(const std::array<uint32_t, 3>& grid,

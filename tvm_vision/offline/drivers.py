@@ -1,0 +1,132 @@
+"""How a driver is had to compile for a device that this machine has not.
+
+Two ways, both of AMD's driver in Mesa (RADV). ``mesa-drm-shim`` stands in for the kernel's side of
+a device: the driver opens it with memory and queues, everything but execution. Where only the
+system's own Mesa is there, RADV_FORCE_FAMILY makes it compile for a family; there is no memory
+then, so that nothing but pipelines can be made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import DeviceError, InputError
+from . import unpacked
+
+# What the shim and RADV call each device that this version describes (machines.py). RADV's families
+# are those that Debian 12's knows.
+SHIM_NAMES = {"renoir": "renoir", "rembrandt": "rembrandt", "phoenix": "phoenix", "strix": "strix1"}
+FAMILIES = {"renoir": "renoir", "rembrandt": "rembrandt"}
+_STOCK = ("/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d")
+# Of the caller's: another driver, layers, and what is loaded into every process.
+_FOREIGN = (
+    "VK_ICD_FILENAMES", "VK_DRIVER_FILES", "VK_ADD_DRIVER_FILES", "VK_INSTANCE_LAYERS",
+    "VK_LOADER_LAYERS_ENABLE", "LD_PRELOAD", "LD_LIBRARY_PATH", "RADV_DEBUG", "RADV_PERFTEST",
+    "ACO_DEBUG", "MESA_LOADER_DRIVER_OVERRIDE",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Driver:
+    """A driver as it is started for one device.
+
+    Attributes:
+        device: by the name that machines.py has.
+        settings: environment variables that make it compile for the device.
+        launcher: what a command begins with, so that it runs with this driver's libraries.
+        opens: whether the device can be opened with memory, not only compile.
+    """
+
+    device: str
+    settings: Mapping[str, str]
+    launcher: tuple[str, ...] = ()
+    opens: bool = False
+    _unset: tuple[str, ...] = field(default=_FOREIGN, repr=False)
+
+    def run(self, command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
+        """Run a program with this driver; ``text`` is its input."""
+        environment = {k: v for k, v in os.environ.items() if k not in self._unset}
+        environment |= {"MESA_SHADER_CACHE_DISABLE": "1", **self.settings}
+        return subprocess.run(
+            [*self.launcher, *command], input=text, text=True, capture_output=True, env=environment
+        )
+
+
+def find(device: str) -> Driver:
+    """The driver for a device, unpacked or the system's.
+
+    Raises InputError for a device that no driver is known to compile for, DeviceError where there
+    is no driver that can.
+    """
+    if device not in SHIM_NAMES:
+        raise InputError(
+            f"a device of {', '.join(SHIM_NAMES)} is needed to compile without it, found '{device}'"
+        )
+    found = unpacked.find()
+    if found is not None:
+        return _shimmed(device, found)
+    stock = next((path for each in _STOCK for path in Path(each).glob("radeon_icd*.json")), None)
+    if device in FAMILIES and stock is not None:
+        return Driver(device, {"RADV_FORCE_FAMILY": FAMILIES[device], **_icd(stock)})
+    raise DeviceError(
+        f"a driver that compiles for {device} without it is needed, and none was unpacked into "
+        f"'{unpacked.folder()}': {unpacked.REMEDY}"
+    )
+
+
+def target(driver: Driver) -> dict[str, Any]:
+    """The compiler's target for the device, as the library reads it where it opens the device.
+
+    Raises DeviceError where the driver only compiles.
+    """
+    if not driver.opens:
+        raise DeviceError(
+            f"the system's driver compiles for {driver.device}, and cannot be asked for its "
+            f"limits: {unpacked.REMEDY}"
+        )
+    program = "from tvm_vision.offline.drivers import print_target; print_target()"
+    done = driver.run([sys.executable, "-c", program])
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or ["no message"]
+        raise DeviceError(f"the driver for {driver.device} does not open it: {lines[-1]}")
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def print_target() -> None:
+    """Print device 0's target as JSON: what ``target`` runs with another driver."""
+    from tvm.target import Target
+
+    from .. import vulkan
+
+    if not vulkan.devices():
+        raise DeviceError(vulkan.status())
+    attributes = Target({"kind": "vulkan", "from_device": 0}).export()
+    plain = (str, int, float, bool)
+    values = {
+        str(name): value if isinstance(value, plain) else [str(each) for each in value]
+        for name, value in attributes.items()
+    }
+    print(json.dumps(values))
+
+
+def _shimmed(device: str, found: unpacked.Unpacked) -> Driver:
+    libraries = found.libraries
+    launcher = (
+        str(found.linker), "--library-path", str(libraries),
+        "--preload", str(libraries / "libamdgpu_noop_drm_shim.so"),
+    )  # fmt: skip
+    manifest = found.root / "usr/share/vulkan/icd.d/radeon_icd.json"
+    settings = {"AMDGPU_GPU_ID": SHIM_NAMES[device], **_icd(manifest)}
+    return Driver(device, settings, launcher, opens=True)
+
+
+def _icd(manifest: Path) -> dict[str, str]:
+    # The second name is that of loaders before 1.3.207.
+    return {"VK_DRIVER_FILES": str(manifest), "VK_ICD_FILENAMES": str(manifest)}

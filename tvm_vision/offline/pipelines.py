@@ -1,0 +1,137 @@
+"""Kernels through a driver's compiler: what it says of each, and the machine code it made.
+
+The driver is asked by a small program of ours (pipeline_statistics.cc), because drivers that were
+unpacked bring a C library that this process has not; it is compiled when it is first needed.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import shlex
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import DeviceError, InputError
+from ..whole_files import ScratchFolder, whole
+from .drivers import Driver
+from .network import Kernel
+from .unpacked import folder
+
+SOURCE = Path(__file__).with_name("pipeline_statistics.cc")
+ASSEMBLY = "Assembly"
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """What a driver made of one kernel.
+
+    Attributes:
+        kernel: its name.
+        subgroup: lanes of a subgroup, as the driver chose them.
+        statistics: by the names that the driver has for them.
+        texts: internal representations, by the driver's names; the assembly last.
+    """
+
+    kernel: str
+    subgroup: int
+    statistics: dict[str, Any]
+    texts: dict[str, str]
+
+    @property
+    def assembly(self) -> str:
+        """The machine code as text; "" where the driver gives none."""
+        return self.texts.get(ASSEMBLY, "")
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Kernels as one driver compiled them; ``driver`` names it with its version."""
+
+    device: str
+    driver: str
+    pipelines: dict[str, Pipeline]
+
+
+def compile_kernels(kernels: Sequence[Kernel], driver: Driver) -> Compiled:
+    """What a driver makes of kernels, by their names.
+
+    Raises DeviceError for a kernel that it does not compile, and where it does not start;
+    InputError where the program that asks it cannot be built.
+    """
+    program = build_program()
+    with ScratchFolder() as scratch:
+        lines = []
+        for number, kernel in enumerate(kernels):
+            path = scratch / f"{number}.spv"
+            path.write_bytes(kernel.code)
+            lines.append("\t".join(map(str, (path, *kernel.interface))))
+        done = driver.run([str(program), str(scratch)], "".join(f"{line}\n" for line in lines))
+        answers = [json.loads(line) for line in done.stdout.splitlines()]
+        if len(answers) < 1 + len(kernels) or done.returncode:
+            raise DeviceError(_why_it_ended(driver, kernels, answers, done))
+        found = [_pipeline(kernels[a["kernel"]], a, driver) for a in answers[1:]]
+    about = answers[0]
+    return Compiled(about["device"], about["driver"], {each.kernel: each for each in found})
+
+
+def _pipeline(kernel: Kernel, answer: dict[str, Any], driver: Driver) -> Pipeline:
+    if answer["result"] != 0:
+        raise DeviceError(
+            f"the driver for {driver.device} does not compile kernel {kernel.name}: "
+            f"vkCreateComputePipelines gives {answer['result']}"
+        )
+    executable = answer["executables"][0]
+    texts = {
+        name: Path(path).read_text(errors="replace")
+        for name, path in executable["representations"].items()
+    }
+    return Pipeline(kernel.name, executable["subgroup"], executable["statistics"], texts)
+
+
+def _why_it_ended(
+    driver: Driver,
+    kernels: Sequence[Kernel],
+    answers: Sequence[Any],
+    done: subprocess.CompletedProcess[str],
+) -> str:
+    said = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
+    if not answers:
+        return f"the driver for {driver.device} does not start: {said}"
+    at = kernels[min(len(answers) - 1, len(kernels) - 1)].name
+    return f"the driver for {driver.device} ended while it compiled kernel {at}: {said}"
+
+
+@functools.cache
+def build_program() -> Path:
+    """The program that asks drivers, compiled for this machine where it is not there yet.
+
+    Raises InputError where there is no C++ compiler, or Vulkan's headers are missing.
+    """
+    compiler = shlex.split(os.environ.get("CXX") or "g++")
+    command = [*compiler, "-std=c++17", "-O1", str(SOURCE), "-ldl", "-o"]
+    key = hashlib.sha256(SOURCE.read_bytes() + shlex.join(command).encode()).hexdigest()[:16]
+    program = folder().with_name("programs") / f"pipeline_statistics-{key}"
+    if program.exists():
+        return program
+    with whole(program) as fresh:
+        try:
+            done = subprocess.run([*command, str(fresh)], capture_output=True, text=True)
+        except OSError as error:
+            raise InputError(
+                f"a C++17 compiler is needed to ask drivers about kernels, and '{compiler[0]}' "
+                f"cannot be run ({error.strerror}): apt install g++, or set CXX"
+            ) from None
+        if done.returncode:
+            lines = [line for line in done.stderr.splitlines() if "error:" in line]
+            said = (lines or done.stderr.strip().splitlines() or ["no message"])[0]
+            raise InputError(
+                f"the program that asks drivers about kernels cannot be built ({said}): "
+                "apt install g++ libvulkan-dev"
+            )
+    return program
