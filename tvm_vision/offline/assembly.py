@@ -77,6 +77,8 @@ class Program:
 _LABEL = re.compile(r"(\w+):")
 # What the driver writes in place of lines that are the same as the one before.
 _REPEATED = re.compile(r"\(then repeated (\d+) times\)")
+# And for what the LLVM beside it cannot name: instructions on halves of registers of RDNA3.
+_NOT_NAMED = "(invalid instruction)"
 _ENCODING = re.compile(r"_(e32|e64|sdwa|dpp|dpp8|e64_dpp)$")
 # The first that fits counts.
 _WORKS = (
@@ -112,6 +114,8 @@ def parse(text: str) -> Program:
             labels[label[1]] = len(instructions)
         elif again := _REPEATED.fullmatch(code):
             instructions += instructions[-1:] * int(again[1])
+        elif code == _NOT_NAMED:
+            instructions.append(Instruction("v_unnamed", (), Kind.VECTOR, Work.OTHER))
         elif code:
             instructions.append(read_instruction(code))
     if not any(each.kind is Kind.END for each in instructions):
