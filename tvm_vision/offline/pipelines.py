@@ -51,11 +51,20 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class Compiled:
-    """Kernels as one driver compiled them; ``driver`` names it with its version."""
+    """Kernels as one driver compiled them.
+
+    Attributes:
+        device: as the driver names it.
+        driver: its name and version.
+        pipelines: by the kernels' names.
+        core: what it tells of its units (VK_AMD_shader_core_properties): units, simds of one,
+            waves of a SIMD, registers (vgprs) of one and their granule; None where it does not.
+    """
 
     device: str
     driver: str
     pipelines: dict[str, Pipeline]
+    core: dict[str, int] | None = None
 
 
 def compile_kernels(kernels: Sequence[Kernel], driver: Driver) -> Compiled:
@@ -77,7 +86,8 @@ def compile_kernels(kernels: Sequence[Kernel], driver: Driver) -> Compiled:
             raise DeviceError(_why_it_ended(driver, kernels, answers, done))
         found = [_pipeline(kernels[a["kernel"]], a, driver) for a in answers[1:]]
     about = answers[0]
-    return Compiled(about["device"], about["driver"], {each.kernel: each for each in found})
+    by_name = {each.kernel: each for each in found}
+    return Compiled(about["device"], about["driver"], by_name, about.get("core"))
 
 
 def _pipeline(kernel: Kernel, answer: dict[str, Any], driver: Driver) -> Pipeline:
@@ -116,7 +126,8 @@ def build_program() -> Path:
     compiler = shlex.split(os.environ.get("CXX") or "g++")
     command = [*compiler, "-std=c++17", "-O1", str(SOURCE), "-ldl", "-o"]
     key = hashlib.sha256(SOURCE.read_bytes() + shlex.join(command).encode()).hexdigest()[:16]
-    program = folder().with_name("programs") / f"pipeline_statistics-{key}"
+    cache = os.environ.get("TVM_VISION_CACHE_DIR") or folder().parent
+    program = Path(cache) / "programs" / f"pipeline_statistics-{key}"
     if program.exists():
         return program
     with whole(program) as fresh:

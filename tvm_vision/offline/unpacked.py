@@ -53,12 +53,12 @@ class Unpacked:
 
 
 def folder() -> Path:
-    """Where they are unpacked: beside the other things that are kept between runs."""
-    base = os.environ.get("TVM_VISION_CACHE_DIR")
-    if not base:
-        home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-        base = os.path.join(home, "tvm_vision")
-    return Path(base) / "drivers"
+    """Where they are unpacked: $XDG_CACHE_HOME/tvm_vision/drivers, or below ~/.cache.
+
+    Not in $TVM_VISION_CACHE_DIR: what is there can be made again without a network.
+    """
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(home) / "tvm_vision" / "drivers"
 
 
 def find() -> Unpacked | None:

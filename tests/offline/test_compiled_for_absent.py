@@ -1,0 +1,93 @@
+"""Whole networks through the drivers of GPUs that are not here: they compile, and fit the device.
+
+Skipped where the drivers were not unpacked (make static-drivers); nothing is fetched here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tvm_vision
+from support import networks
+from tvm_vision.errors import DeviceError
+from tvm_vision.offline import drivers, machines, pipelines
+from tvm_vision.offline.model import Frame, examine
+from tvm_vision.offline.network import Network, read_network
+
+DEVICES = ("renoir", "phoenix")
+# Small images: as many kernels, and each is compiled for its sizes.
+NETWORKS: dict[str, Callable[[], Any]] = {
+    "squeezenet1_1": lambda: networks.squeezenet1_1(96),
+    "mobilenet_v2": lambda: networks.mobilenet_v2(96),
+    "resnet18": lambda: networks.resnet18(96),
+    "shufflenet_v2": lambda: networks.shufflenet_v2(96),
+    "efficientnet_lite0": lambda: networks.efficientnet_lite0(96),
+    "yoeo_like": lambda: networks.yoeo_like(128),
+}
+
+
+@pytest.fixture(scope="module", params=DEVICES)
+def driver(request: pytest.FixtureRequest) -> drivers.Driver:
+    try:
+        found = drivers.find(request.param)
+    except DeviceError as error:
+        pytest.skip(str(error))
+    if not found.opens:
+        pytest.skip(f"the system's driver cannot be asked for {request.param}'s limits")
+    return found
+
+
+@pytest.fixture(scope="module")
+def target(driver: drivers.Driver) -> dict[str, Any]:
+    return drivers.target(driver)
+
+
+def test_the_driver_opens_the_device(driver: drivers.Driver, target: dict[str, Any]) -> None:
+    assert driver.device in target["device_name"].lower()
+    assert target["device_type"] == "integrated"
+    assert target["max_shared_memory_per_block"] <= machines.find(driver.device).shared_bytes
+
+
+def test_the_model_has_the_registers_that_the_driver_tells(driver: drivers.Driver) -> None:
+    told = pipelines.compile_kernels([], driver).core
+    machine = machines.find(driver.device)
+    assert told is not None
+    assert (told["simds"], told["waves"]) == (machine.simds, machine.slots)
+    assert (told["vgprs"], told["vgpr_granule"]) == (machine.registers, machine.granule)
+    # What a device has may be less than what its kind has at the most.
+    assert told["units"] <= machine.units
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_kernels_fit_the_device(
+    name: str, precision: str, driver: drivers.Driver, target: dict[str, Any], tmp_path: Path
+) -> None:
+    network, compiled, frame = _compile(name, precision, driver, target, tmp_path)
+    machine = machines.find(driver.device)
+    for kernel in frame.kernels.values():
+        assert kernel.spills == 0, kernel
+        assert kernel.unknown == 0, kernel
+        assert kernel.shared_bytes <= machine.shared_bytes, kernel
+        assert kernel.threads <= target["max_threads_per_block"], kernel
+        assert kernel.occupancy.per_simd * machine.simds >= kernel.occupancy.waves, kernel
+        if machine.family == "GCN":
+            said = compiled.pipelines[kernel.name].statistics["Subgroups per SIMD"]
+            assert min(said, machine.slots) >= int(kernel.occupancy.per_simd)
+    assert set(frame.kernels) == set(network.kernels)
+    assert 0 < frame.memory_seconds < frame.seconds < 1
+
+
+def _compile(
+    name: str, precision: str, driver: drivers.Driver, target: dict[str, Any], folder: Path
+) -> tuple[Network, pipelines.Compiled, Frame]:
+    path = tvm_vision.compile(
+        NETWORKS[name](), folder / "m.tar", target=target, precision=precision, name=name
+    )
+    network = read_network(path)
+    compiled = pipelines.compile_kernels(list(network.kernels.values()), driver)
+    return network, compiled, examine(network, compiled, machines.find(driver.device))
