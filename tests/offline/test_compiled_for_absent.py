@@ -19,6 +19,8 @@ from tvm_vision.offline.model import Frame, examine
 from tvm_vision.offline.network import Network, read_network
 
 DEVICES = ("renoir", "phoenix")
+# Of each form of network one is tried by `make test`; the others take minutes.
+QUICK = ("squeezenet1_1", "yoeo_like")
 # Small images: as many kernels, and each is compiled for its sizes.
 NETWORKS: dict[str, Callable[[], Any]] = {
     "squeezenet1_1": lambda: networks.squeezenet1_1(96),
@@ -63,7 +65,10 @@ def test_the_model_has_the_registers_that_the_driver_tells(driver: drivers.Drive
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    "name",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in NETWORKS],
+)
 def test_kernels_fit_the_device(
     name: str, precision: str, driver: drivers.Driver, target: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -112,9 +112,7 @@ def test_a_mirror_without_the_suite_is_said_in_apts_words(
         unpacked.install(print)
 
 
-def test_a_driver_that_does_not_answer_is_said(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_driver_that_does_not_answer_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = Kernel("sum_kernel", "main", b"\0\0\0\0", (64, 1, 1), 1, 0, False, 0)
     started = '{"device": "Vega", "driver": "radv"}'
     for text, said in (

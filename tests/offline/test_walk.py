@@ -1,4 +1,4 @@
-"""A wave followed through hand-written programs: loops, waits, branches on lanes and on unknowns."""
+"""A wave followed through programs written by hand: loops, waits, branches on lanes and others."""
 
 from __future__ import annotations
 

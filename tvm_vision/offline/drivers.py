@@ -91,29 +91,11 @@ def target(driver: Driver) -> dict[str, Any]:
             f"the system's driver compiles for {driver.device}, and cannot be asked for its "
             f"limits: {unpacked.REMEDY}"
         )
-    program = "from tvm_vision.offline.drivers import print_target; print_target()"
-    done = driver.run([sys.executable, "-c", program])
+    done = driver.run([sys.executable, "-m", "tvm_vision.offline.opened_target"])
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["no message"]
         raise DeviceError(f"the driver for {driver.device} does not open it: {lines[-1]}")
     return dict(json.loads(done.stdout.splitlines()[-1]))
-
-
-def print_target() -> None:
-    """Print device 0's target as JSON: what ``target`` runs with another driver."""
-    from tvm.target import Target
-
-    from .. import vulkan
-
-    if not vulkan.devices():
-        raise DeviceError(vulkan.status())
-    attributes = Target({"kind": "vulkan", "from_device": 0}).export()
-    plain = (str, int, float, bool)
-    values = {
-        str(name): value if isinstance(value, plain) else [str(each) for each in value]
-        for name, value in attributes.items()
-    }
-    print(json.dumps(values))
 
 
 def _shimmed(device: str, found: unpacked.Unpacked) -> Driver:
