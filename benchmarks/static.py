@@ -26,12 +26,22 @@ import click
 
 from tvm_vision.error_lines import lines_of
 from tvm_vision.errors import InputError, TvmVisionError
-from tvm_vision.offline import drivers, machines, model, network, pipelines, report, unpacked
+from tvm_vision.offline import (
+    drivers,
+    machines,
+    model,
+    network,
+    pipelines,
+    report,
+    survey,
+    unpacked,
+)
 from tvm_vision.tools.table import table
 from tvm_vision.whole_files import ScratchFolder, write_whole
 
 ROOT = Path(__file__).resolve().parents[1]
 PRECISIONS = ("fp32", "fp16")
+Frame = dict[str, Any]
 PATH = click.Path(path_type=Path)
 # Run in a checkout, with its own Python: what it compiles is its own business.
 _COMPILE = """
@@ -89,7 +99,7 @@ class Source:
 
 
 def _listed(_: Any, option: click.Parameter, value: str) -> tuple[str, ...]:
-    allowed = PRECISIONS if option.name == "precisions" else tuple(machines.MACHINES)
+    allowed = PRECISIONS if option.name == "precisions" else drivers.DEVICES
     chosen = tuple(value.split(","))
     if unknown := [each for each in chosen if each not in allowed]:
         raise click.BadParameter(f"{unknown[0]!r} is not one of {', '.join(allowed)}")
@@ -101,7 +111,7 @@ def _listed(_: Any, option: click.Parameter, value: str) -> tuple[str, ...]:
 @click.option("--install", is_flag=True, help="Fetch and unpack the drivers, then go on.")
 @click.option(
     "--device", "devices", default="renoir", show_default=True, callback=_listed,
-    help=f"Of {', '.join(machines.MACHINES)}; several with commas.",
+    help=f"Of {', '.join(drivers.DEVICES)}; several with commas.",
 )  # fmt: skip
 @click.option(
     "--precision", "precisions", default="fp32", show_default=True, callback=_listed,
@@ -112,6 +122,7 @@ def _listed(_: Any, option: click.Parameter, value: str) -> tuple[str, ...]:
 @click.option("--keep", type=PATH, help="Keep what was compiled in this folder.")
 @click.option("--text", type=PATH, help="Write what the drivers print to this folder.")
 @click.option("--json", "output", type=PATH, help="Write all numbers to this file.")
+@click.option("--document", type=PATH, help="Write the table between the marks of this document.")
 @click.option("--compare", type=PATH, help="Show what changed since this file was written.")
 def main(
     networks: tuple[str, ...],
@@ -123,6 +134,7 @@ def main(
     keep: Path | None,
     text: Path | None,
     output: Path | None,
+    document: Path | None,
     compare: Path | None,
 ) -> None:
     """What drivers make of NETWORKS, and how long a frame takes by the model.
@@ -143,6 +155,8 @@ def main(
         _show(frames, kernels, compare)
         if output is not None:
             write_whole(output, json.dumps(frames, indent=1).encode())
+        if document is not None:
+            _document(document, frames, networks, devices, precisions)
     except TvmVisionError as error:
         raise SystemExit(f"benchmarks.static: {error}") from None
 
@@ -161,13 +175,13 @@ def _sources(networks: Sequence[str], precisions: Sequence[str]) -> Iterator[Sou
             )
 
 
-def _examine(
-    source: Source, device: str, tree: Path, folder: Path, text: Path | None
-) -> dict[str, Any]:
+def _examine(source: Source, device: str, tree: Path, folder: Path, text: Path | None) -> Frame:
     found = network.read_network(source.package(folder, device, tree))
     compiled = pipelines.compile_kernels(list(found.kernels.values()), drivers.find(device))
     if text is not None:
         _write_texts(compiled, text / f"{found.name}-{found.precision}-{device}")
+    if device not in machines.MACHINES:
+        return survey.survey(found, compiled, device)
     frame = report.to_json(model.examine(found, compiled, machines.find(device)))
     click.echo(
         f"{found.name} {found.precision} {device}: {1e3 * frame['seconds']:.2f} ms", err=True
@@ -182,20 +196,70 @@ def _write_texts(compiled: pipelines.Compiled, folder: Path) -> None:
             write_whole(folder / f"{pipeline.kernel}.{end}.txt", text.encode())
 
 
-def _show(frames: Sequence[dict[str, Any]], kernels: int, compare: Path | None) -> None:
+def _show(frames: Sequence[Frame], kernels: int, compare: Path | None) -> None:
     if not frames:
         return
+    modelled, surveyed = _apart(frames)
     for frame in frames if kernels else ():
         click.echo(f"\n{frame['network']} {frame['precision']} on {frame['device']}")
-        for line in table(report.KERNEL_HEADER, report.kernel_rows(frame, kernels)):
+        kind = report if "seconds" in frame else survey
+        for line in table(kind.KERNEL_HEADER, kind.kernel_rows(frame, kernels)):
             click.echo(line)
-    click.echo(f"\n{', '.join(sorted({frame['driver'] for frame in frames}))}; {report.LEGEND}")
-    for line in table(report.FRAME_HEADER, report.frame_rows(frames), left=3):
-        click.echo(line)
+    if modelled:
+        click.echo(f"\n{_drivers(modelled)}; {report.LEGEND}")
+        for line in table(report.FRAME_HEADER, report.frame_rows(modelled), left=3):
+            click.echo(line)
+    if surveyed:
+        click.echo(f"\n{_drivers(surveyed)}; {survey.LEGEND}")
+        for line in table(survey.HEADER, survey.rows(surveyed), left=3):
+            click.echo(line)
     if compare is not None:
         click.echo(f"\nsince {compare}")
-        for line in report.compare(json.loads(compare.read_text()), frames, kernels or 8):
+        before, _ = _apart(json.loads(compare.read_text()))
+        for line in report.compare(before, modelled, kernels or 8):
             click.echo(line)
+
+
+def _apart(frames: Sequence[Frame]) -> tuple[list[Frame], list[Frame]]:
+    """Those that a model timed, and those of which only the driver's statistics are known."""
+    modelled = [frame for frame in frames if "seconds" in frame]
+    return modelled, [frame for frame in frames if "seconds" not in frame]
+
+
+def _drivers(frames: Sequence[Frame]) -> str:
+    return ", ".join(sorted({frame["driver"] for frame in frames}))
+
+
+def _document(
+    path: Path,
+    frames: Sequence[Frame],
+    networks: Sequence[str],
+    devices: Sequence[str],
+    precisions: Sequence[str],
+) -> None:
+    """Put the table, the drivers' versions and the command between ``<!-- static -->`` marks."""
+    from scripts.reference_doc import document
+    from scripts.reference_doc import table as markdown_table
+
+    def made() -> str:
+        command = (
+            f"python -m benchmarks.static {' '.join(networks)} --device {','.join(devices)} "
+            f"--precision {','.join(precisions)} --document {path}"
+        )
+        text = f"`{command}`:\n\n"
+        modelled, surveyed = _apart(frames)
+        for some, header, lines in (
+            (modelled, report.FRAME_HEADER, report.frame_rows(modelled)),
+            (surveyed, survey.HEADER, survey.rows(surveyed)),
+        ):
+            head = " | ".join(header).replace("<", "&lt;")
+            if some:
+                table_of = markdown_table(head, [tuple(line) for line in lines])
+                text += f"Driver: {_drivers(some)}.\n\n{table_of}\n"
+        return text
+
+    text = document(path.read_text("utf-8"), {"static": made}, path.name)
+    write_whole(path, text.encode())
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tvm_vision.errors import DeviceError, InputError
-from tvm_vision.offline import drivers, machines, pipelines, unpacked
+from tvm_vision.offline import drivers, intel, machines, pipelines, unpacked
 from tvm_vision.offline.network import Kernel
 
 
@@ -44,7 +44,7 @@ def test_what_is_unpacked_is_told() -> None:
 def test_without_drivers_the_remedy_is_named(home: Path) -> None:
     with pytest.raises(DeviceError, match=r"compiles for phoenix .* --install brings them"):
         drivers.find("phoenix")
-    with pytest.raises(InputError, match="renoir, rembrandt, phoenix, strix.*found 'gtx'"):
+    with pytest.raises(InputError, match="renoir, rembrandt, phoenix, strix, tgl.*found 'gtx'"):
         drivers.find("gtx")
 
 
@@ -129,6 +129,25 @@ def test_a_driver_that_does_not_answer_is_said(home: Path, monkeypatch: pytest.M
 def test_a_compiler_that_is_missing_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TVM_VISION_CACHE_DIR", str(home))
     monkeypatch.setenv("CXX", "no-such-compiler")
-    pipelines.build_program.cache_clear()
-    with pytest.raises(InputError, match="C\\+\\+17 compiler is needed"):
+    with pytest.raises(InputError, match="a compiler is needed .* 'no-such-compiler'"):
         pipelines.build_program()
+    with pytest.raises(InputError, match="absent_i915.c.* cannot be built"):
+        intel.stand_in(unpacked.Unpacked(home / "without-headers", {}))
+
+
+def test_a_program_is_built_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TVM_VISION_CACHE_DIR", str(home))
+    made = pipelines.build_program()
+    at = made.stat().st_mtime_ns
+    assert pipelines.build_program() == made and made.stat().st_mtime_ns == at
+
+
+def test_an_intel_gpu_is_described_by_files(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TVM_VISION_CACHE_DIR", str(home))
+    said = intel.settings("tgl")
+    assert intel.settings("tgl") == said != intel.settings("mtl")
+    assert said["ABSENT_GPU_ID"] == "0x9a49" and said["ABSENT_GPU_SUBSLICES"] == "6"
+    device = Path(said["ABSENT_GPU_FILES"]) / "sys/dev/char/226:128/device"
+    assert (device / "device").read_text() == "0x9a49\n"
+    assert (device / "subsystem").resolve().name == "pci"
+    assert "PCI_SLOT_NAME" in (device / "uevent").read_text()

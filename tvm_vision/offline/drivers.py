@@ -1,9 +1,10 @@
 """How a driver is had to compile for a device that this machine has not.
 
-Two ways, both of AMD's driver in Mesa (RADV). ``mesa-drm-shim`` stands in for the kernel's side of
-a device: the driver opens it with memory and queues, everything but execution. Where only the
-system's own Mesa is there, RADV_FORCE_FAMILY makes it compile for a family; there is no memory
-then, so that nothing but pipelines can be made.
+Something stands in for the kernel's side of the device, and the driver opens it with memory and
+queues, everything but execution: for AMD's driver in Mesa (RADV) ``mesa-drm-shim``, for Intel's a
+library of this project's own (intel.py). Where only the system's Mesa is there, RADV_FORCE_FAMILY
+makes AMD's compile for a family; there is no memory then, so that nothing but pipelines can be
+made.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DeviceError, InputError
-from . import unpacked
+from . import intel, unpacked
 
 # What the shim and RADV call each device that this version describes (machines.py). RADV's families
 # are those that Debian 12's knows.
 SHIM_NAMES = {"renoir": "renoir", "rembrandt": "rembrandt", "phoenix": "phoenix", "strix": "strix1"}
 FAMILIES = {"renoir": "renoir", "rembrandt": "rembrandt"}
+DEVICES = (*SHIM_NAMES, *intel.GPUS)
 _STOCK = ("/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d")
 # Of the caller's: another driver, layers, and what is loaded into every process.
 _FOREIGN = (
@@ -65,9 +67,9 @@ def find(device: str) -> Driver:
     Raises InputError for a device that no driver is known to compile for, DeviceError where there
     is no driver that can.
     """
-    if device not in SHIM_NAMES:
+    if device not in DEVICES:
         raise InputError(
-            f"a device of {', '.join(SHIM_NAMES)} is needed to compile without it, found '{device}'"
+            f"a device of {', '.join(DEVICES)} is needed to compile without it, found '{device}'"
         )
     found = unpacked.find()
     if found is not None:
@@ -99,13 +101,16 @@ def target(driver: Driver) -> dict[str, Any]:
 
 
 def _shimmed(device: str, found: unpacked.Unpacked) -> Driver:
-    libraries = found.libraries
+    libraries, manifests = found.libraries, found.root / "usr/share/vulkan/icd.d"
+    if device in SHIM_NAMES:
+        stand_in = libraries / "libamdgpu_noop_drm_shim.so"
+        settings = {"AMDGPU_GPU_ID": SHIM_NAMES[device], **_icd(manifests / "radeon_icd.json")}
+    else:
+        stand_in = intel.stand_in(found)
+        settings = {**intel.settings(device), **_icd(manifests / "intel_icd.json")}
     launcher = (
-        str(found.linker), "--library-path", str(libraries),
-        "--preload", str(libraries / "libamdgpu_noop_drm_shim.so"),
+        str(found.linker), "--library-path", str(libraries), "--preload", str(stand_in),
     )  # fmt: skip
-    manifest = found.root / "usr/share/vulkan/icd.d/radeon_icd.json"
-    settings = {"AMDGPU_GPU_ID": SHIM_NAMES[device], **_icd(manifest)}
     return Driver(device, settings, launcher, opens=True)
 
 

@@ -6,22 +6,19 @@ unpacked bring a C library that this process has not; it is compiled when it is 
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import json
 import os
-import shlex
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import DeviceError, InputError
-from ..whole_files import ScratchFolder, whole
+from ..errors import DeviceError
+from ..whole_files import ScratchFolder
 from .drivers import Driver
+from .native import build
 from .network import Kernel
-from .unpacked import folder
 
 SOURCE = Path(__file__).with_name("pipeline_statistics.cc")
 ASSEMBLY = "Assembly"
@@ -117,32 +114,10 @@ def _why_it_ended(
     return f"the driver for {driver.device} ended while it compiled kernel {at}: {said}"
 
 
-@functools.cache
 def build_program() -> Path:
-    """The program that asks drivers, compiled for this machine where it is not there yet.
+    """The program that asks drivers; compiled for this machine where it is not there yet.
 
     Raises InputError where there is no C++ compiler, or Vulkan's headers are missing.
     """
-    compiler = shlex.split(os.environ.get("CXX") or "g++")
-    command = [*compiler, "-std=c++17", "-O1", str(SOURCE), "-ldl", "-o"]
-    key = hashlib.sha256(SOURCE.read_bytes() + shlex.join(command).encode()).hexdigest()[:16]
-    cache = os.environ.get("TVM_VISION_CACHE_DIR") or folder().parent
-    program = Path(cache) / "programs" / f"pipeline_statistics-{key}"
-    if program.exists():
-        return program
-    with whole(program) as fresh:
-        try:
-            done = subprocess.run([*command, str(fresh)], capture_output=True, text=True)
-        except OSError as error:
-            raise InputError(
-                f"a C++17 compiler is needed to ask drivers about kernels, and '{compiler[0]}' "
-                f"cannot be run ({error.strerror}): apt install g++, or set CXX"
-            ) from None
-        if done.returncode:
-            lines = [line for line in done.stderr.splitlines() if "error:" in line]
-            said = (lines or done.stderr.strip().splitlines() or ["no message"])[0]
-            raise InputError(
-                f"the program that asks drivers about kernels cannot be built ({said}): "
-                "apt install g++ libvulkan-dev"
-            )
-    return program
+    options = ["-std=c++17", "-O1"]
+    return build(SOURCE, "pipeline_statistics", os.environ.get("CXX") or "g++", options)

@@ -21,7 +21,7 @@ from ..whole_files import ScratchFolder, whole
 # The first Debian whose Mesa knows a phoenix without its hardware: that of the backports. What it
 # needs comes from the stable suite below it.
 SUITES = ("trixie", "trixie-backports")
-PACKAGES = ("mesa-vulkan-drivers", "mesa-drm-shim", "libvulkan1")
+PACKAGES = ("mesa-vulkan-drivers", "mesa-drm-shim", "libvulkan1", "libdrm-dev")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 MANIFEST = "packages.json"
 REMEDY = "python -m benchmarks.static --install brings them, on Debian"
