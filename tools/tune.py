@@ -83,6 +83,10 @@ def parse_tracker(
     help="templates: few, well chosen candidates; metaschedule: TVM's deep search, for a night.",
 )  # fmt: skip
 @click.option(
+    "--static", is_flag=True,
+    help="Measure nothing: rank candidates by a model of the target, such as --target renoir.",
+)  # fmt: skip
+@click.option(
     "--repeat", type=click.IntRange(min=1), default=3, show_default=True,
     help="Measurements of a candidate, of which the median counts.",
 )  # fmt: skip
@@ -112,6 +116,7 @@ def tune(
     tasks: tuple[str, ...],
     list_tasks: bool,
     search: str,
+    static: bool,
     repeat: int,
     number: int,
     min_repeat_ms: int,
@@ -135,15 +140,22 @@ def tune(
       tvm-vision tune yoeo.onnx --records yoeo.jsonl --time-budget 10m
       tvm-vision compile yoeo.onnx -o yoeo.tar --tuning-records yoeo.jsonl
       tvm-vision tune yoeo.onnx -r yoeo.jsonl --tracker 10.0.0.1:9190 --key nuc
+      tvm-vision tune yoeo.onnx -r vega8.jsonl --static --target renoir
     """
     if (tracker is None) != (key is None):
         raise click.UsageError("--tracker and --key are needed together")
+    if static and (tracker is not None or search != "templates"):
+        raise click.UsageError("--static measures nothing: without --tracker and --search")
     from tvm_vision.tuning import TuningOptions, list_kernels
+    from tvm_vision.tuning.static_measure import static_target
     from tvm_vision.tuning.worker import MeasureRuns
+
+    if static:
+        target = static_target(target)
 
     network = {
         # Where boards measure, one of them tells it.
-        "target": chosen_target(target, model) if tracker is None else target,
+        "target": chosen_target(target, model) if tracker is None and not static else target,
         "input_shapes": input_shapes,
         "options": CompileOptions.of(
             options, opt_level=opt_level, precision=precision, layout=layout
@@ -164,9 +176,11 @@ def tune(
         tuning=TuningOptions(time_budget=time_budget, trials=trials, only=tasks),
         timing=MeasureRuns(repeat, number, min_repeat_ms),
         tracker=None if tracker is None or key is None else (*tracker, key),
-        search=search,
+        search="static" if static else search,
         **network,
     )
+    if static:
+        click.echo("these times are a model's, which was not calibrated: no device has run it")
     click.echo(f"wrote {records}: compile with --tuning-records {records}")
 
 

@@ -5,6 +5,7 @@ Skipped where the drivers were not unpacked (make static-drivers); nothing is fe
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,17 +21,22 @@ from tvm_vision.offline.network import Network, read_network
 from tvm_vision.offline.survey import survey
 
 DEVICES = ("renoir", "phoenix", "tgl")
-# Of each form of network one is tried by `make test`; the others take minutes.
-QUICK = ("squeezenet1_1", "yoeo_like")
-# Small images: as many kernels, and each is compiled for its sizes.
+# At the sizes they are used at: tiles, and so registers, depend on them.
 NETWORKS: dict[str, Callable[[], Any]] = {
-    "squeezenet1_1": lambda: networks.squeezenet1_1(96),
-    "mobilenet_v2": lambda: networks.mobilenet_v2(96),
-    "resnet18": lambda: networks.resnet18(96),
-    "shufflenet_v2": lambda: networks.shufflenet_v2(96),
-    "efficientnet_lite0": lambda: networks.efficientnet_lite0(96),
-    "yoeo_like": lambda: networks.yoeo_like(128),
+    "squeezenet1_1": networks.squeezenet1_1,
+    "mobilenet_v2": networks.mobilenet_v2,
+    "resnet18": networks.resnet18,
+    "shufflenet_v2": networks.shufflenet_v2,
+    "efficientnet_lite0": networks.efficientnet_lite0,
+    "yoeo_like": lambda: networks.yoeo_like(416),
 }
+PRECISIONS = ("fp32", "fp16")
+# What `make test` tries of them: all of it takes a quarter of an hour.
+QUICK = (("squeezenet1_1", "fp32"), ("mobilenet_v2", "fp16"))
+CASES = [
+    pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow)
+    for case in itertools.product(NETWORKS, PRECISIONS)
+]
 
 
 @pytest.fixture(scope="module", params=DEVICES)
@@ -69,11 +75,7 @@ def test_the_model_has_the_registers_that_the_driver_tells(driver: drivers.Drive
     assert told["units"] <= machine.units
 
 
-@pytest.mark.parametrize("precision", ["fp32", "fp16"])
-@pytest.mark.parametrize(
-    "name",
-    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in NETWORKS],
-)
+@pytest.mark.parametrize(("name", "precision"), CASES)
 def test_kernels_fit_the_device(
     name: str, precision: str, driver: drivers.Driver, target: dict[str, Any], tmp_path: Path
 ) -> None:

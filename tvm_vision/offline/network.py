@@ -12,6 +12,7 @@ from ..errors import PackageError
 
 if TYPE_CHECKING:
     from ..package import Package
+    from ..package.graph import PlannedGraph
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,6 @@ def read_network(package: str | os.PathLike[str] | Package) -> Network:
     """
     from ..package import read_package
     from ..runtime.library import load_library
-    from ..vulkan.ffi import tvm_ffi
 
     if isinstance(package, (str, os.PathLike)):
         with read_package(package) as opened:
@@ -96,21 +96,32 @@ def read_network(package: str | os.PathLike[str] | Package) -> Network:
             "the network with --target vulkan"
         )
     package.check_machine()
-    library = load_library(package.library_path)
-    kernels = [_kernel(fields) for fields in tvm_ffi.get_global_func(_KERNELS)(library)]
-    listed = tvm_ffi.get_global_func(_LAUNCHES)(json.dumps(package.info.to_json()), library)
-    sizes = [tensor.nbytes for tensor in package.info.graph.tensors]
+    graph = package.info.graph
+    kernels, launches = read_library(load_library(package.library_path), graph)
+    return Network(package.info.model.name, package.info.precision, kernels, launches)
+
+
+def read_library(library: Any, graph: PlannedGraph) -> tuple[dict[str, Kernel], tuple[Launch, ...]]:
+    """The kernels that a graph launches out of a library, by name, and the launches in order.
+
+    Raises PackageError where they do not belong together.
+    """
+    from ..vulkan.ffi import tvm_ffi
+
+    listed = tvm_ffi.get_global_func(_LAUNCHES)(json.dumps({"graph": graph.to_json()}), library)
+    sizes = dict(enumerate(tensor.nbytes for tensor in graph.tensors))
     launches = tuple(
         Launch(
             str(fields["kernel"]),
             math.prod(int(count) for count in fields["grid"]),
-            sum(sizes[i] for i in {int(tensor) for tensor in fields["tensors"]}),
+            # What a kernel's host code allocates for itself is no tensor of the graph's.
+            sum(sizes.get(i, 0) for i in {int(tensor) for tensor in fields["tensors"]}),
         )
         for fields in listed
     )
     used = {launch.kernel for launch in launches}
-    by_name = {kernel.name: kernel for kernel in kernels if kernel.name in used}
-    return Network(package.info.model.name, package.info.precision, by_name, launches)
+    kernels = map(_kernel, tvm_ffi.get_global_func(_KERNELS)(library))
+    return {kernel.name: kernel for kernel in kernels if kernel.name in used}, launches
 
 
 _KERNELS = "tvm_vision.vulkan.kernels"

@@ -37,7 +37,7 @@ def chooser(records: Records, place: Place, limits: Limits) -> Callable[[Any], C
     A decision that this version does not know, or that a device of these limits is not offered, is
     passed over, with a notice in the log.
     """
-    here = records.at(place)
+    here = Records([*records.at(place), *records.modelled_for(place)])
     known: dict[str, Choice | None] = {}
 
     def choose(function: Any) -> Choice | None:

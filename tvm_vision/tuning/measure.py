@@ -277,13 +277,18 @@ class DeviceMeasurer:
     ) -> Measured:
         try:
             path = built.result()
-            arguments = (path, self.kind, job.arguments, self.timing, limit, self._alone)
-            return Measured(
-                decision, tuple(self._attempt(process, worker.measure, *arguments)), "", path
-            )
+            seconds = self._seconds(process, job, path, limit)
+            return Measured(decision, tuple(seconds), "", path)
         except Exception as error:  # every failure of a candidate is a result
             self._need_room()
             return Measured(decision, error=_line(error))
+
+    def _seconds(
+        self, process: MeasureProcess, job: MeasureJob, library: str, limit: float
+    ) -> Sequence[float]:
+        """Of each repeat. Raises whatever the candidate does."""
+        arguments = (library, self.kind, job.arguments, self.timing, limit, self._alone)
+        return tuple(self._attempt(process, worker.measure, *arguments))
 
     def _need_room(self) -> None:
         """Raises TuningError where candidates fail for want of it: no fault of theirs."""

@@ -12,6 +12,7 @@ import json
 import logging
 import math
 import os
+import re
 import statistics
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,6 +34,8 @@ _NEEDED = "a file of tuning records"
 MOST_LEVELS = 16  # of lists and objects in each other; records have four
 LONGEST = 1e6  # seconds of a run that a record can tell
 TEMPLATES, METASCHEDULE = "templates", "metaschedule"
+STATIC = "static"  # modelled, without the device: counts where nothing was measured
+_IN_BRACKETS = re.compile(r"\(([^()]*)\)\s*$")
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,20 @@ class Place:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "driver", spelled_out(self.driver))
+
+    def is_alike(self, other: Place) -> bool:
+        """Whether a model of one holds for the other: the same chip, driver and precision.
+
+        Versions of the driver may differ, and what the vendor calls the chip before its name in
+        brackets: "AMD Radeon Graphics (RADV RENOIR)".
+        """
+        return self._alike == other._alike
+
+    @property
+    def _alike(self) -> tuple[str, str, str]:
+        chip = _IN_BRACKETS.search(self.device)
+        name = self.driver.rpartition(" ")[0] or self.driver
+        return (chip[1] if chip else self.device), name, self.precision
 
 
 @dataclass(frozen=True)
@@ -61,7 +78,8 @@ class Record:
         error: why it failed: a line; "" where it did not.
         checked: its results were compared with the reference and are right.
         chosen: it won its kernel's search, after a last comparison with the default.
-        search: "templates" or "metaschedule".
+        search: "templates", "metaschedule", or "static": then the seconds are a model's, and no
+            device has run it.
     """
 
     kernel: str
@@ -167,28 +185,39 @@ class Records:
                 self.items.append(record)
 
     def at(self, place: Place) -> Records:
-        """Those of one device, driver and precision."""
-        return Records([record for record in self.items if record.place == place])
+        """What was measured with one device, driver and precision."""
+        here = [record for record in self.items if record.place == place]
+        return Records([record for record in here if record.search != STATIC])
+
+    def modelled_for(self, place: Place) -> Records:
+        """What a model says of a place: records of STATIC of the same chip."""
+        static = [record for record in self.items if record.search == STATIC]
+        return Records([record for record in static if record.place.is_alike(place)])
 
     def winner(self, kernel: str, place: Place) -> Record | None:
         """The record to compile a kernel with: the last that was chosen, else the best checked.
 
-        Records of other devices or drivers never count here.
+        Records of other devices or drivers never count here. What a model chose for such a device
+        counts where nothing was measured.
         """
-        here = [r for r in self.items if r.kernel == kernel and r.place == place]
+        here = [record for record in self.at(place) if record.kernel == kernel]
         chosen = [record for record in here if record.chosen]
         if chosen:
             return chosen[-1]
         checked = [record for record in here if record.checked and record.seconds]
-        return min(checked, key=lambda record: record.best, default=None)
+        if checked:
+            return min(checked, key=lambda record: record.best)
+        modelled = [r for r in self.modelled_for(place) if r.kernel == kernel and r.chosen]
+        return modelled[-1] if modelled else None
 
     def hints(self, kernel: str, place: Place, most: int = 8) -> list[Mapping[str, Any]]:
         """Decisions that did well for a kernel anywhere, the closest place and the best first."""
         good = [r for r in self.items if r.kernel == kernel and r.seconds and not r.error]
 
-        def distance(record: Record) -> tuple[bool, bool, bool, float]:
+        def distance(record: Record) -> tuple[bool, bool, bool, bool, float]:
             other = record.place
             return (
+                record.search == STATIC,
                 other.device != place.device,
                 other.precision != place.precision,
                 other.driver != place.driver,

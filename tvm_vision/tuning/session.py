@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..drivers import driver_of
 from ..errors import InputError
 from ..options import CompileOptions
-from .records import METASCHEDULE, TEMPLATES, Place, Records, RecordWriter, read_records
+from .records import METASCHEDULE, STATIC, TEMPLATES, Place, Records, RecordWriter, read_records
 from .search import KernelSearch
 from .tuner import Tuner, TuningOptions, TuningOutcome, TuningState
 
@@ -25,11 +25,17 @@ ON_CPU = "schedules for processors follow from the kernel and have nothing to ch
 
 
 def searches_of(
-    kernels: Sequence[TunableKernel], known: Records, place: Place, only: Sequence[str] = ()
+    kernels: Sequence[TunableKernel],
+    known: Records,
+    place: Place,
+    only: Sequence[str] = (),
+    *,
+    static: bool = False,
 ) -> list[KernelSearch]:
     """A search for each kernel that has a choice, with what the records already say.
 
-    known: records of this place count as measured, others as hints.
+    known: records of this place count as measured, others as hints. static: those of a model's
+        at this place count instead.
 
     Raises InputError where ``only`` names none of the kernels.
     """
@@ -45,10 +51,10 @@ def searches_of(
         search = KernelSearch(
             key, kernel.job.name, kernel.calls, kernel.decisions, known.hints(key, place)
         )
-        for record in known.at(place):
-            if record.kernel == key:
+        for record in known.modelled_for(place) if static else known.at(place):
+            if record.kernel == key and record.place == place:
                 # What was never compared with the reference was no better than the best of then.
-                least = 0.0 if record.checked else search.best_seconds
+                least = 0.0 if record.checked or static else search.best_seconds
                 search.report(record.decision, max(record.best, least))
         searches.append(search)
     return searches
@@ -143,7 +149,9 @@ def tune_model(
     timing: how often a candidate is run.
     tracker: host, port and key of boards that measure instead of this machine; where the target is
         "auto", one of them tells it.
-    search: "templates", or "metaschedule" for TVM's own search.
+    search: "templates", or "metaschedule" for TVM's own search; "static" ranks the templates'
+        candidates by a model of the target's device, which may also be named (``renoir``) and need
+        not be here. Nothing is run then: what it chooses counts where nothing was measured.
     tell: called with a TuningState after each measurement.
 
     Raises InputError, TuningError, DeviceError, UnsupportedModelError.
@@ -152,8 +160,12 @@ def tune_model(
     from .rpc import count_boards, remote_target
     from .worker import Board, MeasureRuns
 
-    if search not in (TEMPLATES, METASCHEDULE):
-        raise InputError(f"a search of {TEMPLATES} or {METASCHEDULE} is needed, found '{search}'")
+    if search not in (TEMPLATES, METASCHEDULE, STATIC):
+        raise InputError(
+            f"a search of {TEMPLATES}, {METASCHEDULE} or {STATIC} is needed, found '{search}'"
+        )
+    if search == STATIC and tracker is not None:
+        raise InputError("a static search measures nothing: leave the boards of a tracker out")
     tuning = tuning or TuningOptions()
     known = read_records(records, missing_ok=True)
     for path in prior:
@@ -165,21 +177,35 @@ def tune_model(
             target = remote_target(*tracker)
     found = TuningNetwork.of(
         model,
-        target=target,
+        target=_static_target(target) if search == STATIC else target,
         input_shapes=input_shapes,
         options=options,
         opt_level=opt_level,
         precision=precision,
         layout=layout,
     )
-    searches = searches_of(found.kernels, known, found.place, tuning.only)
+    static = search == STATIC
+    searches = searches_of(found.kernels, known, found.place, tuning.only, static=static)
     jobs = {kernel.job.key: kernel.job for kernel in found.kernels}
-    measurer = DeviceMeasurer.of(found.target, timing or MeasureRuns(), boards)
+    if static:
+        from .static_measure import StaticMeasurer
+
+        measurer: DeviceMeasurer = StaticMeasurer.for_target(found.target)
+    else:
+        measurer = DeviceMeasurer.of(found.target, timing or MeasureRuns(), boards)
     with RecordWriter(records) as writer, closing(measurer):
         tuner = Tuner(searches, jobs, measurer, writer.write, found.place, tuning, tell)
+        if static:
+            tuner.by = STATIC
         if search == METASCHEDULE:
             tuner.deep = _deep(found, known, measurer, tuning)
         return tuner.run()
+
+
+def _static_target(target: Any) -> Any:
+    from .static_measure import static_target
+
+    return static_target(target)
 
 
 def _deep(

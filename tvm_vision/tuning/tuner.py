@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from ..errors import InputError, TuningError
 from ..schedules import TRACE
 from .measure import Measured, Measurer, Results
-from .records import METASCHEDULE, TEMPLATES, Place, Record
+from .records import METASCHEDULE, STATIC, TEMPLATES, Place, Record
 from .search import KernelSearch, network_seconds, next_kernel, same
 
 CHECK_SHARE = 0.1  # of the time, for the last comparison of winners with the defaults
@@ -125,6 +125,7 @@ class Tuner:
 
     clock: seconds that only grow; told apart from the world's for tests.
     deep: a search that runs instead of the templates', after the defaults were measured.
+    by: what the records say of how they came; of STATIC none is checked, as nothing was run.
     """
 
     searches: Sequence[KernelSearch]
@@ -136,6 +137,7 @@ class Tuner:
     tell: Callable[[TuningState], object] = lambda state: None
     clock: Callable[[], float] = time.monotonic
     deep: Deep | None = None
+    by: str = TEMPLATES
     curve: list[tuple[float, float]] = field(default_factory=list)
 
     def run(self) -> TuningOutcome:
@@ -256,14 +258,14 @@ class Tuner:
         search.leave_out(batch.decisions)
         self._note()
 
-    def _take(self, search: KernelSearch, measured: Measured, by: str = TEMPLATES) -> None:
+    def _take(self, search: KernelSearch, measured: Measured, by: str = "") -> None:
         """Writes a result down; one that would be the best is compared with the reference first."""
         error, checked = measured.error, False
         if measured.best < search.best_seconds:
             error = self.measurer.check(self.jobs[search.key], measured)
-            checked = not error
+            checked = not error and self.by != STATIC
         search.report(measured.decision, math.inf if error else measured.best)
-        self._record(search, measured, error=error, checked=checked, by=by)
+        self._record(search, measured, error=error, checked=checked, by=by or self.by)
 
     def _record(
         self,
@@ -271,7 +273,7 @@ class Tuner:
         measured: Measured,
         *,
         error: str = "",
-        by: str = TEMPLATES,
+        by: str,
         **marks: bool,
     ) -> None:
         self.write(
@@ -328,9 +330,9 @@ class Tuner:
             self._record(
                 search,
                 last[same(kept)],
-                checked=True,
+                checked=self.by != STATIC,
                 chosen=True,
-                by=METASCHEDULE if kept.get("template") == TRACE else TEMPLATES,
+                by=METASCHEDULE if kept.get("template") == TRACE else self.by,
             )
         return wins
 

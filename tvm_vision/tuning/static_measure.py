@@ -1,0 +1,105 @@
+"""Candidates ranked without their device: compiled by its driver, timed by a model of it.
+
+What no device has run has no measured time and no checked result, so that the records say by what
+search they came (STATIC), and count only where nothing was measured.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InputError
+from ..offline import drivers, machines
+from ..offline.model import examine_kernel, time_launch
+from ..offline.network import read_library
+from ..offline.pipelines import compile_kernels
+from ..package.graph import PlannedGraph, PlannedKernel, PlannedTensor
+from ..runtime.library import load_library
+from .measure import DeviceMeasurer, Measured, MeasureJob, MeasureProcess
+from .worker import ENTRY, Argument
+
+_CHIP = re.compile(r"\(RADV (\w+)\)")
+
+
+def static_target(target: Any) -> Any:
+    """A target for ``parse_target``: of a device that is named here, as its driver tells it.
+
+    Raises DeviceError where there is no driver for it.
+    """
+    if isinstance(target, str) and target in machines.MACHINES:
+        return drivers.target(drivers.find(target))
+    return target
+
+
+def device_of(target: Any) -> str:
+    """The name in machines.py of the device that a tvm.target.Target was made for.
+
+    Raises InputError where no model knows it.
+    """
+    name = str(target.attrs.get("device_name", ""))
+    chip = _CHIP.search(name)
+    for device, of_driver in drivers.SHIM_NAMES.items():
+        if chip is not None and chip[1].lower() == of_driver:
+            return device
+    raise InputError(
+        f"a target of {', '.join(machines.MACHINES)} is needed to rank candidates without the "
+        f"device, found one for '{name or target}'"
+    )
+
+
+@dataclass
+class StaticMeasurer(DeviceMeasurer):
+    """Builds as DeviceMeasurer does, and models the time of a launch instead of measuring it.
+
+    Attributes:
+        device: by its name in machines.py.
+    """
+
+    device: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._machine = machines.find(self.device)
+        self._driver = drivers.find(self.device)
+
+    @classmethod
+    def for_target(cls, target: Any) -> StaticMeasurer:
+        """For a tvm.target.Target. Raises InputError for a device that no model knows, DeviceError
+        where its driver is not there."""
+        return cls(str(target), target.kind.name, device=device_of(target))
+
+    def check(self, job: MeasureJob, measured: Measured) -> str:
+        """Nothing is run, and nothing is known to be wrong."""
+        return ""
+
+    def _seconds(
+        self, process: MeasureProcess, job: MeasureJob, library: str, limit: float
+    ) -> Sequence[float]:
+        return (self.modelled_seconds(library, job.arguments),)
+
+    def modelled_seconds(self, library: str, arguments: Sequence[Argument]) -> float:
+        """How long a kernel's launches take in a frame, by the model.
+
+        Raises DeviceError where the driver does not compile it.
+        """
+        kernels, launches = read_library(load_library(library), _graph(arguments))
+        made = compile_kernels(list(kernels.values()), self._driver).pipelines
+        reports = {
+            name: examine_kernel(kernel, made[name], self._machine)
+            for name, kernel in kernels.items()
+        }
+        modelled = [time_launch(each, reports[each.kernel], self._machine) for each in launches]
+        return sum(each.seconds for each in modelled)
+
+
+def _graph(arguments: Sequence[Argument]) -> PlannedGraph:
+    """A network of one call, each of its tensors in memory of its own."""
+    tensors = tuple(PlannedTensor(a.shape, a.dtype, i) for i, a in enumerate(arguments))
+    written = tuple(i for i, argument in enumerate(arguments) if argument.written)
+    read = tuple(i for i in range(len(arguments)) if i not in written)
+    call = PlannedKernel(ENTRY, (*read, *written), len(written), (ENTRY,))
+    sizes = tuple(max(1, tensor.nbytes) for tensor in tensors)
+    return PlannedGraph(sizes, tensors, {}, read, written, (call,))
