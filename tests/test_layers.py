@@ -39,7 +39,7 @@ LAYERS = (
     "compiler.graph",
     "compiler.precision",
     "compiler",
-    "evaluate",
+    "evaluate offline",
     "exporters",
     "tuning",
     "api",

@@ -38,7 +38,8 @@ def test_every_machine_has_a_driver(home: Path) -> None:
 
 
 def test_what_is_unpacked_is_told() -> None:
-    assert unpacked.find() is None or "mesa-drm-shim" in unpacked.find().versions
+    found = unpacked.find()
+    assert found is None or "mesa-drm-shim" in found.versions
 
 
 def test_without_drivers_the_remedy_is_named(home: Path) -> None:

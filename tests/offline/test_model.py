@@ -9,7 +9,7 @@ import pytest
 
 from tvm_vision.errors import InputError
 from tvm_vision.offline import machines, report
-from tvm_vision.offline.model import examine, occupancy, time_launch
+from tvm_vision.offline.model import Frame, examine, occupancy, time_launch
 from tvm_vision.offline.network import Kernel, Launch, Network
 from tvm_vision.offline.pipelines import Compiled, Pipeline
 
@@ -76,7 +76,9 @@ def pipeline(text: str = LOADS, **changed: int) -> Pipeline:
     return Pipeline("sum_kernel", 64, statistics, {"Assembly": text})
 
 
-def frame(groups: int, size: int, made: Pipeline | None = None, machine: machines.Machine = VEGA):
+def frame(
+    groups: int, size: int, made: Pipeline | None = None, machine: machines.Machine = VEGA
+) -> Frame:
     network = Network(
         "one", "fp16", {"sum_kernel": kernel()}, (Launch("sum_kernel", groups, size),) * 2
     )
@@ -131,7 +133,7 @@ def test_the_text_of_another_driver_is_refused() -> None:
 
 
 def test_rows_have_what_their_headers_name() -> None:
-    made = report.to_json(frame(8, 4, pipeline(**{"Spilled VGPRs": 3})))
+    made = report.to_json(frame(8, 4, pipeline(LOADS, **{"Spilled VGPRs": 3})))
     (row,) = report.frame_rows([made])
     named = dict(zip(report.FRAME_HEADER, row, strict=True))
     assert named["launches"] == "2" and named["kernels"] == "1" and named["spill"] == "1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from support.processes import run_python
 from tvm_vision.errors import PackageError
 from tvm_vision.offline.network import Network, read_network
 
-TARGET = {**MATRIX_GPU, "keys": ["vulkan", "gpu"]}
+TARGET: dict[str, Any] = {**MATRIX_GPU, "keys": ["vulkan", "gpu"]}
 
 
 @pytest.fixture(scope="module")

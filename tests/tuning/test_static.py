@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -22,7 +23,8 @@ from tvm_vision.offline.network import read_network
 from tvm_vision.offline.pipelines import compile_kernels
 from tvm_vision.tools.cli import main
 from tvm_vision.tuning import Records, TuningOptions, read_records, tune_model
-from tvm_vision.tuning.records import STATIC, Place
+from tvm_vision.tuning.kernels import TunableKernel
+from tvm_vision.tuning.records import STATIC, Place, Record
 from tvm_vision.tuning.search import KernelSearch
 from tvm_vision.tuning.session import searches_of
 from tvm_vision.tuning.static_measure import device_of
@@ -32,7 +34,7 @@ ROBOT = Place("AMD Radeon Vega 8 Graphics (RADV RENOIR)", "radv 22.3.6", "fp32")
 MODELLED = Place("AMD Radeon Graphics (RADV RENOIR)", "radv 26.1.6", "fp32")
 
 
-def modelled(**fields: object):
+def modelled(**fields: Any) -> Record:
     return record(place=MODELLED, search=STATIC, checked=False, chosen=True, **fields)
 
 
@@ -67,7 +69,8 @@ def test_what_was_measured_counts_more_however_slow() -> None:
 
 
 def test_records_of_a_static_search_say_so() -> None:
-    world, written = World({"k": [9.0, 4.0, 5.0]}), []
+    world = World({"k": [9.0, 4.0, 5.0]})
+    written: list[Record] = []
     search = KernelSearch("k", "fused_k", 1, decisions(3))
     tuner = Tuner(
         [search], {"k": "k"}, world, written.append, MODELLED, TuningOptions(time_budget=100.0),
@@ -87,7 +90,8 @@ def test_a_search_that_goes_on_takes_records_of_its_own_kind_alone() -> None:
 
     known = Records([modelled(x=1), record(x=2, place=MODELLED)])
     measuring, modelling = (
-        searches_of([Kernel()], known, MODELLED, static=static)[0] for static in (False, True)
+        searches_of([cast(TunableKernel, Kernel())], known, MODELLED, static=static)[0]
+        for static in (False, True)
     )
     assert (measuring.tried, measuring.best) == (1, {"x": 2})
     assert (modelling.tried, modelling.best) == (1, {"x": 1})
@@ -139,7 +143,7 @@ def test_a_network_is_tuned_for_a_gpu_that_is_not_here(
     assert {each.search for each in found} == {STATIC}
     assert not any(each.checked for each in found)
 
-    def seconds(**records: object) -> float:
+    def seconds(**records: Any) -> float:
         package = tvm_vision.compile(model, tmp_path / "m.tar", target=target, **records)
         network = read_network(package)
         compiled = compile_kernels(list(network.kernels.values()), driver)

@@ -106,7 +106,7 @@ def read_library(library: Any, graph: PlannedGraph) -> tuple[dict[str, Kernel], 
 
     Raises PackageError where they do not belong together.
     """
-    from ..vulkan.ffi import tvm_ffi
+    from ..tvm_compat.ffi import tvm_ffi
 
     listed = tvm_ffi.get_global_func(_LAUNCHES)(json.dumps({"graph": graph.to_json()}), library)
     sizes = dict(enumerate(tensor.nbytes for tensor in graph.tensors))
