@@ -18,6 +18,7 @@ from onnx import helper
 
 from support import packages, yoeo_networks
 from support.mutations import mutated
+from tvm_vision.devices import known_devices, read_description
 from tvm_vision.errors import TvmVisionError
 from tvm_vision.exporters.classifier.metadata import METADATA_KEY as CLASSIFIER
 from tvm_vision.exporters.classifier.metadata import metadata_text, read_metadata
@@ -115,6 +116,11 @@ READERS = {
     "yoeo": Reader(json.dumps(YOEO_TEXT).encode(), ".txt", described),
     "classifier": Reader(
         metadata_text(Preprocessing((32, 32)), ["a", "b"]).encode(), ".txt", labelled
+    ),
+    "device": Reader(
+        known_devices()["phoenix"].to_bytes(),
+        ".json",
+        lambda path: read_description(path).to_bytes(),
     ),
     "arrays": Reader(archive(), ".npz", load_arrays),
 }

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from support import packages
+from tvm_vision.devices import read_description
 from tvm_vision.errors import TvmVisionError
 from tvm_vision.exporters.yoeo.config import parse_config
 from tvm_vision.models.classifier import preset, read_labels
@@ -82,6 +83,7 @@ def test_compiled_shader(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyP
         lambda path: parse_config(path),
         lambda path: read_records(path),
         lambda path: read_yaml(path),
+        lambda path: read_description(path),
     ],
 )
 def test_named_by_the_user(make: Make, read: Callable[[Path], object], tmp_path: Path) -> None:

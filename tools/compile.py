@@ -37,8 +37,9 @@ from .table import data_size
 )  # fmt: skip
 @click.option(
     "--target", default="auto", show_default=True,
-    help="'vulkan', 'vulkan --from_device 1', 'llvm -mcpu=cortex-a72', JSON; auto: the first "
-    "Vulkan device, else this machine's CPU.",
+    help="'vulkan', 'vulkan --from_device 1', 'llvm -mcpu=cortex-a72', JSON; renoir or "
+    "another name of 'devices --known'; a file of 'devices --export'; auto: the first Vulkan "
+    "device, else this machine's CPU.",
 )  # fmt: skip
 @input_shapes_option()
 @named_options

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from tvm_vision.devices import DeviceDescription, known_devices
+from tvm_vision.devices.description import ORIGINS
 from tvm_vision.errors import DeviceError
+
+from .options import PATH
+from .table import table
 
 if TYPE_CHECKING:
     from tvm_vision.vulkan import DeviceInfo
@@ -26,23 +32,57 @@ FEATURES = (
 
 
 @click.command()
-def devices() -> None:
+@click.option(
+    "--export", type=PATH, metavar="FILE.json",
+    help="Write what the compiler asks of the first device, for --target FILE.json on another "
+    "machine.",
+)  # fmt: skip
+@click.option(
+    "--known",
+    is_flag=True,
+    help="List the devices that --target takes by name, and where their numbers are from.",
+)
+def devices(export: Path | None, known: bool) -> None:
     """List this machine's Vulkan devices.
 
-    Each with its type, driver, memory, limits and features.
+    Each with its type, driver, memory, limits and features. TVM_VISION_VULKAN_DEVICE chooses which
+    of several is the first.
 
     \b
     Example:
       tvm-vision devices
+      tvm-vision devices --export robot.json
+      tvm-vision compile model.onnx -o model.tar --target robot.json
+      tvm-vision devices --known
     """
     from tvm_vision import vulkan
 
+    if export is not None and known:
+        raise click.UsageError("--export is of this machine's device, --known of others")
+    if known:
+        for line in known_lines():
+            click.echo(line)
+        return
     found = vulkan.devices()
     if not found:
         raise DeviceError(f"no Vulkan device: {vulkan.status()}")
+    if export is not None:
+        described = DeviceDescription.of(found[0])
+        described.write(export)
+        click.echo(f"wrote {export}: {described.name} ({described.source})")
+        return
     for info in found:
         for line in describe(info):
             click.echo(line)
+
+
+def known_lines() -> list[str]:
+    """A table of the descriptions that come along."""
+    rows = [
+        (name, known.title, ORIGINS[known.origin], known.source)
+        for name, known in known_devices().items()
+    ]
+    return table(("name", "device", "numbers", "source"), rows, left=4)
 
 
 def describe(info: DeviceInfo) -> Iterator[str]:

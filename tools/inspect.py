@@ -76,6 +76,8 @@ def summary(package: Package) -> Iterator[str]:
     yield f"target       {_target(info)}"
     if info.device is not None:
         yield f"device       {info.device.name} ({info.device.driver or 'driver unknown'})"
+        if note := note_here(info):
+            yield f"  note       {note}"
     whole = bytes_line(info)
     yield f"precision    {info.precision}{whole}, optimisation level {info.options['opt_level']}"
     if changed := changed_options(info):
@@ -85,6 +87,15 @@ def summary(package: Package) -> Iterator[str]:
     yield f"tuned by     {info.records or 'nothing: default schedules'}"
     for name, size in package.sizes().items():
         yield f"{name:<12} {data_size(size)}, SHA-256 {info.members[name][:16]}..."
+
+
+def note_here(info: PackageInfo) -> str:
+    """What it means to run a package on this machine's device, where it was made for another."""
+    from tvm_vision import vulkan
+    from tvm_vision.devices import difference
+
+    found = vulkan.devices()
+    return difference(info.target, found[0]) if found else ""
 
 
 def yoeo_lines(labels: tuple[str, ...], yoeo: YoeoInfo) -> Iterator[str]:

@@ -49,8 +49,8 @@ INTERPOLATIONS = ("linear", "nearest", "area", "cubic")
 @sample_options("--half")
 @click.option(
     "--target", default="auto", show_default=True,
-    help="'vulkan', 'vulkan -from_device=1', 'llvm'; auto: the first Vulkan device, else this "
-    "machine's CPU.",
+    help="'vulkan', 'vulkan -from_device=1', 'llvm', renoir or another name of 'devices --known', "
+    "a file of 'devices --export'; auto: the first Vulkan device, else this machine's CPU.",
 )  # fmt: skip
 @click.option(
     "--camera-size", callback=parse_size, metavar="HxW",
@@ -123,9 +123,8 @@ def yoeo_onnx_to_tvm(
       tvm-vision yoeo-onnx-to-tvm yoeo.onnx --names yoeo_names.yaml --target llvm
     """
     from tvm_vision.api import compile as compile_network
-    from tvm_vision.demo.images import comparison_images
+    from tvm_vision.compiler.target import is_elsewhere
     from tvm_vision.errors import PackageError
-    from tvm_vision.evaluate import compare_package
     from tvm_vision.exporters.yoeo.describe import input_shapes, write_camera_model, yoeo_model_info
     from tvm_vision.exporters.yoeo.names import read_groups, read_names
     from tvm_vision.package import read_package, unpack_package
@@ -169,7 +168,7 @@ def yoeo_onnx_to_tvm(
             verdict = "not compared, as asked"
             if check:
                 tell("comparing with onnxruntime")
-                verdict = compare_package(package, onnx_path, comparison_images())
+                verdict = compared_here(package, onnx_path, elsewhere=is_elsewhere(chosen))
         if output.suffix == ".tar":
             with writing(output, PackageError):
                 put(package, output)
@@ -182,6 +181,21 @@ def yoeo_onnx_to_tvm(
         click.echo(line)
     if note := bytes_note(onnx_path, compiled):
         click.echo(note, err=True)
+
+
+def compared_here(package: Path, onnx_path: Path, *, elsewhere: bool) -> str:
+    """What comparing with onnxruntime said; of a package for a device that is ``elsewhere``, where
+    this machine cannot run it, what to do instead."""
+    from tvm_vision.demo.images import comparison_images
+    from tvm_vision.errors import DeviceError, PackageError
+    from tvm_vision.evaluate import compare_package
+
+    try:
+        return compare_package(package, onnx_path, comparison_images())
+    except (DeviceError, PackageError) as error:
+        if not elsewhere:
+            raise
+        return f"not compared, since it does not run here ({error}): use 'tvm-vision check' there"
 
 
 def untouched(output: Path, records: Sequence[Path]) -> str:

@@ -89,8 +89,10 @@ def compile(
 
     model: see ``tvm_vision.frontend.model.import_model``: an ONNX file, a PyTorch module, ...
     output: the package, a tar where it ends in .tar, else a folder; None writes nothing.
-    target: "auto", "vulkan", "vulkan --from_device 0", "llvm -mcpu=native", JSON, ...; "auto" is
-        the first Vulkan device, or this processor where there is none, which the log then says.
+    target: "auto", "vulkan", "vulkan --from_device 0", "llvm -mcpu=native", JSON, ...; "renoir" or
+        another name of ``tvm_vision.devices.known_devices``, or a .json file that ``tvm-vision
+        devices --export`` wrote, for devices that need not be here. "auto" is the first Vulkan
+        device, or this processor where there is none, which the log then says.
     input_shapes: input name -> shape, for inputs that an ONNX model leaves open.
     example_inputs: tensors to compile a torch.nn.Module for.
     opt_level: 0 to 3, the default.

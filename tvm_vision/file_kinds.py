@@ -44,10 +44,11 @@ BAG = Kind("a recorded bag", "'tvm-vision bag' and 'replay' take it")
 CHECKPOINT = Kind("a PyTorch checkpoint", "'yoeo-to-onnx' and 'classifier-to-onnx' take it")
 ARRAYS = Kind("an .npz file of arrays", "'tvm-vision run' takes it by --inputs")
 RECORDS = Kind("a file of tuning records", "'tvm-vision compile' takes it by --tuning-records")
+DEVICE = Kind("the description of a device", "'tvm-vision compile' takes it by --target")
 CFG = Kind("a .cfg of a YOEO network", "'yoeo-to-onnx' makes an ONNX model of it")
 JSON = Kind("JSON", _PATH)
 TEXT = Kind("text", _PATH)
-TEXTS = (TEXT, JSON, CFG, RECORDS, INFO)
+TEXTS = (TEXT, JSON, CFG, RECORDS, INFO, DEVICE)
 TFLITE = Kind("a TFLite model", "export the network to ONNX")
 ZIP = Kind("a zip archive", "unpack it")
 COMPRESSED = Kind("compressed", "decompress it first")
@@ -197,5 +198,7 @@ def _kind_of_text(head: bytes) -> Kind | None:
     if text.startswith("{"):
         if ('"kernel"' in text and '"place"' in text) or '"decision"' in text:
             return RECORDS
+        if '"tvm_vision device"' in text:
+            return DEVICE
         return INFO if '"format_version"' in text or '"graph"' in text else JSON
     return CFG if text.startswith(("[net]", "[network]")) else TEXT

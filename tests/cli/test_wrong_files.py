@@ -16,6 +16,7 @@ import pytest
 
 from support import handmade, packages, yoeo_networks
 from support.packages import sealed
+from tvm_vision.devices import known_devices
 from tvm_vision.file_kinds import kind_of
 from tvm_vision.package import repack_package
 from tvm_vision.tuning.records import Place, Record
@@ -70,6 +71,7 @@ FOUND = {
     "checkpoint": "a PyTorch checkpoint: 'yoeo-to-onnx' and 'classifier-to-onnx' take it",
     "program": "an exported PyTorch program: 'tvm-vision compile' makes a package of it",
     "records": "a file of tuning records: 'tvm-vision compile' takes it by --tuning-records",
+    "device": "the description of a device: 'tvm-vision compile' takes it by --target",
     "cfg": "a .cfg of a YOEO network: 'yoeo-to-onnx' makes an ONNX model of it",
     "library": "a shared library|mod.so",
     "params": "mod.params of a package",
@@ -90,6 +92,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "program": program(),
         "records": Record("k", "n", Place("d", "r", "fp32"), {"x": 1}, (0.5,)).to_json().encode()
         + b"\n",
+        "device": known_devices()["renoir"].to_bytes(),
         "cfg": yoeo_networks.CFG.encode(),
         "library": packages.LIBRARY,
         "params": packages.params_bytes(),
@@ -124,8 +127,9 @@ COMMANDS: dict[str, tuple[list[str], set[str]]] = {
     "compile": (["compile", "FILE", "-o", "OUT"], {"onnx"}),
     "compile --labels": (
         ["compile", "MODEL", "-o", "OUT", "--kind", "classifier", "--labels", "FILE"],
-        {"text", "json", "records", "cfg"},  # lines of text, but not as many as classes
+        {"text", "json", "records", "cfg", "device"},  # lines of text, but not as many as classes
     ),
+    "compile --target": (["compile", "MODEL", "-o", "OUT", "--target", "FILE.json"], {"device"}),
     "compile --preprocess": (
         ["compile", "MODEL", "-o", "OUT", "--preprocess", "FILE.json"],
         {"package folder"},

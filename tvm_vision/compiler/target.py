@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import shlex
-from typing import Any
+from typing import Any, TypeAlias
 
 import tvm
 from tvm.target import Target, codegen
 
+from ..devices import described_device
 from ..error_lines import first_line
 from ..errors import DeviceError, InputError
 
 LOGGER = logging.getLogger(__name__)
 AUTO = "auto"
+# A description's file may be a path; a tvm.target.Target is taken as it is.
+TargetLike: TypeAlias = "str | os.PathLike[str] | dict[str, Any] | Target"
 TARGET_KINDS = ("vulkan", "llvm")
-EXAMPLES = '"auto", "vulkan", "vulkan --from_device 0", "llvm", "llvm -mcpu=x86-64-v3" or JSON'
+EXAMPLES = (
+    '"auto", "vulkan", "vulkan --from_device 0", "llvm", "llvm -mcpu=x86-64-v3", JSON, '
+    "\"renoir\" (see 'tvm-vision devices --known') or a file of 'tvm-vision devices --export'"
+)
+DESCRIBED = "what 'tvm-vision devices --export' writes there, or a name of 'devices --known'"
 
 
-def parse_target(target: str | dict[str, Any] | Target) -> Target:
+def parse_target(target: TargetLike) -> Target:
     """The target that ``target`` spells, as TVM wants it.
 
     "auto" is the first Vulkan device, or this processor where there is none, of which the log has a
@@ -29,6 +37,8 @@ def parse_target(target: str | dict[str, Any] | Target) -> Target:
     ("vulkan -max_threads_per_block=256") it asks none. "llvm" is this processor, as is
     "-mcpu=native"; "-mcpu" and "-mtriple" name others. An option is -key=value, --key=value or
     --key value. JSON and dicts go to TVM, with a plain host for Vulkan where none is given.
+    "renoir" and other names of ``tvm_vision.devices.known_devices``, and a description's .json
+    file, are devices that need not be here.
 
     Raises InputError for a target that is not one, DeviceError for a device that is not there.
     """
@@ -38,7 +48,9 @@ def parse_target(target: str | dict[str, Any] | Target) -> Target:
         return chosen
     if isinstance(target, Target):
         return target
-    config = dict(target) if isinstance(target, dict) else _config(str(target).strip())
+    config: dict[str, Any] = (
+        dict(target) if isinstance(target, dict) else _config(os.fspath(target).strip())
+    )
     kind = config.get("kind")
     if kind not in TARGET_KINDS:
         raise InputError(f"a target such as {EXAMPLES} is needed, found kind {kind!r}")
@@ -49,7 +61,7 @@ def parse_target(target: str | dict[str, Any] | Target) -> Target:
         raise InputError(f"TVM does not take the target {target!r}: {first_line(error)}") from None
 
 
-def choose_target(target: str | dict[str, Any] | Target) -> tuple[Target, str]:
+def choose_target(target: TargetLike) -> tuple[Target, str]:
     """``parse_target``, and a line for people where it was left to this machine ("auto"): what was
     chosen, why, and what brings the other; else "".
 
@@ -64,12 +76,20 @@ def choose_target(target: str | dict[str, Any] | Target) -> tuple[Target, str]:
     chosen = parse_target("llvm")
     return chosen, (
         f"auto is this machine's processor (llvm -mcpu={chosen.attrs['mcpu']}), without Vulkan: "
-        f"{_vulkan_status()}; or name the limits of a device that is elsewhere in the target, as "
-        "JSON"
+        f"{_vulkan_status()}; for a device that is elsewhere name its description: {DESCRIBED}"
     )
 
 
+def is_elsewhere(target: Target) -> bool:
+    """Whether a target is a Vulkan device that this machine has not; no where it names none."""
+    name = str(target.attrs.get("device_name", "")) if target.kind.name == "vulkan" else ""
+    return name != "" and all(device.name != name for device in _vulkan_devices())
+
+
 def _config(text: str) -> dict[str, Any]:
+    described = described_device(text)
+    if described is not None:
+        return described.target_config()
     if text.startswith("{"):
         try:
             return dict(json.loads(text))
@@ -121,8 +141,8 @@ def _vulkan(config: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(wanted, int) or not 0 <= wanted < len(found):
             have = f"{len(found)} found" if found else _vulkan_status()
             raise DeviceError(
-                f"Vulkan device {wanted} is needed to read its limits: {have}; name the limits in "
-                "the target (JSON) to compile for a device that is elsewhere"
+                f"Vulkan device {wanted} is needed to read its limits: {have}; for a device that "
+                f"is elsewhere name its description: {DESCRIBED}"
             )
     return config
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-from collections.abc import Callable, Collection
+import os
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, NoReturn, TypeVar
 
-from ..errors import PackageError
+from ..errors import InputError, PackageError
 
 Item = TypeVar("Item")
 REMEDY = "compile the model again, or use the tvm_vision that made the package"
@@ -20,6 +22,18 @@ MOST_LEVELS = 64
 def wrong(where: str, needed: str, found: object) -> NoReturn:
     """Raise the PackageError for a value that is not as it has to be."""
     raise PackageError(f"mod.json: {where} must be {needed}, found {shown(found)}: {REMEDY}")
+
+
+@contextlib.contextmanager
+def naming(path: str | os.PathLike[str], remedy: str) -> Iterator[None]:
+    """What the block says of a mod.json, said of another file, as an InputError with its own
+    remedy."""
+    try:
+        yield
+    except PackageError as error:
+        reason = str(error).removeprefix("mod.json").removeprefix(": ").strip()
+        reason = reason.rpartition(": ")[0] or reason
+        raise InputError(f"'{os.fspath(path)}': {reason}: {remedy}") from None
 
 
 def shown(value: object) -> str:

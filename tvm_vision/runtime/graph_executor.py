@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import vulkan
+from ..devices.difference import difference
 from ..errors import DeviceError, InputError, PackageError
 from ..tvm_compat.ffi import tvm_ffi
 from .benchmark import BenchmarkResult, Pace, measure
@@ -111,6 +112,14 @@ class GraphExecutor:
         if self.device.type == "cpu":
             return "cpu(0): the CPU through LLVM"
         return vulkan.devices()[self.device.index].describe()
+
+    @property
+    def device_note(self) -> str:
+        """One line where the package was made for another device than this one, with what that
+        means and what to do; else ""."""
+        if self.device.type == "cpu":
+            return ""
+        return difference(self.info.get("target", {}), vulkan.devices()[self.device.index])
 
     def prepare(self) -> None:
         """Compile the pipelines and record the network, which the first frame would wait for.

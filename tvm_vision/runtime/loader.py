@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import threading
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ from ..error_lines import last_line
 from ..errors import DeviceError, PackageError
 from ..package.peek import peek
 from .device import CHOICES
+
+LOGGER = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,7 +53,13 @@ def load(path: str | os.PathLike[str] | Package, device: str = "auto") -> GraphE
         ) from None
     executor = create(graph_json, library, chosen)
     executor.load_params(_weights(package))
-    executor.prepare()
+    note = executor.device_note
+    if note:
+        LOGGER.warning("%s: %s", package.info.model.name, note)
+    try:
+        executor.prepare()
+    except DeviceError as error:
+        raise DeviceError(f"{error}; the package was {note}") from None if note else error
     return executor
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from tvm.s_tir import Schedule
 from tvm.target import Target
 
 from ..options import CompileOptions
+from ..target_keys import FLOAT16_MATRICES, INT8_MATRICES, matrices_in
 from .cost.device_model import DISCRETE, UNKNOWN, DeviceModel
 from .factors import FP16, INT8
 
@@ -73,8 +73,8 @@ class Limits:
             threads=int(attributes.get("max_threads_per_block", 128)),
             shared_bytes=int(attributes.get("max_shared_memory_per_block", 16384)),
             subgroup=int(attributes.get("thread_warp_size", 32)),
-            matrices=_matrices(target, "") if options.coopmat else (),
-            byte_matrices=_matrices(target, "int8_") if options.coopmat else (),
+            matrices=matrices_in(target.keys, FLOAT16_MATRICES) if options.coopmat else (),
+            byte_matrices=matrices_in(target.keys, INT8_MATRICES) if options.coopmat else (),
             split_k=options.split_k and device.kind == DISCRETE.kind,
             halo=options.halo,
             tensors=int(
@@ -90,20 +90,6 @@ class Limits:
     def matrices_of(self, factors: str) -> tuple[tuple[int, int, int], ...]:
         """The shapes for a kind of factors of FP16, INT8 and OTHERS."""
         return {FP16: self.matrices, INT8: self.byte_matrices}.get(factors, ())
-
-
-def _matrices(target: Target, of: str) -> tuple[tuple[int, int, int], ...]:
-    """The shapes that the target's keys name, "cooperative_matrix_16x16x16" for one.
-
-    Args:
-        of: what stands before the shape.
-    """
-    found = []
-    for key in target.keys:
-        shape = re.fullmatch(rf"cooperative_matrix_{of}(\d+)x(\d+)x(\d+)", str(key))
-        if shape:
-            found.append((int(shape[1]), int(shape[2]), int(shape[3])))
-    return tuple(found)
 
 
 def blocks_of(schedule: Schedule) -> list[Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..drivers import driver_of
-from ..errors import InputError
+from ..errors import InputError, TuningError
 from ..options import CompileOptions
 from .records import METASCHEDULE, STATIC, TEMPLATES, Place, Records, RecordWriter, read_records
 from .search import KernelSearch
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from .metaschedule import DeepSearch
     from .worker import MeasureRuns
 
+ELSEWHERE = (
+    "tune there, or let it measure for this machine ('tvm-vision rpc-server' there, --tracker here)"
+)
 ON_CPU = "schedules for processors follow from the kernel and have nothing to choose"
 
 
@@ -111,11 +114,14 @@ def reason_not_to_tune(target: Any) -> tuple[str, bool]:
     """Why a target should not be tuned, and whether that is no matter of taste; "" for a GPU."""
     from .. import vulkan
     from ..compiler import parse_target
+    from ..compiler.target import is_elsewhere
 
     chosen = parse_target(target)
     if "gpu" not in chosen.keys:
         return f"it is compiled for the CPU: {ON_CPU}", True
     name = str(chosen.attrs.get("device_name", ""))
+    if is_elsewhere(chosen):
+        return f"{name} is not here: {ELSEWHERE}", True
     if any(device.is_cpu and device.name == name for device in vulkan.devices()):
         return f"{name} is a CPU, whose times say nothing about GPUs", False
     return "", False
@@ -156,6 +162,7 @@ def tune_model(
 
     Raises InputError, TuningError, DeviceError, UnsupportedModelError.
     """
+    from ..compiler.target import is_elsewhere
     from .measure import LOCAL, DeviceMeasurer
     from .rpc import count_boards, remote_target
     from .worker import Board, MeasureRuns
@@ -185,6 +192,10 @@ def tune_model(
         layout=layout,
     )
     static = search == STATIC
+    if not static and tracker is None and is_elsewhere(found.target):
+        raise TuningError(
+            f"tuning measures on the device, and {found.place.device} is not here: {ELSEWHERE}"
+        )
     searches = searches_of(found.kernels, known, found.place, tuning.only, static=static)
     jobs = {kernel.job.key: kernel.job for kernel in found.kernels}
     if static:

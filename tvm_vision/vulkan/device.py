@@ -18,6 +18,7 @@ from typing import Any
 from .. import environment
 from ..errors import DeviceError, InputError
 from ..tvm_compat.runtime_library import LIBRARIES
+from .device_keys import keys_of
 
 LIBRARY_NAME = "libtvm_vision_vulkan.so"
 BACKENDS = ("tvm_vision", "tvm")
@@ -68,6 +69,11 @@ class DeviceInfo:
     def is_cpu(self) -> bool:
         """Whether this is an implementation of Vulkan on the CPU, such as lavapipe."""
         return self.type == "cpu"
+
+    @property
+    def target_keys(self) -> tuple[str, ...]:
+        """What a target for it has beside attributes, see ``tvm_vision.target_keys``."""
+        return tuple(keys_of(self.properties))
 
     @property
     def api_version(self) -> str:

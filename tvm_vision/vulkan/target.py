@@ -13,11 +13,7 @@ from typing import Any
 
 import tvm_ffi
 
-# Types of A, B, C and result: what stands before the shape in a target's keys.
-_MATRICES: dict[tuple[str, ...], str] = {
-    ("float16", "float16", "float32", "float32"): "",
-    ("int8", "int8", "int32", "int32"): "int8_",
-}
+from .device_keys import keys_of
 
 
 def _as_config(written: Any) -> dict[str, Any] | None:
@@ -52,25 +48,8 @@ def _complete(
 
 
 def device_keys(index: int) -> list[str]:
-    """Target keys for what TVM's Vulkan targets have no attribute for, while keys are free.
-
-    These are the number of compute units, such as compute_units_8, where the driver tells it, and
-    the shapes of cooperative matrices, such as cooperative_matrix_16x16x16: m x n x k of fp16,
-    added up in float32, and as cooperative_matrix_int8_16x16x32 of int8, added up in int32.
-    """
-    device = tvm_ffi.get_global_func("tvm_vision.vulkan.devices")()[index]
-    units = int(device["compute_units"])
-    return [*([f"compute_units_{units}"] if units else []), *_matrix_keys(device)]
-
-
-def _matrix_keys(device: Any) -> list[str]:
-    shapes = [tuple(shape) for shape in device["cooperative_matrix_shapes"]]
-    found = [(_MATRICES.get(tuple(map(str, s[3:]))), *s[:3]) for s in shapes]
-    return [
-        f"cooperative_matrix_{of}{m}x{n}x{k}"
-        for of, m, n, k in dict.fromkeys(found)
-        if of is not None
-    ]
+    """The keys, see ``tvm_vision.target_keys``, of the device of a number."""
+    return keys_of(tvm_ffi.get_global_func("tvm_vision.vulkan.devices")()[index])
 
 
 def install() -> None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from ...errors import InputError, PackageError
+from ...errors import InputError
 from ...file_kinds import JSON, TEXT, need
 from ...package import Preprocessing
-from ...package.fields import parse_object
+from ...package.fields import naming, parse_object
 from ...plain_files import read_plain
 
+REMEDY = "write what the docs say of --preprocess"
 # torchvision and most others: pixels in 0..1, then mean and deviation of ImageNet's channels; the
 # shorter side to 256 and a centre crop of 224, which is a crop of 224 / 256 first.
 IMAGENET_MEAN = (0.485 * 255, 0.456 * 255, 0.406 * 255)
@@ -48,28 +47,17 @@ def preset(name: str, size: tuple[int, int] = (0, 0)) -> Preprocessing:
         )
     # Checked with a size that is valid, since (0, 0) stands for none.
     document = json.loads(json.dumps({**fields, "size": [1, 1]}))
-    with _naming(name):
+    with naming(name, REMEDY):
         return replace(Preprocessing.from_json(document, "preprocessing"), size=size)
 
 
 def _read(path: Path) -> dict[str, object]:
     need(path, "a .json file of preprocessing", JSON, TEXT)
     try:
-        with _naming(path):
+        with naming(path, REMEDY):
             content = parse_object(read_plain(path))
     except OSError as error:
         raise InputError(f"'{path}' cannot be read ({error.strerror}): check the path") from None
     if not isinstance(content, dict):
         raise InputError(f"'{path}' must be a JSON object, found {type(content).__name__}")
     return content
-
-
-@contextlib.contextmanager
-def _naming(name: str | Path) -> Iterator[None]:
-    """What the block says of a mod.json, said of this file."""
-    try:
-        yield
-    except PackageError as error:
-        reason = str(error).removeprefix("mod.json").removeprefix(": ").strip()
-        reason = reason.rpartition(": ")[0] or reason
-        raise InputError(f"'{name}': {reason}: write what the docs say of --preprocess") from None

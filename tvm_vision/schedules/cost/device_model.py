@@ -12,12 +12,12 @@ present ones are described in benchmarks/schedules.md; most of the timings thems
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, fields, replace
 
 from tvm.target import Target
 
-UNITS_KEY = "compute_units_"  # and the number: what a target is told of a device's units
+from ..target_keys import COMPUTE_UNITS, numbers_in
+
 FITTED, ASSUMED, TOLD = "fitted", "assumed", "told"
 
 
@@ -234,9 +234,8 @@ class DeviceModel:
         lanes = int(target.attrs.get("thread_warp_size", 1))
         if lanes > 1:  # 1 is what a target has that was told nothing
             model = replace(model, units=replace(model.units, lanes=lanes))
-        found = [re.fullmatch(rf"{UNITS_KEY}([1-9]\d{{0,5}})", str(key)) for key in target.keys]
-        counts = [int(match[1]) for match in found if match]
-        return model.with_units(counts[0]) if counts else model
+        count = numbers_in(target.keys).get(COMPUTE_UNITS)
+        return model.with_units(count) if count else model
 
     def with_units(self, count: int) -> DeviceModel:
         """The same with so many units, 1 at least, and with what occupies these."""

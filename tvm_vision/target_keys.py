@@ -1,0 +1,51 @@
+"""Keys of a Vulkan target: what TVM's Vulkan targets have no attribute for, while keys are free.
+
+A number is told as its name and value, ``compute_units_8``; a shape of cooperative matrices as
+``cooperative_matrix_16x16x16``: m x n x k of halves, added up in float32, and as
+``cooperative_matrix_int8_16x16x32`` of int8, added up in int32. A leaf without TVM.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+COMPUTE_UNITS = "compute_units"
+NUMBERS = (COMPUTE_UNITS,)
+FLOAT16_MATRICES, INT8_MATRICES = "", "int8_"
+_NUMBER = re.compile(rf"({'|'.join(NUMBERS)})_([1-9][0-9]{{0,14}})")
+_MATRIX = re.compile(
+    rf"cooperative_matrix_({INT8_MATRICES})?([1-9][0-9]{{0,3}})x([1-9][0-9]{{0,3}})"
+    r"x([1-9][0-9]{0,3})"
+)
+
+
+def number_key(name: str, value: int) -> str:
+    """The key of a number, of a name in NUMBERS; the value is 1 at least."""
+    return f"{name}_{value}"
+
+
+def numbers_in(keys: Iterable[object]) -> dict[str, int]:
+    """The numbers that keys tell, by name; what tells none is passed over."""
+    found = [_NUMBER.fullmatch(str(key)) for key in keys]
+    return {match[1]: int(match[2]) for match in found if match}
+
+
+def matrix_key(of: str, m: int, n: int, k: int) -> str:
+    """The key of a shape of FLOAT16_MATRICES or INT8_MATRICES."""
+    return f"cooperative_matrix_{of}{m}x{n}x{k}"
+
+
+def matrices_in(keys: Iterable[object], of: str) -> tuple[tuple[int, int, int], ...]:
+    """The shapes (m, n, k) of FLOAT16_MATRICES or INT8_MATRICES that keys tell, in their order."""
+    found = [_MATRIX.fullmatch(str(key)) for key in keys]
+    return tuple(
+        (int(match[2]), int(match[3]), int(match[4]))
+        for match in found
+        if match and (match[1] or "") == of
+    )
+
+
+def is_key(text: str) -> bool:
+    """Whether a text is a key of this form."""
+    return bool(_NUMBER.fullmatch(text) or _MATRIX.fullmatch(text))
