@@ -63,7 +63,8 @@ FOUND = {
     "package folder": "a package: 'tvm-vision inspect' says what is in it|has none",
     "tar": "a tar that is no package|only mod.json",
     "text": "text|must be JSON|first section|not an image|neither|not an .npz|record a line",
-    "json": "JSON|is not known|the keys|text|first section|not an image|neither|record a line",
+    "json": "JSON|is not known|format is missing|the keys|text|first section|not an image|neither"
+    "|record a line",
     "image": "an image",
     "video": "a video",
     "bag": "a recorded bag: 'tvm-vision bag' and 'replay' take it",
@@ -129,7 +130,10 @@ COMMANDS: dict[str, tuple[list[str], set[str]]] = {
         ["compile", "MODEL", "-o", "OUT", "--kind", "classifier", "--labels", "FILE"],
         {"text", "json", "records", "cfg", "device"},  # lines of text, but not as many as classes
     ),
-    "compile --target": (["compile", "MODEL", "-o", "OUT", "--target", "FILE.json"], {"device"}),
+    "compile --target": (
+        ["compile", "MODEL", "-o", "OUT", "--target", "FILE.json"],
+        {"device", "package folder"},
+    ),
     "compile --preprocess": (
         ["compile", "MODEL", "-o", "OUT", "--preprocess", "FILE.json"],
         {"package folder"},
