@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields, replace
 
 from tvm.target import Target
 
-from ..target_keys import COMPUTE_UNITS, numbers_in
+from ...target_keys import COMPUTE_UNITS, numbers_in
 
 FITTED, ASSUMED, TOLD = "fitted", "assumed", "told"
 
