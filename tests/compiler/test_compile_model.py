@@ -290,7 +290,7 @@ def test_the_same_input_gives_the_same_bytes_in_every_process():
         ({"precision": "int4"}, "precision must be fp32 or fp16, found 'int4'"),
         ({"layout": "plain"}, "layout must be auto, nchw or nhwc, found 'plain'"),
         ({"target": "cuda"}, "found kind 'cuda'"),
-        ({"target": "vulkan -max_threads_per_block=64", "precision": "fp16"}, "supports_float16"),
+        ({"target": "vulkan -max_threads_per_block=64", "precision": "fp16"}, "supports_16bit"),
     ],
 )
 def test_options_that_do_not_exist_are_refused(options, message):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from tvm.tirx.build import split_host_device_mods
 from tvm_vision.vulkan.codegen import build, spirv
 from tvm_vision.vulkan.codegen.glsl.kernel import Shader
 
+ABSENT: Mapping[str, Any] = {}
 ALL_FEATURES = {
     "kind": "vulkan",
     "max_threads_per_block": 256,
@@ -81,11 +82,16 @@ def elementwise(
     return sch.mod["main"]
 
 
-def execute(function: Any, *arrays: np.ndarray) -> list[np.ndarray]:
-    """Runs a scheduled PrimFunc on the first Vulkan device; gives all its buffers back."""
+def execute(
+    function: Any, *arrays: np.ndarray, lacking: Mapping[str, Any] = ABSENT
+) -> list[np.ndarray]:
+    """Runs a scheduled PrimFunc on the first Vulkan device; gives all its buffers back.
+
+    lacking: attributes of a target that has less than the device.
+    """
     module = tvm.tirx.build(
         tvm.IRModule({"main": function.with_attr("global_symbol", "main")}),
-        Target({"kind": "vulkan", "from_device": 0}),
+        Target({"kind": "vulkan", "from_device": 0, **lacking}),
     )
     device = tvm.vulkan(0)
     buffers = [tvm.runtime.tensor(array, device) for array in arrays]
@@ -94,11 +100,15 @@ def execute(function: Any, *arrays: np.ndarray) -> list[np.ndarray]:
 
 
 def evaluate(
-    body: Callable[..., Any], *inputs: np.ndarray, dtype: str, vector: int = 1
+    body: Callable[..., Any],
+    *inputs: np.ndarray,
+    dtype: str,
+    vector: int = 1,
+    lacking: Mapping[str, Any] = ABSENT,
 ) -> np.ndarray:
     """``body`` of each element on the device; ``dtype`` is the result's."""
     function = elementwise(body, [str(x.dtype) for x in inputs], inputs[0].size, vector)
-    return execute(function, *inputs, np.zeros(inputs[0].size, dtype))[-1]
+    return execute(function, *inputs, np.zeros(inputs[0].size, dtype), lacking=lacking)[-1]
 
 
 def call(name: str, dtype: str, *args: Any) -> Any:

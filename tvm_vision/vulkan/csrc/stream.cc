@@ -217,7 +217,9 @@ void Stream::Launch(const std::shared_ptr<const Pipeline>& pipeline,
     Use(buffers[i]);
     const BindingAccess& access = pipeline->access[i];
     accesses.push_back(AccessOf(buffers[i], 0, buffers[i]->size(), access.reads, access.writes));
-    infos.push_back({buffers[i]->vk(), buffers[i]->offset(), buffers[i]->size()});
+    // Kernels may see bytes as words; memory is handed out in whole ones.
+    uint64_t words = (buffers[i]->size() + 3) / 4 * 4;
+    infos.push_back({buffers[i]->vk(), buffers[i]->offset(), words});
   }
   if (uniform) {
     Use(uniform);

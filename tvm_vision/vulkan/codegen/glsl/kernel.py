@@ -13,6 +13,7 @@ from tvm.ir.prim import expr as prim
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.vulkan.codegen.glsl import types
 from tvm_vision.vulkan.codegen.glsl.analysis import Analysis, handle, is_private, type_of
+from tvm_vision.vulkan.codegen.glsl.legalize_types import legalized
 from tvm_vision.vulkan.codegen.glsl.statements import StatementPrinter
 from tvm_vision.vulkan.codegen.glsl.types import INT64, UINT32, Type
 from tvm_vision.vulkan.codegen.glsl.vector import Code, Value, infix
@@ -61,6 +62,8 @@ class KernelPrinter(StatementPrinter):
     """Prints one kernel."""
 
     def __init__(self, name: str, function: Any, attributes: dict) -> None:
+        self._asked = function
+        function = legalized(function, attributes)
         super().__init__(name, Analysis(function), attributes)
         self._function = function
         self._scalars: list[tuple[str, Type]] = []
@@ -95,10 +98,15 @@ class KernelPrinter(StatementPrinter):
         return Shader(
             name=self.kernel,
             source=self._assemble(body, in_uniform, len(buffers)),
-            arg_types=tuple("handle" for _ in buffers) + tuple(str(p.ty.dtype) for p in scalars),
+            arg_types=tuple("handle" for _ in buffers) + self._scalar_types(),
             launch_param_tags=tuple(map(str, self._function.attrs.get(LAUNCH_PARAMS, ()))),
             flags=flags,
         )
+
+    def _scalar_types(self) -> tuple[str, ...]:
+        """As the host passes them, whatever the kernel computes in."""
+        parameters = self._asked.params
+        return tuple(str(p.ty.dtype) for p in parameters if not isinstance(p.ty, ir.PointerType))
 
     def _buffer_names(self) -> dict[int, str]:
         """Names of the declared buffers ("A") for their parameters ("A_ptr")."""

@@ -49,6 +49,8 @@ UINT64 = Type("uint", 64)
 FLOAT16 = Type("float", 16)
 FLOAT32 = Type("float", 32)
 FLOAT64 = Type("float", 64)
+# What buffers can hold, on some devices, that cannot be computed with.
+SMALL = (INT8, UINT8, Type("int", 16), Type("uint", 16), FLOAT16)
 
 
 class _Scalar(NamedTuple):
@@ -121,21 +123,43 @@ def storage(of: Type) -> Type:
     return Type("uint", 8, of.lanes) if of.kind == "bool" else of
 
 
+def attribute_of(of: Type) -> str:
+    """The target's attribute that says whether a scalar can be computed with; "" for all can."""
+    return _SCALARS[of.kind, of.bits].attribute
+
+
+def stored_only(attributes: dict) -> frozenset[Type]:
+    """The small types that a target says it has buffers of, and cannot compute with."""
+
+    def says_no(attribute: str) -> bool:
+        found = attributes.get(attribute)
+        return found is not None and not found
+
+    return frozenset(
+        of for of in SMALL if says_no(attribute_of(of)) and not says_no(_STORAGE[of.bits][1])
+    )
+
+
 class Requirements:
     """Collects the GLSL extensions of one kernel and refuses what the target lacks.
 
     A feature counts as missing only where the target says so: a target without the attribute (a
     bare {"kind": "vulkan"}) is a promise of nothing, and the runtime checks the capabilities of
     every shader again, against the device it is loaded on.
+    Small types that a target has buffers of, and no arithmetic, are only loaded, stored and
+    converted (legalize_types.py).
     """
 
     def __init__(self, kernel: str, target_attributes: dict) -> None:
         self.kernel = kernel
         self.extensions: set[str] = set()
         self._attributes = target_attributes
+        self._stored_only = stored_only(target_attributes)
 
     def value(self, of: Type) -> None:
         """A value of this type is computed with."""
+        if of.scalar in self._stored_only:
+            return
         spelled = _SCALARS[of.kind, of.bits]
         if spelled.extension:
             self.extensions.add(spelled.extension)
