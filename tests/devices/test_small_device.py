@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -27,7 +28,7 @@ TARGETS = {
 }
 
 
-def agree(model: onnx.ModelProto | Path, target: dict, *inputs: np.ndarray, **options) -> None:
+def agree(model: onnx.ModelProto | Path, target: dict, *inputs: np.ndarray, **options: Any) -> None:
     """Outputs of a network compiled for a target, run here, are onnxruntime's."""
     compiled = tvm_vision.compile(model, target=target, options=options)
     executor = executor_of(compiled)
