@@ -64,6 +64,16 @@ T Vulkan(VkStructureType type) {
   return structure;
 }
 
+/*! \brief All that a function of Vulkan lists, which takes a count and where to write. */
+template <typename T, typename List>
+std::vector<T> All(VkStructureType type, List list) {
+  uint32_t count = 0;
+  list(&count, static_cast<T*>(nullptr));
+  std::vector<T> found(count, Vulkan<T>(type));
+  list(&count, found.data());
+  return found;
+}
+
 /*! \brief The loader's functions, looked up by name where they are called. */
 class Functions {
  public:
@@ -283,14 +293,11 @@ std::string Value(const VkPipelineExecutableStatisticKHR& statistic) {
 
 void PrintStatistics(const Device& device, const VkPipelineExecutableInfoKHR& executable) {
   auto get = VK(device.fn, vkGetPipelineExecutableStatisticsKHR);
-  uint32_t count = 0;
-  get(device.vk, &executable, &count, nullptr);
-  std::vector<VkPipelineExecutableStatisticKHR> found(
-      count, Vulkan<VkPipelineExecutableStatisticKHR>(
-                 VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR));
-  get(device.vk, &executable, &count, found.data());
+  auto found = All<VkPipelineExecutableStatisticKHR>(
+      VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR,
+      [&](uint32_t* count, auto* into) { get(device.vk, &executable, count, into); });
   std::cout << ", \"statistics\": {";
-  for (uint32_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < found.size(); ++i) {
     std::cout << (i ? ", " : "") << Quoted(found[i].name) << ": " << Value(found[i]);
   }
   std::cout << "}";
@@ -300,17 +307,15 @@ void PrintStatistics(const Device& device, const VkPipelineExecutableInfoKHR& ex
 void PrintRepresentations(const Device& device, const VkPipelineExecutableInfoKHR& executable,
                           const std::string& path) {
   auto get = VK(device.fn, vkGetPipelineExecutableInternalRepresentationsKHR);
-  uint32_t count = 0;
-  get(device.vk, &executable, &count, nullptr);
-  std::vector<VkPipelineExecutableInternalRepresentationKHR> found(
-      count, Vulkan<VkPipelineExecutableInternalRepresentationKHR>(
-                 VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INTERNAL_REPRESENTATION_KHR));
-  get(device.vk, &executable, &count, found.data());
+  auto found = All<VkPipelineExecutableInternalRepresentationKHR>(
+      VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INTERNAL_REPRESENTATION_KHR,
+      [&](uint32_t* count, auto* into) { get(device.vk, &executable, count, into); });
   std::vector<std::vector<char>> texts;
   for (auto& each : found) {
     texts.emplace_back(each.dataSize + 1);
     each.pData = texts.back().data();
   }
+  uint32_t count = static_cast<uint32_t>(found.size());
   get(device.vk, &executable, &count, found.data());
   std::cout << ", \"representations\": {";
   for (uint32_t i = 0; i < count; ++i) {
@@ -325,14 +330,11 @@ void PrintExecutables(const Device& device, VkPipeline pipeline, const std::stri
   auto get = VK(device.fn, vkGetPipelineExecutablePropertiesKHR);
   auto info = Vulkan<VkPipelineInfoKHR>(VK_STRUCTURE_TYPE_PIPELINE_INFO_KHR);
   info.pipeline = pipeline;
-  uint32_t count = 0;
-  get(device.vk, &info, &count, nullptr);
-  std::vector<VkPipelineExecutablePropertiesKHR> found(
-      count, Vulkan<VkPipelineExecutablePropertiesKHR>(
-                 VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_PROPERTIES_KHR));
-  get(device.vk, &info, &count, found.data());
+  auto found = All<VkPipelineExecutablePropertiesKHR>(
+      VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_PROPERTIES_KHR,
+      [&](uint32_t* count, auto* into) { get(device.vk, &info, count, into); });
   std::cout << ", \"executables\": [";
-  for (uint32_t i = 0; i < count; ++i) {
+  for (uint32_t i = 0; i < found.size(); ++i) {
     auto executable =
         Vulkan<VkPipelineExecutableInfoKHR>(VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR);
     executable.pipeline = pipeline;

@@ -50,7 +50,10 @@ class CpuRunner : public GraphRunner {
                                        : std::make_shared<HostMemory>(graph_.storages[i]));
         if (!shared) bytes_ += graph_.storages[i];
       }
-      tensors_[slot] = DescribeTensors(slot);
+      tensors_[slot] = DescribeTensors(&graph_, {kDLCPU, 0}, [&](size_t id) {
+        const GraphTensor& t = graph_.tensors[id];
+        return memory_[slot][t.storage]->data() + t.offset;
+      });
     }
   }
 
@@ -98,20 +101,6 @@ class CpuRunner : public GraphRunner {
   uint64_t MemoryBytes() const final { return bytes_; }
 
  private:
-  std::vector<DLTensor> DescribeTensors(size_t slot) {
-    std::vector<DLTensor> described;
-    for (GraphTensor& tensor : graph_.tensors) {
-      DLTensor t{};
-      t.data = memory_[slot][tensor.storage]->data() + tensor.offset;
-      t.device = {kDLCPU, 0};
-      t.ndim = static_cast<int32_t>(tensor.shape.size());
-      t.dtype = tensor.dtype;
-      t.shape = tensor.shape.data();
-      described.push_back(t);
-    }
-    return described;
-  }
-
   void Call(size_t slot, size_t k) {
     for (uint32_t id : poison_ ? graph_.kernels[k].outputs() : std::vector<uint32_t>()) {
       std::memset(tensors_[slot][id].data, kPoison, graph_.tensors[id].bytes);

@@ -22,23 +22,9 @@ using Fields = ffi::Map<ffi::String, ffi::Any>;
 constexpr uintptr_t kApart = 256;
 
 /*! \brief An address that stands for a tensor; nobody reads or writes there. */
-void* AddressOf(uint32_t tensor) { return reinterpret_cast<void*>((tensor + 1) * kApart); }
+void* AddressOf(size_t tensor) { return reinterpret_cast<void*>((tensor + 1) * kApart); }
 uint32_t TensorAt(void* address) {
   return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(address) / kApart - 1);
-}
-
-std::vector<DLTensor> DescribeTensors(GraphSpec* graph) {
-  std::vector<DLTensor> described;
-  for (GraphTensor& tensor : graph->tensors) {
-    DLTensor t{};
-    t.data = AddressOf(static_cast<uint32_t>(described.size()));
-    t.device = {kDLVulkan, 0};
-    t.ndim = static_cast<int32_t>(tensor.shape.size());
-    t.dtype = tensor.dtype;
-    t.shape = tensor.shape.data();
-    described.push_back(t);
-  }
-  return described;
 }
 
 Fields Describe(const vulkan::Launch& launch, int64_t call) {
@@ -62,7 +48,7 @@ Fields Describe(const vulkan::Launch& launch, int64_t call) {
 ffi::Array<Fields> Launches(const ffi::String& json, const ffi::Module& library) {
   GraphSpec graph = ReadGraph(std::string(json));
   std::vector<ffi::Function> functions = BindFunctions(graph, library);
-  std::vector<DLTensor> tensors = DescribeTensors(&graph);
+  std::vector<DLTensor> tensors = DescribeTensors(&graph, {kDLVulkan, 0}, AddressOf);
   ffi::Array<Fields> found;
   for (size_t k = 0; k < graph.kernels.size(); ++k) {
     vulkan::LaunchLog log;

@@ -69,6 +69,25 @@ class GraphRunner {
 std::vector<tvm::ffi::Function> BindFunctions(const GraphSpec& graph,
                                               const tvm::ffi::Module& library);
 
+/*!
+ * \brief The graph's tensors as functions take them; their shapes are the graph's own.
+ * \param address What stands for the memory of a tensor, by its number.
+ */
+template <typename Address>
+std::vector<DLTensor> DescribeTensors(GraphSpec* graph, DLDevice device, Address address) {
+  std::vector<DLTensor> described;
+  for (GraphTensor& tensor : graph->tensors) {
+    DLTensor t{};
+    t.data = address(described.size());
+    t.device = device;
+    t.ndim = static_cast<int32_t>(tensor.shape.size());
+    t.dtype = tensor.dtype;
+    t.shape = tensor.shape.data();
+    described.push_back(t);
+  }
+  return described;
+}
+
 /*! \brief In each byte of a result before its kernel runs, where that is asked for, so that what
  * a kernel does not write is seen: not a number, and -1. */
 constexpr uint8_t kPoison = 0xff;

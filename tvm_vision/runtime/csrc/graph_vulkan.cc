@@ -294,20 +294,6 @@ class VulkanRunner : public GraphRunner {
     }
   }
 
-  std::vector<DLTensor> DescribeTensors(const Slot& slot, Handles* handles) {
-    std::vector<DLTensor> described;
-    for (GraphTensor& tensor : graph_.tensors) {
-      DLTensor t{};
-      t.data = handles->Add(slot.bound[tensor.storage], tensor.offset, tensor.bytes, device_);
-      t.device = {kDLVulkan, device_->number()};
-      t.ndim = static_cast<int32_t>(tensor.shape.size());
-      t.dtype = tensor.dtype;
-      t.shape = tensor.shape.data();
-      described.push_back(t);
-    }
-    return described;
-  }
-
   void RecordIfNeeded(size_t s) {
     Frame& frame = slots_[s].frame;
     if (frame.recording) return;
@@ -321,7 +307,12 @@ class VulkanRunner : public GraphRunner {
     if (pipelines_.valid()) pipelines_.get();
     Slot& slot = slots_[s];
     Handles handles;
-    std::vector<DLTensor> tensors = DescribeTensors(slot, &handles);
+    auto handle_of = [&](size_t id) {
+      const GraphTensor& t = graph_.tensors[id];
+      return handles.Add(slot.bound[t.storage], t.offset, t.bytes, device_);
+    };
+    std::vector<DLTensor> tensors =
+        DescribeTensors(&graph_, {kDLVulkan, device_->number()}, handle_of);
     std::shared_ptr<Stream> stream;
     {
       std::lock_guard<std::mutex> guard(device_->lock());
