@@ -141,6 +141,8 @@ def main(
 
     A network is a name of benchmarks/peers/networks.py, or a package of any compiled for Vulkan.
     """
+    if not networks and not install:
+        raise click.UsageError("name a network or a package, or --install")
     try:
         if install:
             unpacked.install(click.echo)

@@ -1,0 +1,103 @@
+"""benchmarks.static: from a package to a table, a file and what changed, with a driver made up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import tvm_vision
+from benchmarks import static
+from support import small_network
+from support.compiled import MATRIX_GPU
+from tvm_vision.errors import DeviceError
+from tvm_vision.offline import drivers, pipelines
+
+AMD = {
+    "VGPRs": 24, "Spilled VGPRs": 0, "Spilled SGPRs": 0, "LDS size": 0, "Code size": 100,
+}  # fmt: skip
+INTEL = {
+    "Spills": 2, "Fills": 3, "Workgroup Memory Size": 64, "Instructions": 10, "SENDs": 1,
+    "Loops": 0, "Cycles": 40,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("static") / "small.tar"
+    return tvm_vision.compile(small_network.model(), path, target=MATRIX_GPU, name="small")
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """What the driver prints of every kernel, to be changed."""
+    said = {"Assembly": "v_fma_f32 v0, v1, v2, v3\ns_endpgm\n"}
+
+    def compiled(kernels: Any, of: drivers.Driver) -> pipelines.Compiled:
+        statistics, lanes = (INTEL, 16) if of.device == "tgl" else (AMD, 64)
+        made = {k.name: pipelines.Pipeline(k.name, lanes, statistics, dict(said)) for k in kernels}
+        return pipelines.Compiled("made up", "driver 1", made)
+
+    monkeypatch.setattr(pipelines, "compile_kernels", compiled)
+    monkeypatch.setattr(drivers, "find", lambda device: drivers.Driver(device, {}))
+    return said
+
+
+def run(*arguments: object) -> Any:
+    return CliRunner().invoke(static.main, [str(argument) for argument in arguments])
+
+
+def test_a_package_on_two_devices(package: Path, driver: dict[str, str], tmp_path: Path) -> None:
+    before = tmp_path / "before.json"
+    done = run(package, "--device", "renoir,tgl", "--kernels", 2, "--json", before)
+    assert done.exit_code == 0, done.output
+    assert "small    fp32       renoir" in done.output and "not calibrated" in done.output
+    assert "SIMD16" in done.output
+    frames = json.loads(before.read_text())
+    assert [frame["device"] for frame in frames] == ["renoir", "tgl"]
+    assert frames[0]["seconds"] > 0 and "seconds" not in frames[1]
+
+    driver["Assembly"] = "v_exp_f32 v0, v1\n" * 4000 + "s_endpgm\n"
+    text = tmp_path / "text"
+    done = run(package, "--compare", before, "--text", text)
+    assert done.exit_code == 0, done.output
+    assert "small fp32 renoir:" in done.output and "->" in done.output
+    assert len(list(text.glob("small-fp32-renoir/*.assembly.txt"))) == len(frames[0]["kernels"])
+
+
+def test_a_table_goes_into_a_document(package: Path, driver: None, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("above\n<!-- static -->\nold\n<!-- end -->\nbelow\n")
+    done = run(package, "--device", "renoir,tgl", "--document", page)
+    assert done.exit_code == 0, done.output
+    text = page.read_text()
+    assert text.startswith("above\n<!-- static -->\n") and text.endswith("<!-- end -->\nbelow\n")
+    assert "old" not in text and "driver 1" in text and "| small | fp32 | renoir |" in text
+    assert "| small | fp32 | tgl |" in text and "--device renoir,tgl" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        ((), 2, "name a network"),
+        (("resnet18", "--device", "gtx"), 2, "'gtx' is not one of renoir"),
+        (("resnet18", "--precision", "fp64"), 2, "'fp64' is not one of fp32"),
+        (("no-such-network",), 1, "a package, or a network of squeezenet1_1"),
+    ],
+)
+def test_what_is_wrong_is_one_line(arguments: tuple[str, ...], status: int, said: str) -> None:
+    done = run(*arguments)
+    assert done.exit_code == status
+    assert said in done.output + str(done.exception)
+
+
+def test_a_driver_that_is_missing_is_said(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(device: str) -> drivers.Driver:
+        raise DeviceError(f"no driver for {device}")
+
+    monkeypatch.setattr(drivers, "find", missing)
+    done = run(package, "--device", "phoenix")
+    assert done.exit_code == 1 and "benchmarks.static: no driver for phoenix" in str(done.exception)
