@@ -24,6 +24,7 @@ from typing import Any
 
 import click
 
+from tvm_vision.devices import known_devices
 from tvm_vision.error_lines import lines_of
 from tvm_vision.errors import InputError, TvmVisionError
 from tvm_vision.offline import (
@@ -78,7 +79,8 @@ class Source:
         job = {
             "network": self.name,
             "precision": self.precision,
-            "target": drivers.target(drivers.find(device)),
+            # Written out, for a checkout that does not know the name, or knows it otherwise.
+            "target": known_devices()[device].target_config(),
             "output": str(output.resolve()),
         }
         own = tree / ".venv" / "bin" / "python"

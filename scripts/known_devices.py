@@ -5,6 +5,7 @@ they ask of a kernel is answered by the package mesa-drm-shim. What cannot be op
 from the source of its driver, which its file names:
 
   python scripts/known_devices.py --drivers FOLDER --swiftshader FOLDER/vk_swiftshader_icd.json
+  python scripts/known_devices.py --intel
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from tvm_vision.devices.description import (
     read_description,
 )
 from tvm_vision.devices.known import FOLDER, SUFFIX
+from tvm_vision.offline import intel
+from tvm_vision.offline.drivers import find
 
 EXPORT = "from tvm_vision.tools.cli import main; main()"
 LIBRARIES = Path("usr/lib/x86_64-linux-gnu")
@@ -133,6 +136,14 @@ def simulated(device: Simulated, drivers: Path) -> DeviceDescription:
     return replace(found, title=device.title, source=found.source + SHIM, machine=device.machine)
 
 
+def of_intel(name: str) -> DeviceDescription:
+    """One of Intel's GPUs, by the driver that ``make static-drivers`` unpacks."""
+    driver = find(name)
+    found = export(list(driver.launcher), dict(driver.settings))
+    source = f"{found.source}, asked through {intel.SOURCE.name}"
+    return replace(found, title=intel.GPUS[name].title, source=source, machine="x86_64")
+
+
 def on_a_processor(title: str, icd: Path) -> DeviceDescription:
     """An implementation of Vulkan on the CPU."""
     return replace(export([], {"VK_ICD_FILENAMES": str(icd)}), title=title, machine="")
@@ -142,6 +153,7 @@ def main() -> None:
     """Write those whose drivers are given."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--drivers", type=Path, help="the newer suite's packages, unpacked")
+    parser.add_argument("--intel", action="store_true", help="those of make static-drivers")
     parser.add_argument("--swiftshader", type=Path, help="its .json, of Debian's chromium-common")
     arguments = parser.parse_args()
     made = {"v3d-7.1": DeviceDescription.from_json(V3D)}
@@ -149,6 +161,8 @@ def main() -> None:
         made["lavapipe"] = on_a_processor("lavapipe, a CPU (Mesa of Debian 12)", STOCK)
     if arguments.drivers:
         made |= {name: simulated(each, arguments.drivers) for name, each in SIMULATED.items()}
+    if arguments.intel:
+        made |= {name: of_intel(name) for name in intel.GPUS}
     if arguments.swiftshader:
         made["swiftshader"] = on_a_processor("SwiftShader, a CPU", arguments.swiftshader)
     for name, description in made.items():

@@ -147,15 +147,11 @@ def tune(
     if static and (tracker is not None or search != "templates"):
         raise click.UsageError("--static measures nothing: without --tracker and --search")
     from tvm_vision.tuning import TuningOptions, list_kernels
-    from tvm_vision.tuning.static_measure import static_target
     from tvm_vision.tuning.worker import MeasureRuns
-
-    if static:
-        target = static_target(target)
 
     network = {
         # Where boards measure, one of them tells it.
-        "target": chosen_target(target, model) if tracker is None and not static else target,
+        "target": chosen_target(target, model) if tracker is None else target,
         "input_shapes": input_shapes,
         "options": CompileOptions.of(
             options, opt_level=opt_level, precision=precision, layout=layout

@@ -5,7 +5,6 @@ Skipped where the drivers were not unpacked (make static-drivers); nothing is fe
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 
 import tvm_vision
 from support import networks
+from tvm_vision.devices import known_devices
 from tvm_vision.errors import DeviceError
 from tvm_vision.offline import drivers, machines, pipelines
 from tvm_vision.offline.model import examine
@@ -44,37 +44,19 @@ CASES = [
 ]
 
 
-@functools.cache
-def found(device: str) -> tuple[drivers.Driver, dict[str, Any]] | str:
-    """The driver for a device and its target, or why there is none."""
+def driver_for(device: str) -> drivers.Driver:
     try:
-        driver = drivers.find(device)
-        return driver, drivers.target(driver)
+        return drivers.find(device)
     except DeviceError as error:
-        return str(error)
-
-
-def driver_and_target(device: str) -> tuple[drivers.Driver, dict[str, Any]]:
-    both = found(device)
-    if isinstance(both, str):
-        pytest.skip(both)
-    return both
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_the_driver_opens_the_device(device: str) -> None:
-    _driver, target = driver_and_target(device)
-    assert device in target["device_name"].lower()
-    assert target["thread_warp_size"] in (32, 64)
-    assert target["device_type"] == "integrated"
-    if device in machines.MACHINES:
-        assert target["max_shared_memory_per_block"] <= machines.find(device).shared_bytes
+        pytest.skip(str(error))
 
 
 @pytest.mark.parametrize("device", [each for each in DEVICES if each in machines.MACHINES])
 def test_the_model_has_the_registers_that_the_driver_tells(device: str) -> None:
-    driver, _ = driver_and_target(device)
+    driver = driver_for(device)
     told = pipelines.compile_kernels([], driver).core
+    if not driver.opens:
+        pytest.skip("the system's driver does not tell all of it")
     machine = machines.find(device)
     assert told is not None
     assert (told["simds"], told["waves"]) == (machine.simds, machine.slots)
@@ -85,13 +67,13 @@ def test_the_model_has_the_registers_that_the_driver_tells(device: str) -> None:
 
 @pytest.mark.parametrize(("device", "name", "precision"), CASES)
 def test_kernels_fit_the_device(device: str, name: str, precision: str, tmp_path: Path) -> None:
-    driver, target = driver_and_target(device)
-    network, compiled = _compile(name, precision, driver, target, tmp_path)
+    limits = known_devices()[device].attributes
+    network, compiled = _compile(name, precision, driver_for(device), tmp_path)
     assert set(compiled.pipelines) == set(network.kernels)
     if device not in machines.MACHINES:
         for kernel in survey(network, compiled, device)["kernels"].values():
             assert kernel["lanes"] in (8, 16, 32), kernel
-            assert kernel["shared_bytes"] <= target["max_shared_memory_per_block"], kernel
+            assert kernel["shared_bytes"] <= int(limits["max_shared_memory_per_block"]), kernel
         return
     machine = machines.find(device)
     frame = examine(network, compiled, machine)
@@ -104,7 +86,7 @@ def test_kernels_fit_the_device(device: str, name: str, precision: str, tmp_path
     for kernel in frame.kernels.values():
         assert kernel.unknown == 0, kernel
         assert kernel.shared_bytes <= machine.shared_bytes, kernel
-        assert kernel.threads <= target["max_threads_per_block"], kernel
+        assert kernel.threads <= int(limits["max_threads_per_block"]), kernel
         assert kernel.occupancy.per_simd * machine.simds >= kernel.occupancy.waves, kernel
         if machine.family == "GCN":
             said = compiled.pipelines[kernel.name].statistics["Subgroups per SIMD"]
@@ -113,10 +95,10 @@ def test_kernels_fit_the_device(device: str, name: str, precision: str, tmp_path
 
 
 def _compile(
-    name: str, precision: str, driver: drivers.Driver, target: dict[str, Any], folder: Path
+    name: str, precision: str, driver: drivers.Driver, folder: Path
 ) -> tuple[Network, pipelines.Compiled]:
     path = tvm_vision.compile(
-        NETWORKS[name](), folder / "m.tar", target=target, precision=precision, name=name
+        NETWORKS[name](), folder / "m.tar", target=driver.device, precision=precision, name=name
     )
     network = read_network(path)
     return network, pipelines.compile_kernels(list(network.kernels.values()), driver)

@@ -64,8 +64,6 @@ def test_the_systems_driver_compiles_where_nothing_was_unpacked(home: Path) -> N
     (home / "icd.d" / "radeon_icd.x86_64.json").touch()
     found = drivers.find("renoir")
     assert found.settings["RADV_FORCE_FAMILY"] == "renoir" and not found.opens
-    with pytest.raises(DeviceError, match="limits"):
-        drivers.target(found)
     with pytest.raises(DeviceError, match="phoenix"):
         drivers.find("phoenix")
 

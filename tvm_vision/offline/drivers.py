@@ -9,14 +9,11 @@ made.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ..errors import DeviceError, InputError
 from . import intel, unpacked
@@ -43,7 +40,7 @@ class Driver:
         device: by the name that machines.py has.
         settings: environment variables that make it compile for the device.
         launcher: what a command begins with, so that it runs with this driver's libraries.
-        opens: whether the device can be opened with memory, not only compile.
+        opens: whether the driver opens the device with memory, and does not only compile.
     """
 
     device: str
@@ -81,23 +78,6 @@ def find(device: str) -> Driver:
         f"a driver that compiles for {device} without it is needed, and none was unpacked into "
         f"'{unpacked.folder()}': {unpacked.REMEDY}"
     )
-
-
-def target(driver: Driver) -> dict[str, Any]:
-    """The compiler's target for the device, as the library reads it where it opens the device.
-
-    Raises DeviceError where the driver only compiles.
-    """
-    if not driver.opens:
-        raise DeviceError(
-            f"the system's driver compiles for {driver.device}, and cannot be asked for its "
-            f"limits: {unpacked.REMEDY}"
-        )
-    done = driver.run([sys.executable, "-m", "tvm_vision.offline.opened_target"])
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["no message"]
-        raise DeviceError(f"the driver for {driver.device} does not open it: {lines[-1]}")
-    return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
 def _shimmed(device: str, found: unpacked.Unpacked) -> Driver:

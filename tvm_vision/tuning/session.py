@@ -156,8 +156,8 @@ def tune_model(
     tracker: host, port and key of boards that measure instead of this machine; where the target is
         "auto", one of them tells it.
     search: "templates", or "metaschedule" for TVM's own search; "static" ranks the templates'
-        candidates by a model of the target's device, which may also be named (``renoir``) and need
-        not be here. Nothing is run then: what it chooses counts where nothing was measured.
+        candidates by a model of the target's device, which need not be here. Nothing is run then:
+        what it chooses counts where nothing was measured.
     tell: called with a TuningState after each measurement.
 
     Raises InputError, TuningError, DeviceError, UnsupportedModelError.
@@ -184,7 +184,7 @@ def tune_model(
             target = remote_target(*tracker)
     found = TuningNetwork.of(
         model,
-        target=_static_target(target) if search == STATIC else target,
+        target=target,
         input_shapes=input_shapes,
         options=options,
         opt_level=opt_level,
@@ -211,12 +211,6 @@ def tune_model(
         if search == METASCHEDULE:
             tuner.deep = _deep(found, known, measurer, tuning)
         return tuner.run()
-
-
-def _static_target(target: Any) -> Any:
-    from .static_measure import static_target
-
-    return static_target(target)
 
 
 def _deep(

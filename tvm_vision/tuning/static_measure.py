@@ -24,16 +24,6 @@ from .worker import ENTRY, Argument
 _CHIP = re.compile(r"\(RADV (\w+)\)")
 
 
-def static_target(target: Any) -> Any:
-    """A target for ``parse_target``: of a device that is named here, as its driver tells it.
-
-    Raises DeviceError where there is no driver for it.
-    """
-    if isinstance(target, str) and target in machines.MACHINES:
-        return drivers.target(drivers.find(target))
-    return target
-
-
 def device_of(target: Any) -> str:
     """The name in machines.py of the device that a tvm.target.Target was made for.
 
