@@ -1,21 +1,18 @@
 """Write tvm_vision/devices/known/*.json: descriptions of devices, asked of their own drivers.
 
-No such device is needed. Drivers of a newer Debian lie in a folder of their own (--drivers); what
-they ask of a kernel is answered by the package mesa-drm-shim. What cannot be opened so is described
-from the source of its driver, which its file names:
+No such device is needed: see ``tvm_vision.offline``, whose drivers `python -m benchmarks.static
+--install` unpacks. What cannot be opened so is described from the source of its driver, which its
+file names:
 
-  python scripts/known_devices.py --drivers FOLDER --swiftshader FOLDER/vk_swiftshader_icd.json
-  python scripts/known_devices.py --intel
+  python scripts/known_devices.py --swiftshader FOLDER/vk_swiftshader_icd.json
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from tvm_vision.devices.description import (
@@ -26,41 +23,23 @@ from tvm_vision.devices.description import (
     read_description,
 )
 from tvm_vision.devices.known import FOLDER, SUFFIX
-from tvm_vision.offline import intel
-from tvm_vision.offline.drivers import find
+from tvm_vision.offline import drivers, unpacked
+from tvm_vision.offline.drivers import Driver
 
 EXPORT = "from tvm_vision.tools.cli import main; main()"
-LIBRARIES = Path("usr/lib/x86_64-linux-gnu")
 STOCK = Path("/usr/share/vulkan/icd.d/lvp_icd.x86_64.json")
-SHIM = ", asked through mesa-drm-shim"
-
-
-@dataclass(frozen=True)
-class Simulated:
-    """A device that a driver takes for there: its title, driver, shim and the shim's variable."""
-
-    title: str
-    icd: str
-    shim: str
-    variable: tuple[str, str]
-    machine: str = "x86_64"
-
-
-AMD = "radeon_icd.json", "libamdgpu_noop_drm_shim.so"
-ADRENO = "freedreno_icd.json", "libfreedreno_noop_drm_shim.so"
-SIMULATED = {
-    "renoir": Simulated(
-        "AMD Vega of Ryzen 4000 and 5000, 7 units", *AMD, ("AMDGPU_GPU_ID", "renoir")
-    ),
-    "rembrandt": Simulated("AMD Radeon 680M of Ryzen 6000", *AMD, ("AMDGPU_GPU_ID", "rembrandt")),
-    "phoenix": Simulated(
-        "AMD Radeon 780M of Ryzen 7040 and 8040", *AMD, ("AMDGPU_GPU_ID", "phoenix")
-    ),
-    "strix": Simulated("AMD Radeon 890M of Ryzen AI 300", *AMD, ("AMDGPU_GPU_ID", "strix1")),
-    "adreno-730": Simulated(
-        "Qualcomm Adreno 730 of Snapdragon 8 Gen 1", *ADRENO, ("FD_GPU_ID", "730"), "aarch64"
-    ),
+# Devices of ``tvm_vision.offline``, by the names that they have there.
+OFFLINE = {
+    "renoir": "AMD Vega of Ryzen 4000 and 5000, 7 units",
+    "rembrandt": "AMD Radeon 680M of Ryzen 6000",
+    "phoenix": "AMD Radeon 780M of Ryzen 7040 and 8040",
+    "strix": "AMD Radeon 890M of Ryzen AI 300",
+    "tgl": "Intel Iris Xe of Core 11th generation, 96 units",
+    "adl": "Intel Iris Xe of Core 12th generation, 96 units",
+    "mtl": "Intel Arc of Core Ultra 1, 128 units",
 }
+STAND_IN = "with the kernel's side stood in for"
+ADRENO = "Qualcomm Adreno 730 of Snapdragon 8 Gen 1"
 # Debian's V3DV is built for Arm alone. Its numbers differ by release: these hold for all that know
 # the device, 24.0 and later, of which newer ones have 32 KiB of shared memory and dot products.
 V3D = {
@@ -109,60 +88,54 @@ V3D = {
 }
 
 
-def export(command: list[str], variables: dict[str, str]) -> DeviceDescription:
-    """What ``tvm-vision devices --export`` writes under a driver."""
+def export(driver: Driver) -> DeviceDescription:
+    """What ``tvm-vision devices --export`` writes under a driver; nothing that was measured."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "device.json"
-        done = subprocess.run(
-            [*command, sys.executable, "-c", EXPORT, "devices", "--export", str(path)],
-            env={**os.environ, **variables},
-            text=True,
-            capture_output=True,
+        done = driver.run(
+            [sys.executable, "-c", EXPORT, "devices", "--export", str(path)],
         )
         if done.returncode:
-            sys.exit(f"{' '.join(command)}: {done.stderr}")
-        return read_description(path)
+            sys.exit(f"{driver.device}: {done.stderr}")
+        return replace(read_description(path), measured=None)
 
 
-def simulated(device: Simulated, drivers: Path) -> DeviceDescription:
-    """A device that is not there, by its own driver of the newer suite."""
-    libraries = drivers / LIBRARIES
-    loader = [
-        str(libraries / "ld-linux-x86-64.so.2"),
-        "--library-path", str(libraries), "--preload", str(libraries / device.shim),
-    ]  # fmt: skip
-    icd = drivers / "usr/share/vulkan/icd.d" / device.icd
-    found = export(loader, {"VK_ICD_FILENAMES": str(icd), **dict([device.variable])})
-    return replace(found, title=device.title, source=found.source + SHIM, machine=device.machine)
+def absent(name: str, title: str) -> DeviceDescription:
+    """A device that is not there, by its own driver."""
+    found = export(drivers.find(name))
+    return replace(found, title=title, source=f"{found.source}, {STAND_IN}")
 
 
-def of_intel(name: str) -> DeviceDescription:
-    """One of Intel's GPUs, by the driver that ``make static-drivers`` unpacks."""
-    driver = find(name)
-    found = export(list(driver.launcher), dict(driver.settings))
-    source = f"{found.source}, asked through {intel.SOURCE.name}"
-    return replace(found, title=intel.GPUS[name].title, source=source, machine="x86_64")
+def adreno() -> DeviceDescription:
+    """As the others; ``tvm_vision.offline`` has no model of it."""
+    found = unpacked.find()
+    if found is None:
+        sys.exit(f"no drivers: {unpacked.REMEDY}")
+    shim = found.libraries / "libfreedreno_noop_drm_shim.so"
+    launcher = (str(found.linker), "--library-path", str(found.libraries), "--preload", str(shim))
+    icd = found.root / "usr/share/vulkan/icd.d/freedreno_icd.json"
+    driver = Driver("adreno-730", {"FD_GPU_ID": "730", "VK_ICD_FILENAMES": str(icd)}, launcher)
+    described = export(driver)
+    source = f"{described.source}, {STAND_IN}"
+    return replace(described, title=ADRENO, source=source, machine="aarch64")
 
 
 def on_a_processor(title: str, icd: Path) -> DeviceDescription:
     """An implementation of Vulkan on the CPU."""
-    return replace(export([], {"VK_ICD_FILENAMES": str(icd)}), title=title, machine="")
+    driver = Driver(title, {"VK_ICD_FILENAMES": str(icd), "VK_DRIVER_FILES": str(icd)})
+    return replace(export(driver), title=title, machine="")
 
 
 def main() -> None:
     """Write those whose drivers are given."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--drivers", type=Path, help="the newer suite's packages, unpacked")
-    parser.add_argument("--intel", action="store_true", help="those of make static-drivers")
     parser.add_argument("--swiftshader", type=Path, help="its .json, of Debian's chromium-common")
     arguments = parser.parse_args()
     made = {"v3d-7.1": DeviceDescription.from_json(V3D)}
     if STOCK.exists():
         made["lavapipe"] = on_a_processor("lavapipe, a CPU (Mesa of Debian 12)", STOCK)
-    if arguments.drivers:
-        made |= {name: simulated(each, arguments.drivers) for name, each in SIMULATED.items()}
-    if arguments.intel:
-        made |= {name: of_intel(name) for name in intel.GPUS}
+    made |= {name: absent(name, title) for name, title in OFFLINE.items()}
+    made["adreno-730"] = adreno()
     if arguments.swiftshader:
         made["swiftshader"] = on_a_processor("SwiftShader, a CPU", arguments.swiftshader)
     for name, description in made.items():

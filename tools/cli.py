@@ -8,6 +8,7 @@ from tvm_vision import __version__
 
 from .bag import bag
 from .benchmark import benchmark
+from .calibrate import calibrate
 from .check import check
 from .classifier_to_onnx import classifier_to_onnx
 from .classify import classify
@@ -43,6 +44,7 @@ def main() -> None:
 COMMANDS = (
     bag,
     benchmark,
+    calibrate,
     check,
     classifier_to_onnx,
     classify,

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tvm_vision.devices import DeviceDescription, known_devices
+from tvm_vision.devices import known_devices
 from tvm_vision.devices.description import ORIGINS
+from tvm_vision.devices.kept import described_here
 from tvm_vision.errors import DeviceError
 
 from .options import PATH
@@ -42,7 +43,12 @@ FEATURES = (
     is_flag=True,
     help="List the devices that --target takes by name, and where their numbers are from.",
 )
-def devices(export: Path | None, known: bool) -> None:
+@click.option(
+    "--report",
+    is_flag=True,
+    help="Print one block of text for a report: versions, devices, and what calibrate measured.",
+)
+def devices(export: Path | None, known: bool, report: bool) -> None:
     """List this machine's Vulkan devices.
 
     Each with its type, driver, memory, limits and features. TVM_VISION_VULKAN_DEVICE chooses which
@@ -54,11 +60,18 @@ def devices(export: Path | None, known: bool) -> None:
       tvm-vision devices --export robot.json
       tvm-vision compile model.onnx -o model.tar --target robot.json
       tvm-vision devices --known
+      tvm-vision devices --report
     """
     from tvm_vision import vulkan
 
-    if export is not None and known:
-        raise click.UsageError("--export is of this machine's device, --known of others")
+    if (export is not None) + known + report > 1:
+        raise click.UsageError("--export, --known and --report exclude each other")
+    if report:
+        from .device_report import report_lines
+
+        for line in report_lines():
+            click.echo(line)
+        return
     if known:
         for line in known_lines():
             click.echo(line)
@@ -67,7 +80,7 @@ def devices(export: Path | None, known: bool) -> None:
     if not found:
         raise DeviceError(f"no Vulkan device: {vulkan.status()}")
     if export is not None:
-        described = DeviceDescription.of(found[0])
+        described = described_here(found[0])
         described.write(export)
         click.echo(f"wrote {export}: {described.name} ({described.source})")
         return

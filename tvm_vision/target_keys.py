@@ -10,8 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-COMPUTE_UNITS = "compute_units"
-NUMBERS = (COMPUTE_UNITS,)
+# Parts of a device that run workgroups, and of one: schedulers, threads at once, registers.
+COMPUTE_UNITS, SCHEDULERS = "compute_units", "unit_schedulers"
+THREADS, REGISTERS = "unit_threads", "unit_registers"
+# What a calibration measured: multiply-adds and additions in float32, memory, a launch.
+FLOPS, BANDWIDTH, LAUNCH = "measured_mflops", "measured_mb_s", "measured_launch_ns"
+NUMBERS = (COMPUTE_UNITS, SCHEDULERS, THREADS, REGISTERS, FLOPS, BANDWIDTH, LAUNCH)
 FLOAT16_MATRICES, INT8_MATRICES = "", "int8_"
 _NUMBER = re.compile(rf"({'|'.join(NUMBERS)})_([1-9][0-9]{{0,14}})")
 _MATRIX = re.compile(

@@ -43,6 +43,20 @@ def test_known(command) -> None:
     assert all(("from its driver" in row) != ("from published limits" in row) for row in rows)
 
 
+def test_report(command, device_info: vulkan.DeviceInfo, monkeypatch) -> None:
+    monkeypatch.setenv("TVM_VISION_DUMP_SHADERS", "/home/somebody/shaders")
+    done = command("devices", "--report")
+    assert done.exit_code == 0
+    assert device_info.describe() in done.stdout
+    assert "  measured   no: tvm-vision calibrate" in done.stdout
+    assert "environment   TVM_VISION_DUMP_SHADERS" in done.stdout
+    assert "somebody" not in done.stdout, "no file of a user"
+    assert all(word in done.stdout for word in ("tvm_vision ", "python ", "system "))
+    monkeypatch.setattr("tvm_vision.vulkan.devices", lambda: [])
+    monkeypatch.setattr("tvm_vision.vulkan.status", lambda: "no driver; install one")
+    assert "no device     no driver; install one" in command("devices", "--report").stdout
+
+
 def test_export_and_known_exclude_each_other(command, tmp_path: Path) -> None:
     done = command("devices", "--known", "--export", tmp_path / "x.json")
     assert done.exit_code == 2 and not (tmp_path / "x.json").exists()

@@ -13,6 +13,7 @@ import tvm
 from tvm.target import Target, codegen
 
 from ..devices import described_device
+from ..devices.kept import described_here
 from ..error_lines import first_line
 from ..errors import DeviceError, InputError
 
@@ -144,6 +145,8 @@ def _vulkan(config: dict[str, Any]) -> dict[str, Any]:
                 f"Vulkan device {wanted} is needed to read its limits: {have}; for a device that "
                 f"is elsewhere name its description: {DESCRIBED}"
             )
+        # What the device tells, and what a calibration measured on it.
+        config.setdefault("keys", ["vulkan", "gpu", *described_here(found[wanted]).all_keys()])
     return config
 
 

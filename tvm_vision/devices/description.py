@@ -14,8 +14,9 @@ from ..errors import InputError
 from ..file_kinds import DEVICE, INFO, JSON, TEXT, need
 from ..package.fields import Fields, integer, naming, parse_object, text, wrong
 from ..plain_files import read_plain
-from ..target_keys import is_key
+from ..target_keys import is_key, number_key, numbers_in
 from ..whole_files import write_whole
+from .measured import Measured
 
 if TYPE_CHECKING:
     from ..vulkan import DeviceInfo
@@ -69,6 +70,7 @@ class DeviceDescription:
         machine: processor of the device's host, as platform.machine() names it; "" for any.
         attributes: of TVM's Vulkan target, all of ATTRIBUTES.
         keys: of that target beside "vulkan" and "gpu", see ``tvm_vision.target_keys``.
+        measured: by ``tvm-vision calibrate``; None where it was not.
     """
 
     title: str
@@ -77,6 +79,7 @@ class DeviceDescription:
     machine: str
     attributes: dict[str, bool | int | str] = field(hash=False)
     keys: tuple[str, ...] = ()
+    measured: Measured | None = None
 
     @property
     def name(self) -> str:
@@ -105,13 +108,20 @@ class DeviceDescription:
             }
         )
 
+    def all_keys(self) -> list[str]:
+        """Keys of the device, and of what was measured on it where its driver does not tell."""
+        known = numbers_in(self.keys)
+        measured = {} if self.measured is None else self.measured.numbers()
+        more = [number_key(name, n) for name, n in measured.items() if name not in known]
+        return [*self.keys, *more]
+
     def target_config(self) -> dict[str, Any]:
         """What ``tvm.target.Target`` takes: the device, and a host of its processor."""
         host = {"kind": "llvm"}
         if self.machine not in ("", platform.machine()):
             host["mtriple"] = f"{self.machine}-linux-gnu"
         return {
-            "kind": "vulkan", "host": host, "keys": ["vulkan", "gpu", *self.keys],
+            "kind": "vulkan", "host": host, "keys": ["vulkan", "gpu", *self.all_keys()],
             **self.attributes,
         }  # fmt: skip
 
@@ -131,13 +141,14 @@ class DeviceDescription:
             machine=fields.text("machine", among=("", *MACHINES)),
             attributes=_attributes(Fields(fields.take("attributes"), "attributes")),
             keys=fields.items("keys", _key),
+            measured=fields.optional("measured", Measured.from_json),
         )
         fields.done()
         return result
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {
+        document = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
             "title": self.title,
@@ -147,6 +158,9 @@ class DeviceDescription:
             "attributes": {name: self.attributes[name] for name in sorted(self.attributes)},
             "keys": list(self.keys),
         }
+        if self.measured is not None:
+            document["measured"] = self.measured.to_json()
+        return document
 
     def to_bytes(self) -> bytes:
         """The text of the file, the same for the same content."""

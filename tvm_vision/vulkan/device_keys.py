@@ -5,8 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..target_keys import COMPUTE_UNITS, FLOAT16_MATRICES, INT8_MATRICES, matrix_key, number_key
+from ..target_keys import (
+    COMPUTE_UNITS,
+    FLOAT16_MATRICES,
+    INT8_MATRICES,
+    REGISTERS,
+    SCHEDULERS,
+    THREADS,
+    matrix_key,
+    number_key,
+)
 
+_OF_A_UNIT = (SCHEDULERS, THREADS, REGISTERS)
+
+# Intel's driver does not tell its units: these are of the full chips, by PCI id, 16 vector engines
+# each. Smaller models share ids with them.
+_INTEL = 0x8086
+_INTEL_UNITS = {
+    0x9A49: 6, 0x9A40: 6,  # Tiger Lake, Iris Xe
+    0x46A6: 6, 0x46A8: 6,  # Alder Lake-P
+    0xA7A0: 6, 0xA7A1: 6,  # Raptor Lake-P
+    0x7D55: 8, 0x7DD5: 8,  # Meteor Lake
+    0x56A0: 32, 0x56A1: 28, 0x56A5: 8, 0x56A6: 6,  # Arc A770, A750, A380, A310
+}  # fmt: skip
 # Types of A, B, C and result, as the backend names them.
 _MATRICES: dict[tuple[str, ...], str] = {
     ("float16", "float16", "float32", "float32"): FLOAT16_MATRICES,
@@ -16,8 +37,10 @@ _MATRICES: dict[tuple[str, ...], str] = {
 
 def keys_of(device: Mapping[str, Any]) -> list[str]:
     """The keys, see ``tvm_vision.target_keys``, of a device as the backend describes it."""
-    units = int(device["compute_units"])
-    return [*([number_key(COMPUTE_UNITS, units)] if units else []), *_matrix_keys(device)]
+    told = [(name, int(device.get(name, 0))) for name in (COMPUTE_UNITS, *_OF_A_UNIT)]
+    if not told[0][1] and int(device.get("vendor_id", 0)) == _INTEL:
+        told[0] = (COMPUTE_UNITS, _INTEL_UNITS.get(int(device.get("device_id", 0)), 0))
+    return [*(number_key(name, n) for name, n in told if n), *_matrix_keys(device)]
 
 
 def _matrix_keys(device: Mapping[str, Any]) -> list[str]:

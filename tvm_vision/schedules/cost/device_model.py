@@ -12,12 +12,24 @@ present ones are described in benchmarks/schedules.md; most of the timings thems
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
 from tvm.target import Target
 
-from ...target_keys import COMPUTE_UNITS, numbers_in
+from ...target_keys import (
+    BANDWIDTH,
+    COMPUTE_UNITS,
+    FLOPS,
+    LAUNCH,
+    REGISTERS,
+    SCHEDULERS,
+    THREADS,
+    numbers_in,
+)
 
+# What INTEGRATED's rates assume as well: a third.
+REACHED = 1 / 3
 FITTED, ASSUMED, TOLD = "fitted", "assumed", "told"
 
 
@@ -198,6 +210,17 @@ class Rates:
     bandwidth: float
     launch: float
 
+    def measured(self, told: Mapping[str, int]) -> Rates:
+        """The same with what a calibration told (``tvm_vision.target_keys``).
+
+        Kernels of products reach REACHED of the multiply-adds that a device can do.
+        """
+        return Rates(
+            flops=told[FLOPS] * 1e6 * REACHED if FLOPS in told else self.flops,
+            bandwidth=told[BANDWIDTH] * 1e6 if BANDWIDTH in told else self.bandwidth,
+            launch=told[LAUNCH] * 1e-9 if LAUNCH in told else self.launch,
+        )
+
 
 @dataclass(frozen=True)
 class DeviceModel:
@@ -226,15 +249,25 @@ class DeviceModel:
     def of(cls, target: Target) -> DeviceModel:
         """The description of a target's kind, with what the target tells of its units.
 
-        Fitted descriptions stay as they are: their numbers hold together.
+        Fitted descriptions keep their units: these hold together with the costs. What a
+        calibration measured counts wherever kernels are compared by rates.
         """
         model = DESCRIPTIONS.get(str(target.attrs.get("device_type", "")), UNKNOWN)
+        told = numbers_in(target.keys)
+        model = replace(model, rates=model.rates and model.rates.measured(told))
         if model.source == FITTED:
             return model
         lanes = int(target.attrs.get("thread_warp_size", 1))
         if lanes > 1:  # 1 is what a target has that was told nothing
             model = replace(model, units=replace(model.units, lanes=lanes))
-        count = numbers_in(target.keys).get(COMPUTE_UNITS)
+        units = replace(
+            model.units,
+            schedulers=told.get(SCHEDULERS, model.units.schedulers),
+            threads=told.get(THREADS, model.units.threads),
+            registers=told.get(REGISTERS, model.units.registers),
+        )
+        model = replace(model, units=units)
+        count = told.get(COMPUTE_UNITS)
         return model.with_units(count) if count else model
 
     def with_units(self, count: int) -> DeviceModel:

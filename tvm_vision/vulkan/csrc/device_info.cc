@@ -135,6 +135,9 @@ ffi::Map<ffi::String, ffi::Any> DescribeDevice(const DeviceSnapshot& s, const De
   number("min_subgroup_size", s.min_subgroup_size);
   number("max_subgroup_size", s.max_subgroup_size);
   number("compute_units", s.compute_units);
+  number("unit_schedulers", s.unit_schedulers);
+  number("unit_threads", s.unit_threads);
+  number("unit_registers", s.unit_registers);
   number("max_workgroup_count_x", s.max_workgroup_count[0]);
   number("max_allocation_size", s.max_allocation_size);
   info.Set("memory_bytes", TensorMemoryBytes(s, plan));

@@ -85,6 +85,11 @@ struct DeviceSnapshot {
   bool subgroup_in_compute = false;
   /*! \brief Cores, compute units or multiprocessors where the driver tells; 0 where it does not. */
   uint32_t compute_units = 0;
+  /*! \brief Of such a unit, likewise: parts that issue instructions, threads at once, and registers
+   * of 32 bits. */
+  uint32_t unit_schedulers = 0;
+  uint32_t unit_threads = 0;
+  uint32_t unit_registers = 0;
   /*! \brief Whether dot products of four signed bytes in a word are one instruction: every driver
    * takes them (features.integer_dot_product), and writes them out where the hardware has none. */
   bool fast_dot_product = false;

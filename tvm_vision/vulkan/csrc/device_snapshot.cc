@@ -81,6 +81,10 @@ void ReadProperties(const InstanceFunctions& fn, VkPhysicalDevice physical, Devi
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV);
   auto amd = Tagged<VkPhysicalDeviceShaderCorePropertiesAMD>(
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD);
+  auto amd2 = Tagged<VkPhysicalDeviceShaderCoreProperties2AMD>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_2_AMD);
+  auto arm = Tagged<VkPhysicalDeviceShaderCoreBuiltinsPropertiesARM>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_BUILTINS_PROPERTIES_ARM);
   auto dot_product = Tagged<VkPhysicalDeviceShaderIntegerDotProductProperties>(
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES);
   chain.Add(&id);
@@ -94,6 +98,8 @@ void ReadProperties(const InstanceFunctions& fn, VkPhysicalDevice physical, Devi
   if (HasDotProduct(*s)) chain.Add(&dot_product);
   if (s->HasExtension(VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) chain.Add(&nvidia);
   if (s->HasExtension(VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME)) chain.Add(&amd);
+  if (s->HasExtension(VK_AMD_SHADER_CORE_PROPERTIES_2_EXTENSION_NAME)) chain.Add(&amd2);
+  if (s->HasExtension(VK_ARM_SHADER_CORE_BUILTINS_EXTENSION_NAME)) chain.Add(&arm);
   fn.vkGetPhysicalDeviceProperties2(physical, &head);
 
   std::copy_n(id.deviceUUID, VK_UUID_SIZE, s->device_uuid.begin());
@@ -109,10 +115,16 @@ void ReadProperties(const InstanceFunctions& fn, VkPhysicalDevice physical, Devi
                                                    VK_SHADER_STAGE_COMPUTE_BIT) != 0;
   s->features.subgroup_size_control = compute_size_control;
   s->fast_dot_product = dot_product.integerDotProduct4x8BitPackedSignedAccelerated == VK_TRUE;
-  s->compute_units =
-      nvidia.shaderSMCount != 0
-          ? nvidia.shaderSMCount
+  // At most one of them is there.
+  uint32_t amd_units =
+      amd2.activeComputeUnitCount != 0
+          ? amd2.activeComputeUnitCount
           : amd.shaderEngineCount * amd.shaderArraysPerEngineCount * amd.computeUnitsPerShaderArray;
+  s->compute_units = nvidia.shaderSMCount + amd_units + arm.shaderCoreCount;
+  s->unit_schedulers = amd.simdPerComputeUnit;
+  s->unit_registers = amd.simdPerComputeUnit * amd.vgprsPerSimd * amd.wavefrontSize;
+  s->unit_threads = amd.simdPerComputeUnit * amd.wavefrontsPerSimd * amd.wavefrontSize +
+                    (nvidia.shaderWarpsPerSM + arm.shaderWarpsPerCore) * s->subgroup_size;
 }
 
 void ReadFeatures(const InstanceFunctions& fn, VkPhysicalDevice physical, DeviceSnapshot* s) {

@@ -1,0 +1,136 @@
+"""A calibration of this machine's device: all of its kernels run, and what it found is used.
+
+Its numbers mean nothing on a processor; their form does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from tvm.target import Target
+
+from tvm_vision import vulkan
+from tvm_vision.compiler import parse_target
+from tvm_vision.devices import DeviceDescription, known_devices, read_description
+from tvm_vision.devices.kept import described_here, keep, kept_path
+from tvm_vision.devices.measured import MOST, Measured
+from tvm_vision.errors import InputError
+from tvm_vision.schedules.cost.device_model import DISCRETE, INTEGRATED, REACHED, DeviceModel
+from tvm_vision.target_keys import numbers_in
+from tvm_vision.tools.cli import main
+from tvm_vision.tuning import calibrate as module
+
+MEASURED = Measured("2026-11-22", {"float32": 1.2e12, "dp4a": 4e12}, 38e9, 9e11, 8e-6, 7)
+
+
+@pytest.fixture
+def forgotten(device_info: vulkan.DeviceInfo) -> Any:
+    """What a test keeps is removed after it."""
+    path = kept_path(DeviceDescription.of(device_info))
+    assert path is not None and not path.exists()
+    yield path
+    path.unlink(missing_ok=True)
+
+
+def test_the_command_measures_keeps_and_writes(
+    device_info: vulkan.DeviceInfo, forgotten: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(module, "ENOUGH_SECONDS", 0.002)
+    monkeypatch.setattr(module, "COPIED", 4 << 20)
+    done = CliRunner().invoke(main, ["calibrate", "-o", str(tmp_path / "robot.json")])
+    assert done.exit_code == 0, done.output
+    measured = read_description(tmp_path / "robot.json").measured
+    assert measured is not None and all(line in done.stdout for line in measured.lines())
+    assert ("float16" in measured.flops) == device_info.supports_float16
+    assert ("dp4a" in measured.flops) == device_info.supports_integer_dot_product
+    for name in ("bandwidth", "shared", "launch"):
+        assert 0 < getattr(measured, name) < MOST[name]
+    assert 1e6 < measured.flops["float32"] and 1 <= measured.units <= module.MOST_UNITS
+    assert forgotten.exists() and described_here(device_info).measured == measured
+    exported = CliRunner().invoke(main, ["devices", "--export", str(tmp_path / "again.json")])
+    assert exported.exit_code == 0
+    assert read_description(tmp_path / "again.json").measured == measured
+
+
+def test_every_kind_of_multiply_add_compiles(device_info: vulkan.DeviceInfo) -> None:
+    """Where this device has no dot products, too."""
+    from support import lowering
+    from tvm_vision.tuning import calibration_kernels
+
+    on = lowering.target(supports_integer_dot_product=True)
+    for function in (
+        calibration_kernels.dot_products(4, 64, 16),
+        calibration_kernels.multiply_add("float16", 4, 64, 16),
+    ):
+        assert lowering.kernels(calibration_kernels.scheduled(function), on)
+
+
+def test_what_was_measured_counts_for_later_compilations(
+    device_info: vulkan.DeviceInfo, forgotten: Path
+) -> None:
+    before = list(parse_target("vulkan").keys)
+    described = DeviceDescription.of(device_info)
+    assert before == ["vulkan", "gpu", *described.keys]
+    keep(dataclasses.replace(described, measured=MEASURED))
+    told = numbers_in(parse_target("vulkan").keys)
+    assert (told["measured_mb_s"], told["measured_launch_ns"]) == (38_000, 8_000)
+    forgotten.write_text("{}")  # damaged: as if there were none
+    assert list(parse_target("vulkan").keys) == before
+
+
+def test_a_calibration_of_another_driver_is_not_used(
+    device_info: vulkan.DeviceInfo, forgotten: Path
+) -> None:
+    other = known_devices()["renoir"]
+    forgotten.parent.mkdir(parents=True, exist_ok=True)
+    forgotten.write_bytes(dataclasses.replace(other, measured=MEASURED).to_bytes())
+    assert described_here(device_info).measured is None
+
+
+def test_the_model_of_a_device_reads_it() -> None:
+    renoir = dataclasses.replace(known_devices()["renoir"], measured=MEASURED)
+    model = DeviceModel.of(Target(renoir.target_config()))
+    assert model.rates is not None and model.units.count == numbers_in(renoir.keys)["compute_units"]
+    assert model.rates.bandwidth == 38e9 and model.rates.launch == pytest.approx(8e-6)
+    assert model.rates.flops == pytest.approx(1.2e12 * REACHED)
+    assert (model.units.threads, model.units.schedulers, model.units.lanes) == (2560, 4, 64)
+    v3d = dataclasses.replace(known_devices()["v3d-7.1"], measured=MEASURED)
+    assert DeviceModel.of(Target(v3d.target_config())).units.count == 7  # its driver tells none
+    plain = DeviceModel.of(Target(known_devices()["v3d-7.1"].target_config()))
+    assert plain.rates == INTEGRATED.rates
+
+
+def test_fitted_units_stay_and_rates_are_what_was_measured() -> None:
+    keys = ["vulkan", "gpu", "measured_mb_s_500000", "unit_threads_1024", "compute_units_30"]
+    model = DeviceModel.of(Target({"kind": "vulkan", "keys": keys, "device_type": "discrete"}))
+    assert model.units == DISCRETE.units and model.rates is not None
+    assert model.rates.bandwidth == 5e11
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"launch": 0}, "measured.launch must be above 0"),
+        ({"bandwidth": 1e30}, "measured.bandwidth must be above 0, to 1e"),
+        ({"units": 0}, "measured.units must be a whole number from 1"),
+        ({"flops": {}}, "measured.flops.float32 is missing"),
+        ({"flops": {"float32": 1e9, "float8": 1e9}}, "measured.flops.float8 is not known"),
+        ({"flops": {"float32": 1e9, "dp4a": True}}, "must be a number, found true"),
+        ({"date": ""}, "measured.date must be a text that is not empty"),
+        ({"more": 1}, "measured.more is not known"),
+    ],
+)
+def test_a_measurement_that_cannot_be(change: dict[str, Any], says: str, tmp_path: Path) -> None:
+    document = dataclasses.replace(known_devices()["renoir"], measured=MEASURED).to_json()
+    path = tmp_path / "robot.json"
+    path.write_text(json.dumps(document))
+    assert read_description(path).measured == MEASURED
+    document["measured"].update(change)
+    path.write_text(json.dumps(document))
+    with pytest.raises(InputError, match=says):
+        read_description(path)

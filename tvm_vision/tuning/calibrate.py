@@ -1,0 +1,175 @@
+"""``calibrate``: what a device can do, measured on it in 10 to 20 seconds."""
+
+from __future__ import annotations
+
+import datetime
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..devices import DeviceDescription
+from ..devices.measured import Measured
+from ..errors import DeviceError
+from . import calibration_kernels as kernels
+
+Tell = Callable[[str], object]
+COPIED = 32 << 20  # bytes of a copy's input, at the most: more than any cache of a robot's GPU
+ENOUGH_SECONDS = 0.02  # of one run, which clocks have risen in
+MOST_SECONDS = 1.0  # of one kind
+MOST_ROUNDS = 1 << 14
+LAUNCHES = 64
+MOST_UNITS = 512
+STEP = 1.5  # times longer than one workgroup: a unit has to take a second one
+
+
+def calibrate(tell: Tell = lambda words: None) -> DeviceDescription:
+    """Measure this machine's first Vulkan device; its description, with what was found.
+
+    tell: called with a few words before each step.
+
+    Raises DeviceError where there is no device, or a kernel cannot be run on it.
+    """
+    from .. import vulkan
+
+    found = vulkan.devices()
+    if not found:
+        raise DeviceError(f"no Vulkan device: {vulkan.status()}")
+    described = DeviceDescription.of(found[0])
+    return replace(described, measured=Calibration(described, tell).run())
+
+
+class Calibration:
+    """One run of all kernels on device 0."""
+
+    def __init__(self, described: DeviceDescription, tell: Tell) -> None:
+        import tvm
+
+        from ..compiler import parse_target
+
+        self._tvm = tvm
+        self._target = parse_target("vulkan")
+        self._device = tvm.vulkan(0)
+        self._tell = tell
+        self._has = described.attributes
+        self._threads = min(256, int(self._has["max_threads_per_block"]))
+
+    def run(self) -> Measured:
+        """All measurements, one after the other."""
+        self._tell("copying")
+        bandwidth = self._bandwidth()
+        flops = {}
+        for kind in self._kinds():
+            self._tell(f"multiplying and adding in {kind}")
+            flops[kind] = self._flops(kind)
+        self._tell("reading shared memory")
+        shared = self._shared()
+        self._tell("launching kernels")
+        launch = self._launch()
+        self._tell("counting units")
+        return Measured(
+            date=datetime.date.today().isoformat(),
+            flops=flops,
+            bandwidth=bandwidth,
+            shared=shared,
+            launch=launch,
+            units=self._units(),
+        )
+
+    def _kinds(self) -> list[str]:
+        kinds = ["float32"]
+        if self._has["supports_float16"] and self._has["supports_16bit_buffer"]:
+            kinds.append("float16")
+        return [*kinds, *(["dp4a"] if self._has["supports_integer_dot_product"] else [])]
+
+    def _bandwidth(self) -> float:
+        most = min(COPIED, int(self._has["max_storage_buffer_range"]))
+        block = 4 * kernels.LANES * self._threads
+        count = most // block * block // 4
+        seconds = self._seconds(
+            kernels.copy(count, self._threads), ((count,), "float32"), ((count,), "float32")
+        )
+        return 8 * count / seconds
+
+    def _flops(self, kind: str) -> float:
+        """Of a number of workgroups that occupies any device, in as many rounds as it takes to fill
+        a time that can be measured."""
+        dtype, each = ("int32", 8) if kind == "dp4a" else (kind, 2)
+
+        def seconds(rounds: int) -> float:
+            groups = MOST_UNITS
+            if kind == "dp4a":
+                function = kernels.dot_products(groups, self._threads, rounds)
+            else:
+                function = kernels.multiply_add(kind, groups, self._threads, rounds)
+            outputs = groups * self._threads
+            return self._seconds(function, ((kernels.SUMS,), dtype), ((outputs,), dtype))
+
+        rounds, took = self._grown(seconds)
+        return each * kernels.SUMS * rounds * MOST_UNITS * self._threads / took
+
+    def _shared(self) -> float:
+        words = 4096 // self._threads * self._threads
+
+        def seconds(rounds: int) -> float:
+            function = kernels.shared_loads(MOST_UNITS, self._threads, rounds, words)
+            outputs = MOST_UNITS * self._threads
+            return self._seconds(function, ((words,), "float32"), ((outputs,), "float32"))
+
+        rounds, took = self._grown(seconds)
+        return 4 * kernels.SUMS * rounds * MOST_UNITS * self._threads / took
+
+    def _launch(self) -> float:
+        function = kernels.launches(LAUNCHES, self._threads)
+        return self._seconds(function, ((self._threads,), "float32")) / LAUNCHES
+
+    def _units(self) -> int:
+        """The most workgroups of all shared memory there is that take about as long as one."""
+
+        def seconds(groups: int) -> float:
+            words = int(self._has["max_shared_memory_per_block"]) // 4
+            words = words // self._threads * self._threads
+            function = kernels.shared_loads(groups, self._threads, rounds, words)
+            outputs = groups * self._threads
+            return self._seconds(function, ((words,), "float32"), ((outputs,), "float32"))
+
+        rounds = 256
+        while (one := seconds(1)) < ENOUGH_SECONDS / 10 and rounds < MOST_ROUNDS:
+            rounds *= 4
+        low, high = 1, 2  # takes as long as one, takes longer
+        while high <= MOST_UNITS and seconds(high) < STEP * one:
+            low, high = high, 2 * high
+        while high - low > max(1, low // 16):
+            middle = (low + high) // 2
+            low, high = (middle, high) if seconds(middle) < STEP * one else (low, middle)
+        return low
+
+    def _grown(self, seconds: Callable[[int], float]) -> tuple[int, float]:
+        """Rounds that take long enough to be measured, and their time."""
+        rounds = 16
+        took = seconds(rounds)
+        while took < ENOUGH_SECONDS and rounds < MOST_ROUNDS:
+            grow = max(2, min(64, round(ENOUGH_SECONDS / max(took, 1e-6))))
+            rounds = min(MOST_ROUNDS, rounds * grow)
+            took = seconds(rounds)
+        return rounds, took
+
+    def _seconds(self, function: Any, *tensors: tuple[tuple[int, ...], str]) -> float:
+        """The median time of a run on the device."""
+        module = self._tvm.tirx.build(
+            self._tvm.IRModule({"main": kernels.scheduled(function)}), self._target
+        )
+        arrays = [
+            self._tvm.runtime.tensor(np.zeros(shape, dtype), self._device)
+            for shape, dtype in tensors
+        ]
+        begin = time.monotonic()
+        timed = module.time_evaluator("main", self._device, number=1, repeat=1)
+        found = [timed(*arrays).results[0]]
+        while len(found) < 5 and time.monotonic() - begin < MOST_SECONDS:
+            found.append(timed(*arrays).results[0])
+        # The first waits for the pipeline, and for clocks to rise.
+        return max(1e-9, statistics.median(found[1:] or found))
