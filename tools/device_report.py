@@ -12,7 +12,7 @@ from tvm_vision import __version__, vulkan
 from tvm_vision.devices import DeviceDescription
 from tvm_vision.devices.kept import described_here
 
-from .devices import describe
+from .device_lines import describe
 
 OURS = ("TVM_VISION_", "VK_", "RADV_", "MESA_", "TVM_USE_RUNTIME_LIB")
 
