@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 import tvm_vision
 from support import networks
 from support.compiled import executor_of
+from tvm_vision import vulkan
 from tvm_vision.devices import known_devices
 from tvm_vision.evaluate import Reference
 from tvm_vision.evaluate.compare import compare
@@ -30,6 +31,10 @@ TARGETS = {
 
 def agree(model: onnx.ModelProto | Path, target: dict, *inputs: np.ndarray, **options: Any) -> None:
     """Outputs of a network compiled for a target, run here, are onnxruntime's."""
+    here = vulkan.devices()[0].properties
+    for name in ("supports_8bit_buffer", "supports_16bit_buffer"):
+        if target[name] and not here[name]:
+            pytest.skip(f"this device has no {name}, which the target has")
     compiled = tvm_vision.compile(model, target=target, options=options)
     executor = executor_of(compiled)
     for index, array in enumerate(inputs):
