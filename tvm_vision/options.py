@@ -63,6 +63,22 @@ class CompileOptions:
     dp4a: bool = _switch("the dot product of four int8, where the device has it")
     split_k: bool = _switch("products of few results cut along their sum, over workgroups")
     halo: bool = _switch("convolutions on matrices keep their part of the image in shared memory")
+    guarded_loads: str = _option(
+        "auto",
+        ("auto", "branch", "select"),
+        "loads under a condition on GPUs, branch: passed over; select: made at a valid index "
+        "instead, without a branch; auto: select on integrated GPUs",
+    )
+    packed_fp16: str = _option(
+        "auto",
+        ("auto", "on", "off"),
+        "products of fp16 added up in fp16 over some 8 to 32 terms, in float32 beyond, on GPUs; "
+        "auto: on integrated GPUs",
+    )
+    weights_by_window: bool = _switch(
+        "weights of convolutions keep the channels of each place of the window side by side, on "
+        "integrated GPUs"
+    )
     fuse_data_movement: bool = _switch(
         "concatenations, slices and resizing inside the convolution that reads them, on GPUs"
     )

@@ -48,6 +48,7 @@ from .relax.nchwc.block_channels import block_channels
 from .relax.node_names import NodeNames
 from .relax.qdq.legalize_int8 import WORD, integer_kernels
 from .relax.qdq.to_int8 import bytes_wanted, in_bytes
+from .relax.weights_by_window import weights_by_window
 from .relax.winograd import winograd
 from .tir.dead_block_elimination import eliminate_dead_blocks
 from .tir.prescheduled import finish_prescheduled
@@ -146,6 +147,10 @@ def _winograd(network: Compilation) -> None:
 
 def _matrices(network: Compilation) -> bool:
     return network.fp16 and bool(network.limits.matrices)
+
+
+def _weights_by_window(network: Compilation) -> None:
+    network.module = weights_by_window(network.module)
 
 
 def _legalize_int8(network: Compilation) -> None:
@@ -258,6 +263,8 @@ PHASES: tuple[Phase, ...] = (
           lambda n: n.options.layout == "auto" and channel_block(n.target) > 1),
     Phase("layout_on_gpu", RELAX, _layout_on_gpu, 3, lambda n: n.on_gpu),
     Phase("winograd", RELAX, _winograd, 3, lambda n: n.on_gpu),
+    Phase("weights_by_window", RELAX, _weights_by_window, 3,
+          lambda n: n.on_gpu and n.options.weights_by_window and not n.limits.device.measured),
     Phase("legalize_int8", RELAX, _legalize_int8, 3, lambda n: n.int8),
     Phase("fold_transposes", RELAX, _fold_transposes, 1),
     # Calls of TensorIR functions.

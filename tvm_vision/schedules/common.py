@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm
@@ -24,6 +24,7 @@ FAILURES = (s_tir.ScheduleError, tvm.error.InternalError, AssertionError, ValueE
 
 # Of a kernel for a GPU that does not say; the fewest of a driver that robots have.
 FEW_TENSORS = 16
+LEAST_GROUPS = 2  # that a unit's shared memory has room for: one works while another waits
 
 
 class NotThisKind(ValueError):
@@ -36,7 +37,7 @@ class Limits:
 
     Attributes:
         threads: most threads of a workgroup.
-        shared_bytes: most bytes of shared memory of a workgroup.
+        shared_bytes: most bytes of shared memory of a workgroup, so that units hold several.
         subgroup: threads of a subgroup; no schedule counts on them in lockstep.
         matrices: (m, n, k) of the products of fp16, added up in float32, that a subgroup can
             compute at once; none where the device has no cooperative matrices or they are off.
@@ -46,6 +47,7 @@ class Limits:
         halo: whether convolutions may keep their tile of the image in shared memory.
         dot_product: whether one instruction adds up the products of four bytes.
         tensors: most tensors of a kernel, inputs and results.
+        selects_loads: whether guarded loads do without branches.
         device: what estimates take the device for.
     """
 
@@ -58,6 +60,7 @@ class Limits:
     dot_product: bool = False
     byte_matrices: tuple[tuple[int, int, int], ...] = ()
     tensors: int = FEW_TENSORS
+    selects_loads: bool = False
     device: DeviceModel = UNKNOWN
 
     @classmethod
@@ -69,9 +72,17 @@ class Limits:
         attributes = target.attrs
         options = options or CompileOptions()
         device = DeviceModel.of(target)
+        packed = (
+            device.packed_fp16 if options.packed_fp16 == "auto" else options.packed_fp16 == "on"
+        )
+        fp16 = bool(attributes.get("supports_float16", False))
+        device = replace(device, packed_fp16=packed and fp16)
         return cls(
             threads=int(attributes.get("max_threads_per_block", 128)),
-            shared_bytes=int(attributes.get("max_shared_memory_per_block", 16384)),
+            shared_bytes=min(
+                int(attributes.get("max_shared_memory_per_block", 16384)),
+                device.units.shared_bytes // LEAST_GROUPS,
+            ),
             subgroup=int(attributes.get("thread_warp_size", 32)),
             matrices=matrices_in(target.keys, FLOAT16_MATRICES) if options.coopmat else (),
             byte_matrices=matrices_in(target.keys, INT8_MATRICES) if options.coopmat else (),
@@ -84,8 +95,15 @@ class Limits:
             ),
             dot_product=options.dp4a
             and bool(attributes.get("supports_integer_dot_product", False)),
+            selects_loads=options.guarded_loads == "select"
+            or (options.guarded_loads == "auto" and device.selects_loads),
             device=device,
         )
+
+    @property
+    def wave(self) -> int:
+        """Threads that a workgroup needs, so that none of those issued together is idle."""
+        return min(self.device.units.lanes, self.threads)
 
     def matrices_of(self, factors: str) -> tuple[tuple[int, int, int], ...]:
         """The shapes for a kind of factors of FP16, INT8 and OTHERS."""

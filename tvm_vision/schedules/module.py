@@ -109,14 +109,14 @@ def schedule_function(
     """
     for kind, template in TEMPLATES.items():
         try:
-            return marked(template.applied(function, limits, None)), kind
+            return marked(template.applied(function, limits, None), limits), kind
         except FAILURES as error:
             LOGGER.debug("%s passed over: %s", kind, error)
         except Exception as error:  # a fault of the template, and the next one is as right
             LOGGER.warning("schedule %s passed over: %s: %s", kind, type(error).__name__, error)
     try:
         schedule = dlight.gpu.Fallback().apply(function, target, False) if target else None
-        return (marked(schedule), FALLBACK) if schedule is not None else (function, NONE)
+        return (marked(schedule, limits), FALLBACK) if schedule else (function, NONE)
     except FAILURES as error:
         LOGGER.debug("fallback passed over: %s", error)
     return function, NONE

@@ -35,6 +35,7 @@ from .gpu import (
     window,
     winograd,
 )
+from .gpu.guarded_loads import with_selected_loads
 
 LOGGER = logging.getLogger(__name__)
 
@@ -223,11 +224,11 @@ def schedule_with(function: tirx.PrimFunc, limits: Limits, choice: Choice) -> ti
     except (*FAILURES, TypeError, ArithmeticError, LookupError) as error:
         # The last three where a record holds nonsense.
         raise NotThisKind(f"{choice.template} does not fit: {str(error).strip()[:200]}") from error
-    return marked(schedule)
+    return marked(schedule, limits)
 
 
-def marked(schedule: Schedule) -> tirx.PrimFunc:
-    """The scheduled function, marked as such.
+def marked(schedule: Schedule, limits: Limits) -> tirx.PrimFunc:
+    """The scheduled function, marked as such, and for how its guarded loads are written.
 
     Raises:
         NotThisKind: a part of it has no threads, or it leaves a part of a result unwritten.
@@ -237,4 +238,6 @@ def marked(schedule: Schedule) -> tirx.PrimFunc:
         raise NotThisKind(f"leaves {', '.join(left)} without threads")
     if missed := unwritten(function):
         raise NotThisKind(f"leaves parts of {', '.join(missed)} unwritten")
+    if limits.selects_loads:
+        function = with_selected_loads(function)
     return function.with_attr("tirx.is_scheduled", True)

@@ -35,6 +35,9 @@ _MATRICES: dict[tuple[str, ...], str] = {
 }
 
 
+_INTEL = 0x8086  # its number among vendors of PCI devices
+
+
 def keys_of(device: Mapping[str, Any]) -> list[str]:
     """The keys, see ``tvm_vision.target_keys``, of a device as the backend describes it."""
     told = [(name, int(device.get(name, 0))) for name in (COMPUTE_UNITS, *_OF_A_UNIT)]
@@ -43,7 +46,23 @@ def keys_of(device: Mapping[str, Any]) -> list[str]:
     return [*(number_key(name, n) for name, n in told if n), *_matrix_keys(device)]
 
 
+def _emulates_matrices(device: Mapping[str, Any]) -> bool:
+    """Whether a driver offers matrices that the device has no units for.
+
+    Mesa does from version 25 on for Intel's GPUs that share the processor's memory, and writes them
+    out: a kernel of 1,199 instructions has 22,410. Those with matrix units have no subgroups of 8
+    lanes any more, or memory of their own.
+    """
+    return (
+        int(device["vendor_id"]) == _INTEL
+        and str(device["type"]) == "integrated"
+        and int(device["min_subgroup_size"]) < 16
+    )
+
+
 def _matrix_keys(device: Mapping[str, Any]) -> list[str]:
+    if _emulates_matrices(device):
+        return []
     found: dict[str, None] = {}  # each once: shapes are told again for what saturates
     for m, n, k, *types in (tuple(shape) for shape in device["cooperative_matrix_shapes"]):
         of = _MATRICES.get(tuple(map(str, types)))

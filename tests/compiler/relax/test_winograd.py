@@ -213,7 +213,7 @@ def test_it_is_off(way: str, target: Any, options: Any, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 @pytest.mark.parametrize("device_type", ["integrated", "discrete"])
 def test_it_is_on_by_itself_on_gpus(precision: str, device_type: str) -> None:
-    module, _ = module_of(convolution(64, 64, padding=1), *[(1, 64, 56, 56)] * 2)
+    module, _ = module_of(convolution(128, 128, padding=1), *[(1, 128, 56, 56)] * 2)
     names = functions(module, {**GPU, "device_type": device_type}, precision=precision)
     assert count(names) == 1
 
@@ -275,8 +275,10 @@ def test_all_three_kernels_name_the_node(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_estimate_follows_rates() -> None:
     layer, few = ConvShape(1, 64, 64, 56, 56), ConvShape(1, 512, 512, 7, 7)
-    assert fastest(layer, INTEGRATED, fp16=False) == 4
-    assert fastest(layer, INTEGRATED, fp16=True) == 2
+    wide = ConvShape(1, 128, 128, 56, 56)
+    assert fastest(wide, INTEGRATED, fp16=False) == 4
+    assert fastest(wide, INTEGRATED, fp16=True) == 2
+    assert fastest(layer, INTEGRATED, fp16=False) is None  # as many bytes to fewer products
     assert fastest(few, INTEGRATED, fp16=False) is None  # reads 16.8 MB of weights
     assert fastest(ConvShape(1, 64, 64, 4, 4), INTEGRATED, fp16=False) is None  # four tiles
     assert fastest(layer, DISCRETE, fp16=False) == 4

@@ -77,7 +77,7 @@ def target(device_type: str = "", *keys: str, **attributes: Any) -> Target:
 )
 def test_a_target_has_the_description_of_its_kind(device_type: str, model: DeviceModel) -> None:
     assert DeviceModel.of(target(device_type)) == model
-    assert Limits.of(target(device_type)).device == model
+    assert Limits.of(target(device_type, supports_float16=True)).device == model
     assert DeviceModel.of(Target("llvm")) == UNKNOWN
 
 
@@ -116,9 +116,42 @@ def test_keys_of_a_device_that_tells_its_units(
     from tvm_vision.vulkan import target as module
 
     shape = (16, 16, 16, "float16", "float16", "float32", "float32")
-    device = {"compute_units": units, "cooperative_matrix_shapes": [shape]}
+    device = {
+        "compute_units": units,
+        "cooperative_matrix_shapes": [shape],
+        "vendor_id": 0x1002,
+        "type": "integrated",
+        "min_subgroup_size": 32,
+    }
     monkeypatch.setattr(module.tvm_ffi, "get_global_func", lambda name: lambda: [device])
     assert module.device_keys(0) == [*keys, "cooperative_matrix_16x16x16"]
+
+
+@pytest.mark.parametrize(
+    ("vendor", "of_type", "lanes", "used"),
+    [
+        (0x8086, "integrated", 8, False),  # Tiger Lake to Meteor Lake
+        (0x8086, "integrated", 16, True),  # Lunar Lake
+        (0x8086, "discrete", 8, True),  # Arc
+        (0x1002, "integrated", 32, True),
+        (0x10005, "cpu", 8, True),  # lavapipe, which emulates all
+    ],
+)
+def test_matrices_that_a_driver_writes_out_are_left_alone(
+    vendor: int, of_type: str, lanes: int, used: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tvm_vision.vulkan import target as module
+
+    shape = (8, 8, 16, "float16", "float16", "float32", "float32")
+    device = {
+        "compute_units": 0,
+        "cooperative_matrix_shapes": [shape],
+        "vendor_id": vendor,
+        "type": of_type,
+        "min_subgroup_size": lanes,
+    }
+    monkeypatch.setattr(module.tvm_ffi, "get_global_func", lambda name: lambda: [device])
+    assert module.device_keys(0) == (["cooperative_matrix_8x8x16"] if used else [])
 
 
 @pytest.mark.parametrize("shape", PRODUCTS)
@@ -208,7 +241,7 @@ def _numbers(value: Any, name: str = "") -> Iterator[tuple[str, float]]:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):
             yield from _numbers(getattr(value, field.name), f"{name}.{field.name}")
-    elif isinstance(value, (int, float)):
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
         yield name, value
 
 

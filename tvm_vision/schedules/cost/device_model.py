@@ -98,6 +98,47 @@ class GemmCosts:
 
 
 @dataclass(frozen=True)
+class PipelineCosts:
+    """A matrix product where pipelines fill and only other waves hide latency (gemm_pipelines.py).
+
+    Attributes:
+        units: None: these costs hold with the units of the device.
+        width: lanes for which a scheduler issues in a cycle.
+        shared_rate: bytes a cycle of a unit's shared memory.
+        memory_rate: bytes a cycle between a unit and its nearest cache.
+        multiply: instructions of a multiplication with its addition.
+        convert: to convert a sum of fp16 and add it to one of float32.
+        load: to find and load four neighbours.
+        window: besides, where they are of an image that is read by windows.
+        step: of a tile along k, besides.
+        output: of an output of a thread.
+        chain: cycles of a wave by itself over those in which its instructions are issued.
+        fetch: cycles of a tile along k that a wave waits for device memory and barriers.
+        shared: and for shared memory, for four steps along k.
+        start: cycles of a workgroup.
+        registers: of a thread, whatever it computes.
+        edge: and for each row and each column of its outputs.
+    """
+
+    units: Units | None
+    width: int
+    shared_rate: int
+    memory_rate: int
+    multiply: float
+    convert: float
+    load: float
+    window: float
+    step: float
+    output: float
+    chain: float
+    fetch: float
+    shared: float
+    start: float
+    registers: float
+    edge: float
+
+
+@dataclass(frozen=True)
 class CoopmatCosts:
     """Cycles of a product on cooperative matrices of fp16 (coopmat_gemm.py).
 
@@ -233,6 +274,8 @@ class DeviceModel:
         enough: work that occupies the units.
         rates: of the whole device; None where it makes no sense to compare kernels by them.
         gemm, coopmat, direct_conv, split_k: cycles of the tile models.
+        selects_loads: loads under a condition are faster without a branch.
+        packed_fp16: two values of fp16 are multiplied and added like one of float32.
     """
 
     kind: str
@@ -240,10 +283,17 @@ class DeviceModel:
     units: Units
     enough: Enough
     rates: Rates | None
-    gemm: GemmCosts
+    gemm: GemmCosts | PipelineCosts
     coopmat: CoopmatCosts
     direct_conv: DirectConvCosts
     split_k: SplitKCosts
+    selects_loads: bool = False
+    packed_fp16: bool = False
+
+    @property
+    def measured(self) -> bool:
+        """Whether kernels were timed on such a device: what these are then stays."""
+        return self.source == FITTED
 
     @classmethod
     def of(cls, target: Target) -> DeviceModel:
@@ -279,7 +329,7 @@ class DeviceModel:
             enough=self.enough.scaled(self.units.count, count),
         )
 
-    def units_of(self, costs: GemmCosts | CoopmatCosts | DirectConvCosts) -> Units:
+    def units_of(self, costs: GemmCosts | PipelineCosts | CoopmatCosts | DirectConvCosts) -> Units:
         """The units that costs hold with."""
         return costs.units or self.units
 
@@ -354,19 +404,41 @@ DISCRETE = DeviceModel(
     direct_conv=DIRECT_CONV,
     split_k=SPLIT_K,
 )
+# Fitted to the assembly that Mesa's compiler makes of 2,423 products of float32 for AMD's GCN 5,
+# not to time (benchmarks/static.md). The rates of memory and shared memory are the vendor's.
+GCN = PipelineCosts(
+    units=None,
+    width=16,
+    shared_rate=128,
+    memory_rate=64,
+    multiply=1.08,
+    convert=2.0,
+    load=3.7,
+    window=20.0,
+    step=6.0,
+    output=2.0,
+    chain=1.34,
+    fetch=750.0,
+    shared=146.0,
+    start=235.0,
+    registers=4.0,
+    edge=5.8,
+)
 # AMD's of 8 units, whose shared memory and threads Intel's Xe cores have in much the same numbers;
 # nobody measured one. Rates: a third of the arithmetic of 24 to 96 units of Intel's or 8 of AMD's,
-# and a memory shared with the processor. Cycles are the H200's, for want of others.
+# and a memory shared with the processor. Cycles of matrices are the H200's, for want of others.
 INTEGRATED = DeviceModel(
     kind="integrated",
     source=ASSUMED,
-    units=Units(8, schedulers=4, lanes=32, threads=2048, shared_bytes=65_536),
+    units=Units(8, schedulers=4, lanes=32, threads=2560, shared_bytes=65_536),
     enough=ENOUGH.scaled(DISCRETE.units.count, 8),
-    rates=Rates(flops=0.6e12, bandwidth=40e9, launch=10e-6),
-    gemm=replace(GEMM, units=None),
+    rates=Rates(flops=0.9e12, bandwidth=40e9, launch=10e-6),
+    gemm=GCN,
     coopmat=replace(COOPMAT, units=None),
     direct_conv=replace(DIRECT_CONV, units=None),
     split_k=SPLIT_K,
+    selects_loads=True,
+    packed_fp16=True,
 )
 # On processors Vulkan is for tests, and of a target that names no kind nothing is known: what is
 # compiled is what a discrete GPU gets, but Winograd's convolution is no gain that one may count on.

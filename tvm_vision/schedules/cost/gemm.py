@@ -8,7 +8,8 @@ from functools import lru_cache
 
 from ..common import Limits, up
 from ..factors import INT8, OTHERS
-from .device_model import DeviceModel
+from .device_model import DeviceModel, PipelineCosts
+from .gemm_pipelines import product_cycles
 from .split_k import parts_of, split_k_cycles
 
 VECTOR = 4
@@ -22,6 +23,9 @@ class Product:
     Attributes:
         factors: FP16, added up in float32, or INT8, added up in int32, where the intrinsics of
             these take them; else OTHERS.
+        windows: "m" or "n" where A or B is an image that is read by windows, each value several
+            times; else "".
+        fp16: whether factors of float16 are added up in float32, of either order.
     """
 
     b: int
@@ -29,6 +33,8 @@ class Product:
     n: int
     k: int
     factors: str = OTHERS
+    windows: str = ""
+    fp16: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,12 +77,11 @@ class GemmTile:
 
 
 MOST_THREADS = 256
-LEAST_THREADS = 32
 TILES_M = (4, 8, 16, 32, 64)
 TILES_N = (16, 32, 64, 128)
 THREAD_SHAPES = ((2, 4), (4, 4), (8, 4))  # m and n of a thread
 SPLITS = (1, 2, 4, 8, 16)
-STEPS = (8, 16, 32)  # length along k of a group of threads in one tile
+STEPS = (8, 16, 32)  # length along k of a group of threads in one tile; see gpu/packed_fp16.py
 
 
 @lru_cache(maxsize=1024)
@@ -89,8 +94,9 @@ def candidates(shape: Product, limits: Limits) -> list[GemmTile]:
     """All tiles that the limits allow, the likeliest first; never empty."""
     dot = DOT if shape.factors == INT8 and limits.dot_product else 1
     found = [tile for tile in _tiles(shape, dot, limits.device) if fits(tile, limits)]
-    smallest = replace(SMALLEST, dot=dot)
-    return sorted(found, key=lambda tile: likeliness(tile, shape, limits)) or [smallest]
+    return sorted(found, key=lambda tile: likeliness(tile, shape, limits)) or [
+        replace(SMALLEST, dot=dot, m=SMALLEST.m * max(1, limits.wave // SMALLEST.threads))
+    ]
 
 
 def likeliness(tile: GemmTile, shape: Product, limits: Limits) -> tuple[bool, float, int]:
@@ -112,7 +118,7 @@ def fits(tile: GemmTile, limits: Limits) -> bool:
     moved into such a loop.
     """
     threads = tile.threads
-    if not LEAST_THREADS <= threads <= min(MOST_THREADS, limits.threads):
+    if not limits.wave <= threads <= min(MOST_THREADS, limits.threads):
         return False
     even = (tile.m * tile.k // VECTOR, tile.n * tile.k // VECTOR, tile.m * tile.n)
     return tile.shared_bytes <= limits.shared_bytes and not any(n % threads for n in even)
@@ -141,8 +147,12 @@ def _tiles(shape: Product, dot: int, device: DeviceModel) -> list[GemmTile]:
 def cycles(tile: GemmTile, shape: Product, device: DeviceModel) -> float:
     """Estimated cycles of a product: waves of workgroups, each with latency and shared work."""
     costs, units = device.gemm, device.units_of(device.gemm)
-    b, m, n, k = shape.b * tile.split_k, shape.m, shape.n, up(shape.k, tile.dot) // tile.split_k
-    groups = b * up(m, tile.m) * up(n, tile.n)
+    results = shape.b * shape.m * shape.n
+    if isinstance(costs, PipelineCosts):
+        whole = product_cycles(tile, shape, costs, units, shape.fp16 and device.packed_fp16)
+        return split_k_cycles(whole, results, tile.split_k, device.split_k)
+    k = up(shape.k, tile.dot) // tile.split_k
+    groups = shape.b * tile.split_k * up(shape.m, tile.m) * up(shape.n, tile.n)
     warps = up(tile.threads, units.lanes)
     resident = units.resident(groups, warps * units.lanes, tile.shared_bytes)
     waves = up(groups, units.count * resident)
@@ -155,4 +165,4 @@ def cycles(tile: GemmTile, shape: Product, device: DeviceModel) -> float:
     slices = costs.slice + costs.group * tile.slice_k if tile.slice_k > 1 else 0.0
     end = costs.start + slices + costs.output * tile.outputs_of_thread
     product = waves * (up(k, tile.k) * (alone + together) + end)
-    return split_k_cycles(product, shape.b * m * n, tile.split_k, device.split_k)
+    return split_k_cycles(product, results, tile.split_k, device.split_k)

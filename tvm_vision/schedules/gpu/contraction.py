@@ -30,6 +30,7 @@ from ..cost.gemm import GemmTile, Product, default
 from ..factors import OTHERS, kind_of_factors
 from .coopmat_gemm import schedule_matrix
 from .gemm import schedule_gemm
+from .packed_fp16 import adds_fp16
 from .split_k import schedule_total, split_reduction
 
 LEAST_M, LEAST_N, LEAST_K = 3, 8, 4  # with less the tiles would be mostly padding
@@ -44,12 +45,14 @@ class Contraction:
         extents: of the iteration variables.
         group: how many values of the variable g share a group; 1 where there is none.
         image: which factor is the image, 0 or 1.
+        order: the iteration variables as they are fused; those of k as the weights have them.
     """
 
     kinds: str
     extents: tuple[int, ...]
     group: int = 1
     image: int = 0
+    order: tuple[int, ...] = ()
 
     def size(self, kind: str) -> int:
         """The extent of the fused b, m, n or k."""
@@ -70,7 +73,8 @@ class Contraction:
     def fuse(self, *axes: Any) -> tuple[Any, ...]:
         """The index map to b, m, n, k."""
         fused = dict.fromkeys("bmnk", 0 * axes[0])
-        for axis, extent, kind in zip(axes, self.extents, self.kinds, strict=True):
+        for number in self.order or range(len(axes)):
+            axis, extent, kind = axes[number], self.extents[number], self.kinds[number]
             if extent == 1:  # would tie its tensor to the axes it is fused with
                 continue
             if kind == "g":
@@ -104,7 +108,8 @@ def schedule_contraction(schedule: Schedule, limits: Limits, tile: GemmTile | No
     tile = tile or default(shape, limits)
     fuse_axes(schedule, block, found)
     parts, total = split_reduction(schedule, block, tile.split_k)
-    schedule_gemm(schedule, parts, tile)
+    device = limits.device
+    schedule_gemm(schedule, parts, tile, simpler=not device.measured, packed=device.packed_fp16)
     if total is not None:
         schedule_total(schedule, total, limits)
 
@@ -137,7 +142,9 @@ def as_product(schedule: Schedule) -> tuple[Any, Product, Contraction]:
     b, m, n, k = found.sizes
     if m < LEAST_M or n < LEAST_N or k < LEAST_K:
         raise NotThisKind("too thin for tiles")
-    return block, Product(b, m, n, k, _factors(schedule.get(block), found)), found
+    body = schedule.get(block)
+    kinds = _factors(body, found), _windows(body, found), adds_fp16(body)
+    return block, Product(b, m, n, k, *kinds), found
 
 
 def _factors(body: Any, found: Contraction) -> str:
@@ -146,6 +153,16 @@ def _factors(body: Any, found: Contraction) -> str:
         return OTHERS
     one, other = (str(load.ty.dtype) for load in factors_of(body))
     return kind_of_factors(one, other, str(body.writes[0].source.ty.dtype.dtype))
+
+
+def _windows(body: Any, found: Contraction) -> str:
+    """Which of m and n a factor belongs to that is read by windows, "" for neither."""
+    moving = [axis.var for axis in body.iter_vars if int(axis.dom.extent) > 1]
+    for number, load in enumerate(factors_of(body)):
+        for index in load.indices:
+            if sum(_in(axis, _variables([index])) for axis in moving) > 1:
+                return "n" if number == found.image else "m"
+    return ""
 
 
 def fuse_axes(schedule: Schedule, block: Any, found: Contraction) -> None:
@@ -186,7 +203,22 @@ def analyse(schedule: Schedule, block: Any) -> Contraction:
         kinds += kind
     if kinds.count("g") > 1 or ("g" in kinds and "m" in kinds.replace("g", "")):
         raise NotThisKind("has groups of more than one axis")
-    return Contraction(kinds, tuple(extents), group, image)
+    order = _order(axes, kinds, (one, other)[1 - image].indices)
+    return Contraction(kinds, tuple(extents), group, image, order)
+
+
+def _order(axes: list[Any], kinds: str, weights: Any) -> tuple[int, ...]:
+    """The axes' numbers, those of k sorted by the first index of the weights that they are in."""
+    places = [_variables([index]) for index in weights]
+    summed = [number for number, kind in enumerate(kinds) if kind == "k"]
+    found = sorted(
+        summed,
+        key=lambda number: next(
+            (at for at, used in enumerate(places) if _in(axes[number], used)), 0
+        ),
+    )
+    own = iter(found)
+    return tuple(next(own) if kind == "k" else number for number, kind in enumerate(kinds))
 
 
 # (in the output, in the image, in the weights) -> kind

@@ -18,16 +18,24 @@ from tvm.s_tir import Schedule
 
 from ..common import extents_of
 from ..cost.gemm import VECTOR, GemmTile
+from .packed_fp16 import adds_fp16, sum_in_fp16
 from .tensor_intrinsics import dot_product
 from .tiles import add_up, cut_loops, in_words, inline_around, operands_of
 from .vectors import in_vectors
 
 
-def schedule_gemm(schedule: Schedule, block: Any, tile: GemmTile) -> None:
+def schedule_gemm(
+    schedule: Schedule, block: Any, tile: GemmTile, *, simpler: bool = False, packed: bool = False
+) -> None:
     """Schedules a block whose iteration variables are b, m, n and k (one each, in that order).
 
     Its reads must be A[b, m, k] and B[b, k, n] through any index expressions and producers. All
     other blocks become part of its kernel.
+
+    Args:
+        simpler: indices of values that do not lie together are simplified four by four, so that
+            what four have in common is computed once.
+        packed: products of fp16 are added up in fp16 within a tile (packed_fp16.py).
 
     Raises:
         tvm.s_tir.ScheduleError, NotThisKind: the kernel does not fit; the schedule is then spoilt.
@@ -37,8 +45,14 @@ def schedule_gemm(schedule: Schedule, block: Any, tile: GemmTile) -> None:
     if tile.dot > 1:
         in_words(schedule, block, operands[1], tile.dot)
     sums, loops = _tile(schedule, block, tile)
+    products = sums
+    if packed and adds_fp16(schedule.get(sums)):
+        products, loops, (*rows, lanes) = sum_in_fp16(schedule, sums, loops)
+        for loop in rows:
+            schedule.unroll(loop)
+        schedule.vectorize(lanes)
     for operand in operands:
-        _fetch(schedule, sums, operand, tile, loops)
+        _fetch(schedule, products, operand, tile, loops, simpler)
     for name in ("k_own", "m_own", "n_quad"):
         schedule.unroll(loops[name])
     if tile.dot > 1:
@@ -50,6 +64,8 @@ def schedule_gemm(schedule: Schedule, block: Any, tile: GemmTile) -> None:
     else:
         _write(schedule, sums, output, loops)
     schedule.decompose_reduction(sums, loops["k_tile"])
+    if products is not sums:
+        schedule.decompose_reduction(products, loops["k_group"])
     if tile.dot > 1:
         schedule.tensorize(loops["k_byte"], dot_product(tile.dot))
 
@@ -85,7 +101,12 @@ def _over_threads(
 
 
 def _fetch(
-    schedule: Schedule, sums: Any, operand: Any, tile: GemmTile, loops: dict[str, Any]
+    schedule: Schedule,
+    sums: Any,
+    operand: Any,
+    tile: GemmTile,
+    loops: dict[str, Any],
+    simpler: bool,
 ) -> None:
     """Stages an operand: four values to registers, as one vector to shared memory, and back.
 
@@ -101,6 +122,8 @@ def _fetch(
     schedule.vectorize(own)
     schedule.set_scope(operand, 0, "local")
     vectors = in_vectors(schedule, operand, [neighbours, VECTOR] if tile.dot > 1 else [VECTOR])
+    if not vectors and simpler:
+        in_vectors(schedule, operand, [], VECTOR)
     schedule.compute_at(operand, thread, preserve_unit_loops=True)
     last = schedule.get_loops(operand)[-1]
     if vectors:

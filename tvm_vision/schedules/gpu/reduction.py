@@ -28,7 +28,7 @@ from ..common import (
 )
 
 LEAST_TERMS = 32  # shorter sums are left to one thread each
-LEAST_THREADS, MOST_THREADS = 32, 256
+MOST_THREADS = 256
 MOST_OF_FEW = 1024  # where there are few workgroups, to have more loads under way
 LEAST_PART = 16  # terms of each of them then
 THREADS_OF_ROWS = 128
@@ -138,7 +138,10 @@ def default(sums: RowSums, limits: Limits) -> RowShape:
             parts = max(parts, finer)
         return RowShape(together, parts, True)
     parts = power_of_two_up_to(min(sums.terms, 32 if product(sums.rows) > 256 else most))
-    return RowShape(largest_divisor(last, max(1, 128 // parts)), parts, False)
+    rows = largest_divisor(last, max(1, 128 // parts))
+    while rows * parts < limits.wave and 2 * parts <= sums.terms:
+        parts *= 2
+    return RowShape(rows, parts, False)
 
 
 def candidates(sums: RowSums, limits: Limits) -> list[RowShape]:
@@ -155,8 +158,9 @@ def candidates(sums: RowSums, limits: Limits) -> list[RowShape]:
         shape = RowShape(rows, 1 << log, rows_first)
         threads = rows << log
         few = product(sums.rows) // rows < limits.device.enough.groups
-        fits = LEAST_THREADS <= threads <= min(MOST_OF_FEW if few else MOST_THREADS, limits.threads)
-        if fits and last % rows == 0 and shape.parts <= sums.terms and shape not in found:
+        most = min(MOST_OF_FEW if few else MOST_THREADS, limits.threads)
+        fits = limits.wave <= threads <= most and shape.parts <= sums.terms
+        if fits and last % rows == 0 and shape not in found:
             found.append(shape)
     return found
 

@@ -113,7 +113,8 @@ def default(window: WindowSum, limits: Limits) -> WindowShape:
         along = 1
     most = min(128, limits.threads)
     # Without a rest none of the terms needs a condition.
-    even = (n for n in (128, 64, 96, 32) if n <= most and outputs // along % n == 0)
+    sizes = (n for n in (128, 64, 96, 32) if n <= most and n % limits.wave == 0)
+    even = (n for n in sizes if outputs // along % n == 0)
     return WindowShape(threads=1 if outputs == 1 else next(even, most), along=along)
 
 
@@ -123,7 +124,7 @@ def candidates(window: WindowSum, limits: Limits) -> list[WindowShape]:
     for threads, along in itertools.product((32, 64, 128, 256), (1, 2, 3, 4, 8)):
         shape = WindowShape(threads, along)
         divides = along == 1 or (extents and extents[-1] % along == 0)
-        if threads <= limits.threads and divides and shape not in found:
+        if limits.wave <= threads <= limits.threads and divides and shape not in found:
             found.append(shape)
     return found
 

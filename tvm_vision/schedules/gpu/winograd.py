@@ -62,7 +62,7 @@ def default(tiles: Tiles, limits: Limits) -> TransformShape:
     The last workgroup is full where that can be: else every statement stands under a condition.
     """
     wanted = min(128 if tiles.count >= limits.device.enough.transforms else 64, limits.threads)
-    full = [n for n in SIZES if n <= wanted and tiles.count % n == 0]
+    full = [n for n in SIZES if limits.wave <= n <= wanted and tiles.count % n == 0]
     return TransformShape(max(full, default=wanted), tiles.even)
 
 
@@ -70,7 +70,8 @@ def candidates(tiles: Tiles, limits: Limits) -> list[TransformShape]:
     """Every way to spread the tiles that the limits allow, the default first."""
     first = default(tiles, limits)
     ways = (True, False) if tiles.even else (False,)
-    others = [TransformShape(n, wide) for n in SIZES for wide in ways if n <= limits.threads]
+    sizes = [n for n in SIZES if limits.wave <= n <= limits.threads]
+    others = [TransformShape(n, wide) for n in sizes for wide in ways]
     return [first, *(shape for shape in others if shape != first)]
 
 

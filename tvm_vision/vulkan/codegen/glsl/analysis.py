@@ -28,6 +28,7 @@ SHUFFLES = (
     "tirx.tvm_warp_activemask",
 )
 ATOMICS = ("tirx.atomic_add",)
+SELECT_LOADS = "pragma_select_loads"  # on a loop over threads: guarded loads without a branch
 MATRIX_MEMORY = ("tirx.tvm_load_matrix_sync", "tirx.tvm_store_matrix_sync")
 
 
@@ -89,6 +90,7 @@ class Analysis:
         self.with_barrier: set[int] = set()
         self.values: dict[int, Any] = {}  # let-bound variables
         self.divergent: set[int] = set()
+        self.selects_loads = False
         self.narrow: set[int] = set()  # allocations of int64 whose values fit int32
         self._bound: dict[int, Any] = {}
         self._matrix_places: set[int] = set()  # loads that only say where a matrix lies
@@ -129,6 +131,7 @@ class Analysis:
     def _attribute(self, stmt: Any) -> None:
         if stmt.attr_key == "thread_extent":
             self._thread(stmt.node, stmt.value)
+        self.selects_loads |= stmt.attr_key == SELECT_LOADS
 
     def _for(self, stmt: Any) -> None:
         if stmt.step is None:

@@ -11,7 +11,7 @@ from tvm import ir
 from tvm.ir.prim import expr as prim
 
 from tvm_vision.errors import UnsupportedKernelError
-from tvm_vision.vulkan.codegen.glsl import intrinsics, types
+from tvm_vision.vulkan.codegen.glsl import guards, intrinsics, types
 from tvm_vision.vulkan.codegen.glsl.analysis import Access, Analysis, handle, operator_name, type_of
 from tvm_vision.vulkan.codegen.glsl.narrow import NarrowingPrinter
 from tvm_vision.vulkan.codegen.glsl.types import BOOL, INT32, INT64, Type
@@ -389,6 +389,8 @@ class ExpressionPrinter(NarrowingPrinter):
         condition = self.visit(call.args[0])
         if condition.type.lanes > 1:
             return self.choose(condition, self.visit(call.args[1]), self.visit(call.args[2]))
+        if self.analysis.selects_loads and guards.is_harmless(self.memory, call):
+            return guards.selected(self, condition.text, call)
         with self.capture() as first:
             a = self.visit(call.args[1])
         with self.capture() as second:

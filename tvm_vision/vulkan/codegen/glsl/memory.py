@@ -8,6 +8,7 @@ they are words of 32 bits in memory, in registers too, and bytes only to compute
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tvm import tirx
@@ -19,6 +20,7 @@ from tvm_vision.vulkan.codegen.glsl.analysis import Access, Analysis, BufferUse,
 from tvm_vision.vulkan.codegen.glsl.printer import Printer
 from tvm_vision.vulkan.codegen.glsl.types import FLOAT32, INT32, UINT32, Type
 from tvm_vision.vulkan.codegen.glsl.vector import (
+    CONDITIONAL,
     Code,
     Value,
     construct,
@@ -215,6 +217,7 @@ class KernelMemory:
                     f"buffer {storage.name}: a gather of vector elements is not supported"
                 )
             places = self._printer.indices(access.index, first)
+            places = [self._guarded(storage, place) for place in places]
         else:
             base, lanes = found
             one = tirx.const(width, str(base.ty.dtype))
@@ -223,7 +226,7 @@ class KernelMemory:
             elif first:
                 base = base - tirx.const(first, str(base.ty.dtype))
                 base = self._analysis.analyzer.simplify(base)
-            text = self._printer.index(base)
+            text = self._guarded(storage, self._printer.index(base))
             if lanes // width > 1:
                 text = self._printer.index_atom(text)
             places = [infix("+", text, str(k)) if k else text for k in range(lanes // width)]
@@ -231,11 +234,28 @@ class KernelMemory:
             return storage, width, [array] * len(places)
         return storage, width, [f"{array}[{place}]" for place in places]
 
+    def _guarded(self, storage: Storage, index: str) -> str:
+        """The index of a load, 0 where what guards it fails."""
+        guard = self._printer.guard
+        if not guard or storage.kind != "buffer":
+            return index
+        either = f"{guard} ? {self._printer.index_atom(index)} : 0"
+        return self._printer.index_atom(Code(either, CONDITIONAL))
+
     def _view_width(self, access: Access) -> int:
         width = self._width(access)
         while width > 1 and width * access.element.storage_bytes > _VIEW_BYTES:
             width //= 2
         return width
+
+    def holds(self, buffer: Any, of: Type) -> bool:
+        """Whether a buffer is an argument that is known to have a value of ``of`` at index 0."""
+        storage = self.storages[handle(self._analysis.root[handle(buffer)])]
+        shape = list(buffer.ty.shape)
+        if storage.kind != "buffer" or not all(type(extent) is prim.IntImm for extent in shape):
+            return False
+        elements = math.prod(int(extent.value) for extent in shape)
+        return elements * self._analysis.element(buffer).lanes >= of.lanes
 
     def is_shared(self, buffer: Any) -> bool:
         """Whether a buffer lies in the memory that a workgroup shares."""

@@ -19,6 +19,7 @@ class Printer(Emitter):
         attributes: of the target.
         subgroup_extensions: of GLSL, that the kernel needs.
         mutable: names whose value changes.
+        guard: what must hold for the loads under way to be of their own index; "" for nothing.
         fragments: handle of a buffer of cooperative matrices -> its name and type.
     """
 
@@ -31,6 +32,7 @@ class Printer(Emitter):
         self.prelude = Prelude(self.requirements)
         self.subgroup_extensions: set[str] = set()
         self.mutable: set[str] = set()
+        self.guard = ""
         self.fragments: dict[int, tuple[str, str]] = {}
 
     def visit(self, expression: Any) -> Value:

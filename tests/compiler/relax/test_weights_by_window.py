@@ -1,0 +1,116 @@
+"""Weights with channels side by side: which convolutions get them, and that results stay right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+from tvm.target import Target
+
+from support.compiled import executor_of
+from support.relax_models import constant, module_of
+from tvm_vision.compiler import compile_model, prepare
+from tvm_vision.compiler.relax.channels_last import calls_of
+from tvm_vision.compiler.relax.weights_by_window import weights_by_window
+from tvm_vision.schedules.gpu.contraction import as_product
+
+GPU = {"kind": "vulkan", "keys": ["vulkan", "gpu"], "thread_warp_size": 64}
+IMAGE = (1, 16, 9, 11)
+
+
+def network(*weights: int, **options: Any) -> Any:
+    def build(builder: Any, x: Any) -> Any:
+        return builder.emit(relax.op.nn.conv2d(x, constant(7, *weights)[0], **options))
+
+    return module_of(build, IMAGE)
+
+
+def layouts(module: tvm.IRModule) -> list[str]:
+    return [str(call.attrs.kernel_layout) for call in calls_of(module, "relax.nn.conv2d")]
+
+
+@pytest.mark.parametrize(
+    ("weights", "options", "layout"),
+    [
+        ((8, 16, 3, 3), {"padding": 1}, "OHWI"),
+        ((8, 16, 1, 5), {"strides": [2, 1], "dilation": [1, 2]}, "OHWI"),
+        ((8, 16, 1, 1), {}, "OIHW"),  # one place: as it is
+        ((16, 1, 3, 3), {"groups": 16}, "OIHW"),
+        ((16, 8, 3, 3), {"groups": 2}, "OIHW"),
+    ],
+)
+def test_dense_convolutions_with_windows(
+    weights: tuple[int, ...], options: dict[str, Any], layout: str
+) -> None:
+    module, _ = network(*weights, **options)
+    assert layouts(weights_by_window(module)) == [layout]
+
+
+def test_few_channels_are_no_tile_and_odd_ones_no_vectors() -> None:
+    for channels in (3, 4, 9, 18):
+
+        def build(builder: Any, x: Any, channels: int = channels) -> Any:
+            return builder.emit(relax.op.nn.conv2d(x, constant(1, 8, channels, 3, 3)[0]))
+
+        module, _ = module_of(build, (1, channels, 9, 9))
+        assert layouts(weights_by_window(module)) == ["OIHW"]
+
+
+def test_weights_that_come_as_an_input_stay() -> None:
+    def build(builder: Any, x: Any, w: Any) -> Any:
+        return builder.emit(relax.op.nn.conv2d(x, w))
+
+    module, _ = module_of(build, IMAGE, (8, 16, 3, 3))
+    assert layouts(weights_by_window(module)) == ["OIHW"]
+
+
+@pytest.mark.parametrize(
+    ("device_type", "option", "changed"),
+    [
+        ("integrated", True, True),
+        ("integrated", False, False),
+        ("discrete", True, False),
+        ("cpu", True, False),
+    ],
+)
+def test_for_whom(device_type: str, option: bool, changed: bool) -> None:
+    """Their terms are then in another order: channels last."""
+    module, _ = network(8, 16, 3, 3, padding=1)
+    target = Target({**GPU, "device_type": device_type}, host="llvm")
+    graph = prepare(module, target=target, weights_by_window=option, winograd="off")
+    (kernel,) = graph.kernels
+    found = as_product(tvm.s_tir.Schedule(graph.functions[kernel.function]))[2]
+    order = [number for number in found.order if found.kinds[number] == "k"]
+    assert (order != sorted(order)) is changed
+
+
+@pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize(
+    ("weights", "options"),
+    [
+        ((8, 16, 3, 3), {"padding": 1}),
+        ((24, 16, 3, 3), {"strides": 2, "padding": [1, 0, 2, 1]}),
+        ((8, 16, 2, 5), {"strides": [2, 1], "dilation": [1, 2], "padding": [0, 3, 1, 2]}),
+    ],
+)
+def test_results_equal_those_of_the_models_order(
+    weights: tuple[int, ...], options: dict[str, Any], precision: str
+) -> None:
+    module, signature = network(*weights, **options)
+    target = {"kind": "vulkan", "from_device": 0, "device_type": "integrated"}
+    image = np.random.default_rng(4).random(IMAGE, "float32")
+    found = []
+    for on in (False, True):
+        made = compile_model(
+            module, signature, target=target, weights_by_window=on, precision=precision,
+            packed_fp16="off", winograd="off",
+        )  # fmt: skip
+        executor = executor_of(made)
+        executor.run(x0=image)
+        found.append(executor.outputs()["y0"])
+    close = 2e-3 if precision == "fp16" else 1e-6
+    assert np.abs(found[0] - found[1]).max() <= close * np.abs(found[0]).max()

@@ -1,0 +1,203 @@
+"""Guarded loads without branches: at an index that is valid, and with the same results."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from tvm.script import tirx as T
+
+from support import lowering
+from support.compiled import executor_of
+from support.networks import NETWORKS
+from support.quantized_networks import Quantized
+from tvm_vision.compiler import compile_model
+from tvm_vision.frontend.onnx.load import import_onnx
+from tvm_vision.schedules.gpu.guarded_loads import MARK, with_selected_loads
+from tvm_vision.vulkan.codegen.glsl import analysis
+
+# A buffer's element or a constant, the former at an index that does not depend on the condition.
+BRANCH = re.compile(r"\? \w+\[[^?;]*\] : [\w(]*-?[\d.]+\)?;")
+INDEX = re.compile(r"const int (at\w*) = (\w+) \? (\w+) : 0;")
+
+
+def compiled(model: Any, how: str, **options: Any) -> Any:
+    module, signature = import_onnx(model)
+    return compile_model(module, signature, target="vulkan", guarded_loads=how, **options)
+
+
+def source(made: Any) -> str:
+    return str(made.library.imports[0].inspect_source("glsl"))
+
+
+def outputs(made: Any, **image: np.ndarray) -> list[np.ndarray]:
+    executor = executor_of(made)
+    executor.run(**image)
+    return list(executor.outputs().values())
+
+
+def test_both_sides_name_one_mark() -> None:
+    assert MARK == analysis.SELECT_LOADS
+
+
+@pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("squeezenet1_1", {"winograd": "4"}),
+        ("mobilenet_v2", {}),
+        ("yoeo_like", {"precision": "fp16", "layout": "nhwc"}),
+    ],
+)
+def test_networks_compute_the_same(name: str, options: dict[str, Any]) -> None:
+    model = NETWORKS[name](64)
+    image = np.random.default_rng(3).random((1, 3, 64, 64), "float32")
+    made = {how: compiled(model, how, **options) for how in ("branch", "select")}
+    sources = {how: source(each) for how, each in made.items()}
+    assert BRANCH.search(sources["branch"])
+    assert INDEX.search(sources["select"]) and not BRANCH.search(sources["select"])
+    for one, other in zip(*(outputs(each, input=image) for each in made.values()), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.usefixtures("device_info")
+def test_int8_computes_the_same() -> None:
+    net = Quantized((1, 3, 20, 20))
+    first = net.conv(net.rounded("x", 0.009, 3), 16, 3, 3, 3, scale=0.009, pads=[1, 1, 1, 1])
+    model = net.model(net.conv(first, 8, 16, 3, 3, scale=0.01, pads=[1, 1, 1, 1]))
+    image = np.random.default_rng(3).random((1, 3, 20, 20), "float32")
+    made = [compiled(model, how, int8="on") for how in ("branch", "select")]
+    assert INDEX.search(source(made[1]))
+    for one, other in zip(*(outputs(each, x=image) for each in made), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@T.prim_func(s_tir=True)
+def padded(a: T.Buffer((8, 64), "float32"), b: T.Buffer((8, 66), "float32")):
+    for i in T.thread_binding(8, "blockIdx.x"):
+        for j in T.thread_binding(66, "threadIdx.x"):
+            with T.sblock("b"):
+                y, x = T.axis.remap("SS", [i, j])
+                b[y, x] = T.if_then_else(1 <= x and x < 65, a[y, x - 1], T.float32(-1))
+
+
+@T.prim_func(s_tir=True)
+def nested(
+    a: T.Buffer((70,), "float32"), at: T.Buffer((64,), "int32"), b: T.Buffer((96,), "float32")
+):
+    for g in T.thread_binding(2, "blockIdx.x"):
+        for i in T.thread_binding(48, "threadIdx.x"):
+            with T.sblock("b"):
+                x = T.axis.spatial(96, g * 48 + i)
+                b[x] = T.if_then_else(
+                    x < 64,
+                    T.if_then_else(at[x] > 2, a[at[x]], T.float32(-1)) * T.float32(2),
+                    T.float32(-3),
+                )
+
+
+@T.prim_func(s_tir=True)
+def divided(a: T.Buffer((64,), "int32"), by: T.Buffer((64,), "int32"), b: T.Buffer((96,), "int32")):
+    for g in T.thread_binding(2, "blockIdx.x"):
+        for i in T.thread_binding(48, "threadIdx.x"):
+            with T.sblock("b"):
+                x = T.axis.spatial(96, g * 48 + i)
+                b[x] = T.if_then_else(x < 64, T.truncdiv(a[x], by[x]), 7)
+
+
+@T.prim_func(s_tir=True)
+def either(
+    a: T.Buffer((64,), "float32"), c: T.Buffer((64,), "float32"), b: T.Buffer((128,), "float32")
+):
+    for g in T.thread_binding(2, "blockIdx.x"):
+        for i in T.thread_binding(64, "threadIdx.x"):
+            with T.sblock("b"):
+                x = T.axis.spatial(128, g * 64 + i)
+                b[x] = T.if_then_else(x < 64, a[x], c[x - 64])
+
+
+@T.prim_func(s_tir=True)
+def of_three(
+    a: T.Buffer((64,), "float32"),
+    c: T.Buffer((32,), "float32"),
+    d: T.Buffer((32,), "float32"),
+    b: T.Buffer((128,), "float32"),
+):
+    for g in T.thread_binding(2, "blockIdx.x"):
+        for i in T.thread_binding(64, "threadIdx.x"):
+            with T.sblock("b"):
+                x = T.axis.spatial(128, g * 64 + i)
+                b[x] = T.if_then_else(
+                    x < 64, a[x], T.if_then_else(x < 96, c[x - 64], d[x - 96]) * T.float32(2)
+                )
+
+
+@T.prim_func(s_tir=True)
+def roots(a: T.Buffer((64,), "float32"), b: T.Buffer((96,), "float32")):
+    for g in T.thread_binding(2, "blockIdx.x"):
+        for i in T.thread_binding(48, "threadIdx.x"):
+            with T.sblock("b"):
+                x = T.axis.spatial(96, g * 48 + i)
+                b[x] = T.if_then_else(x < 64, T.sqrt(a[x]), T.float32(0))
+
+
+def text(function: Any) -> str:
+    (kernel,) = lowering.kernels(with_selected_loads(function))
+    return str(kernel.source)
+
+
+def test_the_index_is_valid_and_the_value_dropped() -> None:
+    written = text(padded)
+    (index,) = INDEX.findall(written)
+    name, guard, _ = index
+    assert re.search(rf"const float (v\w*) = a_?\w*\[{name}\];", written)
+    assert re.search(rf"{guard} \? v\w* : -1\.0", written)
+    assert not INDEX.search(lowering.kernels(padded)[0].source)
+
+
+def test_a_choice_within_a_choice_guards_by_both() -> None:
+    written = text(nested)
+    guards = [guard for _, guard, _ in INDEX.findall(written)]
+    assert len(set(guards)) == 2  # the index of an index by the outer one
+    inner = re.search(rf"const bool {guards[-1]} = (.*);", written)
+    assert inner and inner[1].startswith(f"{guards[0]} && ")
+
+
+def test_of_two_loads_each_is_guarded() -> None:
+    written = text(either)
+    (_, one, _), (_, other, _) = re.findall(r"const int (at\w*) = (!?\w+) \? (.+) : 0;", written)
+    assert other == f"!{one}"
+    assert not re.search(r"\? \w+\[", written)
+
+
+@pytest.mark.parametrize("function", [divided, roots])
+def test_what_could_do_harm_stays_a_branch(function: Any) -> None:
+    """A division by what was not meant to be read, a function."""
+    assert not INDEX.search(text(function))
+
+
+def test_a_third_load_stays_in_its_branch() -> None:
+    """It would be made for nothing two times of three."""
+    assert len(re.findall(r"\? \w+\[| else", text(of_three))) >= 1
+
+
+@pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize("function", [padded, nested, divided, either, of_three, roots])
+def test_values(function: Any) -> None:
+    random = np.random.default_rng(5)
+    arrays = []
+    for parameter in function.params:
+        buffer = function.buffer_map[parameter] if hasattr(function, "buffer_map") else parameter
+        shape = [int(n) for n in buffer.ty.shape]
+        dtype = str(buffer.ty.dtype.dtype)
+        arrays.append(
+            random.integers(1, 70, shape).astype(dtype)
+            if dtype == "int32"
+            else random.random(shape).astype(dtype)
+        )
+    expected = lowering.execute(function, *arrays)
+    found = lowering.execute(with_selected_loads(function), *arrays)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
