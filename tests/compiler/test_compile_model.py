@@ -257,7 +257,7 @@ FINGERPRINT = """
 import hashlib, json, pathlib, tempfile
 from support.networks import NETWORKS
 from tvm_vision.compiler import compile_model
-from tvm_vision.frontend.onnx import import_onnx
+from tvm_vision.frontend.onnx.load import import_onnx
 model = compile_model(*import_onnx(NETWORKS["squeezenet1_1"](32)), target="llvm", precision="fp16")
 digest = hashlib.sha256(json.dumps(model.graph).encode())
 for name, value in model.params.items():

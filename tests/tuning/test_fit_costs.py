@@ -34,7 +34,7 @@ from tvm_vision.schedules.cost import direct_conv as direct_conv_cost
 from tvm_vision.schedules.cost import gemm as gemm_cost
 from tvm_vision.schedules.cost.device_model import DISCRETE, DeviceModel
 from tvm_vision.schedules.cost.direct_conv import Windows
-from tvm_vision.schedules.cost.gemm import Product
+from tvm_vision.schedules.cost.gemm_tile import Product
 from tvm_vision.schedules.factors import FP16
 from tvm_vision.tuning.records import Place, Record
 

@@ -24,6 +24,7 @@ from .common import FAILURES, Limits, NotThisKind, left_to_host
 from .cost import coopmat_gemm as coopmat_gemm_cost
 from .cost import direct_conv as direct_conv_cost
 from .cost import gemm as gemm_cost
+from .cost.gemm_tile import GemmTile
 from .coverage import unwritten
 from .gpu import (
     contraction,
@@ -99,7 +100,7 @@ TEMPLATES: dict[str, Template] = {
         ),
         Template(
             "contraction",
-            gemm_cost.GemmTile,
+            GemmTile,
             contraction.shape_of,
             gemm_cost.candidates,
             contraction.schedule_contraction,

@@ -10,7 +10,7 @@ from support.interpreter import run
 from support.relax_models import module_of
 from tvm_vision.compiler import compile_model
 from tvm_vision.schedules import Choice
-from tvm_vision.schedules.cost.gemm import GemmTile
+from tvm_vision.schedules.cost.gemm_tile import GemmTile
 
 OP = relax.op
 X = np.random.default_rng(3).permutation(3 * 300).reshape(3, 300).astype("float32")

@@ -32,7 +32,7 @@ from tvm_vision.schedules.cost.device_model import (
     Units,
 )
 from tvm_vision.schedules.cost.direct_conv import DirectConvTile, Windows
-from tvm_vision.schedules.cost.gemm import GemmTile, Product
+from tvm_vision.schedules.cost.gemm_tile import GemmTile, Product
 from tvm_vision.schedules.cost.split_k import parts_of
 from tvm_vision.schedules.factors import FP16
 from tvm_vision.schedules.gpu.elementwise import ElementwiseShape

@@ -28,7 +28,7 @@ from tvm_vision.options import CompileOptions
 from tvm_vision.schedules import Choice, Limits, choices, schedule_function, schedule_with
 from tvm_vision.schedules.common import NotThisKind
 from tvm_vision.schedules.cost.coopmat_gemm import CoopmatTile, candidates, default, fits
-from tvm_vision.schedules.cost.gemm import Product
+from tvm_vision.schedules.cost.gemm_tile import Product
 from tvm_vision.schedules.factors import FP16, OTHERS
 from tvm_vision.schedules.gpu.contraction import shape_of
 from tvm_vision.vulkan.codegen import build, spirv

@@ -30,7 +30,8 @@ from tvm_vision.schedules import (
 from tvm_vision.schedules.cost import coopmat_gemm as coopmat_gemm_cost
 from tvm_vision.schedules.cost.coopmat_gemm import CoopmatTile
 from tvm_vision.schedules.cost.direct_conv import DirectConvTile
-from tvm_vision.schedules.cost.gemm import GemmTile, Product, candidates, default, fits
+from tvm_vision.schedules.cost.gemm import candidates, default, fits
+from tvm_vision.schedules.cost.gemm_tile import GemmTile, Product
 from tvm_vision.schedules.factors import INT8
 from tvm_vision.schedules.gpu.direct_conv_form import windows_of
 from tvm_vision.schedules.gpu.window import WindowShape

@@ -21,7 +21,7 @@ from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.schedules import Limits
 from tvm_vision.schedules.cost import gemm
 from tvm_vision.schedules.cost.device_model import DeviceModel
-from tvm_vision.schedules.cost.gemm import GemmTile, Product
+from tvm_vision.schedules.cost.gemm_tile import GemmTile, Product
 from tvm_vision.schedules.gpu.reduction import RowSums
 from tvm_vision.schedules.gpu.reduction import default as reduction_default
 from tvm_vision.schedules.gpu.window import WindowSum

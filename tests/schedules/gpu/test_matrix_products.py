@@ -13,7 +13,8 @@ from tvm.s_tir import Schedule
 
 from support.schedule_runs import check, fused, noise, run, target
 from tvm_vision.schedules.common import Limits
-from tvm_vision.schedules.cost.gemm import SMALLEST, GemmTile, Product, candidates, default, fits
+from tvm_vision.schedules.cost.gemm import SMALLEST, candidates, default, fits
+from tvm_vision.schedules.cost.gemm_tile import GemmTile, Product
 from tvm_vision.schedules.gpu.contraction import schedule_contraction
 
 pytestmark = pytest.mark.usefixtures("device_info")

@@ -20,7 +20,7 @@ from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.options import CompileOptions
 from tvm_vision.schedules import Choice, Limits, schedule_with
 from tvm_vision.schedules.cost import gemm
-from tvm_vision.schedules.cost.gemm import GemmTile, Product
+from tvm_vision.schedules.cost.gemm_tile import GemmTile, Product
 from tvm_vision.schedules.gpu.packed_fp16 import MOST_TERMS
 
 HALF = 2.0**-11  # of the last place: the error of one rounding

@@ -17,7 +17,8 @@ from tvm_vision.options import CompileOptions
 from tvm_vision.schedules import Choice, Limits, choices, schedule_with
 from tvm_vision.schedules.common import NotThisKind
 from tvm_vision.schedules.cost.device_model import DISCRETE
-from tvm_vision.schedules.cost.gemm import GemmTile, Product, candidates, default
+from tvm_vision.schedules.cost.gemm import candidates, default
+from tvm_vision.schedules.cost.gemm_tile import GemmTile, Product
 from tvm_vision.schedules.cost.split_k import parts_of
 
 pytestmark = pytest.mark.usefixtures("device_info")

@@ -14,7 +14,7 @@ from tvm import relax, tirx
 from support.numpy_operators import sliding_windows
 from support.schedule_runs import check, fused, noise, run, target
 from tvm_vision.schedules import Choice, Limits, choices, schedule_with
-from tvm_vision.schedules.cost.gemm import GemmTile
+from tvm_vision.schedules.cost.gemm_tile import GemmTile
 from tvm_vision.schedules.gpu.window import WindowShape, WindowSum, default
 
 pytestmark = pytest.mark.usefixtures("device_info")

@@ -15,7 +15,7 @@ from functools import lru_cache
 from ..common import Limits, up
 from ..factors import FP16, INT8, TYPES
 from .device_model import DeviceModel
-from .gemm import Product
+from .gemm_tile import Product
 from .split_k import parts_of, split_k_cycles
 
 VECTOR = 4  # elements that a thread fetches at once, at least

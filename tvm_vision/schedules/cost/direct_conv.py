@@ -14,7 +14,7 @@ from ..factors import FP16, TYPES
 from . import coopmat_gemm as coopmat_gemm_cost
 from .coopmat_gemm import SKEW_BYTES, VECTOR_BYTES
 from .device_model import DeviceModel
-from .gemm import Product
+from .gemm_tile import Product
 from .split_k import parts_of, split_k_cycles
 
 

@@ -3,78 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from ..common import Limits, up
-from ..factors import INT8, OTHERS
+from ..factors import INT8
 from .device_model import DeviceModel, PipelineCosts
 from .gemm_pipelines import product_cycles
+from .gemm_tile import DOT, VECTOR, GemmTile, Product
 from .split_k import parts_of, split_k_cycles
-
-VECTOR = 4
-DOT = 4  # bytes whose products one instruction adds up
-
-
-@dataclass(frozen=True)
-class Product:
-    """A matrix product C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n].
-
-    Attributes:
-        factors: FP16, added up in float32, or INT8, added up in int32, where the intrinsics of
-            these take them; else OTHERS.
-        windows: "m" or "n" where A or B is an image that is read by windows, each value several
-            times; else "".
-        fp16: whether factors of float16 are added up in float32, of either order.
-    """
-
-    b: int
-    m: int
-    n: int
-    k: int
-    factors: str = OTHERS
-    windows: str = ""
-    fp16: bool = False
-
-
-@dataclass(frozen=True)
-class GemmTile:
-    """How the work is cut: all that a tuner may vary.
-
-    Attributes:
-        m, n, k: the tile of C, and the length along k that is fetched at once.
-        thread_m, thread_n: outputs of one thread; thread_n a multiple of 4.
-        slice_k: groups of threads that share k.
-        split_k: workgroups that share k; their sums are added up by a second kernel.
-        dot: terms that one instruction multiplies and adds up. With 4, of bytes, a word of four
-            takes the place of an element, and k counts words.
-    """
-
-    m: int
-    n: int
-    k: int
-    thread_m: int = 4
-    thread_n: int = 4
-    slice_k: int = 1
-    split_k: int = 1
-    dot: int = 1
-
-    @property
-    def threads(self) -> int:
-        """Threads of a workgroup."""
-        return self.m // self.thread_m * (self.n // self.thread_n) * self.slice_k
-
-    @property
-    def shared_bytes(self) -> int:
-        """Shared memory of a workgroup, for elements or words of 4 bytes."""
-        sums = self.m * self.n * self.slice_k if self.slice_k > 1 else 0
-        return 4 * ((self.m + self.n) * self.k + sums)
-
-    @property
-    def outputs_of_thread(self) -> int:
-        """Sums that a thread keeps in registers."""
-        return self.thread_m * self.thread_n
-
 
 MOST_THREADS = 256
 TILES_M = (4, 8, 16, 32, 64)

@@ -14,7 +14,7 @@ from ..common import up
 from .device_model import PipelineCosts, Units
 
 if TYPE_CHECKING:
-    from .gemm import GemmTile, Product
+    from .gemm_tile import GemmTile, Product
 
 VECTOR = 4  # elements that a thread fetches at once
 

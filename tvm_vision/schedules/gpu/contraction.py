@@ -26,7 +26,8 @@ from tvm.s_tir import Schedule
 from ..common import Limits, NotThisKind, extents_of, index_map, kinds_of, only_reduction, product
 from ..cost import coopmat_gemm as coopmat_gemm_cost
 from ..cost.coopmat_gemm import CoopmatTile
-from ..cost.gemm import GemmTile, Product, default
+from ..cost.gemm import default
+from ..cost.gemm_tile import GemmTile, Product
 from ..factors import OTHERS, kind_of_factors
 from .coopmat_gemm import schedule_matrix
 from .gemm import schedule_gemm

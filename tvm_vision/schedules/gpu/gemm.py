@@ -17,7 +17,7 @@ from typing import Any
 from tvm.s_tir import Schedule
 
 from ..common import extents_of
-from ..cost.gemm import VECTOR, GemmTile
+from ..cost.gemm_tile import VECTOR, GemmTile
 from .packed_fp16 import adds_fp16, sum_in_fp16
 from .tensor_intrinsics import dot_product
 from .tiles import add_up, cut_loops, in_words, inline_around, operands_of
