@@ -35,7 +35,7 @@ from tvm_vision.schedules.cost import coopmat_gemm as coopmat_gemm_cost
 from tvm_vision.schedules.cost import direct_conv as direct_conv_cost
 from tvm_vision.schedules.cost import gemm as gemm_cost
 from tvm_vision.schedules.cost.device_model import DISCRETE, DeviceModel
-from tvm_vision.schedules.templates import FAILURES, TEMPLATES, Choice
+from tvm_vision.schedules.templates import FAILURES, TEMPLATES, ScheduleConfig
 from tvm_vision.tuning.records import Record, read_records
 
 RESULTS = Path(__file__).parent / "results" / "nvidia-h200.json"
@@ -96,7 +96,7 @@ def samples_of(
             shape = TEMPLATES[name].shape_of(Schedule(function))
         except FAILURES:
             continue  # of another kind than when it was tuned
-        tile = Choice.from_dict(dict(record.decision)).parameters
+        tile = ScheduleConfig.from_dict(dict(record.decision)).parameters
         found[name].append(Sample(shape, tile, record.best))
     return dict(found)
 

@@ -11,7 +11,7 @@ from tvm_vision.compiler import parse_target
 from tvm_vision.drivers import driver_of, spelled_out
 from tvm_vision.package import PackageDevice
 from tvm_vision.tuning.choose import SHIPPED
-from tvm_vision.tuning.records import Place, Record
+from tvm_vision.tuning.records import Record, TuningKey
 from tvm_vision.tuning.session import place_of
 
 # driverVersion of drivers, as devices tell it, and what their makers call that version.
@@ -42,7 +42,7 @@ def test_other_texts_stay(text):
 
 
 def test_files_of_former_versions_are_read_as_if_written_now():
-    now = Place("NVIDIA H200", "NVIDIA 580.159.4", "fp16")
+    now = TuningKey("NVIDIA H200", "NVIDIA 580.159.4", "fp16")
     line = Record(
         "k", "conv", now, {"template": "direct_conv", "parameters": {}}, (1e-5,)
     ).to_json()
@@ -70,4 +70,4 @@ def test_a_target_and_its_packages_have_one_driver():
     )
     compiled: Any = SimpleNamespace(target=target)
     assert _device_of(compiled) == PackageDevice("H", "NVIDIA 580.159.4")
-    assert place_of(target, "fp32") == Place("H", "NVIDIA 580.159.4", "fp32")
+    assert place_of(target, "fp32") == TuningKey("H", "NVIDIA 580.159.4", "fp32")

@@ -126,7 +126,7 @@ def compile(
     from .frontend.model import import_model
     from .models.classifier.labels import check_labels
     from .package import ModelInfo
-    from .schedules import Limits
+    from .schedules import TargetLimits
     from .tuning.choose import chooser, load_records
     from .tuning.session import place_of
 
@@ -149,7 +149,7 @@ def compile(
         target=chosen,
         options=how,
         name=title,
-        choose=chooser(records, place_of(chosen, how.precision), Limits.of(chosen, how)),
+        choose=chooser(records, place_of(chosen, how.precision), TargetLimits.of(chosen, how)),
         samples=_samples(sample_images, signature, model_info or ModelInfo(title), limit, tell)
         if sample_images
         else None,

@@ -19,7 +19,7 @@ from support.packages import sealed
 from tvm_vision.devices import known_devices
 from tvm_vision.file_kinds import kind_of
 from tvm_vision.package import repack_package
-from tvm_vision.tuning.records import Place, Record
+from tvm_vision.tuning.records import Record, TuningKey
 
 
 def package_of(kind: str, path: Path) -> Path:
@@ -91,7 +91,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "video": b"\0\0\0\x18ftypmp42" + bytes(64),
         "checkpoint": checkpoint(),
         "program": program(),
-        "records": Record("k", "n", Place("d", "r", "fp32"), {"x": 1}, (0.5,)).to_json().encode()
+        "records": Record("k", "n", TuningKey("d", "r", "fp32"), {"x": 1}, (0.5,))
+        .to_json()
+        .encode()
         + b"\n",
         "device": known_devices()["renoir"].to_bytes(),
         "cfg": yoeo_networks.CFG.encode(),

@@ -14,7 +14,7 @@ from tvm_vision import vulkan
 from tvm_vision.devices import DeviceDescription, known_devices, read_description
 from tvm_vision.devices.description import ATTRIBUTES, DRIVER, PUBLISHED
 from tvm_vision.errors import InputError
-from tvm_vision.schedules import Limits
+from tvm_vision.schedules import TargetLimits
 
 RENOIR = known_devices()["renoir"]
 
@@ -30,7 +30,7 @@ def test_a_device_becomes_a_file_and_a_target_that_is_the_same(
     made = Target(read.target_config())
     assert dict(made.attrs) == dict(asked.attrs)
     assert list(made.keys) == list(asked.keys)
-    assert Limits.of(made) == Limits.of(asked)
+    assert TargetLimits.of(made) == TargetLimits.of(asked)
 
 
 def test_descriptions_have_every_attribute_that_the_backend_tells() -> None:
@@ -97,7 +97,7 @@ def test_those_that_come_along(name: str) -> None:
     known = known_devices()[name]
     target = Target(known.target_config())
     assert target.attrs["device_name"] == known.name
-    assert Limits.of(target).threads == known.attributes["max_threads_per_block"]
+    assert TargetLimits.of(target).threads == known.attributes["max_threads_per_block"]
     if known.origin == PUBLISHED:
         assert "src/" in known.source, "the source that the numbers are from"
     else:

@@ -15,7 +15,7 @@ from tvm.script import tirx as T
 
 from support.schedule_runs import target
 from tvm_vision.errors import UnsupportedKernelError
-from tvm_vision.schedules import Limits, schedule_function, schedule_module
+from tvm_vision.schedules import TargetLimits, schedule_function, schedule_module
 from tvm_vision.schedules.coverage import unwritten
 
 SIZES = st.integers(1, 40)
@@ -135,7 +135,7 @@ def test_every_schedule_writes_all_of_what_follows_a_sum(
     shapes = [tuple(int(n) for n in p.ty.shape) for p in function.params]
     arrays = [np.random.default_rng(i).standard_normal(s).astype("f") for i, s in enumerate(shapes)]
     results = []
-    scheduled, kind = schedule_function(function, Limits.of(target()), target())
+    scheduled, kind = schedule_function(function, TargetLimits.of(target()), target())
     assert kind != "none" and unwritten(scheduled) == []
     for made, of, device in (
         (scheduled, target(), tvm.vulkan(0)),

@@ -18,13 +18,13 @@ from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.schedules import (
     TEMPLATES,
     TUNED,
-    Choice,
+    ScheduleConfig,
     choices,
     schedule_function,
     schedule_module,
     schedule_with,
 )
-from tvm_vision.schedules.common import Limits, NotThisKind, left_to_host
+from tvm_vision.schedules.common import NotThisKind, TargetLimits, left_to_host
 from tvm_vision.schedules.module import NONE, is_scheduled
 
 # Of subgroups of 8, 32 and 64; the first has only what every Vulkan device has.
@@ -55,7 +55,7 @@ def test_no_kernel_of_a_network_is_left_unscheduled(name: str) -> None:
     target = Target({"kind": "vulkan", **TARGETS[1]}, host="llvm")
     for function in kernels_of(name, 96, target).functions.values():
         if isinstance(function, tirx.PrimFunc):
-            result, kind = schedule_function(function, Limits.of(target))
+            result, kind = schedule_function(function, TargetLimits.of(target))
             assert kind != NONE
             assert "threadIdx.x" in result.script()
 
@@ -86,7 +86,7 @@ def test_scheduled_kernels_stay_as_they_are() -> None:
     assert schedule_module(once, target)["kernel"].same_as(once["kernel"])
 
 
-def _always(choice: Choice, _kernel: Any) -> Choice:
+def _always(choice: ScheduleConfig, _kernel: Any) -> ScheduleConfig:
     return choice
 
 
@@ -95,7 +95,7 @@ def test_a_tuned_choice_is_marked_and_one_that_does_not_fit_is_passed_over(
 ) -> None:
     target = Target({"kind": "vulkan", "max_threads_per_block": 128})
     for threads, fits in ((64, True), (0, False)):
-        choice = Choice("elementwise", TEMPLATES["elementwise"].parameters(threads, 1))
+        choice = ScheduleConfig("elementwise", TEMPLATES["elementwise"].parameters(threads, 1))
         doubling = tvm.IRModule({"kernel": doubled(70000)})
         mod = schedule_module(doubling, target, partial(_always, choice))
         assert is_scheduled(mod["kernel"]) and (TUNED in mod["kernel"].attrs) == fits
@@ -123,7 +123,7 @@ def product_and_copy(
 
 def test_what_a_template_leaves_to_the_host_is_refused() -> None:
     target = Target({"kind": "vulkan", **TARGETS[1]}, host="llvm")
-    limits = Limits.of(target)
+    limits = TargetLimits.of(target)
     choice = next(c for c in choices(product_and_copy, limits) if c.template == "contraction")
     with pytest.raises(NotThisKind, match="leaves unread without threads"):
         schedule_with(product_and_copy, limits, choice)
@@ -151,12 +151,12 @@ def test_unknown_sizes_get_a_schedule() -> None:
     size = tirx.Var("n", "int64")
     source = te.placeholder((size,), name="source")
     function = te.create_prim_func([source, te.compute((size,), lambda i: source[i] * 2)])
-    assert "threadIdx.x" in schedule_function(function, Limits(256, 16384, 32))[0].script()
+    assert "threadIdx.x" in schedule_function(function, TargetLimits(256, 16384, 32))[0].script()
 
 
 @pytest.mark.usefixtures("device_info")
 def test_missing_attributes_are_those_of_every_device() -> None:
-    limits = Limits.of(Target({"kind": "vulkan"}))
+    limits = TargetLimits.of(Target({"kind": "vulkan"}))
     assert limits.threads >= 128
     assert limits.shared_bytes >= 16384
     assert fused(relax.op.nn.relu, [(3,)]).get_global_vars()

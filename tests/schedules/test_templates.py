@@ -11,10 +11,10 @@ from tvm import relax, tirx
 
 from support.schedule_runs import fused, noise, run, target
 from tvm_vision.errors import InputError
-from tvm_vision.schedules import TEMPLATES, Choice, Limits, choices, schedule_with
+from tvm_vision.schedules import TEMPLATES, ScheduleConfig, TargetLimits, choices, schedule_with
 from tvm_vision.schedules.common import NotThisKind
 
-LIMITS = Limits(threads=256, shared_bytes=32768, subgroup=32)
+LIMITS = TargetLimits(threads=256, shared_bytes=32768, subgroup=32)
 
 
 def kernel(mod: tvm.IRModule) -> tirx.PrimFunc:
@@ -29,13 +29,13 @@ def test_choices_go_to_json_and_back() -> None:
     found = choices(kernel(convolution()), LIMITS)
     assert {choice.template for choice in found} == {"contraction", "reduction", "window"}
     for choice in found:
-        assert Choice.from_dict(json.loads(json.dumps(choice.to_dict()))) == choice
+        assert ScheduleConfig.from_dict(json.loads(json.dumps(choice.to_dict()))) == choice
 
 
 def test_a_tuple_survives_json() -> None:
     parameters = TEMPLATES["coopmat_gemm"].parameters(32, 32, 32, 1, 1)
-    choice = Choice("coopmat_gemm", parameters)
-    assert Choice.from_dict(json.loads(json.dumps(choice.to_dict()))) == choice
+    choice = ScheduleConfig("coopmat_gemm", parameters)
+    assert ScheduleConfig.from_dict(json.loads(json.dumps(choice.to_dict()))) == choice
 
 
 @pytest.mark.parametrize(
@@ -50,13 +50,13 @@ def test_a_tuple_survives_json() -> None:
 )
 def test_unknown_choices_are_refused(data: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Choice.from_dict(data)
+        ScheduleConfig.from_dict(data)
 
 
 def test_a_choice_of_another_kind_is_refused() -> None:
     shape = TEMPLATES["elementwise"].parameters(64, 1)
     with pytest.raises(NotThisKind, match="elementwise does not fit"):
-        schedule_with(kernel(convolution()), LIMITS, Choice("elementwise", shape))
+        schedule_with(kernel(convolution()), LIMITS, ScheduleConfig("elementwise", shape))
 
 
 @pytest.mark.usefixtures("device_info")
@@ -64,7 +64,7 @@ def test_choices_agree() -> None:
     """The likeliest and the unlikeliest of each template compute the same."""
     mod, inputs = convolution(), noise([(1, 8, 9, 9), (12, 8, 3, 3)])
     name = next(n for n, f in mod.functions_items() if isinstance(f, tirx.PrimFunc))
-    limits = Limits.of(target())
+    limits = TargetLimits.of(target())
     found = choices(mod[name], limits)
     results = []
     for template in TEMPLATES:

@@ -11,11 +11,11 @@ from tvm.target import Target
 
 from support.compiled import MATRICES, MATRIX_GPU
 from tvm_vision.compiler.tir.cast_buffers import narrowable, narrowed
-from tvm_vision.schedules import Limits
+from tvm_vision.schedules import TargetLimits
 from tvm_vision.vulkan.codegen import build
 
 SHAPE = (16, 16, 16)
-LIMITS = Limits(threads=1024, shared_bytes=49152, subgroup=32, matrices=(SHAPE,))
+LIMITS = TargetLimits(threads=1024, shared_bytes=49152, subgroup=32, matrices=(SHAPE,))
 ATTRIBUTES = {**MATRIX_GPU, **MATRICES}
 
 

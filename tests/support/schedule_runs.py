@@ -12,7 +12,7 @@ from tvm import relax, tirx
 from tvm.target import Target
 
 from tvm_vision.schedules import schedule_function
-from tvm_vision.schedules.common import Limits
+from tvm_vision.schedules.common import TargetLimits
 
 TOLERANCE = 1e-5  # largest error over the largest value, float32
 
@@ -60,7 +60,7 @@ def scheduled(mod: tvm.IRModule) -> tuple[tvm.IRModule, list[str]]:
     functions, kinds = dict(mod.functions_items()), []
     for name, function in functions.items():
         if isinstance(function, tirx.PrimFunc):
-            functions[name], kind = schedule_function(function, Limits.of(target()))
+            functions[name], kind = schedule_function(function, TargetLimits.of(target()))
             kinds.append(kind)
     return tvm.IRModule(functions, attrs=mod.attrs), kinds
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tvm_vision.tuning.measure import Measured
-from tvm_vision.tuning.records import Place, Record
+from tvm_vision.tuning.records import Record, TuningKey
 
-HERE = Place("Some GPU", "driver 1", "fp32")
+HERE = TuningKey("Some GPU", "driver 1", "fp32")
 
 
 @dataclass

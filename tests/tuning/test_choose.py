@@ -6,11 +6,11 @@ import pytest
 from tvm import te, tirx
 
 from support.tuning_world import HERE, record
-from tvm_vision.schedules import Limits, choices, kernel_key
+from tvm_vision.schedules import TargetLimits, choices, kernel_key
 from tvm_vision.tuning import Records
 from tvm_vision.tuning.choose import chooser, shipped_records
 
-LIMITS = Limits(threads=128, shared_bytes=16384, subgroup=32)
+LIMITS = TargetLimits(threads=128, shared_bytes=16384, subgroup=32)
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from benchmarks.fit_costs import (
 )
 from support.networks import Builder
 from tvm_vision.schedules import (
-    Limits,
+    TargetLimits,
     choices,
 )
 from tvm_vision.schedules.cost import coopmat_gemm as coopmat_gemm_cost
@@ -36,10 +36,10 @@ from tvm_vision.schedules.cost.device_model import DISCRETE, DeviceModel
 from tvm_vision.schedules.cost.direct_conv import Windows
 from tvm_vision.schedules.cost.gemm_tile import Product
 from tvm_vision.schedules.factors import FP16
-from tvm_vision.tuning.records import Place, Record
+from tvm_vision.tuning.records import Record, TuningKey
 
 CLOCK = 2e9
-LIMITS = Limits(1024, 49152, 32, matrices=((16, 16, 16),))
+LIMITS = TargetLimits(1024, 49152, 32, matrices=((16, 16, 16),))
 SIZES = [(64, 3136, 576), (128, 784, 1152), (256, 196, 2304), (512, 49, 4608), (96, 3136, 24)]
 WINDOWS = [(416, 32, 64), (104, 64, 64), (52, 128, 256), (26, 256, 640), (13, 512, 512)]
 
@@ -113,7 +113,7 @@ def test_records_are_fitted_by_the_kernels_of_their_models(tmp_path: Path) -> No
     onnx.save(small_model(), tmp_path / "model.onnx")
     functions = functions_of([str(tmp_path / "model.onnx")], "vulkan", "fp32")
     (key, function), *_ = functions.items()
-    place = Place("GPU", "driver", "fp32")
+    place = TuningKey("GPU", "driver", "fp32")
     offered = [c for c in choices(function, LIMITS) if c.template == "contraction"][:6]
     records = [
         Record(key, "conv", place, choice.to_dict(), (1e-5 * n,), checked=True)

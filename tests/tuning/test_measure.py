@@ -17,7 +17,7 @@ from tvm import te, topi
 
 from tvm_vision.compiler import parse_target
 from tvm_vision.errors import TuningError
-from tvm_vision.schedules import Limits, choices, kernel_key
+from tvm_vision.schedules import TargetLimits, choices, kernel_key
 from tvm_vision.tuning import measure
 from tvm_vision.tuning.measure import DeviceMeasurer, Measured, MeasureJob, MeasureProcess, compare
 from tvm_vision.tuning.worker import Argument, Board, MeasureRuns, random_array
@@ -50,7 +50,7 @@ def measurer() -> Iterator[DeviceMeasurer]:
 def test_candidates_are_measured_and_right(
     job: MeasureJob, product: tvm.tirx.PrimFunc, measurer: DeviceMeasurer
 ) -> None:
-    offered = choices(product, Limits.of(parse_target("vulkan")))
+    offered = choices(product, TargetLimits.of(parse_target("vulkan")))
     tried = [choice.to_dict() for choice in (offered[0], offered[-1])]
     results = list(measurer.measure(job, tried))
     assert [result.decision for result in results] == tried
@@ -72,7 +72,7 @@ def test_candidates_of_bytes_are_measured_and_right(measurer: DeviceMeasurer) ->
         Argument(shape, "int8", shape == (24, 48)) for shape in ((24, 80), (48, 80), (24, 48))
     ]
     job = MeasureJob(kernel_key(function), "bytes", tvm.ir.save_json(function), tuple(arguments))
-    offered = [c.to_dict() for c in choices(function, Limits.of(parse_target("vulkan")))]
+    offered = [c.to_dict() for c in choices(function, TargetLimits.of(parse_target("vulkan")))]
     templates = [choice["template"] for choice in offered]
     assert "contraction" in templates
     tried = [offered[templates.index(name)] for name in dict.fromkeys(templates)]
@@ -87,7 +87,7 @@ def test_several_processes_load_while_one_measures(
     target = parse_target("vulkan")
     several = DeviceMeasurer(str(target), "vulkan", MeasureRuns(2, 1, 0), (Board(),) * 3)
     try:
-        tried = [choice.to_dict() for choice in choices(product, Limits.of(target))[:6]]
+        tried = [choice.to_dict() for choice in choices(product, TargetLimits.of(target))[:6]]
         results = list(several.measure(job, tried))
         assert [result.decision for result in results] == tried
         assert all(len(result.seconds) == 2 for result in results), results
@@ -128,7 +128,7 @@ def test_wrong_results_are_found(
     a, b = (te.placeholder(shape, "float32", name) for shape, name in FACTORS)
     plain = tvm.ir.save_json(te.create_prim_func([a, b, topi.matmul(a, b)]))
     other = MeasureJob("plain", "plain", plain, job.arguments)
-    default = choices(product, Limits.of(parse_target("vulkan")))[0].to_dict()
+    default = choices(product, TargetLimits.of(parse_target("vulkan")))[0].to_dict()
     (result,) = measurer.measure(job, [default])
     assert "wrong results: output 0 is off by" in measurer.check(other, result)
     gone = Measured({}, (1.0,), library="/nowhere/kernel.so")

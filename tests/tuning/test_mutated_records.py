@@ -107,7 +107,7 @@ def test_changed_traces_are_passed_over() -> None:
     from tvm import te
 
     from tvm_vision.compiler import parse_target
-    from tvm_vision.schedules import Limits, kernel_key
+    from tvm_vision.schedules import TargetLimits, kernel_key
     from tvm_vision.schedules.module import TUNED, schedule_module
     from tvm_vision.tuning.choose import chooser
     from tvm_vision.tuning.records import Records
@@ -120,6 +120,6 @@ def test_changed_traces_are_passed_over() -> None:
     for data in mutated(steps, seed=chance.randrange(99), count=150):
         decision = {"template": "trace", "parameters": {"json": data.decode("utf-8", "replace")}}
         records = Records([record(kernel_key(function), decision=decision, chosen=True)])
-        choose = chooser(records, HERE, Limits.of(target))
+        choose = chooser(records, HERE, TargetLimits.of(target))
         made = schedule_module(tvm.IRModule({"main": function}), target, choose)
         assert TUNED in made["main"].attrs or made["main"].attrs["tirx.is_scheduled"]

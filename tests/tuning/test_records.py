@@ -16,7 +16,7 @@ import pytest
 
 from support.tuning_world import HERE, record
 from tvm_vision.errors import TuningError
-from tvm_vision.tuning.records import Place, Record, Records, RecordWriter, read_records
+from tvm_vision.tuning.records import Record, Records, RecordWriter, TuningKey, read_records
 
 
 def test_a_record_survives_its_line() -> None:
@@ -139,8 +139,8 @@ def test_the_winner_is_the_last_chosen_or_the_best_checked() -> None:
 
 
 def test_other_devices_and_drivers_are_hints_never_truth() -> None:
-    other = Place("Other GPU", "driver 1", "fp32")
-    newer = Place("Some GPU", "driver 2", "fp32")
+    other = TuningKey("Other GPU", "driver 1", "fp32")
+    newer = TuningKey("Some GPU", "driver 2", "fp32")
     records = Records([record(x=1, seconds=0.1, place=other), record(x=2, place=newer)])
     assert records.winner("k", HERE) is None
     assert records.hints("k", HERE) == [{"x": 2}, {"x": 1}]

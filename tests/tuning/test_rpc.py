@@ -17,7 +17,7 @@ from tvm.rpc.tracker import Tracker
 
 from tvm_vision.compiler import parse_target
 from tvm_vision.errors import DeviceError, TuningError
-from tvm_vision.schedules import Limits, choices, kernel_key
+from tvm_vision.schedules import TargetLimits, choices, kernel_key
 from tvm_vision.tuning.measure import DeviceMeasurer, MeasureJob
 from tvm_vision.tuning.rpc import count_boards, remote_target
 from tvm_vision.tuning.worker import Argument, Board, MeasureRuns
@@ -93,7 +93,7 @@ def test_what_a_lost_board_was_doing_goes_to_the_other(
         tuple(Argument(shape, "float32", shape == (24, 56)) for shape in shapes),
     )
     target = parse_target("vulkan")
-    decisions = [choice.to_dict() for choice in choices(product, Limits.of(target))[:8]]
+    decisions = [choice.to_dict() for choice in choices(product, TargetLimits.of(target))[:8]]
     board = Board(HOST, tracker.port, KEY)
     with closing(DeviceMeasurer.of(target, MeasureRuns(1, 1, 0), (board, board))) as measurer:
         results = []

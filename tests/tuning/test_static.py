@@ -24,14 +24,14 @@ from tvm_vision.offline.pipelines import compile_kernels
 from tvm_vision.tools.cli import main
 from tvm_vision.tuning import Records, TuningOptions, read_records, tune_model
 from tvm_vision.tuning.kernels import TunableKernel
-from tvm_vision.tuning.records import STATIC, Place, Record
+from tvm_vision.tuning.records import STATIC, Record, TuningKey
 from tvm_vision.tuning.search import KernelSearch
 from tvm_vision.tuning.session import searches_of
 from tvm_vision.tuning.static_measure import device_of
 from tvm_vision.tuning.tuner import Tuner
 
-ROBOT = Place("AMD Radeon Vega 8 Graphics (RADV RENOIR)", "radv 22.3.6", "fp32")
-MODELLED = Place("AMD Radeon Graphics (RADV RENOIR)", "radv 26.1.6", "fp32")
+ROBOT = TuningKey("AMD Radeon Vega 8 Graphics (RADV RENOIR)", "radv 22.3.6", "fp32")
+MODELLED = TuningKey("AMD Radeon Graphics (RADV RENOIR)", "radv 26.1.6", "fp32")
 
 
 def modelled(**fields: Any) -> Record:
@@ -48,7 +48,7 @@ def modelled(**fields: Any) -> Record:
         (replace(MODELLED, device="llvmpipe"), False),
     ],
 )
-def test_what_a_model_holds_for(other: Place, alike: bool) -> None:
+def test_what_a_model_holds_for(other: TuningKey, alike: bool) -> None:
     records = Records([replace(modelled(), place=other)])
     assert (records.winner("k", ROBOT) is not None) is alike
     assert records.at(other).items == []

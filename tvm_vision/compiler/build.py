@@ -19,7 +19,7 @@ from ..frontend.signature import Signature, TensorSpec
 from ..interrupts import ctrl_c_as_itself
 from ..options import CompileOptions
 from ..package.precision import MeasuredPrecision
-from ..schedules import Choice, Chooser, Limits, choices, schedule_with
+from ..schedules import Chooser, ScheduleConfig, TargetLimits, choices, schedule_with
 from .graph.short_names import short_names
 from .graph.static_graph import StaticGraph, describe
 from .pipeline import Compilation, run
@@ -179,13 +179,15 @@ def _matrix_kernels(network: Compilation) -> set[int]:
     return {position for position, k in enumerate(fp16.kernels) if uses[k.function]}
 
 
-def build_function(function: Any, target: Target, choice: Choice | None, *, name: str) -> Any:
+def build_function(
+    function: Any, target: Target, choice: ScheduleConfig | None, *, name: str
+) -> Any:
     """A library with one function, scheduled as a choice says; with None as it is.
 
     Raises NotThisKind where the choice does not fit, and what TVM raises.
     """
     if choice is not None:
-        function = schedule_with(function, Limits.of(target), choice)
+        function = schedule_with(function, TargetLimits.of(target), choice)
     module = tvm.IRModule({name: function.with_attr("global_symbol", name)})
     with target, tvm.transform.PassContext(opt_level=3):
         return tvm.tirx.build(module, target=target)

@@ -24,7 +24,7 @@ from tvm import relax
 from tvm.target import Target
 
 from ..options import CompileOptions
-from ..schedules import TUNED, Chooser, Limits, check_writes, schedule_module
+from ..schedules import TUNED, Chooser, TargetLimits, check_writes, schedule_module
 from ..schedules.cpu.module import cpu_schedules
 from ..whole_files import write_whole
 from .graph.bound_kernels import bound_kernels
@@ -90,9 +90,9 @@ class Compilation:
     tuned: int = 0
 
     @cached_property
-    def limits(self) -> Limits:
+    def limits(self) -> TargetLimits:
         """What kernels for the target may have."""
-        return Limits.of(self.target, self.options)
+        return TargetLimits.of(self.target, self.options)
 
     @property
     def on_gpu(self) -> bool:

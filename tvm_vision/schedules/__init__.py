@@ -3,13 +3,13 @@
 ``schedule_module`` gives every kernel of a module one. The templates, one kind of kernel each, and
 what a tuner needs of them are in ``templates``:
 
-- ``choices(function, limits)``: every ``Choice`` for an unscheduled function, likeliest first
-  within each template, those of direct_conv and coopmat_gemm by turns; the first one that applies
+- ``choices(function, limits)``: every ``ScheduleConfig`` for an unscheduled function, likeliest
+  first within each template, those of direct_conv and coopmat_gemm by turns; the first one that applies
   is the default.
-  ``Limits.of(target)`` are those of a device.
+  ``TargetLimits.of(target)`` are those of a device.
 - ``schedule_with(function, limits, choice)``: the function with that schedule.
-- ``Choice.to_dict`` / ``Choice.from_dict``: plain data for records.
-- ``schedule_module(mod, target, choose)``: ``choose(function)`` gives a Choice, or None.
+- ``ScheduleConfig.to_dict`` / ``.from_dict``: plain data for records.
+- ``schedule_module(mod, target, choose)``: ``choose(function)`` gives a ScheduleConfig, or None.
 
 Each template keeps its parameters in a frozen dataclass of plain numbers, with
 ``candidates(shape, limits)`` and ``default(shape, limits)`` in the same file:
@@ -31,20 +31,20 @@ For processors ``cpu/windows.py`` and ``cpu/gather.py`` write the loops of what
 
 from __future__ import annotations
 
-from .common import Limits, NotThisKind
+from .common import NotThisKind, TargetLimits
 from .gpu.trace import TRACE
 from .key import kernel_key
 from .module import TUNED, Chooser, check_writes, schedule_function, schedule_module
-from .templates import TEMPLATES, Choice, choices, is_offered, schedule_with
+from .templates import TEMPLATES, ScheduleConfig, choices, is_offered, schedule_with
 
 __all__ = [
     "TEMPLATES",
     "TRACE",
     "TUNED",
-    "Choice",
     "Chooser",
-    "Limits",
     "NotThisKind",
+    "ScheduleConfig",
+    "TargetLimits",
     "check_writes",
     "choices",
     "is_offered",

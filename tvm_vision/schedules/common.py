@@ -32,7 +32,7 @@ class NotThisKind(ValueError):
 
 
 @dataclass(frozen=True)
-class Limits:
+class TargetLimits:
     """What a workgroup of the target may have.
 
     Attributes:
@@ -64,7 +64,7 @@ class Limits:
     device: DeviceModel = UNKNOWN
 
     @classmethod
-    def of(cls, target: Target, options: CompileOptions | None = None) -> Limits:
+    def of(cls, target: Target, options: CompileOptions | None = None) -> TargetLimits:
         """Reads a target; a missing attribute gives what every Vulkan device has.
 
         options: what may be used of it; the defaults where none are given.

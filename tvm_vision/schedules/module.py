@@ -12,14 +12,14 @@ from tvm.s_tir import dlight
 from tvm.target import Target
 
 from ..errors import UnsupportedKernelError
-from .common import FAILURES, Limits, NotThisKind, left_to_host
+from .common import FAILURES, NotThisKind, TargetLimits, left_to_host
 from .coverage import unwritten
-from .templates import TEMPLATES, Choice, marked, schedule_with
+from .templates import TEMPLATES, ScheduleConfig, marked, schedule_with
 
 LOGGER = logging.getLogger(__name__)
 
 # What a tuner found for a function, or None.
-Chooser = Callable[[tirx.PrimFunc], "Choice | None"]
+Chooser = Callable[[tirx.PrimFunc], "ScheduleConfig | None"]
 FALLBACK = "fallback"
 NONE = "none"
 TUNED = "tvm_vision.tuned"
@@ -29,7 +29,7 @@ def schedule_module(
     mod: tvm.IRModule,
     target: Target,
     choose: Chooser | None = None,
-    limits: Limits | None = None,
+    limits: TargetLimits | None = None,
 ) -> tvm.IRModule:
     """A module in which every PrimFunc has a schedule for a GPU.
 
@@ -47,7 +47,7 @@ def schedule_module(
         UnsupportedKernelError: no schedule fits a function, or one that came with threads has
             parts without, or results that it does not write.
     """
-    limits = limits or Limits.of(target)
+    limits = limits or TargetLimits.of(target)
     functions = dict(mod.functions_items())
     for name, function in functions.items():
         if not isinstance(function, tirx.PrimFunc):
@@ -88,7 +88,9 @@ def check_writes(name: str, function: tirx.PrimFunc) -> None:
         )
 
 
-def _tuned(function: tirx.PrimFunc, limits: Limits, choice: Choice | None) -> tirx.PrimFunc | None:
+def _tuned(
+    function: tirx.PrimFunc, limits: TargetLimits, choice: ScheduleConfig | None
+) -> tirx.PrimFunc | None:
     """A function as a choice has it; None where there is none, or it does not fit."""
     if choice is None:
         return None
@@ -100,7 +102,7 @@ def _tuned(function: tirx.PrimFunc, limits: Limits, choice: Choice | None) -> ti
 
 
 def schedule_function(
-    function: tirx.PrimFunc, limits: Limits, target: Target | None = None
+    function: tirx.PrimFunc, limits: TargetLimits, target: Target | None = None
 ) -> tuple[tirx.PrimFunc, str]:
     """A function with a schedule, and the kind that gave it; with NONE as it was.
 

@@ -20,7 +20,7 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 
 from ..errors import InputError
-from .common import FAILURES, Limits, NotThisKind, left_to_host
+from .common import FAILURES, NotThisKind, TargetLimits, left_to_host
 from .cost import coopmat_gemm as coopmat_gemm_cost
 from .cost import direct_conv as direct_conv_cost
 from .cost import gemm as gemm_cost
@@ -57,10 +57,10 @@ class Template:
     name: str
     parameters: type
     shape_of: Callable[[Schedule], Any]
-    candidates: Callable[[Any, Limits], list[Any]]
-    apply: Callable[[Schedule, Limits, Any], Schedule | None]
+    candidates: Callable[[Any, TargetLimits], list[Any]]
+    apply: Callable[[Schedule, TargetLimits, Any], Schedule | None]
 
-    def applied(self, function: tirx.PrimFunc, limits: Limits, parameters: Any) -> Schedule:
+    def applied(self, function: tirx.PrimFunc, limits: TargetLimits, parameters: Any) -> Schedule:
         """The schedule of a function."""
         schedule = Schedule(function)
         return self.apply(schedule, limits, parameters) or schedule
@@ -127,7 +127,7 @@ TEMPLATES: dict[str, Template] = {
 
 
 @dataclass(frozen=True)
-class Choice:
+class ScheduleConfig:
     """A template and its parameters, an instance of the template's dataclass."""
 
     template: str
@@ -138,7 +138,7 @@ class Choice:
         return {"template": self.template, "parameters": dataclasses.asdict(self.parameters)}
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Choice:
+    def from_dict(cls, data: dict[str, Any]) -> ScheduleConfig:
         """The choice that ``to_dict`` wrote.
 
         Raises:
@@ -162,19 +162,19 @@ class Choice:
             ) from None
 
 
-def choices(function: tirx.PrimFunc, limits: Limits) -> list[Choice]:
+def choices(function: tirx.PrimFunc, limits: TargetLimits) -> list[ScheduleConfig]:
     """All that may be tried for an unscheduled function, likeliest first within each template.
 
     A parameter set may still fail to apply: ``schedule_with`` then raises.
     """
-    found: dict[str, list[Choice]] = {}
+    found: dict[str, list[ScheduleConfig]] = {}
     shapes: dict[str, Any] = {}
     for template in TEMPLATES.values():
         shape = _shape(template, function)
         if shape is not None:
             shapes[template.name] = shape
             offered = template.candidates(shape, limits)
-            found[template.name] = [Choice(template.name, p) for p in offered]
+            found[template.name] = [ScheduleConfig(template.name, p) for p in offered]
     windows, products = found.get("direct_conv", []), found.pop("coopmat_gemm", [])
     if windows and not direct_conv_cost.pays(shapes["direct_conv"], limits):
         windows, products = products, windows
@@ -195,13 +195,13 @@ def _shape(template: Template, function: tirx.PrimFunc) -> Any:
         return None
 
 
-def _by_turns(one: list[Choice], other: list[Choice]) -> list[Choice]:
+def _by_turns(one: list[ScheduleConfig], other: list[ScheduleConfig]) -> list[ScheduleConfig]:
     """Both, the first of each before the second: so that a short search tries either way."""
     pairs = itertools.zip_longest(one, other)
     return [choice for pair in pairs for choice in pair if choice is not None]
 
 
-def is_offered(function: tirx.PrimFunc, limits: Limits, choice: Choice) -> bool:
+def is_offered(function: tirx.PrimFunc, limits: TargetLimits, choice: ScheduleConfig) -> bool:
     """Whether a choice is one of those that a device is offered for a function.
 
     Traces are for nobody else to offer. Of records the answer may be no: limits and switches can
@@ -214,7 +214,9 @@ def is_offered(function: tirx.PrimFunc, limits: Limits, choice: Choice) -> bool:
     return shape is not None and choice.parameters in template.candidates(shape, limits)
 
 
-def schedule_with(function: tirx.PrimFunc, limits: Limits, choice: Choice) -> tirx.PrimFunc:
+def schedule_with(
+    function: tirx.PrimFunc, limits: TargetLimits, choice: ScheduleConfig
+) -> tirx.PrimFunc:
     """``function`` with the schedule of a choice.
 
     Raises:
@@ -228,7 +230,7 @@ def schedule_with(function: tirx.PrimFunc, limits: Limits, choice: Choice) -> ti
     return marked(schedule, limits)
 
 
-def marked(schedule: Schedule, limits: Limits) -> tirx.PrimFunc:
+def marked(schedule: Schedule, limits: TargetLimits) -> tirx.PrimFunc:
     """The scheduled function, marked as such, and for how its guarded loads are written.
 
     Raises:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from ..schedules import Choice, Limits, is_offered, kernel_key
-from .records import Place, Record, Records, merge
+from ..schedules import ScheduleConfig, TargetLimits, is_offered, kernel_key
+from .records import Record, Records, TuningKey, merge
 
 LOGGER = logging.getLogger(__name__)
 SHIPPED = Path(__file__).parent / "shipped"
@@ -31,16 +31,18 @@ def load_records(paths: Iterable[str | os.PathLike[str]] = (), *, shipped: bool 
     return found
 
 
-def chooser(records: Records, place: Place, limits: Limits) -> Callable[[Any], Choice | None]:
+def chooser(
+    records: Records, place: TuningKey, limits: TargetLimits
+) -> Callable[[Any], ScheduleConfig | None]:
     """What the records of a place say of a kernel (a PrimFunc without schedule); None for nothing.
 
     A decision that this version does not know, or that a device of these limits is not offered, is
     passed over, with a notice in the log.
     """
     here = Records([*records.at(place), *records.modelled_for(place)])
-    known: dict[str, Choice | None] = {}
+    known: dict[str, ScheduleConfig | None] = {}
 
-    def choose(function: Any) -> Choice | None:
+    def choose(function: Any) -> ScheduleConfig | None:
         key = kernel_key(function)
         if key not in known:
             known[key] = _choice(here.winner(key, place), function, limits)
@@ -49,11 +51,11 @@ def chooser(records: Records, place: Place, limits: Limits) -> Callable[[Any], C
     return choose
 
 
-def _choice(winner: Record | None, function: Any, limits: Limits) -> Choice | None:
+def _choice(winner: Record | None, function: Any, limits: TargetLimits) -> ScheduleConfig | None:
     if winner is None:
         return None
     try:
-        choice = Choice.from_dict(dict(winner.decision))
+        choice = ScheduleConfig.from_dict(dict(winner.decision))
         if not is_offered(function, limits, choice):
             raise InputError(f"{choice.parameters} is nothing that this device is offered")
     except InputError as error:

@@ -10,7 +10,7 @@ from typing import Any
 import tvm
 
 from ..compiler import StaticGraph
-from ..schedules import Limits, NotThisKind, choices, kernel_key, schedule_with
+from ..schedules import NotThisKind, TargetLimits, choices, kernel_key, schedule_with
 from .measure import MeasureJob
 from .worker import Argument
 
@@ -34,7 +34,7 @@ class TunableKernel:
     nodes: tuple[str, ...]
 
 
-def tunable_kernels(graph: StaticGraph, limits: Limits) -> list[TunableKernel]:
+def tunable_kernels(graph: StaticGraph, limits: TargetLimits) -> list[TunableKernel]:
     """The kernels of a graph without schedules, those with the most calls first."""
     keys = {name: kernel_key(function) for name, function in graph.functions.items()}
     calls = Counter(keys[kernel.function] for kernel in graph.kernels)
@@ -67,7 +67,7 @@ def _arguments(
     return tuple(Argument(tensor.shape, tensor.dtype, out) for tensor, out in read + written)
 
 
-def _decisions(function: Any, limits: Limits) -> list[dict[str, Any]]:
+def _decisions(function: Any, limits: TargetLimits) -> list[dict[str, Any]]:
     """What the templates offer, the first that applies, which is the default, before all others."""
     offered = choices(function, limits)
     for number, choice in enumerate(offered):

@@ -39,7 +39,7 @@ _IN_BRACKETS = re.compile(r"\(([^()]*)\)\s*$")
 
 
 @dataclass(frozen=True)
-class Place:
+class TuningKey:
     """Where a measurement holds: name and driver of the device, precision of the network."""
 
     device: str
@@ -49,7 +49,7 @@ class Place:
     def __post_init__(self) -> None:
         object.__setattr__(self, "driver", spelled_out(self.driver))
 
-    def is_alike(self, other: Place) -> bool:
+    def is_alike(self, other: TuningKey) -> bool:
         """Whether a model of one holds for the other: the same chip, driver and precision.
 
         Versions of the driver may differ, and what the vendor calls the chip before its name in
@@ -84,7 +84,7 @@ class Record:
 
     kernel: str
     name: str
-    place: Place
+    place: TuningKey
     decision: Mapping[str, Any]
     seconds: tuple[float, ...] = ()
     error: str = ""
@@ -142,14 +142,14 @@ def _parsed(line: str) -> Any:
     return value
 
 
-def _place(fields: Mapping[str, Any]) -> Place:
+def _place(fields: Mapping[str, Any]) -> TuningKey:
     place = fields["place"]
-    names = set(Place.__dataclass_fields__)
+    names = set(TuningKey.__dataclass_fields__)
     if not isinstance(place, dict) or set(place) != names:
         raise ValueError(f"expected place to have {sorted(names)}")
     if any(not isinstance(value, str) for value in place.values()):
         raise ValueError("expected place to hold text")
-    return Place(**place)
+    return TuningKey(**place)
 
 
 def _seconds(values: Any) -> tuple[float, ...]:
@@ -184,17 +184,17 @@ class Records:
                 known.add(line)
                 self.items.append(record)
 
-    def at(self, place: Place) -> Records:
+    def at(self, place: TuningKey) -> Records:
         """What was measured with one device, driver and precision."""
         here = [record for record in self.items if record.place == place]
         return Records([record for record in here if record.search != STATIC])
 
-    def modelled_for(self, place: Place) -> Records:
+    def modelled_for(self, place: TuningKey) -> Records:
         """What a model says of a place: records of STATIC of the same chip."""
         static = [record for record in self.items if record.search == STATIC]
         return Records([record for record in static if record.place.is_alike(place)])
 
-    def winner(self, kernel: str, place: Place) -> Record | None:
+    def winner(self, kernel: str, place: TuningKey) -> Record | None:
         """The record to compile a kernel with: the last that was chosen, else the best checked.
 
         Records of other devices or drivers never count here. What a model chose for such a device
@@ -210,7 +210,7 @@ class Records:
         modelled = [r for r in self.modelled_for(place) if r.kernel == kernel and r.chosen]
         return modelled[-1] if modelled else None
 
-    def hints(self, kernel: str, place: Place, most: int = 8) -> list[Mapping[str, Any]]:
+    def hints(self, kernel: str, place: TuningKey, most: int = 8) -> list[Mapping[str, Any]]:
         """Decisions that did well for a kernel anywhere, the closest place and the best first."""
         good = [r for r in self.items if r.kernel == kernel and r.seconds and not r.error]
 

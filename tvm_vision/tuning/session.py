@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..drivers import driver_of
 from ..errors import InputError, TuningError
 from ..options import CompileOptions
-from .records import METASCHEDULE, STATIC, TEMPLATES, Place, Records, RecordWriter, read_records
+from .records import METASCHEDULE, STATIC, TEMPLATES, Records, RecordWriter, TuningKey, read_records
 from .search import KernelSearch
 from .tuner import Tuner, TuningOptions, TuningOutcome, TuningState
 
@@ -30,7 +30,7 @@ ON_CPU = "schedules for processors follow from the kernel and have nothing to ch
 def searches_of(
     kernels: Sequence[TunableKernel],
     known: Records,
-    place: Place,
+    place: TuningKey,
     only: Sequence[str] = (),
     *,
     static: bool = False,
@@ -79,7 +79,7 @@ class TuningNetwork:
     """
 
     target: Any
-    place: Place
+    place: TuningKey
     kernels: Sequence[TunableKernel]
 
     @classmethod
@@ -95,7 +95,7 @@ class TuningNetwork:
         """Arguments as for ``tvm_vision.compile``."""
         from ..compiler import parse_target, prepare
         from ..frontend.model import import_model
-        from ..schedules import Limits
+        from ..schedules import TargetLimits
         from .kernels import tunable_kernels
 
         chosen = parse_target(target)
@@ -106,7 +106,7 @@ class TuningNetwork:
         how = CompileOptions.of(options, **given)
         module, _ = import_model(model, input_shapes=input_shapes)
         graph = prepare(module, target=chosen, options=how)
-        kernels = tunable_kernels(graph, Limits.of(chosen, how))
+        kernels = tunable_kernels(graph, TargetLimits.of(chosen, how))
         return cls(chosen, place_of(chosen, how.precision), kernels)
 
 
@@ -248,10 +248,10 @@ class KernelSummary:
     nodes: tuple[str, ...]
 
 
-def place_of(target: Any, precision: str) -> Place:
+def place_of(target: Any, precision: str) -> TuningKey:
     """Name and driver of the device that a target was made for."""
     attributes = target.attrs
     if "gpu" not in target.keys:
-        return Place(str(attributes.get("mcpu", "cpu")), "llvm", precision)
+        return TuningKey(str(attributes.get("mcpu", "cpu")), "llvm", precision)
     name = str(attributes.get("device_name", "unknown"))
-    return Place(name, driver_of(attributes), precision)
+    return TuningKey(name, driver_of(attributes), precision)

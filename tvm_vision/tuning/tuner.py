@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from ..errors import InputError, TuningError
 from ..schedules import TRACE
 from .measure import Measured, Measurer, Results
-from .records import METASCHEDULE, STATIC, TEMPLATES, Place, Record
+from .records import METASCHEDULE, STATIC, TEMPLATES, Record, TuningKey
 from .search import KernelSearch, network_seconds, next_kernel, same
 
 CHECK_SHARE = 0.1  # of the time, for the last comparison of winners with the defaults
@@ -132,7 +132,7 @@ class Tuner:
     jobs: Mapping[str, Any]
     measurer: Measurer
     write: Callable[[Record], object]
-    place: Place
+    place: TuningKey
     options: TuningOptions
     tell: Callable[[TuningState], object] = lambda state: None
     clock: Callable[[], float] = time.monotonic

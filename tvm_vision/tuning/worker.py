@@ -106,17 +106,17 @@ def _build_module(module: Any, target: Any, params: Any) -> Any:
 def build(function: str, decision: Mapping[str, Any], target: str, folder: str) -> str:
     """Schedule and compile a kernel; the path of a library with the function ENTRY.
 
-    function: TVM's JSON of a PrimFunc without schedule. decision: of a ``schedules.Choice``; none
+    function: TVM's JSON of a PrimFunc without schedule. decision: of a ``ScheduleConfig``; none
         leaves the order of the sums as it is. target: as ``str(Target)`` writes it.
     """
     import tvm
     from tvm.target import Target
 
     from ..compiler import build_function
-    from ..schedules import Choice
+    from ..schedules import ScheduleConfig
 
     kernel = tvm.ir.load_json(function)
-    choice = Choice.from_dict(dict(decision)) if decision else None
+    choice = ScheduleConfig.from_dict(dict(decision)) if decision else None
     if choice is None:
         kernel = _on_all_cores(kernel)
     library = build_function(kernel, Target(target), choice, name=ENTRY)

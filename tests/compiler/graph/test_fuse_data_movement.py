@@ -17,7 +17,7 @@ from tvm_vision.compiler.graph.fuse_data_movement import is_selection
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx.load import import_onnx
-from tvm_vision.schedules import Limits, schedule_function
+from tvm_vision.schedules import TargetLimits, schedule_function
 from tvm_vision.schedules.common import left_to_host
 
 SIZE = 16
@@ -137,7 +137,7 @@ def test_the_half_that_nobody_reads_is_not_computed(
     for function in splits:
         # One block takes the half; the others, if it is inlined, are those of the convolution.
         assert str(function).count('sblock("T_split') == 1
-        scheduled, _ = schedule_function(function, Limits.of(target), target)
+        scheduled, _ = schedule_function(function, TargetLimits.of(target), target)
         assert not left_to_host(scheduled)
 
 

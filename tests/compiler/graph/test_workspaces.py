@@ -9,7 +9,7 @@ from tvm import relax
 from support.interpreter import run
 from support.relax_models import module_of
 from tvm_vision.compiler import compile_model
-from tvm_vision.schedules import Choice
+from tvm_vision.schedules import ScheduleConfig
 from tvm_vision.schedules.cost.gemm_tile import GemmTile
 
 OP = relax.op
@@ -79,7 +79,7 @@ def test_partial_sums_are_planned(precision, device_info):
 
     def compiled(parts):
         module, signature = module_of(build, image.shape)
-        tile = Choice("contraction", GemmTile(32, 32, 32, split_k=parts))
+        tile = ScheduleConfig("contraction", GemmTile(32, 32, 32, split_k=parts))
         return compile_model(
             module, signature, target="vulkan", precision=precision, choose=lambda _: tile
         )

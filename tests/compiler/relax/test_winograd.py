@@ -17,7 +17,7 @@ from tvm_vision.compiler import compile_model, prepare
 from tvm_vision.compiler.relax.winograd_cost import ConvShape, fastest, winograd_seconds
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx.load import import_onnx
-from tvm_vision.schedules import Limits, schedule_function
+from tvm_vision.schedules import TargetLimits, schedule_function
 from tvm_vision.schedules.cost.device_model import DISCRETE, INTEGRATED, UNKNOWN
 
 OP = relax.op
@@ -235,7 +235,7 @@ def test_templates_take_all_three_kernels(
     chosen = Target({**GPU, **target}, host="llvm")
     graph = prepare(module, target=chosen, precision=precision, layout="nchw")
     kinds = [
-        schedule_function(graph.functions[kernel.function], Limits.of(chosen), chosen)[1]
+        schedule_function(graph.functions[kernel.function], TargetLimits.of(chosen), chosen)[1]
         for kernel in graph.kernels
     ]
     assert kinds == ["winograd", product, "winograd"]

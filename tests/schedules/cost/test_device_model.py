@@ -13,7 +13,7 @@ import pytest
 from tvm.target import Target
 
 import tvm_vision
-from tvm_vision.schedules.common import Limits
+from tvm_vision.schedules.common import TargetLimits
 from tvm_vision.schedules.cost import coopmat_gemm as coopmat_gemm_cost
 from tvm_vision.schedules.cost import device_model
 from tvm_vision.schedules.cost import direct_conv as direct_conv_cost
@@ -45,7 +45,7 @@ from tvm_vision.schedules.gpu.winograd import Tiles
 from tvm_vision.schedules.gpu.winograd import default as winograd_default
 from tvm_vision.target_keys import COMPUTE_UNITS, numbers_in
 
-LIMITS = Limits(threads=1024, shared_bytes=49152, subgroup=32, matrices=((16, 16, 16),))
+LIMITS = TargetLimits(threads=1024, shared_bytes=49152, subgroup=32, matrices=((16, 16, 16),))
 SMALL = dataclasses.replace(LIMITS, device=INTEGRATED)
 LARGE = dataclasses.replace(LIMITS, device=INTEGRATED.with_units(132))
 PRODUCTS = [  # of ResNet-18 and YOEO: m, n, k
@@ -77,7 +77,7 @@ def target(device_type: str = "", *keys: str, **attributes: Any) -> Target:
 )
 def test_a_target_has_the_description_of_its_kind(device_type: str, model: DeviceModel) -> None:
     assert DeviceModel.of(target(device_type)) == model
-    assert Limits.of(target(device_type, supports_float16=True)).device == model
+    assert TargetLimits.of(target(device_type, supports_float16=True)).device == model
     assert DeviceModel.of(Target("llvm")) == UNKNOWN
 
 
@@ -171,7 +171,7 @@ def test_the_fitted_model_leaves_a_small_gpu_one_workgroup_a_unit() -> None:
     assert 2 * late.shared_bytes > INTEGRATED.units.shared_bytes
 
 
-def _enough(limits: Limits) -> list[bool]:
+def _enough(limits: TargetLimits) -> list[bool]:
     """For work that lies between what occupies 8 units and 132: whether it is enough."""
     few_rows = reduction_candidates(RowSums((1 << 13,), 64, True), limits)
     return [

@@ -25,7 +25,13 @@ from support.numpy_operators import sliding_windows
 from support.schedule_runs import fused, noise, target
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.options import CompileOptions
-from tvm_vision.schedules import Choice, Limits, choices, schedule_function, schedule_with
+from tvm_vision.schedules import (
+    ScheduleConfig,
+    TargetLimits,
+    choices,
+    schedule_function,
+    schedule_with,
+)
 from tvm_vision.schedules.common import NotThisKind
 from tvm_vision.schedules.cost.coopmat_gemm import CoopmatTile, candidates, default, fits
 from tvm_vision.schedules.cost.gemm_tile import Product
@@ -48,7 +54,7 @@ def convolution(channels: int, size: int, filters: int, kernel: int, stride: int
 def test_glsl_of_a_product_is_as_before() -> None:
     product = halves(fused(relax.op.matmul, [(20, 96), (96, 48)]))
     tile = CoopmatTile(32, 32, 32, 1, 2)
-    (kernel,) = printed(schedule_with(product, LIMITS, Choice("coopmat_gemm", tile)))
+    (kernel,) = printed(schedule_with(product, LIMITS, ScheduleConfig("coopmat_gemm", tile)))
     if os.environ.get("TVM_VISION_UPDATE_GOLDEN"):
         GOLDEN.parent.mkdir(exist_ok=True)
         GOLDEN.write_text(kernel.source)
@@ -69,7 +75,7 @@ def test_convolutions_become_valid_shaders(
     channels: int, size: int, filters: int, kernel: int, stride: int, tile: CoopmatTile
 ) -> None:
     function = halves(convolution(channels, size, filters, kernel, stride))
-    shaders = printed(schedule_with(function, LIMITS, Choice("coopmat_gemm", tile)))
+    shaders = printed(schedule_with(function, LIMITS, ScheduleConfig("coopmat_gemm", tile)))
     assert len(shaders) == (2 if tile.split_k > 1 else 1)
     for shader in shaders:
         spirv.validate(spirv.compile_glsl(shader.source, name=shader.name))
@@ -86,7 +92,7 @@ def test_steps_over_several_pixels_load_whole_vectors(channels: int, split: int)
     on the part of the sum, also where that begins within a row of the window."""
     function = halves(convolution(channels, 14, 64, 3))
     tile = CoopmatTile(32, 64, 128, 1, 4, 2, split_k=split)
-    shader, *_ = printed(schedule_with(function, LIMITS, Choice("coopmat_gemm", tile)))
+    shader, *_ = printed(schedule_with(function, LIMITS, ScheduleConfig("coopmat_gemm", tile)))
     arrays = [line for line in shader.source.splitlines() if "readonly buffer" in line]
     assert len(arrays) == (3 if split == 1 else 2)
     assert all("f16vec4" in line for line in arrays)
@@ -98,7 +104,7 @@ def test_steps_over_several_pixels_load_whole_vectors(channels: int, split: int)
 def test_every_candidate_fits_the_device(shape: Any) -> None:
     b, m, n, k = shape
     product = Product(b, m, n, k, FP16)
-    for limits in (LIMITS, Limits(256, 32768, 16, ((8, 16, 16),))):
+    for limits in (LIMITS, TargetLimits(256, 32768, 16, ((8, 16, 16),))):
         tiles = candidates(product, limits)
         assert tiles[0] == default(product, limits)
         assert all(fits(tile, limits) for tile in tiles)
@@ -106,20 +112,20 @@ def test_every_candidate_fits_the_device(shape: Any) -> None:
 
 def test_without_matrices_there_are_no_candidates() -> None:
     product = Product(1, 64, 64, 64, factors=FP16)
-    assert candidates(product, Limits(1024, 49152, 32)) == []
+    assert candidates(product, TargetLimits(1024, 49152, 32)) == []
     assert default(Product(1, 64, 64, 64), LIMITS) is None  # float32
 
 
 def test_an_option_switches_them_off() -> None:
     device = Target(ATTRIBUTES, host="llvm")
-    assert Limits.of(device).matrices == (SHAPE,)
-    assert Limits.of(device, CompileOptions(coopmat=False)).matrices == ()
+    assert TargetLimits.of(device).matrices == (SHAPE,)
+    assert TargetLimits.of(device, CompileOptions(coopmat=False)).matrices == ()
 
 
 def test_a_device_without_takes_the_other_template() -> None:
     function = halves(convolution(16, 8, 32, 1))
     assert schedule_function(function, LIMITS)[1] == "coopmat_gemm"
-    assert schedule_function(function, Limits(1024, 49152, 32))[1] == "contraction"
+    assert schedule_function(function, TargetLimits(1024, 49152, 32))[1] == "contraction"
 
 
 def test_factors_in_the_other_order_are_left_to_the_other_template() -> None:
@@ -132,11 +138,13 @@ def test_factors_in_the_other_order_are_left_to_the_other_template() -> None:
 def test_a_target_that_lacks_them_is_told() -> None:
     function = halves(convolution(16, 8, 32, 3))
     tile = CoopmatTile(32, 32, 32, 1, 1)
-    scheduled = schedule_with(function, LIMITS, Choice("coopmat_gemm", tile))
+    scheduled = schedule_with(function, LIMITS, ScheduleConfig("coopmat_gemm", tile))
     with pytest.raises(UnsupportedKernelError, match="needs cooperative matrices"):
         printed(scheduled, supports_cooperative_matrix=False)
     with pytest.raises(NotThisKind):
-        schedule_with(halves(fused(relax.op.exp, [(4, 4)])), LIMITS, Choice("coopmat_gemm", tile))
+        schedule_with(
+            halves(fused(relax.op.exp, [(4, 4)])), LIMITS, ScheduleConfig("coopmat_gemm", tile)
+        )
 
 
 CONVOLUTIONS = [  # channels, size, filters, kernel, stride
@@ -164,7 +172,7 @@ def test_convolution_with_emulated_matrices(
     """The schedules on any device; see emulated_matrices."""
     need_right_arrays(device_info)
     lanes = device_info.thread_warp_size
-    limits = dataclasses.replace(Limits.of(target()), matrices=(SHAPE,))
+    limits = dataclasses.replace(TargetLimits.of(target()), matrices=(SHAPE,))
     if not fits(tile, limits):
         pytest.skip(f"the tile does not fit subgroups of {lanes} and {limits.shared_bytes} bytes")
     print_kernels = build.print_kernels
@@ -172,13 +180,13 @@ def test_convolution_with_emulated_matrices(
         build, "print_kernels", lambda *args: [emulated(k) for k in print_kernels(*args)]
     )
     device = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host="llvm")
-    _check(case, [Choice("coopmat_gemm", tile)], limits, device)
+    _check(case, [ScheduleConfig("coopmat_gemm", tile)], limits, device)
 
 
 @pytest.mark.parametrize("case", [*CONVOLUTIONS, (64, 26, 64, 3, 2), (512, 7, 33, 1, 1)])
 @pytest.mark.usefixtures("device_info")
 def test_convolution_with_matrices(case: tuple[int, ...]) -> None:
-    limits = Limits.of(target())
+    limits = TargetLimits.of(target())
     if not limits.matrices:
         pytest.skip(
             "the device lacks cooperative matrices of fp16 added up in float32 "
@@ -190,7 +198,9 @@ def test_convolution_with_matrices(case: tuple[int, ...]) -> None:
     _check(case, [*tiles[:: max(1, len(tiles) // 5)], *cut[:1]], limits, target())
 
 
-def _check(case: tuple[int, ...], tried: list[Choice], limits: Limits, device: Target) -> None:
+def _check(
+    case: tuple[int, ...], tried: list[ScheduleConfig], limits: TargetLimits, device: Target
+) -> None:
     """Compares a convolution with numpy's, once for each choice."""
     function = halves(convolution(*case))
     shapes = [[int(size) for size in p.ty.shape] for p in function.params]

@@ -20,9 +20,9 @@ from support.matrix_runs import ATTRIBUTES, LIMITS, SHAPE, halves, printed, resu
 from support.schedule_runs import fused, noise, target
 from tvm_vision.options import CompileOptions
 from tvm_vision.schedules import (
-    Choice,
-    Limits,
     NotThisKind,
+    ScheduleConfig,
+    TargetLimits,
     choices,
     is_offered,
     schedule_function,
@@ -108,7 +108,7 @@ class Case:
 LARGE = Case(64, 416, 416, 32)
 
 
-def rims(function: tirx.PrimFunc, limits: Limits = LIMITS) -> list[Choice]:
+def rims(function: tirx.PrimFunc, limits: TargetLimits = LIMITS) -> list[ScheduleConfig]:
     """What of the choices is this template's."""
     return [choice for choice in choices(function, limits) if choice.template == "direct_conv"]
 
@@ -130,7 +130,7 @@ def rims(function: tirx.PrimFunc, limits: Limits = LIMITS) -> list[Choice]:
 def test_shaders_are_valid_and_load_vectors(case: Case, tile: DirectConvTile) -> None:
     function = case.function()
     (windows,) = {windows_of(Schedule(function))}
-    (kernel,) = printed(schedule_with(function, LIMITS, Choice("direct_conv", tile)))
+    (kernel,) = printed(schedule_with(function, LIMITS, ScheduleConfig("direct_conv", tile)))
     spirv.validate(spirv.compile_glsl(kernel.source, name=kernel.name))
     lines = kernel.source.splitlines()
     read = [line for line in lines if "readonly buffer" in line]
@@ -149,7 +149,7 @@ def test_shaders_are_valid_and_load_vectors(case: Case, tile: DirectConvTile) ->
 def test_parts_of_the_channels_are_added_up_by_a_second_kernel() -> None:
     tile = DirectConvTile(2, 16, 32, 4, 1, 1, columns=3, ahead=True, split_k=4)
     case = Case(512, 13, 13, 512, residual=True)
-    kernels = printed(schedule_with(case.function(), LIMITS, Choice("direct_conv", tile)))
+    kernels = printed(schedule_with(case.function(), LIMITS, ScheduleConfig("direct_conv", tile)))
     assert len(kernels) == 2
     for kernel in kernels:
         spirv.validate(spirv.compile_glsl(kernel.source, name=kernel.name))
@@ -159,7 +159,7 @@ def test_parts_of_the_channels_are_added_up_by_a_second_kernel() -> None:
 def test_loops_over_channels_divide_nothing() -> None:
     tile = DirectConvTile(4, 16, 16, 4, 1, 2, columns=3, ahead=True)
     function = Case(256, 104, 104, 64).function()
-    (kernel,) = printed(schedule_with(function, LIMITS, Choice("direct_conv", tile)))
+    (kernel,) = printed(schedule_with(function, LIMITS, ScheduleConfig("direct_conv", tile)))
     _, loop = kernel.source.split("for (int r2_0 = 0; r2_0 < 15; ++r2_0) {")
     inside, _ = loop.split("\n  }\n", 1)
     assert "coopMatMulAdd" in inside
@@ -172,8 +172,8 @@ def test_large_layers_get_it_and_switch_it_off() -> None:
     offered = choices(function, LIMITS)
     assert [choice.template for choice in offered[:4]] == ["direct_conv", "coopmat_gemm"] * 2
     device = Target(ATTRIBUTES, host="llvm")
-    assert Limits.of(device).halo
-    without = Limits.of(device, CompileOptions(halo=False))
+    assert TargetLimits.of(device).halo
+    without = TargetLimits.of(device, CompileOptions(halo=False))
     assert not without.halo
     assert schedule_function(function, without)[1] == "coopmat_gemm"
     assert not rims(function, without)
@@ -240,7 +240,7 @@ def test_the_default_is_the_first_choice_either_way() -> None:
     ],
 )
 def test_candidates_fit_the_device(shape: Windows) -> None:
-    for limits in (LIMITS, Limits(256, 32768, 8, ((8, 8, 8),))):
+    for limits in (LIMITS, TargetLimits(256, 32768, 8, ((8, 8, 8),))):
         tiles = candidates(shape, limits)
         assert 3 <= len(tiles) == len(set(tiles)) <= 24
         assert all(fits(tile, shape, limits) for tile in tiles)
@@ -251,12 +251,12 @@ def test_candidates_apply_and_go_through_records() -> None:
     function = Case(128, 26, 26, 64).function()
     offered = rims(function)
     for choice in offered[::5]:
-        again = Choice.from_dict(json.loads(json.dumps(choice.to_dict())))
+        again = ScheduleConfig.from_dict(json.loads(json.dumps(choice.to_dict())))
         assert again == choice
         assert is_offered(function, LIMITS, again)
         schedule_with(function, LIMITS, again)
     odd = dataclasses.replace(offered[0].parameters, rows=3)
-    assert not is_offered(function, LIMITS, Choice("direct_conv", odd))
+    assert not is_offered(function, LIMITS, ScheduleConfig("direct_conv", odd))
 
 
 def test_others_are_left_alone() -> None:
@@ -274,7 +274,9 @@ def test_others_are_left_alone() -> None:
     for function in (pointwise, few, first, grouped):
         assert not rims(function)
     with pytest.raises(NotThisKind):
-        schedule_with(pointwise, LIMITS, Choice("direct_conv", DirectConvTile(2, 16, 16, 2)))
+        schedule_with(
+            pointwise, LIMITS, ScheduleConfig("direct_conv", DirectConvTile(2, 16, 16, 2))
+        )
 
 
 SMALL = [
@@ -327,7 +329,7 @@ def tile_of(parts: dict[str, Any], matrix: tuple[int, int, int]) -> DirectConvTi
     return DirectConvTile(**scaled, matrix=matrix)
 
 
-def check(case: Case, choice: Choice, limits: Limits, device: Target) -> None:
+def check(case: Case, choice: ScheduleConfig, limits: TargetLimits, device: Target) -> None:
     """Compares with numpy."""
     inputs = [value.astype("float16") for value in noise(case.shapes)]
     expected = case.expected(*inputs)
@@ -339,17 +341,17 @@ def check(case: Case, choice: Choice, limits: Limits, device: Target) -> None:
 @pytest.mark.parametrize(("case", "parts"), SMALL)
 @pytest.mark.usefixtures("device_info")
 def test_values_on_matrices(case: Case, parts: dict[str, Any]) -> None:
-    limits = Limits.of(target())
+    limits = TargetLimits.of(target())
     if not limits.matrices:
         pytest.skip("the device lacks cooperative matrices (VK_KHR_cooperative_matrix)")
     tile = tile_of(parts, limits.matrices[0])
-    check(case, Choice("direct_conv", tile), limits, target())
+    check(case, ScheduleConfig("direct_conv", tile), limits, target())
 
 
 @pytest.mark.parametrize("case", [Case(24, 11, 26, 40), Case(32, 12, 12, 16, stride=2)])
 @pytest.mark.usefixtures("device_info")
 def test_values_of_candidates_on_matrices(case: Case) -> None:
-    limits = Limits.of(target())
+    limits = TargetLimits.of(target())
     if not limits.matrices:
         pytest.skip("the device lacks cooperative matrices (VK_KHR_cooperative_matrix)")
     for choice in rims(case.function(), limits)[::4]:
@@ -373,7 +375,7 @@ def test_values_on_emulated_matrices(
 ) -> None:
     """On any device; see emulated_matrices."""
     need_right_arrays(device_info)
-    limits = dataclasses.replace(Limits.of(target()), matrices=(SHAPE,))
+    limits = dataclasses.replace(TargetLimits.of(target()), matrices=(SHAPE,))
     tile = tile_of(parts, SHAPE)
     windows = windows_of(Schedule(case.function()))
     if tile.shared_bytes(windows) > device_info.max_shared_memory_per_block:
@@ -383,4 +385,4 @@ def test_values_on_emulated_matrices(
         build, "print_kernels", lambda *args: [emulated(k) for k in print_kernels(*args)]
     )
     device = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host="llvm")
-    check(case, Choice("direct_conv", tile), limits, device)
+    check(case, ScheduleConfig("direct_conv", tile), limits, device)

@@ -20,8 +20,8 @@ from support.numpy_operators import conv2d, sliding_windows
 from support.schedule_runs import fused, run, scheduled, target
 from tvm_vision.options import CompileOptions
 from tvm_vision.schedules import (
-    Choice,
-    Limits,
+    ScheduleConfig,
+    TargetLimits,
     choices,
     is_offered,
     schedule_function,
@@ -107,7 +107,9 @@ TILES = [
 @pytest.mark.parametrize("tile", TILES, ids=str)
 def test_convolutions_by_words_equal_numpy(tile: GemmTile, layout: str) -> None:
     layer = Layer(32, 9, 24, 3, layout=layout)
-    layer.check(schedule_with(layer.kernel, Limits.of(target()), Choice("contraction", tile)))
+    layer.check(
+        schedule_with(layer.kernel, TargetLimits.of(target()), ScheduleConfig("contraction", tile))
+    )
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,7 @@ def test_any_channels_equal_numpy(
     channels: int, size: int, filters: int, kernel: int, stride: int, dot_product: bool
 ) -> None:
     layer = Layer(channels, size, filters, kernel, stride, batch=2)
-    limits = Limits(256, 16384, 8, dot_product=dot_product)
+    limits = TargetLimits(256, 16384, 8, dot_product=dot_product)
     function, kind = schedule_function(layer.kernel, limits)
     assert kind == "contraction"
     layer.check(function)
@@ -148,12 +150,12 @@ def test_weights_in_words_equal_numpy(
     window = Int8Window((kernel, kernel), (stride, stride), (1, 1), pad, 1, True, -7)
     x, w = (te.placeholder(a.shape, "int8", n) for a, n in ((image, "x"), (packed, "w")))
     function = te.create_prim_func([x, w, convolution_of_bytes(x, w, window)])
-    limits = replace(Limits.of(target()), byte_matrices=())
+    limits = replace(TargetLimits.of(target()), byte_matrices=())
     if tile is None:
         function, kind = schedule_function(function, limits)
         assert kind == "contraction"
     else:
-        function = schedule_with(function, limits, Choice("contraction", tile))
+        function = schedule_with(function, limits, ScheduleConfig("contraction", tile))
     shaders = printed(function, supports_integer_dot_product=True)
     assert any("dot" in shader.source for shader in shaders)
     rows = ((0, 0), pad[:2], pad[:2], (0, 0))
@@ -184,7 +186,7 @@ def test_dense_layers_equal_numpy(rows: int, terms: int) -> None:
 @pytest.mark.parametrize("channels", [12, 64, 7])
 def test_depthwise_convolutions_equal_numpy(channels: int, stride: int) -> None:
     layer = Layer(channels, 9, channels, 3, stride, groups=channels, layout="HWOI")
-    layer.check(schedule_function(layer.kernel, Limits.of(target()))[0])
+    layer.check(schedule_function(layer.kernel, TargetLimits.of(target()))[0])
 
 
 @pytest.mark.parametrize("along", [1, 4])
@@ -196,8 +198,8 @@ def test_depthwise_channels_are_computed_by_words(along: int) -> None:
     sums = convolution_of_bytes(x, w, window)
     halved = topi.clip(topi.cast(sums, "float32") * 0.0078125, -128, 127)
     kernel = te.create_prim_func([x, w, topi.cast(topi.round(halved), "int8")])
-    choice = Choice("window", WindowShape(32, along))
-    function = schedule_with(kernel, Limits.of(target()), choice)
+    choice = ScheduleConfig("window", WindowShape(32, along))
+    function = schedule_with(kernel, TargetLimits.of(target()), choice)
     (shader,) = printed(function, supports_int8=True, supports_8bit_buffer=True)
     assert ("int8_t x[]" in shader.source) == (along == 1)
     with target():
@@ -216,17 +218,17 @@ def test_depthwise_channels_are_computed_by_words(along: int) -> None:
 def test_an_option_switches_dot_products_off() -> None:
     device = Target({"kind": "vulkan", "supports_integer_dot_product": True})
     product = Product(1, 64, 64, 64, INT8)
-    assert Limits.of(device).dot_product
-    assert default(product, Limits.of(device)).dot == 4
-    without = Limits.of(device, CompileOptions(dp4a=False))
+    assert TargetLimits.of(device).dot_product
+    assert default(product, TargetLimits.of(device)).dot == 4
+    without = TargetLimits.of(device, CompileOptions(dp4a=False))
     assert not without.dot_product
     assert default(product, without).dot == 1
-    assert not Limits.of(Target({"kind": "vulkan"})).dot_product
+    assert not TargetLimits.of(Target({"kind": "vulkan"})).dot_product
 
 
 @pytest.mark.parametrize("shape", [(1, 49, 512, 4608), (1, 12544, 64, 147), (2, 5, 9, 7)])
 def test_every_candidate_counts_words(shape: Any) -> None:
-    limits = Limits(256, 16384, 32, split_k=True, dot_product=True)
+    limits = TargetLimits(256, 16384, 32, split_k=True, dot_product=True)
     b, m, n, k = shape
     product = Product(b, m, n, k, INT8)
     tiles = candidates(product, limits)
@@ -240,7 +242,7 @@ def test_every_candidate_counts_words(shape: Any) -> None:
 
 
 MATRIX = (16, 16, 32)
-MATRIX_LIMITS = Limits(1024, 49152, 32, dot_product=True, byte_matrices=(MATRIX,))
+MATRIX_LIMITS = TargetLimits(1024, 49152, 32, dot_product=True, byte_matrices=(MATRIX,))
 MATRIX_TILES = [
     CoopmatTile(16, 16, 128, 1, 1, 1, MATRIX, factors=INT8),
     CoopmatTile(32, 32, 64, 1, 2, 1, MATRIX, factors=INT8),
@@ -252,7 +254,7 @@ MATRIX_TILES = [
 @pytest.mark.parametrize("tile", MATRIX_TILES, ids=str)
 def test_matrices_of_bytes_become_valid_shaders(tile: CoopmatTile) -> None:
     layer = Layer(32, 9, 24, 3)
-    function = schedule_with(layer.kernel, MATRIX_LIMITS, Choice("coopmat_gemm", tile))
+    function = schedule_with(layer.kernel, MATRIX_LIMITS, ScheduleConfig("coopmat_gemm", tile))
     shaders = printed(function, supports_int8=True, supports_8bit_buffer=True)
     first = next(shader for shader in shaders if "coopmat" in shader.source)
     binary = spirv.compile_glsl(first.source, name=first.name)
@@ -270,7 +272,7 @@ def test_convolution_with_emulated_matrices_of_bytes(
     tile: CoopmatTile, channels: int, monkeypatch: pytest.MonkeyPatch, device_info: Any
 ) -> None:
     need_right_arrays(device_info)
-    limits = replace(Limits.of(target()), byte_matrices=(MATRIX,))
+    limits = replace(TargetLimits.of(target()), byte_matrices=(MATRIX,))
     if not coopmat_gemm_cost.fits(tile, limits):
         pytest.skip(f"the tile does not fit subgroups of {limits.subgroup}")
     print_kernels = build.print_kernels
@@ -279,12 +281,12 @@ def test_convolution_with_emulated_matrices_of_bytes(
     )
     layer = Layer(channels, 9, 24, 3)
     device = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host="llvm")
-    layer.check(schedule_with(layer.kernel, limits, Choice("coopmat_gemm", tile)), device)
+    layer.check(schedule_with(layer.kernel, limits, ScheduleConfig("coopmat_gemm", tile)), device)
 
 
 @pytest.mark.parametrize("case", [(32, 9, 24, 3, 1), (20, 14, 40, 3, 2), (128, 7, 64, 1, 1)])
 def test_convolution_with_matrices_of_bytes(case: tuple[int, ...]) -> None:
-    limits = Limits.of(target())
+    limits = TargetLimits.of(target())
     if not limits.byte_matrices:
         pytest.skip(
             "the device lacks cooperative matrices of int8 added up in int32 "
@@ -302,24 +304,25 @@ def test_convolution_with_matrices_of_bytes(case: tuple[int, ...]) -> None:
 def test_matrices_of_bytes_are_named_by_the_target() -> None:
     keys = ["vulkan", "gpu", "cooperative_matrix_int8_16x16x32", "cooperative_matrix_16x16x16"]
     device = Target({"kind": "vulkan", "keys": keys})
-    assert Limits.of(device).byte_matrices == (MATRIX,)
-    assert Limits.of(device).matrices == ((16, 16, 16),)
+    assert TargetLimits.of(device).byte_matrices == (MATRIX,)
+    assert TargetLimits.of(device).matrices == ((16, 16, 16),)
     assert schedule_function(Layer(32, 9, 24, 1).kernel, MATRIX_LIMITS)[1] == "coopmat_gemm"
-    assert Limits.of(device, CompileOptions(coopmat=False)).byte_matrices == ()
+    assert TargetLimits.of(device, CompileOptions(coopmat=False)).byte_matrices == ()
 
 
 @pytest.mark.parametrize(
-    "choice", [Choice("contraction", TILES[2]), Choice("coopmat_gemm", MATRIX_TILES[2])]
+    "choice",
+    [ScheduleConfig("contraction", TILES[2]), ScheduleConfig("coopmat_gemm", MATRIX_TILES[2])],
 )
-def test_choices_of_bytes_survive_json(choice: Choice) -> None:
+def test_choices_of_bytes_survive_json(choice: ScheduleConfig) -> None:
     layer = Layer(32, 9, 24, 3)
-    assert Choice.from_dict(json.loads(json.dumps(choice.to_dict()))) == choice
+    assert ScheduleConfig.from_dict(json.loads(json.dumps(choice.to_dict()))) == choice
     offered = choices(layer.kernel, MATRIX_LIMITS)
     assert {c.template for c in offered} >= {"coopmat_gemm", "contraction"}
     for template in ("coopmat_gemm", "contraction"):
         first = next(c for c in offered if c.template == template)
         assert is_offered(layer.kernel, MATRIX_LIMITS, first)
-        assert not is_offered(layer.kernel, Limits(64, 4096, 32), first)
+        assert not is_offered(layer.kernel, TargetLimits(64, 4096, 32), first)
 
 
 # Channels, size, filters, window, stride; a tile whose filters and channels are given in matrices.
@@ -347,7 +350,7 @@ def halo_of(parts: dict[str, Any], matrix: tuple[int, int, int]) -> DirectConvTi
 def test_windows_of_bytes_become_valid_shaders(case: Any, parts: dict[str, Any]) -> None:
     layer = Layer(*case)
     function = schedule_with(
-        layer.kernel, MATRIX_LIMITS, Choice("direct_conv", halo_of(parts, MATRIX))
+        layer.kernel, MATRIX_LIMITS, ScheduleConfig("direct_conv", halo_of(parts, MATRIX))
     )
     first, *_ = printed(function, supports_int8=True, supports_8bit_buffer=True)
     binary = spirv.compile_glsl(first.source, name=first.name)
@@ -362,7 +365,7 @@ def test_windows_with_emulated_matrices_of_bytes(
     case: Any, parts: dict[str, Any], monkeypatch: pytest.MonkeyPatch, device_info: Any
 ) -> None:
     need_right_arrays(device_info)
-    limits = replace(Limits.of(target()), byte_matrices=(MATRIX,))
+    limits = replace(TargetLimits.of(target()), byte_matrices=(MATRIX,))
     print_kernels = build.print_kernels
     monkeypatch.setattr(
         build, "print_kernels", lambda *args: [emulated(k) for k in print_kernels(*args)]
@@ -371,17 +374,17 @@ def test_windows_with_emulated_matrices_of_bytes(
     if tile.shared_bytes(windows_of(Schedule(layer.kernel))) > limits.shared_bytes:
         pytest.skip(f"the tile does not fit {limits.shared_bytes} bytes")
     device = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host="llvm")
-    layer.check(schedule_with(layer.kernel, limits, Choice("direct_conv", tile)), device)
+    layer.check(schedule_with(layer.kernel, limits, ScheduleConfig("direct_conv", tile)), device)
 
 
 @pytest.mark.parametrize(("case", "parts"), RIMS)
 def test_windows_with_matrices_of_bytes(case: Any, parts: dict[str, Any]) -> None:
-    limits = Limits.of(target())
+    limits = TargetLimits.of(target())
     if not limits.byte_matrices:
         pytest.skip("the device lacks cooperative matrices of int8 (VK_KHR_cooperative_matrix)")
     layer = Layer(*case)
     tile = halo_of(parts, limits.byte_matrices[0])
-    layer.check(schedule_with(layer.kernel, limits, Choice("direct_conv", tile)))
+    layer.check(schedule_with(layer.kernel, limits, ScheduleConfig("direct_conv", tile)))
 
 
 def test_windows_of_bytes_are_offered() -> None:
@@ -390,6 +393,6 @@ def test_windows_of_bytes_are_offered() -> None:
     found = [c.parameters for c in choices(large, limits) if c.template == "direct_conv"]
     assert found and all(tile.columns and tile.matrix == MATRIX for tile in found)
     for tile in found[::6]:
-        schedule_with(large, limits, Choice("direct_conv", tile))
+        schedule_with(large, limits, ScheduleConfig("direct_conv", tile))
     transposed = Layer(32, 9, 24, 3, layout="HWIO").kernel
     assert not [c for c in choices(transposed, limits) if c.template == "direct_conv"]

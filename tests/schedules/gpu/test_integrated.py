@@ -18,7 +18,7 @@ from support.compiled import executor_of
 from support.networks import NETWORKS, reference
 from tvm_vision.compiler import compile_model
 from tvm_vision.frontend.onnx.load import import_onnx
-from tvm_vision.schedules import Limits
+from tvm_vision.schedules import TargetLimits
 from tvm_vision.schedules.cost import gemm
 from tvm_vision.schedules.cost.device_model import DeviceModel
 from tvm_vision.schedules.cost.gemm_tile import GemmTile, Product
@@ -141,7 +141,7 @@ ANY_WORK = st.integers(1, 5000)
 @settings(max_examples=200)
 @given(st.lists(st.integers(2, 600), min_size=1, max_size=4), st.integers(32, 4096), st.booleans())
 def test_rows_fill_waves(rows: list[int], terms: int, along: bool) -> None:
-    limits = Limits.of(Target(RENOIR, host="llvm"))
+    limits = TargetLimits.of(Target(RENOIR, host="llvm"))
     shape = reduction_default(RowSums(tuple(rows), terms, along), limits)
     assert shape.rows * shape.parts >= 64 or 2 * shape.parts > terms
     assert shape.rows * shape.parts <= limits.threads
@@ -149,7 +149,7 @@ def test_rows_fill_waves(rows: list[int], terms: int, along: bool) -> None:
 
 @given(st.lists(st.integers(1, 600), min_size=1, max_size=4), st.booleans())
 def test_windows_fill_waves(extents: list[int], vectors: bool) -> None:
-    limits = Limits.of(Target(RENOIR, host="llvm"))
+    limits = TargetLimits.of(Target(RENOIR, host="llvm"))
     assert window_default(WindowSum(tuple(extents), vectors), limits).threads in (1, 64, 128)
     assert winograd_default(Tiles(math.prod(extents), vectors), limits).threads in (64, 128)
 
@@ -157,22 +157,22 @@ def test_windows_fill_waves(extents: list[int], vectors: bool) -> None:
 @settings(max_examples=50, deadline=None)
 @given(ANY_WORK, ANY_WORK, ANY_WORK, st.sampled_from(["", "m", "n"]))
 def test_products_fill_waves(m: int, n: int, k: int, windows: str) -> None:
-    limits = Limits.of(Target(RENOIR, host="llvm"))
+    limits = TargetLimits.of(Target(RENOIR, host="llvm"))
     for tile in gemm.candidates(Product(1, m, n, k, windows=windows), limits):
         assert tile.threads >= 64 and 2 * tile.shared_bytes <= UNIT_SHARED_BYTES
 
 
 def test_few_threads_are_no_reason_to_have_none() -> None:
     """A device may hold fewer threads than it issues together."""
-    limits = Limits.of(Target(gpu(64, max_threads_per_block=48), host="llvm"))
+    limits = TargetLimits.of(Target(gpu(64, max_threads_per_block=48), host="llvm"))
     tile = gemm.default(Product(1, 64, 64, 64), limits)
     assert tile.threads <= 48
 
 
 def test_shared_memory_is_for_two_workgroups_where_the_device_says_less() -> None:
     small = gpu(16, max_shared_memory_per_block=16384)
-    assert Limits.of(Target(small, host="llvm")).shared_bytes == 16384
-    assert Limits.of(Target(RENOIR, host="llvm")).shared_bytes == 32768
+    assert TargetLimits.of(Target(small, host="llvm")).shared_bytes == 16384
+    assert TargetLimits.of(Target(RENOIR, host="llvm")).shared_bytes == 32768
 
 
 WORK = Product(1, 64, 3136, 576, windows="n")

@@ -12,15 +12,15 @@ from tvm import relax, tirx
 from tvm.s_tir import Schedule
 
 from support.schedule_runs import check, fused, noise, run, target
-from tvm_vision.schedules.common import Limits
+from tvm_vision.schedules.common import TargetLimits
 from tvm_vision.schedules.cost.gemm import SMALLEST, candidates, default, fits
 from tvm_vision.schedules.cost.gemm_tile import GemmTile, Product
 from tvm_vision.schedules.gpu.contraction import schedule_contraction
 
 pytestmark = pytest.mark.usefixtures("device_info")
 
-LEAST = Limits(threads=128, shared_bytes=16384, subgroup=8)  # what every Vulkan device has
-LARGE = Limits(threads=1024, shared_bytes=49152, subgroup=32)
+LEAST = TargetLimits(threads=128, shared_bytes=16384, subgroup=8)  # what every Vulkan device has
+LARGE = TargetLimits(threads=1024, shared_bytes=49152, subgroup=32)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_any_product_equals_numpy(m: int, n: int, k: int) -> None:
 
 @pytest.mark.parametrize("limits", [LEAST, LARGE])
 @pytest.mark.parametrize("shape", [(1, 3, 8, 4), (1, 512, 49, 4608), (64, 8, 9000, 27)])
-def test_every_candidate_fits_the_device(shape: Any, limits: Limits) -> None:
+def test_every_candidate_fits_the_device(shape: Any, limits: TargetLimits) -> None:
     product = Product(*shape)
     tiles = candidates(product, limits)
     assert tiles[0] == default(product, limits)
@@ -67,8 +67,8 @@ def test_every_candidate_fits_the_device(shape: Any, limits: Limits) -> None:
 
 
 def test_smallest_tile_fits_every_device() -> None:
-    assert fits(SMALLEST, Limits(threads=32, shared_bytes=2048, subgroup=1))
-    assert default(Product(1, 64, 64, 64), Limits(32, 2048, 1)).shared_bytes <= 2048
+    assert fits(SMALLEST, TargetLimits(threads=32, shared_bytes=2048, subgroup=1))
+    assert default(Product(1, 64, 64, 64), TargetLimits(32, 2048, 1)).shared_bytes <= 2048
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_any_tile_gives_the_right_product(tile: GemmTile) -> None:
     for name, function in functions.items():
         if isinstance(function, tirx.PrimFunc):
             schedule = Schedule(function)
-            schedule_contraction(schedule, Limits.of(target()), tile)
+            schedule_contraction(schedule, TargetLimits.of(target()), tile)
             functions[name] = schedule.mod["main"]
     result = run(type(mod)(functions, attrs=mod.attrs), inputs)
     np.testing.assert_allclose(result, inputs[0] @ inputs[1], rtol=1e-4, atol=1e-4)

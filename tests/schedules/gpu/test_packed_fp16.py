@@ -18,7 +18,7 @@ from support.networks import NETWORKS, reference
 from tvm_vision.compiler import compile_model
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.options import CompileOptions
-from tvm_vision.schedules import Choice, Limits, schedule_with
+from tvm_vision.schedules import ScheduleConfig, TargetLimits, schedule_with
 from tvm_vision.schedules.cost import gemm
 from tvm_vision.schedules.cost.gemm_tile import GemmTile, Product
 from tvm_vision.schedules.gpu.packed_fp16 import MOST_TERMS
@@ -48,7 +48,9 @@ def device() -> Target:
 def run(tile: GemmTile, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, str]:
     """The product on the device, and its GLSL."""
     (m, k), n = a.shape, b.shape[1]
-    function = schedule_with(product(m, n, k), Limits.of(device(), ON), Choice("contraction", tile))
+    function = schedule_with(
+        product(m, n, k), TargetLimits.of(device(), ON), ScheduleConfig("contraction", tile)
+    )
     library = tvm.tirx.build(
         tvm.IRModule({"main": function.with_attr("global_symbol", "main")}), device()
     )
@@ -90,7 +92,7 @@ def test_errors_are_within_their_bound(tile: GemmTile, k: int, positive: bool) -
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 300), st.integers(1, 3000), st.integers(1, 5000))
 def test_no_tile_has_more_terms_than_the_bound_is_for(m: int, n: int, k: int) -> None:
-    limits = Limits.of(Target({"kind": "vulkan", "supports_float16": True}, "llvm"), ON)
+    limits = TargetLimits.of(Target({"kind": "vulkan", "supports_float16": True}, "llvm"), ON)
     for tile in gemm.candidates(Product(1, m, n, k, fp16=True), limits):
         assert tile.k // tile.slice_k <= MOST_TERMS
 
@@ -131,16 +133,16 @@ def test_networks_are_as_right_as_with_sums_in_float32(name: str) -> None:
 )
 def test_who_has_them(attributes: dict[str, Any], option: str, packed: bool) -> None:
     target = Target({"kind": "vulkan", **attributes}, "llvm")
-    limits = Limits.of(target, CompileOptions(packed_fp16=option))
+    limits = TargetLimits.of(target, CompileOptions(packed_fp16=option))
     assert limits.device.packed_fp16 is packed
 
 
 def test_other_products_are_added_up_as_before() -> None:
     a, b = te.placeholder((32, 64)), te.placeholder((64, 64))
     function = te.create_prim_func([a, b, topi.matmul(a, b)])
-    tile = Choice("contraction", GemmTile(16, 64, 16))
+    tile = ScheduleConfig("contraction", GemmTile(16, 64, 16))
     made = [
-        schedule_with(function, Limits.of(device(), CompileOptions(packed_fp16=how)), tile)
+        schedule_with(function, TargetLimits.of(device(), CompileOptions(packed_fp16=how)), tile)
         for how in ("on", "off")
     ]
     tvm.ir.assert_structural_equal(*made)

@@ -12,7 +12,7 @@ from tvm import relax
 
 from support.numpy_operators import average_pool, max_pool, softmax
 from support.schedule_runs import check, noise
-from tvm_vision.schedules.common import Limits
+from tvm_vision.schedules.common import TargetLimits
 from tvm_vision.schedules.gpu.reduction import RowShape, RowSums, candidates, default
 
 pytestmark = pytest.mark.usefixtures("device_info")
@@ -116,7 +116,7 @@ def test_any_reduction_equals_numpy(shape: list[int], axis: int, kind: str) -> N
 def test_few_workgroups_have_more_threads(
     rows: int, terms: int, threads: int, shape: RowShape
 ) -> None:
-    sums, limits = RowSums((rows,), terms, True), Limits(threads, 32768, 32)
+    sums, limits = RowSums((rows,), terms, True), TargetLimits(threads, 32768, 32)
     assert default(sums, limits) == shape
     assert all(c.rows * c.parts <= threads for c in candidates(sums, limits))
 

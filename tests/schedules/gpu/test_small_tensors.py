@@ -15,9 +15,9 @@ from tvm import te, topi
 from support.matrix_runs import LIMITS
 from support.schedule_runs import noise, target
 from tvm_vision.schedules import (
-    Choice,
-    Limits,
     NotThisKind,
+    ScheduleConfig,
+    TargetLimits,
     choices,
     schedule_function,
     schedule_with,
@@ -91,9 +91,9 @@ def run(function: Any, arrays: list[np.ndarray], shape: tuple[int, ...], kind: A
     return out.numpy()
 
 
-def fitting(function: Any, choice: Choice) -> Any:
+def fitting(function: Any, choice: ScheduleConfig) -> Any:
     try:
-        return schedule_with(function, Limits.of(target()), choice)
+        return schedule_with(function, TargetLimits.of(target()), choice)
     except NotThisKind:  # a template may still find that it does not fit
         return None
 
@@ -108,7 +108,7 @@ def test_a_tensor_of_one_value_beside(
     shapes = [tuple(int(n) for n in p.ty.shape) for p in function.params]
     arrays = noise(shapes[:-1])
     expected = run(function, arrays, shapes[-1], tvm.target.Target("llvm"))
-    limits = Limits.of(target())
+    limits = TargetLimits.of(target())
     with caplog.at_level(logging.WARNING):
         made, template = schedule_function(function, limits, target())
         offered = choices(function, limits)

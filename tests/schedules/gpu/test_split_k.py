@@ -14,7 +14,7 @@ from tvm.target import Target
 from support.numpy_operators import sliding_windows
 from support.schedule_runs import TOLERANCE, fused, noise, target
 from tvm_vision.options import CompileOptions
-from tvm_vision.schedules import Choice, Limits, choices, schedule_with
+from tvm_vision.schedules import ScheduleConfig, TargetLimits, choices, schedule_with
 from tvm_vision.schedules.common import NotThisKind
 from tvm_vision.schedules.cost.device_model import DISCRETE
 from tvm_vision.schedules.cost.gemm import candidates, default
@@ -23,7 +23,7 @@ from tvm_vision.schedules.cost.split_k import parts_of
 
 pytestmark = pytest.mark.usefixtures("device_info")
 
-LARGE = Limits(threads=1024, shared_bytes=49152, subgroup=32, split_k=True)
+LARGE = TargetLimits(threads=1024, shared_bytes=49152, subgroup=32, split_k=True)
 LATE = Product(1, 512, 49, 4608)
 
 
@@ -68,8 +68,8 @@ def test_any_part_of_a_product(tile: GemmTile, parts: int) -> None:
             lambda x, y, z: relax.op.add(relax.op.matmul(x, y), z), [left.shape, right.shape, (35,)]
         )
     )
-    choice = Choice("contraction", dataclasses.replace(tile, split_k=parts))
-    scheduled = schedule_with(product, Limits.of(target()), choice)
+    choice = ScheduleConfig("contraction", dataclasses.replace(tile, split_k=parts))
+    scheduled = schedule_with(product, TargetLimits.of(target()), choice)
     expected = left.astype("float64") @ right + bias
     found = result(scheduled, [left, right, bias])
     near(found, expected)
@@ -87,8 +87,8 @@ def test_a_convolution_with_what_follows_it(size: int, stride: int, channels: in
         return relax.op.add(y, r)
 
     function = kernel(fused(build, [v.shape for v in (*inputs, residual)]))
-    choice = Choice("contraction", GemmTile(32, 32, 32, split_k=4))
-    scheduled = schedule_with(function, Limits.of(target()), choice)
+    choice = ScheduleConfig("contraction", GemmTile(32, 32, 32, split_k=4))
+    scheduled = schedule_with(function, TargetLimits.of(target()), choice)
     near(
         result(scheduled, [*inputs, residual]),
         convolved(inputs[0], inputs[1], inputs[2], stride) + residual,
@@ -98,7 +98,9 @@ def test_a_convolution_with_what_follows_it(size: int, stride: int, channels: in
 def test_unequal_parts_are_refused() -> None:
     product = kernel(fused(relax.op.matmul, [(21, 77), (77, 35)]))
     with pytest.raises(NotThisKind, match="77 terms has no 4 equal parts"):
-        schedule_with(product, LARGE, Choice("contraction", GemmTile(32, 32, 32, split_k=4)))
+        schedule_with(
+            product, LARGE, ScheduleConfig("contraction", GemmTile(32, 32, 32, split_k=4))
+        )
 
 
 @pytest.mark.parametrize(
@@ -118,9 +120,9 @@ def test_only_where_there_are_units_to_spare_without_a_word_of_a_tuner() -> None
 
 
 def test_the_device_and_an_option_decide() -> None:
-    def limits(device_type: str, **options: Any) -> Limits:
+    def limits(device_type: str, **options: Any) -> TargetLimits:
         target = Target({"kind": "vulkan", "device_type": device_type}, host="llvm")
-        return Limits.of(target, CompileOptions(**options))
+        return TargetLimits.of(target, CompileOptions(**options))
 
     assert limits("discrete").split_k
     assert not limits("integrated").split_k
@@ -132,4 +134,4 @@ def test_old_records_mean_one_part() -> None:
     (first, *_) = [c for c in choices(product, LARGE) if c.template == "contraction"]
     data = first.to_dict()
     del data["parameters"]["split_k"]
-    assert Choice.from_dict(data).parameters.split_k == 1
+    assert ScheduleConfig.from_dict(data).parameters.split_k == 1

@@ -13,7 +13,7 @@ from tvm import relax, tirx
 
 from support.numpy_operators import sliding_windows
 from support.schedule_runs import check, fused, noise, run, target
-from tvm_vision.schedules import Choice, Limits, choices, schedule_with
+from tvm_vision.schedules import ScheduleConfig, TargetLimits, choices, schedule_with
 from tvm_vision.schedules.cost.gemm_tile import GemmTile
 from tvm_vision.schedules.gpu.window import WindowShape, WindowSum, default
 
@@ -31,7 +31,9 @@ def widths(build: Any, shapes: Sequence[tuple[int, ...]], tile: GemmTile) -> dic
     """Lanes of each buffer's elements in the shader, in the order of the arguments."""
     mod = fused(build, shapes)
     function = next(f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
-    scheduled = schedule_with(function, Limits.of(target()), Choice("contraction", tile))
+    scheduled = schedule_with(
+        function, TargetLimits.of(target()), ScheduleConfig("contraction", tile)
+    )
     named = tvm.IRModule({"main": scheduled.with_attr("global_symbol", "main")})
     with target():
         library = tvm.tirx.build(named, target=target())
@@ -84,9 +86,9 @@ def test_few_sums_of_a_pixel_fetch_its_channels_at_once(inputs: int, lanes: int)
     x, w = noise([(1, 9, 7, inputs), (1, 1, inputs, 3)])
     mod = fused(build, [x.shape, w.shape])
     name, function = next((n, f) for n, f in mod.functions_items() if isinstance(f, tirx.PrimFunc))
-    choice = Choice("window", WindowShape(threads=32, along=3))
-    assert choice in choices(function, Limits.of(target()))
-    function = schedule_with(function, Limits.of(target()), choice)
+    choice = ScheduleConfig("window", WindowShape(threads=32, along=3))
+    assert choice in choices(function, TargetLimits.of(target()))
+    function = schedule_with(function, TargetLimits.of(target()), choice)
     assert ("T.vectorized(T.int64(4))" in function.script()) == (lanes == 4)
     mod.update_func(name, function)
     result = run(mod, [x, w])
@@ -94,7 +96,7 @@ def test_few_sums_of_a_pixel_fetch_its_channels_at_once(inputs: int, lanes: int)
 
 
 def test_few_sums_of_many_pixels_have_a_thread_for_each_pixel() -> None:
-    assert default(WindowSum((1, 416, 416, 3), vectors=False), Limits.of(target())).along == 3
+    assert default(WindowSum((1, 416, 416, 3), vectors=False), TargetLimits.of(target())).along == 3
 
 
 @pytest.mark.parametrize(
@@ -103,7 +105,7 @@ def test_few_sums_of_many_pixels_have_a_thread_for_each_pixel() -> None:
 def test_windows_have_no_rest_where_it_can_be_avoided(
     outputs: tuple[int, ...], threads: int
 ) -> None:
-    assert default(WindowSum(outputs, False), Limits(256, 16384, 32)).threads == threads
+    assert default(WindowSum(outputs, False), TargetLimits(256, 16384, 32)).threads == threads
 
 
 def test_every_tile_of_a_product_with_odd_edges_can_be_built() -> None:
@@ -112,7 +114,7 @@ def test_every_tile_of_a_product_with_odd_edges_can_be_built() -> None:
         for f in fused(relax.op.matmul, [(30, 44), (44, 36)]).functions.values()
         if isinstance(f, tirx.PrimFunc)
     )
-    limits = Limits.of(target())
+    limits = TargetLimits.of(target())
     found = [c for c in choices(function, limits) if c.template == "contraction"]
     for choice in found[:: max(1, len(found) // 12)]:
         assert schedule_with(function, limits, choice) is not None
@@ -127,7 +129,7 @@ def test_pools_of_neighbouring_channels_are_computed_as_vectors(channels: int, a
     mod = fused(build, [x.shape])
     name, function = next((n, f) for n, f in mod.functions_items() if isinstance(f, tirx.PrimFunc))
     shape = WindowShape(threads=32, along=along)
-    function = schedule_with(function, Limits.of(target()), Choice("window", shape))
+    function = schedule_with(function, TargetLimits.of(target()), ScheduleConfig("window", shape))
     assert (f"T.vectorized(T.int64({along}))" in function.script()) == (along > 1)
     mod.update_func(name, function)
     around = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)), constant_values=-np.inf)

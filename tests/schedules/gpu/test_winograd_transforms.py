@@ -12,10 +12,10 @@ from tvm import te, tirx
 
 from support.numpy_operators import sliding_windows
 from support.schedule_runs import noise, target
-from tvm_vision.schedules import Limits, choices, schedule_with
+from tvm_vision.schedules import TargetLimits, choices, schedule_with
 from tvm_vision.schedules.common import NotThisKind
 from tvm_vision.schedules.gpu.winograd import Tiles, TransformShape, default
-from tvm_vision.schedules.templates import Choice
+from tvm_vision.schedules.templates import ScheduleConfig
 from tvm_vision.topi.winograd import (
     MATRICES,
     Tiling,
@@ -25,7 +25,7 @@ from tvm_vision.topi.winograd import (
     transform_weights,
 )
 
-LIMITS = Limits(threads=256, shared_bytes=32768, subgroup=32)
+LIMITS = TargetLimits(threads=256, shared_bytes=32768, subgroup=32)
 SIZES = (2, 4)
 
 
@@ -60,8 +60,8 @@ def kernel_of_output(tiling: Tiling, shape: tuple[int, ...]) -> tirx.PrimFunc:
     return te.create_prim_func([x, transform_output(x, tiling)])
 
 
-def run(function: tirx.PrimFunc, value: np.ndarray, choice: Choice) -> np.ndarray:
-    scheduled = schedule_with(function, Limits.of(target()), choice)
+def run(function: tirx.PrimFunc, value: np.ndarray, choice: ScheduleConfig) -> np.ndarray:
+    scheduled = schedule_with(function, TargetLimits.of(target()), choice)
     module = tvm.IRModule({"k": scheduled.with_attr("global_symbol", "k")})
     with target():
         library = tvm.tirx.build(module, target=target())
@@ -128,14 +128,14 @@ def test_rows_are_vectors_where_they_divide_into_tiles() -> None:
 def test_wide_rows_are_refused_where_they_do_not_divide() -> None:
     function = kernel_of_output(Tiling(4, 1, 8, 9, 1, 1), (36, 16, 6))
     with pytest.raises(NotThisKind, match="winograd does not fit"):
-        schedule_with(function, LIMITS, Choice("winograd", TransformShape(32, wide=True)))
+        schedule_with(function, LIMITS, ScheduleConfig("winograd", TransformShape(32, wide=True)))
 
 
 def test_last_workgroup_is_full_where_that_can_be() -> None:
     assert [default(Tiles(n, False), LIMITS).threads for n in (96, 64 * 49, 1 << 20, 35)] == [
         32, 64, 128, 64,
     ]  # fmt: skip
-    assert default(Tiles(1 << 20, True), Limits(64, 16384, 8)) == TransformShape(64, True)
+    assert default(Tiles(1 << 20, True), TargetLimits(64, 16384, 8)) == TransformShape(64, True)
 
 
 @pytest.mark.parametrize("m", SIZES)

@@ -19,7 +19,7 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 from tvm.ir import prim
 
-from ...schedules import Limits, choices
+from ...schedules import TargetLimits, choices
 from ..tir.cast_buffers import block_with, choice_parts, with_buffers
 from .lower import unused_name
 from .static_graph import KernelCall, StaticGraph, drop_unused
@@ -28,7 +28,7 @@ from .static_graph import KernelCall, StaticGraph, drop_unused
 _PRODUCTS = ("direct_conv", "coopmat_gemm", "contraction")
 
 
-def fuse_data_movement(graph: StaticGraph, limits: Limits) -> StaticGraph:
+def fuse_data_movement(graph: StaticGraph, limits: TargetLimits) -> StaticGraph:
     """The same graph with each selection that one sum of products reads as a part of that."""
     joined = _Joined(graph, limits)
     uses = Counter(t for kernel in graph.kernels for t in kernel.inputs)
@@ -61,7 +61,7 @@ def fuse_data_movement(graph: StaticGraph, limits: Limits) -> StaticGraph:
 class _Joined:
     """Functions of two, made once for each pair."""
 
-    def __init__(self, graph: StaticGraph, limits: Limits) -> None:
+    def __init__(self, graph: StaticGraph, limits: TargetLimits) -> None:
         self.functions = dict(graph.functions)
         self._limits = limits
         self._names: dict[tuple[str, str, int], str | None] = {}

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ..common import Limits, up
+from ..common import TargetLimits, up
 from ..factors import FP16, INT8, TYPES
 from .device_model import DeviceModel
 from .gemm_tile import Product
@@ -88,25 +88,25 @@ STEPS = (16, 32, 64)  # length along k of a group of subgroups in one tile
 SPLITS = (1, 2, 4)
 
 
-def default(shape: Product, limits: Limits) -> CoopmatTile | None:
+def default(shape: Product, limits: TargetLimits) -> CoopmatTile | None:
     """The tile that the model holds for the fastest; None where no cooperative matrix fits."""
     return next(iter(candidates(shape, limits)), None)
 
 
-def candidates(shape: Product, limits: Limits) -> list[CoopmatTile]:
+def candidates(shape: Product, limits: TargetLimits) -> list[CoopmatTile]:
     """All tiles that the limits allow, the likeliest first; empty where no matrix fits."""
     return list(_candidates(shape, limits))
 
 
 @lru_cache(maxsize=1024)
-def _candidates(shape: Product, limits: Limits) -> tuple[CoopmatTile, ...]:
+def _candidates(shape: Product, limits: TargetLimits) -> tuple[CoopmatTile, ...]:
     largest = sorted(limits.matrices_of(shape.factors), key=math.prod)[-1:]
     found = (tile for m in largest for tile in _tiles(shape, m, limits.device))
     tiles = [tile for tile in found if fits(tile, limits)]
     return tuple(sorted(tiles, key=lambda tile: likeliness(tile, shape, limits)))
 
 
-def likeliness(tile: CoopmatTile, shape: Product, limits: Limits) -> tuple[bool, float, int]:
+def likeliness(tile: CoopmatTile, shape: Product, limits: TargetLimits) -> tuple[bool, float, int]:
     """The order of tiles: what only a tuner may choose last, then by estimated cycles."""
     return (
         tile.split_k > 1 and not limits.split_k,
@@ -115,7 +115,7 @@ def likeliness(tile: CoopmatTile, shape: Product, limits: Limits) -> tuple[bool,
     )
 
 
-def fits(tile: CoopmatTile, limits: Limits) -> bool:
+def fits(tile: CoopmatTile, limits: TargetLimits) -> bool:
     """Whether a workgroup of the target can hold a tile, with the same work for every thread."""
     threads = tile.subgroups * limits.subgroup
     if not threads <= min(MOST_THREADS, limits.threads) or tile.shared_bytes > limits.shared_bytes:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from ..common import Limits, product, up
+from ..common import TargetLimits, product, up
 from ..factors import FP16, TYPES
 from . import coopmat_gemm as coopmat_gemm_cost
 from .coopmat_gemm import SKEW_BYTES, VECTOR_BYTES
@@ -161,13 +161,13 @@ OF_EACH = 2  # candidates of each kind
 MOST = 24  # candidates
 
 
-def candidates(shape: Windows, limits: Limits) -> list[DirectConvTile]:
+def candidates(shape: Windows, limits: TargetLimits) -> list[DirectConvTile]:
     """The likeliest tiles of each kind that the limits allow; empty where none fits."""
     return list(_candidates(shape, limits)) if limits.halo else []
 
 
 @lru_cache(maxsize=1024)
-def _candidates(shape: Windows, limits: Limits) -> tuple[DirectConvTile, ...]:
+def _candidates(shape: Windows, limits: TargetLimits) -> tuple[DirectConvTile, ...]:
     if min(shape.channels, shape.filters) < LEAST:
         return ()
     largest = sorted(limits.matrices_of(shape.factors), key=math.prod)[-1:]
@@ -192,7 +192,9 @@ def _candidates(shape: Windows, limits: Limits) -> tuple[DirectConvTile, ...]:
     return tuple(found[:MOST])
 
 
-def likeliness(tile: DirectConvTile, shape: Windows, limits: Limits) -> tuple[bool, float, int]:
+def likeliness(
+    tile: DirectConvTile, shape: Windows, limits: TargetLimits
+) -> tuple[bool, float, int]:
     """The order of tiles: what only a tuner may choose last, then by estimated cycles."""
     return (
         tile.split_k > 1 and not limits.split_k,
@@ -201,7 +203,7 @@ def likeliness(tile: DirectConvTile, shape: Windows, limits: Limits) -> tuple[bo
     )
 
 
-def pays(shape: Windows, limits: Limits) -> bool:
+def pays(shape: Windows, limits: TargetLimits) -> bool:
     """Whether the likeliest tile is estimated to be faster than that of a matrix product."""
     best = next(iter(candidates(shape, limits)), None)
     other = coopmat_gemm_cost.default(shape.product, limits)
@@ -211,7 +213,7 @@ def pays(shape: Windows, limits: Limits) -> bool:
     return MARGIN * cycles(best, shape, limits.device) < product_cycles
 
 
-def fits(tile: DirectConvTile, shape: Windows, limits: Limits) -> bool:
+def fits(tile: DirectConvTile, shape: Windows, limits: TargetLimits) -> bool:
     """Whether a workgroup of the target can hold a tile."""
     threads = tile.subgroups * limits.subgroup
     if threads > min(MOST_THREADS, limits.threads):

@@ -6,7 +6,7 @@ import itertools
 from dataclasses import replace
 from functools import lru_cache
 
-from ..common import Limits, up
+from ..common import TargetLimits, up
 from ..factors import INT8
 from .device_model import DeviceModel, PipelineCosts
 from .gemm_pipelines import product_cycles
@@ -22,12 +22,12 @@ STEPS = (8, 16, 32)  # length along k of a group of threads in one tile; see gpu
 
 
 @lru_cache(maxsize=1024)
-def default(shape: Product, limits: Limits) -> GemmTile:
+def default(shape: Product, limits: TargetLimits) -> GemmTile:
     """The tile that the model holds for the fastest."""
     return candidates(shape, limits)[0]
 
 
-def candidates(shape: Product, limits: Limits) -> list[GemmTile]:
+def candidates(shape: Product, limits: TargetLimits) -> list[GemmTile]:
     """All tiles that the limits allow, the likeliest first; never empty."""
     dot = DOT if shape.factors == INT8 and limits.dot_product else 1
     found = [tile for tile in _tiles(shape, dot, limits.device) if fits(tile, limits)]
@@ -36,7 +36,7 @@ def candidates(shape: Product, limits: Limits) -> list[GemmTile]:
     ]
 
 
-def likeliness(tile: GemmTile, shape: Product, limits: Limits) -> tuple[bool, float, int]:
+def likeliness(tile: GemmTile, shape: Product, limits: TargetLimits) -> tuple[bool, float, int]:
     """The order of tiles: what only a tuner may choose last, then by estimated cycles."""
     return (
         tile.split_k > 1 and not limits.split_k,
@@ -48,7 +48,7 @@ def likeliness(tile: GemmTile, shape: Product, limits: Limits) -> tuple[bool, fl
 SMALLEST = GemmTile(8, 16, 16, 1, 4)  # 32 threads and 1536 bytes: fits every device of Vulkan
 
 
-def fits(tile: GemmTile, limits: Limits) -> bool:
+def fits(tile: GemmTile, limits: TargetLimits) -> bool:
     """Whether a workgroup of the target can hold a tile, with the same work for every thread.
 
     The same, as TVM loses the condition under which a part of the threads works once a block is

@@ -23,7 +23,15 @@ from tvm.ir import TensorLoad, Var
 from tvm.ir.prim import expr as prim
 from tvm.s_tir import Schedule
 
-from ..common import Limits, NotThisKind, extents_of, index_map, kinds_of, only_reduction, product
+from ..common import (
+    NotThisKind,
+    TargetLimits,
+    extents_of,
+    index_map,
+    kinds_of,
+    only_reduction,
+    product,
+)
 from ..cost import coopmat_gemm as coopmat_gemm_cost
 from ..cost.coopmat_gemm import CoopmatTile
 from ..cost.gemm import default
@@ -95,7 +103,9 @@ def shape_of(schedule: Schedule) -> Product:
     return as_product(schedule)[1]
 
 
-def schedule_contraction(schedule: Schedule, limits: Limits, tile: GemmTile | None = None) -> None:
+def schedule_contraction(
+    schedule: Schedule, limits: TargetLimits, tile: GemmTile | None = None
+) -> None:
     """Schedules a kernel that is one large sum of products and what surrounds it.
 
     Args:
@@ -115,7 +125,9 @@ def schedule_contraction(schedule: Schedule, limits: Limits, tile: GemmTile | No
         schedule_total(schedule, total, limits)
 
 
-def schedule_matrices(schedule: Schedule, limits: Limits, tile: CoopmatTile | None = None) -> None:
+def schedule_matrices(
+    schedule: Schedule, limits: TargetLimits, tile: CoopmatTile | None = None
+) -> None:
     """As schedule_contraction, with the cooperative matrices of subgroups.
 
     Raises:

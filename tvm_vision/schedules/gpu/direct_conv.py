@@ -17,7 +17,7 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.s_tir import Schedule
 
-from ..common import Limits, NotThisKind, inline_consumers, inline_producers, is_reduction
+from ..common import NotThisKind, TargetLimits, inline_consumers, inline_producers, is_reduction
 from ..cost import direct_conv as direct_conv_cost
 from ..cost.coopmat_gemm import SKEW_BYTES, VECTOR, VECTOR_BYTES
 from ..cost.direct_conv import DirectConvTile, Windows
@@ -44,7 +44,7 @@ MOST_UNROLLED = 256  # turns of a thread
 
 
 def schedule_direct_conv(
-    schedule: Schedule, limits: Limits, tile: DirectConvTile | None = None
+    schedule: Schedule, limits: TargetLimits, tile: DirectConvTile | None = None
 ) -> Schedule:
     """A schedule of a kernel that is one convolution with windows and what surrounds it.
 

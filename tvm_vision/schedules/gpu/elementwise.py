@@ -8,7 +8,7 @@ from typing import Any
 from tvm import tirx
 from tvm.s_tir import Schedule
 
-from ..common import Limits, NotThisKind, extents_of, inline_all, is_reduction, product
+from ..common import NotThisKind, TargetLimits, extents_of, inline_all, is_reduction, product
 from .winograd import is_transform
 
 VECTOR = 4
@@ -36,14 +36,14 @@ def shape_of(schedule: Schedule) -> tuple[int, ...]:
     return tuple(extents_of(schedule, _outputs(schedule)[-1]))
 
 
-def default(extents: tuple[int, ...], limits: Limits) -> ElementwiseShape:
+def default(extents: tuple[int, ...], limits: TargetLimits) -> ElementwiseShape:
     """A vector a thread where there are enough of them, else one output."""
     many = product(extents) >= limits.device.enough.outputs
     vectors = many and extents and extents[-1] % VECTOR == 0
     return ElementwiseShape(min(ElementwiseShape.threads, limits.threads), VECTOR if vectors else 1)
 
 
-def candidates(extents: tuple[int, ...], limits: Limits) -> list[ElementwiseShape]:
+def candidates(extents: tuple[int, ...], limits: TargetLimits) -> list[ElementwiseShape]:
     """Every way to spread the outputs that the limits allow, the default first."""
     found = [default(extents, limits)]
     for threads in (64, 128, 256):
@@ -56,7 +56,7 @@ def candidates(extents: tuple[int, ...], limits: Limits) -> list[ElementwiseShap
 
 
 def schedule_elementwise(
-    schedule: Schedule, limits: Limits, shape: ElementwiseShape | None = None
+    schedule: Schedule, limits: TargetLimits, shape: ElementwiseShape | None = None
 ) -> None:
     """Schedules elementwise kernels, copies, concatenations, pads, resizes, gathers.
 

@@ -16,8 +16,8 @@ from tvm.ir import TensorLoad, Var
 from tvm.s_tir import Schedule
 
 from ..common import (
-    Limits,
     NotThisKind,
+    TargetLimits,
     extents_of,
     inline_all,
     is_reduction,
@@ -75,11 +75,11 @@ class RowSums:
     along_rows: bool
     several: bool = False
 
-    def suit_threads(self, limits: Limits) -> bool:
+    def suit_threads(self, limits: TargetLimits) -> bool:
         """Short sums, or many: one thread for each does as well."""
         return self.terms < LEAST_TERMS or product(self.rows) >= limits.device.enough.rows
 
-    def suit_windows(self, limits: Limits) -> bool:
+    def suit_windows(self, limits: TargetLimits) -> bool:
         """A thread for each does, and there is one sum: what window.py is made for."""
         return self.suit_threads(limits) and not self.several
 
@@ -93,7 +93,9 @@ def shape_of(schedule: Schedule) -> RowSums:
     return _sums_of(schedule, _sum_blocks(schedule, inline_all(schedule)))
 
 
-def schedule_reduction(schedule: Schedule, limits: Limits, shape: RowShape | None = None) -> None:
+def schedule_reduction(
+    schedule: Schedule, limits: TargetLimits, shape: RowShape | None = None
+) -> None:
     """Schedules sums over the same rows, one after the other, and the outputs made of them.
 
     Args:
@@ -125,7 +127,7 @@ def schedule_reduction(schedule: Schedule, limits: Limits, shape: RowShape | Non
         _share(schedule, block, group, shape)
 
 
-def default(sums: RowSums, limits: Limits) -> RowShape:
+def default(sums: RowSums, limits: TargetLimits) -> RowShape:
     """Neighbouring threads read neighbours in memory; few rows are cut into more parts."""
     most = min(MOST_THREADS, limits.threads)
     last = sums.rows[-1] if sums.rows else 1
@@ -144,7 +146,7 @@ def default(sums: RowSums, limits: Limits) -> RowShape:
     return RowShape(rows, parts, False)
 
 
-def candidates(sums: RowSums, limits: Limits) -> list[RowShape]:
+def candidates(sums: RowSums, limits: TargetLimits) -> list[RowShape]:
     """Every way to spread the rows that the limits allow, the default first; none for windows."""
     if sums.suit_windows(limits):
         return []
@@ -216,7 +218,7 @@ def _variables(expression: Any) -> list[Any]:
     return found
 
 
-def _row_a_thread(schedule: Schedule, sums: list[Any], output: Any, limits: Limits) -> None:
+def _row_a_thread(schedule: Schedule, sums: list[Any], output: Any, limits: TargetLimits) -> None:
     """One thread for all of a row."""
     rows, _ = _rows_and_columns(schedule, output, sums[-1])
     threads = min(THREADS_OF_ROWS, limits.threads)

@@ -13,7 +13,7 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 
-from ..common import Limits, NotThisKind, extents_of, index_map, inline_consumers
+from ..common import NotThisKind, TargetLimits, extents_of, index_map, inline_consumers
 
 THREADS = 128
 VECTOR = 4
@@ -42,7 +42,7 @@ def split_reduction(schedule: Schedule, block: Any, parts: int) -> tuple[Any, An
     return partial, block
 
 
-def schedule_total(schedule: Schedule, total: Any, limits: Limits) -> None:
+def schedule_total(schedule: Schedule, total: Any, limits: TargetLimits) -> None:
     """Schedules the kernel that adds up the parts: a thread takes a few neighbours of the output.
 
     Raises:

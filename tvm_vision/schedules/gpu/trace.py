@@ -12,7 +12,7 @@ from typing import Any
 from tvm import s_tir
 from tvm.s_tir import Schedule
 
-from ..common import Limits, NotThisKind
+from ..common import NotThisKind, TargetLimits
 
 TRACE = "trace"
 
@@ -29,12 +29,14 @@ def shape_of(schedule: Schedule) -> Any:
     raise NotThisKind("is for records alone")
 
 
-def candidates(shape: Any, limits: Limits) -> list[TraceSteps]:
+def candidates(shape: Any, limits: TargetLimits) -> list[TraceSteps]:
     """None."""
     return []
 
 
-def schedule_trace(schedule: Schedule, limits: Limits, steps: TraceSteps | None = None) -> None:
+def schedule_trace(
+    schedule: Schedule, limits: TargetLimits, steps: TraceSteps | None = None
+) -> None:
     """Takes the steps of a trace.
 
     Raises:

@@ -17,8 +17,8 @@ from tvm.s_tir import Schedule
 
 from ..common import (
     FAILURES,
-    Limits,
     NotThisKind,
+    TargetLimits,
     extents_of,
     inline_all,
     is_reduction,
@@ -44,7 +44,9 @@ class WindowShape:
     along: int = 1
 
 
-def schedule_window(schedule: Schedule, limits: Limits, shape: WindowShape | None = None) -> None:
+def schedule_window(
+    schedule: Schedule, limits: TargetLimits, shape: WindowShape | None = None
+) -> None:
     """Schedules a kernel so that a thread computes all that its outputs need.
 
     Args:
@@ -104,7 +106,7 @@ def shape_of(schedule: Schedule) -> WindowSum:
     return WindowSum(_extents(schedule, sums[-1]), _reads_vectors(schedule, sums[-1]))
 
 
-def default(window: WindowSum, limits: Limits) -> WindowShape:
+def default(window: WindowSum, limits: TargetLimits) -> WindowShape:
     """Several outputs a thread where there are more than enough of them."""
     extents, outputs = window.extents, product(window.extents)
     along = next((n for n in (4, 2, 3) if extents and extents[-1] % n == 0), 1)
@@ -118,7 +120,7 @@ def default(window: WindowSum, limits: Limits) -> WindowShape:
     return WindowShape(threads=1 if outputs == 1 else next(even, most), along=along)
 
 
-def candidates(window: WindowSum, limits: Limits) -> list[WindowShape]:
+def candidates(window: WindowSum, limits: TargetLimits) -> list[WindowShape]:
     """Every way to spread the outputs that the limits allow, the default first."""
     found, extents = [default(window, limits)], window.extents
     for threads, along in itertools.product((32, 64, 128, 256), (1, 2, 3, 4, 8)):

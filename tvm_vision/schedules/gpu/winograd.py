@@ -12,7 +12,7 @@ from typing import Any
 from tvm.s_tir import Schedule
 
 from ...topi.winograd import TILES, TRANSFORM
-from ..common import Limits, NotThisKind, blocks_of, extents_of, is_reduction, product
+from ..common import NotThisKind, TargetLimits, blocks_of, extents_of, is_reduction, product
 
 SIZES = (32, 64, 128, 256)
 
@@ -56,7 +56,7 @@ def shape_of(schedule: Schedule) -> Tiles:
     return Tiles(count, even)
 
 
-def default(tiles: Tiles, limits: Limits) -> TransformShape:
+def default(tiles: Tiles, limits: TargetLimits) -> TransformShape:
     """Smaller workgroups where there are few tiles, so that more of a GPU works.
 
     The last workgroup is full where that can be: else every statement stands under a condition.
@@ -66,7 +66,7 @@ def default(tiles: Tiles, limits: Limits) -> TransformShape:
     return TransformShape(max(full, default=wanted), tiles.even)
 
 
-def candidates(tiles: Tiles, limits: Limits) -> list[TransformShape]:
+def candidates(tiles: Tiles, limits: TargetLimits) -> list[TransformShape]:
     """Every way to spread the tiles that the limits allow, the default first."""
     first = default(tiles, limits)
     ways = (True, False) if tiles.even else (False,)
@@ -81,7 +81,7 @@ def is_transform(schedule: Schedule) -> bool:
 
 
 def schedule_transform(
-    schedule: Schedule, limits: Limits, shape: TransformShape | None = None
+    schedule: Schedule, limits: TargetLimits, shape: TransformShape | None = None
 ) -> None:
     """Schedules a transform of an image or of an output, with whatever follows it.
 
