@@ -127,10 +127,10 @@ def _none_through(numbers: Snapshot) -> str:
 
 
 def network_status(name: str, model: ModelFacts, numbers: Snapshot) -> Status:
-    """Artifact and device; running on a CPU is a WARN, device errors are an ERROR."""
+    """Package and device; running on a CPU is a WARN, device errors are an ERROR."""
     errors = numbers.counts.get("device errors", 0)
     values: dict[str, object] = {
-        "artifact": model.name,
+        "package": model.name,
         "path": model.path,
         "sha256": model.checksum,
         "device": model.device,

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("artifacts", type=PATH, nargs=-1, required=True, metavar="ARTIFACT...")
+@click.argument("packages", type=PATH, nargs=-1, required=True, metavar="PACKAGE...")
 @input_options
 @timing_options(repeat=50, warmup=10)
 @rate_option()
 @device_option()
 @json_option("the times")
 def benchmark(
-    artifacts: tuple[Path, ...],
+    packages: tuple[Path, ...],
     inputs: Path | None,
     image: Path | None,
     fill_mode: str,
@@ -50,7 +50,7 @@ def benchmark(
 ) -> None:
     """Time whole frames of a package, or of several side by side.
 
-    From the upload of ARTIFACT's inputs to its outputs read back, by the host's clock.
+    From the upload of PACKAGE's inputs to its outputs read back, by the host's clock.
     'tvm-vision profile' says where the time goes.
 
     Several packages are timed in turns, so that a device's clocks and whatever else the machine
@@ -65,11 +65,11 @@ def benchmark(
       tvm-vision benchmark model.tar --device cpu --json
       tvm-vision benchmark fp32.tar fp16.tar int8.tar --repeat 200
     """
-    executors = [load_network(artifact, device) for artifact in artifacts]
+    executors = [load_network(package, device) for package in packages]
     for executor in executors:
         set_inputs(executor, inputs, image, fill_mode)
     if len(executors) > 1:
-        _side_by_side(artifacts, executors, repeat, number, warmup, rate, as_json)
+        _side_by_side(packages, executors, repeat, number, warmup, rate, as_json)
         return
     (executor,) = executors
     with interruptible(UNMEASURED), progress("measuring"):
@@ -81,7 +81,7 @@ def benchmark(
 
 
 def _side_by_side(
-    artifacts: Sequence[Path],
+    packages: Sequence[Path],
     executors: Sequence[GraphExecutor],
     repeat: int,
     number: int,
@@ -108,27 +108,27 @@ def _side_by_side(
     device = [median(found) for found in spans]
     if as_json:
         documents = [
-            {"package": str(artifact), **_document(executor, found, rate), "device_ms": span_ms}
-            for artifact, executor, found, span_ms in zip(
-                artifacts, executors, times, device, strict=True
+            {"package": str(package), **_document(executor, found, rate), "device_ms": span_ms}
+            for package, executor, found, span_ms in zip(
+                packages, executors, times, device, strict=True
             )
         ]
         click.echo(json.dumps(documents, indent=2))
         return
     header = ["package", "precision", "kernels", "frame, ms", "p95", "device, ms", "first ÷ this"]
-    for line in table(header, list(_rows(artifacts, executors, times, device)), left=2):
+    for line in table(header, list(_rows(packages, executors, times, device)), left=2):
         click.echo(line)
 
 
 def _rows(
-    artifacts: Sequence[Path],
+    packages: Sequence[Path],
     executors: Sequence[GraphExecutor],
     times: Sequence[BenchmarkResult],
     device: Sequence[float],
 ) -> Iterator[list[str]]:
-    for artifact, executor, found, span in zip(artifacts, executors, times, device, strict=True):
+    for package, executor, found, span in zip(packages, executors, times, device, strict=True):
         yield [
-            str(artifact), _precision(executor), str(len(executor.info["graph"]["kernels"])),
+            str(package), _precision(executor), str(len(executor.info["graph"]["kernels"])),
             f"{found.median_ms:.3f}", f"{found.p95_ms:.3f}", f"{span:.3f}",
             f"{device[0] / span:.2f}",
         ]  # fmt: skip

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import PATH, artifact_argument, device_option, input_options, json_option
+from .options import PATH, device_option, input_options, json_option, package_argument
 from .progress import progress
 from .session import load_network, set_inputs
 from .table import table
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@artifact_argument()
+@package_argument()
 @click.argument("model", type=PATH)
 @input_options
 @click.option(
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @device_option()
 @json_option("the errors")
 def check(
-    artifact: Path,
+    package: Path,
     model: Path,
     inputs: Path | None,
     image: Path | None,
@@ -43,7 +43,7 @@ def check(
 ) -> None:
     """Compare a package with onnxruntime.
 
-    MODEL is the ONNX file that ARTIFACT was made from. Prints the error of each output; the
+    MODEL is the ONNX file that PACKAGE was made from. Prints the error of each output; the
     exit code is 1 where one is above the tolerance. For a YOEO network it also prints, for
     --image or the images of the demo, how far boxes and mask are the same: boxes of a score
     above 0.3 within a pixel, and 99.9 % of the mask, for fp16 99 %; for quantized networks nine
@@ -56,7 +56,7 @@ def check(
     """
     from tvm_vision.evaluate import Reference, compare_outputs, tolerance_for
 
-    executor = load_network(artifact, device)
+    executor = load_network(package, device)
     arrays = set_inputs(executor, inputs, image, fill_mode)
     reference = Reference(model)
     strictness = "int8" if reference.quantized else executor.info["precision"]

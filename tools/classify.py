@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .options import artifact_argument, device_option, interruptible
+from .options import device_option, interruptible, package_argument
 from .session import load_network
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@artifact_argument()
+@package_argument()
 @click.argument("sources", nargs=-1, required=True)
 @click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="Classes.")
 @click.option(
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each frame.")
 @device_option()
 def classify(
-    artifact: Path,
+    package: Path,
     sources: tuple[str, ...],
     top: int,
     labels: str | None,
@@ -40,7 +40,7 @@ def classify(
 ) -> None:
     """Say what images or videos show.
 
-    With the classifier in the package ARTIFACT, for each frame of SOURCES. A source is an
+    With the classifier in the package PACKAGE, for each frame of SOURCES. A source is an
     image, a folder of images, a video file, or the number of a camera.
 
     \b
@@ -53,7 +53,7 @@ def classify(
     from tvm_vision.runtime.sources import frames
 
     names = None if labels is None else read_labels(labels)
-    classifier = Classifier(load_network(artifact, device), labels=names)
+    classifier = Classifier(load_network(package, device), labels=names)
     count = itertools.count()
     with interruptible(lambda: f"{next(count)} frames are done"):
         for frame, result in results(classifier, itertools.islice(frames(sources), limit), top):

@@ -167,4 +167,4 @@ def compile(  # the command's name
     if note := bytes_note(model, info):
         click.echo(note, err=True)
     if check_after:
-        ctx.invoke(check, artifact=output, model=model)
+        ctx.invoke(check, package=output, model=model)

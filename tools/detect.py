@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import PATH, artifact_argument, device_option, interruptible
+from .options import PATH, device_option, interruptible, package_argument
 from .progress import progress
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ FRACTION = click.FloatRange(0.0, 1.0)
 
 
 @click.command()
-@artifact_argument()
+@package_argument()
 @click.argument("sources", nargs=-1, required=True)
 @click.option(
     "--save", type=PATH, metavar="FOLDER",
@@ -45,7 +45,7 @@ FRACTION = click.FloatRange(0.0, 1.0)
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each frame.")
 @device_option()
 def detect(
-    artifact: Path,
+    package: Path,
     sources: tuple[str, ...],
     save: Path | None,
     show: bool,
@@ -58,7 +58,7 @@ def detect(
 ) -> None:
     """Find objects in images or videos.
 
-    With the YOEO network in the package ARTIFACT, for each frame of SOURCES. A source is an
+    With the YOEO network in the package PACKAGE, for each frame of SOURCES. A source is an
     image, a folder of images, a video file, or the number of a camera.
 
     Prints a line for each frame: time, boxes with their scores in percent, and how much of the
@@ -74,9 +74,9 @@ def detect(
     from tvm_vision.models.yoeo import YoeoDetector
     from tvm_vision.runtime.sources import frames
 
-    with progress(f"loading {artifact.name}"):
+    with progress(f"loading {package.name}"):
         detector = YoeoDetector.load(
-            artifact, device, confidence=confidence, iou=iou, max_detections=max_detections
+            package, device, confidence=confidence, iou=iou, max_detections=max_detections
         )
         detector.warm_up()
     click.echo(f"device: {detector.device_description}", err=True)

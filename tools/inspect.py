@@ -12,7 +12,7 @@ import click
 
 from tvm_vision.options import CompileOptions
 
-from .options import artifact_argument, json_option
+from .options import json_option, package_argument
 from .table import data_size, table
 
 MAX_LAYERS = 12
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@artifact_argument()
+@package_argument()
 @click.option("--kernels", is_flag=True, help="List every kernel with its tensors and nodes.")
 @json_option("mod.json")
-def inspect(artifact: Path, kernels: bool, as_json: bool) -> None:
+def inspect(package: Path, kernels: bool, as_json: bool) -> None:
     """Check a package and print what is in it.
 
-    Nothing of ARTIFACT is run.
+    Nothing of PACKAGE is run.
 
     \b
     Example:
@@ -38,14 +38,14 @@ def inspect(artifact: Path, kernels: bool, as_json: bool) -> None:
     """
     from tvm_vision.package import read_package
 
-    with read_package(artifact) as package:
+    with read_package(package) as opened:
         if as_json:
-            click.echo(json.dumps(package.info.to_json(), indent=2, ensure_ascii=False))
+            click.echo(json.dumps(opened.info.to_json(), indent=2, ensure_ascii=False))
             return
-        for line in summary(package):
+        for line in summary(opened):
             click.echo(line)
         if kernels:
-            for line in kernel_lines(package.info):
+            for line in kernel_lines(opened.info):
                 click.echo(line)
 
 

@@ -227,8 +227,8 @@ def input_shapes_option() -> Decorator:
     )  # fmt: skip
 
 
-def artifact_argument() -> Decorator:
-    return click.argument("artifact", type=PATH)
+def package_argument() -> Decorator:
+    return click.argument("package", type=PATH)
 
 
 def device_option() -> Decorator:

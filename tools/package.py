@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from .options import PATH, artifact_argument
+from .options import PATH, package_argument
 
 
 @click.group()
@@ -21,10 +21,10 @@ def package() -> None:
 
 
 @package.command()
-@artifact_argument()
+@package_argument()
 @click.argument("folder", type=PATH)
-def unpack(artifact: Path, folder: Path) -> None:
-    """Write what is in the tar ARTIFACT into FOLDER, which is made.
+def unpack(package: Path, folder: Path) -> None:
+    """Write what is in the tar PACKAGE into FOLDER, which is made.
 
     FOLDER is a package as well: every command takes it.
 
@@ -34,15 +34,15 @@ def unpack(artifact: Path, folder: Path) -> None:
     """
     from tvm_vision.package import unpack_package
 
-    unpack_package(artifact, folder)
+    unpack_package(package, folder)
     click.echo(f"wrote {folder}: mod.json, mod.params, mod.so")
 
 
 @package.command()
 @click.argument("folder", type=PATH)
-@click.argument("artifact", type=PATH)
-def repack(folder: Path, artifact: Path) -> None:
-    """Write FOLDER as the tar ARTIFACT, after mod.json was edited, for example its labels.
+@click.argument("package", type=PATH)
+def repack(folder: Path, package: Path) -> None:
+    """Write FOLDER as the tar PACKAGE, after mod.json was edited, for example its labels.
 
     Everything is checked as when a package is read; the checksums are made anew.
 
@@ -52,5 +52,5 @@ def repack(folder: Path, artifact: Path) -> None:
     """
     from tvm_vision.package import repack_package
 
-    info = repack_package(folder, artifact)
-    click.echo(f"wrote {artifact}: {info.model.name}, {len(info.graph.kernels)} kernels")
+    info = repack_package(folder, package)
+    click.echo(f"wrote {package}: {info.model.name}, {len(info.graph.kernels)} kernels")

@@ -12,11 +12,11 @@ import click
 from .options import (
     PATH,
     UNMEASURED,
-    artifact_argument,
     device_option,
     input_options,
     interruptible,
     json_option,
+    package_argument,
     rate_option,
 )
 from .progress import progress
@@ -31,7 +31,7 @@ MAX_NODES = 60
 
 
 @click.command()
-@artifact_argument()
+@package_argument()
 @input_options
 @click.option("--repeat", type=click.IntRange(min=1), default=30, show_default=True, help="Frames.")
 @click.option(
@@ -48,7 +48,7 @@ MAX_NODES = 60
 @device_option()
 @json_option("the profile")
 def profile(
-    artifact: Path,
+    package: Path,
     inputs: Path | None,
     image: Path | None,
     fill_mode: str,
@@ -62,7 +62,7 @@ def profile(
 ) -> None:
     """Time every kernel of a package.
 
-    With the nodes of the network that each kernel of ARTIFACT computes. On Vulkan with the
+    With the nodes of the network that each kernel of PACKAGE computes. On Vulkan with the
     device's timestamps, on the CPU by the host's clock. Below the table: the sum of the
     kernels, the span of a frame without timestamps in between, upload, read-back, wall time,
     and what of it is unexplained.
@@ -73,7 +73,7 @@ def profile(
       tvm-vision profile model.tar --json > profile.json
       tvm-vision profile model.tar --per-layer-error model.onnx
     """
-    executor = load_network(artifact, device)
+    executor = load_network(package, device)
     arrays = set_inputs(executor, inputs, image, fill_mode)
     with interruptible(UNMEASURED), progress("profiling"):
         report = executor.profile(repeat=repeat, warmup=warmup, rate=rate)
@@ -82,7 +82,7 @@ def profile(
         from tvm_vision.evaluate.layers import layer_errors
 
         with progress("comparing layers"):
-            errors = layer_errors(artifact, arrays, per_layer_error, device=device)
+            errors = layer_errors(package, arrays, per_layer_error, device=device)
     if as_json:
         document = report.to_dict()
         if errors is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import PATH, artifact_argument, device_option, input_options, timing_options
+from .options import PATH, device_option, input_options, package_argument, timing_options
 from .progress import progress
 from .session import load_network, set_inputs
 from .table import table
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@artifact_argument()
+@package_argument()
 @input_options
 @click.option("--output", "--outputs", "-o", type=PATH, help=".npz file for the outputs.")
 @click.option("--print-time", is_flag=True, help="Time runs, upload and read-back included.")
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @timing_options(repeat=10)
 @device_option()
 def run(
-    artifact: Path,
+    package: Path,
     inputs: Path | None,
     image: Path | None,
     fill_mode: str,
@@ -44,7 +44,7 @@ def run(
 ) -> None:
     """Run a package and show its outputs.
 
-    ARTIFACT runs once, on the inputs given or on values of a kind.
+    PACKAGE runs once, on the inputs given or on values of a kind.
 
     \b
     Example:
@@ -54,7 +54,7 @@ def run(
     """
     from tvm_vision.runtime.inputs import save_arrays
 
-    executor = load_network(artifact, device)
+    executor = load_network(package, device)
     set_inputs(executor, inputs, image, fill_mode)
     with progress("running"):
         executor.run()

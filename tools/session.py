@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from tvm_vision.runtime.graph_executor import GraphExecutor
 
 
-def load_network(artifact: Path, device: str) -> GraphExecutor:
+def load_network(package: Path, device: str) -> GraphExecutor:
     """The package's executor, after a line on standard error that names the device."""
     from tvm_vision.runtime.loader import load
 
-    with progress(f"loading {artifact.name}"):
-        executor = load(artifact, device=device)
+    with progress(f"loading {package.name}"):
+        executor = load(package, device=device)
     click.echo(f"device: {executor.device_description}", err=True)
     return executor
 

@@ -8,9 +8,9 @@ from tvm_vision.tools.cli import main
 
 
 @pytest.fixture(scope="session")
-def artifact(tmp_path_factory):
+def tiny_package(tmp_path_factory):
     """A package for the CPU; nobody writes to it."""
-    return handmade.write_artifact(tmp_path_factory.mktemp("artifact") / "tiny.tar")
+    return handmade.write_package_file(tmp_path_factory.mktemp("tiny_package") / "tiny.tar")
 
 
 @pytest.fixture(scope="session")

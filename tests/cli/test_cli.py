@@ -27,6 +27,7 @@ def test_the_commands():
     assert COMMANDS == [
         "bag",
         "benchmark",
+        "calibrate",
         "check",
         "classifier-to-onnx",
         "classify",

@@ -22,7 +22,7 @@ from tvm_vision.package import unpack_package
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a file of each kind that commands take."""
     where = tmp_path_factory.mktemp("world")
-    handmade.write_artifact(where / "tiny.tar")
+    handmade.write_package_file(where / "tiny.tar")
     unpack_package(where / "tiny.tar", where / "tiny")
     handmade.write_model(where / "tiny.onnx")
     yoeo_networks.write_tiny(where / "yoeo.onnx")

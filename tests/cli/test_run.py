@@ -23,8 +23,10 @@ def x_file(tmp_path):
     return tmp_path / "x.npz"
 
 
-def test_run_from_npz_to_npz(command, artifact, x_file, tmp_path):
-    result = command("run", artifact, "--inputs", x_file, "--output", tmp_path / "new" / "y.npz")
+def test_run_from_npz_to_npz(command, tiny_package, x_file, tmp_path):
+    result = command(
+        "run", tiny_package, "--inputs", x_file, "--output", tmp_path / "new" / "y.npz"
+    )
     assert result.exit_code == 0, result.output
     assert result.stderr.startswith("device: cpu(0)")
     assert "y       float32[1, 3]" in result.stdout
@@ -33,27 +35,29 @@ def test_run_from_npz_to_npz(command, artifact, x_file, tmp_path):
         np.testing.assert_allclose(outputs["y"], handmade.expected(X), rtol=1e-6)
 
 
-def test_run_takes_the_spellings_of_tvmc(command, artifact, x_file, tmp_path):
-    result = command("run", artifact, "-i", x_file, "--outputs", tmp_path / "y.npz", "--print_time")
+def test_run_takes_the_spellings_of_tvmc(command, tiny_package, x_file, tmp_path):
+    result = command(
+        "run", tiny_package, "-i", x_file, "--outputs", tmp_path / "y.npz", "--print_time"
+    )
     assert result.exit_code == 0, result.output
     assert "time: median" in result.stdout
 
 
-def test_run_prints_the_largest_values(command, artifact):
-    result = command("run", artifact, "--fill-mode", "ones", "--print-top", "2")
+def test_run_prints_the_largest_values(command, tiny_package):
+    result = command("run", tiny_package, "--fill-mode", "ones", "--print-top", "2")
     values = handmade.expected(np.ones(4, np.float32))[0]
     assert result.stdout.splitlines()[-2:] == [f"y[2] = {values[2]:g}", f"y[1] = {values[1]:g}"]
 
 
-def test_run_with_profile(command, artifact):
-    result = command("run", artifact, "--profile", "--repeat", "2")
+def test_run_with_profile(command, tiny_package):
+    result = command("run", tiny_package, "--profile", "--repeat", "2")
     assert "matmul_add  MatMul_0 Add_1  cpu0" in result.stdout
     assert "unexplained" in result.stdout
 
 
-def test_random_inputs_are_the_same_each_time(command, artifact, tmp_path):
+def test_random_inputs_are_the_same_each_time(command, tiny_package, tmp_path):
     for name in ("a.npz", "b.npz"):
-        command("run", artifact, "-o", tmp_path / name)
+        command("run", tiny_package, "-o", tmp_path / name)
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
 
 
@@ -66,58 +70,58 @@ def test_random_inputs_are_the_same_each_time(command, artifact, tmp_path):
         ({"x": X.astype(np.float64)}, "and 'x' is float64[4]"),
     ],
 )
-def test_inputs_that_do_not_fit(refuses, artifact, tmp_path, arrays, message):
+def test_inputs_that_do_not_fit(refuses, tiny_package, tmp_path, arrays, message):
     np.savez(tmp_path / "in.npz", **arrays)
     output = tmp_path / "y.npz"
-    assert message in refuses("run", artifact, "--inputs", tmp_path / "in.npz", "-o", output)
+    assert message in refuses("run", tiny_package, "--inputs", tmp_path / "in.npz", "-o", output)
     assert not output.exists()
 
 
 @pytest.mark.parametrize("content", [None, b"", b"PK\x03\x04 broken", b"text", b"\x80\x04K\x01."])
-def test_files_that_are_no_npz(refuses, artifact, tmp_path, content):
+def test_files_that_are_no_npz(refuses, tiny_package, tmp_path, content):
     path = tmp_path / "in.npz"
     if content is not None:
         path.write_bytes(content)
-    assert f"'{path}' is " in refuses("run", artifact, "--inputs", path)
+    assert f"'{path}' is " in refuses("run", tiny_package, "--inputs", path)
 
 
-def test_pickled_objects_are_not_loaded(refuses, artifact, tmp_path):
+def test_pickled_objects_are_not_loaded(refuses, tiny_package, tmp_path):
     np.savez(tmp_path / "in.npz", x=np.array([print], dtype=object))
-    assert "is not an .npz file" in refuses("run", artifact, "--inputs", tmp_path / "in.npz")
+    assert "is not an .npz file" in refuses("run", tiny_package, "--inputs", tmp_path / "in.npz")
 
 
-def test_nan_is_noted(command, artifact, tmp_path):
+def test_nan_is_noted(command, tiny_package, tmp_path):
     np.savez(tmp_path / "in.npz", x=np.array([np.nan, np.inf, 1, 2], np.float32))
-    result = command("run", artifact, "--inputs", tmp_path / "in.npz")
+    result = command("run", tiny_package, "--inputs", tmp_path / "in.npz")
     assert result.exit_code == 0
     assert "note: input 'x' has 2 values that are NaN or infinite of 4" in result.stderr
 
 
-def test_an_output_that_cannot_be_written(refuses, artifact):
-    assert "cannot be written (" in refuses("run", artifact, "-o", artifact / "y.npz")
+def test_an_output_that_cannot_be_written(refuses, tiny_package):
+    assert "cannot be written (" in refuses("run", tiny_package, "-o", tiny_package / "y.npz")
 
 
-def test_an_image_needs_preprocessing(refuses, artifact, tmp_path):
+def test_an_image_needs_preprocessing(refuses, tiny_package, tmp_path):
     cv2.imwrite(str(tmp_path / "cat.png"), np.zeros((9, 9, 3), np.uint8))
     assert "compile it with --preprocess" in refuses(
-        "run", artifact, "--image", tmp_path / "cat.png"
+        "run", tiny_package, "--image", tmp_path / "cat.png"
     )
-    assert "is not there" in refuses("run", artifact, "--image", tmp_path / "dog.png")
+    assert "is not there" in refuses("run", tiny_package, "--image", tmp_path / "dog.png")
 
 
-def test_inputs_and_image_exclude_each_other(command, artifact, x_file):
-    assert command("run", artifact, "--inputs", x_file, "--image", "a.png").exit_code == 2
+def test_inputs_and_image_exclude_each_other(command, tiny_package, x_file):
+    assert command("run", tiny_package, "--inputs", x_file, "--image", "a.png").exit_code == 2
 
 
-def test_a_device_that_the_package_is_not_for(refuses, artifact):
-    message = refuses("run", artifact, "--device", "vulkan")
+def test_a_device_that_the_package_is_not_for(refuses, tiny_package):
+    message = refuses("run", tiny_package, "--device", "vulkan")
     assert "device vulkan was asked for, but the package was compiled for cpu; compile" in message
 
 
 @pytest.mark.parametrize("name", ["run", "benchmark", "inspect", "profile"])
-def test_every_command_refuses_a_damaged_package(refuses, artifact, tmp_path, name):
+def test_every_command_refuses_a_damaged_package(refuses, tiny_package, tmp_path, name):
     damaged = tmp_path / "damaged.tar"
-    damaged.write_bytes(artifact.read_bytes()[:-20000])
+    damaged.write_bytes(tiny_package.read_bytes()[:-20000])
     assert "damaged.tar': it cannot be read: " in refuses(name, damaged)
     assert "cannot be opened" in refuses(name, tmp_path / "none.tar")
 
@@ -135,42 +139,44 @@ def test_a_graph_that_the_library_does_not_have(refuses, tmp_path):
     assert "softplus" in refuses("run", path)
 
 
-def test_benchmark(command, artifact):
-    result = command("benchmark", artifact, "--repeat", "3", "--number", "2", "--json")
+def test_benchmark(command, tiny_package):
+    result = command("benchmark", tiny_package, "--repeat", "3", "--number", "2", "--json")
     times = json.loads(result.stdout)
     assert times["repeat"] == 3
     assert times["number"] == 2
     assert 0 < times["min_ms"] <= times["median_ms"] <= times["max_ms"]
-    assert command("benchmark", artifact, "--repeat", "3").stdout.startswith("median ")
+    assert command("benchmark", tiny_package, "--repeat", "3").stdout.startswith("median ")
 
 
-def test_packages_side_by_side(command, artifact, tmp_path, refuses):
+def test_packages_side_by_side(command, tiny_package, tmp_path, refuses):
     other = tmp_path / "other.tar"
-    other.write_bytes(artifact.read_bytes())
-    result = command("benchmark", artifact, other, "--repeat", "7", "--warmup", "1")
+    other.write_bytes(tiny_package.read_bytes())
+    result = command("benchmark", tiny_package, other, "--repeat", "7", "--warmup", "1")
     header, *rows = result.stdout.splitlines()
     assert header.split("  ")[0] == "package"
-    assert [row.split()[0] for row in rows] == [str(artifact), str(other)]
+    assert [row.split()[0] for row in rows] == [str(tiny_package), str(other)]
     assert rows[0].split()[-1] == "1.00"
-    documents = json.loads(command("benchmark", artifact, other, "--repeat", "7", "--json").stdout)
-    assert [document["package"] for document in documents] == [str(artifact), str(other)]
+    documents = json.loads(
+        command("benchmark", tiny_package, other, "--repeat", "7", "--json").stdout
+    )
+    assert [document["package"] for document in documents] == [str(tiny_package), str(other)]
     assert all(d["repeat"] == 7 and 0 < d["device_ms"] for d in documents)
-    assert "cannot be opened" in refuses("benchmark", artifact, tmp_path / "none.tar")
+    assert "cannot be opened" in refuses("benchmark", tiny_package, tmp_path / "none.tar")
     assert command("benchmark").exit_code == 2
 
 
-def test_frames_at_a_rate(command, artifact):
+def test_frames_at_a_rate(command, tiny_package):
     start = time.monotonic()
     options = ["--repeat", "3", "--warmup", "1", "--rate", "20"]
-    result = command("benchmark", artifact, *options, "--json")
+    result = command("benchmark", tiny_package, *options, "--json")
     assert time.monotonic() - start >= 3 * 0.05
     assert json.loads(result.stdout)["rate"] == 20
-    assert command("profile", artifact, *options).exit_code == 0
-    assert command("benchmark", artifact, "--rate", "-1").exit_code == 2
+    assert command("profile", tiny_package, *options).exit_code == 0
+    assert command("benchmark", tiny_package, "--rate", "-1").exit_code == 2
 
 
-def test_profile(command, artifact, model):
-    result = command("profile", artifact, "--repeat", "3", "--per-layer-error", model)
+def test_profile(command, tiny_package, model):
+    result = command("profile", tiny_package, "--repeat", "3", "--per-layer-error", model)
     assert result.exit_code == 0, result.output
     header, first, second, *rest = result.stdout.splitlines()
     assert header.split()[-3:] == ["max", "rel", "error"]
@@ -179,7 +185,7 @@ def test_profile(command, artifact, model):
     assert [line.split()[0] for line in rest if line] == [
         "sum", "span", "upload", "read-back", "wall", "unexplained",
     ]  # fmt: skip
-    document = json.loads(command("profile", artifact, "--json", "--repeat", "2").stdout)
+    document = json.loads(command("profile", tiny_package, "--json", "--repeat", "2").stdout)
     assert [kernel["nodes"] for kernel in document["kernels"]] == [
         ["MatMul_0", "Add_1"],
         ["Relu_2"],
@@ -187,30 +193,30 @@ def test_profile(command, artifact, model):
     assert {"sum_us", "span_us", "upload_us", "readback_us", "wall_us"} <= set(document)
 
 
-def test_check_passes_and_fails(command, refuses, artifact, model, tmp_path):
-    result = command("check", artifact, model)
+def test_check_passes_and_fails(command, refuses, tiny_package, model, tmp_path):
+    result = command("check", tiny_package, model)
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines()[1].endswith("ok")
-    assert json.loads(command("check", artifact, model, "--json").stdout)[0]["max_rel"] < 1e-6
+    assert json.loads(command("check", tiny_package, model, "--json").stdout)[0]["max_rel"] < 1e-6
 
     other = onnx.load(model)
     other.graph.initializer[0].raw_data = (1.01 * packages.WEIGHTS["p0"]).tobytes()
     onnx.save(other, tmp_path / "other.onnx")
-    message = refuses("check", artifact, tmp_path / "other.onnx")
+    message = refuses("check", tiny_package, tmp_path / "other.onnx")
     assert "y must be within 0.001 of onnxruntime's, and is not" in message
-    loose = command("check", artifact, tmp_path / "other.onnx", "--tolerance", "0.1")
+    loose = command("check", tiny_package, tmp_path / "other.onnx", "--tolerance", "0.1")
     assert loose.exit_code == 0
 
 
-def test_check_with_another_model(refuses, artifact, model, tmp_path):
+def test_check_with_another_model(refuses, tiny_package, model, tmp_path):
     other = onnx.load(model)
     other.graph.input[0].name = other.graph.node[0].input[1] = "elsewhere"
     onnx.save(other, tmp_path / "other.onnx")
-    message = refuses("check", artifact, tmp_path / "other.onnx")
+    message = refuses("check", tiny_package, tmp_path / "other.onnx")
     assert "the model's inputs elsewhere are needed, found x" in message
-    assert "is not there" in refuses("check", artifact, tmp_path / "none.onnx")
+    assert "is not there" in refuses("check", tiny_package, tmp_path / "none.onnx")
     (tmp_path / "text.onnx").write_text("text")
-    assert "text.onnx' is text" in refuses("check", artifact, tmp_path / "text.onnx")
+    assert "text.onnx' is text" in refuses("check", tiny_package, tmp_path / "text.onnx")
 
 
 def test_inspect(command, tmp_path):
@@ -233,9 +239,9 @@ def test_inspect(command, tmp_path):
     assert document["model"]["preprocessing"]["crop"] == 0.5
 
 
-def test_unpack_edit_repack(command, refuses, artifact, tmp_path):
+def test_unpack_edit_repack(command, refuses, tiny_package, tmp_path):
     folder, again = tmp_path / "tiny", tmp_path / "again.tar"
-    assert "wrote" in command("package", "unpack", artifact, folder).stdout
+    assert "wrote" in command("package", "unpack", tiny_package, folder).stdout
     assert command("run", folder).exit_code == 0
     text = (folder / "mod.json").read_text()
     (folder / "mod.json").write_text(text.replace('"tiny"', '"large"'))
@@ -244,9 +250,9 @@ def test_unpack_edit_repack(command, refuses, artifact, tmp_path):
     assert "model        large" in command("inspect", again).stdout
 
 
-def test_the_command_as_a_process(artifact, x_file, tmp_path):
+def test_the_command_as_a_process(tiny_package, x_file, tmp_path):
     code = "import sys; from tvm_vision.tools.cli import main; main(sys.argv[1:])"
-    start = [sys.executable, "-c", code, "run", str(artifact)]
+    start = [sys.executable, "-c", code, "run", str(tiny_package)]
     good = subprocess.run([*start, "--inputs", str(x_file)], capture_output=True, text=True)
     assert good.returncode == 0, good.stderr
     assert good.stdout.splitlines()[1].split()[:2] == ["y", "float32[1,"]
@@ -281,11 +287,11 @@ def test_more_memory_than_there_is(refuses, tmp_path):
     assert "Error: " in refuses("run", tmp_path / "huge.tar")
 
 
-def test_layers_of_another_model(refuses, artifact, model, tmp_path):
+def test_layers_of_another_model(refuses, tiny_package, model, tmp_path):
     other = onnx.load(model)
     for node in other.graph.node:
         node.name = f"other_{node.name}"
     onnx.save(other, tmp_path / "other.onnx")
-    message = refuses("profile", artifact, "--per-layer-error", tmp_path / "other.onnx")
+    message = refuses("profile", tiny_package, "--per-layer-error", tmp_path / "other.onnx")
     assert "and none has a name of it: is this the model that the package was made from?" in message
-    assert "'none' is not there" in refuses("profile", artifact, "--per-layer-error", "none")
+    assert "'none' is not there" in refuses("profile", tiny_package, "--per-layer-error", "none")

@@ -25,7 +25,7 @@ from tvm_vision.tuning.records import Record, TuningKey
 def package_of(kind: str, path: Path) -> Path:
     """A package that says that it is of a kind."""
     folder = path if path.suffix != ".tar" else path.with_suffix("")
-    handmade.write_artifact(folder)
+    handmade.write_package_file(folder)
     document = json.loads((folder / "mod.json").read_text())
     document["model"]["kind"] = kind
     (folder / "mod.json").write_bytes(
@@ -187,12 +187,12 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_what_was_found_is_said_in_one_line(
-    name: str, kind: str, files: dict[str, Path], artifact: Path, model: Path, tmp_path: Path,
+    name: str, kind: str, files: dict[str, Path], tiny_package: Path, model: Path, tmp_path: Path,
     command, refuses, monkeypatch,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     stands = {
-        "FILE": files[kind], "GOOD": artifact, "MODEL": model, "OUT": tmp_path / "out",
+        "FILE": files[kind], "GOOD": tiny_package, "MODEL": model, "OUT": tmp_path / "out",
         "OUT.tar": tmp_path / "out.tar", "OUT.mcap": tmp_path / "out.mcap", "BAG": files["bag"],
         "IMAGE": files["image"], "CFG": files["cfg"], "WEIGHTS": files["checkpoint"],
     }  # fmt: skip
@@ -242,7 +242,7 @@ def test_a_package_of_another_kind(
 
 
 def test_a_labels_file_of_another_length_is_refused_before_compiling(
-    model, artifact, refuses, tmp_path, monkeypatch
+    model, tiny_package, refuses, tmp_path, monkeypatch
 ) -> None:
     labels = tmp_path / "labels.txt"
     labels.write_text("a\nb\n")

@@ -10,7 +10,7 @@ from tvm_vision.api import compile as compile_network
 from tvm_vision.errors import InputError, PackageError
 from tvm_vision.models import load_model
 from tvm_vision.models.classifier.image_classifier import ImageClassifier
-from tvm_vision.package import ModelInfo, Preprocessing, artifact, read_package
+from tvm_vision.package import ModelInfo, Preprocessing, read_package
 
 
 def write_brightness(path):
@@ -61,13 +61,13 @@ def test_the_node_reads_a_package_once(classifier, monkeypatch):
     """Also where it has to know the kind before it can give options of the kind."""
     from tvm_vision_ros.model_loader import ModelRequest, load_and_warm
 
-    read, paths = artifact.read_package, []
+    read, paths = files.read_package, []
 
     def noted(path, *more):
         paths.append(path)
         return read(path, *more)
 
-    monkeypatch.setattr(artifact, "read_package", noted)
+    monkeypatch.setattr(files, "read_package", noted)
     model = load_and_warm(ModelRequest(str(classifier), "cpu", top=1))
     assert len(model(np.zeros((4, 4, 3), np.uint8)).classification.labels) == 1
     assert paths == [classifier]
@@ -88,7 +88,7 @@ def test_kinds_without_images_are_refused(tmp_path, classifier):
 
 def test_a_classifier_without_images_is_refused(tmp_path):
     with pytest.raises(InputError, match="'tiny' is none: compile it with --kind classifier"):
-        load_model(handmade.write_artifact(tmp_path / "tiny.tar"))
+        load_model(handmade.write_package_file(tmp_path / "tiny.tar"))
 
 
 def test_a_missing_package(tmp_path):

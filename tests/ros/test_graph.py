@@ -156,7 +156,7 @@ def test_diagnostics_say_what_runs_and_how_fast(graph, camera, detections):
     # A CPU is a warning.
     assert level == 1
     assert words.startswith("fake runs on a CPU")
-    assert values["artifact"] == "fake"
+    assert values["package"] == "fake"
     assert len(values["sha256"]) == 64
     assert values["device type"] == "cpu"
     assert float(lines["frames"][2]["rate out [Hz]"]) > 0

@@ -92,7 +92,7 @@ def foreign(package, path):
 
 
 def of_no_images(package, path):
-    handmade.write_artifact(path)
+    handmade.write_package_file(path)
 
 
 def no_package(package, path):

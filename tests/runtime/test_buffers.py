@@ -47,7 +47,7 @@ BUFFERS: dict[str, Callable[[bytes], Any]] = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return handmade.write_artifact(tmp_path_factory.mktemp("package") / "tiny")
+    return handmade.write_package_file(tmp_path_factory.mktemp("package") / "tiny")
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def library(target: str = "llvm") -> Any:
     return tvm.compile(tvm.IRModule(module), Target({"kind": target})).mod
 
 
-def write_artifact(path: Path) -> Path:
+def write_package_file(path: Path) -> Path:
     write_package(path, Compiled(library()), MODEL)
     return path
 

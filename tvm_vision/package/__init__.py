@@ -1,4 +1,4 @@
-"""The artifact, a tar or folder of mod.json, mod.params and mod.so: write, read, check, repack.
+"""Packages, each a tar or folder of mod.json, mod.params and mod.so: write, read, check, repack.
 
 Reading needs neither TVM nor numpy: everything is checked before anything native is loaded.
 What is here is imported on first use, so that ``peek`` needs nothing of it.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..lazy import lazy_names
 
 if TYPE_CHECKING:
-    from .artifact import (
+    from .files import (
         Package,
         read_package,
         repack_package,
@@ -62,7 +62,7 @@ if not TYPE_CHECKING:  # for which no name would be a wrong one
         {
             **dict.fromkeys(
                 ("Package", "read_package", "repack_package", "unpack_package", "write_package"),
-                ".artifact",
+                ".files",
             ),
             **dict.fromkeys(
                 (

@@ -4,8 +4,8 @@
 what a tuner needs of them are in ``templates``:
 
 - ``choices(function, limits)``: every ``ScheduleConfig`` for an unscheduled function, likeliest
-  first within each template, those of direct_conv and coopmat_gemm by turns; the first one that applies
-  is the default.
+  first within each template, those of direct_conv and coopmat_gemm by turns; the first one that
+  applies is the default.
   ``TargetLimits.of(target)`` are those of a device.
 - ``schedule_with(function, limits, choice)``: the function with that schedule.
 - ``ScheduleConfig.to_dict`` / ``.from_dict``: plain data for records.

@@ -1,6 +1,6 @@
 """The static graph: kernels in order, the tensors they take, and which tensors share memory.
 
-This is the form between Relax and the artifact. Lowering makes it, conversion to half precision
+This is the form between Relax and the package. Lowering makes it, conversion to half precision
 rewrites it, the memory plan gives every tensor its storage, and ``describe`` writes it down for
 the executor.
 """
