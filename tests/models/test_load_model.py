@@ -10,7 +10,7 @@ from tvm_vision.api import compile as compile_network
 from tvm_vision.errors import InputError, PackageError
 from tvm_vision.models import load_model
 from tvm_vision.models.classifier.image_classifier import ImageClassifier
-from tvm_vision.package import ModelInfo, Preprocessing, read_package
+from tvm_vision.package import ModelInfo, Preprocessing, files, read_package
 
 
 def write_brightness(path):
