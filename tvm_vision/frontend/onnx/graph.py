@@ -158,6 +158,14 @@ class NodeBuilder:
             return self(operator, value, axes=list(axes), **attrs)
         return self(operator, value, np.array(axes, np.int64), **attrs)
 
+    def reshape(self, value: str, shape: Sequence[int]) -> str:
+        """Add a Reshape."""
+        return self("Reshape", value, np.array(shape, np.int64))
+
+    def part(self, value: str, start: int, end: int, axis: int) -> str:
+        """Add a Slice along one axis, in the form of opset 10: TVM reads no other."""
+        return self("Slice", value, *(np.array([place], np.int64) for place in (start, end, axis)))
+
     def finish(self, value: str, output: int = 0) -> list[onnx.NodeProto]:
         """The nodes, with ``value`` as the result of the node that they stand for."""
         for step in self.nodes:

@@ -69,6 +69,8 @@ class Importer(ONNXGraphImporter):
         try:
             if op_name in _PAIRWISE and not all(isinstance(v, GenericConst) for v in inputs):
                 value = self._in_pairs(op_name, inputs)
+            elif op_name == "Gather" and _takes_fixed_places(inputs[0], inputs[1]):
+                value = self.bb.normalize(_taken(inputs[0], inputs[1], attrs.get("axis", 0)))
             else:
                 value = super()._convert_operator(op_name, inputs, attrs, opset)
             missing = self._missing_results(value, name)
@@ -136,6 +138,24 @@ def convert(model: onnx.ModelProto, shapes: dict[str, list[int]]) -> Any:
     importer = Importer(model, shapes)
     module = importer.from_onnx(model.graph, opset)
     return name_bindings(module, lambda var: node_name(var.name) or importer.bound.get(var))
+
+
+def _takes_fixed_places(data: Any, indices: Any) -> bool:
+    """Whether indices are known when the model is imported, and what they are taken from is not."""
+    known = isinstance(indices, GenericConst) and not isinstance(data, GenericConst)
+    shape = getattr(data.ty, "shape", None) if isinstance(data.ty, relax.TensorType) else None
+    return known and shape is not None and all(hasattr(size, "value") for size in shape)
+
+
+def _taken(data: Any, indices: Any, axis: int) -> Any:
+    """Gather of indices that are known: TVM's importer counts negative ones in the network."""
+    size, places = int(data.ty.shape[axis].value), indices.value.numpy()
+    if np.any((places < -size) | (places >= size)):
+        raise ValueError(
+            f"indices from {places.min()} to {places.max()} of {size} places: correct the indices"
+        )
+    places = np.where(places < 0, places + size, places).astype(np.int32)
+    return relax.op.take(data, relax.const(places, "int32"), axis)
 
 
 def _without_elements(value: Any) -> bool:

@@ -14,9 +14,15 @@ from .graph import GraphEditor, Rewrite, Unsupported, attribute, inferred
 from .rewrites_image import IMAGE_REWRITES
 from .rewrites_math import MATH_REWRITES
 from .rewrites_quantized import QUANTIZED_REWRITES
+from .rewrites_recurrent import RECURRENT_REWRITES
 from .tools import ToolError, light_step
 
-REWRITES: dict[str, Rewrite] = {**IMAGE_REWRITES, **MATH_REWRITES, **QUANTIZED_REWRITES}
+REWRITES: dict[str, Rewrite] = {
+    **IMAGE_REWRITES,
+    **MATH_REWRITES,
+    **QUANTIZED_REWRITES,
+    **RECURRENT_REWRITES,
+}
 
 # Operators whose bodies of ONNX's own definition TVM imports better than the operator: it takes
 # Attention for the one of another domain.

@@ -120,6 +120,16 @@ def axes_as_list(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     return steps.finish(steps(node.op_type, node.input[0], axes.reshape(1)))
 
 
+def slice_of_inputs(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """Slice with its places as inputs; before opset 10 they are attributes, which TVM ignores."""
+    starts = attribute(node, "starts")
+    if starts is None:
+        return None
+    places = [starts, attribute(node, "ends"), attribute(node, "axes", range(len(starts)))]
+    steps = NodeBuilder(graph, node)
+    return steps.finish(steps("Slice", node.input[0], *(np.array(p, np.int64) for p in places)))
+
+
 def lp_normalization(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """x divided by its norm along an axis; 0 where the norm is 0."""
     order, axis = attribute(node, "p", 2), attribute(node, "axis", -1)
@@ -195,6 +205,7 @@ MATH_REWRITES: dict[str, Rewrite] = {
     **dict.fromkeys(_OF_NOTHING, reduce_nothing),
     "ReduceMax": reduce_extreme,
     "ReduceMin": reduce_extreme,
+    "Slice": slice_of_inputs,
     "Squeeze": axes_as_list,
     "Unsqueeze": axes_as_list,
 }

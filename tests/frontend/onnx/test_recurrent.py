@@ -1,0 +1,171 @@
+"""LSTM, GRU and RNN: each form of them against onnxruntime, or refused with what to do."""
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import helper
+
+from support.conformance.conformance_worker import executor
+from support.onnx_models import make_model, run_on_cpu
+from tvm_vision.errors import UnsupportedModelError
+from tvm_vision.frontend.onnx.load import import_onnx
+
+SEED = 3
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+LENGTH, BATCH, FEATURES, SIZE = 4, 2, 3, 5
+
+
+def numbers(*shape):
+    # Large enough that gates and clips have something to do.
+    return np.random.default_rng(SEED).standard_normal(shape).astype(np.float32)
+
+
+def layer(
+    operator,
+    *,
+    given=("b",),
+    results=("y", "h1", "c1"),
+    layout=0,
+    lengths=None,
+    batch=BATCH,
+    opset=17,
+    **attributes,
+):
+    """A model of one node; ``given`` are its inputs beside x, w and r: b, h, c or p."""
+    count = 2 if attributes.get("direction") == "bidirectional" else 1
+    width = GATES[operator] * SIZE
+    state = (batch, count, SIZE) if layout else (count, batch, SIZE)
+    weights = {
+        "w": numbers(count, width, FEATURES),
+        "r": numbers(count, width, SIZE),
+        "b": numbers(count, 2 * width),
+        "lengths": None if lengths is None else np.array(lengths, np.int32),
+        "h": numbers(*state),
+        "c": numbers(*state),
+        "p": numbers(count, 3 * SIZE),
+    }
+    given = {"w", "r", *given, *([] if lengths is None else ["lengths"])}
+    names = ["x", *(name if name in given else "" for name in weights)]
+    shapes = {
+        "y": (batch, LENGTH, count, SIZE) if layout else (LENGTH, count, batch, SIZE),
+        "h1": state,
+        "c1": state,
+    }
+    results = list(results[: 3 if operator == "LSTM" else 2])
+    if layout:
+        attributes["layout"] = 1
+    while not names[-1]:
+        names.pop()
+    node = helper.make_node(operator, names, results, hidden_size=SIZE, **attributes)
+    return make_model(
+        [node],
+        [("x", (batch, LENGTH, FEATURES) if layout else (LENGTH, batch, FEATURES))],
+        [(name, shapes[name]) for name in results if name],
+        [(name, weights[name]) for name in weights if name in given],
+        opset=opset,
+    )
+
+
+def expected(model, x):
+    return onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+
+
+def assert_equal(results, reference):
+    assert len(results) == len(reference)
+    for result, wanted in zip(results, reference, strict=True):
+        assert result.shape == wanted.shape
+        np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize(
+    ("operator", "options"),
+    [
+        ("LSTM", {}),
+        ("LSTM", {"given": ("b", "h", "c", "p"), "clip": 0.5}),
+        ("GRU", {"given": ("b", "h")}),
+        ("GRU", {"given": ("b", "h"), "linear_before_reset": 1, "clip": 0.5}),
+        ("RNN", {"given": ("b", "h"), "clip": 0.5}),
+    ],
+)
+def test_each_direction(operator, options, direction):
+    model, x = layer(operator, direction=direction, **options), numbers(LENGTH, BATCH, FEATURES)
+    assert_equal(run_on_cpu(import_onnx(model)[0], x), expected(model, x))
+
+
+@pytest.mark.parametrize(
+    ("operator", "options"),
+    [
+        ("LSTM", {"given": ()}),
+        ("LSTM", {"given": ("c",), "results": ("", "", "c1")}),
+        ("LSTM", {"results": ("y",), "lengths": [LENGTH] * BATCH}),
+        ("LSTM", {"activations": ["Tanh", "Relu", "Sigmoid"]}),
+        ("GRU", {"given": (), "linear_before_reset": 1, "results": ("", "h1")}),
+        ("GRU", {"activations": ["sigmoid", "tanh"], "batch": 1}),
+        ("RNN", {"activations": ["Relu"], "results": ("y",)}),
+        # Places of a Slice are attributes there, and axes of a Squeeze.
+        ("LSTM", {"opset": 7, "given": ("b", "p")}),
+    ],
+)
+def test_what_is_left_out_and_what_is_named(operator, options):
+    model = layer(operator, **options)
+    x = numbers(LENGTH, options.get("batch", BATCH), FEATURES)
+    assert_equal(run_on_cpu(import_onnx(model)[0], x), expected(model, x))
+
+
+@pytest.mark.parametrize("operator", GATES)
+def test_the_batch_before_the_steps(operator):
+    # onnxruntime has no kernel for it: the other layout, turned, is the reference.
+    options = {"direction": "bidirectional", "given": ("b",)}
+    x = numbers(BATCH, LENGTH, FEATURES)
+    y, *states = expected(layer(operator, **options), np.ascontiguousarray(x.swapaxes(0, 1)))
+    reference = [y.transpose(2, 0, 1, 3), *(state.swapaxes(0, 1) for state in states)]
+    assert_equal(run_on_cpu(import_onnx(layer(operator, layout=1, **options))[0], x), reference)
+
+
+@pytest.mark.parametrize("operator", GATES)
+def test_on_a_vulkan_device(operator):
+    model = layer(operator, direction="bidirectional")
+    x = numbers(LENGTH, BATCH, FEATURES)
+    assert_equal(executor(import_onnx(model), "vulkan")(x), expected(model, x))
+
+
+def test_more_steps_are_not_more_kernels():
+    """What a step takes of the input is data, so that one shader serves all of them."""
+    import tvm
+
+    from support.compiled import kernels_of
+
+    def functions(length):
+        model = layer("LSTM", direction="bidirectional")
+        model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = length
+        module = kernels_of(import_onnx(model)[0], tvm.target.Target("llvm"))[0]
+        return sum(isinstance(f, tvm.tirx.PrimFunc) for f in module.functions.values())
+
+    assert functions(9) == functions(5)
+
+
+@pytest.mark.parametrize(
+    ("operator", "options", "reason"),
+    [
+        ("RNN", {"activations": ["Affine"]}, "the activation Affine: use one of Relu, Sigmoid, Ta"),
+        (
+            "RNN",
+            {"activations": ["Tanh", "Relu"], "direction": "bidirectional"},
+            "the activations Tanh, Relu: give 1, the same for each direction",
+        ),
+        ("LSTM", {"input_forget": 1}, "input_forget, coupled gates: train the layer without it"),
+        ("GRU", {"lengths": [LENGTH, 2]}, r"sequence_lens \[2, 4\] of 4 steps: leave it out"),
+    ],
+)
+def test_refused_with_what_to_do(operator, options, reason):
+    with pytest.raises(UnsupportedModelError, match=f"{operator} .{reason}.* at '{operator}_0'"):
+        import_onnx(layer(operator, **options))
+
+
+def test_sequence_lengths_that_are_an_input():
+    model = layer("LSTM", lengths=[LENGTH] * BATCH)
+    model.graph.input.append(helper.make_tensor_value_info("lengths", 6, (BATCH,)))
+    del model.graph.initializer[[t.name for t in model.graph.initializer].index("lengths")]
+    with pytest.raises(UnsupportedModelError, match="at run time: leave it out, or fix it to 4"):
+        import_onnx(model)

@@ -1,0 +1,276 @@
+"""Rewrites of LSTM, GRU and RNN to their steps, one after the other: TVM has none of them.
+
+Formulas and the order of gates are those of ONNX's operators LSTM-22, GRU-22 and RNN-22. What does
+not depend on a state is computed for all steps at once. The steps are the same but for the rows of
+it that they take, by indices that are data: a few kernels serve any length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+
+from .graph import GraphEditor, NodeBuilder, Rewrite, Unsupported, attribute
+
+Nodes = Sequence[onnx.NodeProto] | None
+
+# The way through the steps of each direction.
+WAYS = {"forward": (1,), "reverse": (-1,), "bidirectional": (1, -1)}
+# Those that are one operator without attributes.
+ACTIVATIONS = ("Relu", "Sigmoid", "Tanh")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A recurrent node; states and steps have the shape (directions, batch, size)."""
+
+    node: onnx.NodeProto
+    graph: GraphEditor
+    steps: NodeBuilder
+    ways: tuple[int, ...]
+    gates: int
+    length: int
+    batch: int
+    size: int
+    # The operators of the functions that ONNX calls f, g and h.
+    functions: tuple[str, ...]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of all values."""
+        return self.graph.dtype(self.node.input[0])
+
+    @property
+    def batch_first(self) -> bool:
+        """Whether inputs and outputs have the batch before steps and directions."""
+        return bool(attribute(self.node, "layout", 0))
+
+    @property
+    def rows(self) -> np.ndarray:
+        """(length, directions) int64: the rows of (length * directions) that each step is about."""
+        count, places = len(self.ways), np.arange(self.length, dtype=np.int64)
+        columns = [places[::way] * count + index for index, way in enumerate(self.ways)]
+        return np.stack(columns, axis=1)
+
+    def input(self, index: int) -> str:
+        """The name of an input, empty where it is left out."""
+        return _input(self.node, index)
+
+    def activate(self, which: int, value: str) -> str:
+        """Add function ``which`` of f, g and h, behind the clipping that goes before each."""
+        clip = attribute(self.node, "clip", 0.0)
+        if clip:
+            limit = np.array(clip, self.dtype)
+            value = self.steps("Max", self.steps("Min", value, limit), -limit)
+        return self.steps(self.functions[which], value)
+
+    def parts(self, value: str, sizes: Sequence[int], axis: int) -> list[str]:
+        """Add Slices of these sizes, one behind the other along an axis."""
+        ends = np.cumsum(sizes)
+        return [
+            self.steps.part(value, int(end) - size, int(end), axis)
+            for size, end in zip(sizes, ends, strict=True)
+        ]
+
+    def each(self, value: str, count: int) -> list[str]:
+        """Add Slices for ``count`` gates of one value."""
+        return self.parts(value, [self.size] * count, 2)
+
+    def state(self, index: int) -> str:
+        """An initial state; zeros where it is left out."""
+        name = self.input(index)
+        if not name:
+            zeros = np.zeros((len(self.ways), self.batch, self.size), self.dtype)
+            return self.graph.make_constant(zeros, self.node.name)
+        return self.steps("Transpose", name, perm=[1, 0, 2]) if self.batch_first else name
+
+    def recurrent(self, first: int, last: int) -> str:
+        """The weights of some gates, (directions, size, gates), to multiply a state with."""
+        size, weight = self.size, self.input(2)
+        if (first, last) != (0, self.gates):
+            weight = self.steps.part(weight, first * size, last * size, 1)
+        turned = self.steps("Transpose", weight, perm=[0, 2, 1])
+        # Targets have better kernels for weights without a batch.
+        return self.steps.axes("Squeeze", turned, [0]) if len(self.ways) == 1 else turned
+
+    def biases(self) -> tuple[str, str]:
+        """Those of the input and of the state, (directions, 1, gates * size); empty if left out."""
+        if not self.input(3):
+            return "", ""
+        width, unsqueeze = self.gates * self.size, self.steps.axes
+        of_input, of_state = self.parts(self.input(3), [width, width], 1)
+        return unsqueeze("Unsqueeze", of_input, [1]), unsqueeze("Unsqueeze", of_state, [1])
+
+    def peepholes(self) -> list[str]:
+        """Weights of the cell in each gate but its own, (directions, 1, size); none if left out."""
+        if not self.input(7):
+            return []
+        return self.each(self.steps.axes("Unsqueeze", self.input(7), [1]), 3)
+
+    def projected(self, *biases: str) -> str:
+        """The input of all steps times its weights, (length * directions, batch, gates * size)."""
+        count, width, steps = len(self.ways), self.gates * self.size, self.steps
+        x, features = self.input(0), self.graph.shape(self.input(0))[2]
+        if self.batch_first:
+            x = steps("Transpose", x, perm=[1, 0, 2])
+        x = steps.reshape(x, (self.length * self.batch, features))
+        weight = steps("Transpose", self.input(1), perm=[2, 0, 1])
+        value = steps("MatMul", x, steps.reshape(weight, (features, count * width)))
+        for bias in filter(None, biases):
+            value = steps("Add", value, steps.reshape(bias, (count * width,)))
+        if count > 1 and self.batch > 1:
+            value = steps.reshape(value, (self.length, self.batch, count, width))
+            value = steps("Transpose", value, perm=[0, 2, 1, 3])
+        return steps.reshape(value, (self.length * count, self.batch, width))
+
+    def finish(self, states: Sequence[str], *last: str) -> Nodes:
+        """The nodes, with the states after each step and the last of each kind as results."""
+        steps, wanted = self.steps, [*self.node.output, "", "", ""]
+        if wanted[0]:
+            stacked = steps("Concat", *states, axis=0) if len(states) > 1 else states[0]
+            order = np.argsort(self.rows.reshape(-1))
+            if np.any(order != np.arange(order.size)):
+                stacked = steps("Gather", stacked, order, axis=0)
+            shape = (self.length, len(self.ways), self.batch, self.size)
+            y = steps.reshape(stacked, shape)
+            steps.finish(steps("Transpose", y, perm=[2, 0, 1, 3]) if self.batch_first else y, 0)
+        for output, state in enumerate(last, 1):
+            if wanted[output]:
+                turned = self.batch_first
+                steps.finish(steps("Transpose", state, perm=[1, 0, 2]) if turned else state, output)
+        return steps.nodes
+
+
+def lstm(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """Gates in the order input, output, forget, cell."""
+    layer = _layer(node, graph, gates=4, defaults=("Sigmoid", "Tanh", "Tanh"))
+    if attribute(node, "input_forget", 0):
+        raise Unsupported("input_forget, coupled gates: train the layer without it")
+    steps, cells = layer.steps, [layer.state(6)]
+    weights, peepholes = layer.recurrent(0, 4), layer.peepholes()
+
+    def peeped(gate: str, which: int) -> str:
+        return steps("Add", gate, steps("Mul", peepholes[which], cells[-1])) if peepholes else gate
+
+    def step(x: str, state: str) -> str:
+        gates = steps("Add", x, steps("MatMul", state, weights))
+        into, out, forget, new = layer.each(gates, 4)
+        into, forget = peeped(into, 0), peeped(forget, 2)
+        kept = steps("Mul", layer.activate(0, forget), cells[-1])
+        added = steps("Mul", layer.activate(0, into), layer.activate(1, new))
+        cells.append(steps("Add", kept, added))
+        # This gate sees the new cell.
+        out = peeped(out, 1)
+        # What goes out of the cell is not clipped.
+        return steps("Mul", layer.activate(0, out), steps(layer.functions[2], cells[-1]))
+
+    states = _run(layer, layer.projected(*layer.biases()), step)
+    return layer.finish(states, states[-1], cells[-1])
+
+
+def gru(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """Gates in the order update, reset, hidden."""
+    layer = _layer(node, graph, gates=3, defaults=("Sigmoid", "Tanh"))
+    reset_after = bool(attribute(node, "linear_before_reset", 0))
+    steps, of_input, of_state = layer.steps, *layer.biases()
+    one = np.ones((), layer.dtype)
+    size = layer.size
+    whole = layer.recurrent(0, 3) if reset_after else ""
+    two, third = ("", "") if reset_after else (layer.recurrent(0, 2), layer.recurrent(2, 3))
+
+    def step(x: str, state: str) -> str:
+        if reset_after:
+            h = steps("MatMul", state, whole)
+            h = steps("Add", h, of_state) if of_state else h
+            x_gates, x_new = layer.parts(x, [2 * size, size], 2)
+            h_gates, h_new = layer.parts(h, [2 * size, size], 2)
+        else:
+            x_gates, x_new = layer.parts(x, [2 * size, size], 2)
+            h_gates = steps("MatMul", state, two)
+        update, reset = layer.each(layer.activate(0, steps("Add", x_gates, h_gates)), 2)
+        if reset_after:
+            h_new = steps("Mul", reset, h_new)
+        else:
+            h_new = steps("MatMul", steps("Mul", reset, state), third)
+        new = layer.activate(1, steps("Add", x_new, h_new))
+        kept = steps("Mul", update, state)
+        return steps("Add", steps("Mul", steps("Sub", one, update), new), kept)
+
+    projected = layer.projected(of_input, *([] if reset_after else [of_state]))
+    states = _run(layer, projected, step)
+    return layer.finish(states, states[-1])
+
+
+def rnn(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """One gate, and nothing but it."""
+    layer = _layer(node, graph, gates=1, defaults=("Tanh",))
+    steps, weights = layer.steps, layer.recurrent(0, 1)
+
+    def step(x: str, state: str) -> str:
+        return layer.activate(0, steps("Add", x, steps("MatMul", state, weights)))
+
+    states = _run(layer, layer.projected(*layer.biases()), step)
+    return layer.finish(states, states[-1])
+
+
+def _run(layer: Layer, projected: str, step: Callable[[str, str], str]) -> list[str]:
+    """The states after each step."""
+    states = [layer.state(5)]
+    for rows in layer.rows:
+        states.append(step(layer.steps("Gather", projected, rows, axis=0), states[-1]))
+    return states[1:]
+
+
+def _layer(node: onnx.NodeProto, graph: GraphEditor, gates: int, defaults: Sequence[str]) -> Layer:
+    """What the three have in common. Raises Unsupported."""
+    ways = WAYS.get(attribute(node, "direction", "forward"))
+    if ways is None:
+        raise Unsupported(
+            f"the direction {attribute(node, 'direction')}: use one of {', '.join(WAYS)}"
+        )
+    shape = graph.shape(node.input[0])
+    if len(shape) != 3 or 0 in shape:
+        raise Unsupported(f"an input of shape {shape}: give it three dimensions that have elements")
+    length, batch = (shape[1], shape[0]) if attribute(node, "layout", 0) else shape[:2]
+    _check_lengths(node, graph, length)
+    size = graph.shape(node.input[2])[2]
+    functions = _functions(node, defaults, len(ways))
+    steps = NodeBuilder(graph, node)
+    return Layer(node, graph, steps, ways, gates, length, batch, size, functions)
+
+
+def _check_lengths(node: onnx.NodeProto, graph: GraphEditor, length: int) -> None:
+    name = _input(node, 4)
+    lengths = graph.constant(name) if name else np.array(length)
+    if lengths is None:
+        raise Unsupported(f"sequence_lens at run time: leave it out, or fix it to {length}")
+    if np.any(lengths != length):
+        found = sorted(set(lengths.reshape(-1).tolist()))
+        raise Unsupported(
+            f"sequence_lens {found} of {length} steps: leave it out, and give sequences of {length}"
+        )
+
+
+def _functions(node: onnx.NodeProto, defaults: Sequence[str], directions: int) -> tuple[str, ...]:
+    """The functions f, g and h as operators, the same for each direction."""
+    names = [name.decode() for name in attribute(node, "activations", ())]
+    names = [name.capitalize() for name in names] or [*defaults] * directions
+    for name in names:
+        if name not in ACTIVATIONS:
+            raise Unsupported(f"the activation {name}: use one of {', '.join(ACTIVATIONS)}")
+    first, count = tuple(names[: len(defaults)]), len(defaults)
+    if names != [*first] * directions or len(first) != count:
+        raise Unsupported(
+            f"the activations {', '.join(names)}: give {count}, the same for each direction"
+        )
+    return first
+
+
+def _input(node: onnx.NodeProto, index: int) -> str:
+    return node.input[index] if len(node.input) > index else ""
+
+
+RECURRENT_REWRITES: dict[str, Rewrite] = {"GRU": gru, "LSTM": lstm, "RNN": rnn}
