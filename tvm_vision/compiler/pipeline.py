@@ -26,6 +26,7 @@ from tvm.target import Target
 from ..options import CompileOptions
 from ..schedules import TUNED, Chooser, TargetLimits, check_writes, schedule_module
 from ..schedules.cpu.module import cpu_schedules
+from ..tvm_compat.relax import quiet_take
 from ..whole_files import write_whole
 from .graph.bound_kernels import bound_kernels
 from .graph.concat_in_place import concat_axes, concat_in_place, keep_apart
@@ -304,6 +305,7 @@ def run(
 
     dump: a folder for the form after each step that was taken.
     """
+    quiet_take()
     names = [phase.name for phase in PHASES]
     begin = names.index(first) if first else 0
     end = names.index(last) + 1 if last else len(names)

@@ -5,6 +5,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from support.conformance.conformance_worker import executor
 from support.onnx_models import make_model, run_on_cpu
 from tvm_vision.errors import UnsupportedModelError
 from tvm_vision.frontend.node_names import node_name
@@ -236,3 +237,58 @@ def test_variables_are_named_after_the_nodes():
     module, _ = import_onnx(shape_arithmetic_model(), input_shapes={"x": (2, 3, 4)})
     bindings = module["main"].body.blocks[0].bindings
     assert {node_name(b.var.name) for b in bindings} - {None} >= {"flatten"}
+
+
+@pytest.mark.parametrize(
+    ("operator", "attributes", "shape"),
+    [
+        ("Slice", {"starts": [1], "ends": [3], "axes": [1]}, (2, 2, 4)),
+        ("Slice", {"starts": [0, -3], "ends": [2, 1000]}, (2, 3, 4)),
+        ("Clip", {"max": 0.5}, (2, 4, 4)),
+        ("Pad", {"pads": [0, 1, 1, 0, 0, 2], "value": 1.5}, (2, 5, 7)),
+        ("Unsqueeze", {"axes": [0, 2]}, (1, 2, 1, 4, 4)),
+        ("ReduceSum", {"axes": [1]}, (2, 1, 4)),
+        ("Split", {"axis": 1, "split": [4]}, (2, 4, 4)),
+        ("Softmax", {"axis": 1}, (2, 4, 4)),
+        ("Upsample", {"mode": "nearest", "scales": [1.0, 2.0, 2.0]}, (2, 8, 8)),
+    ],
+)
+def test_the_forms_of_old_operator_sets(operator, attributes, shape):
+    """What is an input today was an attribute."""
+    node = helper.make_node(operator, ["x"], ["y"], **attributes)
+    model = make_model([node], [("x", (2, 4, 4))], [("y", shape)], opset=8)
+    assert_equals_onnxruntime(model, image(2, 4, 4))
+
+
+def gather_model(indices, *, fixed=True):
+    weights = [("i", np.array(indices))]
+    shape = (2, *np.shape(indices), 4)
+    node = helper.make_node("Gather", ["x", "i"], ["y"], axis=1)
+    model = make_model([node], [("x", (2, 5, 4))], [("y", shape)], weights if fixed else ())
+    if not fixed:
+        kind = helper.make_tensor_value_info("i", TensorProto.INT64, np.shape(indices))
+        model.graph.input.append(kind)
+    return model
+
+
+@pytest.mark.parametrize("indices", [3, -1, [0, -5, 4], [[1], [-2]]])
+def test_gather_of_fixed_places(indices):
+    model = gather_model(indices)
+    assert_equals_onnxruntime(model, image(2, 5, 4))
+    # Negative ones are counted here and not in the network.
+    assert "where" not in import_onnx(model)[0].script()
+
+
+@pytest.mark.parametrize("indices", [5, [0, -6]])
+def test_gather_of_places_that_are_not_there(indices):
+    with pytest.raises(UnsupportedModelError, match="of 5 places: correct the indices"):
+        import_onnx(gather_model(indices))
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_compiling_a_gather_prints_nothing(fixed, capfd):
+    execute = executor(import_onnx(gather_model([0, 4], fixed=fixed)), "llvm")
+    data = image(2, 5, 4)
+    (result,) = execute(data, *([] if fixed else [np.array([0, 4])]))
+    np.testing.assert_array_equal(result, data[:, [0, 4]])
+    assert capfd.readouterr() == ("", "")
