@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 import tvm
-from tvm import relax, te, topi
+from tvm import relax, te
 
 
 def set_type(expr: Any, kind: Any) -> None:
@@ -19,7 +19,7 @@ def _take(builder: Any, call: Any) -> Any:
     data, indices = call.args
     axis, mode = call.attrs.axis, call.attrs.mode
     if mode != "fast" or axis is None:
-        return builder.call_te(topi.take, data, indices, axis, mode=mode)
+        return builder.call_te(tvm.topi.take, data, indices, axis, mode=mode)
     return builder.call_te(_taken, data, indices, int(axis), primfunc_name_hint="take")
 
 
@@ -30,7 +30,7 @@ def _taken(data: te.Tensor, indices: te.Tensor, axis: int) -> te.Tensor:
         return data(*at[:axis], indices(*at[axis : axis + rank]), *at[axis + rank :])
 
     shape = [*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :]]
-    return te.compute(shape, element, name="T_take", tag=topi.tag.INJECTIVE)
+    return te.compute(shape, element, name="T_take", tag=tvm.topi.tag.INJECTIVE)
 
 
 @cache

@@ -24,6 +24,7 @@ from ..node_names import name_nodes
 from ..refusals import Refusal, RefusedNodes, describe
 from ..signature import Signature, spec_of
 from .checks import check_sizes, check_tensors, drop_false_shapes, load_weights
+from .declared import complete_declarations
 from .fold import folded
 from .graph import graph_inputs, inferred, with_input_shapes
 from .rewrites import expand_functions, rewrite
@@ -77,6 +78,8 @@ def checked_onnx(
     prepared = onnx.ModelProto()
     prepared.CopyFrom(_without_functions(proto))
     name_nodes(prepared.graph)
+    _check_operators(prepared)
+    prepared = complete_declarations(prepared, input_shapes)
     _check(prepared)
     shapes = _fixed_shapes(prepared, input_shapes)
     bare = with_input_shapes(prepared, shapes)
@@ -111,8 +114,8 @@ def _load(path: Path) -> onnx.ModelProto:
         raise InputError(f"'{path}' cannot be read: {first_line(error)}") from None
 
 
-def _check(proto: onnx.ModelProto) -> None:
-    """Raise UnsupportedModelError unless the model is valid ONNX of a known operator set."""
+def _check_operators(proto: onnx.ModelProto) -> None:
+    """Raise UnsupportedModelError unless the operators are those of a known operator set."""
     foreign = [
         Refusal(f"{node.domain}.{node.op_type}", node.name, "not a standard ONNX operator")
         for node in proto.graph.node
@@ -128,6 +131,10 @@ def _check(proto: onnx.ModelProto) -> None:
             f"ONNX opset {MIN_OPSET} to {newest} is needed, found opset {version}: export the "
             "model again, or convert it with onnx.version_converter"
         )
+
+
+def _check(proto: onnx.ModelProto) -> None:
+    """Raise UnsupportedModelError unless the model is valid ONNX."""
     try:
         light_step("check", proto)
     except ToolError as error:
@@ -238,5 +245,8 @@ def _signature(proto: onnx.ModelProto, module: tvm.IRModule) -> Signature:
     specs = [spec_of(value.name, kind) for value, kind in zip(outputs, types, strict=True)]
     for spec in specs:
         if 0 in spec.shape:
-            raise UnsupportedModelError(f"output '{spec.name}' has no elements: {spec}")
+            raise UnsupportedModelError(
+                f"output '{spec.name}' has no elements: {spec}; pass input_shapes without a size "
+                "of 0, or take the output out of the model"
+            )
     return Signature(inputs=tuple(inputs), outputs=tuple(specs))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Mapping, Sequence
 
 import onnx
@@ -11,6 +12,8 @@ from .graph import inferred, with_input_shapes
 from .tools import ToolError, run
 
 LOGGER = logging.getLogger(__name__)
+# A network that needs more has not been seen.
+MAX_RUNS = 4
 
 
 def simplified(
@@ -23,6 +26,21 @@ def simplified(
     if _has_empty_values(proto, shapes):
         LOGGER.debug("not simplified: onnxsim dies of tensors without elements")
         return None
+    result = _simplified_once(proto, shapes)
+    # What one run fixes may be what the next one needs. Most models are fixed after the first.
+    before, after = sys.maxsize, _open_values(result)
+    for _ in range(MAX_RUNS - 1):
+        if result is None or not 0 < after < before:
+            break
+        again = _simplified_once(result, shapes)
+        before, after = after, _open_values(again)
+        result = again if again is not None and after < before else result
+    return result
+
+
+def _simplified_once(
+    proto: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]
+) -> onnx.ModelProto | None:
     given = {name: list(shape) for name, shape in shapes.items()}
     try:
         result: onnx.ModelProto = run("simplify", proto, shapes=given)
@@ -31,6 +49,20 @@ def simplified(
         return None
     same = [v.name for v in result.graph.output] == [v.name for v in proto.graph.output]
     return result if same else None
+
+
+def _open_values(model: onnx.ModelProto | None) -> int:
+    """How many results of nodes have no fixed shape that is known."""
+    if model is None:
+        return 0
+    graph = inferred(model).graph
+    fixed = {
+        value.name
+        for value in [*graph.value_info, *graph.output]
+        if value.type.tensor_type.HasField("shape")
+        and all(size.HasField("dim_value") for size in value.type.tensor_type.shape.dim)
+    }
+    return sum(bool(name) and name not in fixed for node in graph.node for name in node.output)
 
 
 def _has_empty_values(proto: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> bool:

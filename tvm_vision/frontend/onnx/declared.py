@@ -1,0 +1,86 @@
+"""What models declare of their inputs and outputs, in the forms that exporters write and ONNX's
+checker refuses: sizes of -1, outputs of unknown shape, inputs of unknown rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import onnx
+
+from ...errors import UnsupportedModelError
+from .graph import graph_inputs, inferred
+
+
+def complete_declarations(
+    model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]
+) -> onnx.ModelProto:
+    """``model`` with open sizes in place of impossible ones, and outputs with the type they have.
+
+    shapes: input name -> shape that the caller gives. It stands where the model declares none, and
+        where it declares a size of 0. The model itself may be changed.
+
+    Raises UnsupportedModelError for an input whose rank nobody says, and for an output whose type
+    does not follow from the inputs.
+    """
+    for value in _declared(model.graph):
+        for size in value.type.tensor_type.shape.dim:
+            if size.dim_value < 0:
+                size.ClearField("dim_value")
+    for value in graph_inputs(model):
+        _complete_input(value, shapes.get(value.name))
+    if not all(map(_is_typed, model.graph.output)):
+        model = _with_outputs(model)
+    return model
+
+
+def _declared(graph: onnx.GraphProto) -> Iterator[onnx.ValueInfoProto]:
+    """All declarations of tensors in a graph and in the graphs of its nodes."""
+    for value in [*graph.input, *graph.value_info, *graph.output]:
+        if value.type.HasField("tensor_type"):
+            yield value
+    for node in graph.node:
+        for entry in node.attribute:
+            for inner in [entry.g, *entry.graphs] if entry.HasField("g") else entry.graphs:
+                yield from _declared(inner)
+
+
+def _complete_input(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> None:
+    if not value.type.HasField("tensor_type"):
+        return  # refused with its own words
+    tensor = value.type.tensor_type
+    if not tensor.HasField("shape"):
+        if given is None:
+            raise UnsupportedModelError(
+                f"fixed shapes are needed, and the model says none for input '{value.name}': "
+                f"pass input_shapes={{'{value.name}': (...)}}, or --input-shape {value.name}:..."
+            )
+        for _ in given:
+            tensor.shape.dim.add()
+        tensor.shape.SetInParent()
+    for size in tensor.shape.dim if given is not None else ():
+        # A network for no pictures is none that anybody wants, and some exporters write 0 for any.
+        if size.HasField("dim_value") and size.dim_value == 0:
+            size.ClearField("dim_value")
+
+
+def _is_typed(value: onnx.ValueInfoProto) -> bool:
+    kind = value.type.WhichOneof("value")
+    if kind != "tensor_type":
+        return kind is not None
+    return bool(value.type.tensor_type.elem_type) and value.type.tensor_type.HasField("shape")
+
+
+def _with_outputs(model: onnx.ModelProto) -> onnx.ModelProto:
+    """With the types of outputs as they follow from the inputs."""
+    typed = inferred(model)
+    found = {value.name: value for value in [*typed.graph.output, *typed.graph.value_info]}
+    for value in model.graph.output:
+        if _is_typed(value):
+            continue
+        if value.name not in found or not _is_typed(found[value.name]):
+            raise UnsupportedModelError(
+                f"the type and rank of output '{value.name}' are needed, the model does not say "
+                "them, and they do not follow from its inputs: declare them in the model"
+            )
+        value.CopyFrom(found[value.name])
+    return model
