@@ -7,6 +7,7 @@ import math
 import numpy as np
 import onnx
 
+from .branches import without_branches
 from .graph import GraphEditor, Unsupported, attribute, constant_value, inferred
 from .tools import ToolError, run
 
@@ -18,7 +19,8 @@ RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "Rando
 
 
 def folded(model: onnx.ModelProto) -> onnx.ModelProto:
-    """``model`` with constants in place of nodes on constants, and of shapes that are fixed.
+    """``model`` with constants in place of nodes on constants, and of shapes that are fixed, and
+    without branches whose condition is known.
 
     A folded node may fix the shape of others, whose Shape nodes are constants then: it is done
     until nothing changes.
@@ -28,7 +30,11 @@ def folded(model: onnx.ModelProto) -> onnx.ModelProto:
         graph = GraphEditor(model)
         kept = [node for node in model.graph.node if not _fold(node, graph)]
         if len(kept) == len(model.graph.node):
-            return model
+            inlined = without_branches(model, known_only=True)
+            if inlined is model:
+                return model
+            model = inlined
+            continue
         changed = onnx.ModelProto()
         changed.CopyFrom(model)
         del changed.graph.node[:]

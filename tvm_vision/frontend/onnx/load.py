@@ -23,6 +23,7 @@ from ...interrupts import ctrl_c_as_itself
 from ..node_names import name_nodes
 from ..refusals import Refusal, RefusedNodes, describe
 from ..signature import Signature, spec_of
+from .branches import without_branches
 from .checks import check_sizes, check_tensors, drop_false_shapes, load_weights
 from .declared import complete_declarations
 from .fold import folded
@@ -218,7 +219,7 @@ def _convert(model: onnx.ModelProto, shapes: dict[str, list[int]]) -> tvm.IRModu
     from .importer import convert
 
     try:
-        rewritten = rewrite(model)
+        rewritten = rewrite(without_branches(model))
     except RefusedNodes as error:
         raise UnsupportedModelError(describe(error.refusals)) from None
     # The importer prints before it raises, and warns of each name that it makes an identifier.

@@ -1,0 +1,102 @@
+"""If: the branch that is known, or both and a choice; as onnxruntime, or refused."""
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from support.conformance.conformance_worker import executor
+from support.onnx_models import make_model
+from tvm_vision.errors import UnsupportedModelError
+from tvm_vision.frontend.onnx import load
+from tvm_vision.frontend.onnx.load import import_onnx
+
+SHAPE = (2, 3)
+
+
+@pytest.fixture(params=["onnxsim", "ourselves"])
+def folded_by(request, monkeypatch):
+    if request.param == "ourselves":
+        monkeypatch.setattr(load, "simplified", lambda *arguments: None)
+
+
+def branch(nodes, *outputs, weights=()):
+    return helper.make_graph(
+        nodes,
+        "branch",
+        [],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        [numpy_helper.from_array(np.array(value), name) for name, value in weights],
+    )
+
+
+def scaled(factor, name="r"):
+    """x times a weight; every branch calls its values the same."""
+    node = helper.make_node("Mul", ["x", "w"], [name])
+    return branch([node], name, weights=[("w", np.float32(factor))])
+
+
+def choice(then, otherwise, results=("y",)):
+    return helper.make_node("If", ["c"], list(results), then_branch=then, else_branch=otherwise)
+
+
+def model_of(node, condition, count=1):
+    """``condition``: "known" by the shape of x, or "data" that it depends on."""
+    if condition == "known":
+        head = [helper.make_node("Size", ["x"], ["n"]), helper.make_node("Equal", ["n", "k"], "c")]
+        weights = [("k", np.array(6))]
+    else:
+        head = [
+            helper.make_node("ReduceMax", ["x"], ["n"], keepdims=0),
+            helper.make_node("Greater", ["n", "k"], ["c"]),
+        ]
+        weights = [("k", np.array(0.5, np.float32))]
+    outputs = [(name, SHAPE) for name in node.output][:count]
+    return make_model([*head, node], [("x", SHAPE)], outputs, weights)
+
+
+def assert_right(model):
+    execute = executor(import_onnx(model), "llvm")
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for value in (0.25, 0.75):
+        data = np.full(SHAPE, value, np.float32)
+        for found, wanted in zip(execute(data), session.run(None, {"x": data}), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("condition", ["known", "data"])
+def test_one_result(condition, folded_by):
+    assert_right(model_of(choice(scaled(2), scaled(3)), condition))
+
+
+@pytest.mark.parametrize("condition", ["known", "data"])
+def test_branches_within_branches_and_several_results(condition, folded_by):
+    # The inner branches use values of the outer one, and call theirs the same.
+    inner_then = branch(
+        [helper.make_node("Add", ["r", "v"], ["i"])], "i", weights=[("v", np.float32(4))]
+    )
+    inner_else = branch([helper.make_node("Sub", ["r", "w"], ["i"])], "i")
+    outer = branch(
+        [
+            helper.make_node("Mul", ["x", "w"], ["r"]),
+            helper.make_node("If", ["c"], ["q"], then_branch=inner_then, else_branch=inner_else),
+        ],
+        "r",
+        "q",
+        weights=[("w", np.float32(2))],
+    )
+    plain = branch(
+        [helper.make_node("Neg", ["x"], ["r"]), helper.make_node("Abs", ["x"], ["q"])], "r", "q"
+    )
+    assert_right(model_of(choice(outer, plain, ("y", "z")), condition, count=2))
+
+
+def test_branches_that_differ_in_shape_are_refused(folded_by):
+    one = branch([helper.make_node("ReduceSum", ["x"], ["r"])], "r")
+    model = model_of(choice(one, scaled(3)), "data")
+    with pytest.raises(
+        UnsupportedModelError,
+        match=r"If .its condition .* float32\[1, 1\] and float32\[2, 3\]: fix the condition, or .*"
+        "at 'If_2'",
+    ):
+        import_onnx(model)
