@@ -48,7 +48,7 @@ def import_model(
         return import_onnx(model, input_shapes=input_shapes)
     raise InputError(
         "a model is an ONNX file or model, a PyTorch module or exported program, found "
-        f"{type(model).__name__}"
+        f"{type(model).__name__}: give one of them"
     )
 
 

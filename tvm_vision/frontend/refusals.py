@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+# For what is not known any better.
+CUT = "end the model before it, or express it by other operators"
+
 
 @dataclass(frozen=True)
 class Refusal:
-    """One node that cannot be imported, and why."""
+    """One node that cannot be imported, why, and what can be done."""
 
     operator: str
     node: str
     reason: str
+    remedy: str
 
 
 class RefusedNodes(Exception):
@@ -24,13 +28,18 @@ class RefusedNodes(Exception):
 
 
 def describe(refusals: Sequence[Refusal]) -> str:
-    """One line: each operator with the names of its nodes, by reason."""
-    nodes: dict[tuple[str, str], list[str]] = {}
-    for refusal in refusals:
+    """One line: each operator with the names of its nodes, by reason; then the remedy for them."""
+    by_remedy: dict[str, dict[tuple[str, str], list[str]]] = {}
+    for refusal in sorted(refusals, key=lambda one: (one.operator, one.reason)):
+        nodes = by_remedy.setdefault(refusal.remedy, {})
         nodes.setdefault((refusal.operator, refusal.reason), []).append(refusal.node)
     parts = [
-        f"{operator} ({reason}) at {', '.join(repr(name) for name in names)}"
-        for (operator, reason), names in sorted(nodes.items())
+        ", ".join(
+            f"{operator} ({reason}) at {', '.join(repr(name) for name in names)}"
+            for (operator, reason), names in nodes.items()
+        )
+        + f": {remedy}"
+        for remedy, nodes in by_remedy.items()
     ]
     plural = "" if len(refusals) == 1 else "s"
     return f"{len(refusals)} node{plural} cannot be imported: {'; '.join(parts)}"

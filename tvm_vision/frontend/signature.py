@@ -49,6 +49,7 @@ def spec_of(name: str, tensor_type: Any) -> TensorSpec:
     fixed = tuple(max(0, int(size)) for size in sizes if size is not None)
     if len(fixed) < len(sizes):
         raise UnsupportedModelError(
-            f"fixed shapes are needed, and '{name}' depends on the data: found {tensor_type}"
+            f"fixed shapes are needed, and '{name}' depends on the data: found {tensor_type}; "
+            "end the model before what decides its size"
         )
     return TensorSpec(name, fixed, str(tensor_type.dtype))

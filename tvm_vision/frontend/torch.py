@@ -12,7 +12,7 @@ from ..error_lines import first_line
 from ..errors import InputError, UnsupportedModelError
 from ..file_kinds import TORCH_PROGRAM, ZIP, need
 from ..interrupts import ctrl_c_as_itself
-from .refusals import Refusal, describe
+from .refusals import CUT, Refusal, describe
 from .signature import Signature, spec_of
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ def _exported(model: Any, example_inputs: Sequence[Any]) -> Any:
         return _loaded(Path(model))
     if not isinstance(model, torch.nn.Module):
         raise InputError(
-            f"a torch.nn.Module or ExportedProgram is needed, found {type(model).__name__}"
+            f"a torch.nn.Module or ExportedProgram is needed, found {type(model).__name__}: "
+            "give one of them"
         )
     if model.training:
         raise InputError("a module in eval mode is needed, and this one trains: call .eval() first")
@@ -72,7 +73,8 @@ def _exported(model: Any, example_inputs: Sequence[Any]) -> Any:
             return torch.export.export(model, tuple(example_inputs))
     except Exception as error:  # tracing runs the model's own code
         raise UnsupportedModelError(
-            f"torch.export cannot export {type(model).__name__}: {first_line(error)}"
+            f"torch.export cannot export {type(model).__name__} ({first_line(error)}): "
+            "change what stops it"
         ) from None
 
 
@@ -84,7 +86,7 @@ def _loaded(path: Path) -> Any:
         return torch.export.load(path)
     except Exception as error:  # an archive can be broken in every way
         raise UnsupportedModelError(
-            f"'{path}' is not a program of torch.export.save: {first_line(error)}"
+            f"'{path}' is not a program of torch.export.save ({first_line(error)}): export it again"
         ) from None
 
 
@@ -96,7 +98,7 @@ def _without_aliases(program: Any) -> Any:
             return program.run_decompositions()
     except Exception as error:  # operators may bring their own decompositions
         raise UnsupportedModelError(
-            f"torch.export cannot decompose the model: {first_line(error)}"
+            f"torch.export cannot decompose the model ({first_line(error)}): change what stops it"
         ) from None
 
 
@@ -109,7 +111,7 @@ def _importer() -> Any:
 def _refuse_unknown_operators(program: Any) -> None:
     known = _importer().convert_map
     refusals = [
-        Refusal(str(node.target), layer_name(node), "TVM has no such operator")
+        Refusal(str(node.target), layer_name(node), "TVM has no such operator", CUT)
         for node in program.graph.nodes
         if node.op == "call_function" and node.target.__name__ not in known
     ]
@@ -136,7 +138,9 @@ def _convert(program: Any) -> tvm.IRModule:
                 custom_convert_map=None,
             )
     except Exception as error:  # the importer raises every kind there is
-        raise UnsupportedModelError(f"TVM cannot import the model: {first_line(error)}") from None
+        raise UnsupportedModelError(
+            f"TVM cannot import the model ({first_line(error)}): export it as ONNX"
+        ) from None
     return name_bindings(module, lambda var: layers.get(var))
 
 

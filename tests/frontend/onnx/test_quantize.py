@@ -122,7 +122,7 @@ def test_what_leads_to_sums():
 def test_what_cannot_be_says_why(tmp_path, yoeo):
     plain, _ = yoeo
     onnx.save(small(), tmp_path / "relu.onnx")
-    with pytest.raises(UnsupportedModelError, match="this one has none: there is nothing to quant"):
+    with pytest.raises(UnsupportedModelError, match="this one has none: compile it as it is"):
         quantized(plain_onnx(tmp_path / "relu.onnx", {}), samples(1))
     name = next(node.name for node in plain.graph.node if node.op_type == "Conv")
     with pytest.raises(InputError, match=f"'{name}x' is of none: try {name}"):
@@ -132,7 +132,9 @@ def test_what_cannot_be_says_why(tmp_path, yoeo):
     with pytest.raises(InputError, match="a calibration of percentile, minmax, entropy is needed"):
         quantized(plain, samples(1), calibration="max")
     wrong = [{"input": np.zeros((1, 3, 32, 32), np.float32)}]
-    with pytest.raises(UnsupportedModelError, match="onnxruntime cannot quantize the network: "):
+    with pytest.raises(
+        UnsupportedModelError, match="onnxruntime cannot quantize the network .*: check"
+    ):
         quantized(plain, wrong)
 
 

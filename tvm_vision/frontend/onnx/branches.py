@@ -15,10 +15,8 @@ from ..node_names import name_nodes
 from ..refusals import Refusal, RefusedNodes
 from .graph import GraphEditor, Unsupported, attribute, inferred
 
-DIFFERS = (
-    "its condition depends on the data, and its branches give {}: fix the condition, or export the "
-    "model without control flow"
-)
+DIFFERS = "its condition depends on the data, and its branches give {}"
+REMEDY = "fix the condition, or export the model without control flow"
 
 
 def without_branches(model: onnx.ModelProto, *, known_only: bool = False) -> onnx.ModelProto:
@@ -133,6 +131,6 @@ def _check_alike(model: onnx.ModelProto, chosen: Mapping[str, tuple[str, str, st
         except Unsupported:
             found, alike = "tensors of open shape", False
         if not alike:
-            refusals.append(Refusal("If", name, DIFFERS.format(found)))
+            refusals.append(Refusal("If", name, DIFFERS.format(found), REMEDY))
     if refusals:
         raise RefusedNodes(refusals)

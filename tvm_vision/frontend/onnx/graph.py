@@ -12,6 +12,7 @@ from onnx import helper, numpy_helper
 
 from .tools import ToolError, light_step
 
+FIX_SHAPES = "pass input_shapes, or --input-shape, or end the model before what data decides"
 # Operators that only quantized networks have.
 _QUANTISED = frozenset({"QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul"})
 
@@ -55,7 +56,15 @@ def inferred(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 class Unsupported(Exception):
-    """Raised by a rewrite for a node that TVM would import wrongly; the text says why."""
+    """Raised for a node that TVM would import wrongly or not at all.
+
+    reason: why, in a few words.
+    remedy: what can be done about it.
+    """
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(f"{reason}: {remedy}")
+        self.reason, self.remedy = reason, remedy
 
 
 class GraphEditor:
@@ -92,9 +101,9 @@ class GraphEditor:
             return tuple(value.dims if isinstance(value, onnx.TensorProto) else value.shape)
         tensor = self._types.get(name)
         if tensor is None or not tensor.HasField("shape"):
-            raise Unsupported(f"the shape of '{name}' is not known")
+            raise Unsupported(f"the shape of '{name}' is not known", FIX_SHAPES)
         if any(not size.HasField("dim_value") for size in tensor.shape.dim):
-            raise Unsupported(f"the shape of '{name}' is not fixed")
+            raise Unsupported(f"the shape of '{name}' is not fixed", FIX_SHAPES)
         return tuple(size.dim_value for size in tensor.shape.dim)
 
     def dtype(self, name: str) -> np.dtype:
@@ -104,7 +113,7 @@ class GraphEditor:
             return value.dtype
         tensor = self._types.get(name)
         if tensor is None or not tensor.elem_type:
-            raise Unsupported(f"the type of '{name}' is not known")
+            raise Unsupported(f"the type of '{name}' is not known", "export the model again")
         return helper.tensor_dtype_to_np_dtype(tensor.elem_type)
 
     def make_constant(self, value: np.ndarray, like: str = "constant") -> str:

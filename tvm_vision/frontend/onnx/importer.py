@@ -17,9 +17,11 @@ from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter, onnx_input
 
 from ...error_lines import first_line
 from ..node_names import node_name, variable_hint
-from ..refusals import Refusal, RefusedNodes
+from ..refusals import CUT, Refusal, RefusedNodes
 from ..relax_names import name_bindings
+from .graph import Unsupported
 
+FIX_PARAMETERS = "make constants of the inputs that decide about its shapes"
 # What TVM stacks to one tensor and reduces: a copy of all, and more tensors than a kernel may see.
 _PAIRWISE = {
     "Max": relax.op.maximum,
@@ -77,7 +79,7 @@ class Importer(ONNXGraphImporter):
             if missing:
                 raise NotImplementedError(missing)
         except Exception as error:  # the converters raise every kind there is
-            self._refusals.append(Refusal(op_name, name, _reason(error)))
+            self._refusals.append(Refusal(op_name, name, *_reason_and_remedy(error)))
             return self._placeholder(name)
         return value if self._inside_branch else self._named(value, name)
 
@@ -151,8 +153,8 @@ def _taken(data: Any, indices: Any, axis: int) -> Any:
     """Gather of indices that are known: TVM's importer counts negative ones in the network."""
     size, places = int(data.ty.shape[axis].value), indices.value.numpy()
     if np.any((places < -size) | (places >= size)):
-        raise ValueError(
-            f"indices from {places.min()} to {places.max()} of {size} places: correct the indices"
+        raise Unsupported(
+            f"indices from {places.min()} to {places.max()} of {size} places", "correct the indices"
         )
     places = np.where(places < 0, places + size, places).astype(np.int32)
     return relax.op.take(data, relax.const(places, "int32"), axis)
@@ -177,10 +179,15 @@ def _variable(tensor: onnx.TypeProto.Tensor) -> relax.Var:
     return relax.Var("refused", relax.TensorType(shape, dtype))
 
 
-def _reason(error: BaseException) -> str:
-    first = first_line(error)
+def _reason_and_remedy(error: BaseException) -> tuple[str, str]:
+    if isinstance(error, Unsupported):
+        return error.reason, error.remedy
+    first = first_line(error).rstrip(".")
     if isinstance(error, KeyError):
-        return f"the attribute {first} is missing"
-    if isinstance(error, NotImplementedError) and first.endswith("not implemented."):
-        return "TVM has no such operator"
-    return first
+        return f"the attribute {first} is missing", "export the model again"
+    if isinstance(error, NotImplementedError) and first.endswith("not implemented"):
+        return "TVM has no such operator", CUT
+    # TVM's words for what is an input of the operator and no constant.
+    if "dynamic" in first.lower() or "ShapeExpr" in first or "MatchCast" in first:
+        return first, f"{FIX_PARAMETERS}, or {CUT}"
+    return first, CUT

@@ -21,7 +21,7 @@ from ...errors import InputError, TvmVisionError, UnsupportedModelError
 from ...file_kinds import ONNX, need
 from ...interrupts import ctrl_c_as_itself
 from ..node_names import name_nodes
-from ..refusals import Refusal, RefusedNodes, describe
+from ..refusals import CUT, Refusal, RefusedNodes, describe
 from ..signature import Signature, spec_of
 from .branches import without_branches
 from .checks import check_sizes, check_tensors, drop_false_shapes, load_weights
@@ -99,7 +99,8 @@ def _without_functions(proto: onnx.ModelProto) -> onnx.ModelProto:
         return light_step("inline_functions", proto)
     except ToolError as error:
         raise UnsupportedModelError(
-            f"functions that can be inlined are needed, and the model's are not: {error}"
+            f"functions that can be inlined are needed, and the model's are not ({error}): export "
+            "it again"
         ) from None
 
 
@@ -110,15 +111,17 @@ def _load(path: Path) -> onnx.ModelProto:
         load_weights(model, path)
         return model
     except DecodeError as error:
-        raise UnsupportedModelError(f"'{path}' is not an ONNX model: {error}") from None
+        raise UnsupportedModelError(
+            f"'{path}' is not an ONNX model ({error}): export it again"
+        ) from None
     except (OSError, ValueError, onnx.checker.ValidationError) as error:
-        raise InputError(f"'{path}' cannot be read: {first_line(error)}") from None
+        raise InputError(f"'{path}' cannot be read ({first_line(error)}): check the file") from None
 
 
 def _check_operators(proto: onnx.ModelProto) -> None:
     """Raise UnsupportedModelError unless the operators are those of a known operator set."""
     foreign = [
-        Refusal(f"{node.domain}.{node.op_type}", node.name, "not a standard ONNX operator")
+        Refusal(f"{node.domain}.{node.op_type}", node.name, "not a standard ONNX operator", CUT)
         for node in proto.graph.node
         if node.domain not in ("", "ai.onnx")
     ]
@@ -139,7 +142,9 @@ def _check(proto: onnx.ModelProto) -> None:
     try:
         light_step("check", proto)
     except ToolError as error:
-        raise UnsupportedModelError(f"the model is not valid ONNX: {error}") from None
+        raise UnsupportedModelError(
+            f"the model is not valid ONNX: {error}; export it again"
+        ) from None
     # The checker looks for names that are given twice among inputs and results, not among outputs.
     names = [value.name for value in proto.graph.output]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -156,7 +161,8 @@ def _fixed_shapes(proto: onnx.ModelProto, given: Shapes) -> dict[str, list[int]]
     unknown = sorted(set(given) - set(inputs))
     if unknown:
         raise InputError(
-            f"input_shapes names '{unknown[0]}', and the model's inputs are: {', '.join(inputs)}"
+            f"input_shapes names '{unknown[0]}', and the model's inputs are: "
+            f"{', '.join(inputs)}; use their names"
         )
     return {name: _fixed_shape(value, given.get(name)) for name, value in inputs.items()}
 
@@ -165,7 +171,9 @@ def _fixed_shape(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> lis
     tensor = value.type.tensor_type
     if not value.type.HasField("tensor_type"):
         kind = value.type.WhichOneof("value")
-        raise UnsupportedModelError(f"input '{value.name}' must be a tensor, found {kind}")
+        raise UnsupportedModelError(
+            f"input '{value.name}' must be a tensor, found {kind}: export the model with tensors"
+        )
     declared = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
     names = [
         (d.dim_param or "?") if size is None else str(size)
@@ -185,7 +193,10 @@ def _fixed_shape(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> lis
         d is None or d == s for d, s in zip(declared, sizes, strict=True)
     )
     if not fits or any(size < 1 for size in sizes):
-        raise InputError(f"input '{value.name}' is {shown}, and {tuple(sizes)} does not fit it")
+        raise InputError(
+            f"input '{value.name}' is {shown}, and {tuple(sizes)} does not fit it: pass a "
+            "shape that agrees with it, of sizes of at least 1"
+        )
     return sizes
 
 
@@ -231,7 +242,10 @@ def _convert(model: onnx.ModelProto, shapes: dict[str, list[int]]) -> tvm.IRModu
     except RefusedNodes as error:
         raise UnsupportedModelError(describe(error.refusals)) from None
     except Exception as error:  # the importer raises every kind there is
-        raise UnsupportedModelError(f"TVM cannot import the model: {first_line(error)}") from None
+        raise UnsupportedModelError(
+            f"TVM cannot import the model ({first_line(error)}): export it with another "
+            "exporter or opset"
+        ) from None
 
 
 def _signature(proto: onnx.ModelProto, module: tvm.IRModule) -> Signature:

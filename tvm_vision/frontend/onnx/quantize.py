@@ -102,15 +102,19 @@ def quantized(
     sums = [node for node in plain.graph.node if node.op_type in SUMS]
     if not sums:
         raise UnsupportedModelError(
-            "a network with convolutions or products is needed, and this one has none: there is "
-            "nothing to quantize"
+            "a network with convolutions or products is needed, and this one has none: compile "
+            "it as it is"
         )
     _check_names(plain, keep)
     if not samples:
-        raise InputError("samples are needed to calibrate with, found none")
+        raise InputError(
+            "samples are needed to calibrate with, found none: give what the network is to see"
+        )
     if calibration not in CALIBRATIONS:
         known = ", ".join(CALIBRATIONS)
-        raise InputError(f"a calibration of {known} is needed, found {calibration!r}")
+        raise InputError(
+            f"a calibration of {known} is needed, found {calibration!r}: use one of them"
+        )
     leading = nodes_before_sums(plain)
     rest = [node.name for node in plain.graph.node if node.name not in leading]
     made = _by_onnxruntime(plain, samples, [*rest, *keep], calibration, tell)
@@ -204,7 +208,7 @@ def _by_onnxruntime(
             return onnx.load(target)
         except Exception as error:  # onnxruntime raises every kind there is
             raise UnsupportedModelError(
-                f"onnxruntime cannot quantize the network: {first_line(error)}"
+                f"onnxruntime cannot quantize the network ({first_line(error)}): check that it runs"
             ) from None
 
 

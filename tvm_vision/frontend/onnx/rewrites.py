@@ -45,7 +45,7 @@ def rewrite(model: onnx.ModelProto) -> onnx.ModelProto:
         try:
             replaced = function(node, graph) if function else None
         except Unsupported as error:
-            refusals.append(Refusal(node.op_type, node.name, str(error)))
+            refusals.append(Refusal(node.op_type, node.name, error.reason, error.remedy))
             replaced = None
         if replaced is None:
             nodes.append(node)

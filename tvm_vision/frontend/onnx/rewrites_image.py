@@ -45,7 +45,9 @@ def _given(node: onnx.NodeProto, graph: GraphEditor, index: int) -> np.ndarray |
         return None
     value = graph.constant(node.input[index])
     if value is None:
-        raise Unsupported("roi, scales and sizes have to be constants")
+        raise Unsupported(
+            "its roi, scales or sizes are computed at run time", "make them constants"
+        )
     return value if value.size else None
 
 
@@ -102,7 +104,7 @@ def _factors(
             # In single precision, as the sizes of the model's other values were computed.
             after[axis] = int(np.floor(np.float32(shape[axis]) * np.float32(scale)))
     else:
-        raise Unsupported("neither scales nor sizes are given")
+        raise Unsupported("neither scales nor sizes are given", "give one of them")
     return factors, after
 
 
@@ -169,7 +171,7 @@ def _axis_by_axis(
 ) -> Nodes:
     dtype = graph.dtype(node.input[0])
     if mode != "nearest" and not np.issubdtype(dtype, np.floating):
-        raise Unsupported(f"mode {mode} of {dtype} on these axes")
+        raise Unsupported(f"mode {mode} of {dtype} on these axes", "cast to float first")
     steps = NodeBuilder(graph, node)
     value = node.input[0]
     last = len(plans) - 1
@@ -182,7 +184,7 @@ def _axis_by_axis(
                 continue
             matrix = weights(plan, mode).astype(dtype)
         except ValueError as error:
-            raise Unsupported(str(error)) from None
+            raise Unsupported(str(error), "use another one") from None
         if axis == last:
             value = steps("MatMul", value, matrix.T)
         elif axis == last - 1:
@@ -224,7 +226,7 @@ def conv_transpose(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 def batch_normalization(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """TVM would take the statistics of the training mode from its inputs."""
     if attribute(node, "training_mode", 0):
-        raise Unsupported("training_mode: export the model for inference")
+        raise Unsupported("training_mode", "export the model for inference")
     return None
 
 
@@ -232,7 +234,7 @@ def dropout(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """Dropout does nothing at inference; TVM's mask is of another type."""
     training = graph.constant(node.input[2]) if len(node.input) > 2 and node.input[2] else False
     if training is None or bool(training):
-        raise Unsupported("training mode: export the model for inference")
+        raise Unsupported("training mode", "export the model for inference")
     steps = [onnx.helper.make_node("Identity", node.input[:1], node.output[:1])]
     if len(node.output) > 1 and node.output[1]:
         mask = graph.make_constant(np.ones(graph.shape(node.input[0]), bool), f"{node.name}/mask")
@@ -258,13 +260,13 @@ def space_to_depth(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 def roi_align(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """ONNX takes the largest of the weighted corners, TVM the largest of the samples."""
     if attribute(node, "mode", "avg") == "max":
-        raise Unsupported("mode max, which TVM computes otherwise")
+        raise Unsupported("mode max, which TVM computes otherwise", "use mode avg")
     return None
 
 
 def non_max_suppression(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """How many boxes come out depends on the data, and TVM gives the result a fixed size."""
-    raise Unsupported("the number of boxes depends on the data: end the model before it")
+    raise Unsupported("the number of boxes depends on the data", "end the model before it")
 
 
 IMAGE_REWRITES: dict[str, Rewrite] = {

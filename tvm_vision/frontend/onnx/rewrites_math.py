@@ -70,7 +70,7 @@ def power(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
         return steps.finish(steps("Pow", node.input[0], exponents))
     exponent = graph.constant(node.input[1])
     if exponent is None or exponent.size != 1 or int(exponent.item()) not in range(1, 9):
-        raise Unsupported(f"a power of {dtype}: cast to float first")
+        raise Unsupported(f"a power of {dtype}", "cast to float first")
     steps = NodeBuilder(graph, node)
     value = node.input[0]
     for _ in range(int(exponent.item()) - 1):

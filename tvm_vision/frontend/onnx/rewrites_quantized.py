@@ -13,7 +13,7 @@ from onnx import helper
 from .graph import GraphEditor, NodeBuilder, Rewrite, Unsupported
 
 Nodes = Sequence[onnx.NodeProto] | None
-ONE_SCALE = "scales or zero points of rows or columns"
+ONE_SCALE = "scales or zero points of rows or columns", "quantize per tensor"
 
 
 def conv_integer(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
@@ -43,7 +43,7 @@ def qlinear_matmul(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """QLinearMatMul as a MatMul of real numbers, quantized."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = _inputs(node, 8)
     if any(graph.shape(name) not in ((), (1,)) for name in (a_scale, b_scale, a_zero, b_zero)):
-        raise Unsupported(ONE_SCALE)
+        raise Unsupported(*ONE_SCALE)
     steps = NodeBuilder(graph, node)
     operands = [
         steps("DequantizeLinear", value, *_scalars(steps, scale, zero))
@@ -68,7 +68,7 @@ def _scalars(steps: NodeBuilder, *names: str) -> list[str | np.ndarray]:
         value = _scale(steps, name)
         if isinstance(value, np.ndarray):
             if value.size != 1:
-                raise Unsupported(ONE_SCALE)
+                raise Unsupported(*ONE_SCALE)
             value = value.reshape(())
         found.append(value)
     return found

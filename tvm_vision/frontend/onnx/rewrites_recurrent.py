@@ -148,7 +148,7 @@ def lstm(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """Gates in the order input, output, forget, cell."""
     layer = _layer(node, graph, gates=4, defaults=("Sigmoid", "Tanh", "Tanh"))
     if attribute(node, "input_forget", 0):
-        raise Unsupported("input_forget, coupled gates: train the layer without it")
+        raise Unsupported("input_forget, coupled gates", "train the layer without it")
     steps, cells = layer.steps, [layer.state(6)]
     weights, peepholes = layer.recurrent(0, 4), layer.peepholes()
 
@@ -229,11 +229,13 @@ def _layer(node: onnx.NodeProto, graph: GraphEditor, gates: int, defaults: Seque
     ways = WAYS.get(attribute(node, "direction", "forward"))
     if ways is None:
         raise Unsupported(
-            f"the direction {attribute(node, 'direction')}: use one of {', '.join(WAYS)}"
+            f"the direction {attribute(node, 'direction')}", f"use one of {', '.join(WAYS)}"
         )
     shape = graph.shape(node.input[0])
     if len(shape) != 3 or 0 in shape:
-        raise Unsupported(f"an input of shape {shape}: give it three dimensions that have elements")
+        raise Unsupported(
+            f"an input of shape {shape}", "give it three dimensions that have elements"
+        )
     length, batch = (shape[1], shape[0]) if attribute(node, "layout", 0) else shape[:2]
     _check_lengths(node, graph, length)
     size = graph.shape(node.input[2])[2]
@@ -246,11 +248,12 @@ def _check_lengths(node: onnx.NodeProto, graph: GraphEditor, length: int) -> Non
     name = _input(node, 4)
     lengths = graph.constant(name) if name else np.array(length)
     if lengths is None:
-        raise Unsupported(f"sequence_lens at run time: leave it out, or fix it to {length}")
+        raise Unsupported("sequence_lens at run time", f"leave it out, or fix it to {length}")
     if np.any(lengths != length):
         found = sorted(set(lengths.reshape(-1).tolist()))
         raise Unsupported(
-            f"sequence_lens {found} of {length} steps: leave it out, and give sequences of {length}"
+            f"sequence_lens {found} of {length} steps",
+            f"leave it out, and give sequences of {length}",
         )
 
 
@@ -260,11 +263,11 @@ def _functions(node: onnx.NodeProto, defaults: Sequence[str], directions: int) -
     names = [name.capitalize() for name in names] or [*defaults] * directions
     for name in names:
         if name not in ACTIVATIONS:
-            raise Unsupported(f"the activation {name}: use one of {', '.join(ACTIVATIONS)}")
+            raise Unsupported(f"the activation {name}", f"use one of {', '.join(ACTIVATIONS)}")
     first, count = tuple(names[: len(defaults)]), len(defaults)
     if names != [*first] * directions or len(first) != count:
         raise Unsupported(
-            f"the activations {', '.join(names)}: give {count}, the same for each direction"
+            f"the activations {', '.join(names)}", f"give {count}, the same for each direction"
         )
     return first
 

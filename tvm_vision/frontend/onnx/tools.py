@@ -211,7 +211,7 @@ class _Worker:
         except OSError as error:
             raise InputError(
                 f"a second process of Python is needed to look at ONNX models, and "
-                f"'{sys.executable}' cannot be started: {error.strerror}"
+                f"'{sys.executable}' cannot be started ({error.strerror}): check that file"
             ) from None
         theirs.close()
         self._connection, self._owner = ours, os.getpid()
