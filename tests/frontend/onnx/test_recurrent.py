@@ -1,9 +1,11 @@
 """LSTM, GRU and RNN: each form of them against onnxruntime, or refused with what to do."""
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from onnx import helper
+from onnxruntime.quantization import quantize_dynamic
 
 from support.conformance.conformance_worker import executor
 from support.onnx_models import make_model, run_on_cpu
@@ -169,6 +171,24 @@ def test_refused_with_what_to_do(operator, options, reason, remedy):
         UnsupportedModelError, match=rf"{operator} \({reason}\) at '{operator}_0': {remedy}"
     ):
         import_onnx(layer(operator, **options))
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_weights_in_int8(direction, per_channel, tmp_path):
+    """What onnxruntime's dynamic quantization writes; it rounds inputs and states too."""
+    model = layer("LSTM", direction=direction, given=("b", "h", "c"))
+    path = tmp_path / "int8.onnx"
+    quantize_dynamic(model, path, per_channel=per_channel)
+    assert [node.op_type for node in onnx.load(path).graph.node] == ["DynamicQuantizeLSTM"]
+    x = numbers(LENGTH, BATCH, FEATURES)
+    results = run_on_cpu(import_onnx(path)[0], x)
+    for result, rounded, real in zip(
+        results, expected(onnx.load(path), x), expected(model, x), strict=True
+    ):
+        bound = 2 * np.abs(rounded - real).max()
+        np.testing.assert_allclose(result, rounded, rtol=0, atol=bound)
+        np.testing.assert_allclose(result, real, rtol=0, atol=bound)
 
 
 def test_sequence_lengths_that_are_an_input():

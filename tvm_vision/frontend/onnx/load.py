@@ -25,6 +25,7 @@ from ..refusals import CUT, Refusal, RefusedNodes, describe
 from ..signature import Signature, spec_of
 from .branches import without_branches
 from .checks import check_sizes, check_tensors, drop_false_shapes, load_weights
+from .contributed import standard_operators
 from .declared import complete_declarations
 from .fold import folded
 from .graph import graph_inputs, inferred, with_input_shapes
@@ -79,6 +80,10 @@ def checked_onnx(
     prepared = onnx.ModelProto()
     prepared.CopyFrom(_without_functions(proto))
     name_nodes(prepared.graph)
+    try:
+        prepared = standard_operators(prepared)
+    except RefusedNodes as error:
+        raise UnsupportedModelError(describe(error.refusals)) from None
     _check_operators(prepared)
     prepared = complete_declarations(prepared, input_shapes)
     _check(prepared)
