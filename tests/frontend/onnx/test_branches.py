@@ -43,12 +43,15 @@ def choice(then, otherwise, results=("y",)):
 def model_of(node, condition, count=1):
     """``condition``: "known" by the shape of x, or "data" that it depends on."""
     if condition == "known":
-        head = [helper.make_node("Size", ["x"], ["n"]), helper.make_node("Equal", ["n", "k"], "c")]
+        head = [
+            helper.make_node("Size", ["x"], ["m"]),
+            helper.make_node("Equal", ["m", "k"], ["c"]),
+        ]
         weights = [("k", np.array(6))]
     else:
         head = [
-            helper.make_node("ReduceMax", ["x"], ["n"], keepdims=0),
-            helper.make_node("Greater", ["n", "k"], ["c"]),
+            helper.make_node("ReduceMax", ["x"], ["m"], keepdims=0),
+            helper.make_node("Greater", ["m", "k"], ["c"]),
         ]
         weights = [("k", np.array(0.5, np.float32))]
     outputs = [(name, SHAPE) for name in node.output][:count]
@@ -91,12 +94,29 @@ def test_branches_within_branches_and_several_results(condition, folded_by):
     assert_right(model_of(choice(outer, plain, ("y", "z")), condition, count=2))
 
 
+def test_what_a_branch_knows_decides_the_branches_within_it(folded_by):
+    """The other inner branch would have another shape, but is never taken."""
+    sized = [
+        helper.make_node("Size", ["x"], ["n"]),
+        helper.make_node("Equal", ["n", "six"], ["is_six"]),
+        helper.make_node(
+            "If",
+            ["is_six"],
+            ["r"],
+            then_branch=branch([helper.make_node("Neg", ["x"], ["i"])], "i"),
+            else_branch=branch([helper.make_node("ReduceSum", ["x"], ["i"])], "i"),
+        ),
+    ]
+    outer = branch(sized, "r", weights=[("six", np.array(6))])
+    assert_right(model_of(choice(outer, scaled(3)), "data"))
+
+
 def test_branches_that_differ_in_shape_are_refused(folded_by):
     one = branch([helper.make_node("ReduceSum", ["x"], ["r"])], "r")
     model = model_of(choice(one, scaled(3)), "data")
     with pytest.raises(
         UnsupportedModelError,
         match=r"If .its condition .* float32\[1, 1\] and float32\[2, 3\]. "
-        "at 'If_2': fix the condition, or",
+        "at 'If_2': make constants of what decides it, or",
     ):
         import_onnx(model)

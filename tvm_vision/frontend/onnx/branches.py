@@ -5,7 +5,7 @@ ONNX's operators have no effects but their results, so that both branches may be
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import onnx
@@ -16,58 +16,74 @@ from ..refusals import Refusal, RefusedNodes
 from .graph import GraphEditor, Unsupported, attribute, inferred
 
 DIFFERS = "its condition depends on the data, and its branches give {}"
-REMEDY = "fix the condition, or export the model without control flow"
+REMEDY = "make constants of what decides it, or export the model without control flow"
 
 
-def without_branches(model: onnx.ModelProto, *, known_only: bool = False) -> onnx.ModelProto:
-    """``model`` without If nodes; the model itself where it has none.
+# Result of an If -> name of the node, and what its two branches give.
+Chosen = dict[str, tuple[str, str, str]]
 
-    known_only: leave those whose condition is not a constant.
 
-    Raises RefusedNodes for branches whose results differ in shape or type.
+def has_branches(model: onnx.ModelProto) -> bool:
+    """Whether an If is left."""
+    return any(node.op_type == "If" for node in model.graph.node)
+
+
+def inline_known(model: onnx.ModelProto) -> onnx.ModelProto:
+    """``model`` with the branch in place of each If whose condition is a constant; the model itself
+    where there is none. Branches within that one stay."""
+    graph, nodes, changed = GraphEditor(model), [], False
+    for node in model.graph.node:
+        known = graph.constant(node.input[0]) if node.op_type == "If" else None
+        changed |= known is not None
+        nodes += [node] if known is None else _branch_taken(node, bool(known.item()), graph)
+    return _with_nodes(model, nodes, graph) if changed else model
+
+
+def choose_by_data(model: onnx.ModelProto, chosen: Chosen) -> onnx.ModelProto:
+    """``model`` with both branches of each If, and a Where for each of its results.
+
+    chosen: where the results are noted, for ``check_alike``.
     """
-    waiting: dict[str, tuple[str, str, str]] = {}
-    # A branch may hold branches again.
-    while any(node.op_type == "If" for node in model.graph.node):
-        graph = GraphEditor(model)
-        if not any(_is_open(node, graph, known_only) for node in model.graph.node):
-            break
-        nodes: list[onnx.NodeProto] = []
-        for node in model.graph.node:
-            nodes.extend(_taken_apart(node, graph, waiting, known_only))
-        model = _with_nodes(model, nodes, graph.new_constants)
-    if waiting:
-        _check_alike(model, waiting)
-    return model
+    graph, nodes = GraphEditor(model), []
+    for node in model.graph.node:
+        nodes += _both_branches(node, graph, chosen) if node.op_type == "If" else [node]
+    return _with_nodes(model, nodes, graph)
 
 
-def _is_open(node: onnx.NodeProto, graph: GraphEditor, known_only: bool) -> bool:
-    return node.op_type == "If" and (not known_only or graph.constant(node.input[0]) is not None)
+def check_alike(model: onnx.ModelProto, chosen: Chosen) -> None:
+    """Raises RefusedNodes for branches that differ: Where broadcasts, and If does not."""
+    graph, refusals = GraphEditor(model), {}
+    for name, then, otherwise in chosen.values():
+        try:
+            kinds = [(graph.dtype(value), graph.shape(value)) for value in (then, otherwise)]
+            found = " and ".join(f"{kind}{list(shape)}" for kind, shape in kinds)
+            alike = kinds[0] == kinds[1]
+        except Unsupported:
+            found, alike = "tensors of open shape", False
+        if not alike:
+            refusals[name] = Refusal("If", name, DIFFERS.format(found), REMEDY)
+    if refusals:
+        raise RefusedNodes(list(refusals.values()))
 
 
-def _taken_apart(
-    node: onnx.NodeProto,
-    graph: GraphEditor,
-    waiting: dict[str, tuple[str, str, str]],
-    known_only: bool,
-) -> Sequence[onnx.NodeProto]:
-    """The nodes that stand for a node; chosen results are noted in ``waiting``."""
-    if not _is_open(node, graph, known_only):
-        return [node]
-    condition = graph.constant(node.input[0])
-    if condition is not None:
-        branch = "then_branch" if condition.item() else "else_branch"
-        nodes, results = _inlined(attribute(node, branch), node.name, graph)
-        pairs = zip(results, node.output, strict=True)
-        return [*nodes, *(_named("Identity", node, [a], b) for a, b in pairs if b)]
+def _branch_taken(node: onnx.NodeProto, then: bool, graph: GraphEditor) -> list[onnx.NodeProto]:
+    branch = attribute(node, "then_branch" if then else "else_branch")
+    nodes, results = _inlined(branch, node.name, graph)
+    pairs = zip(results, node.output, strict=True)
+    return [*nodes, *(_named("Identity", node, [a], b) for a, b in pairs if b)]
+
+
+def _both_branches(
+    node: onnx.NodeProto, graph: GraphEditor, chosen: Chosen
+) -> list[onnx.NodeProto]:
     nodes, then = _inlined(attribute(node, "then_branch"), f"{node.name}/then", graph)
     others, otherwise = _inlined(attribute(node, "else_branch"), f"{node.name}/else", graph)
     scalar = graph.fresh(f"{node.output[0]}/condition")
     shape = graph.make_constant(np.zeros(0, np.int64), node.name)
-    nodes = [*nodes, *others, _named("Reshape", node, [node.input[0], shape], scalar)]
+    nodes += [*others, _named("Reshape", node, [node.input[0], shape], scalar)]
     for a, b, result in zip(then, otherwise, node.output, strict=True):
         if result:
-            waiting[result] = (node.name, a, b)
+            chosen[result] = (node.name, a, b)
             nodes.append(_named("Where", node, [scalar, a, b], result))
     return nodes
 
@@ -109,28 +125,12 @@ def _renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
 
 
 def _with_nodes(
-    model: onnx.ModelProto, nodes: list[onnx.NodeProto], constants: list[onnx.TensorProto]
+    model: onnx.ModelProto, nodes: list[onnx.NodeProto], graph: GraphEditor
 ) -> onnx.ModelProto:
     changed = onnx.ModelProto()
     changed.CopyFrom(model)
     del changed.graph.node[:]
     changed.graph.node.extend(nodes)
-    changed.graph.initializer.extend(constants)
+    changed.graph.initializer.extend(graph.new_constants)
     name_nodes(changed.graph)
     return inferred(changed)
-
-
-def _check_alike(model: onnx.ModelProto, chosen: Mapping[str, tuple[str, str, str]]) -> None:
-    """Where broadcasts, and If does not."""
-    graph, refusals = GraphEditor(model), []
-    for name, then, otherwise in chosen.values():
-        try:
-            kinds = [(graph.dtype(value), graph.shape(value)) for value in (then, otherwise)]
-            found = " and ".join(f"{kind}{list(shape)}" for kind, shape in kinds)
-            alike = kinds[0] == kinds[1]
-        except Unsupported:
-            found, alike = "tensors of open shape", False
-        if not alike:
-            refusals.append(Refusal("If", name, DIFFERS.format(found), REMEDY))
-    if refusals:
-        raise RefusedNodes(refusals)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import onnx
 
-from .branches import without_branches
+from .branches import inline_known
 from .graph import GraphEditor, Unsupported, attribute, constant_value, inferred
 from .tools import ToolError, run
 
@@ -30,7 +30,7 @@ def folded(model: onnx.ModelProto) -> onnx.ModelProto:
         graph = GraphEditor(model)
         kept = [node for node in model.graph.node if not _fold(node, graph)]
         if len(kept) == len(model.graph.node):
-            inlined = without_branches(model, known_only=True)
+            inlined = inline_known(model)
             if inlined is model:
                 return model
             model = inlined

@@ -23,7 +23,7 @@ from ...interrupts import ctrl_c_as_itself
 from ..node_names import name_nodes
 from ..refusals import CUT, Refusal, RefusedNodes, describe
 from ..signature import Signature, spec_of
-from .branches import without_branches
+from .branches import Chosen, check_alike, choose_by_data, has_branches
 from .checks import check_sizes, check_tensors, drop_false_shapes, load_weights
 from .contributed import standard_operators
 from .declared import complete_declarations
@@ -235,7 +235,7 @@ def _convert(model: onnx.ModelProto, shapes: dict[str, list[int]]) -> tvm.IRModu
     from .importer import convert
 
     try:
-        rewritten = rewrite(without_branches(model))
+        rewritten = rewrite(_without_branches(model))
     except RefusedNodes as error:
         raise UnsupportedModelError(describe(error.refusals)) from None
     # The importer prints before it raises, and warns of each name that it makes an identifier.
@@ -251,6 +251,19 @@ def _convert(model: onnx.ModelProto, shapes: dict[str, list[int]]) -> tvm.IRModu
             f"TVM cannot import the model ({first_line(error)}): export it with another "
             "exporter or opset"
         ) from None
+
+
+def _without_branches(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Both branches of each If that data decides, and a choice of their results.
+
+    What is known of a branch may decide the branches within it: it is folded before these.
+    Raises RefusedNodes.
+    """
+    chosen: Chosen = {}
+    while has_branches(model):
+        model = folded(choose_by_data(model, chosen))
+    check_alike(model, chosen)
+    return model
 
 
 def _signature(proto: onnx.ModelProto, module: tvm.IRModule) -> Signature:
