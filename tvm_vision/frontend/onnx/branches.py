@@ -36,7 +36,7 @@ def inline_known(model: onnx.ModelProto) -> onnx.ModelProto:
         known = graph.constant(node.input[0]) if node.op_type == "If" else None
         changed |= known is not None
         nodes += [node] if known is None else _branch_taken(node, bool(known.item()), graph)
-    return _with_nodes(model, nodes, graph) if changed else model
+    return _named_anew(graph.with_nodes(model, nodes)) if changed else model
 
 
 def choose_by_data(model: onnx.ModelProto, chosen: Chosen) -> onnx.ModelProto:
@@ -47,7 +47,7 @@ def choose_by_data(model: onnx.ModelProto, chosen: Chosen) -> onnx.ModelProto:
     graph, nodes = GraphEditor(model), []
     for node in model.graph.node:
         nodes += _both_branches(node, graph, chosen) if node.op_type == "If" else [node]
-    return _with_nodes(model, nodes, graph)
+    return _named_anew(graph.with_nodes(model, nodes))
 
 
 def check_alike(model: onnx.ModelProto, chosen: Chosen) -> None:
@@ -124,13 +124,6 @@ def _renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
     return copy
 
 
-def _with_nodes(
-    model: onnx.ModelProto, nodes: list[onnx.NodeProto], graph: GraphEditor
-) -> onnx.ModelProto:
-    changed = onnx.ModelProto()
-    changed.CopyFrom(model)
-    del changed.graph.node[:]
-    changed.graph.node.extend(nodes)
-    changed.graph.initializer.extend(graph.new_constants)
-    name_nodes(changed.graph)
-    return inferred(changed)
+def _named_anew(model: onnx.ModelProto) -> onnx.ModelProto:
+    name_nodes(model.graph)
+    return inferred(model)

@@ -31,12 +31,7 @@ def standard_operators(model: onnx.ModelProto) -> onnx.ModelProto:
             refusals.append(Refusal(node.op_type, node.name, error.reason, error.remedy))
     if refusals:
         raise RefusedNodes(refusals)
-    changed = onnx.ModelProto()
-    changed.CopyFrom(model)
-    del changed.graph.node[:]
-    changed.graph.node.extend(nodes)
-    changed.graph.initializer.extend(graph.new_constants)
-    return changed
+    return graph.with_nodes(model, nodes)
 
 
 def _is_quantized_lstm(node: onnx.NodeProto) -> bool:

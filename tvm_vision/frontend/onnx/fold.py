@@ -35,12 +35,7 @@ def folded(model: onnx.ModelProto) -> onnx.ModelProto:
                 return model
             model = inlined
             continue
-        changed = onnx.ModelProto()
-        changed.CopyFrom(model)
-        del changed.graph.node[:]
-        changed.graph.node.extend(kept)
-        changed.graph.initializer.extend(graph.new_constants)
-        model = changed
+        model = graph.with_nodes(model, kept)
 
 
 def _fold(node: onnx.NodeProto, graph: GraphEditor) -> bool:

@@ -127,6 +127,17 @@ class GraphEditor:
         self.new_constants.append(numpy_helper.from_array(np.array(value, order="C"), name))
         self._constants[name] = value
 
+    def with_nodes(
+        self, model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]
+    ) -> onnx.ModelProto:
+        """A copy of ``model`` with other nodes, and with the constants that were made for them."""
+        changed = onnx.ModelProto()
+        changed.CopyFrom(model)
+        del changed.graph.node[:]
+        changed.graph.node.extend(nodes)
+        changed.graph.initializer.extend(self.new_constants)
+        return changed
+
     def fresh(self, like: str) -> str:
         """A name that no value has."""
         name, number = like, 0

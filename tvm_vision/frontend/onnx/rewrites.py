@@ -56,12 +56,7 @@ def rewrite(model: onnx.ModelProto) -> onnx.ModelProto:
             nodes.append(step)
     if refusals:
         raise RefusedNodes(refusals)
-    changed = onnx.ModelProto()
-    changed.CopyFrom(model)
-    del changed.graph.node[:]
-    changed.graph.node.extend(nodes)
-    changed.graph.initializer.extend(graph.new_constants)
-    return inferred(changed)
+    return inferred(graph.with_nodes(model, nodes))
 
 
 def expand_functions(model: onnx.ModelProto) -> onnx.ModelProto:
