@@ -6,10 +6,13 @@ Its numbers mean nothing on a processor; their form does.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from tvm.target import Target
@@ -134,3 +137,18 @@ def test_a_measurement_that_cannot_be(change: dict[str, Any], says: str, tmp_pat
     path.write_text(json.dumps(document))
     with pytest.raises(InputError, match=says):
         read_description(path)
+
+
+@pytest.mark.parametrize("units", [1, 2, 7, 8, 20, 132, 511])
+def test_units_are_counted_whatever_the_clock_does(units: int) -> None:
+    """A clock that changes by a factor of three now and then, and noise of a tenth."""
+    rng, calls = np.random.default_rng(units), itertools.count()
+
+    def runner(groups: int) -> Callable[[], float]:
+        def once() -> float:
+            slow = 3.0 if next(calls) // 37 % 2 else 1.0
+            return slow * -(-groups // units) * 4e-5 * rng.uniform(0.95, 1.05)
+
+        return once
+
+    assert module.count_units(runner) == units

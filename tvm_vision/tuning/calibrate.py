@@ -24,6 +24,8 @@ MOST_ROUNDS = 1 << 14
 LAUNCHES = 64
 MOST_UNITS = 512
 STEP = 1.5  # times longer than one workgroup: a unit has to take a second one
+STEPPED_SECONDS = 4e-5  # that one workgroup takes: long beside what a launch costs
+PAIRS = 5
 
 
 def calibrate(tell: Tell = lambda words: None) -> DeviceDescription:
@@ -127,25 +129,19 @@ class Calibration:
         return self._seconds(function, ((self._threads,), "float32")) / LAUNCHES
 
     def _units(self) -> int:
-        """The most workgroups of all shared memory there is that take about as long as one."""
+        """By workgroups that each take all shared memory of a workgroup; see ``count_units``."""
+        words = int(self._has["max_shared_memory_per_block"]) // 4
+        words = words // self._threads * self._threads
 
-        def seconds(groups: int) -> float:
-            words = int(self._has["max_shared_memory_per_block"]) // 4
-            words = words // self._threads * self._threads
+        def runner(groups: int, rounds: int) -> Callable[[], float]:
             function = kernels.shared_loads(groups, self._threads, rounds, words)
             outputs = groups * self._threads
-            return self._seconds(function, ((words,), "float32"), ((outputs,), "float32"))
+            return self._runner(function, ((words,), "float32"), ((outputs,), "float32"))
 
-        rounds = 256
-        while (one := seconds(1)) < ENOUGH_SECONDS / 10 and rounds < MOST_ROUNDS:
+        rounds = 64
+        while runner(1, rounds)() < STEPPED_SECONDS and rounds < MOST_ROUNDS:
             rounds *= 4
-        low, high = 1, 2  # takes as long as one, takes longer
-        while high <= MOST_UNITS and seconds(high) < STEP * one:
-            low, high = high, 2 * high
-        while high - low > max(1, low // 16):
-            middle = (low + high) // 2
-            low, high = (middle, high) if seconds(middle) < STEP * one else (low, middle)
-        return low
+        return count_units(lambda groups: runner(groups, rounds))
 
     def _grown(self, seconds: Callable[[int], float]) -> tuple[int, float]:
         """Rounds that take long enough to be measured, and their time."""
@@ -159,6 +155,15 @@ class Calibration:
 
     def _seconds(self, function: Any, *tensors: tuple[tuple[int, ...], str]) -> float:
         """The median time of a run on the device."""
+        run, begin = self._runner(function, *tensors), time.monotonic()
+        found = [run()]
+        while len(found) < 5 and time.monotonic() - begin < MOST_SECONDS:
+            found.append(run())
+        # The first waits for the pipeline, and for clocks to rise.
+        return max(1e-9, statistics.median(found[1:] or found))
+
+    def _runner(self, function: Any, *tensors: tuple[tuple[int, ...], str]) -> Callable[[], float]:
+        """What runs a kernel once, and tells how long the device took."""
         module = self._tvm.tirx.build(
             self._tvm.IRModule({"main": kernels.scheduled(function)}), self._target
         )
@@ -166,10 +171,32 @@ class Calibration:
             self._tvm.runtime.tensor(np.zeros(shape, dtype), self._device)
             for shape, dtype in tensors
         ]
-        begin = time.monotonic()
         timed = module.time_evaluator("main", self._device, number=1, repeat=1)
-        found = [timed(*arrays).results[0]]
-        while len(found) < 5 and time.monotonic() - begin < MOST_SECONDS:
-            found.append(timed(*arrays).results[0])
-        # The first waits for the pipeline, and for clocks to rise.
-        return max(1e-9, statistics.median(found[1:] or found))
+        return lambda: max(1e-9, timed(*arrays).results[0])
+
+
+def count_units(runner: Callable[[int], Callable[[], float]]) -> int:
+    """How many workgroups a device runs at once, each of which fills a unit, 1 at least.
+
+    One more than there are units takes a second turn, and twice the time of one. Both are run by
+    turns: a device's clock may be three times slower from one millisecond to the next, as was seen
+    on an H200, whose 132 units were counted as 8 before.
+
+    runner: for a number of workgroups what runs them once, and returns the seconds that it took.
+    """
+    one = runner(1)
+    one()  # waits for its pipeline
+
+    def takes_longer(groups: int) -> bool:
+        many = runner(groups)
+        many()
+        ratios = [many() / one() for _ in range(PAIRS)]
+        return statistics.median(ratios) > STEP
+
+    low, high = 1, 2  # takes as long as one, takes longer
+    while high <= MOST_UNITS and not takes_longer(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if takes_longer(middle) else (middle, high)
+    return low
