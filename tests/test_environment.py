@@ -17,12 +17,18 @@ from tvm_vision.options import CompileOptions, variable_of
 
 ROOT = Path(__file__).resolve().parents[1]
 # What touches os.environ, and why. Options of devices come by vulkan.device_options().
+OFFLINE = ("drivers", "intel", "pipelines", "unpacked")
 READERS = {
     "tvm_vision/options.py": "the options of the compiler",
     "tvm_vision/environment.py": "what has to be known before the native library is there",
     "tvm_vision/runtime/window.py": "whether there is a screen",
     "tvm_vision/frontend/onnx/tools.py": "what a child process gets",
     "tvm_vision/tuning/worker.py": "a child process sets its own",
+    **dict.fromkeys(
+        [f"tvm_vision/offline/{name}.py" for name in OFFLINE],
+        "folders of the user's, and what a child process gets",
+    ),
+    "tools/device_report.py": "shows which of ours are set",
     "tools/compile.py": "hands a folder to the code generator",
     "ros2_node/dds_profile.py": "ROS's variables",
     "ros2_node/main.py": "ROS's variables; it asks for TVM's runtime alone",

@@ -161,6 +161,8 @@ def test_a_real_signal_while_tvm_calls_python(world: Path, tmp_path: Path, place
     code = (
         "import os, signal, sys; from importlib import import_module\n"
         "from tvm_vision.tools.cli import main\n"
+        # As in a terminal, also where the tests run in the background.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "module, _, name = sys.argv[1].rpartition('.'); module = import_module(module)\n"
         "function = getattr(module, name)\n"
         "def interrupted(*a, **k):\n"

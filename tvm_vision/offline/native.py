@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shlex
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import InputError
+from ..vulkan.options import device_options
 from ..whole_files import whole
 from .unpacked import folder
 
 
 def programs() -> Path:
     """Where they are kept: in $TVM_VISION_CACHE_DIR, or beside the unpacked drivers."""
-    return Path(os.environ.get("TVM_VISION_CACHE_DIR") or folder().parent) / "programs"
+    return Path(device_options()["TVM_VISION_CACHE_DIR"] or folder().parent) / "programs"
 
 
 def build(source: Path, name: str, compiler: str, options: Sequence[str]) -> Path:
