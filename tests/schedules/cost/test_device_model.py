@@ -29,6 +29,7 @@ from tvm_vision.schedules.cost.device_model import (
     TOLD,
     UNKNOWN,
     DeviceModel,
+    PipelineCosts,
     Units,
 )
 from tvm_vision.schedules.cost.direct_conv import DirectConvTile, Windows
@@ -273,3 +274,14 @@ def test_nobody_else_has_numbers_of_a_device() -> None:
             for name in node.targets if isinstance(node, ast.Assign) else ():
                 found = isinstance(name, ast.Name) and device.search(name.id)
                 assert not found, f"{path.name}: {ast.unparse(node)}"
+
+
+@pytest.mark.parametrize(("lanes", "amd"), [(8, False), (16, False), (32, False), (64, True)])
+def test_what_was_found_for_waves_of_64_counts_for_these(lanes: int, amd: bool) -> None:
+    """Intel's compiler spills with it."""
+    model = DeviceModel.of(
+        Target({"kind": "vulkan", "device_type": "integrated", "thread_warp_size": lanes})
+    )
+    assert model.packed_fp16 == amd
+    assert isinstance(model.gemm, PipelineCosts) == amd
+    assert model.selects_loads

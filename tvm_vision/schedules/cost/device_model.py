@@ -310,6 +310,8 @@ class DeviceModel:
         lanes = int(target.attrs.get("thread_warp_size", 1))
         if lanes > 1:  # 1 is what a target has that was told nothing
             model = replace(model, units=replace(model.units, lanes=lanes))
+        if 1 < lanes < GCN_LANES:
+            model = replace(model, gemm=replace(GEMM, units=None), packed_fp16=False)
         units = replace(
             model.units,
             schedulers=told.get(SCHEDULERS, model.units.schedulers),
@@ -424,6 +426,9 @@ GCN = PipelineCosts(
     registers=4.0,
     edge=5.8,
 )
+# Waves of so many lanes are AMD's (and Adreno's). Tiles that are good for these, and packed sums,
+# make Intel's compiler spill (benchmarks/static.md), so that others get what they had before.
+GCN_LANES = 64
 # AMD's of 8 units, whose shared memory and threads Intel's Xe cores have in much the same numbers;
 # nobody measured one. Rates: a third of the arithmetic of 24 to 96 units of Intel's or 8 of AMD's,
 # and a memory shared with the processor. Cycles of matrices are the H200's, for want of others.
