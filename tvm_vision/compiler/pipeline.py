@@ -157,7 +157,7 @@ def _weights_by_window(network: Compilation) -> None:
 def _legalize_int8(network: Compilation) -> None:
     limits = network.limits
     # Matrices read the weights of an output side by side, threads those of several.
-    words = limits.dot_product and not limits.byte_matrices
+    words = limits.dp4a and not limits.int8_matrices
     network.module = integer_kernels(network.module, WORD if network.on_gpu else 1, words)
 
 

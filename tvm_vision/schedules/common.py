@@ -41,11 +41,11 @@ class TargetLimits:
         subgroup: threads of a subgroup; no schedule counts on them in lockstep.
         matrices: (m, n, k) of the products of fp16, added up in float32, that a subgroup can
             compute at once; none where the device has no cooperative matrices or they are off.
-        byte_matrices: the same of int8, added up in int32.
+        int8_matrices: the same of int8, added up in int32.
         split_k: whether products may leave partial sums to a second kernel without a tuner's
             word. It pays where there are units to spare and memory is fast: on discrete GPUs.
         halo: whether convolutions may keep their tile of the image in shared memory.
-        dot_product: whether one instruction adds up the products of four bytes.
+        dp4a: whether one instruction adds up the products of four bytes.
         tensors: most tensors of a kernel, inputs and results.
         selects_loads: whether guarded loads do without branches.
         device: what estimates take the device for.
@@ -57,8 +57,8 @@ class TargetLimits:
     matrices: tuple[tuple[int, int, int], ...] = ()
     split_k: bool = False
     halo: bool = True
-    dot_product: bool = False
-    byte_matrices: tuple[tuple[int, int, int], ...] = ()
+    dp4a: bool = False
+    int8_matrices: tuple[tuple[int, int, int], ...] = ()
     tensors: int = FEW_TENSORS
     selects_loads: bool = False
     device: DeviceModel = UNKNOWN
@@ -85,7 +85,7 @@ class TargetLimits:
             ),
             subgroup=int(attributes.get("thread_warp_size", 32)),
             matrices=matrices_in(target.keys, FLOAT16_MATRICES) if options.coopmat else (),
-            byte_matrices=matrices_in(target.keys, INT8_MATRICES) if options.coopmat else (),
+            int8_matrices=matrices_in(target.keys, INT8_MATRICES) if options.coopmat else (),
             split_k=options.split_k and device.kind == DISCRETE.kind,
             halo=options.halo,
             tensors=int(
@@ -93,8 +93,7 @@ class TargetLimits:
                 if "gpu" in target.keys
                 else sys.maxsize
             ),
-            dot_product=options.dp4a
-            and bool(attributes.get("supports_integer_dot_product", False)),
+            dp4a=options.dp4a and bool(attributes.get("supports_integer_dot_product", False)),
             selects_loads=options.guarded_loads == "select"
             or (options.guarded_loads == "auto" and device.selects_loads),
             device=device,
@@ -107,7 +106,7 @@ class TargetLimits:
 
     def matrices_of(self, factors: str) -> tuple[tuple[int, int, int], ...]:
         """The shapes for a kind of factors of FP16, INT8 and OTHERS."""
-        return {FP16: self.matrices, INT8: self.byte_matrices}.get(factors, ())
+        return {FP16: self.matrices, INT8: self.int8_matrices}.get(factors, ())
 
 
 def blocks_of(schedule: Schedule) -> list[Any]:

@@ -34,15 +34,15 @@ class Int8Window:
     padding: tuple[int, int, int, int]
     groups: int
     last: bool
-    zero: int
+    zero_point: int
 
 
 def convolution_of_bytes(x: te.Tensor, w: te.Tensor, window: Int8Window) -> te.Tensor:
     """int32 sums of an image (n, c, h, w) with weights (o, c/groups, kh, kw), or of (n, h, w, c).
 
     With channels last the weights are (o, kh, kw, c/groups), or (kh, kw, 1, o) where each group has
-    one channel, or ``in_words``: (kh, kw, c/word, o, word). Weights of more channels than the image
-    has find the zero point there.
+    one channel, or as ``pack_dp4a`` makes them: (kh, kw, c/word, o, word). Weights of more channels
+    than the image has find the zero point there.
     """
     n, c, h, width = (_sizes(x)[axis] for axis in ((0, 3, 1, 2) if window.last else (0, 1, 2, 3)))
     alone = window.last and 1 < window.groups == c
@@ -56,7 +56,7 @@ def convolution_of_bytes(x: te.Tensor, w: te.Tensor, window: Int8Window) -> te.T
     (kh, kw), (dh, dw), (sh, sw) = window.kernel, window.dilation, window.stride
     before = _placed((0, 0, top, left), window.last)
     padded = (n, depth * window.groups, h + top + bottom, width + left + right)
-    image = _surrounded(x, _placed(padded, window.last), before, window.zero)
+    image = _surrounded(x, _placed(padded, window.last), before, window.zero_point)
     ry, rx = te.reduce_axis((0, kh), "ry"), te.reduce_axis((0, kw), "rx")
     rc = te.reduce_axis((0, depth), "rc")
     of_group = outputs // window.groups
@@ -81,18 +81,18 @@ def convolution_of_bytes(x: te.Tensor, w: te.Tensor, window: Int8Window) -> te.T
     )
 
 
-def in_words(weights: np.ndarray, word: int) -> np.ndarray:
+def pack_dp4a(weights: np.ndarray, word: int) -> np.ndarray:
     """Weights (o, c, kh, kw) as (kh, kw, c/word, o, word): what threads side by side read, outputs
     side by side, lies together."""
     o, c, kh, kw = weights.shape
     return weights.reshape(o, c // word, word, kh, kw).transpose(3, 4, 1, 0, 2)
 
 
-def product_of_bytes(x: te.Tensor, w: te.Tensor, zero: int) -> te.Tensor:
+def product_of_bytes(x: te.Tensor, w: te.Tensor, zero_point: int) -> te.Tensor:
     """int32 sums of rows (…, k) with the rows of weights (n, k), which may be longer."""
     *rows, _ = _sizes(x)
     outputs, depth = _sizes(w)
-    data = _surrounded(x, (*rows, depth), (0,) * len(x.shape), zero)
+    data = _surrounded(x, (*rows, depth), (0,) * len(x.shape), zero_point)
     k = te.reduce_axis((0, depth), "k")
 
     def products(*indices: Any) -> Any:
@@ -102,18 +102,20 @@ def product_of_bytes(x: te.Tensor, w: te.Tensor, zero: int) -> te.Tensor:
     return te.compute((*rows, outputs), products, name="matmul")
 
 
-def numbers_of_bytes(x: te.Tensor, zero: int, scale: float) -> te.Tensor:
+def numbers_of_bytes(x: te.Tensor, zero_point: int, scale: float) -> te.Tensor:
     """The real numbers ``(byte - zero) * scale``."""
 
     def number(*indices: Any) -> Any:
-        centred = x(*indices).astype("float32") - tirx.const(zero, "float32")
+        centred = x(*indices).astype("float32") - tirx.const(zero_point, "float32")
         return centred * tirx.const(scale, "float32")
 
     return te.compute(x.shape, number, name="numbers")
 
 
-def _surrounded(x: te.Tensor, shape: Sequence[int], before: Sequence[int], zero: int) -> te.Tensor:
-    """``x`` with bytes of ``zero`` around it up to ``shape``; itself where there are none."""
+def _surrounded(
+    x: te.Tensor, shape: Sequence[int], before: Sequence[int], zero_point: int
+) -> te.Tensor:
+    """``x`` with bytes of ``zero_point`` around it up to ``shape``; itself where there are none."""
     sizes = _sizes(x)
     if tuple(shape) == sizes:
         return x
@@ -124,7 +126,7 @@ def _surrounded(x: te.Tensor, shape: Sequence[int], before: Sequence[int], zero:
         for index, b, size, whole in zip(indices, before, sizes, shape, strict=True):
             inside += [index >= b] if b else []
             inside += [index < b + size] if whole > b + size else []
-        return tirx.if_then_else(tirx.all(*inside), x(*places), tirx.const(zero, "int8"))
+        return tirx.if_then_else(tirx.all(*inside), x(*places), tirx.const(zero_point, "int8"))
 
     return te.compute(tuple(shape), pixel, name="pad_temp")
 

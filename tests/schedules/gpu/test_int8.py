@@ -35,7 +35,7 @@ from tvm_vision.schedules.cost.gemm_tile import GemmTile, Product
 from tvm_vision.schedules.factors import INT8
 from tvm_vision.schedules.gpu.direct_conv_form import windows_of
 from tvm_vision.schedules.gpu.window import WindowShape
-from tvm_vision.topi.int8 import Int8Window, convolution_of_bytes, in_words
+from tvm_vision.topi.int8 import Int8Window, convolution_of_bytes, pack_dp4a
 from tvm_vision.vulkan.codegen import build, spirv
 
 pytestmark = pytest.mark.usefixtures("device_info")
@@ -123,12 +123,12 @@ def test_convolutions_by_words_equal_numpy(tile: GemmTile, layout: str) -> None:
         (8, 6, 9, 2, 1),
     ],
 )
-@pytest.mark.parametrize("dot_product", [True, False])
+@pytest.mark.parametrize("dp4a", [True, False])
 def test_any_channels_equal_numpy(
-    channels: int, size: int, filters: int, kernel: int, stride: int, dot_product: bool
+    channels: int, size: int, filters: int, kernel: int, stride: int, dp4a: bool
 ) -> None:
     layer = Layer(channels, size, filters, kernel, stride, batch=2)
-    limits = TargetLimits(256, 16384, 8, dot_product=dot_product)
+    limits = TargetLimits(256, 16384, 8, dp4a=dp4a)
     function, kind = schedule_function(layer.kernel, limits)
     assert kind == "contraction"
     layer.check(function)
@@ -145,12 +145,12 @@ def test_weights_in_words_equal_numpy(
 ) -> None:
     """The form that quantized networks have where there are no matrices."""
     image, weights = noise((1, 9, 11, channels), 1), noise((filters, channels, kernel, kernel), 2)
-    packed = np.ascontiguousarray(in_words(weights, 4))
+    packed = np.ascontiguousarray(pack_dp4a(weights, 4))
     pad = (kernel // 2,) * 4
     window = Int8Window((kernel, kernel), (stride, stride), (1, 1), pad, 1, True, -7)
     x, w = (te.placeholder(a.shape, "int8", n) for a, n in ((image, "x"), (packed, "w")))
     function = te.create_prim_func([x, w, convolution_of_bytes(x, w, window)])
-    limits = replace(TargetLimits.of(target()), byte_matrices=())
+    limits = replace(TargetLimits.of(target()), int8_matrices=())
     if tile is None:
         function, kind = schedule_function(function, limits)
         assert kind == "contraction"
@@ -218,17 +218,17 @@ def test_depthwise_channels_are_computed_by_words(along: int) -> None:
 def test_an_option_switches_dot_products_off() -> None:
     device = Target({"kind": "vulkan", "supports_integer_dot_product": True})
     product = Product(1, 64, 64, 64, INT8)
-    assert TargetLimits.of(device).dot_product
+    assert TargetLimits.of(device).dp4a
     assert default(product, TargetLimits.of(device)).dot == 4
     without = TargetLimits.of(device, CompileOptions(dp4a=False))
-    assert not without.dot_product
+    assert not without.dp4a
     assert default(product, without).dot == 1
-    assert not TargetLimits.of(Target({"kind": "vulkan"})).dot_product
+    assert not TargetLimits.of(Target({"kind": "vulkan"})).dp4a
 
 
 @pytest.mark.parametrize("shape", [(1, 49, 512, 4608), (1, 12544, 64, 147), (2, 5, 9, 7)])
 def test_every_candidate_counts_words(shape: Any) -> None:
-    limits = TargetLimits(256, 16384, 32, split_k=True, dot_product=True)
+    limits = TargetLimits(256, 16384, 32, split_k=True, dp4a=True)
     b, m, n, k = shape
     product = Product(b, m, n, k, INT8)
     tiles = candidates(product, limits)
@@ -242,7 +242,7 @@ def test_every_candidate_counts_words(shape: Any) -> None:
 
 
 MATRIX = (16, 16, 32)
-MATRIX_LIMITS = TargetLimits(1024, 49152, 32, dot_product=True, byte_matrices=(MATRIX,))
+MATRIX_LIMITS = TargetLimits(1024, 49152, 32, dp4a=True, int8_matrices=(MATRIX,))
 MATRIX_TILES = [
     CoopmatTile(16, 16, 128, 1, 1, 1, MATRIX, factors=INT8),
     CoopmatTile(32, 32, 64, 1, 2, 1, MATRIX, factors=INT8),
@@ -272,7 +272,7 @@ def test_convolution_with_emulated_matrices_of_bytes(
     tile: CoopmatTile, channels: int, monkeypatch: pytest.MonkeyPatch, device_info: Any
 ) -> None:
     need_right_arrays(device_info)
-    limits = replace(TargetLimits.of(target()), byte_matrices=(MATRIX,))
+    limits = replace(TargetLimits.of(target()), int8_matrices=(MATRIX,))
     if not coopmat_gemm_cost.fits(tile, limits):
         pytest.skip(f"the tile does not fit subgroups of {limits.subgroup}")
     print_kernels = build.print_kernels
@@ -287,7 +287,7 @@ def test_convolution_with_emulated_matrices_of_bytes(
 @pytest.mark.parametrize("case", [(32, 9, 24, 3, 1), (20, 14, 40, 3, 2), (128, 7, 64, 1, 1)])
 def test_convolution_with_matrices_of_bytes(case: tuple[int, ...]) -> None:
     limits = TargetLimits.of(target())
-    if not limits.byte_matrices:
+    if not limits.int8_matrices:
         pytest.skip(
             "the device lacks cooperative matrices of int8 added up in int32 "
             "(VK_KHR_cooperative_matrix)"
@@ -304,10 +304,10 @@ def test_convolution_with_matrices_of_bytes(case: tuple[int, ...]) -> None:
 def test_matrices_of_bytes_are_named_by_the_target() -> None:
     keys = ["vulkan", "gpu", "cooperative_matrix_int8_16x16x32", "cooperative_matrix_16x16x16"]
     device = Target({"kind": "vulkan", "keys": keys})
-    assert TargetLimits.of(device).byte_matrices == (MATRIX,)
+    assert TargetLimits.of(device).int8_matrices == (MATRIX,)
     assert TargetLimits.of(device).matrices == ((16, 16, 16),)
     assert schedule_function(Layer(32, 9, 24, 1).kernel, MATRIX_LIMITS)[1] == "coopmat_gemm"
-    assert TargetLimits.of(device, CompileOptions(coopmat=False)).byte_matrices == ()
+    assert TargetLimits.of(device, CompileOptions(coopmat=False)).int8_matrices == ()
 
 
 @pytest.mark.parametrize(
@@ -365,7 +365,7 @@ def test_windows_with_emulated_matrices_of_bytes(
     case: Any, parts: dict[str, Any], monkeypatch: pytest.MonkeyPatch, device_info: Any
 ) -> None:
     need_right_arrays(device_info)
-    limits = replace(TargetLimits.of(target()), byte_matrices=(MATRIX,))
+    limits = replace(TargetLimits.of(target()), int8_matrices=(MATRIX,))
     print_kernels = build.print_kernels
     monkeypatch.setattr(
         build, "print_kernels", lambda *args: [emulated(k) for k in print_kernels(*args)]
@@ -380,10 +380,10 @@ def test_windows_with_emulated_matrices_of_bytes(
 @pytest.mark.parametrize(("case", "parts"), RIMS)
 def test_windows_with_matrices_of_bytes(case: Any, parts: dict[str, Any]) -> None:
     limits = TargetLimits.of(target())
-    if not limits.byte_matrices:
+    if not limits.int8_matrices:
         pytest.skip("the device lacks cooperative matrices of int8 (VK_KHR_cooperative_matrix)")
     layer = Layer(*case)
-    tile = halo_of(parts, limits.byte_matrices[0])
+    tile = halo_of(parts, limits.int8_matrices[0])
     layer.check(schedule_with(layer.kernel, limits, ScheduleConfig("direct_conv", tile)))
 
 

@@ -16,7 +16,7 @@ from tvm_vision.schedules.cpu.processor import vector_lanes
 
 from ...errors import UnsupportedModelError
 from .channels_last import calls_of, channels_last, transposes
-from .operators import is_of_bytes
+from .operators import is_int8
 from .pad_channels import pad_channels
 
 LOGGER = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ def channels_last_pays(mod: tvm.IRModule, transposed: tvm.IRModule) -> bool:
     benchmarks/schedules.md; in float32, and without matrices, the model's order is faster.
     """
     convolutions = calls_of(transposed, "relax.nn.conv2d")
-    dense = sum(int(call.attrs.groups) == 1 or is_of_bytes(call) for call in convolutions)
+    dense = sum(int(call.attrs.groups) == 1 or is_int8(call) for call in convolutions)
     ends = len(_tensors(mod["main"].params)) + len(_tensors([mod["main"].body]))
     within = transposes(transposed) - transposes(mod) - ends
     return TURNS_PAY * within <= len(convolutions) <= DENSE_PAYS * dense
@@ -74,7 +74,7 @@ def channels_last_pays(mod: tvm.IRModule, transposed: tvm.IRModule) -> bool:
 
 def _mostly_of_bytes(mod: tvm.IRModule) -> bool:
     convolutions = calls_of(mod, "relax.nn.conv2d")
-    return 2 * sum(map(is_of_bytes, convolutions)) > len(convolutions)
+    return 2 * sum(map(is_int8, convolutions)) > len(convolutions)
 
 
 def _tensors(expressions: Sequence[relax.Expr]) -> list[tvm.ir.Type]:

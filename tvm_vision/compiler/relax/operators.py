@@ -12,6 +12,6 @@ def operator_of(expr: Any) -> str:
     return str(getattr(getattr(expr, "op", None), "name", ""))
 
 
-def is_of_bytes(convolution: relax.Call) -> bool:
+def is_int8(convolution: relax.Call) -> bool:
     """Whether it sums whole numbers, as ``qdq`` writes convolutions of bytes."""
     return str(convolution.ty.dtype) == "int32"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import tvm
 from tvm import relax
 
-from .operators import is_of_bytes, operator_of
+from .operators import is_int8, operator_of
 from .rewriting import value_of
 
 VECTOR = 4
@@ -45,7 +45,7 @@ class _Padding(relax.PyExprMutator):
 
 
 def _is_dense_channels_last(call: relax.Call) -> bool:
-    if operator_of(call) != "relax.nn.conv2d" or is_of_bytes(call):
+    if operator_of(call) != "relax.nn.conv2d" or is_int8(call):
         return False
     attrs = call.attrs
     layouts = (attrs.data_layout, attrs.kernel_layout, int(attrs.groups))

@@ -29,7 +29,7 @@ def default(shape: Product, limits: TargetLimits) -> GemmTile:
 
 def candidates(shape: Product, limits: TargetLimits) -> list[GemmTile]:
     """All tiles that the limits allow, the likeliest first; never empty."""
-    dot = DOT if shape.factors == INT8 and limits.dot_product else 1
+    dot = DOT if shape.factors == INT8 and limits.dp4a else 1
     found = [tile for tile in _tiles(shape, dot, limits.device) if fits(tile, limits)]
     return sorted(found, key=lambda tile: likeliness(tile, shape, limits)) or [
         replace(SMALLEST, dot=dot, m=SMALLEST.m * max(1, limits.wave // SMALLEST.threads))

@@ -20,7 +20,7 @@ from ..common import extents_of
 from ..cost.gemm_tile import VECTOR, GemmTile
 from .packed_fp16 import adds_fp16, sum_in_fp16
 from .tensor_intrinsics import dot_product
-from .tiles import add_up, cut_loops, in_words, inline_around, operands_of
+from .tiles import add_up, cut_loops, inline_around, operands_of, pack_dp4a
 from .vectors import in_vectors
 
 
@@ -43,7 +43,7 @@ def schedule_gemm(
     operands, output = operands_of(schedule, block, (tile.m, tile.n, tile.k * tile.dot))
     inline_around(schedule, block, output)
     if tile.dot > 1:
-        in_words(schedule, block, operands[1], tile.dot)
+        pack_dp4a(schedule, block, operands[1], tile.dot)
     sums, loops = _tile(schedule, block, tile)
     products = sums
     if packed and adds_fp16(schedule.get(sums)):

@@ -57,7 +57,7 @@ def _inlined_operand(schedule: Schedule, block: Any, number: int) -> Any:
     raise NotThisKind("an operand has no block that makes it")
 
 
-def in_words(schedule: Schedule, block: Any, operand: Any, lanes: int) -> None:
+def pack_dp4a(schedule: Schedule, block: Any, operand: Any, lanes: int) -> None:
     """Keeps B[b, k, n] as B[b, k // lanes, n * lanes + k % lanes]: neighbours along k together."""
     body = schedule.get(operand)
     row, column = last_written(body)

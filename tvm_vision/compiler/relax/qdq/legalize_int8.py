@@ -1,8 +1,9 @@
 """Kernels of bytes, out of what ``rewriter`` made of a network and the choice of layout left.
 
-A convolution or product of ``byte - zero``, in int32, with constant weights that fit int8 becomes a
-kernel that reads bytes and sums ``byte * weight``; ``zero`` times the weights' sums, one number for
-each output channel, is taken off afterwards. Padding is by the zero point, inside the kernel.
+A convolution or product of ``byte - zero_point``, in int32, with constant weights that fit int8
+becomes a kernel that reads bytes and sums ``byte * weight``; ``zero_point`` times the weights'
+sums, one number for each output channel, is taken off afterwards. Padding is by the zero point,
+inside the kernel.
 
 Every operator that reads real numbers of a tensor of bytes computes them itself, from the bytes.
 """
@@ -19,8 +20,8 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_vision.topi.int8 import (
     Int8Window,
     convolution_of_bytes,
-    in_words,
     numbers_of_bytes,
+    pack_dp4a,
     product_of_bytes,
 )
 
@@ -52,8 +53,8 @@ def integer_kernels(mod: tvm.IRModule, word: int, words: bool = False) -> tvm.IR
 class _Image:
     """A tensor in whole numbers: bytes, minus a zero point, their axes turned."""
 
-    def __init__(self, var: Any, zero: int, axes: tuple[int, ...]) -> None:
-        self.var, self.zero, self.axes = var, zero, axes
+    def __init__(self, var: Any, zero_point: int, axes: tuple[int, ...]) -> None:
+        self.var, self.zero_point, self.axes = var, zero_point, axes
 
 
 @mutator
@@ -92,17 +93,17 @@ class _Kernels(PyExprMutator):
         if image is None or weights is None or order is None or not same:
             return None
         weights, last, groups = weights.transpose(order), layout == "NHWC", int(attrs.groups)
-        corrections = weights.sum((1, 2, 3)) * -image.zero
+        corrections = weights.sum((1, 2, 3)) * -image.zero_point
         word = self.word if last and groups == 1 else 1
         weights = _filled(weights, 1, word)
         data = self._bytes(image, 3, word)
         alone = last and 1 < groups == int(data.ty.shape.values[3])
         window = Int8Window(
             weights.shape[2:], _ints(attrs.strides), _ints(attrs.dilation),
-            _ints(attrs.padding), groups, last, image.zero,
+            _ints(attrs.padding), groups, last, image.zero_point,
         )  # fmt: skip
         if self.words and last and groups == 1:
-            packed = in_words(weights, word)
+            packed = pack_dp4a(weights, word)
         else:
             order = _ORDERS["HWIO" if alone else "OHWI" if last else "OIHW"]
             packed = weights.transpose(np.argsort(order))
@@ -116,11 +117,11 @@ class _Kernels(PyExprMutator):
         ndim = call.args[0].ty.ndim
         if image is None or weights is None or weights.ndim != 2 or ndim < 2:
             return None
-        corrections = weights.sum(0) * -image.zero
+        corrections = weights.sum(0) * -image.zero_point
         packed = _filled(weights.T, 1, self.word)
         data = self._bytes(image, ndim - 1, 1)
         sums = self._call(
-            lambda x, w: product_of_bytes(x, w, image.zero), data, packed, "dense_int8"
+            lambda x, w: product_of_bytes(x, w, image.zero_point), data, packed, "dense_int8"
         )
         return self._corrected(sums, corrections)
 
@@ -129,9 +130,9 @@ class _Kernels(PyExprMutator):
         chain = self._chain(call.args[0])
         if chain is None:
             return None
-        var, zero, scale = chain
+        var, zero_point, scale = chain
         transposed = self.emit(OP.permute_dims(var, list(call.attrs.axes or ()) or None))
-        return self._numbers(transposed, zero, scale)
+        return self._numbers(transposed, zero_point, scale)
 
     def _addition(self, call: Any) -> Any:
         """One constant for what zero points take and a bias adds."""
@@ -154,23 +155,23 @@ class _Kernels(PyExprMutator):
         )  # fmt: skip
 
     def _image(self, expr: Any) -> _Image | None:
-        """What ``expr`` is in bytes; None where it is not ``byte - zero``, with a zero point that
-        is a byte."""
-        zero, axes = 0, tuple(range(expr.ty.ndim))
+        """What ``expr`` is in bytes; None where it is not ``byte - zero_point``, with a zero
+        point that is a byte."""
+        zero_point, axes = 0, tuple(range(expr.ty.ndim))
         while True:
             value = self._value(expr)
             name = operator_of(value)
             if name == "relax.permute_dims":
                 turn = [int(a) for a in value.attrs.axes or reversed(range(len(axes)))]
                 axes = tuple(turn[axis] for axis in axes)
-            elif name == "relax.subtract" and zero == 0:
+            elif name == "relax.subtract" and zero_point == 0:
                 numbers = self._constant(value.args[1])
                 if numbers is None or numbers.size != 1:
                     return None
-                zero = int(numbers.reshape(-1)[0])
+                zero_point = int(numbers.reshape(-1)[0])
             elif name == "relax.astype" and str(value.args[0].ty.dtype) == "int8":
-                fits = BYTE.min <= zero <= BYTE.max
-                return _Image(value.args[0], zero, axes) if fits else None
+                fits = BYTE.min <= zero_point <= BYTE.max
+                return _Image(value.args[0], zero_point, axes) if fits else None
             else:
                 return None
             expr = value.args[0]
@@ -240,10 +241,10 @@ class _Kernels(PyExprMutator):
             return arg
         return self.emit(self._numbers(*chain))
 
-    def _numbers(self, var: Any, zero: int, scale: float) -> Any:
+    def _numbers(self, var: Any, zero_point: int, scale: float) -> Any:
         wide = self.emit(OP.astype(var, "float32"))
-        if zero:
-            wide = self.emit(OP.subtract(wide, relax.const(np.float32(zero))))
+        if zero_point:
+            wide = self.emit(OP.subtract(wide, relax.const(np.float32(zero_point))))
         return OP.multiply(wide, relax.const(np.float32(scale)))
 
     def _chain(self, arg: Any) -> tuple[Any, int, float] | None:
@@ -254,15 +255,15 @@ class _Kernels(PyExprMutator):
         )
         if scale is None or scale.size != 1:
             return None
-        centred, zero = self._value(product.args[0]), np.zeros(())
+        centred, zero_point = self._value(product.args[0]), np.zeros(())
         if operator_of(centred) == "relax.subtract":
             found = self._constant(centred.args[1])
             if found is None or found.size != 1:
                 return None
-            centred, zero = self._value(centred.args[0]), found
+            centred, zero_point = self._value(centred.args[0]), found
         if operator_of(centred) != "relax.astype" or str(centred.args[0].ty.dtype) != "int8":
             return None
-        return centred.args[0], int(zero.reshape(())), float(scale.reshape(()))
+        return centred.args[0], int(zero_point.reshape(())), float(scale.reshape(()))
 
 
 def reading(call: Any) -> tuple[Any, int]:

@@ -86,20 +86,22 @@ class QdqRewriter(PyExprMutator):
         return self.builder_.emit(with_parts(expr, self.emit), self._hint)
 
     def whole(self, value: QuantizedTensor) -> Any:
-        """The int32 of ``byte - zero``."""
+        """The int32 of ``byte - zero_point``."""
         wide = OP.astype(value.var, "int32")
-        return OP.subtract(wide, relax.const(value.zero, "int32")) if value.zero else wide
+        return (
+            OP.subtract(wide, relax.const(value.zero_point, "int32")) if value.zero_point else wide
+        )
 
     def real(self, value: QuantizedTensor) -> Any:
         """The numbers of a tensor, in the type that the network gives it."""
         if value.dtype == "int32":
             return self.whole(value)
         if value.dtype != "float32":
-            same = value.dtype == "int8" and value.zero == 0
+            same = value.dtype == "int8" and value.zero_point == 0
             return value.var if same else OP.astype(self.whole(value), value.dtype)
         centred = OP.astype(value.var, "float32")
-        if value.zero:
-            centred = OP.subtract(centred, relax.const(np.float32(value.zero)))
+        if value.zero_point:
+            centred = OP.subtract(centred, relax.const(np.float32(value.zero_point)))
         return OP.multiply(centred, relax.const(value.scale))
 
     def scaled(self, sums: Sums, divisor: np.float32 | float = 1.0) -> Any:
@@ -107,26 +109,26 @@ class QdqRewriter(PyExprMutator):
         scale = along(sums.scale / np.float32(divisor), sums.var.ty.ndim, sums.axis)
         return OP.multiply(OP.astype(sums.var, "float32"), relax.const(scale))
 
-    def quantized(self, value: Any, scale: np.float32, zero: int) -> Any:
+    def quantized(self, value: Any, scale: np.float32, zero_point: int) -> Any:
         """The int8 variable of ``round(value / scale) + zero``, kept within int8.
 
         value: an expression of float32, or what stands for one.
         """
         if isinstance(value, QuantizedTensor):
             # These numbers were whole multiples of the scale: rounding finds the same bytes again.
-            if (value.scale, value.zero) == (scale, zero):
+            if (value.scale, value.zero_point) == (scale, zero_point):
                 return value.var
             value = self.real(value)
         elif isinstance(value, Joined):
-            parts = [self.quantized(part, scale, zero) for part in value.parts]
+            parts = [self.quantized(part, scale, zero_point) for part in value.parts]
             return self.emit(OP.concat(parts, value.axis))
         if isinstance(value, Sums):
             scaled = self.scaled(value, scale)
         else:
             scaled = OP.divide(value, relax.const(scale))
         rounded = OP.round(scaled)
-        if zero:
-            rounded = OP.add(rounded, relax.const(np.float32(zero)))
+        if zero_point:
+            rounded = OP.add(rounded, relax.const(np.float32(zero_point)))
         low, high = (relax.const(np.float32(bound)) for bound in (BYTE.min, BYTE.max))
         return self.emit(OP.astype(OP.minimum(OP.maximum(rounded, low), high), "int8"))
 

@@ -29,25 +29,25 @@ def quantize(network: QdqRewriter, call: Any) -> Any:
     weights = network.constant(call.args[0])
     if weights is not None and dtype in _INTEGERS:
         return _rounded(network, call, weights, dtype)
-    scale, zero = network.number(call.args[1]), network.number(call.args[2])
-    if dtype not in _INTEGERS or scale is None or zero is None or not _is_real(call.args[0]):
+    scale, zero_point = network.number(call.args[1]), network.number(call.args[2])
+    if dtype not in _INTEGERS or scale is None or zero_point is None or not _is_real(call.args[0]):
         return None
     offset = 128 if dtype == "uint8" else 0
     source = network.value(call.args[0])
     if not isinstance(source, (QuantizedTensor, Joined, Sums)):
         source = network.visit_expr(call.args[0])
-    var = network.quantized(source, np.float32(scale), int(zero) - offset)
+    var = network.quantized(source, np.float32(scale), int(zero_point) - offset)
     return QuantizedTensor(var, -offset, np.float32(1), dtype)
 
 
 def _rounded(network: QdqRewriter, call: Any, weights: np.ndarray, dtype: str) -> Any:
     """What a model trained with quantization in mind writes: its weights before they are int8."""
-    scale, zero = (network.constant(arg) for arg in call.args[1:])
-    if scale is None or zero is None or weights.dtype != np.float32:
+    scale, zero_point = (network.constant(arg) for arg in call.args[1:])
+    if scale is None or zero_point is None or weights.dtype != np.float32:
         return None
     axis, limits = int(call.attrs.axis), np.iinfo(dtype)
     steps = np.round(weights / along(scale, weights.ndim, axis))
-    whole = np.clip(steps + along(zero, weights.ndim, axis), limits.min, limits.max)
+    whole = np.clip(steps + along(zero_point, weights.ndim, axis), limits.min, limits.max)
     return relax.const(whole.astype(dtype))
 
 
@@ -56,15 +56,18 @@ def dequantize(network: QdqRewriter, call: Any) -> Any:
     if str(call.attrs.out_dtype) != "float32":
         return None
     numbers = network.constant(call.args[0])
-    scale, zero = (network.constant(arg) for arg in call.args[1:])
-    if scale is None or zero is None or scale.dtype != np.float32:
+    scale, zero_point = (network.constant(arg) for arg in call.args[1:])
+    if scale is None or zero_point is None or scale.dtype != np.float32:
         return None
     if numbers is not None:
-        return Weights(numbers, zero, scale, int(call.attrs.axis))
+        return Weights(numbers, zero_point, scale, int(call.attrs.axis))
     source = network.bytes_of(call.args[0])
-    if source is None or scale.size != 1 or zero.size != 1:
+    if source is None or scale.size != 1 or zero_point.size != 1:
         return None
-    number, point = np.float32(scale.reshape(-1)[0]), int(zero.reshape(-1)[0]) + source.zero
+    number, point = (
+        np.float32(scale.reshape(-1)[0]),
+        int(zero_point.reshape(-1)[0]) + source.zero_point,
+    )
     return QuantizedTensor(source.var, point, number, "float32")
 
 
@@ -76,18 +79,20 @@ def widened(network: QdqRewriter, call: Any) -> Any:
         return None  # of an operator that is not in bytes, as where scales depend on the image
     source = network.bytes_of(call.args[0])
     return (
-        None if source is None else QuantizedTensor(source.var, source.zero, np.float32(1), "int32")
+        None
+        if source is None
+        else QuantizedTensor(source.var, source.zero_point, np.float32(1), "int32")
     )
 
 
 def centred(network: QdqRewriter, call: Any) -> Any:
     """Whole numbers with a zero point taken off."""
-    source, zero = network.value(call.args[0]), network.number(call.args[1])
-    if not isinstance(source, QuantizedTensor) or source.dtype != "int32" or zero is None:
+    source, zero_point = network.value(call.args[0]), network.number(call.args[1])
+    if not isinstance(source, QuantizedTensor) or source.dtype != "int32" or zero_point is None:
         return None
     same = list(call.ty.shape) == list(call.args[0].ty.shape)
     return (
-        QuantizedTensor(source.var, source.zero + int(zero), source.scale, "int32")
+        QuantizedTensor(source.var, source.zero_point + int(zero_point), source.scale, "int32")
         if same
         else None
     )
@@ -228,7 +233,7 @@ def _summable(value: Any) -> TypeGuard[QuantizedTensor]:
     """Real numbers with a zero point that is a byte, so that padding can be one."""
     if not isinstance(value, QuantizedTensor) or value.dtype != "float32":
         return False
-    return BYTE.min <= value.zero <= BYTE.max
+    return BYTE.min <= value.zero_point <= BYTE.max
 
 
 def _is_real(expr: Any) -> bool:

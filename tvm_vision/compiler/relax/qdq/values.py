@@ -22,7 +22,7 @@ class QuantizedTensor:
     """
 
     var: Any
-    zero: int
+    zero_point: int
     scale: np.float32
     dtype: str
 
@@ -60,26 +60,28 @@ class Weights:
     """A constant of real numbers: (numbers - zero) * scale, both of one value or along ``axis``."""
 
     numbers: np.ndarray
-    zero: np.ndarray
+    zero_point: np.ndarray
     scale: np.ndarray
     axis: int
 
     def real(self) -> np.ndarray:
         """The constant itself, in float32."""
         ndim = self.numbers.ndim
-        centred = self.numbers.astype(np.int32) - along(self.zero.astype(np.int32), ndim, self.axis)
+        centred = self.numbers.astype(np.int32) - along(
+            self.zero_point.astype(np.int32), ndim, self.axis
+        )
         return centred.astype(np.float32) * along(self.scale, ndim, self.axis)
 
     def symmetric(self, axis: int) -> bool:
         """Whether it is int8 times one scale, or one for each place along ``axis``."""
         of_axis = self.scale.size == 1 or self.axis % self.numbers.ndim == axis
-        return self.numbers.dtype == np.int8 and not self.zero.any() and of_axis
+        return self.numbers.dtype == np.int8 and not self.zero_point.any() and of_axis
 
     def fits(self, sums: Sums) -> bool:
         """Whether it is whole numbers of the scales of ``sums``, so that they can be added up."""
         ndim = sums.var.ty.ndim
         shape = (1,) * (ndim - self.numbers.ndim) + self.numbers.shape
-        if self.numbers.dtype != np.int32 or self.zero.any() or len(shape) != ndim:
+        if self.numbers.dtype != np.int32 or self.zero_point.any() or len(shape) != ndim:
             return False
         places = [axis for axis, size in enumerate(shape) if size != 1]
         return places in ([], [sums.axis]) and np.array_equal(
