@@ -22,7 +22,12 @@ from tvm_vision.models import results
 ROOT = Path(tvm_vision.__file__).resolve().parent.parent
 # What the front door opens with, beside the backend.
 LEAVES = ("environment", "errors", "lazy", "target_keys", "version")
-LAZY_PACKAGES = ("tvm_vision", "tvm_vision.package", "tvm_vision.models.yoeo")
+LAZY_PACKAGES = (
+    "tvm_vision",
+    "tvm_vision.devices",
+    "tvm_vision.package",
+    "tvm_vision.models.yoeo",
+)
 
 
 def classes_of(module):

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from tvm_vision.devices import known_devices
-from tvm_vision.devices.description import ORIGINS
-from tvm_vision.devices.kept import described_here
 from tvm_vision.errors import DeviceError
 
 from .device_lines import describe
-from .device_report import report_lines
 from .options import PATH
 from .table import table
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command()
@@ -56,6 +48,8 @@ def devices(export: Path | None, known: bool, report: bool) -> None:
     if (export is not None) + known + report > 1:
         raise click.UsageError("--export, --known and --report exclude each other")
     if report:
+        from .device_report import report_lines
+
         for line in report_lines():
             click.echo(line)
         return
@@ -67,6 +61,8 @@ def devices(export: Path | None, known: bool, report: bool) -> None:
     if not found:
         raise DeviceError(f"no Vulkan device: {vulkan.status()}")
     if export is not None:
+        from tvm_vision.devices.kept import described_here
+
         described = described_here(found[0])
         described.write(export)
         click.echo(f"wrote {export}: {described.name} ({described.source})")
@@ -78,6 +74,9 @@ def devices(export: Path | None, known: bool, report: bool) -> None:
 
 def known_lines() -> list[str]:
     """A table of the descriptions that come along."""
+    from tvm_vision.devices import known_devices
+    from tvm_vision.devices.description import ORIGINS
+
     rows = [
         (name, known.title, ORIGINS[known.origin], known.source)
         for name, known in known_devices().items()

@@ -92,7 +92,7 @@ def summary(package: Package) -> Iterator[str]:
 def note_here(info: PackageInfo) -> str:
     """What it means to run a package on this machine's device, where it was made for another."""
     from tvm_vision import vulkan
-    from tvm_vision.devices import difference
+    from tvm_vision.devices.difference import difference
 
     found = vulkan.devices()
     return difference(info.target, found[0]) if found else ""

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tvm_vision import vulkan
-from tvm_vision.devices import DeviceDescription, difference
+from tvm_vision.devices import DeviceDescription
+from tvm_vision.devices.difference import difference
 
 
 @pytest.fixture
