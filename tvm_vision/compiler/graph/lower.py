@@ -24,7 +24,6 @@ from .static_graph import KernelCall, StaticGraph, drop_unused, dtype_bytes
 # What an expression stands for: a tensor's position, a tuple of such, or nothing on the device.
 Value = Any
 
-CALL_TIR = "relax.call_tir"
 RUNTIME_RESHAPE = "vm.builtin.reshape"
 
 

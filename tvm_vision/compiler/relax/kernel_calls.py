@@ -58,10 +58,8 @@ def is_kernel_call(expr: Any) -> bool:
 
 def called_function(expr: Any) -> str | None:
     """Name of the module's function that ``expr`` calls, directly or by call_tir; else None."""
-    if not isinstance(expr, relax.Call):
-        return None
-    if isinstance(expr.op, ir.GlobalVar):
-        return str(expr.op.name_hint)
-    if getattr(expr.op, "name", "") == "relax.call_tir":
+    if is_kernel_call(expr):
         return str(expr.args[0].name_hint)
+    if isinstance(expr, relax.Call) and isinstance(expr.op, ir.GlobalVar):
+        return str(expr.op.name_hint)
     return None
