@@ -304,14 +304,14 @@ class DeviceModel:
         """
         model = DESCRIPTIONS.get(str(target.attrs.get("device_type", "")), UNKNOWN)
         told = numbers_in(target.keys)
+        lanes = int(target.attrs.get("thread_warp_size", 1))
+        if model is INTEGRATED and 1 < lanes < GCN_LANES:
+            model = INTEGRATED_NARROW
         model = replace(model, rates=model.rates and model.rates.measured(told))
         if model.source == FITTED:
             return model
-        lanes = int(target.attrs.get("thread_warp_size", 1))
         if lanes > 1:  # 1 is what a target has that was told nothing
             model = replace(model, units=replace(model.units, lanes=lanes))
-        if 1 < lanes < GCN_LANES:
-            model = replace(model, gemm=replace(GEMM, units=None), packed_fp16=False)
         units = replace(
             model.units,
             schedulers=told.get(SCHEDULERS, model.units.schedulers),
@@ -426,8 +426,7 @@ GCN = PipelineCosts(
     registers=4.0,
     edge=5.8,
 )
-# Waves of so many lanes are AMD's (and Adreno's). Tiles that are good for these, and packed sums,
-# make Intel's compiler spill (benchmarks/static.md), so that others get what they had before.
+# Lanes of waves of AMD's, and of Adreno's at least.
 GCN_LANES = 64
 # AMD's of 8 units, whose shared memory and threads Intel's Xe cores have in much the same numbers;
 # nobody measured one. Rates: a third of the arithmetic of 24 to 96 units of Intel's or 8 of AMD's,
@@ -445,6 +444,9 @@ INTEGRATED = DeviceModel(
     selects_loads=True,
     packed_fp16=True,
 )
+# Of narrower subgroups: the tiles that are good for waves, and packed sums, make Intel's compiler
+# spill (benchmarks/static.md).
+INTEGRATED_NARROW = replace(INTEGRATED, gemm=replace(GEMM, units=None), packed_fp16=False)
 # On processors Vulkan is for tests, and of a target that names no kind nothing is known: what is
 # compiled is what a discrete GPU gets, but Winograd's convolution is no gain that one may count on.
 CPU = replace(DISCRETE, kind="cpu", rates=None)
