@@ -1,7 +1,7 @@
 """Keys of a Vulkan target: what TVM's Vulkan targets have no attribute for, while keys are free.
 
 A number is told as its name and value, ``compute_units_8``; a shape of cooperative matrices as
-``cooperative_matrix_16x16x16``: m x n x k of halves, added up in float32, and as
+``cooperative_matrix_16x16x16``: m x n x k of fp16, added up in float32, and as
 ``cooperative_matrix_int8_16x16x32`` of int8, added up in int32. A leaf without TVM.
 """
 
