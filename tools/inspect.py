@@ -118,7 +118,7 @@ def bytes_note(model: Path, info: PackageInfo) -> str:
     return (
         f"note: {model.name} is quantized, and is computed in float32 here, every rounding "
         "included: the network it was made of is faster. Bytes pay on GPUs that multiply four by "
-        "one instruction; TVM_VISION_INT8=1 while compiling computes in them anyway"
+        "one instruction; compiling with --option int8=on computes in them anyway"
     )
 
 

@@ -199,7 +199,7 @@ def quantize(
     Raises InputError and UnsupportedModelError; then nothing is written.
     """
     from .evaluate import Reference, compare_outputs
-    from .frontend.onnx.quantize import input_specs, plain_onnx, quantized
+    from .frontend.onnx.quantize import check_smaller, input_specs, plain_onnx, quantized
     from .models.samples import read_sample, sample_paths
     from .package import ModelInfo
     from .package.build import described_inputs
@@ -212,6 +212,7 @@ def quantize(
     info, inputs = described_inputs(input_specs(plain), model_info or ModelInfo(_name_of(model)))
     samples = [read_sample(path, info, inputs) for path in paths]
     made = quantized(plain, samples, keep=keep, calibration=calibration, tell=tell)
+    check_smaller(made, Path(model))
     tell("comparing with the network in float32")
     exact, ours = Reference(plain), Reference(made)
     errors: dict[str, float] = {}

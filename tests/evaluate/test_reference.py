@@ -2,6 +2,7 @@
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tvm_vision.evaluate import Reference
@@ -19,3 +20,16 @@ def test_a_pad_of_zeros_before_a_max_pool_stays_zeros():
     onnx.checker.check_model(model)
     found = Reference(model).run({"x": np.full((1, 1, 3, 3), -1, np.float32)})["y"][0, 0]
     np.testing.assert_array_equal(found, [[-1, -1, 0], [-1, -1, 0], [0, 0, 0]])
+
+
+@pytest.mark.parametrize("as_file", [True, False])
+def test_a_model_of_a_newer_format_than_onnxruntime_knows(as_file, tmp_path):
+    """Where nothing in it needs that format."""
+    node = helper.make_node("Relu", ["x"], ["y"])
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, (2,)) for name in "xy")
+    graph = helper.make_graph([node], "relu", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=99)
+    (tmp_path / "new.onnx").write_bytes(model.SerializeToString())
+    found = Reference(tmp_path / "new.onnx" if as_file else model)
+    assert found.run({"x": np.array([-1, 2], np.float32)})["y"].tolist() == [0, 2]
+    assert model.ir_version == 99

@@ -21,11 +21,12 @@ GREY = np.full((8, 8, 3), 128, np.uint8)
 DARK = np.full((8, 8, 3), 10, np.uint8)
 
 
-def info(batch=1, dtype="float32", preprocessing=None, labels=("dark", "bright")):
+def info(batch=1, dtype="float32", preprocessing=None, labels=("dark", "bright"), layout="NCHW"):
     from dataclasses import asdict
 
     model = ModelInfo("toy", "classifier", labels, preprocessing or Preprocessing((4, 4)))
-    tensors = [TensorInfo("x", (batch, 3, 4, 4), dtype, "NCHW"), TensorInfo("y", (batch, 2), dtype)]
+    shape = (batch, 3, 4, 4) if layout == "NCHW" else (batch, 4, 4, 3)
+    tensors = [TensorInfo("x", shape, dtype, layout), TensorInfo("y", (batch, 2), dtype)]
     x, y = (asdict(tensor) for tensor in tensors)
     return plain({"model": asdict(model), "inputs": [x], "outputs": [y]})
 
@@ -88,6 +89,25 @@ def test_an_image_as_input_is_repeated_for_a_batch():
     assert arrays["x"].dtype == np.float16
     assert arrays["x"].flags.c_contiguous
     assert (arrays["x"] == 128).all()
+
+
+def test_channels_last_get_the_same_numbers_in_their_order():
+    image = np.random.default_rng(3).integers(0, 256, (7, 9, 3), np.uint8)
+    first = image_inputs(info(2), image)["x"]
+    last = image_inputs(info(2, layout="NHWC"), image)["x"]
+    np.testing.assert_array_equal(first.transpose(0, 2, 3, 1), last)
+    executor = Executor(info(layout="NHWC"))
+    Classifier(executor)([image])
+    np.testing.assert_array_equal(executor.value, last[:1])
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_whole_numbers_are_the_nearest(layout):
+    preprocessing = Preprocessing((4, 4), mean=(0, 100, 200), std=(0.7, 1, 1))
+    document = info(dtype="int8", preprocessing=preprocessing, layout=layout)
+    value = image_inputs(document, GREY)["x"]
+    assert value.dtype == np.int8
+    assert np.unique(value).tolist() == [-72, 28, 127]
 
 
 def test_letterbox_pads_with_black():

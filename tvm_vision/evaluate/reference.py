@@ -47,8 +47,9 @@ class Reference:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         source = _with_outputs(model, values) if values else model
-        try:
-            self._session = onnxruntime.InferenceSession(
+
+        def session(source: Path | onnx.ModelProto) -> onnxruntime.InferenceSession:
+            return onnxruntime.InferenceSession(
                 str(source) if isinstance(source, Path) else source.SerializeToString(),
                 options,
                 providers=["CPUExecutionProvider"],
@@ -56,6 +57,14 @@ class Reference:
                 # at the edges where values are negative.
                 disabled_optimizers=["Pad_Fusion"],
             )
+
+        try:
+            try:
+                self._session = session(source)
+            except Exception as error:
+                if "IR version" not in str(error):
+                    raise
+                self._session = session(_of_an_older_format(source))
         except Exception as error:  # onnxruntime's exceptions have no base of their own
             raise UnsupportedModelError(f"onnxruntime cannot load it: {_reason(error)}") from None
         self.quantized = is_quantized(model)
@@ -74,6 +83,18 @@ class Reference:
         except Exception as error:
             raise InputError(f"onnxruntime cannot run the model: {_reason(error)}") from None
         return dict(zip(self.outputs, values, strict=True))
+
+
+def _of_an_older_format(model: Path | onnx.ModelProto) -> onnx.ModelProto:
+    """A copy that is stamped with the oldest version of the format that has its operators."""
+    import onnx
+
+    from ..frontend.onnx.graph import least_ir_version
+
+    copy = onnx.ModelProto()
+    copy.CopyFrom(onnx.load(model) if isinstance(model, Path) else model)
+    copy.ir_version = least_ir_version(copy)
+    return copy
 
 
 def _with_outputs(model: Path | onnx.ModelProto, values: Sequence[str]) -> onnx.ModelProto:

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..package import ModelInfo, TensorInfo
-from ..runtime.inputs import input_specs, numpy_dtype
-from .classifier.preprocess import ClassifierInput, prepare
+from ..runtime.inputs import input_specs
+from .classifier.preprocess import ClassifierInput, as_input, prepare
 from .yoeo.preprocess import Preprocessor
 
 
@@ -40,10 +40,10 @@ def prepared_image(
         height, width = specs[0].shape[1:3]
         frame = cv2.resize(image, (width, height)).astype(np.uint8, copy=False)
         return {specs[0].name: frame[np.newaxis]}
-    if model.preprocessing is None or len(specs) != 1 or specs[0].layout != "NCHW":
+    if model.preprocessing is None or len(specs) != 1 or not specs[0].layout:
         needed = "; ".join(map(str, specs))
         raise InputError(
-            f"a network with one NCHW input and preprocessing is needed for an image, and "
+            f"a network with one input of four axes and preprocessing is needed for an image, and "
             f"'{model.name}' takes {needed}: compile it with --preprocess, or {otherwise}"
         )
     if model.kind == "yoeo":
@@ -51,7 +51,7 @@ def prepared_image(
         preprocessor(image)
         tensor = preprocessor.tensor
     else:
-        config = ClassifierInput.from_package(model.preprocessing)
+        config = ClassifierInput.from_package(model.preprocessing, specs[0].layout)
         tensor = prepare(image, config, color_order="bgr")
     repeated = np.broadcast_to(tensor, specs[0].shape)
-    return {specs[0].name: np.ascontiguousarray(repeated, numpy_dtype(specs[0].dtype))}
+    return {specs[0].name: as_input(repeated, specs[0])}

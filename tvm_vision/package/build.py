@@ -22,6 +22,9 @@ from .tensors import TensorInfo
 if TYPE_CHECKING:
     import numpy as np
 
+# Gray, colour, and colour with an alpha channel.
+IMAGE_CHANNELS = (1, 3, 4)
+
 
 class Spec(Protocol):
     """Name, shape and type of an input or output."""
@@ -81,7 +84,8 @@ def package_info(
         "format_version": FORMAT_VERSION,
         "model": asdict(model),
         "inputs": [asdict(tensor) for tensor in inputs],
-        "outputs": [_tensor(spec, "") for spec in compiled.outputs],
+        # A network keeps to one order.
+        "outputs": [_tensor(spec, inputs[0].layout or "NCHW") for spec in compiled.outputs],
         "graph": compiled.graph,
         "target": json.loads(str(compiled.target)),
         "device": None if device is None else asdict(device),
@@ -114,33 +118,42 @@ def _with_size(model: ModelInfo, inputs: Sequence[Spec]) -> ModelInfo:
     if model.preprocessing is None or model.preprocessing.size != (0, 0):
         return model
     shape = tuple(inputs[0].shape) if inputs else ()
-    if len(shape) != 4 or shape[1] != 3:
+    layout = image_layout(shape)
+    if not layout or shape[layout.index("C")] != 3:
         raise PackageError(
-            f"preprocessing is for a first input [batch, 3, height, width], found {list(shape)}: "
-            "compile without it"
+            "preprocessing is for a first input [batch, 3, height, width] or [batch, height, "
+            f"width, 3], found {list(shape)}: compile without it"
         )
-    sized = replace(model.preprocessing, size=(int(shape[2]), int(shape[3])))
-    return replace(model, preprocessing=sized)
+    height, width = (int(shape[layout.index(axis)]) for axis in "HW")
+    return replace(model, preprocessing=replace(model.preprocessing, size=(height, width)))
 
 
-def _tensor(spec: Spec, units: str) -> dict[str, Any]:
+def image_layout(shape: Sequence[int]) -> str:
+    """ "NHWC" where the last of four axes has the 1, 3 or 4 channels of images and the second has
+    not, as Keras, TensorFlow and TFLite order them; else "NCHW", or "" of another rank."""
+    if len(shape) != 4:
+        return ""
+    last = shape[3] in IMAGE_CHANNELS and shape[1] not in IMAGE_CHANNELS
+    return "NHWC" if last else "NCHW"
+
+
+def _tensor(spec: Spec, layout: str, units: str = "") -> dict[str, Any]:
     shape = [int(size) for size in spec.shape]
-    layout = "NCHW" if len(shape) == 4 else ""
-    units = units if layout else ""
+    layout = layout if len(shape) == 4 else ""
     return {
         "name": spec.name,
         "shape": shape,
         "dtype": spec.dtype,
         "layout": layout,
-        "units": units,
+        "units": units if layout else "",
     }
 
 
 def _input(spec: Spec, model: ModelInfo) -> dict[str, Any]:
     if model.yoeo is not None and spec.dtype == "uint8":
         # Frames as the camera gives them, prepared by the network's first kernels.
-        return {**_tensor(spec, ""), "layout": "NHWC", "units": "pixels of 0..255, BGR"}
-    return _tensor(spec, _input_units(model))
+        return _tensor(spec, "NHWC", "pixels of 0..255, BGR")
+    return _tensor(spec, image_layout(spec.shape), _input_units(model))
 
 
 def _input_units(model: ModelInfo) -> str:

@@ -29,7 +29,7 @@ def read_shape(value: Any, where: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """One input or output. layout: "NCHW" for images, else ""; units: words for people."""
+    """One input or output. layout: of images "NCHW" or "NHWC", else ""; units: words for people."""
 
     name: str
     shape: tuple[int, ...]

@@ -7,12 +7,19 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from support.networks import mobilenet_v2, yoeo_like
 from support.quantized_networks import as_written, network
 from tvm_vision.errors import InputError, UnsupportedModelError
-from tvm_vision.frontend.onnx.quantize import input_specs, nodes_before_sums, plain_onnx, quantized
+from tvm_vision.frontend.onnx.quantize import (
+    check_smaller,
+    input_specs,
+    nodes_before_sums,
+    plain_onnx,
+    quantized,
+)
+from tvm_vision.frontend.onnx.storage import constant_bytes
 
 
 def samples(count=4, size=64):
@@ -142,3 +149,56 @@ def test_a_quantized_network_is_not_quantized_again(yoeo, tmp_path):
     onnx.save(yoeo[1], tmp_path / "int8.onnx")
     with pytest.raises(InputError, match=r"int8\.onnx' is quantized already: compile it as it is"):
         plain_onnx(tmp_path / "int8.onnx", {})
+
+
+def two_products(after, **constants):
+    """Two products with one weight, and the nodes ``after`` them; ``constants`` are by name."""
+    nodes = [
+        helper.make_node("MatMul", ["input", "w"], ["a"], "first"),
+        helper.make_node("Softmax", ["a"], ["b"], "soft"),
+        helper.make_node("MatMul", ["b", "w"], ["c"], "second"),
+        *after,
+    ]
+    constants["w"] = np.random.default_rng(4).normal(size=(64, 64)).astype(np.float32)
+    tensors = [numpy_helper.from_array(value, name) for name, value in constants.items()]
+    image = helper.make_tensor_value_info("input", TensorProto.FLOAT, (1, 64))
+    return network(nodes, image, {"y": TensorProto.FLOAT}, tensors)
+
+
+def test_what_was_in_fp16_is_kept_in_no_more(tmp_path):
+    """Folding makes float32 of it, and not all of it becomes int8."""
+    table = np.random.default_rng(5).normal(size=(64, 64)).astype(np.float16)
+    after = [
+        helper.make_node("Cast", ["t16"], ["t"], "cast", to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["c", "t"], ["y"], "scale"),
+    ]
+    onnx.save(two_products(after, t16=table), tmp_path / "half.onnx")
+    plain = plain_onnx(tmp_path / "half.onnx", {})
+    made = quantized(plain, [{"input": np.ones((1, 64), np.float32)}])
+    check_smaller(made, tmp_path / "half.onnx")
+    floats = [t for t in made.graph.initializer if t.data_type == TensorProto.FLOAT]
+    assert max(np.prod(t.dims) for t in floats) <= 64
+    assert constant_bytes(made) < constant_bytes(plain)
+
+
+def test_a_file_that_would_grow_is_refused(tmp_path):
+    """What was int8 or small in the file, and is float32 once it is folded."""
+    after = [
+        helper.make_node("Cast", ["t8"], ["t"], "cast", to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["t", "s"], ["scaled"], "scaling"),
+        helper.make_node("Mul", ["c", "scaled"], ["y"], "scale"),
+    ]
+    table = np.random.default_rng(5).integers(-127, 128, (256, 64)).astype(np.int8)
+    onnx.save(two_products(after, t8=table, s=np.float32(0.1)), tmp_path / "bytes.onnx")
+    plain = plain_onnx(tmp_path / "bytes.onnx", {})
+    made = quantized(plain, [{"input": np.ones((1, 64), np.float32)}])
+    with pytest.raises(UnsupportedModelError, match=r"bytes instead of \d+: compile it as it is"):
+        check_smaller(made, tmp_path / "bytes.onnx")
+
+
+def test_a_file_of_the_newest_format_is_quantized_by_an_older_onnxruntime(tmp_path):
+    """onnx stamps what it writes with its own newest version, whatever is in it."""
+    model = mobilenet_v2(64)
+    model.ir_version = onnx.IR_VERSION
+    onnx.save(model, tmp_path / "new.onnx")
+    assert plain_onnx(tmp_path / "new.onnx", {}).ir_version < onnx.IR_VERSION

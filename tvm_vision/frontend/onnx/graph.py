@@ -15,6 +15,18 @@ from .tools import ToolError, light_step
 FIX_SHAPES = "pass input_shapes, or --input-shape, or end the model before what data decides"
 # Operators that only quantized networks have.
 _QUANTISED = frozenset({"QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul"})
+# The last change of the file format that has nothing to do with new types or operators.
+_LAST_IR_CHANGE = 8
+
+
+def least_ir_version(model: onnx.ModelProto) -> int:
+    """The oldest version of the file format that has the model's operator sets.
+
+    What writes a file stamps it with the newest version it knows, which an older onnxruntime
+    refuses whatever is in it.
+    """
+    needed = helper.find_min_ir_version_for(list(model.opset_import), ignore_unknown=True)
+    return min(model.ir_version, max(needed, _LAST_IR_CHANGE))
 
 
 def is_quantized(model: Path | onnx.ModelProto) -> bool:

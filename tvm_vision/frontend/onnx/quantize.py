@@ -24,9 +24,10 @@ from ...whole_files import ScratchFolder
 from ..node_names import name_nodes
 from ..signature import TensorSpec
 from .fold import folded
-from .graph import graph_inputs, is_quantized, with_input_shapes
+from .graph import graph_inputs, inferred, is_quantized, least_ir_version, with_input_shapes
 from .load import Shapes, checked_onnx
 from .simplify import simplified
+from .storage import constant_bytes, store_as_fp16
 from .tools import ToolError, run
 
 SUMS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
@@ -37,11 +38,26 @@ ACTIVATIONS = frozenset(
 )
 # Scales by channel need opset 13.
 LEAST_OPSET, NEW_OPSET = 13, 17
+# Bytes that scales may add to a network that is too small for its size to matter.
+SCALES = 4096
 # How the range of an activation is chosen -> onnxruntime's name for it.
 CALIBRATIONS = {"percentile": "Percentile", "minmax": "MinMax", "entropy": "Entropy"}
 
 Arrays = Mapping[str, np.ndarray]
 Tell = Callable[[str], object]
+
+
+def check_smaller(made: onnx.ModelProto, model: Path) -> None:
+    """Raise UnsupportedModelError where a quantized network's constants take more than those of
+    the file that it was made of: weights that floats read beside the bytes are kept twice."""
+    before, after = (
+        constant_bytes(one) for one in (onnx.load(model, load_external_data=False), made)
+    )
+    if after > before + SCALES:
+        raise UnsupportedModelError(
+            f"a network that int8 makes smaller is needed, and the constants of '{model}' would "
+            f"take {after} bytes instead of {before}: compile it as it is"
+        )
 
 
 def plain_onnx(model: str | Path, input_shapes: Shapes) -> onnx.ModelProto:
@@ -56,7 +72,8 @@ def plain_onnx(model: str | Path, input_shapes: Shapes) -> onnx.ModelProto:
             f"a network in float32 is needed, and '{model}' is quantized already: compile it as it "
             "is"
         )
-    plain = simplified(proto, shapes) or folded(with_input_shapes(proto, shapes))
+    # ONNX's checker wants shapes of outputs, which files need not declare.
+    plain = inferred(simplified(proto, shapes) or folded(with_input_shapes(proto, shapes)))
     opset = next(e.version for e in plain.opset_import if e.domain in ("", "ai.onnx"))
     if opset < LEAST_OPSET:
         try:
@@ -67,6 +84,7 @@ def plain_onnx(model: str | Path, input_shapes: Shapes) -> onnx.ModelProto:
                 f"({error}): export it again"
             ) from None
     name_nodes(plain.graph)
+    plain.ir_version = least_ir_version(plain)
     del plain.metadata_props[:]
     plain.metadata_props.extend(proto.metadata_props)
     return plain
@@ -119,6 +137,7 @@ def quantized(
     rest = [node.name for node in plain.graph.node if node.name not in leading]
     made = _by_onnxruntime(plain, samples, [*rest, *keep], calibration, tell)
     _keep_real(made, set(rest))
+    store_as_fp16(made)
     del made.metadata_props[:]
     made.metadata_props.extend(plain.metadata_props)
     onnx.checker.check_model(made)

@@ -14,7 +14,7 @@ from ...runtime.inputs import input_specs, numpy_dtype
 from ..results import Classification
 from .labels import check_labels
 from .postprocess import classify
-from .preprocess import ClassifierInput, prepare
+from .preprocess import ClassifierInput, as_input, prepare
 
 Image = npt.NDArray[np.uint8]
 
@@ -35,13 +35,14 @@ class Classifier:
                 "detect' runs it, in Python YoeoDetector"
             )
         specs = input_specs(info)
-        if len(specs) != 1 or specs[0].layout != "NCHW" or model.preprocessing is None:
+        if len(specs) != 1 or not specs[0].layout or model.preprocessing is None:
             raise InputError(
-                f"a classifier with one NCHW input and preprocessing is needed, and '{model.name}' "
-                "is none: compile it with --kind classifier --preprocess imagenet (or another)"
+                f"a classifier with one input of images and preprocessing is needed, and "
+                f"'{model.name}' is none: compile it with --kind classifier --preprocess imagenet "
+                "(or another)"
             )
         self._executor = executor
-        self._config = ClassifierInput.from_package(model.preprocessing)
+        self._config = ClassifierInput.from_package(model.preprocessing, specs[0].layout)
         self._spec = specs[0]
         self._output = info["outputs"][0]["name"]
         self._labels = tuple(model.labels if labels is None else labels)
@@ -63,7 +64,8 @@ class Classifier:
             raise InputError(f"1 to {self.batch} images are needed, found {len(images)}")
         tensor = np.zeros(self._spec.shape, numpy_dtype(self._spec.dtype))
         for index, image in enumerate(images):
-            tensor[index] = prepare(image, self._config, color_order="bgr")[0]
+            prepared = prepare(image, self._config, color_order="bgr")
+            tensor[index] = as_input(prepared, self._spec)[0]
         self._executor.set_input(self._spec.name, tensor)
 
     def run(self) -> npt.NDArray[Any]:

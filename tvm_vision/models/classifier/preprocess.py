@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
 from ...errors import InputError
-from ...package import Preprocessing
+from ...package import Preprocessing, TensorInfo
+from ...runtime.inputs import numpy_dtype
 from .presets import preset
 
 COLOR_ORDERS = ("rgb", "bgr")
+LAYOUTS = ("NCHW", "NHWC")
 INTERPOLATIONS = {
     "linear": cv2.INTER_LINEAR,
     "cubic": cv2.INTER_CUBIC,
@@ -31,6 +34,7 @@ class ClassifierInput:
     color_order: order of the tensor's channels, "rgb" or "bgr".
     interpolation: "area" (averages what it shrinks), "cubic", "linear" or "nearest".
     letterbox: pad to the tensor's aspect with zeros, centred, instead of cropping.
+    layout: order of the tensor's axes, "NCHW" or "NHWC".
 
     Raises ValueError for a number out of its range.
     """
@@ -42,10 +46,11 @@ class ClassifierInput:
     color_order: str = "rgb"
     interpolation: str = "area"
     letterbox: bool = False
+    layout: str = "NCHW"
 
     @classmethod
-    def from_package(cls, preprocessing: Preprocessing) -> ClassifierInput:
-        """The numbers that a package carries."""
+    def from_package(cls, preprocessing: Preprocessing, layout: str = "NCHW") -> ClassifierInput:
+        """The numbers that a package carries. layout: of the network's input."""
         mean, std = preprocessing.mean, preprocessing.std
         return cls(
             size=preprocessing.size,
@@ -55,6 +60,7 @@ class ClassifierInput:
             color_order=preprocessing.color_order,
             interpolation=preprocessing.interpolation,
             letterbox=preprocessing.letterbox,
+            layout=layout,
         )
 
     def __post_init__(self) -> None:
@@ -71,6 +77,8 @@ class ClassifierInput:
         if self.interpolation not in INTERPOLATIONS:
             known = ", ".join(INTERPOLATIONS)
             raise ValueError(f"expected an interpolation of {known}, got '{self.interpolation}'")
+        if self.layout not in LAYOUTS:
+            raise ValueError(f"expected a layout of NCHW or NHWC, got '{self.layout}'")
 
 
 EFFICIENTNET_LITE0 = ClassifierInput.from_package(preset("efficientnet-lite", (224, 224)))
@@ -83,7 +91,7 @@ def prepare(
 
     image: uint8 [height, width, 3], channels in ``color_order`` ("rgb", or OpenCV's "bgr").
 
-    Returns float32 [1, 3, config.size[0], config.size[1]], contiguous.
+    Returns float32 [1, 3, height, width], or [1, height, width, 3] of layout NHWC, contiguous.
     Raises InputError for another shape, type or order.
     """
     _check_image(image, color_order)
@@ -95,7 +103,17 @@ def prepare(
     mean = np.array(config.mean, np.float32)
     scale = 1.0 / np.array(config.std, np.float32)
     normalised = (resized.astype(np.float32) - mean) * scale
-    return np.ascontiguousarray(normalised.transpose(2, 0, 1)[np.newaxis])
+    ordered = normalised.transpose(2, 0, 1) if config.layout == "NCHW" else normalised
+    return np.ascontiguousarray(ordered[np.newaxis])
+
+
+def as_input(prepared: npt.NDArray[np.float32], spec: TensorInfo) -> npt.NDArray[Any]:
+    """Prepared pixels in an input's type: whole numbers are the nearest that it has."""
+    dtype = numpy_dtype(spec.dtype)
+    if np.issubdtype(dtype, np.integer):
+        limits = np.iinfo(dtype)
+        prepared = np.clip(np.rint(prepared), limits.min, limits.max)
+    return np.ascontiguousarray(prepared, dtype)
 
 
 def _check_image(image: npt.NDArray[np.uint8], color_order: str) -> None:

@@ -1,0 +1,40 @@
+"""What a package says of a network's inputs: order of the axes, size of the images."""
+
+import pytest
+
+from tvm_vision.errors import PackageError
+from tvm_vision.frontend.signature import TensorSpec
+from tvm_vision.package import ModelInfo, Preprocessing
+from tvm_vision.package.build import described_inputs
+
+MODEL = ModelInfo("toy", preprocessing=Preprocessing())
+
+
+@pytest.mark.parametrize(
+    ("shape", "layout", "size"),
+    [
+        ((1, 3, 224, 192), "NCHW", (224, 192)),
+        ((4, 224, 192, 3), "NHWC", (224, 192)),
+        # As many rows as channels.
+        ((1, 3, 64, 3), "NCHW", (64, 3)),
+        ((1, 3, 3, 3), "NCHW", (3, 3)),
+    ],
+)
+def test_images_in_both_orders(shape, layout, size):
+    model, (tensor,) = described_inputs([TensorSpec("x", shape, "float32")], MODEL)
+    assert tensor.layout == layout
+    assert model.preprocessing is not None
+    assert model.preprocessing.size == size
+
+
+@pytest.mark.parametrize("shape", [(1, 64, 64, 1), (1, 4, 64, 64), (1, 64, 64, 64), (3, 64, 64)])
+def test_what_is_no_image_of_three_channels(shape):
+    with pytest.raises(PackageError, match=r"\[batch, height, width, 3\], found .*compile without"):
+        described_inputs([TensorSpec("x", shape, "float32")], MODEL)
+
+
+def test_without_preprocessing_any_input_will_do():
+    specs = [TensorSpec(name, (1, 8, 8, 1), "uint8") for name in "ab"]
+    model, tensors = described_inputs(specs, ModelInfo("toy"))
+    assert model.preprocessing is None
+    assert [tensor.layout for tensor in tensors] == ["NHWC", "NHWC"]

@@ -1,0 +1,61 @@
+"""How much a file's constants take, and those of float32 in the fewer bytes that hold them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+# Of fewer elements, the node that converts them takes more than it saves.
+LEAST_ELEMENTS = 1024
+
+
+def constant_bytes(model: onnx.ModelProto) -> int:
+    """Bytes of all constants, in branches and functions too, and those kept in other files."""
+    graphs: list[onnx.GraphProto | onnx.FunctionProto] = [model.graph, *model.functions]
+    return sum(_size(tensor) for graph in graphs for tensor in _tensors(graph))
+
+
+def _tensors(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.TensorProto]:
+    if isinstance(graph, onnx.GraphProto):
+        yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+                yield from _tensors(inner)
+
+
+def _size(tensor: onnx.TensorProto) -> int:
+    count = math.prod(tensor.dims)
+    if tensor.data_type in (onnx.TensorProto.INT4, onnx.TensorProto.UINT4):
+        return (count + 1) // 2
+    if tensor.data_type == onnx.TensorProto.STRING:
+        return sum(map(len, tensor.string_data))
+    return count * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+
+
+def store_as_fp16(model: onnx.ModelProto) -> None:
+    """Keep those constants in float16 that lose nothing by it, and convert them where they are
+    read: weights that the file had in float16 before its constants were folded."""
+    graph = model.graph
+    casts = []
+    for tensor in graph.initializer:
+        if tensor.data_type != onnx.TensorProto.FLOAT or math.prod(tensor.dims) < LEAST_ELEMENTS:
+            continue
+        value = numpy_helper.to_array(tensor)
+        with np.errstate(over="ignore"):
+            short = value.astype(np.float16)
+        if not np.array_equal(short.astype(np.float32), value, equal_nan=True):
+            continue
+        name, stored = tensor.name, f"{tensor.name}/float16"
+        tensor.CopyFrom(numpy_helper.from_array(short, stored))
+        cast = helper.make_node("Cast", [stored], [name], stored, to=onnx.TensorProto.FLOAT)
+        casts.append(cast)
+    nodes = [*casts, *graph.node]
+    del graph.node[:]
+    graph.node.extend(nodes)
