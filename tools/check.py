@@ -15,6 +15,8 @@ from .session import load_network, set_inputs
 from .table import table
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from tvm_vision.evaluate import Agreement, OutputError, Reference
     from tvm_vision.runtime.graph_executor import GraphExecutor
 
@@ -54,11 +56,12 @@ def check(
       tvm-vision check model.tar model.onnx
       tvm-vision check model.tar model.onnx --image cat.jpg --tolerance 0.01
     """
-    from tvm_vision.evaluate import Reference, compare_outputs, tolerance_for
+    from tvm_vision.evaluate import Reference, tolerance_for
 
     executor = load_network(package, device)
     arrays = set_inputs(executor, inputs, image, fill_mode)
-    reference = Reference(model)
+    # Of a model that was cut the package has values that are no outputs of the model.
+    reference = Reference(model, values=executor.output_names)
     strictness = "int8" if reference.quantized else executor.info["precision"]
     if tolerance is None:
         tolerance = tolerance_for(strictness)
@@ -66,7 +69,7 @@ def check(
         executor.run()
         # Frames as a camera gives them are no input of MODEL: those are compared below.
         given = {} if set(arrays) != set(reference.inputs) and of_camera(executor) else arrays
-        errors = compare_outputs(executor.outputs(), reference.run(given)) if given else []
+        errors = _errors(executor, reference.run(given)) if given else []
         frames = frame_agreements(executor, reference, image)
     if as_json:
         document: Any = [error.to_dict() for error in errors]
@@ -97,6 +100,14 @@ def check(
             f"'{model}' what the package was made from? If so, 'tvm-vision profile "
             "--per-layer-error' shows where it goes wrong"
         )
+
+
+def _errors(executor: GraphExecutor, wanted: dict[str, np.ndarray]) -> list[OutputError]:
+    from tvm_vision.evaluate import compare_outputs
+
+    ours = executor.outputs()
+    of_both = {name: value for name, value in wanted.items() if name in ours}
+    return compare_outputs(ours, of_both or wanted)
 
 
 def measured_when_compiled(executor: GraphExecutor) -> list[str]:

@@ -11,6 +11,7 @@ import click
 from tvm_vision.options import CompileOptions
 
 from .check import check
+from .cut import cut_lines, cut_model, write_rest
 from .inspect import bytes_note, precision_lines
 from .model_info import model_info
 from .options import (
@@ -67,6 +68,14 @@ from .table import data_size
     ".json file with crop, mean, std, ...",
 )  # fmt: skip
 @click.option(
+    "--cut", is_flag=True,
+    help="Compile what comes before nodes that cannot be compiled, and say what is left to you.",
+)  # fmt: skip
+@click.option(
+    "--rest", type=PATH, metavar="FILE",
+    help="With --cut: write what is left as an ONNX file, which onnxruntime runs.",
+)  # fmt: skip
+@click.option(
     "--check",
     "check_after",
     is_flag=True,
@@ -98,6 +107,8 @@ def compile(  # the command's name
     groups: Path | None,
     labels: str | None,
     preprocess: str | None,
+    cut: bool,
+    rest: Path | None,
     check_after: bool,
     dump_shaders: Path | None,
     dump_ir: Path | None,
@@ -116,10 +127,13 @@ def compile(  # the command's name
       tvm-vision compile yoeo.onnx -o yoeo.tar --names yoeo_names.yaml --check
       tvm-vision compile yoeo.onnx -o yoeo.tar --precision fp16 --sample-images photos/
       tvm-vision compile model.onnx -o model.tar --option winograd=off --option split_k=off
+      tvm-vision compile model.onnx -o model.tar --cut --rest rest.onnx
     """
     from tvm_vision.api import compile as compile_network
     from tvm_vision.package import read_package
 
+    if rest is not None and not cut:
+        raise click.UsageError("--rest writes what --cut leaves: give --cut as well")
     how = CompileOptions.of(options, opt_level=opt_level, precision=precision, layout=layout)
     check_sample_options(
         sample_images, max_error, fp16=how.precision == "fp16", by="--precision fp16"
@@ -139,11 +153,12 @@ def compile(  # the command's name
         os.environ["TVM_VISION_DUMP_SHADERS"] = str(dump_shaders)
     chosen = chosen_target(target, model)
     with interruptible(NOTHING_WRITTEN), progress(f"compiling {model.name}") as tell:
+        parts = cut_model(model, input_shapes, tell) if cut else None
         compile_network(
-            model,
+            model if parts is None else parts.imported,
             output,
             target=chosen,
-            input_shapes=input_shapes,
+            input_shapes=input_shapes if parts is None else None,
             options=how,
             model_info=described,
             tuning_records=tuning_records,
@@ -153,6 +168,8 @@ def compile(  # the command's name
             dump_ir=dump_ir,
             progress=tell,
         )
+        if parts is not None and rest is not None:
+            write_rest(parts, rest)
 
     with read_package(output) as package:
         info = package.info
@@ -164,6 +181,9 @@ def compile(  # the command's name
     )
     for line in precision_lines(info):
         click.echo(line)
+    if parts is not None:
+        for line in cut_lines(parts, rest):
+            click.echo(line)
     if note := bytes_note(model, info):
         click.echo(note, err=True)
     if check_after:

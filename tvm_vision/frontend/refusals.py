@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..errors import UnsupportedModelError
+
 # For what is not known any better.
 CUT = "end the model before it, or express it by other operators"
 
@@ -24,6 +26,14 @@ class RefusedNodes(Exception):
 
     def __init__(self, refusals: Sequence[Refusal]) -> None:
         super().__init__(f"{len(refusals)} nodes cannot be imported")
+        self.refusals = tuple(refusals)
+
+
+class NodesRefused(UnsupportedModelError):
+    """The same for who called the importer: one line, and the refusals that it tells of."""
+
+    def __init__(self, refusals: Sequence[Refusal]) -> None:
+        super().__init__(describe(refusals))
         self.refusals = tuple(refusals)
 
 

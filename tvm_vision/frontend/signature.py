@@ -50,6 +50,6 @@ def spec_of(name: str, tensor_type: Any) -> TensorSpec:
     if len(fixed) < len(sizes):
         raise UnsupportedModelError(
             f"fixed shapes are needed, and '{name}' depends on the data: found {tensor_type}; "
-            "end the model before what decides its size"
+            "end the model before what decides its size, as 'compile --cut' does"
         )
     return TensorSpec(name, fixed, str(tensor_type.dtype))

@@ -22,15 +22,23 @@ def complete_declarations(
     Raises UnsupportedModelError for an input whose rank nobody says, and for an output whose type
     does not follow from the inputs.
     """
+    complete_inputs(model, shapes)
+    if not all(map(_is_typed, model.graph.output)):
+        model = _with_outputs(model)
+    return model
+
+
+def complete_inputs(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> None:
+    """The same of the inputs alone, in place, and open sizes for impossible ones of any value.
+
+    Raises UnsupportedModelError for an input whose rank nobody says.
+    """
     for value in _declared(model.graph):
         for size in value.type.tensor_type.shape.dim:
             if size.dim_value < 0:
                 size.ClearField("dim_value")
     for value in graph_inputs(model):
         _complete_input(value, shapes.get(value.name))
-    if not all(map(_is_typed, model.graph.output)):
-        model = _with_outputs(model)
-    return model
 
 
 def _declared(graph: onnx.GraphProto) -> Iterator[onnx.ValueInfoProto]:

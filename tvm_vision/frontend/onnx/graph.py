@@ -12,7 +12,12 @@ from onnx import helper, numpy_helper
 
 from .tools import ToolError, light_step
 
-FIX_SHAPES = "pass input_shapes, or --input-shape, or end the model before what data decides"
+FIX_SHAPES = (
+    "pass input_shapes, or --input-shape, or end the model before what data decides, as "
+    "'compile --cut' does"
+)
+# For what is not known any better.
+CUT = "end the model before it, as 'compile --cut' does, or express it by other operators"
 # Operators that only quantized networks have.
 _QUANTISED = frozenset({"QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul"})
 # The last change of the file format that has nothing to do with new types or operators.

@@ -17,9 +17,9 @@ from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter, onnx_input
 
 from ...error_lines import first_line
 from ..node_names import node_name, variable_hint
-from ..refusals import CUT, Refusal, RefusedNodes
+from ..refusals import Refusal, RefusedNodes
 from ..relax_names import name_bindings
-from .graph import Unsupported
+from .graph import CUT, Unsupported
 
 FIX_PARAMETERS = "make constants of the inputs that decide about its shapes"
 # What TVM stacks to one tensor and reduces: a copy of all, and more tensors than a kernel may see.

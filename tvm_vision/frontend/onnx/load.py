@@ -21,14 +21,14 @@ from ...errors import InputError, TvmVisionError, UnsupportedModelError
 from ...file_kinds import ONNX, need
 from ...interrupts import ctrl_c_as_itself
 from ..node_names import name_nodes
-from ..refusals import CUT, Refusal, RefusedNodes, describe
+from ..refusals import NodesRefused, Refusal, RefusedNodes
 from ..signature import Signature, spec_of
 from .branches import Chosen, check_alike, choose_by_data, has_branches
 from .checks import check_sizes, check_tensors, drop_false_shapes, load_weights
 from .contributed import standard_operators
 from .declared import complete_declarations
 from .fold import folded
-from .graph import graph_inputs, inferred, with_input_shapes
+from .graph import CUT, graph_inputs, inferred, with_input_shapes
 from .rewrites import expand_functions, rewrite
 from .simplify import simplified
 from .tools import ToolError, light_step
@@ -75,15 +75,11 @@ def checked_onnx(
 
     Raises what ``import_onnx`` raises for files and shapes.
     """
-    proto = model if isinstance(model, onnx.ModelProto) else _load(Path(model))
-    check_tensors(proto.graph)
-    prepared = onnx.ModelProto()
-    prepared.CopyFrom(_without_functions(proto))
-    name_nodes(prepared.graph)
+    prepared = named_onnx(model)
     try:
         prepared = standard_operators(prepared)
     except RefusedNodes as error:
-        raise UnsupportedModelError(describe(error.refusals)) from None
+        raise NodesRefused(error.refusals) from None
     _check_operators(prepared)
     prepared = complete_declarations(prepared, input_shapes)
     _check(prepared)
@@ -94,6 +90,19 @@ def checked_onnx(
     check_sizes(typed)
     drop_false_shapes(prepared, typed)
     return prepared, shapes
+
+
+def named_onnx(model: str | os.PathLike[str] | onnx.ModelProto) -> onnx.ModelProto:
+    """A copy of a model without functions of its own, whose nodes all have names.
+
+    Raises InputError and UnsupportedModelError for files that cannot be read.
+    """
+    proto = model if isinstance(model, onnx.ModelProto) else _load(Path(model))
+    check_tensors(proto.graph)
+    named = onnx.ModelProto()
+    named.CopyFrom(_without_functions(proto))
+    name_nodes(named.graph)
+    return named
 
 
 def _without_functions(proto: onnx.ModelProto) -> onnx.ModelProto:
@@ -131,7 +140,7 @@ def _check_operators(proto: onnx.ModelProto) -> None:
         if node.domain not in ("", "ai.onnx")
     ]
     if foreign:
-        raise UnsupportedModelError(describe(foreign))
+        raise NodesRefused(foreign)
     opsets = {entry.domain or "ai.onnx": entry.version for entry in proto.opset_import}
     version = opsets.get("ai.onnx", 0)
     newest = onnx.defs.onnx_opset_version()
@@ -237,7 +246,7 @@ def _convert(model: onnx.ModelProto, shapes: dict[str, list[int]]) -> tvm.IRModu
     try:
         rewritten = rewrite(_without_branches(model))
     except RefusedNodes as error:
-        raise UnsupportedModelError(describe(error.refusals)) from None
+        raise NodesRefused(error.refusals) from None
     # The importer prints before it raises, and warns of each name that it makes an identifier.
     try:
         quiet = contextlib.redirect_stdout(io.StringIO())
@@ -245,7 +254,7 @@ def _convert(model: onnx.ModelProto, shapes: dict[str, list[int]]) -> tvm.IRModu
             warnings.simplefilter("ignore")
             return convert(rewritten, shapes)
     except RefusedNodes as error:
-        raise UnsupportedModelError(describe(error.refusals)) from None
+        raise NodesRefused(error.refusals) from None
     except Exception as error:  # the importer raises every kind there is
         raise UnsupportedModelError(
             f"TVM cannot import the model ({first_line(error)}): export it with another "

@@ -1,0 +1,197 @@
+"""A model in two: what can be compiled, and behind it what is left to the caller.
+
+Detection networks often end in what has no fixed size or what no compiler has: suppression, a
+choice of boxes by their score, an exporter's own operator. All before that is most of the work.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import onnx
+
+from ...errors import UnsupportedModelError
+from ..refusals import NodesRefused
+from .declared import complete_inputs
+from .fold import folded
+from .graph import graph_inputs, inferred, with_input_shapes
+from .load import Shapes, import_onnx, named_onnx
+
+if TYPE_CHECKING:
+    import tvm
+
+    from ..signature import Signature
+
+# A part without one of these is no network: preparing an image, or counting.
+_WORK = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "QLinearConv", "QLinearMatMul"})
+
+
+@dataclass(frozen=True)
+class CutModel:
+    """The two parts of a model.
+
+    imported: the first part, as ``tvm_vision.compile`` takes a model; its outputs are the model's
+        own as far as it has them, then what the rest reads.
+    rest: a model of the nodes behind it, which onnxruntime runs: it takes outputs of the first part
+        and of the model's inputs those that it reads, and gives the model's other outputs. None
+        where nothing had to be cut.
+    nodes: how many nodes the model has once its constants are folded.
+    reasons: what could not be compiled, a line for each time that the model was cut.
+    """
+
+    imported: tuple[tvm.IRModule, Signature]
+    rest: onnx.ModelProto | None
+    nodes: int
+    reasons: tuple[str, ...]
+
+
+def cut_onnx(
+    model: str | os.PathLike[str] | onnx.ModelProto, *, input_shapes: Shapes | None = None
+) -> CutModel:
+    """Import as much of a model as can be compiled: all but what comes after a refused node.
+
+    model, input_shapes: as for ``import_onnx``.
+
+    Raises InputError and UnsupportedModelError as that does where nothing is left that is worth
+    it, and where it is not a node that cannot be compiled.
+    """
+    shapes = input_shapes or {}
+    try:
+        return CutModel(import_onnx(model, input_shapes=shapes), None, 0, ())
+    except UnsupportedModelError as error:
+        whole = _plain(model, shapes)
+        refusal, refused, reasons = error, set[str](), list[str]()
+    while True:
+        found = _nodes_of(refusal, whole) - refused
+        if not found:
+            raise refusal
+        refused |= found
+        reasons.append(str(refusal))
+        behind = _behind(whole, refused)
+        try:
+            imported = import_onnx(_first_part(whole, behind, refusal))
+        except UnsupportedModelError as error:
+            refusal = error
+            continue
+        return CutModel(imported, _last_part(whole, behind), len(whole.graph.node), tuple(reasons))
+
+
+def _plain(model: str | os.PathLike[str] | onnx.ModelProto, shapes: Shapes) -> onnx.ModelProto:
+    """The model with named nodes, fixed inputs, folded constants and known types."""
+    named = named_onnx(model)
+    complete_inputs(named, shapes)
+    return inferred(folded(with_input_shapes(named, shapes)))
+
+
+def _nodes_of(error: UnsupportedModelError, model: onnx.ModelProto) -> set[str]:
+    """The nodes of ``model`` that an error is about: those that it names, else those whose results
+    have no fixed shape."""
+    known = {node.name for node in model.graph.node}
+    if not isinstance(error, NodesRefused):
+        return _open_nodes(model)
+    found = {_node_called(refusal.node, known) for refusal in error.refusals}
+    # Of nodes that simplifying made there are no names here.
+    return found - {""} or _open_nodes(model)
+
+
+def _node_called(name: str, known: Collection[str]) -> str:
+    """The node that ``name`` was made of: what replaces a node is named after it."""
+    while name and name not in known:
+        name = name.rpartition("/")[0]
+    return name
+
+
+def _open_nodes(model: onnx.ModelProto) -> set[str]:
+    if any(not _is_fixed(value) for value in graph_inputs(model)):
+        return set()
+    values = [*model.graph.value_info, *model.graph.output]
+    fixed = {value.name for value in values if _is_fixed(value)}
+    return {
+        node.name
+        for node in model.graph.node
+        if any(name and name not in fixed for name in node.output)
+    }
+
+
+def _is_fixed(value: onnx.ValueInfoProto) -> bool:
+    tensor = value.type.tensor_type
+    return tensor.HasField("shape") and all(size.HasField("dim_value") for size in tensor.shape.dim)
+
+
+def _behind(model: onnx.ModelProto, refused: Collection[str]) -> list[onnx.NodeProto]:
+    """The refused nodes and all that depend on them, in the order of the model."""
+    made: set[str] = set()
+    found = []
+    for node in model.graph.node:
+        if node.name in refused or not made.isdisjoint(_reads(node)):
+            found.append(node)
+            made.update(filter(None, node.output))
+    return found
+
+
+def _reads(node: onnx.NodeProto) -> Iterator[str]:
+    """Names of the values that a node reads, its branches and bodies too, whose own values have
+    names that no other value has."""
+    yield from filter(None, node.input)
+    for entry in node.attribute:
+        for inner in [entry.g, *entry.graphs] if entry.HasField("g") else entry.graphs:
+            yield from (value.name for value in inner.output)
+            for step in inner.node:
+                yield from _reads(step)
+
+
+def _first_part(
+    model: onnx.ModelProto, behind: list[onnx.NodeProto], error: UnsupportedModelError
+) -> onnx.ModelProto:
+    """The model without the nodes ``behind``, whose results are what these read."""
+    lost = {node.name for node in behind}
+    kept = [node for node in model.graph.node if node.name not in lost]
+    made = [name for node in kept for name in node.output if name]
+    read = {name for node in behind for name in _reads(node)}
+    own = [value.name for value in model.graph.output if value.name in made]
+    outputs = own + [name for name in made if name in read and name not in own]
+    part = _part(model, kept, [value.name for value in graph_inputs(model)], outputs)
+    if not any(node.op_type in _WORK for node in part.graph.node):
+        raise UnsupportedModelError(
+            "convolutions or products are needed before what cannot be compiled, and there are "
+            f"none: use onnxruntime for this model ({error})"
+        )
+    return part
+
+
+def _last_part(model: onnx.ModelProto, behind: list[onnx.NodeProto]) -> onnx.ModelProto:
+    made = {name for node in behind for name in node.output}
+    read = {name for node in behind for name in _reads(node)}
+    weights = {tensor.name for tensor in model.graph.initializer}
+    before = [value.name for value in graph_inputs(model)]
+    before += [name for node in model.graph.node for name in node.output if name not in made]
+    inputs = [name for name in before if name in read - weights]
+    return _part(model, behind, inputs, [v.name for v in model.graph.output if v.name in made])
+
+
+def _part(
+    model: onnx.ModelProto, nodes: list[onnx.NodeProto], inputs: list[str], outputs: list[str]
+) -> onnx.ModelProto:
+    """A model of those of ``nodes`` that ``outputs`` depend on."""
+    wanted = set(outputs)
+    needed = []
+    for node in reversed(nodes):
+        if not wanted.isdisjoint(node.output):
+            needed.append(node)
+            wanted.update(_reads(node))
+    graph = model.graph
+    types = {value.name: value for value in [*graph.input, *graph.value_info, *graph.output]}
+    part = onnx.ModelProto()
+    part.CopyFrom(model)
+    for field in ("node", "initializer", "value_info", "input", "output"):
+        part.graph.ClearField(field)
+    part.graph.node.extend(reversed(needed))
+    part.graph.initializer.extend(t for t in graph.initializer if t.name in wanted)
+    unknown = onnx.ValueInfoProto
+    read = [name for name in inputs if name in wanted]
+    part.graph.input.extend(types.get(name) or unknown(name=name) for name in read)
+    part.graph.output.extend(types.get(name) or unknown(name=name) for name in outputs)
+    return part
