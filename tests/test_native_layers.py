@@ -14,9 +14,9 @@ INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 # A file includes files of its own row and of rows above it. What stands in the first two rows of
 # the backend decides, and has no handle of Vulkan's; all else acts.
 LAYERS = [
-    "vulkan: cache_file device_options error frame_wait hazard_tracker module_format "
-    "launch_log range_allocator spirv_reader",
-    "vulkan: device_features device_plan vk_api",
+    "vulkan: cache_file device_options error frame_wait hazard_tracker kernel_code module_format "
+    "launch_log range_allocator shader_types spirv_reader",
+    "vulkan: device_features device_plan kernel_needs vk_api",
     "vulkan: device_handle device_snapshot instance",
     "vulkan: device device_list device_memory memory pipeline stream",
     "vulkan: buffer_registry capture device_api device_info module",

@@ -19,9 +19,14 @@ UNITS = {
     "vulkan/test_device_plan": ["device_plan.cc"],
     "vulkan/test_errors": [],
     "vulkan/test_frame_wait": [],
+    "vulkan/test_kernel_needs": [
+        "kernel_needs.cc", "device_plan.cc", "spirv_reader.cc", "shader_types.cc"
+    ],
     "vulkan/test_memory_and_hazards": ["range_allocator.cc"],
-    "vulkan/test_module_format": ["module_format.cc", "spirv_reader.cc", "cache_file.cc"],
-}
+    "vulkan/test_module_format": [
+        "module_format.cc", "spirv_reader.cc", "shader_types.cc", "cache_file.cc"
+    ],
+}  # fmt: skip
 
 
 # What throws out of a destructor: an exception raised beside it ends the process.

@@ -22,6 +22,7 @@ from onnx import TensorProto
 
 import tvm_vision
 from support import SUPPORT, networks
+from support.loaders import compile_loader
 
 pytestmark = pytest.mark.usefixtures("device_info")
 SIZE = 24
@@ -41,12 +42,7 @@ NOTHING_RAN = "InputError: there are no outputs before the first run; call run"
 @pytest.fixture(scope="module")
 def loader(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The loader that fails, compiled."""
-    path = tmp_path_factory.mktemp("loader") / "libfaulty_loader.so"
-    source = Path(__file__).parent / "cpp" / "faulty_loader.cc"
-    compiler = os.environ.get("CXX") or "g++"
-    command = [compiler, "-std=c++17", "-O1", "-fPIC", "-shared", "-fvisibility=hidden"]
-    subprocess.run([*command, str(source), "-o", str(path), "-ldl"], check=True)
-    return path
+    return compile_loader("faulty_loader", tmp_path_factory.mktemp("loader"))
 
 
 @pytest.fixture(scope="module")

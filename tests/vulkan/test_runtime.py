@@ -168,7 +168,7 @@ def test_kernel_for_another_subgroup_size_is_refused(device_info: vulkan.DeviceI
         "wide", SCALE, ["handle", "handle", "int32", "float32"], flags=impossible << 16
     )
     _, (a, b) = tensors(64)
-    with pytest.raises(DeviceError, match=f"kernel wide needs subgroups of {impossible} lanes"):
+    with pytest.raises(DeviceError, match=f"needed subgroups of {impossible} lanes"):
         module["wide"](a, b, 64, 1.0, 1, 64)
 
 
@@ -181,7 +181,9 @@ def test_kernel_that_needs_a_missing_feature_is_refused() -> None:
         "scale", SCALE, ["handle", "handle", "int32", "float32"], code=words.tobytes()
     )
     _, (a, b) = tensors(64)
-    with pytest.raises(DeviceError, match="kernel scale needs SPIR-V capability 5, but"):
+    with pytest.raises(
+        DeviceError, match="kernel scale cannot run on .* needed SPIR-V capability 5, found none;"
+    ):
         module["scale"](a, b, 64, 1.0, 1, 64)
 
 

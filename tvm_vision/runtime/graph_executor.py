@@ -42,6 +42,13 @@ def create(graph_json: Any, lib: Any, device: Any) -> GraphExecutor:
     return GraphExecutor(graph_json, lib, device)
 
 
+def made_for_another(target: Mapping[str, Any], device: Any) -> str:
+    """Name of the device that a package was made for, where that is another than this one."""
+    if device.type == "cpu" or not difference(target, vulkan.devices()[device.index]):
+        return ""
+    return str(target["device_name"])
+
+
 class GraphExecutor:
     """A network on a device, ready to take frames.
 

@@ -38,7 +38,7 @@ def load(path: str | os.PathLike[str] | Package, device: str = "auto") -> GraphE
     DeviceError where the device is absent or lacks what a kernel needs.
     """
     package = open_package(path, device) if isinstance(path, (str, os.PathLike)) else path
-    from .graph_executor import create
+    from .graph_executor import create, made_for_another
     from .library import load_library
 
     package.check_machine()
@@ -51,15 +51,17 @@ def load(path: str | os.PathLike[str] | Package, device: str = "auto") -> GraphE
             f"mod.so of the package cannot be loaded ({last_line(error)}); compile the network "
             "again"
         ) from None
-    executor = create(graph_json, library, chosen)
-    executor.load_params(_weights(package))
-    note = executor.device_note
-    if note:
-        LOGGER.warning("%s: %s", package.info.model.name, note)
     try:
+        executor = create(graph_json, library, chosen)
+        executor.load_params(_weights(package))
+        if executor.device_note:
+            LOGGER.warning("%s: %s", package.info.model.name, executor.device_note)
         executor.prepare()
     except DeviceError as error:
-        raise DeviceError(f"{error}; the package was {note}") from None if note else error
+        made_for = made_for_another(package.info.target, chosen)
+        if not made_for:
+            raise
+        raise DeviceError(f"{error}; the package was made for {made_for}") from None
     return executor
 
 

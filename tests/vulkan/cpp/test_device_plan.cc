@@ -167,18 +167,4 @@ TEST(ExtensionsOnlyWhereNotCore) {
   CHECK(PlanDevice(s).enabled_extensions.size() == 2);
 }
 
-TEST(MissingFeaturesAreNamed) {
-  DeviceSnapshot s = Intel();
-  CHECK(MissingForCapability(s, 1).empty());
-  CHECK(MissingForCapability(s, 9) == "shaderFloat16");
-  CHECK(MissingForCapability(s, 4448) == "storageBuffer8BitAccess");
-  CHECK(MissingForCapability(s, 65) == "subgroup shuffle operations");
-  CHECK(MissingForCapability(s, 77777) == "SPIR-V capability 77777");
-  s.features.shader_float16 = true;
-  s.subgroup_in_compute = true;
-  s.subgroup_operations = VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
-  CHECK(MissingForCapability(s, 9).empty());
-  CHECK(MissingForCapability(s, 65).empty());
-}
-
 int main() { return check::Run(); }

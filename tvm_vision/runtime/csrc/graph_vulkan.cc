@@ -19,6 +19,7 @@ namespace ffi = tvm::ffi;
 using vulkan::Buffer;
 using vulkan::BufferRegistry;
 using vulkan::CaptureScope;
+using vulkan::CheckKernels;
 using vulkan::Device;
 using vulkan::DeviceList;
 using vulkan::DeviceOptions;
@@ -47,6 +48,14 @@ FrameWait MakeFrameWait(const Device& device, const DeviceOptions& options) {
   return FrameWait(options.poll_margin ? *options.poll_margin : usual);
 }
 
+/*! \brief The device of a number; raises DeviceError where it cannot run a kernel of the library.
+ */
+std::shared_ptr<Device> DeviceThatRuns(const ffi::Module& library, int number) {
+  std::shared_ptr<Device> device = DeviceList::Global().Get(number);
+  CheckKernels(library, *device);
+  return device;
+}
+
 /*!
  * \brief Records the whole network once: upload, kernels, read-back. Each frame is one submission.
  *
@@ -59,7 +68,7 @@ class VulkanRunner : public GraphRunner {
                const DeviceOptions& options)
       : graph_(graph),
         functions_(BindFunctions(graph, library)),
-        device_(DeviceList::Global().Get(number)),
+        device_(DeviceThatRuns(library, number)),
         frame_wait_(MakeFrameWait(*device_, options)),
         pipelines_(std::async(std::launch::async, PreparePipelines, library, device_,
                               options.compile_threads)) {

@@ -70,40 +70,9 @@ const std::map<std::string, Property>& Properties() {
       {"driver_name", Text([](S s) { return s.driver_name; })},
       {"driver_version", Integer([](S s) { return s.driver_version; })},
       {"vulkan_api_version", Integer([](S s) { return s.api_version; })},
-      // SPIR-V 1.5 is core in Vulkan 1.2, 1.6 in 1.3.
-      {"max_spirv_version",
-       Integer([](S s) { return s.api_version >= VK_API_VERSION_1_3 ? 0x10600 : 0x10500; })},
+      {"max_spirv_version", Integer(MaxSpirvVersion)},
   };
   return table;
-}
-
-const char* ComponentTypeName(uint32_t type) {
-  switch (type) {
-    case VK_COMPONENT_TYPE_FLOAT16_KHR:
-      return "float16";
-    case VK_COMPONENT_TYPE_FLOAT32_KHR:
-      return "float32";
-    case VK_COMPONENT_TYPE_FLOAT64_KHR:
-      return "float64";
-    case VK_COMPONENT_TYPE_SINT8_KHR:
-      return "int8";
-    case VK_COMPONENT_TYPE_SINT16_KHR:
-      return "int16";
-    case VK_COMPONENT_TYPE_SINT32_KHR:
-      return "int32";
-    case VK_COMPONENT_TYPE_SINT64_KHR:
-      return "int64";
-    case VK_COMPONENT_TYPE_UINT8_KHR:
-      return "uint8";
-    case VK_COMPONENT_TYPE_UINT16_KHR:
-      return "uint16";
-    case VK_COMPONENT_TYPE_UINT32_KHR:
-      return "uint32";
-    case VK_COMPONENT_TYPE_UINT64_KHR:
-      return "uint64";
-    default:
-      return "other";
-  }
 }
 
 }  // namespace

@@ -141,6 +141,40 @@ const char* DeviceTypeName(VkPhysicalDeviceType type) {
   }
 }
 
+const char* ComponentTypeName(uint32_t type) {
+  switch (type) {
+    case VK_COMPONENT_TYPE_FLOAT16_KHR:
+      return "float16";
+    case VK_COMPONENT_TYPE_FLOAT32_KHR:
+      return "float32";
+    case VK_COMPONENT_TYPE_FLOAT64_KHR:
+      return "float64";
+    case VK_COMPONENT_TYPE_SINT8_KHR:
+      return "int8";
+    case VK_COMPONENT_TYPE_SINT16_KHR:
+      return "int16";
+    case VK_COMPONENT_TYPE_SINT32_KHR:
+      return "int32";
+    case VK_COMPONENT_TYPE_SINT64_KHR:
+      return "int64";
+    case VK_COMPONENT_TYPE_UINT8_KHR:
+      return "uint8";
+    case VK_COMPONENT_TYPE_UINT16_KHR:
+      return "uint16";
+    case VK_COMPONENT_TYPE_UINT32_KHR:
+      return "uint32";
+    case VK_COMPONENT_TYPE_UINT64_KHR:
+      return "uint64";
+    default:
+      return "other";
+  }
+}
+
+uint32_t MaxSpirvVersion(const DeviceSnapshot& snapshot) {
+  // SPIR-V 1.5 is core in Vulkan 1.2, 1.6 in 1.3.
+  return snapshot.api_version >= VK_API_VERSION_1_3 ? 0x10600 : 0x10500;
+}
+
 std::vector<size_t> OrderDevices(const std::vector<DeviceSnapshot>& snapshots) {
   std::vector<size_t> order(snapshots.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -218,72 +252,6 @@ DevicePlan PlanDevice(const DeviceSnapshot& snapshot, bool separate_memory) {
   enable(snapshot.features.cooperative_matrix, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
   enable(true, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
   return plan;
-}
-
-std::string MissingForCapability(const DeviceSnapshot& s, uint32_t capability) {
-  const DeviceFeatures& f = s.features;
-  auto need = [](bool has, const char* name) { return has ? std::string() : std::string(name); };
-  auto subgroup = [&](VkSubgroupFeatureFlags operation, const char* name) {
-    return need(s.subgroup_in_compute && (s.subgroup_operations & operation) == operation, name);
-  };
-  switch (capability) {
-    case 0:   // Matrix
-    case 1:   // Shader
-    case 50:  // ImageQuery: core, uses nothing optional without images
-      return "";
-    case 9:
-      return need(f.shader_float16, "shaderFloat16");
-    case 10:
-      return need(f.shader_float64, "shaderFloat64");
-    case 11:
-      return need(f.shader_int64, "shaderInt64");
-    case 22:
-      return need(f.shader_int16, "shaderInt16");
-    case 39:
-      return need(f.shader_int8, "shaderInt8");
-    case 61:
-      return subgroup(VK_SUBGROUP_FEATURE_BASIC_BIT, "subgroup basic operations");
-    case 62:
-      return subgroup(VK_SUBGROUP_FEATURE_VOTE_BIT, "subgroup vote operations");
-    case 63:
-      return subgroup(VK_SUBGROUP_FEATURE_ARITHMETIC_BIT, "subgroup arithmetic operations");
-    case 64:
-      return subgroup(VK_SUBGROUP_FEATURE_BALLOT_BIT, "subgroup ballot operations");
-    case 65:
-      return subgroup(VK_SUBGROUP_FEATURE_SHUFFLE_BIT, "subgroup shuffle operations");
-    case 66:
-      return subgroup(VK_SUBGROUP_FEATURE_SHUFFLE_RELATIVE_BIT,
-                      "subgroup relative shuffle operations");
-    case 67:
-      return subgroup(VK_SUBGROUP_FEATURE_CLUSTERED_BIT, "subgroup clustered operations");
-    case 68:
-      return subgroup(VK_SUBGROUP_FEATURE_QUAD_BIT, "subgroup quad operations");
-    case 4433:
-      return need(f.storage_buffer_16bit, "storageBuffer16BitAccess");
-    case 4434:
-      return need(f.uniform_buffer_16bit, "uniformAndStorageBuffer16BitAccess");
-    case 4435:
-      return need(f.push_constant_16bit, "storagePushConstant16");
-    case 4448:
-      return need(f.storage_buffer_8bit, "storageBuffer8BitAccess");
-    case 4449:
-      return need(f.uniform_buffer_8bit, "uniformAndStorageBuffer8BitAccess");
-    case 4450:
-      return need(f.push_constant_8bit, "storagePushConstant8");
-    case 5345:
-      return need(f.vulkan_memory_model, "vulkanMemoryModel");
-    case 5346:
-      return need(f.vulkan_memory_model_device_scope, "vulkanMemoryModelDeviceScope");
-    case 6016:
-    case 6017:
-    case 6018:
-    case 6019:
-      return need(f.integer_dot_product, "shaderIntegerDotProduct");
-    case 6022:
-      return need(f.cooperative_matrix, "cooperativeMatrix (VK_KHR_cooperative_matrix)");
-    default:
-      return "SPIR-V capability " + std::to_string(capability);
-  }
 }
 
 }  // namespace vulkan

@@ -136,6 +136,12 @@ struct DevicePlan {
 /*! \brief "discrete", "integrated", "virtual", "cpu" or "other". */
 const char* DeviceTypeName(VkPhysicalDeviceType type);
 
+/*! \brief "float16", "int8", … of a VkComponentTypeKHR; "other" for one without a name here. */
+const char* ComponentTypeName(uint32_t type);
+
+/*! \brief Newest version of SPIR-V that a device takes, as 0x10500 for 1.5. */
+uint32_t MaxSpirvVersion(const DeviceSnapshot& snapshot);
+
 /*!
  * \brief Order in which devices get their numbers: discrete, integrated, virtual, other, CPU; then
  * by vendor, device and UUID, so that it does not depend on the order of enumeration.
@@ -159,12 +165,6 @@ std::vector<size_t> SelectDevices(const std::vector<DeviceSnapshot>& snapshots,
  * \param separate_memory Treat its memory as a card's also where it is the host's.
  */
 DevicePlan PlanDevice(const DeviceSnapshot& snapshot, bool separate_memory = false);
-
-/*!
- * \brief Name of what a device lacks to run shaders of this SPIR-V capability.
- * \return The feature's name in the Vulkan specification, or an empty string when it has it.
- */
-std::string MissingForCapability(const DeviceSnapshot& snapshot, uint32_t spirv_capability);
 
 }  // namespace vulkan
 }  // namespace tvm_vision

@@ -18,6 +18,7 @@
 #include "buffer_registry.h"
 #include "cache_file.h"
 #include "device_list.h"
+#include "kernel_needs.h"
 #include "launch_log.h"
 
 namespace tvm_vision {
@@ -343,6 +344,14 @@ ffi::Array<ffi::Map<ffi::String, ffi::Any>> ListKernels(const ffi::Module& libra
 }
 
 }  // namespace
+
+void CheckKernels(const ffi::Module& library, const Device& device) {
+  std::vector<std::shared_ptr<Kernel>> kernels;
+  CollectKernels(library, &kernels);
+  std::vector<const KernelCode*> codes;
+  for (const std::shared_ptr<Kernel>& kernel : kernels) codes.push_back(&kernel->code());
+  CheckRunnable(device.snapshot(), codes);
+}
 
 void PreparePipelines(const ffi::Module& library, const std::shared_ptr<Device>& device,
                       int64_t threads) {

@@ -96,6 +96,12 @@ class VulkanModule : public tvm::ffi::ModuleObj {
 };
 
 /*!
+ * \brief Raise DeviceError where a device cannot run a kernel of a library or of what it imports,
+ * before a driver sees any: see kernel_needs.h.
+ */
+void CheckKernels(const tvm::ffi::Module& library, const Device& device);
+
+/*!
  * \brief Compile all kernels of a library and of what it imports for a device, on some threads.
  *
  * Drivers take milliseconds to seconds for one. What a driver refuses is left to its first launch,

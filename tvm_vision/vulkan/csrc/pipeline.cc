@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "cache_file.h"
+#include "kernel_needs.h"
 
 namespace tvm_vision {
 namespace vulkan {
@@ -14,59 +15,6 @@ namespace {
 /*! \brief What the names of cache files begin with, and how many of them are kept. */
 constexpr const char* kPrefix = "pipelines-";
 constexpr size_t kMostFiles = 64;
-
-/*! \brief Refuse a kernel that this device cannot run, naming what it lacks. */
-void CheckRunnable(const DeviceSnapshot& s, const KernelCode& code) {
-  auto refuse = [&](const std::string& needed) {
-    TVM_VISION_THROW(DeviceError) << "kernel " << code.name << " needs " << needed << ", but "
-                                  << s.name << " (" << s.driver_name
-                                  << ") does not have it; compile for this device with the target "
-                                     "{\"kind\": \"vulkan\", \"from_device\": 0}";
-  };
-  for (uint32_t capability : code.interface.capabilities) {
-    std::string missing = MissingForCapability(s, capability);
-    if (!missing.empty()) refuse(missing);
-  }
-  uint64_t invocations = 1;
-  for (int axis = 0; axis < 3; ++axis) {
-    uint32_t size = code.interface.local_size[axis];
-    invocations *= size;
-    if (size == 0 || size > s.max_workgroup_size[axis]) {
-      refuse("workgroups of " + std::to_string(size) + " invocations in axis " +
-             std::to_string(axis) + " (limit " + std::to_string(s.max_workgroup_size[axis]) + ")");
-    }
-  }
-  if (invocations > s.max_workgroup_invocations) {
-    refuse("workgroups of " + std::to_string(invocations) + " invocations (limit " +
-           std::to_string(s.max_workgroup_invocations) + ")");
-  }
-  if (code.num_buffers > s.max_storage_buffers_per_stage) {
-    refuse(std::to_string(code.num_buffers) + " storage buffers (limit " +
-           std::to_string(s.max_storage_buffers_per_stage) + ")");
-  }
-  uint32_t scalar_limit =
-      code.scalars_in_uniform_buffer ? s.max_uniform_buffer_range : s.max_push_constants;
-  if (code.scalar_bytes > scalar_limit) {
-    refuse(std::to_string(code.scalar_bytes) + " bytes of scalar arguments (limit " +
-           std::to_string(scalar_limit) + ")");
-  }
-  for (const auto& [binding, access] : code.interface.bindings) {
-    if (binding >= code.num_buffers + (code.scalars_in_uniform_buffer ? 1 : 0)) {
-      TVM_VISION_THROW(DeviceError)
-          << "the shader of kernel " << code.name << " uses binding " << binding
-          << ", but the kernel has " << code.num_buffers << " buffers; compile the network again";
-    }
-  }
-  bool fixed_size = s.min_subgroup_size == s.max_subgroup_size;
-  bool in_range =
-      code.subgroup_size >= s.min_subgroup_size && code.subgroup_size <= s.max_subgroup_size;
-  if (code.subgroup_size != 0 && code.subgroup_size != s.subgroup_size &&
-      !(in_range && s.features.subgroup_size_control)) {
-    refuse("subgroups of " + std::to_string(code.subgroup_size) + " lanes (it has " +
-           std::to_string(s.min_subgroup_size) +
-           (fixed_size ? "" : " to " + std::to_string(s.max_subgroup_size)) + ")");
-  }
-}
 
 }  // namespace
 
@@ -80,7 +28,7 @@ Pipeline::Pipeline(std::shared_ptr<const DeviceHandle> owner, const KernelCode& 
       access(code.num_buffers) {
   const DeviceSnapshot& s = device->snapshot();
   const DeviceFunctions& fn = device->fn;
-  CheckRunnable(s, code);
+  CheckRunnable(s, {&code});
   for (uint32_t i = 0; i < num_buffers; ++i) {
     auto found = code.interface.bindings.find(i);
     if (found != code.interface.bindings.end()) access[i] = found->second;

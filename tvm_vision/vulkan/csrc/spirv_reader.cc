@@ -125,15 +125,21 @@ ShaderInterface ReadShaderInterface(const std::string& name, const std::vector<u
   if (words.size() < 5) Refuse(name, "it is shorter than a SPIR-V header");
   if (words[0] != kMagic) Refuse(name, "it does not begin with SPIR-V's magic number");
   ShaderInterface result;
+  result.version = words[1];
   Tables tables;
+  ShaderTypes types;
   size_t at = 5;
   while (at < words.size()) {
     uint32_t length = words[at] >> 16;
     if (length == 0 || length > words.size() - at) Refuse(name, "an instruction runs past its end");
     ReadInstruction(name, words.data() + at, length, &result, &tables);
+    types.Read(words.data() + at, length);
     at += length;
   }
   if (result.entry_point.empty()) Refuse(name, "it has no compute entry point");
+  result.shared_bytes = types.shared_bytes();
+  result.products = types.products();
+  result.extended_subgroup_type = types.extended_subgroup_type();
   for (const auto& [id, pointer_type] : tables.variables) {
     auto binding = tables.binding_of.find(id);
     if (binding == tables.binding_of.end()) continue;

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "shader_types.h"
+
 namespace tvm_vision {
 namespace vulkan {
 
@@ -22,12 +24,20 @@ struct BindingAccess {
 
 /*! \brief Interface of a compute shader. */
 struct ShaderInterface {
+  /*! \brief Version of SPIR-V, as 0x10500 for 1.5. */
+  uint32_t version = 0;
   std::string entry_point;
   std::array<uint32_t, 3> local_size{{1, 1, 1}};
   /*! \brief Numbers of the SPIR-V capabilities the shader declares. */
   std::vector<uint32_t> capabilities;
   /*! \brief Storage and uniform buffers of descriptor set 0, by binding. */
   std::map<uint32_t, BindingAccess> bindings;
+  /*! \brief Of workgroup memory. */
+  uint64_t shared_bytes = 0;
+  /*! \brief Products on matrix units, each once. */
+  std::vector<MatrixProduct> products;
+  /*! \brief See ShaderTypes. */
+  std::string extended_subgroup_type;
 };
 
 /*!

@@ -1,0 +1,162 @@
+/*!
+ * \file smaller_loader.cc
+ * \brief A Vulkan loader that passes everything on to the real one, and describes its devices as
+ * smaller than they are.
+ *
+ * TVM_VISION_VULKAN_LOADER names it. What a device then allows is still what it really allows, so
+ * that a test sees whether the library compares before it asks.
+ */
+#define VK_NO_PROTOTYPES
+#include <dlfcn.h>
+#include <vulkan/vulkan_core.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+
+namespace {
+
+std::mutex lock;
+/*! \brief Most of what there is, by the specification's name. */
+std::map<std::string, uint64_t> most;
+
+template <typename T>
+void Shrink(const char* name, T* value) {
+  std::lock_guard<std::mutex> guard(lock);
+  auto found = most.find(name);
+  if (found != most.end()) *value = static_cast<T>(std::min<uint64_t>(*value, found->second));
+}
+
+#define SHRINK(structure, field) Shrink(#field, &(structure).field)
+
+void ShrinkBasic(VkPhysicalDeviceProperties* p) {
+  SHRINK(*p, apiVersion);
+  VkPhysicalDeviceLimits& limits = p->limits;
+  Shrink("maxComputeWorkGroupSize.x", &limits.maxComputeWorkGroupSize[0]);
+  Shrink("maxComputeWorkGroupSize.y", &limits.maxComputeWorkGroupSize[1]);
+  Shrink("maxComputeWorkGroupSize.z", &limits.maxComputeWorkGroupSize[2]);
+  SHRINK(limits, maxComputeWorkGroupInvocations);
+  SHRINK(limits, maxComputeSharedMemorySize);
+  SHRINK(limits, maxPerStageDescriptorStorageBuffers);
+  SHRINK(limits, maxPushConstantsSize);
+  SHRINK(limits, maxUniformBufferRange);
+}
+
+/*! \brief The structures of a chain, by their type. */
+template <typename T, typename Change>
+void ForEach(void* chain, VkStructureType type, Change change) {
+  for (auto* at = static_cast<VkBaseOutStructure*>(chain); at != nullptr; at = at->pNext) {
+    if (at->sType == type) change(reinterpret_cast<T*>(at));
+  }
+}
+
+PFN_vkGetPhysicalDeviceProperties real_properties;
+PFN_vkGetPhysicalDeviceProperties2 real_properties2;
+PFN_vkGetPhysicalDeviceFeatures2 real_features2;
+PFN_vkGetPhysicalDeviceQueueFamilyProperties real_queues;
+PFN_vkEnumerateInstanceVersion real_version;
+
+void VKAPI_CALL Properties(VkPhysicalDevice device, VkPhysicalDeviceProperties* found) {
+  real_properties(device, found);
+  ShrinkBasic(found);
+}
+
+void VKAPI_CALL Properties2(VkPhysicalDevice device, VkPhysicalDeviceProperties2* found) {
+  real_properties2(device, found);
+  ShrinkBasic(&found->properties);
+  ForEach<VkPhysicalDeviceSubgroupProperties>(found->pNext,
+                                              VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES,
+                                              [](VkPhysicalDeviceSubgroupProperties* p) {
+                                                SHRINK(*p, subgroupSize);
+                                                SHRINK(*p, supportedOperations);
+                                              });
+  ForEach<VkPhysicalDeviceSubgroupSizeControlProperties>(
+      found->pNext, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES,
+      [](VkPhysicalDeviceSubgroupSizeControlProperties* p) {
+        Shrink("subgroupSize", &p->minSubgroupSize);
+        Shrink("subgroupSize", &p->maxSubgroupSize);
+      });
+}
+
+void VKAPI_CALL Features2(VkPhysicalDevice device, VkPhysicalDeviceFeatures2* found) {
+  real_features2(device, found);
+  SHRINK(found->features, shaderInt16);
+  SHRINK(found->features, shaderInt64);
+  SHRINK(found->features, shaderFloat64);
+  ForEach<VkPhysicalDeviceVulkan11Features>(
+      found->pNext, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
+      [](VkPhysicalDeviceVulkan11Features* f) { SHRINK(*f, storageBuffer16BitAccess); });
+  ForEach<VkPhysicalDeviceVulkan12Features>(found->pNext,
+                                            VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+                                            [](VkPhysicalDeviceVulkan12Features* f) {
+                                              SHRINK(*f, shaderFloat16);
+                                              SHRINK(*f, shaderInt8);
+                                              SHRINK(*f, storageBuffer8BitAccess);
+                                              SHRINK(*f, shaderSubgroupExtendedTypes);
+                                              SHRINK(*f, timelineSemaphore);
+                                            });
+  ForEach<VkPhysicalDeviceShaderIntegerDotProductFeatures>(
+      found->pNext, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES,
+      [](VkPhysicalDeviceShaderIntegerDotProductFeatures* f) {
+        SHRINK(*f, shaderIntegerDotProduct);
+      });
+}
+
+void VKAPI_CALL Queues(VkPhysicalDevice device, uint32_t* count, VkQueueFamilyProperties* found) {
+  real_queues(device, count, found);
+  for (uint32_t i = 0; found != nullptr && i < *count; ++i) SHRINK(found[i], queueFlags);
+}
+
+VkResult VKAPI_CALL Version(uint32_t* found) {
+  VkResult result = real_version(found);
+  Shrink("instanceVersion", found);
+  return result;
+}
+
+/*! \brief `ours` for the function of that name, behind which `real` lies. */
+template <typename F>
+PFN_vkVoidFunction Between(F* real, PFN_vkVoidFunction found, F ours) {
+  *real = reinterpret_cast<F>(found);
+  return reinterpret_cast<PFN_vkVoidFunction>(ours);
+}
+
+}  // namespace
+
+extern "C" {
+
+__attribute__((visibility("default"))) PFN_vkVoidFunction VKAPI_CALL
+vkGetInstanceProcAddr(VkInstance instance, const char* name) {
+  static auto get = reinterpret_cast<PFN_vkGetInstanceProcAddr>(
+      dlsym(dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL), "vkGetInstanceProcAddr"));
+  PFN_vkVoidFunction found = get(instance, name);
+  std::string wanted = found == nullptr ? "" : name;
+  if (wanted == "vkGetPhysicalDeviceProperties") {
+    return Between(&real_properties, found, &Properties);
+  }
+  if (wanted == "vkGetPhysicalDeviceProperties2") {
+    return Between(&real_properties2, found, &Properties2);
+  }
+  if (wanted == "vkGetPhysicalDeviceFeatures2") return Between(&real_features2, found, &Features2);
+  if (wanted == "vkGetPhysicalDeviceQueueFamilyProperties") {
+    return Between(&real_queues, found, &Queues);
+  }
+  if (wanted == "vkEnumerateInstanceVersion") return Between(&real_version, found, &Version);
+  return found;
+}
+
+/*! \brief From now on a device has at most `value` of what the specification calls `name`. */
+__attribute__((visibility("default"))) void smaller_set(const char* name, uint64_t value) {
+  std::lock_guard<std::mutex> guard(lock);
+  most[name] = value;
+}
+
+/*! \brief Devices are what they are again. */
+__attribute__((visibility("default"))) void smaller_clear() {
+  std::lock_guard<std::mutex> guard(lock);
+  most.clear();
+}
+
+}  // extern "C"
