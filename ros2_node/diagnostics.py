@@ -33,13 +33,18 @@ class Status:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """The network in use. failure: why the last change of it did not work, else ""."""
+    """The network in use.
+
+    note: where it was made for another device, what that means and what to do, else "". failure:
+    why the last change of it did not work, else "".
+    """
 
     path: str = ""
     name: str = ""
     checksum: str = ""
     device: str = ""
     device_type: str = ""
+    note: str = ""
     failure: str = ""
 
 
@@ -127,7 +132,8 @@ def _none_through(numbers: Snapshot) -> str:
 
 
 def network_status(name: str, model: ModelFacts, numbers: Snapshot) -> Status:
-    """Package and device; running on a CPU is a WARN, device errors are an ERROR."""
+    """Package and device; another device than it was made for and a CPU are a WARN, device errors
+    an ERROR."""
     errors = numbers.counts.get("device errors", 0)
     values: dict[str, object] = {
         "package": model.name,
@@ -137,6 +143,8 @@ def network_status(name: str, model: ModelFacts, numbers: Snapshot) -> Status:
         "device type": model.device_type,
         "device errors": errors,
     }
+    if model.note:
+        values["note"] = model.note
     if model.failure:
         values["last failure"] = model.failure
     if not model.name:
@@ -147,6 +155,8 @@ def network_status(name: str, model: ModelFacts, numbers: Snapshot) -> Status:
         level, message = WARN, f"still {model.name}, for the new network failed: {model.failure}"
     elif model.device_type == "cpu":
         level, message = WARN, f"{model.name} runs on a CPU: {model.device}"
+    elif model.note:
+        level, message = WARN, f"{model.name}: {model.note}"
     else:
         level, message = OK, f"{model.name} on {model.device}"
     return Status(name, level, message, model.device, values)

@@ -100,6 +100,7 @@ def make_node(arguments: Sequence[str], **options: Any) -> Any:
     from rclpy.exceptions import ParameterException
     from rclpy.signals import SignalHandlerOptions
 
+    from .library_log import log_into
     from .node import VisionNode
 
     try:
@@ -110,10 +111,12 @@ def make_node(arguments: Sequence[str], **options: Any) -> Any:
         reason = re.sub(r", at \S+:\d+", "", str(error))
         raise InputError(f"ROS cannot be started: {reason}") from None
     try:
-        return VisionNode(**options)
+        node = VisionNode(**options)
     except (TvmVisionError, ParameterException) as error:
         rclpy.try_shutdown()
         raise InputError(str(error)) from None
+    log_into(node.get_logger())
+    return node
 
 
 def require_ros(what: str) -> None:

@@ -137,6 +137,7 @@ class Networks:
             checksum=model.checksum,
             device=model.device_description,
             device_type=model.device_type,
+            note=model.device_note,
         )
         log = self._host.log
         log.info(f"{model.name} ({model.checksum[:12]}) on {model.device_description}")

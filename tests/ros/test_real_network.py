@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from support import SUPPORT, handmade, packages, yoeo_networks
+from tvm_vision import vulkan
 from tvm_vision.api import compile as compile_network
+from tvm_vision.devices import DeviceDescription
 from tvm_vision.exporters.yoeo.describe import yoeo_model_info
 from tvm_vision.models import load_model
 from tvm_vision.models.results import Detections
@@ -25,10 +27,10 @@ def package(folder):
     return compiled(folder, "llvm")
 
 
-def compiled(folder, target):
-    network = yoeo_networks.write_tiny(folder / f"{target}.onnx")
+def compiled(folder, target, name="yoeo"):
+    network = yoeo_networks.write_tiny(folder / f"{name}.onnx")
     info = yoeo_model_info(network)
-    return compile_network(network, folder / f"{target}.tar", target=target, model_info=info)
+    return compile_network(network, folder / f"{name}.tar", target=target, model_info=info)
 
 
 def boxes_of(message):
@@ -79,6 +81,27 @@ def test_a_robots_folder_gives_its_names(graph, start, package, tmp_path):
     graph.wait_for_state("active")
     with graph.listen(LabelInfo, "label_info", latched=True) as inbox:
         assert [item.class_name for item in inbox.next().class_map] == ["none", "line", "grass"]
+
+
+def test_a_package_for_another_device_is_told_once(graph, start, folder, monkeypatch):
+    from support.ros.graph import lines_of
+
+    found = vulkan.devices()
+    if not found:
+        pytest.skip("there is no Vulkan device here")
+    other = DeviceDescription.of(found[0]).target_config()
+    other |= {"device_name": "Twin", "max_threads_per_block": 128}
+    package = compiled(folder, other, "twin")
+    monkeypatch.setenv("TVM_VISION_VULKAN_VALIDATION", "0")
+    node = start(f"model:={package}", "diagnostics_period:=0.1", program=PROGRAM)
+    graph.wait_for_state("active")
+    with graph.diagnostics() as inbox:
+        level, words, values = lines_of(inbox.next())["network"]
+    told = [line for line in node.lines if "made for Twin, and this is" in line]
+    assert len(told) == 1 and "[WARN]" in told[0] and "compile it with --target vulkan" in told[0]
+    assert level == 1 and values["note"].startswith("made for Twin, and this is")
+    on_cpu = values["device type"] == "cpu"
+    assert words.startswith("twin runs on a CPU" if on_cpu else "twin: made for Twin")
 
 
 def damaged(package, path):
@@ -158,7 +181,7 @@ def test_what_cannot_be_loaded_is_told_in_one_line(graph, start, package, tmp_pa
 
 
 def test_no_gpu(graph, start, folder, monkeypatch):
-    path = compiled(folder, "vulkan")
+    path = compiled(folder, "vulkan", "vulkan")
     # A Vulkan loader that finds no driver.
     monkeypatch.setenv("VK_ICD_FILENAMES", "/nonexistent.json")
     monkeypatch.setenv("VK_DRIVER_FILES", "/nonexistent.json")

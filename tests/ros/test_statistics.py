@@ -154,6 +154,7 @@ def test_a_new_subscription_is_given_its_time():
         ({}, {}, OK, "yoeo on Some GPU"),
         ({"device_type": "cpu"}, {}, WARN, "yoeo runs on a CPU: Some GPU"),
         ({}, {"device errors": 2}, ERROR, "2 errors of the device"),
+        ({"note": "made for X"}, {}, WARN, "yoeo: made for X"),
         ({"failure": "bad file"}, {}, WARN, "still yoeo, for the new network failed: bad file"),
         ({"name": "", "failure": "no file"}, {}, ERROR, "no file"),
         ({"name": ""}, {}, OK, "no network loaded"),

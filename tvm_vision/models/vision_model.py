@@ -92,6 +92,12 @@ class VisionModel:
         return self._executor.device_description
 
     @property
+    def device_note(self) -> str:
+        """One line where the package was made for another device than this one, with what that
+        means and what to do; else ""."""
+        return self._executor.device_note
+
+    @property
     def device_name(self) -> str:
         """The device in a few words, for a caption: "NVIDIA H200 (discrete gpu)"."""
         device = self._executor.device

@@ -28,6 +28,7 @@ class FakeModel:
     segmentation_names: tuple[str, ...] = PIXELS
     device_description = "a processor of the tests (cpu)"
     device_type = "cpu"
+    device_note = ""
 
     def __init__(self, name: str = "fake", milliseconds: float = 0.0) -> None:
         self.name = name
