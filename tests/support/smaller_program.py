@@ -1,14 +1,14 @@
 """Loads packages onto a device that is described as smaller than it is: see
 test_smaller_devices.py.
 
-Arguments: a folder of packages, and JSON, a list of [package, limits by name]. The environment says
+Arguments: a folder of packages, and JSON, a list of [package, limits as smaller_loader.cc has
+them]. The environment says
 that TVM_VISION_VULKAN_LOADER is tests/vulkan/cpp/smaller_loader.cc. Prints a line for each: "runs",
 or the error.
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import sys
@@ -20,11 +20,8 @@ from tvm_vision.errors import TvmVisionError
 
 def main() -> None:
     folder, rows = sys.argv[1], json.loads(sys.argv[2])
-    loader = ctypes.CDLL(os.environ["TVM_VISION_VULKAN_LOADER"])
     for package, limits in rows:
-        loader.smaller_clear()
-        for name, value in limits.items():
-            loader.smaller_set(name.encode(), ctypes.c_uint64(value))
+        os.environ["SMALLER_LOADER"] = limits
         vulkan.shutdown()  # the next use asks the device again
         try:
             tvm_vision.load(f"{folder}/{package}")

@@ -154,11 +154,11 @@ except v.device.DeviceError as error:
     [
         (
             {"TVM_VISION_VULKAN_LOADER": "/nonexistent/libvulkan.so.1"},
-            "is not installed; install the package libvulkan1",
+            "names /nonexistent/libvulkan.so.1, which is not there; name a Vulkan loader, or unset",
         ),
         (
             {"VK_DRIVER_FILES": "/nonexistent.json", "VK_ICD_FILENAMES": "/nonexistent.json"},
-            "found no driver; install mesa-vulkan-drivers",
+            "VK_DRIVER_FILES names /nonexistent.json, which is not there; name the JSON file",
         ),
         ({"TVM_VISION_VULKAN_DEVICE": "no such gpu"}, 'names "no such gpu", but this machine has'),
     ],

@@ -12,22 +12,22 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
-#include <map>
-#include <mutex>
+#include <cstdlib>
+#include <sstream>
 #include <string>
 
 namespace {
 
-std::mutex lock;
-/*! \brief Most of what there is, by the specification's name. */
-std::map<std::string, uint64_t> most;
-
+/*! \brief Most of what there is, by the specification's name: SMALLER_LOADER=name=number,... */
 template <typename T>
-void Shrink(const char* name, T* value) {
-  std::lock_guard<std::mutex> guard(lock);
-  auto found = most.find(name);
-  if (found != most.end()) *value = static_cast<T>(std::min<uint64_t>(*value, found->second));
+void Shrink(const std::string& name, T* value) {
+  const char* limits = std::getenv("SMALLER_LOADER");
+  std::stringstream list(limits == nullptr ? "" : limits);
+  for (std::string limit; std::getline(list, limit, ',');) {
+    size_t sign = limit.find('=');
+    if (limit.substr(0, sign) != name) continue;
+    *value = static_cast<T>(std::min<uint64_t>(*value, std::stoull(limit.substr(sign + 1))));
+  }
 }
 
 #define SHRINK(structure, field) Shrink(#field, &(structure).field)
@@ -146,17 +146,4 @@ vkGetInstanceProcAddr(VkInstance instance, const char* name) {
   if (wanted == "vkEnumerateInstanceVersion") return Between(&real_version, found, &Version);
   return found;
 }
-
-/*! \brief From now on a device has at most `value` of what the specification calls `name`. */
-__attribute__((visibility("default"))) void smaller_set(const char* name, uint64_t value) {
-  std::lock_guard<std::mutex> guard(lock);
-  most[name] = value;
-}
-
-/*! \brief Devices are what they are again. */
-__attribute__((visibility("default"))) void smaller_clear() {
-  std::lock_guard<std::mutex> guard(lock);
-  most.clear();
-}
-
 }  // extern "C"

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include "driver_search.h"
+
 namespace tvm_vision {
 namespace vulkan {
 
@@ -27,14 +29,13 @@ void DeviceList::Initialize() {
   try {
     instance_ = std::make_shared<Instance>(*global, options);
   } catch (const tvm::ffi::Error& error) {
-    status_ = error.message();
+    std::string fault = FaultOfNamedDrivers(ProcessEnvironment);
+    status_ = fault.empty() ? error.message() : fault;
     return;
   }
   const std::vector<DeviceSnapshot>& snapshots = instance_->snapshots();
   if (snapshots.empty()) {
-    status_ =
-        "the Vulkan loader found no driver; install mesa-vulkan-drivers (Intel, AMD and the CPU) "
-        "or the vendor's driver, and check with vulkaninfo --summary";
+    status_ = WhyNoDriver(ProcessEnvironment);
     return;
   }
   std::vector<DevicePlan> plans;

@@ -145,6 +145,8 @@ const std::vector<DeviceOption>& DeviceOptionTable() {
   return table;
 }
 
+const char* ProcessEnvironment(const char* variable) { return std::getenv(variable); }
+
 DeviceOptions DeviceOptions::Read(const Environment& environment) {
   DeviceOptions options;
   int64_t cores = std::max(1u, std::thread::hardware_concurrency());
@@ -161,9 +163,7 @@ DeviceOptions DeviceOptions::Read(const Environment& environment) {
   return options;
 }
 
-DeviceOptions DeviceOptions::Read() {
-  return Read([](const char* variable) { return std::getenv(variable); });
-}
+DeviceOptions DeviceOptions::Read() { return Read(ProcessEnvironment); }
 
 }  // namespace vulkan
 }  // namespace tvm_vision

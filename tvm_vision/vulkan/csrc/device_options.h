@@ -4,7 +4,7 @@
  * no Vulkan.
  *
  * A value is read when the devices are opened and when a network is loaded, and passed on from
- * there; nothing else reads the environment.
+ * there; nothing else of this library reads the environment.
  */
 #ifndef TVM_VISION_VULKAN_DEVICE_OPTIONS_H_
 #define TVM_VISION_VULKAN_DEVICE_OPTIONS_H_
@@ -21,6 +21,9 @@ namespace vulkan {
 
 /*! \brief What a variable is set to; nullptr where it is not set. */
 using Environment = std::function<const char*(const char* variable)>;
+
+/*! \brief That of the process. */
+const char* ProcessEnvironment(const char* variable);
 
 /*! \brief How devices are opened and networks run on them; passed on as const. */
 struct DeviceOptions {

@@ -113,7 +113,8 @@ void PlanQueue(const DeviceSnapshot& s, DevicePlan* plan) {
     }
   }
   if (best == kNone) {
-    plan->refusal = "it has no queue that computes";
+    plan->refusal =
+        "it has no queue that computes, and one is needed; use another device or driver";
     return;
   }
   plan->queue_family = best;

@@ -2,39 +2,87 @@
 
 #include <dlfcn.h>
 
+#include <mutex>
+
 namespace tvm_vision {
 namespace vulkan {
 
-const GlobalFunctions* LoadVulkan(const std::string& path, std::string* error) {
-  static std::string load_error;
-  static const GlobalFunctions* functions = [&]() -> const GlobalFunctions* {
-    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) {
-      load_error = "the Vulkan loader " + path +
-                   " is not installed; install the package libvulkan1 and a driver "
-                   "(mesa-vulkan-drivers for Intel, AMD and the CPU)";
-      return nullptr;
-    }
-    // The handle is never closed: drivers keep threads and exit handlers of their own.
-    static GlobalFunctions table;
-    table.vkGetInstanceProcAddr =
-        reinterpret_cast<PFN_vkGetInstanceProcAddr>(dlsym(library, "vkGetInstanceProcAddr"));
-    if (table.vkGetInstanceProcAddr == nullptr) {
-      load_error = path + " has no vkGetInstanceProcAddr; reinstall the package libvulkan1";
-      return nullptr;
-    }
+std::string CannotBeLoaded(const std::string& path) {
+  const char* told = dlerror();
+  std::string why = told == nullptr ? "no reason given" : told;
+  // It begins with the library that is at fault: this one, or one that it needs.
+  std::string own = path + ": ";
+  if (why.compare(0, own.size(), own) != 0) return "cannot be loaded (" + why + ")";
+  why = why.substr(own.size());
+  bool missing = why.find("No such file") != std::string::npos;
+  return missing ? kNotThere : "cannot be loaded (" + why + ")";
+}
+
+namespace {
+
+constexpr const char* kUsualLoader = "libvulkan.so.1";
+
+/*! \brief Why a library is not the loader, with what to do. */
+std::string Unusable(const std::string& path, const std::string& why) {
+  if (path == kUsualLoader) {
+    return "the Vulkan loader " + path + " " + why +
+           "; install the package libvulkan1 and a driver (mesa-vulkan-drivers for Intel, AMD and "
+           "the CPU)";
+  }
+  return "TVM_VISION_VULKAN_LOADER names " + path + ", which " + why +
+         "; name a Vulkan loader, or unset it for " + kUsualLoader;
+}
+
+std::string VersionName(uint32_t version) {
+  return std::to_string(VK_API_VERSION_MAJOR(version)) + "." +
+         std::to_string(VK_API_VERSION_MINOR(version));
+}
+
+/*! \brief Fill the table from a library; the reason in one line where it is no loader. */
+std::string OpenLoader(const std::string& path, GlobalFunctions* table) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    std::string why = CannotBeLoaded(path);
+    bool usual = path == kUsualLoader && why == kNotThere;
+    return Unusable(path, usual ? "is not installed" : why);
+  }
+  // The handle is never closed: drivers keep threads and exit handlers of their own.
+  table->vkGetInstanceProcAddr =
+      reinterpret_cast<PFN_vkGetInstanceProcAddr>(dlsym(library, "vkGetInstanceProcAddr"));
+  if (table->vkGetInstanceProcAddr == nullptr) {
+    return Unusable(path, "is no Vulkan loader (it has no vkGetInstanceProcAddr)");
+  }
 #define TVM_VISION_VK_LOAD(name) \
-  table.name = reinterpret_cast<PFN_##name>(table.vkGetInstanceProcAddr(nullptr, #name));
-    TVM_VISION_VK_GLOBAL_FUNCTIONS(TVM_VISION_VK_LOAD)
+  table->name = reinterpret_cast<PFN_##name>(table->vkGetInstanceProcAddr(nullptr, #name));
+  TVM_VISION_VK_GLOBAL_FUNCTIONS(TVM_VISION_VK_LOAD)
 #undef TVM_VISION_VK_LOAD
-    if (table.vkEnumerateInstanceVersion == nullptr) {
-      load_error = "the Vulkan loader speaks Vulkan 1.0 only, 1.2 is needed; upgrade libvulkan1";
-      return nullptr;
-    }
-    return &table;
-  }();
-  if (functions == nullptr && error != nullptr) *error = load_error;
-  return functions;
+  if (table->vkCreateInstance == nullptr) {
+    return Unusable(path, "is no Vulkan loader (it has no vkCreateInstance)");
+  }
+  uint32_t version = VK_API_VERSION_1_0;
+  // Vulkan 1.0 has no such function.
+  if (table->vkEnumerateInstanceVersion != nullptr) table->vkEnumerateInstanceVersion(&version);
+  if (version < VK_API_VERSION_1_2) {
+    return "the Vulkan loader " + path + " speaks Vulkan " + VersionName(version) +
+           ", 1.2 is needed; upgrade the package libvulkan1";
+  }
+  return "";
+}
+
+}  // namespace
+
+const GlobalFunctions* LoadVulkan(const std::string& path, std::string* error) {
+  static std::mutex mutex;
+  static GlobalFunctions functions;
+  static bool loaded = false;
+  std::lock_guard<std::mutex> guard(mutex);
+  if (loaded) return &functions;
+  GlobalFunctions found;
+  *error = OpenLoader(path, &found);
+  if (!error->empty()) return nullptr;
+  functions = found;
+  loaded = true;
+  return &functions;
 }
 
 void InstanceFunctions::Load(const GlobalFunctions& global, VkInstance instance) {

@@ -121,8 +121,14 @@ struct DeviceFunctions {
 
 #undef TVM_VISION_VK_DECLARE
 
+/*! \brief Of a file that was named. */
+constexpr const char* kNotThere = "is not there";
+
+/*! \brief What dlopen said of a library last: kNotThere, or "cannot be loaded (…)". */
+std::string CannotBeLoaded(const std::string& path);
+
 /*!
- * \brief Open the Vulkan loader, once: later calls give what the first one found.
+ * \brief Open the Vulkan loader, once: later calls give what the first that went well has found.
  * \param path The library.
  * \param error Receives one line (what is missing, which package brings it) when nullptr comes
  * back.
