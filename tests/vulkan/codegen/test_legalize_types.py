@@ -183,6 +183,48 @@ def test_division_that_rounds_down_by_a_large_sum(lacking: dict[str, Any]) -> No
             np.testing.assert_array_equal(found, expected)
 
 
+def dynamic_shared(dtype: str, other: str) -> Any:
+    """Two arrays of a type and one of another in dynamic shared memory, which TVM merges: out[i] is
+    a[63 - i] + b[63 - i] + c[63 - i], in float32."""
+
+    @T.prim_func(s_tir=True)
+    def function(
+        a: T.Buffer((64,), dtype),
+        b: T.Buffer((64,), other),
+        c: T.Buffer((64,), dtype),
+        out: T.Buffer((64,), "float32"),
+    ):
+        for tx in T.thread_binding(64, "threadIdx.x"):
+            first = T.alloc_buffer((64,), dtype, scope="shared.dyn")
+            second = T.alloc_buffer((64,), other, scope="shared.dyn")
+            third = T.alloc_buffer((64,), dtype, scope="shared.dyn")
+            first[tx] = a[tx]
+            second[tx] = b[tx]
+            third[tx] = c[tx]
+            T.evaluate(T.tvm_storage_sync("shared"))
+            out[tx] = (
+                T.Cast("float32", first[63 - tx])
+                + T.Cast("float32", second[63 - tx])
+                + T.Cast("float32", third[63 - tx])
+            )
+
+    return function
+
+
+@lacking
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int64", "float16"])
+def test_dynamic_shared_memory_of_several_types(dtype: str, lacking: dict[str, Any]) -> None:
+    if dtype == "float16" and not lacking.get("supports_16bit_buffer", True):
+        pytest.skip("float16 has no form without buffers of 16 bits")
+    a, b, c = np.random.default_rng(6).integers(0, 100, (3, 64))
+    for other in ("int8", "float32"):
+        given = (a.astype(dtype), b.astype(other), c.astype(dtype))
+        found = lowering.execute(
+            dynamic_shared(dtype, other), *given, np.zeros(64, "float32"), lacking=lacking
+        )[3]
+        np.testing.assert_array_equal(found, (a + b + c)[::-1].astype("float32"))
+
+
 def test_an_operator_without_another_form_is_refused() -> None:
     function = lowering.elementwise(lambda a: tirx.popcount(a), ["int8"])
     with pytest.raises(UnsupportedKernelError, match=r"popcount on .*int8.* cast to int32 first"):

@@ -21,6 +21,7 @@ from tvm.ir.prim import expr as prim
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.vulkan.codegen.glsl import types
 from tvm_vision.vulkan.codegen.glsl.analysis import handle, is_private, operator_name, type_of
+from tvm_vision.vulkan.codegen.glsl.dynamic_shared import DynamicShared, buffer_like
 from tvm_vision.vulkan.codegen.glsl.missing_types import Missing, types_in
 from tvm_vision.vulkan.codegen.glsl.types import INT32, UINT32, Type
 from tvm_vision.vulkan.codegen.glsl.words import Words, lane_of, words_of
@@ -61,6 +62,7 @@ class Legalizer:
         self._arguments: set[int] = set()  # buffers that view an argument
         self._kept: list[Any] = []  # variables must outlive their handles
         self._words = Words(missing, self._new_var)
+        self._dynamic = DynamicShared(missing, self._buffers)
 
     def function(self, function: Any) -> Any:
         """The kernel, with the parameters of what it computes in."""
@@ -120,11 +122,14 @@ class Legalizer:
         return tirx.Evaluate(self.value(stmt.value)) if type(stmt.value) is ir.Call else stmt
 
     def _allocate(self, stmt: Any) -> Any:
+        dynamic = self._dynamic.allocate(stmt)
+        if dynamic is not None:
+            return dynamic
         of = self._element(stmt.buffer)
         held = self._missing.held(of)
         if held == of:
             return stmt
-        made = _buffer_like(stmt.buffer, held, stmt.buffer.ty.shape)
+        made = buffer_like(stmt.buffer, held, stmt.buffer.ty.shape)
         self._buffers[handle(stmt.buffer)] = made
         return tirx.AllocBuffer(made, dict(stmt.annotations))
 
@@ -132,12 +137,15 @@ class Legalizer:
         data = stmt.data
         if isinstance(data, ir.Call):
             data = data.args[0]
+        dynamic = self._dynamic.declare(stmt, handle(data))
+        if dynamic is not None:
+            return dynamic
         if handle(data) not in self._arguments:
             inner = self._buffers.get(handle(data))
             if inner is None and not is_private(data):
                 return stmt
             of = self._element(stmt.buffer)
-            made = _buffer_like(stmt.buffer, self._missing.held(of), stmt.buffer.ty.shape)
+            made = buffer_like(stmt.buffer, self._missing.held(of), stmt.buffer.ty.shape)
             self._buffers[handle(stmt.buffer)] = made
             return tirx.DeclBuffer(made, data=stmt.data if inner is None else inner.data)
         self._arguments.add(handle(stmt.buffer))
@@ -147,7 +155,7 @@ class Legalizer:
         held = UINT32
         if of.bits == 64:
             held = self._missing.held(of)
-        made = _buffer_like(stmt.buffer, held, [words_of(stmt.buffer.ty.shape, of)])
+        made = buffer_like(stmt.buffer, held, [words_of(stmt.buffer.ty.shape, of)])
         self._buffers[handle(stmt.buffer)] = made
         return tirx.DeclBuffer(made, data=stmt.data)
 
@@ -350,11 +358,6 @@ def type_of_value(node: Any) -> Type | None:
         return type_of(node)
     except (UnsupportedKernelError, AttributeError, TypeError, ValueError):
         return None
-
-
-def _buffer_like(buffer: Any, of: Type, shape: Any) -> Any:
-    scope = str(buffer.ty.storage_scope)
-    return tirx.decl_buffer(shape, str(of), buffer.name, scope=scope)
 
 
 _STATEMENTS: dict[type, Callable[[Legalizer, Any], Any]] = {
