@@ -29,7 +29,7 @@ LAYERS = (
     "models",
     # From here on a robot needs none of it.
     "frontend topi",
-    "schedules.key schedules.factors schedules.cost.device_model",
+    "schedules.key schedules.factors schedules.cost.device_model schedules.cost.tile_costs",
     "schedules.common",
     "schedules.cost schedules.coverage",
     "schedules.gpu schedules.cpu",

@@ -16,7 +16,9 @@ from ..common import TargetLimits, up
 from ..factors import FP16, INT8, TYPES
 from .device_model import DeviceModel
 from .gemm_tile import Product
+from .matrix_pipelines import ThreadData, WaveWork, factor_registers, fits_registers, matrix_cycles
 from .split_k import parts_of, split_k_cycles
+from .tile_costs import MatrixPipelineCosts
 
 VECTOR = 4  # elements that a thread fetches at once, at least
 VECTOR_BYTES = 16  # and where the tile allows
@@ -120,6 +122,10 @@ def fits(tile: CoopmatTile, limits: TargetLimits) -> bool:
     threads = tile.subgroups * limits.subgroup
     if not threads <= min(MOST_THREADS, limits.threads) or tile.shared_bytes > limits.shared_bytes:
         return False
+    costs, units = limits.device.coopmat, limits.device.units
+    if isinstance(costs, MatrixPipelineCosts):
+        if not fits_registers(_data(tile, limits.subgroup, costs), threads, costs, units):
+            return False
     if tile.slice_k > 1 and tile.n > limits.subgroup * VECTOR:
         return False  # TVM finds no constant size for a thread's sums of several groups
     fetched = (tile.m * tile.k, tile.k * tile.n, tile.m * tile.n)
@@ -158,6 +164,11 @@ def cycles(tile: CoopmatTile, shape: Product, device: DeviceModel) -> float:
     """Estimated cycles of a product: waves of workgroups, each with latency and shared work."""
     costs, units = device.coopmat, device.units_of(device.coopmat)
     groups = shape.b * up(shape.m, tile.m) * up(shape.n, tile.n) * tile.split_k
+    results = shape.b * shape.m * shape.n
+    if isinstance(costs, MatrixPipelineCosts):
+        done, data = _work(tile, shape, units.lanes), _data(tile, units.lanes, costs)
+        whole = matrix_cycles(done, data, groups, tile.subgroups, tile.shared_bytes, costs, units)
+        return split_k_cycles(whole, results, tile.split_k, device.split_k)
     threads = tile.subgroups * units.lanes
     resident = units.resident(groups, threads, tile.shared_bytes)
     waves = up(groups, units.count * resident)
@@ -169,4 +180,39 @@ def cycles(tile: CoopmatTile, shape: Product, device: DeviceModel) -> float:
     step = costs.step + fetch + work + max(together, resident * fetched * costs.byte)
     end = costs.start + tile.m * tile.n * tile.slice_k / threads * costs.output
     alone = waves * (up(shape.k // tile.split_k, tile.k) * step + end)
-    return split_k_cycles(alone, shape.b * shape.m * shape.n, tile.split_k, device.split_k)
+    return split_k_cycles(alone, results, tile.split_k, device.split_k)
+
+
+def _own(tile: CoopmatTile) -> tuple[int, int, int]:
+    """Matrices of a subgroup along m and n, and along k in a step."""
+    m, n, k = tile.matrix
+    along_m, along_n = tile.m // tile.subgroups_m // m, tile.n // tile.subgroups_n // n
+    return along_m, along_n, tile.k // tile.slice_k // k
+
+
+def _work(tile: CoopmatTile, shape: Product, lanes: int) -> WaveWork:
+    threads, steps = tile.subgroups * lanes, up(shape.k // tile.split_k, tile.k)
+    along_m, along_n, along_k = _own(tile)
+    fetched = {side: steps * getattr(tile, side) * tile.k / tile.wide / threads for side in "mn"}
+    windowed = fetched.pop(shape.windows, 0.0)
+    return WaveWork(
+        products=steps * along_k * along_m * along_n,
+        loads=steps * along_k * (along_m + along_n),
+        fetched=sum(fetched.values()),
+        windowed=windowed,
+        steps=steps,
+        stops=steps,
+        outputs=tile.m * tile.n * tile.slice_k / threads,
+        row_bytes=tile.matrix[2] * tile.bytes_each,
+    )
+
+
+def _data(tile: CoopmatTile, lanes: int, costs: MatrixPipelineCosts) -> ThreadData:
+    (m, n, k), (along_m, along_n, _) = tile.matrix, _own(tile)
+    row, threads = k * tile.bytes_each, tile.subgroups * lanes
+    vectors = sum(up(side * tile.k // tile.wide, threads) for side in (tile.m, tile.n))
+    return ThreadData(
+        sums=along_m * along_n * m * n / lanes,
+        factors=factor_registers(along_m * m + along_n * n, row, costs),
+        fetched=VECTOR_BYTES / 4 * vectors,
+    )

@@ -27,186 +27,20 @@ from ...target_keys import (
     THREADS,
     numbers_in,
 )
+from .tile_costs import (
+    CoopmatCosts,
+    DirectConvCosts,
+    GemmCosts,
+    MatrixPipelineCosts,
+    PipelineCosts,
+    SplitKCosts,
+    TileCosts,
+    Units,
+)
 
 # What INTEGRATED's rates assume as well: a third.
 REACHED = 1 / 3
 FITTED, ASSUMED, TOLD = "fitted", "assumed", "told"
-
-
-@dataclass(frozen=True)
-class Units:
-    """The parts of a device that run workgroups: NVIDIA's SM, AMD's CU, Intel's Xe core.
-
-    Attributes:
-        count: units.
-        schedulers: of a unit; each issues for ``lanes`` threads at once.
-        lanes: threads that run in lockstep.
-        threads: most threads that a unit holds at once.
-        shared_bytes: bytes of shared memory that the workgroups of a unit have together.
-        registers: of 32 bits, that the threads of a unit have together.
-    """
-
-    count: int
-    schedulers: int
-    lanes: int
-    threads: int
-    shared_bytes: int
-    registers: int = 65536
-
-    def resident(self, groups: int, threads: int, shared_bytes: int, registers: int = 0) -> int:
-        """Workgroups that a unit holds at once, 1 at least.
-
-        Args:
-            groups: of the whole kernel.
-            threads: of a workgroup, in whole ``lanes``.
-            shared_bytes: of a workgroup.
-            registers: of a thread; 0 where they are not the bound.
-        """
-        room = min(self.threads // threads, self.shared_bytes // shared_bytes)
-        if registers:
-            room = min(room, self.registers // (registers * threads))
-        return max(1, min(-(-groups // self.count), room))
-
-
-@dataclass(frozen=True)
-class GemmCosts:
-    """Cycles of a matrix product of 32-bit numbers, or words of bytes (gemm.py).
-
-    Attributes:
-        units: that the costs were fitted with; None for those of the device.
-        fetch: from the first load of a tile to the barrier after it, beyond its own work.
-        quad: to find and load four neighbours of an image.
-        shared: from a load of shared memory to its use, for four steps along k.
-        load: to load four values from shared memory.
-        multiply: to multiply and add once.
-        start: of a workgroup.
-        slice: to begin to add up the sums of groups of threads.
-        group: to add one of these sums.
-        output: to write one output of a thread.
-    """
-
-    units: Units | None
-    fetch: float
-    quad: float
-    shared: float
-    load: float
-    multiply: float
-    start: float
-    slice: float
-    group: float
-    output: float
-
-
-@dataclass(frozen=True)
-class PipelineCosts:
-    """A matrix product where pipelines fill and only other waves hide latency (gemm_pipelines.py).
-
-    Attributes:
-        units: None: these costs hold with the units of the device.
-        width: lanes for which a scheduler issues in a cycle.
-        shared_rate: bytes a cycle of a unit's shared memory.
-        memory_rate: bytes a cycle between a unit and its nearest cache.
-        multiply: instructions of a multiplication with its addition.
-        convert: to convert a sum of fp16 and add it to one of float32.
-        load: to find and load four neighbours.
-        window: besides, where they are of an image that is read by windows.
-        step: of a tile along k, besides.
-        output: of an output of a thread.
-        chain: cycles of a wave by itself over those in which its instructions are issued.
-        fetch: cycles of a tile along k that a wave waits for device memory and barriers.
-        shared: and for shared memory, for four steps along k.
-        start: cycles of a workgroup.
-        registers: of a thread, whatever it computes.
-        edge: and for each row and each column of its outputs.
-    """
-
-    units: Units | None
-    width: int
-    shared_rate: int
-    memory_rate: int
-    multiply: float
-    convert: float
-    load: float
-    window: float
-    step: float
-    output: float
-    chain: float
-    fetch: float
-    shared: float
-    start: float
-    registers: float
-    edge: float
-
-
-@dataclass(frozen=True)
-class CoopmatCosts:
-    """Cycles of a product on cooperative matrices of fp16 (coopmat_gemm.py).
-
-    Attributes:
-        units: that the costs were fitted with; None for those of the device.
-        step: from a barrier to the next but for the work below.
-        fetch: a thread's eight fp16: to find, load and share them.
-        together: how much of that others of the unit wait for, a ratio.
-        byte: to bring a byte to the unit.
-        product: a subgroup's product of 16x16x16, its operands loaded.
-        start: of a workgroup.
-        output: to write one output of a thread.
-    """
-
-    units: Units | None
-    step: float
-    fetch: float
-    together: float
-    byte: float
-    product: float
-    start: float
-    output: float
-
-
-@dataclass(frozen=True)
-class DirectConvCosts:
-    """Cycles of a convolution out of a halo in shared memory, of fp16 (direct_conv.py).
-
-    Attributes:
-        units: that the costs were fitted with; None for those of the device.
-        start: of a workgroup.
-        step: from a barrier to the next but for the work below.
-        fetch: a thread's eight numbers of the halo: to find, load and share them.
-        weight: and of the weights, found without divisions.
-        together: how much of either others of the unit wait for, a ratio.
-        byte: to bring a byte to the unit.
-        load: to load a matrix from shared memory.
-        memory: and from device memory.
-        output: to write one output of a thread.
-        wait: for what was not fetched ahead.
-        multiply: a subgroup's product of 16x16x16.
-    """
-
-    units: Units | None
-    start: float
-    step: float
-    fetch: float
-    weight: float
-    together: float
-    byte: float
-    load: float
-    memory: float
-    output: float
-    wait: float
-    multiply: float
-
-
-@dataclass(frozen=True)
-class SplitKCosts:
-    """Cycles of a sum that workgroups share (split_k.py).
-
-    Attributes:
-        total: of the second kernel, as any that waits for another.
-        part: to write and read a part of a result.
-    """
-
-    total: float
-    part: float
 
 
 @dataclass(frozen=True)
@@ -284,8 +118,8 @@ class DeviceModel:
     enough: Enough
     rates: Rates | None
     gemm: GemmCosts | PipelineCosts
-    coopmat: CoopmatCosts
-    direct_conv: DirectConvCosts
+    coopmat: CoopmatCosts | MatrixPipelineCosts
+    direct_conv: DirectConvCosts | MatrixPipelineCosts
     split_k: SplitKCosts
     selects_loads: bool = False
     packed_fp16: bool = False
@@ -331,7 +165,7 @@ class DeviceModel:
             enough=self.enough.scaled(self.units.count, count),
         )
 
-    def units_of(self, costs: GemmCosts | PipelineCosts | CoopmatCosts | DirectConvCosts) -> Units:
+    def units_of(self, costs: TileCosts) -> Units:
         """The units that costs hold with."""
         return costs.units or self.units
 
@@ -426,6 +260,50 @@ GCN = PipelineCosts(
     registers=4.0,
     edge=5.8,
 )
+# Fitted to the assembly that Mesa's compiler makes of 537 convolutions out of a halo, and 246
+# products, for AMD's RDNA3, not to time (benchmarks/static.md). Each of 16 lanes holds a row of a
+# factor, and the other lanes of a wave hold copies: that is how its instruction takes them.
+RDNA3_DIRECT = MatrixPipelineCosts(
+    units=None,
+    shared_rate=128,
+    memory_rate=128,
+    product=31.6,
+    load=2.2,
+    fetch=1.0,
+    window=36.0,
+    step=14.0,
+    output=8.4,
+    start=290.0,
+    chain=1.3,
+    wait=1070.0,
+    stop=526.0,
+    begin=2200.0,
+    holders=16,
+    registers=31.0,
+    sums=1.25,
+    factors=0.83,
+    vectors=2.7,
+    ahead=0.9,
+    most=256,
+)
+RDNA3_GEMM = replace(
+    RDNA3_DIRECT,
+    product=27.0,
+    load=9.0,
+    fetch=8.4,
+    window=45.0,
+    step=1.0,
+    output=6.7,
+    start=14.0,
+    chain=1.53,
+    wait=100.0,
+    stop=63.0,
+    begin=660.0,
+    registers=15.5,
+    sums=2.0,
+    factors=0.85,
+    vectors=4.1,
+)
 # Lanes of waves of AMD's, and of Adreno's at least.
 GCN_LANES = 64
 # AMD's of 8 units, whose shared memory and threads Intel's Xe cores have in much the same numbers;
@@ -438,15 +316,21 @@ INTEGRATED = DeviceModel(
     enough=ENOUGH.scaled(DISCRETE.units.count, 8),
     rates=Rates(flops=0.9e12, bandwidth=40e9, launch=10e-6),
     gemm=GCN,
-    coopmat=replace(COOPMAT, units=None),
-    direct_conv=replace(DIRECT_CONV, units=None),
+    coopmat=RDNA3_GEMM,
+    direct_conv=RDNA3_DIRECT,
     split_k=SPLIT_K,
     selects_loads=True,
     packed_fp16=True,
 )
 # Of narrower subgroups: the tiles that are good for waves, and packed sums, make Intel's compiler
 # spill (benchmarks/static.md).
-INTEGRATED_NARROW = replace(INTEGRATED, gemm=replace(GEMM, units=None), packed_fp16=False)
+INTEGRATED_NARROW = replace(
+    INTEGRATED,
+    gemm=replace(GEMM, units=None),
+    coopmat=replace(COOPMAT, units=None),
+    direct_conv=replace(DIRECT_CONV, units=None),
+    packed_fp16=False,
+)
 # On processors Vulkan is for tests, and of a target that names no kind nothing is known: what is
 # compiled is what a discrete GPU gets, but Winograd's convolution is no gain that one may count on.
 CPU = replace(DISCRETE, kind="cpu", rates=None)

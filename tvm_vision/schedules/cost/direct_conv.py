@@ -15,7 +15,9 @@ from . import coopmat_gemm as coopmat_gemm_cost
 from .coopmat_gemm import SKEW_BYTES, VECTOR_BYTES
 from .device_model import DeviceModel
 from .gemm_tile import Product
+from .matrix_pipelines import ThreadData, WaveWork, factor_registers, fits_registers, matrix_cycles
 from .split_k import parts_of, split_k_cycles
+from .tile_costs import MatrixPipelineCosts
 
 
 @dataclass(frozen=True)
@@ -229,8 +231,15 @@ def fits(tile: DirectConvTile, shape: Windows, limits: TargetLimits) -> bool:
         return False  # matrices would reach beyond the weights
     if tile.ahead and channels <= tile.k:
         return False
-    shared = tile.shared_bytes(shape) <= limits.shared_bytes
-    return shared and tile.registers(shape, limits.subgroup) <= MOST_REGISTERS
+    if tile.shared_bytes(shape) > limits.shared_bytes:
+        return False
+    costs, units = limits.device.direct_conv, limits.device.units
+    if isinstance(costs, MatrixPipelineCosts):
+        # Addresses of weights in device memory make scalar registers spill in a third of the tiles,
+        # and the best tile is another one all but always.
+        data = _data(tile, shape, limits.subgroup, costs)
+        return tile.columns > 0 and fits_registers(data, threads, costs, units)
+    return tile.registers(shape, limits.subgroup) <= MOST_REGISTERS
 
 
 def _tiles(
@@ -269,6 +278,13 @@ def cycles(tile: DirectConvTile, shape: Windows, device: DeviceModel) -> float:
     """
     costs, units = device.direct_conv, device.units_of(device.direct_conv)
     groups = tile.groups(shape) * tile.split_k
+    outputs = shape.batch * shape.height * shape.width * shape.filters
+    if isinstance(costs, MatrixPipelineCosts):
+        done = _work(tile, shape, units.lanes)
+        data = _data(tile, shape, units.lanes, costs)
+        shared_bytes = tile.shared_bytes(shape)
+        whole = matrix_cycles(done, data, groups, tile.subgroups, shared_bytes, costs, units)
+        return split_k_cycles(whole, outputs, tile.split_k, device.split_k)
     threads = tile.subgroups * units.lanes
     registers = tile.registers(shape, units.lanes) + OTHER_REGISTERS
     resident = units.resident(groups, threads, tile.shared_bytes(shape), registers)
@@ -287,7 +303,46 @@ def cycles(tile: DirectConvTile, shape: Windows, device: DeviceModel) -> float:
     step = stops * costs.step + waits * costs.wait + fetch + work + together
     end = costs.start + product(tile.outputs) / threads * costs.output
     alone = waves * (up(shape.channels // tile.split_k, tile.k) * step + end)
-    outputs = shape.batch * shape.height * shape.width * shape.filters
     return split_k_cycles(alone, outputs, tile.split_k, device.split_k) * (
         1 if tile.columns else MARGIN
+    )
+
+
+def _work(tile: DirectConvTile, shape: Windows, lanes: int) -> WaveWork:
+    image, weights, sums = tile.matrices(shape)
+    threads, steps = tile.subgroups * lanes, up(shape.channels // tile.split_k, tile.k)
+    places = steps * shape.kernel[1] * tile.k // tile.matrix[2]
+    halo, taken = tile.fetched(shape)
+    times = _times(tile, shape)
+    return WaveWork(
+        products=places * shape.kernel[0] * sums,
+        loads=places * (image + weights),
+        fetched=steps * times * up(taken // times, threads),
+        windowed=steps * up(halo, threads),
+        steps=steps,
+        stops=steps * times,
+        outputs=product(tile.outputs) / threads,
+        row_bytes=tile.matrix[2] * shape.bytes_each,
+    )
+
+
+def _times(tile: DirectConvTile, shape: Windows) -> int:
+    """How often weights are fetched for the same channels."""
+    return shape.kernel[1] if tile.columns == 1 else 1
+
+
+def _data(
+    tile: DirectConvTile, shape: Windows, lanes: int, costs: MatrixPipelineCosts
+) -> ThreadData:
+    (m, n, k), (image, weights, sums) = tile.matrix, tile.matrices(shape)
+    threads, times = tile.subgroups * lanes, _times(tile, shape)
+    halo, taken = tile.fetched(shape)
+    first, weight = up(halo, threads), up(taken // times, threads)
+    # Weights that are fetched for each column come when the halo has been shared.
+    vectors = first + weight if times == 1 else max(first, weight)
+    return ThreadData(
+        sums=sums * m * n / lanes,
+        factors=factor_registers(image * m + weights * n, k * shape.bytes_each, costs),
+        fetched=VECTOR_BYTES / 4 * vectors,
+        ahead=tile.ahead,
     )

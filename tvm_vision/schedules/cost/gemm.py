@@ -8,10 +8,11 @@ from functools import lru_cache
 
 from ..common import TargetLimits, up
 from ..factors import INT8
-from .device_model import DeviceModel, PipelineCosts
+from .device_model import DeviceModel
 from .gemm_pipelines import product_cycles
 from .gemm_tile import DOT, VECTOR, GemmTile, Product
 from .split_k import parts_of, split_k_cycles
+from .tile_costs import PipelineCosts
 
 MOST_THREADS = 256
 TILES_M = (4, 8, 16, 32, 64)

@@ -1,17 +1,12 @@
-"""Estimated cycles of a matrix product where each pipeline of a unit is either full or waited for.
-
-A unit holds some workgroups at once. They take as long as the slowest of: one wave by itself, with
-all that it waits for; the arithmetic of all waves of a scheduler; what all waves move to and from
-shared memory; and to and from the nearest cache. That is how GPUs work that issue a wave's
-instructions in order and hide its latency by other waves alone, as AMD's do.
-"""
+"""Estimated cycles of a matrix product by the pipelines that it fills (pipelines.py)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ..common import up
-from .device_model import PipelineCosts, Units
+from .pipelines import WaveCycles, cycles_of_groups, resident_groups
+from .tile_costs import PipelineCosts, Units
 
 if TYPE_CHECKING:
     from .gemm_tile import GemmTile, Product
@@ -47,29 +42,8 @@ def product_cycles(
     shared = moved * (depth * edge / 4 + fetch) / costs.shared_rate
     fetched = moved * fetch / costs.memory_rate
 
-    def together(groups: int) -> float:
-        all_waves = groups * waves
-        return max(
-            costs.chain * issued + waited,
-            up(all_waves, units.schedulers) * issued,
-            all_waves * shared,
-            all_waves * fetched,
-        )
-
+    wave = WaveCycles(costs.chain * issued + waited, issued, shared, fetched)
     groups = shape.b * tile.split_k * up(shape.m, tile.m) * up(shape.n, tile.n)
-    resident = _resident(tile, costs, units)
-    rounds, rest = divmod(up(groups, units.count), resident)
-    return rounds * together(resident) + (together(rest) if rest else 0.0)
-
-
-def _resident(tile: GemmTile, costs: PipelineCosts, units: Units) -> int:
-    """Workgroups that a unit holds at once, 1 at least."""
-    registers = costs.registers + costs.edge * (tile.thread_m + tile.thread_n)
-    registers += (tile.m + tile.n) * tile.k / 4 / tile.threads
-    of_scheduler = units.lanes * units.schedulers
-    waves = min(units.threads // of_scheduler, int(units.registers / (of_scheduler * registers)))
-    room = min(
-        units.schedulers * waves // up(tile.threads, units.lanes),
-        units.shared_bytes // tile.shared_bytes,
-    )
-    return max(1, room)
+    registers = costs.registers + costs.edge * edge + sum(fetches.values())
+    resident = resident_groups(tile.threads, tile.shared_bytes, registers, units)
+    return cycles_of_groups(wave, groups, waves, resident, units)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .device_model import DeviceModel, SplitKCosts
+from .device_model import DeviceModel
+from .tile_costs import SplitKCosts
 
 PARTS = (2, 4, 8)
 LEAST_TERMS = 128  # of a part
