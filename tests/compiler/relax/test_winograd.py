@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,11 @@ from support.networks import NETWORKS, reference
 from support.numpy_operators import sliding_windows
 from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model, prepare
-from tvm_vision.compiler.relax.winograd_cost import ConvShape, fastest, winograd_seconds
+from tvm_vision.compiler.relax.winograd_cost import ConvShape, fastest
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.schedules import TargetLimits, schedule_function
-from tvm_vision.schedules.cost.device_model import DISCRETE, INTEGRATED, UNKNOWN
+from tvm_vision.schedules.cost.device_model import DISCRETE, INTEGRATED, UNKNOWN, DeviceModel
 
 OP = relax.op
 VARIABLE = "TVM_VISION_WINOGRAD"
@@ -210,12 +211,21 @@ def test_it_is_off(way: str, target: Any, options: Any, monkeypatch: pytest.Monk
     assert count(functions(module, target, **options)) == 0
 
 
-@pytest.mark.parametrize("precision", ["fp32", "fp16"])
-@pytest.mark.parametrize("device_type", ["integrated", "discrete"])
-def test_it_is_on_by_itself_on_gpus(precision: str, device_type: str) -> None:
+@pytest.mark.parametrize(
+    ("device_type", "lanes", "precision"),
+    [
+        ("integrated", 64, "fp32"),
+        ("integrated", 32, "fp32"),
+        ("integrated", 32, "fp16"),
+        ("discrete", 32, "fp32"),
+        ("discrete", 32, "fp16"),
+    ],
+)
+def test_it_is_on_by_itself_on_gpus(device_type: str, lanes: int, precision: str) -> None:
+    """But for AMD's integrated ones in fp16, which multiply two of them at once."""
     module, _ = module_of(convolution(128, 128, padding=1), *[(1, 128, 56, 56)] * 2)
-    names = functions(module, {**GPU, "device_type": device_type}, precision=precision)
-    assert count(names) == 1
+    target = {**GPU, "device_type": device_type, "thread_warp_size": lanes}
+    assert count(functions(module, target, precision=precision)) == 1
 
 
 @pytest.mark.parametrize(
@@ -273,17 +283,29 @@ def test_all_three_kernels_name_the_node(monkeypatch: pytest.MonkeyPatch) -> Non
     assert image.nodes == product.nodes == last.nodes[:1]
 
 
+def _limits(device: DeviceModel) -> TargetLimits:
+    return TargetLimits(256, 32768, device.units.lanes, device=device)
+
+
 def test_estimate_follows_rates() -> None:
     layer, few = ConvShape(1, 64, 64, 56, 56), ConvShape(1, 512, 512, 7, 7)
+    discrete = _limits(DISCRETE)
+    assert fastest(layer, discrete, fp16=False) == 4
+    assert fastest(few, discrete, fp16=False) == 2  # weights are four times as many with 4
+    assert fastest(ConvShape(1, 64, 64, 4, 4), discrete, fp16=False) is None  # four tiles
+    assert fastest(layer, _limits(UNKNOWN), fp16=False) is None
+
+
+def test_estimate_follows_the_tiles_of_products_where_those_are_known() -> None:
+    layer, few = ConvShape(1, 64, 64, 56, 56), ConvShape(1, 512, 512, 7, 7)
     wide = ConvShape(1, 128, 128, 56, 56)
-    assert fastest(wide, INTEGRATED, fp16=False) == 4
-    assert fastest(wide, INTEGRATED, fp16=True) == 2
-    assert fastest(layer, INTEGRATED, fp16=False) is None  # as many bytes to fewer products
-    assert fastest(few, INTEGRATED, fp16=False) is None  # reads 16.8 MB of weights
-    assert fastest(ConvShape(1, 64, 64, 4, 4), INTEGRATED, fp16=False) is None  # four tiles
-    assert fastest(layer, DISCRETE, fp16=False) == 4
-    assert fastest(few, DISCRETE, fp16=False) == 2  # weights are four times as many with 4
-    assert fastest(layer, UNKNOWN, fp16=False) is None
-    rates = INTEGRATED.rates
-    assert rates is not None
-    assert winograd_seconds(layer, 4, rates, True) < winograd_seconds(layer, 4, rates, False)
+    waves = replace(INTEGRATED, units=replace(INTEGRATED.units, lanes=64))
+    plain, packed = (_limits(replace(waves, packed_fp16=each)) for each in (False, True))
+    assert fastest(wide, plain, fp16=False) == 4
+    assert fastest(wide, plain, fp16=True) == 2
+    assert fastest(wide, packed, fp16=True) is None  # as fast without, with fewer bytes
+    assert fastest(layer, plain, fp16=False) is None  # as many bytes to fewer products
+    assert fastest(few, plain, fp16=False) is None  # reads 16.8 MB of weights
+    assert waves.rates is not None
+    slow = replace(waves, rates=replace(waves.rates, clock=waves.rates.clock / 4))
+    assert fastest(layer, _limits(slow), fp16=False) == 4

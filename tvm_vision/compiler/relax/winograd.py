@@ -21,7 +21,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.target import Target
 
 from ...options import CompileOptions
-from ...schedules.cost.device_model import DeviceModel
+from ...schedules import TargetLimits
 from ...topi.winograd import KERNEL, Tiling, transform_image, transform_output, transform_weights
 from .kernel_calls import OUT_FUSABLE, bindings_of
 from .operators import operator_of
@@ -42,25 +42,24 @@ def winograd(
 
     matrices: whether convolutions will use cooperative matrices.
     """
-    way = options.winograd
-    if way == "off" or "gpu" not in target.keys:
+    if options.winograd == "off" or "gpu" not in target.keys:
         return mod
     rewriter = _Rewriter(mod)
-    rewriter.choose = _chooser(way, target, options.precision, matrices)
+    rewriter.choose = _chooser(target, options, matrices)
     rewriter.builder_.update_func(mod.get_global_var("main"), rewriter.rewrite(mod["main"]))
     return relax.transform.DeadCodeElimination()(rewriter.builder_.get())
 
 
-def _chooser(way: str, target: Target, precision: str, matrices: bool) -> Any:
+def _chooser(target: Target, options: CompileOptions, matrices: bool) -> Any:
     """For a Layer m, or None for the convolution as it is."""
-    fp16 = precision == "fp16"
+    way, fp16 = options.winograd, options.precision == "fp16"
     if way != "auto":
         wanted = [m for m in SIZES if m <= (2 if fp16 else int(way))]
         return lambda layer: next((m for m in wanted if layer.tiles(m) >= LEAST_TILES), None)
     if matrices:
         return lambda layer: None
-    device = DeviceModel.of(target)
-    return lambda layer: fastest(layer, device, fp16)
+    limits = TargetLimits.of(target, options)
+    return lambda layer: fastest(layer, limits, fp16)
 
 
 @mutator

@@ -9,13 +9,21 @@ the bytes.
 Vulkan tells no rates: they are those of a device's description (schedules/cost/device_model.py),
 where no integrated GPU was measured. So what is not known counts against Winograd: nothing stays in
 caches between kernels, and it has to win by a margin.
+
+Products take as long as their tiles are estimated to, where these estimates were made for such
+devices (schedules/cost/gemm_pipelines.py): a product of fp16 is faster there than one of float32,
+and one of few columns slower than its arithmetic.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...schedules.cost.device_model import DeviceModel, Rates
+from ...schedules.common import TargetLimits
+from ...schedules.cost import gemm
+from ...schedules.cost.device_model import Rates
+from ...schedules.cost.gemm_tile import Product
+from ...schedules.cost.tile_costs import PipelineCosts
 from ...topi.winograd import operations
 
 
@@ -44,43 +52,62 @@ MARGIN = 0.8  # of the plain convolution's time, at most
 LEAST_PIXELS = 16  # columns of a tile of a product: with fewer the rest is padding
 
 
-def fastest(layer: ConvShape, device: DeviceModel, fp16: bool) -> int | None:
+def fastest(layer: ConvShape, limits: TargetLimits, fp16: bool) -> int | None:
     """The m with which a layer is fastest; None where the plain convolution is."""
-    rates = device.rates
+    rates = limits.device.rates
     sizes = [m for m in ((2,) if fp16 else (2, 4)) if layer.tiles(m) >= LEAST_TILES]
     if rates is None or not sizes:
         return None
-    times = {m: winograd_seconds(layer, m, rates, fp16) for m in sizes}
+    estimate = _Estimate(limits, rates, fp16)
+    times = {m: estimate.winograd_seconds(layer, m) for m in sizes}
     best = min(times, key=lambda m: times[m])
-    return best if times[best] <= MARGIN * plain_seconds(layer, rates, fp16) else None
+    return best if times[best] <= MARGIN * estimate.plain_seconds(layer) else None
 
 
-def plain_seconds(layer: ConvShape, rates: Rates, fp16: bool) -> float:
-    """Estimated seconds of a layer as one kernel."""
-    pixels = layer.pixels
-    numbers = (layer.inputs + layer.outputs) * pixels + 9 * layer.inputs * layer.outputs
-    return _seconds(2 * 9 * layer.inputs * layer.outputs * _padded(pixels), numbers, rates, fp16)
+@dataclass(frozen=True)
+class _Estimate:
+    """Seconds on a device; ``fp16``: of tensors and products of fp16."""
 
+    limits: TargetLimits
+    rates: Rates
+    fp16: bool
 
-def winograd_seconds(layer: ConvShape, m: int, rates: Rates, fp16: bool) -> float:
-    """Estimated seconds of a layer as Winograd's three kernels."""
-    pixels, tiles, depth = layer.pixels, layer.tiles(m), (m + 2) ** 2
-    image, output = depth * layer.inputs * tiles, depth * layer.outputs * tiles
-    weights = depth * layer.inputs * layer.outputs
-    into, back = operations(m)
-    # Of each kernel the arithmetic and the numbers read and written.
-    kernels = (
-        (into * tiles * layer.inputs, layer.inputs * pixels + image),
-        (2 * weights * _padded(tiles), image + weights + output),
-        (back * tiles * layer.outputs, output + layer.outputs * pixels),
-    )
-    return sum(_seconds(flops, numbers, rates, fp16) for flops, numbers in kernels)
+    def plain_seconds(self, layer: ConvShape) -> float:
+        """Of a layer as one kernel."""
+        terms = 9 * layer.inputs
+        numbers = (layer.inputs + layer.outputs) * layer.pixels + terms * layer.outputs
+        product = Product(1, layer.outputs, layer.pixels, terms, windows="n", fp16=self.fp16)
+        return self._seconds(self._of_product(product), numbers)
+
+    def winograd_seconds(self, layer: ConvShape, m: int) -> float:
+        """Of a layer as Winograd's three kernels."""
+        tiles, depth = layer.tiles(m), (m + 2) ** 2
+        image, output = depth * layer.inputs * tiles, depth * layer.outputs * tiles
+        weights = depth * layer.inputs * layer.outputs
+        into, back = operations(m)
+        product = Product(depth, layer.outputs, tiles, layer.inputs, fp16=self.fp16)
+        # Of each kernel the arithmetic and the numbers read and written.
+        kernels = (
+            (into * tiles * layer.inputs / self.rates.flops, layer.inputs * layer.pixels + image),
+            (self._of_product(product), image + weights + output),
+            (
+                back * tiles * layer.outputs / self.rates.flops,
+                output + layer.outputs * layer.pixels,
+            ),
+        )
+        return sum(self._seconds(arithmetic, numbers) for arithmetic, numbers in kernels)
+
+    def _of_product(self, product: Product) -> float:
+        device = self.limits.device
+        if isinstance(device.gemm, PipelineCosts):
+            tile = gemm.default(product, self.limits)
+            return gemm.cycles(tile, product, device) / self.rates.clock
+        return 2 * product.b * product.m * product.k * _padded(product.n) / self.rates.flops
+
+    def _seconds(self, arithmetic: float, numbers: float) -> float:
+        size = 2 if self.fp16 else 4
+        return max(arithmetic, size * numbers / self.rates.bandwidth) + self.rates.launch
 
 
 def _padded(columns: int) -> int:
     return -(-columns // LEAST_PIXELS) * LEAST_PIXELS
-
-
-def _seconds(flops: float, numbers: float, rates: Rates, fp16: bool) -> float:
-    size = 2 if fp16 else 4
-    return max(flops / rates.flops, size * numbers / rates.bandwidth) + rates.launch

@@ -79,11 +79,13 @@ class Rates:
         flops: of a product of float32, a second.
         bandwidth: bytes of memory a second.
         launch: seconds from one kernel that waits for another to the next.
+        clock: cycles a second, of which estimates of tiles speak.
     """
 
     flops: float
     bandwidth: float
     launch: float
+    clock: float
 
     def measured(self, told: Mapping[str, int]) -> Rates:
         """The same with what a calibration told (``tvm_vision.target_keys``).
@@ -94,6 +96,7 @@ class Rates:
             flops=told[FLOPS] * 1e6 * REACHED if FLOPS in told else self.flops,
             bandwidth=told[BANDWIDTH] * 1e6 if BANDWIDTH in told else self.bandwidth,
             launch=told[LAUNCH] * 1e-9 if LAUNCH in told else self.launch,
+            clock=self.clock,
         )
 
 
@@ -234,7 +237,7 @@ DISCRETE = DeviceModel(
     source=FITTED,
     units=Units(132, schedulers=4, lanes=32, threads=2048, shared_bytes=233_472),
     enough=ENOUGH,
-    rates=Rates(flops=12e12, bandwidth=2e12, launch=2e-6),
+    rates=Rates(flops=12e12, bandwidth=2e12, launch=2e-6, clock=1.9e9),
     gemm=GEMM,
     coopmat=COOPMAT,
     direct_conv=DIRECT_CONV,
@@ -314,7 +317,7 @@ INTEGRATED = DeviceModel(
     source=ASSUMED,
     units=Units(8, schedulers=4, lanes=32, threads=2560, shared_bytes=65_536),
     enough=ENOUGH.scaled(DISCRETE.units.count, 8),
-    rates=Rates(flops=0.9e12, bandwidth=40e9, launch=10e-6),
+    rates=Rates(flops=0.9e12, bandwidth=40e9, launch=10e-6, clock=1.9e9),
     gemm=GCN,
     coopmat=RDNA3_GEMM,
     direct_conv=RDNA3_DIRECT,
