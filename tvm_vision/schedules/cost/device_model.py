@@ -247,7 +247,7 @@ DISCRETE = DeviceModel(
 # not to time (benchmarks/static.md). The rates of memory and shared memory are the vendor's.
 GCN = PipelineCosts(
     units=None,
-    width=16,
+    width=64,
     shared_rate=128,
     memory_rate=64,
     multiply=1.08,

@@ -36,7 +36,7 @@ def product_cycles(
         + costs.step
     )
     work = steps * each_step + costs.output * tile.outputs_of_thread
-    issued = work * units.lanes / costs.width
+    issued = work * units.lanes * units.schedulers / costs.width
     waited = steps * (costs.fetch + costs.shared * depth / 4) + costs.start
     moved = units.lanes * VECTOR * (2 if packed else 4) * steps  # of a vector a thread and step
     shared = moved * (depth * edge / 4 + fetch) / costs.shared_rate

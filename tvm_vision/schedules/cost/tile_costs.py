@@ -78,7 +78,7 @@ class PipelineCosts:
 
     Attributes:
         units: None: these costs hold with the units of the device.
-        width: lanes for which a scheduler issues in a cycle.
+        width: lanes for which a unit issues in a cycle, all schedulers together.
         shared_rate: bytes a cycle of a unit's shared memory.
         memory_rate: bytes a cycle between a unit and its nearest cache.
         multiply: instructions of a multiplication with its addition.
