@@ -5,6 +5,7 @@ Every field of every message is given by name: the classes of rosbags have no de
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -44,33 +45,40 @@ class MessageBuilder:
             found = self._classes[name] = self._find(f"{package}/msg/{kind}")
         return found(**fields)
 
-    def image(self, header: Message, pixels: npt.NDArray[np.uint8], encoding: str) -> Message:
-        """An image; pixels: uint8 [height, width] or [height, width, channels]."""
+    def image(self, header: Message, pixels: npt.NDArray[Any], encoding: str) -> Message:
+        """An image; pixels: [height, width] or [height, width, channels], of the type that the
+        encoding says (mono8: uint8, 16UC1: uint16, 32FC1: float32)."""
         height, width = pixels.shape[:2]
         channels = pixels.shape[2] if pixels.ndim == 3 else 1
+        flat = np.ascontiguousarray(pixels).reshape(-1)
         return self.make(
             "sensor_msgs/Image",
             header=header,
             height=height,
             width=width,
             encoding=encoding,
-            is_bigendian=0,
-            step=width * channels,
-            data=self._octets(np.ascontiguousarray(pixels).reshape(-1)),
+            is_bigendian=int(sys.byteorder == "big" and flat.itemsize > 1),
+            step=width * channels * flat.itemsize,
+            data=self._octets(flat.view(np.uint8)),
         )
 
     def detections(self, header: Message, detections: Detections) -> Message:
-        """Detection2DArray: the class's name as class_id, centre and size in pixels."""
+        """Detection2DArray: the class's name as class_id, centre and size in pixels; of oriented
+        boxes the angle, too."""
+        if detections.oriented_boxes is None:
+            boxes = [self.box(box) for _, _, box in detections]
+        else:
+            boxes = [self.oriented_box(*values) for values in detections.oriented_boxes.tolist()]
         found = [
             self.make(
                 "vision_msgs/Detection2D",
                 header=header,
                 results=[self._hypothesis_with_pose(name, score)],
-                bbox=self.box(box),
+                bbox=bbox,
                 # For trackers; the network does not know one frame's objects from the next one's.
                 id="",
             )
-            for name, score, box in detections
+            for (name, score, _), bbox in zip(detections, boxes, strict=True)
         ]
         return self.make("vision_msgs/Detection2DArray", header=header, detections=found)
 
@@ -95,8 +103,16 @@ class MessageBuilder:
     def box(self, box: Box) -> Message:
         """BoundingBox2D from the edges x1, y1, x2, y2."""
         x1, y1, x2, y2 = box
-        center = self.make("vision_msgs/Pose2D", position=self.center(box), theta=0.0)
-        return self.make("vision_msgs/BoundingBox2D", center=center, size_x=x2 - x1, size_y=y2 - y1)
+        return self.oriented_box((x1 + x2) / 2, (y1 + y2) / 2, x2 - x1, y2 - y1, 0.0)
+
+    def oriented_box(
+        self, x: float, y: float, width: float, height: float, angle: float
+    ) -> Message:
+        """BoundingBox2D of a centre, sides in pixels, and an angle in radians from the image's x
+        axis, to the right, towards its y axis, downwards."""
+        position = self.make("vision_msgs/Point2D", x=x, y=y)
+        center = self.make("vision_msgs/Pose2D", position=position, theta=angle)
+        return self.make("vision_msgs/BoundingBox2D", center=center, size_x=width, size_y=height)
 
     def center(self, box: Box) -> Message:
         """Point2D in the middle of the edges x1, y1, x2, y2."""

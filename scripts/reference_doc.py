@@ -40,9 +40,12 @@ PUBLIC = {
         "VisionResult",
         "Detections",
         "SegmentationMask",
+        "DepthMap",
         "Classification",
         "Timing",
     ],
+    "tvm_vision.models.instance_masks": ["InstanceMasks"],
+    "tvm_vision.models.converters": ["to_coco", "to_supervision"],
     "tvm_vision.package": ["ModelInfo", "Preprocessing", "read_package"],
 }
 # Key of mod.json -> the class that reads it.

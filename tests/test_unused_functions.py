@@ -15,8 +15,10 @@ CALLERS = ("tvm_vision", "tools", "ros2_node", "scripts", "benchmarks", "trainin
 # Called by name by others, or offered to those who use the library.
 KNOWN = {
     "_check_for_unsupported_ops",  # TVM's importer
+    "from_dense",  # masks of another source
     "get_next",  # onnxruntime's calibration
     "num_inputs",  # as TVM's own executor has it
+    "of_class",  # of results
     "save_darknet_weights",  # for those who train
     "set_range",  # onnxruntime's calibration
     "transform_module",  # TVM's pass

@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from .api import compile, quantize
     from .compiler.build import CompiledModel
     from .models import load_model
+    from .models.converters import to_coco, to_supervision
+    from .models.instance_masks import InstanceMasks
     from .models.results import (
         Classification,
+        DepthMap,
         Detections,
         SegmentationMask,
         Timing,
@@ -44,10 +47,12 @@ __all__ = [
     "Classification",
     "CompileOptions",
     "CompiledModel",
+    "DepthMap",
     "Detections",
     "DeviceError",
     "GraphExecutor",
     "InputError",
+    "InstanceMasks",
     "ModelInfo",
     "PackageError",
     "SegmentationMask",
@@ -65,11 +70,15 @@ __all__ = [
     "load",
     "load_model",
     "quantize",
+    "to_coco",
+    "to_supervision",
     "tune",
     "vulkan",
 ]
 
-_RESULTS = ("Classification", "Detections", "SegmentationMask", "Timing", "VisionResult")
+_RESULTS = (
+    "Classification", "DepthMap", "Detections", "SegmentationMask", "Timing", "VisionResult",
+)  # fmt: skip
 if not TYPE_CHECKING:  # for which no name would be a wrong one
     __getattr__, __dir__ = lazy_names(
         __name__,
@@ -77,9 +86,11 @@ if not TYPE_CHECKING:  # for which no name would be a wrong one
             **dict.fromkeys(_RESULTS, ".models.results"),
             **dict.fromkeys(("TuningOptions", "TuningOutcome"), ".tuning.tuner"),
             **dict.fromkeys(("compile", "quantize"), ".api"),
+            **dict.fromkeys(("to_coco", "to_supervision"), ".models.converters"),
             "CompileOptions": ".options",
             "CompiledModel": ".compiler.build",
             "GraphExecutor": ".runtime.graph_executor",
+            "InstanceMasks": ".models.instance_masks",
             "ModelInfo": ".package.info",
             "VisionModel": ".models.vision_model",
             "load": ".runtime.loader",

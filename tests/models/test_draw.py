@@ -1,11 +1,15 @@
 """Drawn results: sizes, bars as long as the probabilities, text inside its column."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tvm_vision.models import draw
+from tvm_vision.models.instance_masks import InstanceMasks
 from tvm_vision.models.results import (
     Classification,
+    DepthMap,
     Detections,
     SegmentationMask,
     Timing,
@@ -137,3 +141,57 @@ def test_results_of_any_kind():
     panel = draw.draw_result(image, VisionResult(timing, classification=RESULT))
     assert panel.shape == (draw.HEIGHT, draw.HEIGHT + draw.PANEL_WIDTH, 3)
     assert not draw.draw_result(image, VisionResult(timing)).any() and not image.any()
+
+
+def test_masks_of_objects_cover_their_pixels_alone():
+    image = np.full((480, 640, 3), 100, np.uint8)
+    dense = np.zeros((2, 480, 640), np.bool_)
+    dense[0, 80:240, 80:320] = dense[1, 160:400, 240:560] = True
+    boxes = detections((80, 80, 320, 240), (240, 160, 560, 400))
+    drawn = draw.draw_detections(image, replace(boxes, masks=InstanceMasks.from_dense(dense)))
+    alone, other, both = (drawn[place].tolist() for place in ((120, 200), (360, 500), (200, 280)))
+    # The better object lies on top where both are, and two of one class would differ as well.
+    assert alone == both != other
+    assert [100, 100, 100] not in (alone, other) and (drawn[440, :40] == 100).all()
+    empty = InstanceMasks.from_dense(np.zeros((2, 480, 640), np.bool_))
+    assert draw.draw_detections(image, replace(boxes, masks=empty)).shape == image.shape
+
+
+def test_an_oriented_box_takes_the_place_of_the_upright_one():
+    """A square on its corner: its outline runs through the middles of the upright box's edges."""
+    side = 100 / 2**0.5
+    oriented = np.array([[100, 100, side, side, np.pi / 4]], np.float32)
+    found = replace(detections((50, 50, 150, 150)), oriented_boxes=oriented)
+    drawn = draw.draw_detections(np.zeros((200, 200, 3), np.uint8), found)
+    assert drawn[100, 50].any() and drawn[148, 100].any() and drawn[125, 75].any()
+    assert not drawn[150, 50].any() and not drawn[150, 150].any() and not drawn[100, 100].any()
+
+
+@pytest.mark.parametrize("count", [1, 5, 17])
+def test_keypoints_that_are_sure(count):
+    points = np.zeros((1, count, 3), np.float32)
+    points[0, :, 0], points[0, :, 1] = np.linspace(20, 180, count), np.linspace(20, 180, count)
+    points[0, :, 2] = 0.9
+    points[0, 0, 2] = 0.1
+    # Far outside, and what is no number, as networks give it for what they do not see.
+    points[0, -1] = (1e30, np.nan, 0.9) if count > 1 else points[0, -1]
+    found = replace(detections((0, 0, 200, 200)), keypoints=points)
+    blank = np.zeros((200, 200, 3), np.uint8)
+    drawn, boxes = draw.draw_detections(blank, found), draw.draw_detections(blank, found[[]])
+    assert not drawn[20, 20].any()
+    if count > 2:
+        x, y = points[0, 1, :2].round().astype(int).tolist()
+        assert tuple(drawn[y, x].tolist()) == draw.LIGHT
+    assert not boxes.any()
+
+
+def test_depth_takes_the_place_of_the_image():
+    values = np.tile(np.linspace(1, 9, 40, dtype=np.float32), (30, 1))
+    image = np.full((30, 40, 3), 7, np.uint8)
+    for inverse in (False, True):
+        result = VisionResult(Timing(1, 1, 1), depth=DepthMap(values, inverse=inverse))
+        drawn = draw.draw_result(image, result)
+        brightness = drawn.sum(axis=2)
+        near, far = (-1, 0) if inverse else (0, -1)
+        assert drawn.shape == image.shape
+        assert brightness[0, near] > 400 and brightness[0, far] < 30

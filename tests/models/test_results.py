@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from tvm_vision.models.instance_masks import InstanceMasks
 from tvm_vision.models.results import (
     Classification,
+    DepthMap,
     Detections,
     SegmentationMask,
     Timing,
@@ -107,3 +109,118 @@ def test_a_result_in_words():
 
 def test_total_time():
     assert Timing(1.0, 2.0, 0.5).total_ms == 3.5
+
+
+def full(count=4):
+    """Objects with everything that can be known of them, each different."""
+    steps = np.arange(count, dtype=np.float32)
+    dense = np.zeros((count, 6, 8), np.bool_)
+    for index in range(count):
+        dense[index, index : index + 2, 1 : 3 + index] = True
+    return Detections(
+        np.stack((steps, steps, steps + 2, steps + 3), axis=1),
+        (0.9 - 0.2 * steps).astype(np.float32),
+        np.arange(count, dtype=np.int32) % 2,
+        NAMES,
+        masks=InstanceMasks.from_dense(dense),
+        keypoints=np.arange(count * 6, dtype=np.float32).reshape(count, 2, 3),
+        oriented_boxes=np.arange(count * 5, dtype=np.float32).reshape(count, 5),
+    )
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        (0, [0]),
+        (-1, [3]),
+        (slice(1, 3), [1, 2]),
+        (slice(None, None, -1), [0, 1, 2, 3]),
+        ([2, 0], [0, 2]),
+        ([3, 3], [3]),
+        ([], []),
+        (np.array([True, False, False, True]), [0, 3]),
+        (np.array([], np.int64), []),
+        ([False] * 4, []),
+    ],
+)
+def test_any_part_of_the_objects_keeps_all_that_is_known_of_them(selector, expected):
+    found = full()
+    part = found[selector]
+    assert part.class_names == NAMES
+    for name in ("boxes", "scores", "class_ids", "keypoints", "oriented_boxes"):
+        assert np.array_equal(getattr(part, name), getattr(found, name)[expected]), name
+    assert np.array_equal(np.asarray(part.masks), np.asarray(found.masks)[expected])
+
+
+def test_filters_as_people_write_them():
+    found = full()
+    assert found[found.scores > 0.6].scores == pytest.approx([0.9, 0.7])
+    assert found.of_class("robot").class_ids.tolist() == [1, 1]
+    assert len(found[found.scores > 2]) == 0
+    nothing = Detections.none(NAMES)
+    assert len(nothing[nothing.scores > 0.5]) == 0
+    classes = Classification((3, 1), ("cat", "dog"), (0.75, 0.25))
+    assert list(classes[classes.scores > 0.5]) == [("cat", 0.75)]
+    assert list(classes[:1]) == [("cat", 0.75)] and list(classes[[]]) == []
+
+
+@pytest.mark.parametrize("selector", [4, -5, [0, 4], np.array([True, False])])
+def test_objects_that_are_not_there(selector):
+    with pytest.raises(IndexError):
+        full()[selector]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"keypoints": np.zeros((1, 2, 3), np.float32)}, r"keypoints of float32 \[2, n, 3\]"),
+        ({"oriented_boxes": np.zeros((2, 4), np.float32)}, r"oriented_boxes of float32 \[2, 5\]"),
+        ({"masks": InstanceMasks.from_dense(np.zeros((1, 4, 4), np.bool_))}, "expected 2 masks"),
+    ],
+)
+def test_parts_that_do_not_fit_the_boxes(fields, message):
+    boxes = np.array([(1, 2, 3, 4), (0, 0, 9, 9)], np.float32)
+    ids = np.zeros(2, np.int32)
+    with pytest.raises(ValueError, match=message):
+        Detections(boxes, np.array([0.9, 0.5], np.float32), ids, NAMES, **fields)
+
+
+def test_corners_of_oriented_boxes():
+    """A box of 4 by 2 around (10, 20), upright, by a quarter of a turn, and by an eighth."""
+    oriented = np.array([[10, 20, 4, 2, angle] for angle in (0, np.pi / 2, np.pi / 4)], np.float32)
+    found = Detections(
+        np.zeros((3, 4), np.float32), np.ones(3, np.float32), np.zeros(3, np.int32), NAMES,
+        oriented_boxes=oriented,
+    )  # fmt: skip
+    corners = found.corners()
+    assert corners is not None
+    assert corners[0] == pytest.approx(np.array([[8, 19], [12, 19], [12, 21], [8, 21]]))
+    assert corners[1] == pytest.approx(np.array([[11, 18], [11, 22], [9, 22], [9, 18]]), abs=1e-5)
+    # The width points down to the right: clockwise to the eye.
+    middle_of_the_right_side = corners[2][1:3].mean(axis=0)
+    assert middle_of_the_right_side == pytest.approx([10 + 2**0.5, 20 + 2**0.5], abs=1e-5)
+    assert Detections.none(NAMES).corners() is None
+
+
+def test_a_mask_of_one_class():
+    mask = SegmentationMask(np.array([[0, 1], [1, 1]], np.uint8), NAMES)
+    assert mask["robot"].tolist() == [[False, True], [True, True]]
+
+
+@pytest.mark.parametrize("inverse", [True, False])
+def test_nearness_of_depth(inverse):
+    values = np.array([[1, 3], [5, np.nan]], np.float32)
+    near = DepthMap(values, inverse=inverse).nearness()
+    assert near.dtype == np.float32
+    expected = [[0, 0.5], [1, 0]] if inverse else [[1, 0.5], [0, 0]]
+    assert near.tolist() == expected
+    flat = DepthMap(np.full((2, 2), 3, np.float32), inverse=inverse)
+    assert not flat.nearness().any()
+    assert not DepthMap(np.full((2, 2), np.inf, np.float32)).nearness().any()
+
+
+def test_depth_in_words():
+    depth = DepthMap(np.array([[0.5, 12.25]], np.float32), unit="metres")
+    assert VisionResult(Timing(1, 1, 1), depth=depth).describe() == "depth 0.5 to 12.2 metres"
+    with pytest.raises(ValueError, match=r"expected values of float32 \[n, n\]"):
+        DepthMap(np.zeros((2, 2)))  # type: ignore[arg-type]

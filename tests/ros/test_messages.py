@@ -1,5 +1,7 @@
 """Fields of messages, for classes that have no defaults, as those of rosbags have none."""
 
+import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -50,6 +52,23 @@ def test_images_of_one_and_three_channels_also_when_cut_out():
     assert color.data == big[1:3, 2:5].tobytes()
     gray = BUILDER.image(HEADER, big[..., 0], "mono8")
     assert (gray.step, gray.data) == (6, big[..., 0].tobytes())
+
+
+def test_images_of_larger_numbers():
+    depth = np.arange(12, dtype=np.float32).reshape(3, 4) / 3
+    message = BUILDER.image(HEADER, depth[:, 1:], "32FC1")
+    assert (message.height, message.width, message.step) == (3, 3, 12)
+    assert message.data == depth[:, 1:].tobytes()
+    ids = BUILDER.image(HEADER, np.full((2, 5), 300, np.uint16), "16UC1")
+    assert (ids.step, len(ids.data), ids.is_bigendian) == (10, 20, int(sys.byteorder == "big"))
+
+
+def test_oriented_boxes_have_an_angle():
+    oriented = np.array([[20, 40, 30, 10, 0.25]], np.float32)
+    message = BUILDER.detections(HEADER, replace(FOUND[0], oriented_boxes=oriented))
+    (first,) = message.detections
+    assert (first.bbox.center.position.x, first.bbox.center.position.y) == (20.0, 40.0)
+    assert (first.bbox.size_x, first.bbox.size_y, first.bbox.center.theta) == (30.0, 10.0, 0.25)
 
 
 def test_label_info_and_classification():

@@ -8,6 +8,14 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from .draw_shapes import (
+    DARK,
+    LIGHT,
+    colored_depth,
+    draw_keypoints,
+    draw_masks,
+    draw_oriented_box,
+)
 from .results import Classification, Detections, SegmentationMask, VisionResult
 
 Image = npt.NDArray[np.uint8]
@@ -40,7 +48,6 @@ BOXES = (
 # Of pixels by class; the first class is what is of no interest, and stays as it is.
 PIXELS = ((0, 0, 0), (255, 60, 255), (200, 160, 0), (0, 200, 255), (60, 60, 255), (120, 255, 60))
 OPACITY = 0.4
-DARK, LIGHT = (20, 20, 20), (255, 255, 255)
 # Images of this many pixels, along their longer side, get lines of 2 and text of scale 0.5.
 USUAL = 640
 # Part of the image's width that a name may cover, so that a small one is not hidden by names.
@@ -93,10 +100,14 @@ def draw_result(image: Image, result: VisionResult, *, caption: str = "") -> Ima
     """The image with whatever was found on it; ``image`` itself is not changed.
 
     image: uint8 [height, width, 3] in BGR, or grey. caption: one line, for example the device and
-    the time. A classification alone gives the panel of ``draw_classification``.
+    the time. A classification alone gives the panel of ``draw_classification``; depth takes the
+    place of the image.
     """
-    if result.classification and result.detections is None and result.segmentation is None:
+    alone = result.detections is None and result.segmentation is None and result.depth is None
+    if result.classification and alone:
         return draw_classification(image, result.classification, caption=caption)
+    if result.depth is not None:
+        image = colored_depth(result.depth)
     return draw_detections(
         image, result.detections, segmentation=result.segmentation, caption=caption
     )
@@ -109,7 +120,8 @@ def draw_detections(
     segmentation: SegmentationMask | None = None,
     caption: str = "",
 ) -> Image:
-    """A copy of the image with boxes, names and scores, over the mask in colours.
+    """A copy of the image with boxes, names and scores, over the masks in colours; with keypoints,
+    and with oriented boxes in place of the upright ones, where there are such.
 
     image: uint8 [height, width, 3] in BGR, or grey; the copy has its height and width and three
     channels. Lines and text grow with it; text that has no room is left out.
@@ -120,15 +132,31 @@ def draw_detections(
     if detections is not None:
         colors = [BOXES[class_id % len(BOXES)] for class_id in detections.class_ids.tolist()]
         found = list(zip(detections, colors, strict=True))
-        # The best last, so that it lies on top; names then, the best first, where there is room.
-        for (_, _, box), color in reversed(found):
-            _draw_box(drawn, box, color)
+        if detections.masks is not None:
+            # By object, for those of one class touch each other.
+            several = [BOXES[index % len(BOXES)] for index in range(len(found))]
+            draw_masks(drawn, detections.masks, several, _measures(drawn)[0])
+            colors, found = several, list(zip(detections, several, strict=True))
+        _draw_objects(drawn, detections, colors)
         taken: list[Rectangle] = []
         for (name, score, box), color in found:
             _draw_name(drawn, f"{name} {100 * score:.0f}", box, color, taken)
     if caption:
         _draw_caption(drawn, caption)
     return drawn
+
+
+def _draw_objects(drawn: Image, detections: Detections, colors: list[Color]) -> None:
+    """Boxes and keypoints, the best last, so that it lies on top."""
+    line, corners = _measures(drawn)[0], detections.corners()
+    for index in reversed(range(len(detections))):
+        if corners is None:
+            x1, y1, x2, y2 = detections.boxes[index].tolist()
+            _draw_box(drawn, (x1, y1, x2, y2), colors[index])
+        else:
+            draw_oriented_box(drawn, corners[index], colors[index], line)
+        if detections.keypoints is not None:
+            draw_keypoints(drawn, detections.keypoints[index], colors[index], line)
 
 
 def _colored(image: Image) -> Image:

@@ -1,14 +1,23 @@
-"""What networks say about a frame, as plain data checked when it is made."""
+"""What networks say about a frame, as plain data checked when it is made.
+
+One family: each type holds numpy arrays about one frame, in pixels of that frame, says what its
+classes are called, and can be filtered: ``found[found.scores > 0.5]``.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from .instance_masks import InstanceMasks
+
+#: What picks some of n objects: a number, a slice, bool [n], or integers.
+Selector = int | slice | Sequence[int] | npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,21 @@ class Classification:
     def __len__(self) -> int:
         return len(self.class_ids)
 
+    @property
+    def scores(self) -> npt.NDArray[np.float64]:
+        """The probabilities as an array, float64 [n]."""
+        return np.array(self.probabilities, np.float64)
+
+    def __getitem__(self, selector: Selector) -> Classification:
+        """Some of the classes, each once, the best first. Raises IndexError for those that are not
+        there."""
+        chosen = _chosen(selector, len(self))
+        return Classification(
+            tuple(self.class_ids[i] for i in chosen),
+            tuple(self.labels[i] for i in chosen),
+            tuple(self.probabilities[i] for i in chosen),
+        )
+
     def __iter__(self) -> Iterator[tuple[str, float]]:
         """(label, probability) of each class, the best first."""
         return iter(zip(self.labels, self.probabilities, strict=True))
@@ -62,6 +86,13 @@ class Detections:
     scores: float32 [n], in 0..1, not increasing.
     class_ids: int32 [n], each an index into ``class_names``.
     class_names: of all classes that the network knows.
+    masks: the pixels of each object; None where the network does not say.
+    keypoints: float32 [n, k, 3], x and y in pixels of the frame, which may lie outside it, and how
+        sure the network is of each, in 0..1; None where there are none.
+    oriented_boxes: float32 [n, 5], centre x, centre y, width and height in pixels of the frame, and
+        the angle in radians by which the width is turned from the x axis towards the y axis
+        (clockwise to the eye); ``boxes`` then are the upright boxes around them. None where boxes
+        are upright.
 
     Raises ValueError, naming what was expected and what was given, when these do not hold.
     """
@@ -70,12 +101,21 @@ class Detections:
     scores: npt.NDArray[np.float32]
     class_ids: npt.NDArray[np.int32]
     class_names: tuple[str, ...]
+    masks: InstanceMasks | None = None
+    keypoints: npt.NDArray[np.float32] | None = None
+    oriented_boxes: npt.NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
         _check_array("scores", self.scores, np.float32, (None,))
         count = len(self.scores)
         _check_array("boxes", self.boxes, np.float32, (count, 4))
         _check_array("class_ids", self.class_ids, np.int32, (count,))
+        if self.masks is not None and len(self.masks) != count:
+            raise ValueError(f"expected {count} masks, one for each box, got {len(self.masks)}")
+        if self.keypoints is not None:
+            _check_array("keypoints", self.keypoints, np.float32, (count, None, 3))
+        if self.oriented_boxes is not None:
+            _check_array("oriented_boxes", self.oriented_boxes, np.float32, (count, 5))
         if count == 0:
             return
         if not np.isfinite(self.boxes).all() or (self.boxes[:, :2] > self.boxes[:, 2:]).any():
@@ -114,6 +154,32 @@ class Detections:
         ):
             yield self.class_names[class_id], score, tuple(box)
 
+    def __getitem__(self, selector: Selector) -> Detections:
+        """Some of the objects with all that is known of them, each once, the best first:
+        ``found[0]``, ``found[:3]``, ``found[found.scores > 0.5]``, ``found[[0, 2]]``.
+
+        Raises IndexError for objects that are not there.
+        """
+        chosen = _chosen(selector, len(self))
+        return replace(
+            self,
+            boxes=self.boxes[chosen],
+            scores=self.scores[chosen],
+            class_ids=self.class_ids[chosen],
+            masks=None if self.masks is None else self.masks.select(chosen.tolist()),
+            keypoints=None if self.keypoints is None else self.keypoints[chosen],
+            oriented_boxes=None if self.oriented_boxes is None else self.oriented_boxes[chosen],
+        )
+
+    def of_class(self, *names: str) -> Detections:
+        """The objects of some classes. Raises ValueError for a name that the network lacks."""
+        return self[np.isin(self.class_ids, [self.class_names.index(name) for name in names])]
+
+    def corners(self) -> npt.NDArray[np.float32] | None:
+        """Of oriented boxes, float32 [n, 4, 2]: x and y of each corner in pixels, one after the
+        other around the box; None where boxes are upright."""
+        return None if self.oriented_boxes is None else box_corners(self.oriented_boxes)
+
 
 @dataclass(frozen=True, eq=False)
 class SegmentationMask:
@@ -134,7 +200,43 @@ class SegmentationMask:
 
     def share(self, name: str) -> float:
         """The part of the frame, in 0..1, that shows a class. Raises ValueError for no class."""
-        return float(np.mean(self.mask == self.class_names.index(name)))
+        return float(np.mean(self[name]))
+
+    def __getitem__(self, name: str) -> npt.NDArray[np.bool_]:
+        """Where the frame shows a class, bool [height, width]. Raises ValueError for no class."""
+        where: npt.NDArray[np.bool_] = self.mask == self.class_names.index(name)
+        return where
+
+
+@dataclass(frozen=True, eq=False)
+class DepthMap:
+    """How far away each pixel of one frame is, or how near.
+
+    values: float32 [height, width] of the frame, as the network gives them.
+    unit: "metres", or "" where only their order and proportion say something.
+    inverse: whether larger values are nearer, as disparities are.
+
+    Raises ValueError when the array is of another form.
+    """
+
+    values: npt.NDArray[np.float32]
+    unit: str = ""
+    inverse: bool = False
+
+    def __post_init__(self) -> None:
+        _check_array("values", self.values, np.float32, (None, None))
+
+    def nearness(self) -> npt.NDArray[np.float32]:
+        """float32 [height, width]: 1 for the nearest pixel, 0 for the farthest, evenly in between;
+        0 for what is no number, and everywhere where all is equally far."""
+        finite = np.isfinite(self.values)
+        if not finite.any():
+            return np.zeros_like(self.values)
+        low, high = float(self.values[finite].min()), float(self.values[finite].max())
+        if low == high:
+            return np.zeros_like(self.values)
+        shares = ((self.values - low) / (high - low)).astype(np.float32)
+        return np.where(finite, shares if self.inverse else 1 - shares, 0).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -163,12 +265,13 @@ class VisionResult:
     detections: Detections | None = None
     segmentation: SegmentationMask | None = None
     classification: Classification | None = None
+    depth: DepthMap | None = None
 
     def describe(self) -> str:
         """One line for people: "ball 93, robot 88; field 61 %, lines 4 %".
 
         Scores in percent, then the part of the frame that each class of the mask takes, but for the
-        first one, the background.
+        first one, the background, and the range of depths.
         """
         words = []
         if self.classification is not None:
@@ -181,7 +284,28 @@ class VisionResult:
             mask = self.segmentation
             parts = [f"{name} {100 * mask.share(name):.0f} %" for name in mask.class_names[1:]]
             words.append(", ".join(parts))
+        if self.depth is not None:
+            values, unit = self.depth.values, self.depth.unit
+            words.append(f"depth {values.min():.3g} to {values.max():.3g} {unit}".rstrip())
         return "; ".join(words)
+
+
+def box_corners(oriented: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Corners float32 [n, 4, 2] of oriented boxes [n, 5]: centre, plus and minus half the width
+    along (cos a, sin a) and half the height along (-sin a, cos a)."""
+    centre, sides, angle = oriented[:, :2], oriented[:, 2:4], oriented[:, 4]
+    along = np.stack((np.cos(angle), np.sin(angle)), axis=1) * sides[:, :1] / 2
+    across = np.stack((-np.sin(angle), np.cos(angle)), axis=1) * sides[:, 1:] / 2
+    signs = ((-1, -1), (1, -1), (1, 1), (-1, 1))
+    return np.stack([centre + a * along + b * across for a, b in signs], axis=1).astype(np.float32)
+
+
+def _chosen(selector: Selector, count: int) -> npt.NDArray[np.int64]:
+    """Positions among ``count`` that a selector names, rising: what is best stays first."""
+    array = selector if isinstance(selector, (int, slice)) else np.asarray(selector)
+    if isinstance(array, np.ndarray) and array.size == 0:
+        array = array.astype(np.bool_ if len(array) == count else np.int64)
+    return np.unique(np.arange(count)[array])
 
 
 def _check_array(
