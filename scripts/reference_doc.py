@@ -20,7 +20,7 @@ import tvm_vision
 from tvm_vision import errors
 from tvm_vision.compiler.pipeline import PHASES
 from tvm_vision.options import CompileOptions, variable_of
-from tvm_vision.package import graph, info, precision, yoeo
+from tvm_vision.package import detection, graph, info, pixels, precision, yoeo
 from tvm_vision.vulkan import describe_options
 from tvm_vision_ros.settings import markdown
 
@@ -36,6 +36,10 @@ PUBLIC = {
     "tvm_vision.models.vision_model": ["VisionModel"],
     "tvm_vision.models.yoeo.detector": ["YoeoDetector"],
     "tvm_vision.models.classifier.image_classifier": ["ImageClassifier"],
+    "tvm_vision.models.detection.detector": ["ObjectDetector"],
+    "tvm_vision.models.pixels.segmenter": ["Segmenter"],
+    "tvm_vision.models.pixels.depth": ["DepthEstimator"],
+    "tvm_vision.models.thresholds": ["Thresholds"],
     "tvm_vision.models.results": [
         "VisionResult",
         "Detections",
@@ -46,7 +50,14 @@ PUBLIC = {
     ],
     "tvm_vision.models.instance_masks": ["InstanceMasks"],
     "tvm_vision.models.converters": ["to_coco", "to_supervision"],
-    "tvm_vision.package": ["ModelInfo", "Preprocessing", "read_package"],
+    "tvm_vision.package": [
+        "ModelInfo",
+        "Preprocessing",
+        "DetectionInfo",
+        "SegmentationInfo",
+        "DepthInfo",
+        "read_package",
+    ],
 }
 # Key of mod.json -> the class that reads it.
 MOD_JSON = {
@@ -56,6 +67,9 @@ MOD_JSON = {
     "model.yoeo": yoeo.YoeoInfo,
     "model.yoeo.heads": yoeo.YoeoHead,
     "model.yoeo.groups": yoeo.ClassGroup,
+    "model.detection": detection.DetectionInfo,
+    "model.segmentation": pixels.SegmentationInfo,
+    "model.depth": pixels.DepthInfo,
     "inputs, outputs": info.TensorInfo,
     "device": info.PackageDevice,
     "memory": info.MemoryUse,

@@ -26,9 +26,9 @@ from tvm_vision.exporters.yoeo.camera import with_camera
 from tvm_vision.exporters.yoeo.describe import yoeo_model_info
 from tvm_vision.exporters.yoeo.export import METADATA_KEY
 from tvm_vision.exporters.yoeo.onnx_graph import DETECTIONS, INPUT, RAW_HEAD, SEGMENTATIONS
+from tvm_vision.models.frames import CameraFrames, Letterbox, Preprocessor
 from tvm_vision.models.results import Detections, SegmentationMask
 from tvm_vision.models.yoeo import detector, postprocess
-from tvm_vision.models.yoeo.preprocess import CameraFrames, Letterbox, Preprocessor
 from tvm_vision.package import Preprocessing, YoeoHead
 from tvm_vision.runtime.sources import read_image
 

@@ -81,7 +81,7 @@ def test_options_are_checked(classifier):
 def test_kinds_without_images_are_refused(tmp_path, classifier):
     plain = compile_network(classifier.with_name("model.onnx"), tmp_path / "p.tar", target="llvm")
     with pytest.raises(
-        InputError, match="a network of kind yoeo or classifier is needed.* of kind network"
+        InputError, match="a network of kind yoeo, .* or depth is needed.* of kind network"
     ):
         load_model(plain)
 

@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 
 from ..errors import DeviceError
-from ..models.yoeo.preprocess import Preprocessor
+from ..models.frames import Preprocessor
 
 if TYPE_CHECKING:
     from ..models.results import Detections, SegmentationMask

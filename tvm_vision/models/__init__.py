@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class ModelOptions(TypedDict, total=False):
-    """What ``load_model`` passes on: the first three to a YoeoDetector, the others to an
-    ImageClassifier, which say what they mean."""
+    """What ``load_model`` passes on, each to the classes that have it: the first three to those
+    that find boxes, the others to an ImageClassifier, which say what they mean."""
 
-    confidence: float
-    iou: float
-    max_detections: int
+    confidence: float | None
+    iou: float | None
+    max_detections: int | None
     labels: Sequence[str] | None
     top: int
 
@@ -33,25 +33,22 @@ def load_model(
     """The network of a package, as the class that is made for its kind.
 
     path: of the package, tar or folder, or the package as it was read. device: see
-    ``tvm_vision.load``. options: of that class, for example ``confidence`` of a YoeoDetector.
+    ``tvm_vision.load``. options: of that class, for example ``confidence`` of one that finds
+    boxes; those of other classes say nothing about this one and are passed over.
 
     Raises PackageError and DeviceError as ``tvm_vision.load`` does; InputError where the package
     is of a kind that looks at no frames, or lacks what its class needs.
     """
-    from ..errors import InputError
+    import inspect
+
     from ..runtime.loader import open_package
 
     package = open_package(path, device) if isinstance(path, (str, os.PathLike)) else path
     # OpenCV and TVM's Python, while the device is being opened.
-    from .classifier.image_classifier import ImageClassifier
-    from .yoeo.detector import YoeoDetector
+    from .registry import predictor
 
-    model = package.info.model
-    known: tuple[type[VisionModel], ...] = (YoeoDetector, ImageClassifier)
-    classes = {cls.kind: cls for cls in known}
-    if model.kind not in classes:
-        raise InputError(
-            f"a network of kind {' or '.join(classes)} is needed, and '{model.name}' is of kind "
-            f"{model.kind}: compile it with --kind"
-        )
-    return classes[model.kind].load(package, device, **options)
+    cls = predictor(package.info.model)
+    taken = inspect.signature(cls).parameters
+    # None is as good as unsaid: the package decides, or the class.
+    own = {k: v for k, v in options.items() if k in taken and v is not None}
+    return cls.load(package, device, **own)

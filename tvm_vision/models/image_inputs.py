@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..package import ModelInfo, TensorInfo
 from ..runtime.inputs import input_specs
 from .classifier.preprocess import ClassifierInput, as_input, prepare
-from .yoeo.preprocess import Preprocessor
+from .frames import Preprocessor
 
 
 def image_inputs(
@@ -46,10 +46,12 @@ def prepared_image(
             f"a network with one input of four axes and preprocessing is needed for an image, and "
             f"'{model.name}' takes {needed}: compile it with --preprocess, or {otherwise}"
         )
-    if model.kind == "yoeo":
+    if model.kind not in ("network", "classifier"):
         preprocessor = Preprocessor(model.preprocessing)
         preprocessor(image)
         tensor = preprocessor.tensor
+        if specs[0].layout == "NHWC":
+            tensor = tensor.transpose(0, 2, 3, 1)
     else:
         config = ClassifierInput.from_package(model.preprocessing, specs[0].layout)
         tensor = prepare(image, config, color_order="bgr")

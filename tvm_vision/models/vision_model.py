@@ -45,8 +45,9 @@ class VisionModel:
     A call that begins while another thread's is running raises InputError.
     """
 
-    #: Of mod.json, for which ``load_model`` makes this class.
-    kind: ClassVar[str]
+    #: The parts of a VisionResult that its results may have: detections, segmentation,
+    #: classification, depth.
+    produces: ClassVar[tuple[str, ...]]
 
     def __init__(self, executor: GraphExecutor) -> None:
         """executor: what tvm_vision.load returns."""
@@ -70,6 +71,11 @@ class VisionModel:
     def __call__(self, image_bgr: Image) -> VisionResult:
         """The results for one frame, uint8 [height, width, 3] in BGR."""
         raise NotImplementedError
+
+    @property
+    def kind(self) -> str:
+        """Of the network, as its package says; ``load_model`` makes the class that is for it."""
+        return self._model.kind
 
     @property
     def name(self) -> str:

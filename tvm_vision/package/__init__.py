@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ..lazy import lazy_names
 
 if TYPE_CHECKING:
+    from .detection import DetectionInfo
     from .files import (
         Package,
         read_package,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         PackageInfo,
         Preprocessing,
     )
+    from .pixels import DepthInfo, SegmentationInfo
     from .precision import Fp32Layer, MeasuredPrecision
     from .tensors import TensorInfo
     from .yoeo import ClassGroup, YoeoHead, YoeoInfo
@@ -36,6 +38,8 @@ __all__ = [
     "FORMAT",
     "FORMAT_VERSION",
     "ClassGroup",
+    "DepthInfo",
+    "DetectionInfo",
     "Fp32Layer",
     "MeasuredPrecision",
     "MemoryUse",
@@ -47,6 +51,7 @@ __all__ = [
     "PlannedKernel",
     "PlannedTensor",
     "Preprocessing",
+    "SegmentationInfo",
     "TensorInfo",
     "YoeoHead",
     "YoeoInfo",
@@ -76,6 +81,8 @@ if not TYPE_CHECKING:  # for which no name would be a wrong one
                 ),
                 ".info",
             ),
+            "DetectionInfo": ".detection",
+            **dict.fromkeys(("DepthInfo", "SegmentationInfo"), ".pixels"),
             "TensorInfo": ".tensors",
             **dict.fromkeys(("PlannedGraph", "PlannedKernel", "PlannedTensor"), ".graph"),
             **dict.fromkeys(("MeasuredPrecision", "Fp32Layer"), ".precision"),

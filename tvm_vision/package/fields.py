@@ -127,8 +127,7 @@ class Fields:
         return number(self.take(name), self.path(name))
 
     def boolean(self, name: str) -> bool:
-        value = self.take(name)
-        return value if isinstance(value, bool) else wrong(self.path(name), "true or false", value)
+        return boolean(self.take(name), self.path(name))
 
     def items(
         self, name: str, read: Callable[[Any, str], Item], *, count: int | None = None
@@ -156,6 +155,10 @@ def text(
     if among is not None and value not in among:
         wrong(where, f"one of {', '.join(map(repr, among))}", value)
     return value
+
+
+def boolean(value: Any, where: str) -> bool:
+    return value if isinstance(value, bool) else wrong(where, "true or false", value)
 
 
 def integer(value: Any, where: str, low: int = 0, high: int = LARGEST) -> int:

@@ -5,21 +5,40 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..drivers import spelled_out
 from ..errors import PackageError
 from .container import LIBRARY, PARAMS
-from .fields import REMEDY, Fields, number, parse_object, shown, text, wrong
+from .detection import DetectionInfo
+from .fields import REMEDY, Fields, boolean, number, parse_object, shown, text, wrong
 from .graph import PlannedGraph
+from .pixels import DepthInfo, SegmentationInfo
 from .precision import MeasuredPrecision
 from .tensors import TensorInfo
 from .yoeo import YoeoInfo
 
 FORMAT = "tvm_vision"
 FORMAT_VERSION = 4
-KINDS = ("network", "classifier", "yoeo")
+# Kind -> the part of ModelInfo that says how its outputs are read; "" where none is needed.
+KINDS = {
+    "network": "",
+    "classifier": "",
+    "yoeo": "yoeo",
+    "yolo": "detection",
+    "detr": "detection",
+    "ssd": "detection",
+    "segmenter": "segmentation",
+    "depth": "depth",
+}
+PARTS = ("yoeo", "detection", "segmentation", "depth")
+# Fields that came after others, with what is meant where they are not there.
+LATER: dict[str, dict[str, Any]] = {
+    "model": {"detection": None, "segmentation": None, "depth": None},
+    "preprocessing": {"stretch": False, "pad_value": 0.0, "pad_corner": False},
+}
 PRECISIONS = ("fp32", "fp16")
 COLOR_ORDERS = ("rgb", "bgr")
 INTERPOLATIONS = ("area", "cubic", "linear", "nearest")
@@ -46,10 +65,13 @@ class Preprocessing:
     size: height and width of the tensor, in pixels; (0, 0) becomes that of the network's first
         input when a package is written.
     letterbox: pad to the tensor's aspect first, centred, with zeros, instead of cropping.
+    stretch: resize to the tensor's size whatever the image's aspect is, instead of both.
     crop: side of the centre crop, as a share of the largest crop of that aspect that fits.
     interpolation: "area", "cubic", "linear" or "nearest".
     color_order: order of the tensor's channels, "rgb" or "bgr".
     mean, std: for each channel; value = (pixel - mean) / std, pixel in 0..255.
+    pad_value, pad_corner: of a letterbox: what its border is filled with, a grey of 0..255, and
+        whether the image lies in the upper left corner instead of the middle.
     """
 
     size: tuple[int, int] = (0, 0)
@@ -59,6 +81,9 @@ class Preprocessing:
     color_order: str = "rgb"
     mean: tuple[float, ...] = (0.0, 0.0, 0.0)
     std: tuple[float, ...] = (1.0, 1.0, 1.0)
+    stretch: bool = False
+    pad_value: float = 0.0
+    pad_corner: bool = False
 
     @classmethod
     def from_json(cls, value: Any, where: str = "model.preprocessing") -> Preprocessing:
@@ -72,11 +97,19 @@ class Preprocessing:
             color_order=fields.text("color_order", among=COLOR_ORDERS),
             mean=fields.items("mean", number, count=3),
             std=fields.items("std", number, count=3),
+            # Packages from before these were there have none of them.
+            stretch=fields.optional("stretch", boolean) or False,
+            pad_value=fields.optional("pad_value", number) or 0.0,
+            pad_corner=fields.optional("pad_corner", boolean) or False,
         )
         if not 0.0 < result.crop <= 1.0:
             wrong(fields.path("crop"), "above 0 and up to 1", result.crop)
         if min(result.std) <= 0.0:
             wrong(fields.path("std"), "positive", result.std)
+        if result.stretch and (result.letterbox or result.crop != 1.0):
+            wrong(fields.path("stretch"), "without letterbox and crop", True)
+        if not 0.0 <= result.pad_value <= 255.0:
+            wrong(fields.path("pad_value"), "a grey from 0 to 255", result.pad_value)
         fields.done()
         return result
 
@@ -85,7 +118,8 @@ class Preprocessing:
 class ModelInfo:
     """What the network is for.
 
-    labels: one a class, or none. yoeo: for networks of that kind, which are not run without it.
+    kind: one of KINDS. labels: one a class, or none. yoeo, detection, segmentation, depth: how its
+    outputs are read, of which a kind has the one that it needs, or none, and is not run as such.
     """
 
     name: str
@@ -93,6 +127,9 @@ class ModelInfo:
     labels: tuple[str, ...] = ()
     preprocessing: Preprocessing | None = None
     yoeo: YoeoInfo | None = None
+    detection: DetectionInfo | None = None
+    segmentation: SegmentationInfo | None = None
+    depth: DepthInfo | None = None
 
     @classmethod
     def from_json(cls, value: Any, where: str = "model") -> ModelInfo:
@@ -106,11 +143,33 @@ class ModelInfo:
             if preprocessing is None
             else Preprocessing.from_json(preprocessing, fields.path("preprocessing")),
             yoeo=fields.optional("yoeo", YoeoInfo.from_json),
+            detection=fields.optional("detection", DetectionInfo.from_json),
+            segmentation=fields.optional("segmentation", SegmentationInfo.from_json),
+            depth=fields.optional("depth", DepthInfo.from_json),
         )
-        if info.yoeo is not None and (info.kind != "yoeo" or info.preprocessing is None):
-            wrong(fields.path("yoeo"), "in networks of kind yoeo with preprocessing", info.kind)
+        for part in PARTS:
+            if getattr(info, part) is None:
+                continue
+            if KINDS[info.kind] != part or info.preprocessing is None:
+                fitting = " or ".join(kind for kind, needed in KINDS.items() if needed == part)
+                needed = f"in networks of kind {fitting} with preprocessing"
+                wrong(fields.path(part), needed, info.kind)
         fields.done()
         return info
+
+    def check(self, outputs: Sequence[TensorInfo]) -> None:
+        """Raise PackageError unless what is said about the outputs fits them."""
+        if self.preprocessing is None:
+            return
+        size = self.preprocessing.size
+        if self.yoeo is not None:
+            self.yoeo.check(self.labels, size, {t.name: t.shape for t in outputs}.get)
+        if self.detection is not None:
+            self.detection.check(self.labels, size, outputs)
+        if self.segmentation is not None:
+            self.segmentation.check(self.labels, outputs)
+        if self.depth is not None:
+            self.depth.check(outputs)
 
 
 @dataclass(frozen=True)
@@ -225,16 +284,8 @@ class PackageInfo:
         if info.measured_precision is not None and info.precision != "fp16":
             wrong("measured_precision", "in packages of precision fp16", info.precision)
         info.graph.check(info.inputs, info.outputs)
-        info.check_yoeo()
+        info.model.check(info.outputs)
         return info
-
-    def check_yoeo(self) -> None:
-        """Raise PackageError unless what is said about a YOEO network fits its outputs."""
-        if self.model.yoeo is None:
-            return
-        assert self.model.preprocessing is not None
-        shapes = {tensor.name: tensor.shape for tensor in self.outputs}
-        self.model.yoeo.check(self.model.labels, self.model.preprocessing.size, shapes.get)
 
     @property
     def checksum(self) -> str:
@@ -247,6 +298,10 @@ class PackageInfo:
 
     def _document(self) -> dict[str, Any]:
         document: dict[str, Any] = plain(asdict(self))
+        model = document["model"]
+        leave_out(model, LATER["model"])
+        if model["preprocessing"] is not None:
+            leave_out(model["preprocessing"], LATER["preprocessing"])
         return document
 
     def to_bytes(self) -> bytes:
@@ -260,6 +315,14 @@ def _canonical(document: dict[str, Any]) -> bytes:
         return document_text.encode("utf-8")
     except UnicodeEncodeError:
         raise PackageError(f"mod.json: a text in it is no Unicode: {REMEDY}") from None
+
+
+def leave_out(fields: dict[str, Any], usual: dict[str, Any]) -> None:
+    """Drop the fields that say what is usual: packages that need none of them are the same for
+    readers that do not know them."""
+    for name, value in usual.items():
+        if fields[name] == value:
+            del fields[name]
 
 
 def plain(value: Any) -> Any:

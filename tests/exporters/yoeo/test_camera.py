@@ -12,9 +12,9 @@ from tvm_vision.errors import InputError
 from tvm_vision.evaluate import Reference, compare_frames, strictness_for
 from tvm_vision.exporters.yoeo.camera import with_camera
 from tvm_vision.exporters.yoeo.describe import write_camera_model, yoeo_model_info
+from tvm_vision.models.frames import Preprocessor
 from tvm_vision.models.image_inputs import image_inputs
 from tvm_vision.models.yoeo import YoeoDetector
-from tvm_vision.models.yoeo.preprocess import Preprocessor
 
 SHAPES = [(120, 160), (160, 120), (96, 96), (64, 300), (37, 91)]
 

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from support.nms_reference import reference as reference_nms
 from tvm_vision.errors import InputError
+from tvm_vision.models.frames import Letterbox
+from tvm_vision.models.values import sigmoid
 from tvm_vision.models.yoeo.postprocess import (
     decoded_rows,
     find_detections,
     find_mask,
     group_numbers,
     head_rows,
-    sigmoid,
 )
-from tvm_vision.models.yoeo.preprocess import Letterbox
 from tvm_vision.package import ClassGroup, YoeoHead
 
 LABELS = ("ball", "robot_red", "robot_blue")

@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from ...errors import InputError
-from ...models.yoeo.preprocess import Letterbox
+from ...models.frames import Letterbox
 from ...package import Preprocessing
 
 PREFIX = "camera/"

@@ -15,7 +15,7 @@ from .network import Classifier
 class ImageClassifier(VisionModel):
     """A classifier of a package, whose preprocessing and labels come from there."""
 
-    kind = "classifier"
+    produces = ("classification",)
 
     def __init__(
         self, executor: GraphExecutor, *, labels: Sequence[str] | None = None, top: int = 5

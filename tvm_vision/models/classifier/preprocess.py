@@ -34,6 +34,8 @@ class ClassifierInput:
     color_order: order of the tensor's channels, "rgb" or "bgr".
     interpolation: "area" (averages what it shrinks), "cubic", "linear" or "nearest".
     letterbox: pad to the tensor's aspect with zeros, centred, instead of cropping.
+    stretch: resize whatever the image's aspect is, instead of both.
+    pad_value, pad_corner: of a letterbox, see Preprocessing.
     layout: order of the tensor's axes, "NCHW" or "NHWC".
 
     Raises ValueError for a number out of its range.
@@ -46,6 +48,9 @@ class ClassifierInput:
     color_order: str = "rgb"
     interpolation: str = "area"
     letterbox: bool = False
+    stretch: bool = False
+    pad_value: float = 0.0
+    pad_corner: bool = False
     layout: str = "NCHW"
 
     @classmethod
@@ -60,6 +65,9 @@ class ClassifierInput:
             color_order=preprocessing.color_order,
             interpolation=preprocessing.interpolation,
             letterbox=preprocessing.letterbox,
+            stretch=preprocessing.stretch,
+            pad_value=preprocessing.pad_value,
+            pad_corner=preprocessing.pad_corner,
             layout=layout,
         )
 
@@ -95,7 +103,7 @@ def prepare(
     Raises InputError for another shape, type or order.
     """
     _check_image(image, color_order)
-    crop = _letterbox(image, config) if config.letterbox else _centre_crop(image, config)
+    crop = _whole(image, config) if config.letterbox or config.stretch else _cut(image, config)
     height, width = config.size
     resized = cv2.resize(crop, (width, height), interpolation=INTERPOLATIONS[config.interpolation])
     if color_order != config.color_order:
@@ -127,7 +135,7 @@ def _check_image(image: npt.NDArray[np.uint8], color_order: str) -> None:
         )
 
 
-def _centre_crop(image: npt.NDArray[np.uint8], config: ClassifierInput) -> npt.NDArray[np.uint8]:
+def _cut(image: npt.NDArray[np.uint8], config: ClassifierInput) -> npt.NDArray[np.uint8]:
     """The middle of the image in the aspect of the tensor, at least one pixel."""
     height, width = image.shape[:2]
     scale = config.crop * min(height / config.size[0], width / config.size[1])
@@ -138,14 +146,18 @@ def _centre_crop(image: npt.NDArray[np.uint8], config: ClassifierInput) -> npt.N
     return image[top : top + crop_height, left : left + crop_width]
 
 
-def _letterbox(image: npt.NDArray[np.uint8], config: ClassifierInput) -> npt.NDArray[np.uint8]:
-    """The image in the middle of a black one in the aspect of the tensor."""
+def _whole(image: npt.NDArray[np.uint8], config: ClassifierInput) -> npt.NDArray[np.uint8]:
+    """The image in the middle, or corner, of one in the aspect of the tensor; stretched, as it
+    is."""
+    if config.stretch:
+        return image
     height, width = image.shape[:2]
     scale = max(height / config.size[0], width / config.size[1])
     rows = max(0, round(config.size[0] * scale) - height)
     columns = max(0, round(config.size[1] * scale) - width)
-    top, left = rows // 2, columns // 2
+    top, left = (0, 0) if config.pad_corner else (rows // 2, columns // 2)
+    grey = (config.pad_value,) * 3
     padded = cv2.copyMakeBorder(
-        image, top, rows - top, left, columns - left, cv2.BORDER_CONSTANT, value=(0, 0, 0)
+        image, top, rows - top, left, columns - left, cv2.BORDER_CONSTANT, value=grey
     )
     return padded.astype(np.uint8, copy=False)

@@ -1,6 +1,6 @@
 """YOEO: boxes and a mask from one network. config.py, layers.py: what a .cfg file says; network.py,
 weights.py: the same in PyTorch (imported only there); export.py: as ONNX. detector.py, with
-preprocess.py, postprocess.py and nms.py: a package at work.
+postprocess.py: a package at work.
 """
 
 from __future__ import annotations

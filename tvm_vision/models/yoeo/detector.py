@@ -13,23 +13,24 @@ from ...package import Preprocessing, TensorInfo, YoeoInfo
 from ...runtime.graph_executor import GraphExecutor
 from ...runtime.inputs import input_specs
 from ...tvm_compat.ffi import tvm_ffi
+from ..frames import CameraFrames, Letterbox, Preprocessor
 from ..results import Detections, SegmentationMask, Timing, VisionResult
+from ..thresholds import Thresholds
 from ..vision_model import WARM_UP_SHAPE, Image, VisionModel
 from .postprocess import decoded_rows, find_detections, find_mask, group_numbers, head_rows
-from .preprocess import CameraFrames, Letterbox, Preprocessor
 
 CONFIDENCE = 0.5
 IOU = 0.4
 MAX_DETECTIONS = 300
 
 
-class YoeoDetector(VisionModel):
+class YoeoDetector(Thresholds, VisionModel):
     """A YOEO network of a package; preprocessing, names and groups come from there.
 
     ``YoeoDetector.load(path)`` or ``load_model(path)`` make one.
     """
 
-    kind = "yoeo"
+    produces = ("detections", "segmentation")
 
     def __init__(
         self,
@@ -39,14 +40,14 @@ class YoeoDetector(VisionModel):
         iou: float = IOU,
         max_detections: int = MAX_DETECTIONS,
     ) -> None:
-        """confidence, iou, max_detections: see the properties, by which they can be changed.
+        """confidence: of objectness, and of objectness * class score. iou: of the boxes of a class
+        or group. They and max_detections are properties, by which they can be changed; see
+        ``Thresholds``.
 
         Raises InputError where the package's network is no YOEO network, or for other values.
         """
-        super().__init__(executor)
-        self.confidence = confidence
-        self.iou = iou
-        self.max_detections = max_detections
+        VisionModel.__init__(self, executor)
+        Thresholds.__init__(self, confidence, iou, max_detections)
         self._info, self._preprocessing, spec = _parts(self._model, input_specs(executor.info))
         self._preprocessor: Preprocessor | CameraFrames
         if spec.dtype == "uint8":
@@ -57,36 +58,6 @@ class YoeoDetector(VisionModel):
         self._input = spec.name
         # The same memory as the preprocessor's array: set_input copies once.
         self._tensor = tvm_ffi.from_dlpack(self._preprocessor.tensor)
-
-    @property
-    def confidence(self) -> float:
-        """Boxes have an objectness and a score (objectness * class score) above this, 0 to 1."""
-        return self._confidence
-
-    @confidence.setter
-    def confidence(self, value: float) -> None:
-        self._confidence = _fraction("a confidence", value)
-
-    @property
-    def iou(self) -> float:
-        """Of two boxes of a class or group whose intersection over union is above this, the better
-        one stays; 0 to 1."""
-        return self._iou
-
-    @iou.setter
-    def iou(self, value: float) -> None:
-        self._iou = _fraction("an iou", value)
-
-    @property
-    def max_detections(self) -> int:
-        """Boxes in one result at the most, at least 1."""
-        return self._max_detections
-
-    @max_detections.setter
-    def max_detections(self, value: int) -> None:
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-            raise InputError(f"a whole number of detections from 1 on is needed, found {value}")
-        self._max_detections = int(value)
 
     @property
     def preprocessing(self) -> Preprocessing:
@@ -190,14 +161,3 @@ def _parts(model: Any, specs: list[TensorInfo]) -> tuple[YoeoInfo, Preprocessing
         f"an input float32{list(shape)} or uint8[1, height, width, 3] is needed, '{model.name}' "
         f"has {found}"
     )
-
-
-def _fraction(what: str, value: float) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = -1.0
-    # NaN is in no range.
-    if not 0.0 <= number <= 1.0:
-        raise InputError(f"{what} from 0 to 1 is needed, found {value}")
-    return number

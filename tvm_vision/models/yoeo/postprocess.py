@@ -6,7 +6,6 @@ network's input, objectness, and a score for each class.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,17 +14,20 @@ import numpy.typing as npt
 
 from ...errors import InputError
 from ...package import ClassGroup, YoeoHead
+from ..frames import Letterbox
+from ..nms import suppress
 from ..results import Detections, SegmentationMask
-from .nms import suppress
-from .preprocess import Letterbox
+from ..values import (
+    LARGEST_EXPONENT,
+    ROUNDING,
+    corners_of,
+    logit,
+    refuse_nan,
+    refuse_nan_boxes,
+    sigmoid,
+)
 
 Floats = npt.NDArray[np.float32]
-# Pixels: larger than any box that means something, and its area is still a finite float32.
-LARGEST_SIDE = 1e6
-# exp of more would not be finite in float32, and the side is cut to LARGEST_SIDE anyway.
-LARGEST_EXPONENT = 80.0
-# By how much a device may round a score above 1.
-ROUNDING = 1e-3
 
 
 def find_detections(
@@ -54,12 +56,8 @@ def find_detections(
             f"{scores.max():g}: was it exported as YOEO's, and compiled from that file?"
         )
     row, class_id = np.nonzero(scores > confidence)
-    boxes, scores = _corners(rows[row, :4]), np.minimum(scores[row, class_id], 1)
-    if np.isnan(boxes).any():
-        raise InputError(
-            "boxes in pixels are needed from the network, found NaN: 'tvm-vision check' and "
-            "'profile --per-layer-error' show where it goes wrong"
-        )
+    boxes, scores = corners_of(rows[row, :4]), np.minimum(scores[row, class_id], 1)
+    refuse_nan_boxes(boxes)
     kept = suppress(boxes, scores, groups[class_id], iou=iou, limit=limit)
     placed = letterbox.to_image(boxes[kept])
     # What lay in the padding alone has no area in the frame.
@@ -74,7 +72,7 @@ def decoded_rows(output: npt.NDArray[Any], confidence: float) -> Floats:
     Raises InputError where an objectness is NaN.
     """
     rows = output[0]
-    _refuse_nan(rows[:, 4])
+    refuse_nan(rows[:, 4])
     return rows[rows[:, 4] > confidence].astype(np.float32, copy=False)
 
 
@@ -95,9 +93,9 @@ def _decode(output: npt.NDArray[Any], head: YoeoHead, confidence: float) -> Floa
     columns = output.shape[3]
     values = output.reshape(len(head.anchors), -1, output.shape[2] * columns)
     objectness = values[:, 4]
-    _refuse_nan(objectness)
+    refuse_nan(objectness)
     # sigmoid rises, so that the threshold can be put on what goes into it.
-    anchor, cell = np.nonzero(objectness > _logit(confidence))
+    anchor, cell = np.nonzero(objectness > logit(confidence))
     chosen = values[anchor, :, cell].astype(np.float32, copy=False)
     result = sigmoid(chosen)
     result[:, 0] = (result[:, 0] + cell % columns) * head.stride
@@ -105,34 +103,6 @@ def _decode(output: npt.NDArray[Any], head: YoeoHead, confidence: float) -> Floa
     sizes = np.exp(np.minimum(chosen[:, 2:4], LARGEST_EXPONENT))
     result[:, 2:4] = sizes * np.array(head.anchors, np.float32)[anchor]
     return result
-
-
-def sigmoid(values: Floats) -> Floats:
-    """1 / (1 + exp(-x)), without an overflow for any x: (1 + tanh(x / 2)) / 2 is the same."""
-    return np.float32(0.5) * (np.float32(1) + np.tanh(np.float32(0.5) * values))
-
-
-def _logit(probability: float) -> float:
-    """The x of which sigmoid is ``probability``, in 0..1."""
-    if probability <= 0:
-        return -math.inf
-    return math.inf if probability >= 1 else math.log(probability / (1 - probability))
-
-
-def _corners(boxes: Floats) -> Floats:
-    """Centre x, y, width, height -> x1, y1, x2, y2."""
-    half = np.clip(boxes[:, 2:], 0, LARGEST_SIDE) / 2
-    centre = np.clip(boxes[:, :2], -LARGEST_SIDE, LARGEST_SIDE)
-    return np.concatenate((centre - half, centre + half), axis=1)
-
-
-def _refuse_nan(objectness: npt.NDArray[Any]) -> None:
-    count = np.count_nonzero(np.isnan(objectness))
-    if count:
-        raise InputError(
-            f"scores are needed from the network, found NaN in {count} of {objectness.size} "
-            "places: 'tvm-vision check' and 'profile --per-layer-error' show where it goes wrong"
-        )
 
 
 def group_numbers(labels: Sequence[str], groups: Sequence[ClassGroup]) -> npt.NDArray[np.int32]:

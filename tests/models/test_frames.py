@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tvm_vision.errors import InputError
-from tvm_vision.models.yoeo.preprocess import Letterbox, Preprocessor
+from tvm_vision.models.frames import Letterbox, Preprocessor
 from tvm_vision.package import Preprocessing
 
 UNIT = Preprocessing((96, 96), letterbox=True, interpolation="linear", std=(255.0,) * 3)
@@ -108,8 +108,30 @@ def test_what_is_no_image(image):
         preprocessor()(image)
 
 
+def test_a_border_of_grey_and_a_corner():
+    prepare = preprocessor(pad_value=114.0, pad_corner=True, mean=(10.0,) * 3)
+    box = prepare(np.full((48, 96, 3), 255, np.uint8))
+    assert (box.top, box.left, box.height, box.width) == (0, 0, 48, 96)
+    assert prepare.tensor[0, :, :48].min() == pytest.approx(245 / 255)
+    assert prepare.tensor[0, :, 48:] == pytest.approx(104 / 255)
+    middle = preprocessor(pad_value=114.0)
+    middle(np.zeros((48, 96, 3), np.uint8))
+    assert middle.tensor[0, :, :24] == pytest.approx(114 / 255)
+    assert middle.tensor[0, :, 24:72].max() == 0
+
+
+def test_a_stretched_image_covers_the_input_and_boxes_go_back():
+    prepare = preprocessor(letterbox=False, stretch=True)
+    box = prepare(np.full((30, 200, 3), 51, np.uint8))
+    assert prepare.tensor == pytest.approx(0.2)
+    placed = box.to_image(np.array([[0, 0, 96, 96], [48, 24, 72, 48]], np.float32))
+    assert placed == pytest.approx(np.array([[0, 0, 200, 30], [100, 7.5, 150, 15]]))
+    points = box.points_to_image(np.array([[-48, 192]], np.float32))
+    assert points[0] == pytest.approx([-100, 60])
+
+
 def test_only_letterboxes():
-    with pytest.raises(InputError, match="a letterbox without crop"):
+    with pytest.raises(InputError, match="a letterbox or a stretch, without crop"):
         preprocessor(letterbox=False)
 
 

@@ -1,8 +1,8 @@
-"""From a frame to a YOEO network's input: the whole image, letterboxed, RGB, as the package says.
+"""From a frame to a network's input: the whole image, letterboxed or stretched.
 
-The original pads to the input's aspect first, centred, with zeros, and resizes then. Resizing first
-gives the same image for a third of the work; sizes are rounded to whole pixels, and ``Letterbox``
-has the exact scale of each axis, so that boxes go back to where they were.
+YOEO pads to the input's aspect first, centred, with zeros, and resizes then. Resizing first gives
+the same image for a third of the work; sizes are rounded to whole pixels, and ``Letterbox`` has the
+exact scale of each axis, so that boxes go back to where they were.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import InputError
-from ...package import Preprocessing
+from ..errors import InputError
+from ..package import Preprocessing
 
 Image = npt.NDArray[np.uint8]
 INTERPOLATIONS = {
@@ -35,7 +35,7 @@ class Letterbox:
     """Where a frame lies in the network's input, in pixels.
 
     image: height and width of the frame. top, left, height, width: of its place in the input; the
-    rest of the input is black.
+    rest of the input is of one colour.
     """
 
     image: tuple[int, int]
@@ -45,22 +45,43 @@ class Letterbox:
     width: int
 
     @classmethod
-    def fit(cls, image: tuple[int, int], size: tuple[int, int]) -> Letterbox:
-        """The largest place in the middle of ``size`` that keeps the aspect of ``image``.
+    def fit(
+        cls, image: tuple[int, int], size: tuple[int, int], *, corner: bool = False
+    ) -> Letterbox:
+        """The largest place in the middle of ``size`` that keeps the aspect of ``image``; in its
+        upper left ``corner``, where that is wanted.
 
         Both (height, width). No side becomes less than one pixel, however long the other is.
         """
         scale = min(size[0] / image[0], size[1] / image[1])
         height = min(size[0], max(1, round(image[0] * scale)))
         width = min(size[1], max(1, round(image[1] * scale)))
-        return cls(image, (size[0] - height) // 2, (size[1] - width) // 2, height, width)
+        top, left = (0, 0) if corner else ((size[0] - height) // 2, (size[1] - width) // 2)
+        return cls(image, top, left, height, width)
+
+    @classmethod
+    def of(cls, image: tuple[int, int], config: Preprocessing) -> Letterbox:
+        """Where a package's preprocessing puts a frame of height and width ``image``."""
+        if config.stretch:
+            return cls(image, 0, 0, *config.size)
+        return cls.fit(image, config.size, corner=config.pad_corner)
 
     def to_image(self, boxes: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Boxes [n, 4], x1, y1, x2, y2, of the input -> of the frame, cut at its edges; pixels."""
-        offset = np.array([self.left, self.top] * 2, np.float32)
         rows, columns = self.image
-        scale = np.array([columns / self.width, rows / self.height] * 2, np.float32)
-        return np.clip((boxes - offset) * scale, 0, np.array([columns, rows] * 2, np.float32))
+        placed = self.points_to_image(boxes.reshape(-1, 2, 2)).reshape(-1, 4)
+        return np.clip(placed, 0, np.array([columns, rows] * 2, np.float32))
+
+    def points_to_image(self, points: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Points [..., 2], x, y, of the input -> of the frame, pixels; not cut at its edges."""
+        offset = np.array([self.left, self.top], np.float32)
+        return (points - offset) * self.scale
+
+    @property
+    def scale(self) -> npt.NDArray[np.float32]:
+        """Pixels of the frame in one pixel of the input, along x and along y."""
+        rows, columns = self.image
+        return np.array([columns / self.width, rows / self.height], np.float32)
 
     def mask_to_image(self, mask: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
         """A class for each pixel of the input -> for each of the frame: that of the nearest."""
@@ -74,24 +95,29 @@ class Preprocessor:
     """Writes frames into one array that it keeps: ``tensor``, float32 [1, 3, height, width]."""
 
     def __init__(self, config: Preprocessing) -> None:
-        """config: of the package; ``size`` is that of the input, ``letterbox`` is set.
+        """config: of the package; ``size`` is that of the input, ``letterbox`` or ``stretch`` is
+        set.
 
-        Raises InputError for preprocessing that is no letterbox.
+        Raises InputError for preprocessing that cuts something off the frame.
         """
-        if not config.letterbox or config.crop != 1.0:
-            raise InputError("YOEO's preprocessing is a letterbox without crop: compile it again")
+        if not (config.letterbox or config.stretch) or config.crop != 1.0:
+            raise InputError(
+                "the preprocessing of a network that says where something is must be a letterbox "
+                "or a stretch, without crop: compile it again"
+            )
         self.size = config.size
         self.tensor = _aligned((1, 3, *config.size), np.float32)
         self._config = config
         self._interpolation = INTERPOLATIONS[config.interpolation]
         order = (2, 1, 0) if config.color_order == "rgb" else (0, 1, 2)
-        # Channel of a BGR image, its plane of the tensor, factor and offset: x * f + o.
+        # Channel of a BGR image, its plane of the tensor, factor and offset, x * f + o, and border.
         self._planes = [
             (
                 source,
                 self.tensor[0, plane],
                 np.float32(1.0 / config.std[plane]),
                 np.float32((0.0 - config.mean[plane]) / config.std[plane]),
+                np.float32((config.pad_value - config.mean[plane]) / config.std[plane]),
             )
             for plane, source in enumerate(order)
         ]
@@ -106,11 +132,11 @@ class Preprocessor:
         Raises InputError for anything else.
         """
         check_image(image)
-        box = Letterbox.fit((image.shape[0], image.shape[1]), self.size)
+        box = Letterbox.of((image.shape[0], image.shape[1]), self._config)
         if box != self._last:
             # The frames of a camera are of one size: the border is painted once.
-            for _, plane, _, offset in self._planes:
-                plane.fill(offset)
+            for _, plane, _, _, border in self._planes:
+                plane.fill(border)
             self._last = box
         scaled = cv2.resize(image, (box.width, box.height), interpolation=self._interpolation)
         channels = 1 if scaled.ndim == 2 else scaled.shape[2]
@@ -119,7 +145,7 @@ class Preprocessor:
         colors = cv2.split(scaled)
         rows = slice(box.top, box.top + box.height)
         columns = slice(box.left, box.left + box.width)
-        for source, plane, factor, offset in self._planes:
+        for source, plane, factor, offset, _ in self._planes:
             place = plane[rows, columns]
             np.multiply(colors[source], factor, out=place, dtype=np.float32)
             if offset:
@@ -137,7 +163,7 @@ class CameraFrames:
         """frame: height and width of the frames. config: what the device does to them."""
         self.frame = frame
         self.tensor = _aligned((1, *frame, 3), np.uint8)
-        self._letterbox = Letterbox.fit(frame, config.size)
+        self._letterbox = Letterbox.of(frame, config)
 
     def __call__(self, image: Image) -> Letterbox:
         """As that of a Preprocessor. Raises InputError for an image of another size too."""

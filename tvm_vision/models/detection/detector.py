@@ -1,0 +1,147 @@
+"""A network that finds objects, at work: frames in, boxes and what belongs to them out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...runtime.graph_executor import GraphExecutor
+from ..frame_model import Arrays, FrameModel
+from ..frames import Letterbox
+from ..nms import oriented_exceed, suppress
+from ..results import Detections, box_corners
+from ..thresholds import Thresholds
+from ..values import Floats
+from .boxes import Grid, read_boxes
+from .candidates import find_candidates, table
+from .masks import read_masks
+
+
+class ObjectDetector(Thresholds, FrameModel):
+    """A network of kind yolo, detr or ssd: how its outputs are read stands in its package.
+
+    ``ObjectDetector.load(path)`` or ``load_model(path)`` make one.
+    """
+
+    part = "detection"
+    produces = ("detections",)
+
+    def __init__(
+        self,
+        executor: GraphExecutor,
+        *,
+        confidence: float | None = None,
+        iou: float | None = None,
+        max_detections: int | None = None,
+    ) -> None:
+        """confidence, iou, max_detections: see the properties, by which they can be changed; None:
+        what the package says.
+
+        Raises InputError where the package does not say how boxes are read, or for other values.
+        """
+        FrameModel.__init__(self, executor)
+        info = self._model.detection
+        assert info is not None  # FrameModel has looked for it
+        Thresholds.__init__(
+            self,
+            info.confidence if confidence is None else confidence,
+            info.iou if iou is None else iou,
+            info.max_detections if max_detections is None else max_detections,
+        )
+        self._info = info
+        self._grid = Grid(self.size, info.strides) if info.strides else None
+
+    def interpret(self, outputs: Arrays, letterbox: Letterbox) -> dict[str, Any]:
+        return {"detections": self.find(outputs, letterbox)}
+
+    def find(self, outputs: Arrays, letterbox: Letterbox) -> Detections:
+        """The objects that the network's outputs say are in the frame that lies there."""
+        info, names = self._info, self._model.labels
+        found = find_candidates(outputs, info, len(names), self.confidence)
+        boxes = read_boxes(outputs, info, found.places, self.size, self._grid)
+        extras = self._extras(outputs, found.places)
+        if info.oriented:
+            boxes = np.concatenate((boxes, extras[:, -1:]), axis=1)
+        kept = self._kept(boxes, found.scores, found.class_ids)
+        oriented = _turned(boxes[kept], letterbox) if info.oriented else None
+        placed = _around(oriented, letterbox) if oriented is not None else (
+            letterbox.to_image(boxes[kept])
+        )  # fmt: skip
+        # What lay in the padding alone has no area in the frame.
+        seen = (placed[:, 2] > placed[:, 0]) & (placed[:, 3] > placed[:, 1])
+        kept, placed, extras = kept[seen], placed[seen], extras[kept[seen]]
+        masks = None
+        if info.prototypes:
+            prototypes = outputs[info.prototypes][0]
+            coefficients = extras[:, : len(prototypes)]
+            masks = read_masks(prototypes, coefficients, placed, letterbox, self.size)
+        return Detections(
+            placed,
+            found.scores[kept],
+            found.class_ids[kept].astype(np.int32),
+            names,
+            masks=masks,
+            keypoints=self._keypoints(extras, letterbox) if info.keypoints else None,
+            oriented_boxes=None if oriented is None else oriented[seen],
+        )
+
+    def _kept(
+        self, boxes: Floats, scores: Floats, class_ids: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """Positions of the boxes that stay, the best first."""
+        info = self._info
+        if not info.suppress:
+            return np.argsort(-scores, kind="stable")[: self.max_detections]
+        groups = np.zeros_like(class_ids) if info.across_classes else class_ids
+        return suppress(
+            boxes,
+            scores,
+            groups.astype(np.int32),
+            iou=self.iou,
+            limit=self.max_detections,
+            exceeds=oriented_exceed if info.oriented else None,
+        )
+
+    def _extras(self, outputs: Arrays, places: npt.NDArray[np.int64]) -> Floats:
+        """What stands behind the scores in the rows of candidates, float32 [n, values]."""
+        info = self._info
+        coefficients = outputs[info.prototypes].shape[1] if info.prototypes else 0
+        count = info.extra_values(coefficients)
+        if not count:
+            return np.empty((len(places), 0), np.float32)
+        values = table(outputs, info.boxes, info.transposed)
+        return values[len(values) - count :, places].T.astype(np.float32, copy=False)
+
+    def _keypoints(self, extras: Floats, letterbox: Letterbox) -> Floats:
+        """Keypoints float32 [n, k, 3] of the frame; where a network does not say how sure it is of
+        one, it is."""
+        info = self._info
+        points = extras[:, extras.shape[1] - info.keypoints * info.keypoint_values :]
+        points = points.reshape(-1, info.keypoints, info.keypoint_values)
+        result = np.ones((len(points), info.keypoints, 3), np.float32)
+        result[..., :2] = letterbox.points_to_image(points[..., :2])
+        if info.keypoint_values == 3:
+            result[..., 2] = points[..., 2]
+        return result
+
+
+def _turned(boxes: Floats, letterbox: Letterbox) -> Floats:
+    """Oriented boxes [n, 5] of the input -> of the frame; each side is scaled in its direction."""
+    scale = letterbox.scale
+    centre, sides, angle = boxes[:, :2], boxes[:, 2:4], boxes[:, 4]
+    along = np.stack((np.cos(angle), np.sin(angle)), axis=1) * scale
+    across = np.stack((-np.sin(angle), np.cos(angle)), axis=1) * scale
+    lengths = np.stack([np.linalg.norm(axis, axis=1) for axis in (along, across)], axis=1)
+    turned = np.arctan2(along[:, 1], along[:, 0])[:, None]
+    placed = letterbox.points_to_image(centre)
+    return np.concatenate((placed, sides * lengths, turned), axis=1).astype(np.float32)
+
+
+def _around(oriented: Floats, letterbox: Letterbox) -> Floats:
+    """The upright boxes around oriented ones of the frame, cut at its edges."""
+    corners = box_corners(oriented)
+    boxes = np.concatenate((corners.min(axis=1), corners.max(axis=1)), axis=1)
+    rows, columns = letterbox.image
+    return np.clip(boxes, 0, np.array([columns, rows] * 2, np.float32))

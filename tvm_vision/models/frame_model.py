@@ -1,0 +1,84 @@
+"""A network that sees a whole frame, and says where in it something is."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError
+from ..runtime.graph_executor import GraphExecutor
+from ..runtime.inputs import input_specs, numpy_dtype
+from .frames import Letterbox, Preprocessor
+from .results import Timing, VisionResult
+from .vision_model import Image, VisionModel
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+class FrameModel(VisionModel):
+    """Prepares a frame as the package says, runs the network, and lets its kind interpret the
+    outputs."""
+
+    #: Of ModelInfo, the part that says how outputs are read.
+    part: str
+
+    def __init__(self, executor: GraphExecutor) -> None:
+        """executor: what tvm_vision.load returns.
+
+        Raises InputError where the package does not say how frames are prepared, or outputs read.
+        """
+        super().__init__(executor)
+        model, specs = self._model, input_specs(executor.info)
+        if model.preprocessing is None or getattr(model, self.part) is None:
+            raise InputError(
+                f"a network whose package says how its outputs are read is needed, and that of "
+                f"'{model.name}' ({model.kind}) does not: compile it with --kind {model.kind}"
+            )
+        size = model.preprocessing.size
+        shapes = {(1, 3, *size): (0, 1, 2, 3), (1, *size, 3): (0, 2, 3, 1)}
+        if len(specs) != 1 or specs[0].shape not in shapes:
+            found = "; ".join(map(str, specs))
+            raise InputError(
+                f"one input [1, 3, {size[0]}, {size[1]}] or [1, {size[0]}, {size[1]}, 3] is "
+                f"needed, '{model.name}' has {found}"
+            )
+        self.size = size
+        self._preprocessor = Preprocessor(model.preprocessing)
+        self._spec = specs[0]
+        # A view of the preprocessor's memory, in the order of the network's axes.
+        self._tensor = self._preprocessor.tensor.transpose(shapes[specs[0].shape])
+
+    def __call__(self, image_bgr: Image) -> VisionResult:
+        """What the network says about one frame, uint8 [height, width, 3] in BGR; grey and BGRA are
+        taken too.
+
+        Raises InputError for what is no image, and for outputs that make no sense.
+        """
+        # All of it: the frame is prepared in memory that the next one overwrites.
+        with self._alone:
+            start = perf_counter()
+            tensor, letterbox = self.prepare(image_bgr)
+            prepared = perf_counter()
+            self._executor.set_input(self._spec.name, tensor)
+            self._executor.run()
+            outputs = self._executor.outputs()
+            done = perf_counter()
+        found = self.interpret(outputs, letterbox)
+        end = perf_counter()
+        timing = Timing(1e3 * (prepared - start), 1e3 * (done - prepared), 1e3 * (end - done))
+        return VisionResult(timing, **found)
+
+    def prepare(self, image_bgr: Image) -> tuple[npt.NDArray[Any], Letterbox]:
+        """The network's input for a frame, and where the frame lies in it."""
+        letterbox = self._preprocessor(image_bgr)
+        tensor = self._tensor
+        if self._spec.dtype == "uint8":
+            tensor = np.clip(np.rint(tensor), 0, 255)
+        return np.ascontiguousarray(tensor, numpy_dtype(self._spec.dtype)), letterbox
+
+    def interpret(self, outputs: Arrays, letterbox: Letterbox) -> dict[str, Any]:
+        """Parts of a VisionResult by name, of outputs by name and the place of their frame."""
+        raise NotImplementedError

@@ -1,0 +1,1 @@
+"""Networks with a value for each pixel: classes (segmenter) or depth."""

@@ -1,0 +1,41 @@
+"""Which class runs the networks of a kind: the one table that every command and the node ask."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
+
+from ..errors import InputError
+from ..package import ModelInfo
+
+if TYPE_CHECKING:
+    from .vision_model import VisionModel
+
+# Kind of a package -> module below this one, and class in it. Imported when a package is of it: a
+# class brings OpenCV and TVM's Python.
+PREDICTORS = {
+    "yoeo": ("yoeo.detector", "YoeoDetector"),
+    "classifier": ("classifier.image_classifier", "ImageClassifier"),
+    "yolo": ("detection.detector", "ObjectDetector"),
+    "detr": ("detection.detector", "ObjectDetector"),
+    "ssd": ("detection.detector", "ObjectDetector"),
+    "segmenter": ("pixels.segmenter", "Segmenter"),
+    "depth": ("pixels.depth", "DepthEstimator"),
+}
+
+
+def predictor(model: ModelInfo) -> type[VisionModel]:
+    """The class for a package's network.
+
+    Raises InputError where it is of a kind that looks at no frames.
+    """
+    found = PREDICTORS.get(model.kind)
+    if found is None:
+        *kinds, last = PREDICTORS
+        raise InputError(
+            f"a network of kind {', '.join(kinds)} or {last} is needed, and '{model.name}' is of "
+            f"kind {model.kind}: compile it with --kind"
+        )
+    module, name = found
+    here = __name__.rpartition(".")[0]
+    return cast("type[VisionModel]", getattr(import_module(f"{here}.{module}"), name))
