@@ -28,8 +28,15 @@ class Reference:
             differs by more than sums in another order do.
     """
 
-    def __init__(self, model: Path | onnx.ModelProto, *, values: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        model: Path | onnx.ModelProto,
+        *,
+        values: Sequence[str] = (),
+        optimized: bool = True,
+    ) -> None:
         """model: a file, or a model already loaded. values: names to give beside the outputs.
+        optimized: whether onnxruntime may fuse and reorder what the model says.
 
         Raises InputError where onnxruntime or the file is missing, UnsupportedModelError where it
         cannot run the model.
@@ -46,6 +53,8 @@ class Reference:
             need(model, "an ONNX file", ONNX)
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
+        if not optimized:
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         source = _with_outputs(model, values) if values else model
 
         def session(source: Path | onnx.ModelProto) -> onnxruntime.InferenceSession:

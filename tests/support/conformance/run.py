@@ -43,11 +43,13 @@ class Worker:
         self._served = 0
         self._process: subprocess.Popen[str] | None = None
 
-    def run(self, case: str, operator: str, targets: Iterable[str]) -> Iterator[Result]:
-        """The results of one case in the order of ``targets``."""
+    def run(
+        self, case: str, operator: str, targets: Iterable[str], **more: Any
+    ) -> Iterator[Result]:
+        """The results of one case in the order of ``targets``. more: for the worker alone."""
         remaining = list(targets)
         while remaining:
-            self._send({"case": case, "targets": remaining})
+            self._send({"case": case, "targets": remaining, **more})
             while remaining:
                 result = self._receive()
                 ended = result.get("outcome") in ("crashed", "timeout")

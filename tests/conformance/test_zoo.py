@@ -1,0 +1,81 @@
+"""The tool that tries networks of packages: it finds them, judges them and goes on."""
+
+import io
+import json
+import sys
+import zipfile
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from support.zoo import __main__ as zoo
+from support.zoo.files import find, package_of
+from support.zoo.table import markdown
+
+
+def relu(size):
+    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, size]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", value[:1], value[1:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def archive(members):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as opened:
+        for name, content in members.items():
+            opened.writestr(name, content)
+    return stream.getvalue()
+
+
+@pytest.fixture
+def wheel(tmp_path):
+    one, two = (relu(size).SerializeToString() for size in (4, 8))
+    path = tmp_path / "some_nets-1.2.3-py3-none-any.whl"
+    path.write_bytes(
+        archive({"a/one.onnx": one, "b/in.zip": archive({"two.onnx": two, "same.onnx": one}),
+                 "../../out.onnx": relu(16).SerializeToString(), "a/text.txt": b"no network"})
+    )  # fmt: skip
+    return path
+
+
+def test_networks_of_wheels_and_of_zips_in_them_are_found_once(wheel, tmp_path):
+    found = list(find([wheel], tmp_path / "unpacked"))
+    assert [network.key for network in found] == [
+        "some-nets 1.2.3 a/one.onnx",
+        "some-nets 1.2.3 b/in.zip/two.onnx",
+    ]
+    assert onnx.load(found[1].path) == relu(8)
+    assert not list(tmp_path.rglob("out.onnx"))
+
+
+@pytest.mark.parametrize(
+    ("file", "package"),
+    [
+        ("silero_vad-6.2.3-py3-none-any.whl", ("silero-vad", "6.2.3")),
+        ("a-1.0.post1-cp311-cp311-manylinux_2_28_x86_64.whl", ("a", "1.0.post1")),
+        ("models.zip", ("models", "")),
+    ],
+)
+def test_a_wheel_says_what_it_is(file, package):
+    assert package_of(file) == package
+
+
+def test_a_run_judges_each_network_and_tries_none_twice(wheel, tmp_path, monkeypatch, capsys):
+    results, page = tmp_path / "results.jsonl", tmp_path / "page.md"
+    arguments = ["zoo", str(wheel), "--results", str(results), "--report", str(page)]
+    monkeypatch.setattr(sys, "argv", [*arguments, "--targets", "llvm", "--only", "one"])
+    assert zoo.main() == 0
+    (line,) = map(json.loads, results.read_text().splitlines())
+    assert (line["outcome"], line["error"], line["operators"]) == ("right", 0.0, {"Relu": 1})
+    assert "| some-nets 1.2.3 | one.onnx | 1 | right | 0.0e+00 |" in page.read_text()
+    assert zoo.main() == 0
+    assert len(results.read_text().splitlines()) == 1
+    assert "llvm 1 {'right': 1}" in capsys.readouterr().out
+
+
+def test_the_page_says_why_a_network_is_not_right():
+    result = {"package": "p", "version": "1", "file": "a/b.onnx", "target": "llvm", "operators": {}}
+    page = markdown([{**result, "outcome": "refused", "message": "a | b"}])
+    assert "| refused | 1 | not compiled" in page
+    assert "- `b.onnx` (llvm): a | b" in page

@@ -1,0 +1,1 @@
+"""Networks of public packages and folders: each compiled, run, and held to another engine."""

@@ -1,0 +1,96 @@
+"""Try the networks of wheels, zips, folders and files; one JSON line a network and target.
+
+    python -m tests.support.zoo build/wheels/*.whl --results build/zoo.jsonl \\
+        --report docs/reference/networks.md
+
+Every .onnx file in them is compiled for each target in a process of its own, run on random inputs
+and on a photo where it takes one, and held to onnxruntime without optimisations. Right is within
+the tolerance of ``tvm-vision check``, or within what that engine differs from itself by, with
+optimisations and without. What has its result in the file is not tried again, so that a run
+which was broken off goes on; ``--again REGEX`` tries those anew. ``--shapes`` names a JSON file of
+{end of the network's path: {input: shape}} for inputs that are left open; else batches are 1,
+images 224 by 224, and other sizes 16. Exit code 1 where a network is wrong, fails or crashes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ..conformance.run import Worker, read_results
+from .files import Network, find
+from .table import FAULTS, markdown, summary_lines
+
+TARGETS = ("vulkan", "llvm")
+WORKER = (sys.executable, "-m", f"{__package__}.zoo_worker")
+Result = dict[str, Any]
+
+
+def tried(network: Network, targets: list[str], shapes: Any, timeout: float) -> Iterator[Result]:
+    """The result of a network on each target. timeout: seconds for each of them."""
+    worker = Worker(timeout, WORKER)
+    given: Any = next((s for end, s in shapes.items() if str(network.path).endswith(end)), {})
+    try:
+        for result in worker.run(str(network.path), "", targets, shapes=given):
+            del result["case"], result["operator"]
+            yield {
+                "key": network.key,
+                "package": network.package,
+                "version": network.version,
+                "file": network.name,
+                "bytes": network.path.stat().st_size,
+                **result,
+            }
+    finally:
+        worker.stop()
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("sources", type=Path, nargs="*", help="wheels, zips, folders, files")
+    parser.add_argument("--results", type=Path, default=Path("build/zoo.jsonl"))
+    parser.add_argument("--report", type=Path, help="write the page there")
+    parser.add_argument("--targets", default=",".join(TARGETS), help="with commas between")
+    parser.add_argument("--only", type=re.compile, default=re.compile(""), help="regex of names")
+    parser.add_argument("--again", type=re.compile, help="regex of names to try anew")
+    parser.add_argument("--shapes", type=Path, help="JSON: shapes of inputs that are left open")
+    parser.add_argument("--timeout", type=float, default=600, help="seconds a network and target")
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = _arguments()
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    results = read_results(options.results)
+    if options.again:
+        results = [result for result in results if not options.again.search(result["key"])]
+        options.results.write_text("".join(json.dumps(result) + "\n" for result in results))
+    done = {(result["key"], result["target"]) for result in results}
+    shapes = json.loads(options.shapes.read_text()) if options.shapes else {}
+    with options.results.open("a") as file, tempfile.TemporaryDirectory() as unpacked:
+        for network in find(options.sources, Path(unpacked)):
+            if not options.only.search(network.key):
+                continue
+            open_ones = [t for t in options.targets.split(",") if (network.key, t) not in done]
+            for result in tried(network, open_ones, shapes, options.timeout) if open_ones else ():
+                results.append(result)
+                file.write(json.dumps(result) + "\n")
+                file.flush()
+                print(*summary_lines([result]), flush=True)
+    if options.report:
+        options.report.write_text(markdown(results))
+    for target in options.targets.split(","):
+        outcomes = [result["outcome"] for result in results if result["target"] == target]
+        counts = {outcome: outcomes.count(outcome) for outcome in sorted(set(outcomes))}
+        print(target, len(outcomes), counts)
+    return 1 if any(result["outcome"] in FAULTS for result in results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

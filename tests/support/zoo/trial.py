@@ -1,0 +1,160 @@
+"""One network: its inputs, what another engine makes of them, and how far our results are off."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+from tvm_vision.demo.images import demo_images
+from tvm_vision.errors import TvmVisionError
+from tvm_vision.evaluate import OutputError, Reference, compare_outputs, tolerance_for
+from tvm_vision.frontend.model import import_model
+from tvm_vision.frontend.signature import TensorSpec
+
+from ..conformance.conformance_worker import executor, summary
+
+Arrays = dict[str, np.ndarray]
+Result = dict[str, Any]
+SEED = 5
+# For sizes that a network leaves open.
+BATCH, COLORS, EXTENT, LENGTH = 1, 3, 224, 16
+# Runs on inputs, and on one image where the network takes one.
+RANDOM_RUNS = 2
+
+
+class Trial:
+    """A network of a file, imported, with the results of its reference."""
+
+    def __init__(self, path: Path, shapes: Mapping[str, Sequence[int]]) -> None:
+        started = time.perf_counter()
+        self.imported = import_model(path, input_shapes={**_open_shapes(path), **shapes} or None)
+        self.seconds = time.perf_counter() - started
+        _, signature = self.imported
+        self.feeds = list(feeds(signature.inputs))
+        self.names = [spec.name for spec in signature.outputs]
+        self.wanted: list[Arrays] = []
+        self.own: dict[str, float] = {}
+        self.tolerance = 0.0
+        self.lacking = ""
+        try:
+            self._refer(path)
+        except TvmVisionError as error:
+            self.lacking = summary(error)
+
+    def _refer(self, path: Path) -> None:
+        plain, fast = (Reference(path, optimized=fast) for fast in (False, True))
+        self.tolerance = tolerance_for("int8" if plain.quantized else "fp32")
+        for feed in self.feeds:
+            wanted = plain.run(feed)
+            self.wanted.append(wanted)
+            for found in compare_outputs(fast.run(feed), wanted):
+                self.own[found.name] = max(self.own.get(found.name, 0.0), found.error)
+
+    def run(self, target: str) -> Result:
+        """The outcome on a target, with the errors of the worst output."""
+        started = time.perf_counter()
+        execute = executor(self.imported, target)
+        seconds = self.seconds + time.perf_counter() - started
+        outputs = [dict(zip(self.names, execute(*f.values()), strict=True)) for f in self.feeds]
+        result: Result = {"seconds": round(seconds, 1)}
+        if self.lacking:
+            return {"outcome": "ran", "message": f"no reference: {self.lacking}", **result}
+        errors = [
+            error
+            for ours, wanted in zip(outputs, self.wanted, strict=True)
+            for error in compare_outputs(ours, wanted)
+        ]
+        return result | self._judged(errors)
+
+    def _judged(self, errors: Sequence[OutputError]) -> Result:
+        wrong = [error for error in errors if error.error > self._limit(error.name)]
+        worst = max(errors, key=lambda error: error.error / max(self._limit(error.name), 1e-12))
+        same = [e.argmax_agreement for e in errors if e.argmax_agreement is not None]
+        return {
+            "outcome": "wrong" if wrong else "right",
+            "message": f"'{worst.name}' is off by {worst.error:.2g}" if wrong else "",
+            "error": worst.error,
+            "max_abs": worst.max_abs,
+            "argmax": min(same) if same else None,
+            "limit": self._limit(worst.name),
+        }
+
+    def _limit(self, name: str) -> float:
+        """As ``tvm-vision check`` has it, or what the reference differs from itself by."""
+        return max(self.tolerance, self.own.get(name, 0.0))
+
+
+def operators(path: Path) -> Counter[str]:
+    """How many nodes of each operator a file has; empty where it cannot be read."""
+    import onnx
+
+    try:
+        proto = onnx.load(path, load_external_data=False)
+    except Exception:  # the trial says what is wrong
+        return Counter()
+    return Counter(node.op_type for node in proto.graph.node)
+
+
+def feeds(specs: Sequence[TensorSpec]) -> Iterator[Arrays]:
+    """Random inputs, and a photo where one is an image."""
+    random = np.random.default_rng(SEED)
+    for _ in range(RANDOM_RUNS):
+        yield {spec.name: _random(spec, random) for spec in specs}
+    photos = {spec.name: photo for spec in specs if (photo := _photo(spec)) is not None}
+    if photos:
+        yield {spec.name: _random(spec, random) for spec in specs} | photos
+
+
+def _random(spec: TensorSpec, random: np.random.Generator) -> np.ndarray:
+    dtype = np.dtype(spec.dtype)
+    if dtype.kind in "iub":
+        return random.integers(0, 2 if dtype.kind == "b" else 128, spec.shape).astype(dtype)
+    return random.random(spec.shape).astype(dtype)
+
+
+def _photo(spec: TensorSpec) -> np.ndarray | None:
+    """One of the demo's images, as large as an input of three colours; None for other inputs."""
+    shape = spec.shape
+    if len(shape) != 4 or COLORS not in (shape[1], shape[3]) or min(shape) < 1:
+        return None
+    last = shape[3] == COLORS
+    height, width = shape[1:3] if last else shape[2:4]
+    image = cv2.imread(str(demo_images()[0]))
+    if image is None or min(height, width) < 16:
+        return None
+    pixels = cv2.resize(image, (width, height))[..., ::-1]
+    if np.dtype(spec.dtype).kind == "f":
+        pixels = pixels.astype(np.float32) / 255
+    placed = pixels if last else pixels.transpose(2, 0, 1)
+    return np.broadcast_to(placed, shape).astype(spec.dtype, order="C")
+
+
+def _open_shapes(path: Path) -> dict[str, list[int]]:
+    """Shapes for the inputs that a file leaves open."""
+    import onnx
+
+    from tvm_vision.frontend.onnx.graph import graph_inputs
+
+    found = {}
+    for value in graph_inputs(onnx.load(path, load_external_data=False)):
+        sizes = value.type.tensor_type.shape.dim
+        if any(size.dim_value < 1 for size in sizes):
+            found[value.name] = [
+                size.dim_value if size.dim_value > 0 else _size(axis, len(sizes))
+                for axis, size in enumerate(sizes)
+            ]
+    return found
+
+
+def _size(axis: int, ndim: int) -> int:
+    if axis == 0:
+        return BATCH
+    if ndim != 4:
+        return LENGTH
+    return COLORS if axis == 1 else EXTENT
