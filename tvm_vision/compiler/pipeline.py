@@ -33,7 +33,7 @@ from .graph.concat_in_place import concat_axes, concat_in_place, keep_apart
 from .graph.fuse_data_movement import fuse_data_movement
 from .graph.guard_indices import guard_indices
 from .graph.lower import lower_to_graph
-from .graph.reorder import in_phases
+from .graph.reorder import in_levels
 from .graph.short_names import short_names
 from .graph.split_kernels import split_kernels
 from .graph.static_graph import StaticGraph
@@ -242,7 +242,7 @@ def _build(network: Compilation) -> None:
 
 
 def _reorder(network: Compilation) -> None:
-    network.graph, network.steps = in_phases(network.graph)
+    network.graph, network.steps = in_levels(network.graph)
 
 
 def _runs_on_gpu(network: Compilation) -> bool:

@@ -15,7 +15,7 @@ from support.compiled import executor_of
 from support.networks import NETWORKS
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.build import prepare
-from tvm_vision.compiler.graph.reorder import MOST_GROWTH, SMALL_GROWTH, dependencies, in_phases
+from tvm_vision.compiler.graph.reorder import MOST_GROWTH, SMALL_GROWTH, dependencies, in_levels
 from tvm_vision.compiler.graph.static_graph import KernelCall, StaticGraph, describe
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.errors import InputError
@@ -66,7 +66,7 @@ def barriers(plain: dict[str, Any]) -> int:
 
 def planned(graph: StaticGraph) -> tuple[int, int]:
     """Barriers and bytes of activations."""
-    plain, memory = describe(*in_phases(graph))
+    plain, memory = describe(*in_levels(graph))
     return barriers(plain), memory.activations
 
 
@@ -101,20 +101,20 @@ def links(draw: Any) -> tuple[list[list[int]], list[int]]:
 def test_no_more_barriers_than_the_longest_chain(drawn: Any) -> None:
     graph = graph_of(*drawn)
     before = describe(graph)[1].activations
-    ordered, phases = in_phases(graph)
-    plain, memory = describe(ordered, phases)
+    ordered, levels = in_levels(graph)
+    plain, memory = describe(ordered, levels)
     assert sorted(k.function for k in ordered.kernels) == sorted(k.function for k in graph.kernels)
     written = set(graph.inputs)
     for kernel in ordered.kernels:
         assert written.issuperset(kernel.inputs)
         written.update(kernel.outputs)
-    if phases is None:
+    if levels is None:
         assert plain == describe(graph)[0]
         return
     depth = [0]
     for waits in dependencies(graph):
         depth.append(1 + max((depth[p + 1] for p in waits), default=0))
-    assert barriers(plain) == max(depth) - 1 == max(phases)
+    assert barriers(plain) == max(depth) - 1 == max(levels)
     # Inputs and outputs take what they take; the bound is on what is planned.
     assert memory.activations <= max(MOST_GROWTH * before, before + SMALL_GROWTH)
 
@@ -123,8 +123,8 @@ def test_order_stays_where_memory_would_grow() -> None:
     # Ten branches side by side would hold ten large tensors at once.
     branches = [step for i in range(10) for step in ([-1], [2 * i])]
     graph = graph_of([*branches, list(range(1, 20, 2))], [100, 1] * 10 + [1])
-    ordered, phases = in_phases(graph)
-    assert phases is None
+    ordered, levels = in_levels(graph)
+    assert levels is None
     assert ordered.kernels == graph.kernels
 
 

@@ -1,12 +1,12 @@
 """The order of a network's kernels on a GPU: side by side what does not wait for each other.
 
 The executor puts a barrier between kernels only where one waits for what another did since the last
-barrier, but a barrier holds up everything. What stands between two barriers is a phase, whose
+barrier, but a barrier holds up everything. What stands between two barriers is a level, whose
 kernels run side by side. In the model's order one branch follows the other, and each waits for its
-own steps; sorted by phases, a network has no more of them than its longest chain has kernels.
+own steps; sorted by levels, a network has no more of them than its longest chain has kernels.
 
-Memory follows the phases: two tensors that are needed in one phase never share any. What is shared
-across a barrier costs nothing, what is shared within a phase would take one more.
+Memory follows the levels: two tensors that are needed in one level never share any. What is shared
+across a barrier costs nothing, what is shared within a level would take one more.
 
 The option ``reorder`` turns it off: the model's order stays.
 """
@@ -27,20 +27,20 @@ MOST_GROWTH, SMALL_GROWTH = 1.25, 1 << 20
 Access = tuple[int, int, int, bool]
 
 
-def in_phases(graph: StaticGraph) -> tuple[StaticGraph, list[int] | None]:
-    """The same graph with its kernels sorted into as few phases as there can be, and the phase of
+def in_levels(graph: StaticGraph) -> tuple[StaticGraph, list[int] | None]:
+    """The same graph with its kernels sorted into as few levels as there can be, and the level of
     each, for the memory plan.
 
-    What has a choice of phases goes to its first or to its last one, whichever takes less memory.
-    Where both take much more than the order that there was, that stays and there are no phases.
+    What has a choice of levels goes to its first or to its last one, whichever takes less memory.
+    Where both take much more than the order that there was, that stays and there are no levels.
     """
     waits = dependencies(graph)
     before = _planned_bytes(graph, None)
     found: list[tuple[int, StaticGraph, list[int]]] = []
-    for phase_of in (_earliest(waits), _latest(waits)):
-        order = sorted(range(len(waits)), key=lambda i: (phase_of[i], i))
+    for level_of in (_earliest(waits), _latest(waits)):
+        order = sorted(range(len(waits)), key=lambda i: (level_of[i], i))
         ordered = replace(graph, kernels=[graph.kernels[i] for i in order])
-        steps = [phase_of[i] for i in order]
+        steps = [level_of[i] for i in order]
         found.append((_planned_bytes(ordered, steps), ordered, steps))
     total, ordered, steps = min(found, key=lambda candidate: candidate[0])
     allowed = max(MOST_GROWTH * before, before + SMALL_GROWTH)
@@ -62,7 +62,7 @@ def dependencies(graph: StaticGraph) -> list[list[int]]:
 
 
 def _earliest(waits: Sequence[Sequence[int]]) -> list[int]:
-    """The first phase in which each kernel can be."""
+    """The first level in which each kernel can be."""
     found: list[int] = []
     for before in waits:
         found.append(1 + max((found[p] for p in before), default=-1))
@@ -70,7 +70,7 @@ def _earliest(waits: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _latest(waits: Sequence[Sequence[int]]) -> list[int]:
-    """The last phase in which each kernel can be, with no more phases than there have to be."""
+    """The last level in which each kernel can be, with no more levels than there have to be."""
     found = [max(_earliest(waits), default=0)] * len(waits)
     for position in range(len(waits) - 1, -1, -1):
         for p in waits[position]:
