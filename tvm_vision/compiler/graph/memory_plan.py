@@ -8,6 +8,7 @@ Management for Deep Neural Net Inference", 2020).
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -26,10 +27,6 @@ class LiveRange:
     def __post_init__(self) -> None:
         if self.nbytes < 0 or self.last < self.first:
             raise ValueError(f"expected a size of at least 0 and first <= last, got {self}")
-
-    def overlaps(self, other: LiveRange) -> bool:
-        """True where both are needed in some step."""
-        return self.first <= other.last and other.first <= self.last
 
 
 @dataclass(frozen=True)
@@ -65,9 +62,11 @@ def _in_time(ranges: Sequence[LiveRange]) -> list[int]:
 
 def _by_breadth(ranges: Sequence[LiveRange]) -> list[int]:
     """All tensors of the fullest step first, then those of the next, each step by size."""
-    alive: dict[int, list[int]] = {}
-    for step in sorted({r.first for r in ranges}):
-        alive[step] = [i for i, r in enumerate(ranges) if r.first <= step <= r.last]
+    steps = sorted({r.first for r in ranges})
+    alive: dict[int, list[int]] = {step: [] for step in steps}
+    for i, r in enumerate(ranges):
+        for step in steps[bisect_left(steps, r.first) : bisect_right(steps, r.last)]:
+            alive[step].append(i)
     fullest = sorted(alive, key=lambda s: (-sum(ranges[i].nbytes for i in alive[s]), s))
     order: dict[int, None] = {}
     for step in fullest:
@@ -78,22 +77,28 @@ def _by_breadth(ranges: Sequence[LiveRange]) -> list[int]:
 
 def _assign(ranges: Sequence[LiveRange], order: Sequence[int]) -> MemoryPlan:
     sizes: list[int] = []
-    members: list[list[int]] = []
+    # Of each storage the ranges in it, which do not overlap, in time.
+    members: list[list[tuple[int, int]]] = []
+    storage_of: dict[int, int] = {}
     for i in order:
-        free = [
-            s
-            for s, inside in enumerate(members)
-            if not any(ranges[i].overlaps(ranges[m]) for m in inside)
-        ]
+        span = (ranges[i].first, ranges[i].last)
+        free = [s for s, inside in enumerate(members) if _fits(span, inside)]
         storage = _best_fit(ranges[i].nbytes, free, sizes)
         if storage is None:
             storage = len(sizes)
             sizes.append(0)
             members.append([])
         sizes[storage] = max(sizes[storage], ranges[i].nbytes)
-        members[storage].append(i)
-    storage_of = {i: s for s, inside in enumerate(members) for i in inside}
+        insort(members[storage], span)
+        storage_of[i] = storage
     return MemoryPlan(tuple(storage_of[i] for i in range(len(ranges))), tuple(sizes))
+
+
+def _fits(span: tuple[int, int], inside: Sequence[tuple[int, int]]) -> bool:
+    """Whether no range of a storage overlaps a (first, last)."""
+    place = bisect_left(inside, span)
+    before = place == 0 or inside[place - 1][1] < span[0]
+    return before and (place == len(inside) or span[1] < inside[place][0])
 
 
 def _best_fit(nbytes: int, free: Sequence[int], sizes: Sequence[int]) -> int | None:

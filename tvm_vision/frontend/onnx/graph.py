@@ -97,6 +97,7 @@ class GraphEditor:
             for value in [*graph.input, *graph.value_info, *graph.output]
         }
         self._taken = set(self._constants) | set(self._types)
+        self._last: dict[str, int] = {}
         for node in graph.node:
             self._taken.update(node.output)
             if node.op_type == "Constant":
@@ -157,10 +158,12 @@ class GraphEditor:
 
     def fresh(self, like: str) -> str:
         """A name that no value has."""
-        name, number = like, 0
+        name, number = like, self._last.get(like, 0)
         while name in self._taken:
             number += 1
             name = f"{like}.{number}"
+        # A network of long sequences asks for thousands of names like one.
+        self._last[like] = number
         self._taken.add(name)
         return name
 
