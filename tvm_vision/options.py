@@ -75,6 +75,10 @@ class CompileOptions:
         "products of fp16 added up in fp16 over some 8 to 32 terms, in float32 beyond, on GPUs; "
         "auto: on integrated GPUs",
     )
+    wide_subgroups: bool = _switch(
+        "kernels without products compiled for the widest subgroups, on integrated GPUs whose "
+        "driver chooses them"
+    )
     weights_by_window: bool = _switch(
         "weights of convolutions keep the channels of each place of the window side by side, on "
         "integrated GPUs"

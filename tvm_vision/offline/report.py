@@ -16,8 +16,8 @@ Rows = list[list[str]]
 # A SIMD with fewer waves waits for memory more than it computes.
 FEW_WAVES = 4
 FRAME_HEADER = (
-    "network", "precision", "device", "ms", "memory ms", "launches", "kernels", "<4 waves",
-    "<wave", "spill", "branches", "packed", "dot", "matrix", "convert",
+    "network", "precision", "device", "ms", "memory ms", "by memory", "launches", "kernels",
+    "<4 waves", "<wave", "spill", "branches", "packed", "dot", "matrix", "convert",
 )  # fmt: skip
 KERNEL_HEADER = (
     "kernel", "us", "times", "bound", "groups", "threads", "waves", "by", "VGPR", "spill", "LDS",
@@ -25,9 +25,10 @@ KERNEL_HEADER = (
 )  # fmt: skip
 LEGEND = (
     "modelled, not calibrated: nothing was measured on these devices. ms: of a frame; memory ms: "
-    "if only its bytes counted; <4 waves, <wave: kernels with less than 4 waves a SIMD, and with "
-    "workgroups below a wave; branches: on lanes, in the code; packed, dot, matrix, convert: of "
-    "the vector instructions that run; in flight: loads on their way when a wave waits for some"
+    "if only its bytes counted; by memory: of ms, in launches that the memory holds up; <4 waves, "
+    "<wave: kernels with less than 4 waves a SIMD, and with workgroups below a wave; branches: on "
+    "lanes, in the code; packed, dot, matrix, convert: of the vector instructions that run; in "
+    "flight: loads on their way when a wave waits for some"
 )
 _SHARES = (Work.PACKED, Work.DOT, Work.MATRIX, Work.CONVERT)
 
@@ -77,6 +78,7 @@ def _frame_row(frame: Json) -> list[str]:
         frame["device"],
         f"{1e3 * frame['seconds']:.2f}",
         f"{1e3 * frame['memory_seconds']:.2f}",
+        f"{_share_by_memory(frame):.0%}",
         str(sum(len(kernel["launches"]) for kernel in kernels)),
         str(len(kernels)),
         str(sum(kernel["occupancy"]["per_simd"] < FEW_WAVES for kernel in kernels)),
@@ -85,6 +87,12 @@ def _frame_row(frame: Json) -> list[str]:
         str(sum(kernel["branches"] for kernel in kernels)),
         *_shares(frame["instructions"]),
     ]
+
+
+def _share_by_memory(frame: Json) -> float:
+    launches = [each for kernel in frame["kernels"].values() for each in kernel["launches"]]
+    held = sum(each["seconds"] for each in launches if each["bound"] == "memory")
+    return float(held / frame["seconds"]) if launches else 0.0
 
 
 def _shares(counts: dict[str, int]) -> list[str]:

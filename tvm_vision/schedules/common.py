@@ -48,6 +48,8 @@ class TargetLimits:
         dp4a: whether one instruction adds up the products of four bytes.
         tensors: most tensors of a kernel, inputs and results.
         selects_loads: whether guarded loads do without branches.
+        wide_subgroup: lanes of the subgroups that kernels of few registers are compiled for; 0
+            leaves it to the driver.
         device: what estimates take the device for.
     """
 
@@ -61,6 +63,7 @@ class TargetLimits:
     int8_matrices: tuple[tuple[int, int, int], ...] = ()
     tensors: int = FEW_TENSORS
     selects_loads: bool = False
+    wide_subgroup: int = 0
     device: DeviceModel = UNKNOWN
 
     @classmethod
@@ -76,6 +79,7 @@ class TargetLimits:
             device.packed_fp16 if options.packed_fp16 == "auto" else options.packed_fp16 == "on"
         )
         fp16 = bool(attributes.get("supports_float16", False))
+        subgroup = int(attributes.get("thread_warp_size", 32))
         device = replace(device, packed_fp16=packed and fp16)
         return cls(
             threads=int(attributes.get("max_threads_per_block", 128)),
@@ -83,7 +87,7 @@ class TargetLimits:
                 int(attributes.get("max_shared_memory_per_block", 16384)),
                 device.units.shared_bytes // LEAST_GROUPS,
             ),
-            subgroup=int(attributes.get("thread_warp_size", 32)),
+            subgroup=subgroup,
             matrices=matrices_in(target.keys, FLOAT16_MATRICES) if options.coopmat else (),
             int8_matrices=matrices_in(target.keys, INT8_MATRICES) if options.coopmat else (),
             split_k=options.split_k and device.kind == DISCRETE.kind,
@@ -96,6 +100,7 @@ class TargetLimits:
             dp4a=options.dp4a and bool(attributes.get("supports_integer_dot_product", False)),
             selects_loads=options.guarded_loads == "select"
             or (options.guarded_loads == "auto" and device.selects_loads),
+            wide_subgroup=subgroup if options.wide_subgroups and device.wide_subgroups else 0,
             device=device,
         )
 

@@ -111,7 +111,7 @@ def schedule_function(
     """
     for kind, template in TEMPLATES.items():
         try:
-            return marked(template.applied(function, limits, None), limits), kind
+            return template.applied(function, limits, None), kind
         except FAILURES as error:
             LOGGER.debug("%s passed over: %s", kind, error)
         except Exception as error:  # a fault of the template, and the next one is as right

@@ -36,7 +36,7 @@ from .gpu import (
     window,
     winograd,
 )
-from .gpu.guarded_loads import with_selected_loads
+from .gpu.kernel_marks import SELECT_LOADS, SUBGROUP, with_marks
 
 LOGGER = logging.getLogger(__name__)
 
@@ -52,6 +52,7 @@ class Template:
         candidates: all parameters that fit a shape and a device, likeliest first; may be empty.
         apply: schedules a function of that kind; None as parameters takes the likeliest. Returns
             the schedule where it had to begin another one.
+        few_registers: whether threads keep few values, so that wide subgroups have room for all.
     """
 
     name: str
@@ -59,11 +60,19 @@ class Template:
     shape_of: Callable[[Schedule], Any]
     candidates: Callable[[Any, TargetLimits], list[Any]]
     apply: Callable[[Schedule, TargetLimits, Any], Schedule | None]
+    few_registers: bool = False
 
-    def applied(self, function: tirx.PrimFunc, limits: TargetLimits, parameters: Any) -> Schedule:
-        """The schedule of a function."""
+    def applied(
+        self, function: tirx.PrimFunc, limits: TargetLimits, parameters: Any
+    ) -> tirx.PrimFunc:
+        """A function, scheduled and marked.
+
+        Raises:
+            NotThisKind, or others of FAILURES: it does not fit.
+        """
         schedule = Schedule(function)
-        return self.apply(schedule, limits, parameters) or schedule
+        schedule = self.apply(schedule, limits, parameters) or schedule
+        return marked(schedule, limits, self.few_registers)
 
 
 # In the order in which they are tried where nothing was chosen.
@@ -83,6 +92,7 @@ TEMPLATES: dict[str, Template] = {
             elementwise.shape_of,
             elementwise.candidates,
             elementwise.schedule_elementwise,
+            few_registers=True,
         ),
         Template(
             "direct_conv",
@@ -111,6 +121,7 @@ TEMPLATES: dict[str, Template] = {
             reduction.shape_of,
             reduction.candidates,
             reduction.schedule_reduction,
+            few_registers=True,
         ),
         Template(
             "window",
@@ -118,6 +129,7 @@ TEMPLATES: dict[str, Template] = {
             window.shape_of,
             window.candidates,
             window.schedule_window,
+            few_registers=True,
         ),
         Template(
             trace.TRACE, trace.TraceSteps, trace.shape_of, trace.candidates, trace.schedule_trace
@@ -223,15 +235,14 @@ def schedule_with(
         NotThisKind: the choice does not fit the function or the device.
     """
     try:
-        schedule = TEMPLATES[choice.template].applied(function, limits, choice.parameters)
+        return TEMPLATES[choice.template].applied(function, limits, choice.parameters)
     except (*FAILURES, TypeError, ArithmeticError, LookupError) as error:
         # The last three where a record holds nonsense.
         raise NotThisKind(f"{choice.template} does not fit: {str(error).strip()[:200]}") from error
-    return marked(schedule, limits)
 
 
-def marked(schedule: Schedule, limits: TargetLimits) -> tirx.PrimFunc:
-    """The scheduled function, marked as such, and for how its guarded loads are written.
+def marked(schedule: Schedule, limits: TargetLimits, few_registers: bool = False) -> tirx.PrimFunc:
+    """The scheduled function, marked as such, and for the code generator.
 
     Raises:
         NotThisKind: a part of it has no threads, or it leaves a part of a result unwritten.
@@ -241,6 +252,7 @@ def marked(schedule: Schedule, limits: TargetLimits) -> tirx.PrimFunc:
         raise NotThisKind(f"leaves {', '.join(left)} without threads")
     if missed := unwritten(function):
         raise NotThisKind(f"leaves parts of {', '.join(missed)} unwritten")
-    if limits.selects_loads:
-        function = with_selected_loads(function)
-    return function.with_attr("tirx.is_scheduled", True)
+    marks = {SELECT_LOADS: 1} if limits.selects_loads else {}
+    if few_registers and limits.wide_subgroup:
+        marks[SUBGROUP] = limits.wide_subgroup
+    return with_marks(function, marks).with_attr("tirx.is_scheduled", True)

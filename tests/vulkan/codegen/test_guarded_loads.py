@@ -15,7 +15,7 @@ from support.networks import NETWORKS
 from support.quantized_networks import Quantized
 from tvm_vision.compiler import compile_model
 from tvm_vision.frontend.onnx.load import import_onnx
-from tvm_vision.schedules.gpu.guarded_loads import MARK, with_selected_loads
+from tvm_vision.schedules.gpu.kernel_marks import SELECT_LOADS, SUBGROUP, with_marks
 from tvm_vision.vulkan.codegen.glsl import analysis
 
 # A buffer's element or a constant, the former at an index that does not depend on the condition.
@@ -39,7 +39,7 @@ def outputs(made: Any, **image: np.ndarray) -> list[np.ndarray]:
 
 
 def test_both_sides_name_one_mark() -> None:
-    assert MARK == analysis.SELECT_LOADS
+    assert (SELECT_LOADS, SUBGROUP) == (analysis.SELECT_LOADS, analysis.SUBGROUP)
 
 
 @pytest.mark.usefixtures("device_info")
@@ -144,7 +144,7 @@ def roots(a: T.Buffer((64,), "float32"), b: T.Buffer((96,), "float32")):
 
 
 def text(function: Any) -> str:
-    (kernel,) = lowering.kernels(with_selected_loads(function))
+    (kernel,) = lowering.kernels(with_marks(function, {SELECT_LOADS: 1}))
     return str(kernel.source)
 
 
@@ -198,6 +198,6 @@ def test_values(function: Any) -> None:
             else random.random(shape).astype(dtype)
         )
     expected = lowering.execute(function, *arrays)
-    found = lowering.execute(with_selected_loads(function), *arrays)
+    found = lowering.execute(with_marks(function, {SELECT_LOADS: 1}), *arrays)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)

@@ -113,6 +113,8 @@ class DeviceModel:
         gemm, coopmat, direct_conv, split_k: cycles of the tile models.
         selects_loads: loads under a condition are faster without a branch.
         packed_fp16: two values of fp16 are multiplied and added like one of float32.
+        wide_subgroups: the driver chooses the lanes of subgroups, and wide ones are faster where
+            their registers suffice.
     """
 
     kind: str
@@ -126,6 +128,7 @@ class DeviceModel:
     split_k: SplitKCosts
     selects_loads: bool = False
     packed_fp16: bool = False
+    wide_subgroups: bool = False
 
     @property
     def measured(self) -> bool:
@@ -333,6 +336,7 @@ INTEGRATED_NARROW = replace(
     coopmat=replace(COOPMAT, units=None),
     direct_conv=replace(DIRECT_CONV, units=None),
     packed_fp16=False,
+    wide_subgroups=True,
 )
 # On processors Vulkan is for tests, and of a target that names no kind nothing is known: what is
 # compiled is what a discrete GPU gets, but Winograd's convolution is no gain that one may count on.

@@ -26,6 +26,8 @@ struct KernelCode {
   bool scalars_in_uniform_buffer = false;
   /*! \brief Subgroup size the shader counts on, in lanes; 0 when it does not care. */
   uint32_t subgroup_size = 0;
+  /*! \brief It does not count on it, but is fastest with it. */
+  bool subgroup_preferred = false;
 };
 
 }  // namespace vulkan

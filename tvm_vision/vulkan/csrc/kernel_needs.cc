@@ -152,9 +152,8 @@ void CompareSubgroup(S s, K code, std::vector<UnmetNeed>* unmet) {
     unmet->push_back({"subgroup operations on " + type + " (shaderSubgroupExtendedTypes)", "none"});
   }
   uint32_t size = code.subgroup_size;
-  if (size == 0 || size == s.subgroup_size) return;
-  bool in_range = size >= s.min_subgroup_size && size <= s.max_subgroup_size;
-  if (in_range && s.features.subgroup_size_control) return;
+  if (size == 0 || size == s.subgroup_size || code.subgroup_preferred) return;
+  if (CanRequireSubgroupSize(s, size)) return;
   bool choice = s.features.subgroup_size_control && s.min_subgroup_size != s.max_subgroup_size;
   std::string found =
       choice ? std::to_string(s.min_subgroup_size) + " to " + std::to_string(s.max_subgroup_size)
@@ -185,6 +184,11 @@ std::string MissingForCapability(S s, uint32_t capability) {
     if (row.capability == capability) return row.found(s) ? "" : row.feature;
   }
   return "SPIR-V capability " + std::to_string(capability);
+}
+
+bool CanRequireSubgroupSize(S s, uint32_t lanes) {
+  return s.features.subgroup_size_control && lanes >= s.min_subgroup_size &&
+         lanes <= s.max_subgroup_size;
 }
 
 std::vector<UnmetNeed> UnmetNeeds(S s, K code) {

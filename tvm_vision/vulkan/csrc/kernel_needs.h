@@ -31,6 +31,9 @@ std::vector<UnmetNeed> UnmetNeeds(const DeviceSnapshot& snapshot, const KernelCo
  */
 std::string MissingForCapability(const DeviceSnapshot& snapshot, uint32_t spirv_capability);
 
+/*! \brief Whether a pipeline of this device may ask for subgroups of so many lanes. */
+bool CanRequireSubgroupSize(const DeviceSnapshot& snapshot, uint32_t lanes);
+
 /*!
  * \brief Raise DeviceError where a device cannot run one of these kernels: one line that names the
  * first of them, what it needs, what the device has, and the remedy.

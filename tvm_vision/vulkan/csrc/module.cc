@@ -115,6 +115,7 @@ Kernel::Kernel(const KernelRecord& record, std::shared_ptr<PipelineCaches> cache
   code_.scalars_in_uniform_buffer =
       (record.flags & kFlagScalarsInUniformBuffer) != 0 && code_.scalar_bytes != 0;
   code_.subgroup_size = (record.flags >> kSubgroupSizeShift) & 0xff;
+  code_.subgroup_preferred = (record.flags & kFlagPreferredSubgroup) != 0;
 }
 
 std::shared_ptr<const Pipeline> Kernel::PipelineOn(Device* device) {

@@ -30,6 +30,8 @@ constexpr uint32_t kFlagScalarsInUniformBuffer = 1u << 0;
  * docs/design/vulkan-backend.md.
  */
 constexpr uint32_t kFlagFoldedGrid = 1u << 8;
+/*! \brief The shader is best with the subgroup size below, and right with any. */
+constexpr uint32_t kFlagPreferredSubgroup = 1u << 9;
 /*! \brief Bits 16 to 23: subgroup size the shader needs, in lanes. */
 constexpr uint32_t kSubgroupSizeShift = 16;
 

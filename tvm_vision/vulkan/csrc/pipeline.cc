@@ -74,7 +74,7 @@ Pipeline::Pipeline(std::shared_ptr<const DeviceHandle> owner, const KernelCode& 
   info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
   info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
   info.stage.pName = code.interface.entry_point.c_str();
-  if (code.subgroup_size != 0 && s.features.subgroup_size_control) {
+  if (code.subgroup_size != 0 && CanRequireSubgroupSize(s, code.subgroup_size)) {
     info.stage.pNext = &subgroup;
     // Lanes that a partial subgroup leaves idle would break shuffles between rows of threads.
     if (s.features.compute_full_subgroups &&

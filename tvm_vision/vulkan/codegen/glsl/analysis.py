@@ -28,7 +28,9 @@ SHUFFLES = (
     "tirx.tvm_warp_activemask",
 )
 ATOMICS = ("tirx.atomic_add",)
-SELECT_LOADS = "pragma_select_loads"  # on a loop over threads: guarded loads without a branch
+# On loops over threads: guarded loads without a branch; lanes that a kernel is best with.
+SELECT_LOADS = "pragma_select_loads"
+SUBGROUP = "pragma_subgroup"
 MATRIX_MEMORY = ("tirx.tvm_load_matrix_sync", "tirx.tvm_store_matrix_sync")
 
 
@@ -91,6 +93,7 @@ class Analysis:
         self.values: dict[int, Any] = {}  # let-bound variables
         self.divergent: set[int] = set()
         self.selects_loads = False
+        self.preferred_subgroup = 0
         self.narrow: set[int] = set()  # allocations of int64 whose values fit int32
         self._bound: dict[int, Any] = {}
         self._matrix_places: set[int] = set()  # loads that only say where a matrix lies
@@ -132,6 +135,8 @@ class Analysis:
         if stmt.attr_key == "thread_extent":
             self._thread(stmt.node, stmt.value)
         self.selects_loads |= stmt.attr_key == SELECT_LOADS
+        if stmt.attr_key == SUBGROUP:
+            self.preferred_subgroup = int(stmt.value)
 
     def _for(self, stmt: Any) -> None:
         if stmt.step is None:

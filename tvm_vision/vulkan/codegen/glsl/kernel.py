@@ -24,6 +24,7 @@ SCALAR_BYTES = 8
 GRID_LIMIT = 65535  # workgroups along an axis that every Vulkan device takes
 FLAG_UNIFORM_BUFFER = 1 << 0
 FLAG_FOLDED_GRID = 1 << 8
+FLAG_PREFERRED_SUBGROUP = 1 << 9
 SUBGROUP_SHIFT = 16
 _AXES = "xyz"
 
@@ -92,7 +93,9 @@ class KernelPrinter(StatementPrinter):
         body = self.text()
         hidden = 3 if self._folded else 0
         in_uniform = (len(scalars) + hidden) * SCALAR_BYTES > PUSH_CONSTANT_BYTES
-        flags = self.subgroup_size << SUBGROUP_SHIFT
+        preferred = 0 if self.subgroup_size else self.analysis.preferred_subgroup
+        flags = (self.subgroup_size or preferred) << SUBGROUP_SHIFT
+        flags |= FLAG_PREFERRED_SUBGROUP if preferred else 0
         flags |= FLAG_FOLDED_GRID if self._folded else 0
         flags |= FLAG_UNIFORM_BUFFER if in_uniform else 0
         return Shader(

@@ -1,0 +1,94 @@
+"""The subgroup size that a kernel is best with: asked for where a device has it, nowhere else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tvm.script import tirx as T
+from tvm.target import Target
+
+from support import lowering
+from tvm_vision.devices import known_devices
+from tvm_vision.options import CompileOptions
+from tvm_vision.schedules import TargetLimits
+from tvm_vision.schedules.gpu.kernel_marks import SUBGROUP, with_marks
+from tvm_vision.schedules.module import schedule_function
+from tvm_vision.vulkan.codegen.glsl.kernel import FLAG_PREFERRED_SUBGROUP, SUBGROUP_SHIFT
+
+
+@T.prim_func(s_tir=True)
+def doubled(a: T.Buffer((96,), "float32"), b: T.Buffer((96,), "float32")):
+    for g in T.thread_binding(3, "blockIdx.x"):
+        for i in T.thread_binding(32, "threadIdx.x"):
+            with T.sblock("b"):
+                x = T.axis.spatial(96, g * 32 + i)
+                b[x] = a[x] * T.float32(2)
+
+
+@T.prim_func(s_tir=True)
+def pooled(a: T.Buffer((64, 4), "float32"), b: T.Buffer((64,), "float32")):
+    for i, j in T.grid(64, 4):
+        with T.sblock("b"):
+            x, k = T.axis.remap("SR", [i, j])
+            with T.init():
+                b[x] = T.float32(0)
+            b[x] = T.max(b[x], a[x, k])
+
+
+@T.prim_func(s_tir=True)
+def multiplied(
+    a: T.Buffer((64, 64), "float32"),
+    b: T.Buffer((64, 64), "float32"),
+    c: T.Buffer((64, 64), "float32"),
+):
+    for i, j, k in T.grid(64, 64, 64):
+        with T.sblock("c"):
+            x, y, z = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                c[x, y] = T.float32(0)
+            c[x, y] = c[x, y] + a[x, z] * b[z, y]
+
+
+def flags_of(function: Any) -> tuple[int, bool]:
+    """Lanes, and whether they are only preferred."""
+    (kernel,) = lowering.kernels(function)
+    return kernel.flags >> SUBGROUP_SHIFT, bool(kernel.flags & FLAG_PREFERRED_SUBGROUP)
+
+
+def test_the_mark_becomes_a_flag() -> None:
+    assert flags_of(doubled) == (0, False)
+    assert flags_of(with_marks(doubled, {SUBGROUP: 32})) == (32, True)
+
+
+@pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize("lanes", [1, 8, 32, 128])
+def test_a_device_without_it_runs_the_kernel_all_the_same(lanes: int) -> None:
+    data = np.arange(96, dtype="float32")
+    marked = with_marks(doubled, {SUBGROUP: lanes})
+    _, found = lowering.execute(marked, data, np.zeros_like(data))
+    np.testing.assert_array_equal(found, 2 * data)
+
+
+@pytest.mark.parametrize(
+    ("device", "function", "kind", "lanes"),
+    [
+        ("tgl", pooled, "window", 32),
+        # Its tiles are as many registers as narrow subgroups have.
+        ("tgl", multiplied, "contraction", 0),
+        # Where there is no choice, or one that nobody found to be of use.
+        ("renoir", pooled, "window", 0),
+        ("lavapipe", pooled, "window", 0),
+    ],
+)
+def test_kernels_of_few_registers_ask_for_it_where_the_driver_chooses(
+    device: str, function: Any, kind: str, lanes: int
+) -> None:
+    target = Target(known_devices()[device].target_config())
+    for option, expected in ((True, lanes), (False, 0)):
+        limits = TargetLimits.of(target, CompileOptions(wide_subgroups=option))
+        scheduled, found = schedule_function(function, limits)
+        assert found == kind
+        assert (str(SUBGROUP) in str(scheduled)) == bool(expected)
+        assert limits.wide_subgroup == (32 if option and device == "tgl" else 0)
