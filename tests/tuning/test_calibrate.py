@@ -23,7 +23,12 @@ from tvm_vision.devices import DeviceDescription, known_devices, read_descriptio
 from tvm_vision.devices.kept import described_here, keep, kept_path
 from tvm_vision.devices.measured import MOST, Measured
 from tvm_vision.errors import InputError
+from tvm_vision.schedules import TargetLimits
+from tvm_vision.schedules.cost import gemm
 from tvm_vision.schedules.cost.device_model import DISCRETE, INTEGRATED, REACHED, DeviceModel
+from tvm_vision.schedules.cost.gemm_tile import GemmTile, Product
+from tvm_vision.schedules.cost.tile_costs import PipelineCosts
+from tvm_vision.schedules.factors import INT8
 from tvm_vision.target_keys import numbers_in
 from tvm_vision.tools.cli import main
 from tvm_vision.tuning import calibrate as module
@@ -106,6 +111,44 @@ def test_the_model_of_a_device_reads_it() -> None:
     assert DeviceModel.of(Target(v3d.target_config())).units.count == 7  # its driver tells none
     plain = DeviceModel.of(Target(known_devices()["v3d-7.1"].target_config()))
     assert plain.rates == INTEGRATED.rates
+
+
+def limits_of(shared: float = 9e12, **flops: float) -> TargetLimits:
+    """A Vega 8 that multiplies and adds so fast."""
+    measured = dataclasses.replace(MEASURED, flops={"float32": 1.2e12, **flops}, shared=shared)
+    renoir = dataclasses.replace(known_devices()["renoir"], measured=measured)
+    return TargetLimits.of(Target(renoir.target_config()))
+
+
+def test_costs_of_products_read_it() -> None:
+    """Rates of float16, dot products of bytes and shared memory; its clock is as they say."""
+    device = limits_of(6e11, float16=2.4e12, dp4a=4.8e12).device
+    count = device.units.count
+    costs, rates = device.gemm, device.rates
+    assert isinstance(costs, PipelineCosts) and rates is not None
+    assert rates.clock == pytest.approx(1.2e12 / (2 * count * 64))
+    assert costs.shared_rate == round(6e11 / (count * rates.clock))
+    assert (rates.fp16, rates.dp4a, device.packed_fp16) == (2.0, 1.0, True)
+
+    def seconds(product: Product, dot: int = 1, **flops: float) -> float:
+        tile = GemmTile(32, 64, 32, 4, 4, dot=dot)
+        return gemm.cycles(tile, product, limits_of(**flops).device)
+
+    halves = Product(1, 512, 4096, 1024, fp16=True)
+    assert seconds(halves, float16=2.4e12) > 1.2 * seconds(halves, float16=4.8e12)
+    # Without a gain they are added up in float32.
+    assert not limits_of(float16=1.2e12).device.packed_fp16
+    words = Product(1, 512, 4096, 1024, factors=INT8)
+    assert seconds(words, 4, dp4a=2.4e12) > 1.2 * seconds(words, 4, dp4a=4.8e12)
+    assert seconds(Product(1, 512, 4096, 1024)) == seconds(Product(1, 512, 4096, 1024), dp4a=1e9)
+
+
+@pytest.mark.parametrize(("rate", "used"), [(4.8e12, True), (1.3e12, True), (1.1e12, False)])
+def test_dot_products_that_are_slower_than_float32_are_not_used(rate: float, used: bool) -> None:
+    config = known_devices()["rembrandt"]
+    measured = dataclasses.replace(MEASURED, flops={"float32": 1.2e12, "dp4a": rate})
+    target = dataclasses.replace(config, measured=measured).target_config()
+    assert TargetLimits.of(Target(target)).dp4a == used
 
 
 def test_fitted_units_stay_and_rates_are_what_was_measured() -> None:

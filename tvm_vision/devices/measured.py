@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..package.fields import Fields, wrong
-from ..target_keys import BANDWIDTH, COMPUTE_UNITS, FLOPS, LAUNCH
+from ..target_keys import BANDWIDTH, COMPUTE_UNITS, DP4A, FLOPS, FLOPS_FP16, LAUNCH, SHARED
 
 # No device is beyond: a number that is comes of a clock that went wrong.
 MOST = {"flops": 1e16, "bandwidth": 1e14, "shared": 1e16, "launch": 1.0, "units": 65536}
 RATES = ("float32", "float16", "dp4a")
+_KEYS = {"float32": FLOPS, "float16": FLOPS_FP16, "dp4a": DP4A}
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,9 @@ class Measured:
         """What estimates read, by the names of ``tvm_vision.target_keys``."""
         return {
             COMPUTE_UNITS: self.units,
-            FLOPS: max(1, round(self.flops["float32"] / 1e6)),
+            **{_KEYS[kind]: max(1, round(rate / 1e6)) for kind, rate in self.flops.items()},
             BANDWIDTH: max(1, round(self.bandwidth / 1e6)),
+            SHARED: max(1, round(self.shared / 1e6)),
             LAUNCH: max(1, round(self.launch * 1e9)),
         }
 

@@ -120,8 +120,15 @@ def read_library(library: Any, graph: PlannedGraph) -> tuple[dict[str, Kernel], 
         for fields in listed
     )
     used = {launch.kernel for launch in launches}
-    kernels = map(_kernel, tvm_ffi.get_global_func(_KERNELS)(library))
-    return {kernel.name: kernel for kernel in kernels if kernel.name in used}, launches
+    found = read_kernels(library)
+    return {kernel.name: kernel for kernel in found if kernel.name in used}, launches
+
+
+def read_kernels(library: Any) -> tuple[Kernel, ...]:
+    """All kernels of a library."""
+    from ..tvm_compat.ffi import tvm_ffi
+
+    return tuple(map(_kernel, tvm_ffi.get_global_func(_KERNELS)(library)))
 
 
 _KERNELS = "tvm_vision.vulkan.kernels"

@@ -24,6 +24,8 @@ FAILURES = (s_tir.ScheduleError, tvm.error.InternalError, AssertionError, ValueE
 
 # Of a kernel for a GPU that does not say; the fewest of a driver that robots have.
 FEW_TENSORS = 16
+# Dot products for one multiply-add of float32: with fewer, four of these are as fast.
+LEAST_DP4A = 0.25
 LEAST_GROUPS = 2  # that a unit's shared memory has room for: one works while another waits
 
 
@@ -97,7 +99,9 @@ class TargetLimits:
                 if "gpu" in target.keys
                 else sys.maxsize
             ),
-            dp4a=options.dp4a and bool(attributes.get("supports_integer_dot_product", False)),
+            dp4a=options.dp4a
+            and bool(attributes.get("supports_integer_dot_product", False))
+            and (device.rates is None or device.rates.dp4a >= LEAST_DP4A),
             selects_loads=options.guarded_loads == "select"
             or (options.guarded_loads == "auto" and device.selects_loads),
             wide_subgroup=subgroup if options.wide_subgroups and device.wide_subgroups else 0,

@@ -31,7 +31,8 @@ def copy(count: int, threads: int) -> Any:
 
 
 def multiply_add(dtype: str, groups: int, threads: int, rounds: int) -> Any:
-    """Each thread: SUMS numbers, ``rounds`` times multiplied and added to."""
+    """Each thread: SUMS numbers, ``rounds`` times multiplied and added to; as vectors of LANES,
+    whose float16 a device multiplies together if it can."""
     total = groups * threads
 
     @T.prim_func(s_tir=True)
@@ -41,11 +42,15 @@ def multiply_add(dtype: str, groups: int, threads: int, rounds: int) -> Any:
                 with T.sblock("work"):
                     b, own = T.axis.remap("SS", [g, t])
                     sums = T.sblock_alloc_buffer((SUMS,), dtype, scope="local")
+                    # Of each thread its own: AMD's instruction takes one that all threads share.
+                    factor = T.sblock_alloc_buffer((1,), dtype, scope="local")
+                    factor[0] = x[1] + T.Cast(dtype, own)
                     for s in T.unroll(SUMS):
                         sums[s] = x[s] + T.Cast(dtype, own)
                     for _ in T.serial(rounds):
-                        for s in T.unroll(SUMS):
-                            sums[s] = sums[s] * x[1] + x[2]
+                        for s in T.unroll(SUMS // LANES):
+                            for v in T.vectorized(LANES):
+                                sums[s * LANES + v] = sums[s * LANES + v] * factor[0] + x[2]
                     y[b * threads + own] = (
                         sums[0] + sums[1] + sums[2] + sums[3]
                         + sums[4] + sums[5] + sums[6] + sums[7]

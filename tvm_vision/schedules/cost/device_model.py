@@ -20,10 +20,13 @@ from tvm.target import Target
 from ...target_keys import (
     BANDWIDTH,
     COMPUTE_UNITS,
+    DP4A,
     FLOPS,
+    FLOPS_FP16,
     LAUNCH,
     REGISTERS,
     SCHEDULERS,
+    SHARED,
     THREADS,
     numbers_in,
 )
@@ -40,6 +43,8 @@ from .tile_costs import (
 
 # What INTEGRATED's rates assume as well: a third.
 REACHED = 1 / 3
+# Packed arithmetic is of use from so many times the rate of float32 on: it costs conversions.
+LEAST_GAIN = 1.25
 FITTED, ASSUMED, TOLD = "fitted", "assumed", "told"
 
 
@@ -80,12 +85,16 @@ class Rates:
         bandwidth: bytes of memory a second.
         launch: seconds from one kernel that waits for another to the next.
         clock: cycles a second, of which estimates of tiles speak.
+        fp16: multiply-adds of packed float16 for one of float32 in the same time.
+        dp4a: and dot products of four bytes.
     """
 
     flops: float
     bandwidth: float
     launch: float
     clock: float
+    fp16: float = 2.0
+    dp4a: float = 1.0
 
     def measured(self, told: Mapping[str, int]) -> Rates:
         """The same with what a calibration told (``tvm_vision.target_keys``).
@@ -97,7 +106,13 @@ class Rates:
             bandwidth=told[BANDWIDTH] * 1e6 if BANDWIDTH in told else self.bandwidth,
             launch=told[LAUNCH] * 1e-9 if LAUNCH in told else self.launch,
             clock=self.clock,
+            fp16=_ratio(told, FLOPS_FP16, FLOPS, self.fp16),
+            dp4a=_ratio(told, DP4A, FLOPS, 4 * self.dp4a) / 4,
         )
+
+
+def _ratio(told: Mapping[str, int], one: str, other: str, otherwise: float) -> float:
+    return told[one] / told[other] if one in told and other in told else otherwise
 
 
 @dataclass(frozen=True)
@@ -160,7 +175,22 @@ class DeviceModel:
         )
         model = replace(model, units=units)
         count = told.get(COMPUTE_UNITS)
-        return model.with_units(count) if count else model
+        return (model.with_units(count) if count else model)._measured(told)
+
+    def _measured(self, told: Mapping[str, int]) -> DeviceModel:
+        """The same, where costs are those of pipelines, with what these were found to do.
+
+        Its clock is that at which its units would do the multiply-adds that were measured.
+        """
+        costs, rates = self.gemm, self.rates
+        if rates is None or not isinstance(costs, PipelineCosts) or FLOPS not in told:
+            return self
+        clock = told[FLOPS] * 1e6 / (2 * self.units.count * costs.width)
+        if SHARED in told:
+            shared = max(1, round(told[SHARED] * 1e6 / (self.units.count * clock)))
+            costs = replace(costs, shared_rate=shared)
+        packed = self.packed_fp16 and rates.fp16 >= LEAST_GAIN
+        return replace(self, gemm=costs, rates=replace(rates, clock=clock), packed_fp16=packed)
 
     def with_units(self, count: int) -> DeviceModel:
         """The same with so many units, 1 at least, and with what occupies these."""

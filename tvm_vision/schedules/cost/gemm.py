@@ -82,12 +82,20 @@ def _tiles(shape: Product, dot: int, device: DeviceModel) -> list[GemmTile]:
     ]
 
 
+def _faster(tile: GemmTile, packed: bool, device: DeviceModel) -> float:
+    """How many times a device multiplies and adds faster than in float32."""
+    if device.rates is None:
+        return 2.0 if packed else 1.0
+    return device.rates.fp16 if packed else device.rates.dp4a if tile.dot > 1 else 1.0
+
+
 def cycles(tile: GemmTile, shape: Product, device: DeviceModel) -> float:
     """Estimated cycles of a product: waves of workgroups, each with latency and shared work."""
     costs, units = device.gemm, device.units_of(device.gemm)
     results = shape.b * shape.m * shape.n
     if isinstance(costs, PipelineCosts):
-        whole = product_cycles(tile, shape, costs, units, shape.fp16 and device.packed_fp16)
+        packed = shape.fp16 and device.packed_fp16
+        whole = product_cycles(tile, shape, costs, units, packed, _faster(tile, packed, device))
         return split_k_cycles(whole, results, tile.split_k, device.split_k)
     k = up(shape.k, tile.dot) // tile.split_k
     groups = shape.b * tile.split_k * up(shape.m, tile.m) * up(shape.n, tile.n)

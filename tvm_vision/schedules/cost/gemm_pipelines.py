@@ -15,12 +15,18 @@ VECTOR = 4  # elements that a thread fetches at once
 
 
 def product_cycles(
-    tile: GemmTile, shape: Product, costs: PipelineCosts, units: Units, packed: bool = False
+    tile: GemmTile,
+    shape: Product,
+    costs: PipelineCosts,
+    units: Units,
+    packed: bool = False,
+    faster: float = 1.0,
 ) -> float:
     """Cycles of all workgroups of a product, without what adds up the parts of a cut sum.
 
     Args:
         packed: of fp16, added up in fp16 within a tile (gpu/packed_fp16.py).
+        faster: how many times a product of the tile's kind takes less than one of float32.
     """
     waves = up(tile.threads, units.lanes)
     steps = up(up(shape.k, tile.dot) // tile.split_k, tile.k)
@@ -29,7 +35,7 @@ def product_cycles(
     fetches = {side: getattr(tile, side) * tile.k / 4 / tile.threads for side in "mn"}
     fetch = sum(fetches.values())
     each_step = (
-        (0.5 if packed else 1.0) * costs.multiply * depth * tile.outputs_of_thread
+        costs.multiply / faster * depth * tile.outputs_of_thread
         + (costs.convert if packed else 0.0) * tile.outputs_of_thread
         + costs.load * fetch
         + costs.window * fetches.get(shape.windows, 0.0)
