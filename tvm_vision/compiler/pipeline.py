@@ -45,6 +45,7 @@ from .relax.fold_scale_axis import fold_scales
 from .relax.fold_transposes import fold_transposes
 from .relax.fusion import fuse
 from .relax.layout_choice import channel_block, layout_on_gpu
+from .relax.legalize import legalize_ops
 from .relax.nchwc.block_channels import block_channels
 from .relax.node_names import NodeNames
 from .relax.qdq.legalize_int8 import WORD, integer_kernels
@@ -271,7 +272,7 @@ PHASES: tuple[Phase, ...] = (
     # Calls of TensorIR functions.
     Phase("sorts_and_scans", RELAX, _relax(relax.backend.DispatchSortScan())),
     Phase("legalize", RELAX,
-          _relax(relax.transform.LegalizeOps(), relax.transform.AnnotateTIROpPattern())),
+          _relax(legalize_ops(), relax.transform.AnnotateTIROpPattern())),
     Phase("fold_calls", RELAX, _relax(relax.transform.FoldConstant()), 1),
     Phase("dead_calls", RELAX, _relax(DEAD_CODE)),
     Phase("name_nodes", RELAX, _name_nodes, 0, lambda n: n.options.opt_level < 2),

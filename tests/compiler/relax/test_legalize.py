@@ -1,0 +1,62 @@
+"""Arg max and arg min: the places numpy finds, counted in int32 whatever their type is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tvm import relax
+from tvm.target import Target
+
+from support.compiled import executor_of
+from support.relax_models import module_of
+from tvm_vision.compiler import compile_model, prepare
+
+OP = relax.op
+GPU = {"kind": "vulkan", "max_threads_per_block": 256, "max_shared_memory_per_block": 16384,
+       "supports_int64": True, "supports_8bit_buffer": True, "supports_int8": True}  # fmt: skip
+# Few values, so that many are equal: the first counts.
+IMAGE = np.random.default_rng(4).integers(0, 4, (2, 7, 5, 6)).astype("float32")
+
+
+def shader(last: str | None) -> str:
+    def network(builder: relax.BlockBuilder, x: Any) -> Any:
+        places = builder.emit(OP.argmax(x, 1))
+        return OP.astype(places, last) if last else places
+
+    module, signature = module_of(network, IMAGE.shape)
+    made = compile_model(module, signature, target=Target(GPU, host="llvm"))
+    return str(made.library.imports[0].inspect_source("glsl"))
+
+
+@pytest.mark.parametrize("last", ["int32", "uint8", "float32"])
+def test_no_int64_where_the_network_ends_in_another_type(last: str) -> None:
+    assert "int64" not in shader(last)
+
+
+def test_an_int64_result_is_int64_where_it_is_stored_alone() -> None:
+    text = shader(None)
+    assert text.count("int64_t") == 2, text  # the buffer, and the conversion
+
+
+@pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("axis", [0, 1, -1, None])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_places_are_those_of_numpy(largest: bool, axis: int | None, keepdims: bool) -> None:
+    function = OP.argmax if largest else OP.argmin
+    module, signature = module_of(lambda b, x: b.emit(function(x, axis, keepdims)), IMAGE.shape)
+    executor = executor_of(compile_model(module, signature, target="vulkan"))
+    executor.run(**{signature.inputs[0].name: IMAGE})
+    (found,) = executor.outputs().values()
+    expected = (np.argmax if largest else np.argmin)(IMAGE, axis=axis, keepdims=keepdims)
+    assert found.dtype == np.int64
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_of_more_values_than_int32_counts_places_are_int64() -> None:
+    module, _ = module_of(lambda b, x: b.emit(OP.argmax(x, 1)), (1, 1 << 31))
+    graph = prepare(module, target=Target(GPU, host="llvm"))
+    (function,) = graph.functions.values()
+    assert "int32" not in str(function)

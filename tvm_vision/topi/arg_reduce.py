@@ -1,0 +1,51 @@
+"""Arg max and arg min, with places counted in int32: TVM's own count in the type of the loops,
+int64, which many GPUs compute in several steps, and some not at all."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from tvm import te, tirx, topi
+
+MOST = int(np.iinfo("int32").max)
+
+
+def arg_reduce(x: Any, axis: int | None, keepdims: bool, largest: bool) -> Any:
+    """Places of the largest or smallest values, int64; of equal ones the first.
+
+    Args:
+        x: a tensor expression, of static shape.
+        axis: along which values are compared; None for all, where places are those of the tensor
+            as one row.
+        keepdims: whether axes that are gone are kept with extent 1.
+    """
+    sizes = [int(size) for size in x.shape]
+    gone = list(range(len(sizes))) if axis is None else [axis % len(sizes)]
+    if math.prod(sizes[a] for a in gone) > MOST:
+        return (topi.argmax if largest else topi.argmin)(x, axis, keepdims)
+    reduced = {a: te.reduce_axis((0, x.shape[a]), name=f"k{a}") for a in gone}
+    kept = [a for a in range(len(sizes)) if a not in reduced]
+    shape = [1 if a in reduced else x.shape[a] for a in (range(len(sizes)) if keepdims else kept)]
+
+    def combined(one: Any, other: Any) -> tuple[Any, Any]:
+        better = one[1] > other[1] if largest else one[1] < other[1]
+        first = tirx.any(better, tirx.all(one[1] == other[1], one[0] < other[0]))
+        return tirx.Select(first, one[0], other[0]), tirx.Select(better, one[1], other[1])
+
+    def worst(place: str, value: str) -> tuple[Any, Any]:
+        return tirx.const(-1, place), (te.min_value if largest else te.max_value)(value)
+
+    def compared(*at: Any) -> Any:
+        own = dict(zip(kept, [at[a] for a in kept] if keepdims else at, strict=True))
+        indices = [reduced[a].var if a in reduced else own[a] for a in range(len(sizes))]
+        place = tirx.const(0, "int32")
+        for a in gone:
+            place = place * sizes[a] + indices[a].astype("int32")
+        return reducer((place, x(*indices)), axis=list(reduced.values()))
+
+    reducer = te.comm_reducer(combined, worst, name="argmax" if largest else "argmin")
+    name = f"{x.op.name}_red"
+    places, _ = te.compute(shape, compared, name=f"{name}_temp")
+    return te.compute(shape, lambda *at: places(*at).astype("int64"), name=name)
