@@ -67,7 +67,7 @@ class CompileOptions:
         "auto",
         ("auto", "branch", "select"),
         "loads under a condition on GPUs, branch: passed over; select: made at a valid index "
-        "instead, without a branch; auto: select on integrated GPUs",
+        "instead, without a branch; auto: select on integrated GPUs and where the driver needs it",
     )
     packed_fp16: str = _option(
         "auto",

@@ -2,7 +2,8 @@
 
 A number is told as its name and value, ``compute_units_8``; a shape of cooperative matrices as
 ``cooperative_matrix_16x16x16``: m x n x k of fp16, added up in float32, and as
-``cooperative_matrix_int8_16x16x32`` of int8, added up in int32. A leaf without TVM.
+``cooperative_matrix_int8_16x16x32`` of int8, added up in int32. Others are words. A leaf without
+TVM.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ NUMBERS = (
     FLOPS, FLOPS_FP16, DP4A, BANDWIDTH, SHARED, LAUNCH,
 )  # fmt: skip
 FLOAT16_MATRICES, INT8_MATRICES = "", "int8_"
+# The driver's compiler does not get over kernels of many branches.
+FEW_BRANCHES = "few_branches"
 _NUMBER = re.compile(rf"({'|'.join(NUMBERS)})_([1-9][0-9]{{0,14}})")
 _MATRIX = re.compile(
     rf"cooperative_matrix_({INT8_MATRICES})?([1-9][0-9]{{0,3}})x([1-9][0-9]{{0,3}})"
@@ -57,4 +60,4 @@ def matrices_in(keys: Iterable[object], of: str) -> tuple[tuple[int, int, int], 
 
 def is_key(text: str) -> bool:
     """Whether a text is a key of this form."""
-    return bool(_NUMBER.fullmatch(text) or _MATRIX.fullmatch(text))
+    return text == FEW_BRANCHES or bool(_NUMBER.fullmatch(text) or _MATRIX.fullmatch(text))

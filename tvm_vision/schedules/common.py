@@ -15,7 +15,7 @@ from tvm.s_tir import Schedule
 from tvm.target import Target
 
 from ..options import CompileOptions
-from ..target_keys import FLOAT16_MATRICES, INT8_MATRICES, matrices_in
+from ..target_keys import FEW_BRANCHES, FLOAT16_MATRICES, INT8_MATRICES, matrices_in
 from .cost.device_model import DISCRETE, UNKNOWN, DeviceModel
 from .factors import FP16, INT8
 
@@ -103,7 +103,10 @@ class TargetLimits:
             and bool(attributes.get("supports_integer_dot_product", False))
             and (device.rates is None or device.rates.dp4a >= LEAST_DP4A),
             selects_loads=options.guarded_loads == "select"
-            or (options.guarded_loads == "auto" and device.selects_loads),
+            or (
+                options.guarded_loads == "auto"
+                and (device.selects_loads or FEW_BRANCHES in target.keys)
+            ),
             wide_subgroup=subgroup if options.wide_subgroups and device.wide_subgroups else 0,
             device=device,
         )

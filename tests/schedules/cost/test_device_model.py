@@ -13,6 +13,7 @@ import pytest
 from tvm.target import Target
 
 import tvm_vision
+from tvm_vision.options import CompileOptions
 from tvm_vision.schedules.common import TargetLimits
 from tvm_vision.schedules.cost import coopmat_gemm as coopmat_gemm_cost
 from tvm_vision.schedules.cost import device_model
@@ -44,7 +45,8 @@ from tvm_vision.schedules.gpu.window import WindowSum
 from tvm_vision.schedules.gpu.window import default as window_default
 from tvm_vision.schedules.gpu.winograd import Tiles
 from tvm_vision.schedules.gpu.winograd import default as winograd_default
-from tvm_vision.target_keys import COMPUTE_UNITS, numbers_in
+from tvm_vision.target_keys import COMPUTE_UNITS, FEW_BRANCHES, is_key, numbers_in
+from tvm_vision.vulkan.device_keys import keys_of
 
 LIMITS = TargetLimits(threads=1024, shared_bytes=49152, subgroup=32, matrices=((16, 16, 16),))
 SMALL = dataclasses.replace(LIMITS, device=INTEGRATED)
@@ -123,6 +125,7 @@ def test_keys_of_a_device_that_tells_its_units(
         "vendor_id": 0x1002,
         "type": "integrated",
         "min_subgroup_size": 32,
+        "driver_name": "radv",
     }
     monkeypatch.setattr(module.tvm_ffi, "get_global_func", lambda name: lambda: [device])
     assert module.device_keys(0) == [*keys, "cooperative_matrix_16x16x16"]
@@ -150,9 +153,21 @@ def test_matrices_that_a_driver_writes_out_are_left_alone(
         "vendor_id": vendor,
         "type": of_type,
         "min_subgroup_size": lanes,
+        "driver_name": "a driver",
     }
     monkeypatch.setattr(module.tvm_ffi, "get_global_func", lambda name: lambda: [device])
     assert module.device_keys(0) == (["cooperative_matrix_8x8x16"] if used else [])
+
+
+@pytest.mark.parametrize(("driver", "few"), [("SwiftShader driver", True), ("llvmpipe", False)])
+def test_a_driver_that_branches_are_too_many_for(driver: str, few: bool) -> None:
+    device: dict[str, Any] = {"driver_name": driver, "cooperative_matrix_shapes": []}
+    device |= {"vendor_id": 0x1AE0, "type": "cpu", "min_subgroup_size": 4}
+    keys = keys_of(device)
+    assert (FEW_BRANCHES in keys) is few and all(map(is_key, keys))
+    target = Target({"kind": "vulkan", "keys": ["vulkan", "gpu", *keys], "device_type": "cpu"})
+    assert TargetLimits.of(target).selects_loads is few
+    assert not TargetLimits.of(target, CompileOptions.of({"guarded_loads": "branch"})).selects_loads
 
 
 @pytest.mark.parametrize("shape", PRODUCTS)
