@@ -186,7 +186,9 @@ def imports_of(folder: Path) -> list[str]:
         above = ("tvm_vision", *file.relative_to(ROOT / "tvm_vision").parts[:-1]) if (
             ROOT / "tvm_vision" in file.parents
         ) else ()  # fmt: skip
-        found |= {name.split(".")[1] for name in _imported(file, above) if name.count(".")}
+        # Of another package, as TVM is, a module may be called as a room of ours.
+        own = (name.split(".") for name in _imported(file, above))
+        found |= {parts[1] for parts in own if parts[0] == "tvm_vision" and len(parts) > 1}
     return sorted((found & rooms) - {folder.name})
 
 

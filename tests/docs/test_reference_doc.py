@@ -40,6 +40,14 @@ def test_every_variable_that_is_read_is_documented() -> None:
     assert len(found) > 8
 
 
+def test_modules_of_others_are_no_rooms_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "module.py").write_text(
+        "from tvm import topi\nimport other.schedules\nfrom tvm_vision import vulkan\n"
+        "from tvm_vision.package.info import x\n"
+    )
+    assert script.imports_of(tmp_path) == ["package", "vulkan"]
+
+
 def test_imports_are_seen_wherever_they_stand(tmp_path: Path) -> None:
     file = tmp_path / "module.py"
     file.write_text(
