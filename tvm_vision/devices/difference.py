@@ -39,7 +39,7 @@ def difference(target: Mapping[str, Any], device: DeviceInfo) -> str:
     made_for = str(target.get("device_name", ""))
     if target.get("kind") != "vulkan" or made_for in ("", device.name):
         return ""
-    lacks, differs = _lacks(target, device), _lanes(target, device)
+    lacks, differs = lacking(target, device), _lanes(target, device)
     if not lacks and not differs and not _gains(target, device):
         return ""
     less = f"or be refused, for here is less than it was made with ({', '.join(lacks)})"
@@ -50,8 +50,8 @@ def difference(target: Mapping[str, Any], device: DeviceInfo) -> str:
     )
 
 
-def _lacks(target: Mapping[str, Any], device: DeviceInfo) -> list[str]:
-    """What this device has less of."""
+def lacking(target: Mapping[str, Any], device: DeviceInfo) -> list[str]:
+    """What this device has less of than a target, each in words."""
     found = []
     for name, (words, unit) in _LIMITS.items():
         made, here = int(target.get(name, 0)), int(device.properties[name])
