@@ -29,7 +29,6 @@ READERS = {
         "folders of the user's, and what a child process gets",
     ),
     "tools/device_report.py": "shows which of ours are set",
-    "tools/compile.py": "hands a folder to the code generator",
     "ros2_node/dds_profile.py": "ROS's variables",
     "ros2_node/main.py": "ROS's variables; it asks for TVM's runtime alone",
 }

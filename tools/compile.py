@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -148,9 +147,6 @@ def compile(  # the command's name
         preprocess=preprocess,
         shapes=input_shapes,
     )
-    if dump_shaders is not None:
-        # Read by the code generator, which knows nothing of commands.
-        os.environ["TVM_VISION_DUMP_SHADERS"] = str(dump_shaders)
     chosen = chosen_target(target, model)
     with interruptible(NOTHING_WRITTEN), progress(f"compiling {model.name}") as tell:
         parts = cut_model(model, input_shapes, tell) if cut else None
@@ -166,6 +162,7 @@ def compile(  # the command's name
             sample_images=sample_images,
             max_error=max_error,
             dump_ir=dump_ir,
+            dump_shaders=dump_shaders,
             progress=tell,
         )
         if parts is not None and rest is not None:

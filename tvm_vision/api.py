@@ -42,6 +42,7 @@ def compile(
     sample_images: Sequence[PathLike] = (),
     max_error: float | None = None,
     dump_ir: PathLike | None = None,
+    dump_shaders: PathLike | None = None,
     progress: Callable[[str], object] | None = None,
 ) -> CompiledModel: ...
 @overload
@@ -63,6 +64,7 @@ def compile(
     sample_images: Sequence[PathLike] = (),
     max_error: float | None = None,
     dump_ir: PathLike | None = None,
+    dump_shaders: PathLike | None = None,
     progress: Callable[[str], object] | None = None,
 ) -> Path: ...
 def compile(
@@ -83,6 +85,7 @@ def compile(
     sample_images: Sequence[PathLike] = (),
     max_error: float | None = None,
     dump_ir: PathLike | None = None,
+    dump_shaders: PathLike | None = None,
     progress: Callable[[str], object] | None = None,
 ) -> Path | CompiledModel:
     """Compile a model and write it as a package.
@@ -114,6 +117,7 @@ def compile(
         difference, relative to the largest value; of integers the share that differs. 0.01 where
         none is given.
     dump_ir: a folder for the network's form after each step of the compiler.
+    dump_shaders: a folder for each kernel of a GPU, as GLSL (.comp) and SPIR-V (.spv).
     progress: called with a few words before each step.
 
     Returns the package's path; without ``output`` the CompiledModel.
@@ -154,6 +158,7 @@ def compile(
         if sample_images
         else None,
         dump=None if dump_ir is None else Path(dump_ir),
+        dump_shaders=None if dump_shaders is None else Path(dump_shaders),
     )
     if output is None:
         return compiled

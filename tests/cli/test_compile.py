@@ -305,13 +305,17 @@ def test_many_samples_are_thinned_out(tmp_path):
 
 @pytest.mark.usefixtures("device_info")
 def test_shaders_to_read(command, files, tmp_path, monkeypatch):
-    # Set by the command; the fixture takes it back.
-    monkeypatch.setenv("TVM_VISION_DUMP_SHADERS", "")
+    other = tmp_path / "other"
+    monkeypatch.setenv("TVM_VISION_DUMP_SHADERS", str(other))
     folder = tmp_path / "shaders"
     arguments = ["-o", tmp_path / "p.tar", "--target", "vulkan", "--dump-shaders", folder]
     result = command("compile", files / "small.onnx", *arguments)
     assert result.exit_code == 0, result.output
     assert "#version" in next(folder.glob("*.comp")).read_text()
+    # The option counts more, and holds for its command alone.
+    assert not other.exists() and os.environ["TVM_VISION_DUMP_SHADERS"] == str(other)
+    assert command("compile", files / "small.onnx", *arguments[:-2]).exit_code == 0
+    assert {p.name for p in other.iterdir()} == {p.name for p in folder.iterdir()}
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from ..interrupts import ctrl_c_as_itself
 from ..options import CompileOptions
 from ..package.precision import MeasuredPrecision
 from ..schedules import Chooser, ScheduleConfig, TargetLimits, choices, schedule_with
+from ..vulkan.codegen.dump import shaders_into
 from .graph.short_names import short_names
 from .graph.static_graph import StaticGraph, describe
 from .pipeline import Compilation, run
@@ -75,6 +76,7 @@ def compile_model(
     choose: Chooser | None = None,
     samples: Samples | None = None,
     dump: Path | None = None,
+    dump_shaders: Path | None = None,
     **given: Any,
 ) -> CompiledModel:
     """Compile the Relax module of a front end, by the steps of ``pipeline.PHASES``.
@@ -84,7 +86,8 @@ def compile_model(
     target: see ``parse_target``. options, given: how, see ``CompileOptions.of``. choose: what
     tuning found for a kernel of a GPU, see ``schedules.schedule_module``. samples: with "fp16",
     inputs on which the error is measured that decides which layers keep float32, see
-    ``precision/mixed_precision_search.py``. dump: a folder for the network's form after each step.
+    ``precision/mixed_precision_search.py``. dump: a folder for the network's form after each step;
+    dump_shaders: one for each kernel of a GPU as GLSL and SPIR-V, see ``vulkan/codegen/dump.py``.
 
     Raises InputError for options that do not exist, DeviceError for a device that is absent or
     lacks what the precision needs, UnsupportedModelError and UnsupportedKernelError for networks
@@ -97,7 +100,7 @@ def compile_model(
     network.fp16_parts = None if measured is None else measured.fp16
     with _one_line("operators of the network"):
         run(network, last=PREPARED, dump=dump)
-    with _one_line("kernels of the network"):
+    with _one_line("kernels of the network"), shaders_into(dump_shaders):
         run(network, first=SCHEDULE, last=BUILT, dump=dump)
     _check_sizes(network.graph, network.target)
     run(network, first=ORDER, dump=dump)

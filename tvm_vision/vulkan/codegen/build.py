@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import tvm_ffi
@@ -14,11 +13,10 @@ from tvm.target import Target
 
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.vulkan.codegen import spirv
+from tvm_vision.vulkan.codegen.dump import dump
 from tvm_vision.vulkan.codegen.glsl.analysis import Analysis
 from tvm_vision.vulkan.codegen.glsl.intrinsics import called_function_advice
 from tvm_vision.vulkan.codegen.glsl.kernel import LAUNCH_PARAMS, Shader, print_kernel
-from tvm_vision.vulkan.options import device_options
-from tvm_vision.whole_files import write_whole
 
 _DEVICE_KERNEL_LAUNCH = 2  # tvm.ir.CallingConv.DEVICE_KERNEL_LAUNCH
 
@@ -80,9 +78,7 @@ def compile_kernels(kernels: list[Shader], target: Target) -> dict[str, bytes]:
             for kernel in kernels
         ]
         shaders = {kernel.name: job.result() for kernel, job in zip(kernels, jobs, strict=True)}
-    folder = device_options()["TVM_VISION_DUMP_SHADERS"]
-    if folder:
-        _dump(kernels, shaders, Path(folder))
+    dump({kernel.name: kernel.source for kernel in kernels}, shaders)
     return shaders
 
 
@@ -108,9 +104,3 @@ def describe(kernels: list[Shader]) -> str:
         },
         sort_keys=True,
     )
-
-
-def _dump(kernels: list[Shader], shaders: dict[str, bytes], folder: Path) -> None:
-    for kernel in kernels:
-        write_whole(folder / f"{kernel.name}.comp", kernel.source.encode())
-        write_whole(folder / f"{kernel.name}.spv", shaders[kernel.name])
