@@ -12,7 +12,7 @@ from tvm_vision.options import CompileOptions
 from .check import check
 from .cut import cut_lines, cut_model, write_rest
 from .inspect import bytes_note, precision_lines
-from .model_info import model_info
+from .model_info import describer
 from .options import (
     NOTHING_WRITTEN,
     PATH,
@@ -23,10 +23,14 @@ from .options import (
     input_shapes_option,
     interruptible,
     named_options,
+    parse_kind_options,
     sample_options,
 )
 from .progress import progress
 from .table import data_size
+
+# As mod.json has them; said here, for help imports nothing.
+KINDS = ("network", "classifier", "yoeo", "yolo", "detr", "ssd", "segmenter", "depth")
 
 
 @click.command()
@@ -55,12 +59,18 @@ from .table import data_size
 )  # fmt: skip
 @click.option("--name", help="Name of the network.  [default: the file's]")
 @click.option(
-    "--kind", type=click.Choice(["network", "classifier", "yoeo"]),
-    help="What it is for.  [default: what files of classifier-to-onnx and yoeo-to-onnx say, else "
-    "network]",
+    "--kind", type=click.Choice(KINDS),
+    help="What it is for.  [default: what the file's metadata say, else what the outputs' shapes "
+    "do, where these are clear, else network]",
+)  # fmt: skip
+@click.option(
+    "--kind-option", "kind_options", multiple=True, metavar="NAME=VALUE",
+    callback=parse_kind_options,
+    help="How outputs are read, by a key of mod.json's detection, segmentation or depth, as in "
+    "confidence=0.4 or activation=softmax; repeatable.",
 )  # fmt: skip
 @class_options
-@click.option("--labels", help="Text file with a label a line, or 'imagenet'; of classifiers.")
+@click.option("--labels", help="Text file with a class a line, or 'imagenet'; not of YOEO.")
 @click.option(
     "--preprocess", metavar="NAME|FILE",
     help="How images are prepared: imagenet, efficientnet-lite, inception, unit, pixels, or a "
@@ -102,6 +112,7 @@ def compile(  # the command's name
     shipped_records: bool,
     name: str | None,
     kind: str | None,
+    kind_options: dict[str, str],
     names: Path | None,
     groups: Path | None,
     labels: str | None,
@@ -137,7 +148,8 @@ def compile(  # the command's name
     check_sample_options(
         sample_images, max_error, fp16=how.precision == "fp16", by="--precision fp16"
     )
-    described = model_info(
+    lines: list[str] = []
+    described = describer(
         model,
         name=name,
         kind=kind,
@@ -146,6 +158,8 @@ def compile(  # the command's name
         labels=labels,
         preprocess=preprocess,
         shapes=input_shapes,
+        options=kind_options,
+        tell=lines.append,
     )
     chosen = chosen_target(target, model)
     with interruptible(NOTHING_WRITTEN), progress(f"compiling {model.name}") as tell:
@@ -176,7 +190,7 @@ def compile(  # the command's name
         f"wrote {output}: {data_size(size)}, {len(info.graph.kernels)} kernels for {place}, "
         f"{data_size(info.memory.peak)} of device memory"
     )
-    for line in precision_lines(info):
+    for line in (*lines, *precision_lines(info)):
         click.echo(line)
     if parts is not None:
         for line in cut_lines(parts, rest):

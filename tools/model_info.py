@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -35,6 +35,51 @@ def model_info(
     if names is not None or groups is not None:
         raise click.UsageError("--names and --groups are for networks of --kind yoeo")
     return _other(model, name, kind, labels, preprocess)
+
+
+def describer(
+    model: Path,
+    *,
+    name: str | None,
+    kind: str | None,
+    names: Path | None,
+    groups: Path | None,
+    labels: str | None,
+    preprocess: str | None,
+    shapes: Shapes,
+    options: Mapping[str, str],
+    tell: Callable[[str], object],
+) -> ModelInfo | Callable[[Any], ModelInfo]:
+    """The values of compile's options, or what makes them of inputs and outputs: what is said by
+    options, else by the file's metadata, else by the outputs.
+
+    tell: gets the kind that was found, in a line.
+    """
+    from tvm_vision.exporters.describe import Wishes, describe, kind_line
+    from tvm_vision.exporters.yoeo.describe import is_yoeo
+    from tvm_vision.models.classifier import read_labels
+
+    if kind == "yoeo" or (kind is None and is_yoeo(model)):
+        if options:
+            raise click.UsageError("a YOEO network has no --kind-option")
+        info = model_info(
+            model, name=name, kind=kind, names=names, groups=groups, labels=labels,
+            preprocess=preprocess, shapes=shapes,
+        )  # fmt: skip
+        tell(kind_line(info))
+        return info
+    if names is not None or groups is not None:
+        raise click.UsageError("--names and --groups are for networks of --kind yoeo")
+    wishes = Wishes(
+        name or "", kind or "", None if labels is None else read_labels(labels), preprocess, options
+    )
+
+    def from_signature(signature: Any) -> ModelInfo:
+        info, candidates = describe(model, signature.inputs, signature.outputs, wishes)
+        tell(kind_line(info, candidates))
+        return info
+
+    return from_signature
 
 
 def _yoeo(

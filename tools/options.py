@@ -128,6 +128,21 @@ def parse_options(
     return found
 
 
+def parse_kind_options(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str]:
+    """NAME=VALUE, each name once, as texts: the library knows what they are for."""
+    found: dict[str, str] = {}
+    for written in values:
+        name, equals, value = written.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"NAME=VALUE is needed, found '{written}'")
+        if name in found:
+            raise click.BadParameter(f"each name once is needed, found {name} twice")
+        found[name] = value
+    return found
+
+
 def show_options(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     """The table of --help-options, in place of the command."""
     if not value or ctx.resilient_parsing:

@@ -125,6 +125,7 @@ def yoeo_onnx_to_tvm(
     from tvm_vision.api import compile as compile_network
     from tvm_vision.compiler.target import is_elsewhere
     from tvm_vision.errors import PackageError
+    from tvm_vision.exporters.describe import kind_line
     from tvm_vision.exporters.yoeo.describe import input_shapes, write_camera_model, yoeo_model_info
     from tvm_vision.exporters.yoeo.names import read_groups, read_names
     from tvm_vision.package import read_package, unpack_package
@@ -177,7 +178,7 @@ def yoeo_onnx_to_tvm(
     click.echo(verdict, err=True)
     with read_package(output) as written:
         compiled = written.info
-    for line in described(output, compiled):
+    for line in (*described(output, compiled), kind_line(compiled.model)):
         click.echo(line)
     if note := bytes_note(onnx_path, compiled):
         click.echo(note, err=True)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .package import ModelInfo, PackageDevice
 
 PathLike = str | os.PathLike[str]
+Describe = Callable[["Signature"], "ModelInfo"]
 # Of the outputs, where fp16 are measured on sample images.
 MAX_ERROR = 0.01
 
@@ -36,7 +37,7 @@ def compile(
     layout: str | None = None,
     options: CompileOptions | Mapping[str, Any] | None = None,
     name: str | None = None,
-    model_info: ModelInfo | None = None,
+    model_info: ModelInfo | Describe | None = None,
     tuning_records: Sequence[PathLike] = (),
     shipped_records: bool = True,
     sample_images: Sequence[PathLike] = (),
@@ -58,7 +59,7 @@ def compile(
     layout: str | None = None,
     options: CompileOptions | Mapping[str, Any] | None = None,
     name: str | None = None,
-    model_info: ModelInfo | None = None,
+    model_info: ModelInfo | Describe | None = None,
     tuning_records: Sequence[PathLike] = (),
     shipped_records: bool = True,
     sample_images: Sequence[PathLike] = (),
@@ -79,7 +80,7 @@ def compile(
     layout: str | None = None,
     options: CompileOptions | Mapping[str, Any] | None = None,
     name: str | None = None,
-    model_info: ModelInfo | None = None,
+    model_info: ModelInfo | Describe | None = None,
     tuning_records: Sequence[PathLike] = (),
     shipped_records: bool = True,
     sample_images: Sequence[PathLike] = (),
@@ -105,7 +106,8 @@ def compile(
     options: these and all others, by name or as a value; see ``CompileOptions``.
     name: of the model in the package; the file's name where not given.
     model_info: everything else that the package says about the model (kind, labels,
-        preprocessing); its name counts.
+        preprocessing); its name counts. Or what makes it of the model's inputs and outputs. None:
+        what the file's metadata and the outputs say, where these are clear.
     tuning_records: files that ``tvm_vision.tuning.tune_model`` wrote; what they say of this device
         and driver is used.
     shipped_records: whether to use what this version brings for this device and driver, too.
@@ -127,9 +129,8 @@ def compile(
     """
     _need_compiler()
     from .compiler import compile_model, parse_target
+    from .exporters.describe import open_shapes
     from .frontend.model import import_model
-    from .models.classifier.labels import check_labels
-    from .package import ModelInfo
     from .schedules import TargetLimits
     from .tuning.choose import chooser, load_records
     from .tuning.session import place_of
@@ -140,11 +141,9 @@ def compile(
     chosen = parse_target(target)
     tell("reading the model")
     module, signature = import_model(
-        model, input_shapes=input_shapes, example_inputs=example_inputs
+        model, input_shapes=input_shapes or open_shapes(model), example_inputs=example_inputs
     )
-    title = model_info.name if model_info is not None else name or _name_of(model)
-    if model_info is not None and model_info.kind != "yoeo":
-        check_labels(model_info.labels, signature.outputs[0].shape, title)
+    info = _described(model, signature, name, model_info)
     tell(f"compiling for {chosen.attrs.get('device_name', chosen.kind.name)}")
     records = load_records(tuning_records, shipped=shipped_records)
     compiled = compile_model(
@@ -152,18 +151,39 @@ def compile(
         signature,
         target=chosen,
         options=how,
-        name=title,
+        name=info.name,
         choose=chooser(records, place_of(chosen, how.precision), TargetLimits.of(chosen, how)),
-        samples=_samples(sample_images, signature, model_info or ModelInfo(title), limit, tell)
-        if sample_images
-        else None,
+        samples=_samples(sample_images, signature, info, limit, tell) if sample_images else None,
         dump=None if dump_ir is None else Path(dump_ir),
         dump_shaders=None if dump_shaders is None else Path(dump_shaders),
     )
     if output is None:
         return compiled
     tell(f"writing {output}")
-    return _written(compiled, Path(output), model_info)
+    return _written(compiled, Path(output), info)
+
+
+def _described(
+    model: Any, signature: Signature, name: str | None, wanted: ModelInfo | Describe | None
+) -> ModelInfo:
+    """What the package says of the model. Raises InputError and PackageError where that does not
+    fit its outputs, before anything that takes long."""
+    from .exporters.describe import Wishes, describe
+    from .models.classifier.labels import check_labels
+    from .package import ModelInfo
+    from .package.build import described_inputs, described_outputs
+
+    if isinstance(wanted, ModelInfo):
+        info = wanted
+    elif wanted is not None:
+        info = wanted(signature)
+    else:
+        wishes = Wishes(name=name or "")
+        info, _ = describe(model, signature.inputs, signature.outputs, wishes)
+    if info.kind in ("network", "classifier"):
+        check_labels(info.labels, signature.outputs[0].shape, info.name)
+    described_inputs(signature.inputs, info)[0].check(described_outputs(signature.outputs))
+    return info
 
 
 def choose_target(target: Any = "auto") -> tuple[Any, str]:
@@ -289,10 +309,9 @@ def _name_of(model: Any) -> str:
     return "network"
 
 
-def _written(compiled: CompiledModel, output: Path, model_info: ModelInfo | None) -> Path:
-    from .package import ModelInfo, write_package
+def _written(compiled: CompiledModel, output: Path, info: ModelInfo) -> Path:
+    from .package import write_package
 
-    info = model_info or ModelInfo(name=compiled.name)
     # A frozen dataclass is no match for a protocol with plain attributes.
     write_package(output, compiled, info, device=_device_of(compiled))
     return output

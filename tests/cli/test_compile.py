@@ -187,7 +187,8 @@ def test_halves_where_the_sample_images_allow_them(command, files, loud, tmp_pat
     samples = ["--sample_images", files / "photos", "--sample-images", files / "photos" / "a.png"]
     result = command("compile", loud, "-o", path, *options, *samples, "--max-error", "0.02")
     assert result.exit_code == 0, result.output
-    wrote, measured, *layers = result.stdout.splitlines()
+    wrote, kind, measured, *layers = result.stdout.splitlines()
+    assert kind == "kind: network, images cropped, rgb"
     assert wrote.startswith(f"wrote {path}: ")
     kept = re.fullmatch(r"  measured   ([23]) of [34] layers keep float32; .*", measured)
     assert kept and len(layers) == int(kept[1])

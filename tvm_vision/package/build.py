@@ -85,7 +85,9 @@ def package_info(
         "model": asdict(model),
         "inputs": [asdict(tensor) for tensor in inputs],
         # A network keeps to one order.
-        "outputs": [_tensor(spec, inputs[0].layout or "NCHW") for spec in compiled.outputs],
+        "outputs": [
+            asdict(tensor) for tensor in described_outputs(compiled.outputs, inputs[0].layout)
+        ],
         "graph": compiled.graph,
         "target": json.loads(str(compiled.target)),
         "device": None if device is None else asdict(device),
@@ -111,6 +113,15 @@ def described_inputs(
     tensors = [_input(spec, model) for spec in specs]
     read = [TensorInfo.from_json(plain(t), f"inputs[{i}]") for i, t in enumerate(tensors)]
     return model, tuple(read)
+
+
+def described_outputs(specs: Sequence[Spec], layout: str = "") -> tuple[TensorInfo, ...]:
+    """What a package says of outputs. layout: of those with four axes, "NCHW" where not given.
+
+    Raises PackageError where they cannot be.
+    """
+    tensors = [_tensor(spec, layout or "NCHW") for spec in specs]
+    return tuple(TensorInfo.from_json(plain(t), f"outputs[{i}]") for i, t in enumerate(tensors))
 
 
 def _with_size(model: ModelInfo, inputs: Sequence[Spec]) -> ModelInfo:

@@ -28,11 +28,13 @@ PRESETS: dict[str, Preprocessing] = {
 }
 
 
-def preset(name: str, size: tuple[int, int] = (0, 0)) -> Preprocessing:
+def preset(
+    name: str, size: tuple[int, int] = (0, 0), usual: Preprocessing = PRESETS["pixels"]
+) -> Preprocessing:
     """The preset for a tensor of ``size`` (height, width; (0, 0): as the network has it).
 
-    name: one of PRESETS, or the path of a JSON file that has their fields (those that are missing
-    are as in "pixels").
+    name: one of PRESETS, or the path of a JSON file that has their fields. usual: what counts for
+    those that are missing there; a file that says how an image is fitted says all of that.
 
     Raises InputError for another name, or another form of the file.
     """
@@ -40,7 +42,10 @@ def preset(name: str, size: tuple[int, int] = (0, 0)) -> Preprocessing:
     if found is not None:
         fields = asdict(found)
     elif name.endswith(".json"):
-        fields = {**asdict(PRESETS["pixels"]), **_read(Path(name))}
+        said = _read(Path(name))
+        if not said.keys().isdisjoint(("crop", "letterbox", "stretch")):
+            usual = replace(usual, crop=1.0, letterbox=False, stretch=False)
+        fields = {**asdict(usual), **said}
     else:
         raise InputError(
             f"a preprocessing of {', '.join(PRESETS)} or a .json file is needed, found '{name}'"

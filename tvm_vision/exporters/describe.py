@@ -1,0 +1,247 @@
+"""What a package says about any network: from its signature, its file's metadata and options."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError, PackageError
+from ..models.classifier.presets import preset
+from ..models.kinds.facts import Facts, Reading, Spec
+from ..models.kinds.recognise import KINDS, Recognised, read_as, recognise
+from ..package import ModelInfo, Preprocessing
+from ..package.info import plain
+from .classifier.metadata import read_metadata
+
+# Values pass through these as they are, as far as boxes are concerned; scores may have a sigmoid.
+MOVES = frozenset(
+    ("Cast", "Concat", "Flatten", "Identity", "Reshape", "Sigmoid", "Slice", "Split", "Squeeze",
+     "Transpose", "Unsqueeze")
+)  # fmt: skip
+# The part of ModelInfo that says how outputs are read.
+PARTS = ("detection", "segmentation", "depth")
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What is asked for, instead of what is found. name, kind: "" for what is found. labels,
+    preprocess: None likewise; preprocess is a name or file as ``preset`` takes it. options: fields
+    of the part of mod.json that says how outputs are read, as texts.
+    """
+
+    name: str = ""
+    kind: str = ""
+    labels: tuple[str, ...] | None = None
+    preprocess: str | None = None
+    options: Mapping[str, str] | None = None
+
+
+def describe(
+    model: Any,
+    inputs: Sequence[Spec],
+    outputs: Sequence[Spec],
+    wishes: Wishes,
+) -> tuple[ModelInfo, tuple[str, ...]]:
+    """What a package is to say, and the kinds that a network may be of whose kind is not clear.
+
+    model: a file, or what is none, of which nothing more is known.
+
+    Raises InputError where it is not of the kind that is asked for, or a wish cannot be.
+    """
+    path = Path(model) if isinstance(model, (str, os.PathLike)) else None
+    name = wishes.name or (path.stem if path else "") or "network"
+    written = None if path is None or wishes.kind == "network" else read_metadata(path)
+    if wishes.kind in ("network", "classifier") or written is not None:
+        return _plain(name, written, wishes), ()
+    facts = _facts(path, inputs, outputs, wishes.labels or ())
+    if wishes.kind:
+        found = Recognised(read_as(wishes.kind, facts))
+    else:
+        found = recognise(facts)
+    if found.reading is None:
+        return _plain(name, None, wishes), found.candidates
+    return _read(name, found.reading, wishes), ()
+
+
+def kind_line(info: ModelInfo, candidates: Sequence[str] = ()) -> str:
+    """In a line, the kind of a network and what its package says of it."""
+    words = [f"kind: {info.kind}"]
+    if candidates:
+        words[0] += f" (it may be a {' or '.join(candidates)}: --kind says which)"
+    if info.labels:
+        words.append(f"{len(info.labels)} classes")
+    if info.yoeo is not None and info.yoeo.segmentation:
+        words.append(f"a mask of {len(info.yoeo.segmentation_labels)}")
+    if (detection := info.detection) is not None:
+        parts = [
+            f"{detection.keypoints} keypoints" if detection.keypoints else "",
+            "masks" if detection.prototypes else "",
+            "oriented" if detection.oriented else "",
+            "" if detection.suppress else "suppressed within",
+        ]
+        said = ", ".join(filter(None, parts))
+        words.append(f"boxes in {' '.join(detection.boxes)}{f' ({said})' if said else ''}")
+    for part in (info.segmentation, info.depth):
+        if part is not None:
+            words.append(f"in {part.output}")
+    if (made := info.preprocessing) is not None:
+        how = "stretched" if made.stretch else "letterbox" if made.letterbox else "cropped"
+        words.append(f"images {how}, {made.color_order}")
+    return ", ".join(words)
+
+
+def open_shapes(model: Any) -> dict[str, tuple[int, ...]]:
+    """Shapes for inputs that an ONNX file leaves open, where it says for which images it was made,
+    as Ultralytics' files do; empty where it does not."""
+    if not isinstance(model, (str, os.PathLike)) or (found := _onnx(Path(model))) is None:
+        return {}
+    size = Facts((), (), metadata=_metadata(found)).literal("imgsz")
+    weights = {tensor.name for tensor in found.graph.initializer}
+    inputs = [value for value in found.graph.input if value.name not in weights]
+    if not (isinstance(size, list) and len(size) == 2 and len(inputs) == 1):
+        return {}
+    sides = inputs[0].type.tensor_type.shape.dim
+    is_open = len(sides) == 4 and not all(side.dim_value > 0 for side in sides)
+    if not is_open or not all(type(side) is int and side > 0 for side in size):
+        return {}
+    return {inputs[0].name: (1, 3, *size)}
+
+
+def _plain(
+    name: str, written: tuple[Preprocessing, tuple[str, ...]] | None, wishes: Wishes
+) -> ModelInfo:
+    """A classifier, or a network of which no more is known; what a file of classifier-to-onnx says
+    about itself counts where nothing else is asked for."""
+    if wishes.options:
+        raise InputError(
+            f"--kind-option is for networks of kind {', '.join(KINDS)}: say the kind, too"
+        )
+    preparation, labels = written or (None, ())
+    return ModelInfo(
+        name=name,
+        kind=wishes.kind or ("classifier" if written else "network"),
+        labels=labels if wishes.labels is None else wishes.labels,
+        preprocessing=preparation if wishes.preprocess is None else preset(wishes.preprocess),
+    )
+
+
+def _read(name: str, reading: Reading, wishes: Wishes) -> ModelInfo:
+    info = ModelInfo(
+        name=name,
+        kind=reading.kind,
+        labels=reading.labels,
+        preprocessing=_prepared(reading, wishes.preprocess),
+        detection=reading.detection,
+        segmentation=reading.segmentation,
+        depth=reading.depth,
+    )
+    if not wishes.options:
+        return info
+    for part in PARTS:
+        if (found := getattr(info, part)) is not None:
+            return replace(info, **{part: with_options(found, wishes.options)})
+    raise InputError(f"a network of kind {info.kind} has no --kind-option")
+
+
+def _prepared(reading: Reading, wanted: str | None) -> Preprocessing:
+    """As the family has it, with mean and deviation of a preset by name; what a file says counts
+    over all of it."""
+    usual = reading.preprocessing
+    if wanted is None:
+        return usual
+    found = preset(wanted, usual=usual)
+    if reading.kind == "classifier" or wanted.endswith(".json"):
+        return found
+    return replace(usual, mean=found.mean, std=found.std, color_order=found.color_order)
+
+
+def with_options(info: Any, options: Mapping[str, str]) -> Any:
+    """A part of mod.json with some of its fields changed; their values as texts, lists with commas.
+
+    Raises InputError for a field that is not there, or a value that it cannot have.
+    """
+    known = {field.name: getattr(info, field.name) for field in fields(info)}
+    changed: dict[str, Any] = {}
+    for name, text in options.items():
+        if name not in known:
+            raise InputError(
+                f"--kind-option {name}: one of {', '.join(known)} is needed: see mod.json in the "
+                "documentation"
+            )
+        try:
+            changed[name] = _value(text, known[name])
+        except ValueError:
+            needed = type(known[name]).__name__
+            raise InputError(
+                f"--kind-option {name}: a value as {known[name]!r} ({needed}) is needed, found "
+                f"'{text}'"
+            ) from None
+    made = replace(info, **changed)
+    # Checked as when it is read; that it fits the network is checked when the package is written.
+    try:
+        return type(info).from_json(plain(asdict(made)), "--kind-option")
+    except PackageError as error:
+        reason = str(error).removeprefix("mod.json: ").rpartition(": ")[0]
+        raise InputError(f"{reason}: choose another value") from None
+
+
+def _value(text: str, like: Any) -> Any:
+    """A text as a value of the type of another. Raises ValueError."""
+    if isinstance(like, bool):
+        return ("off", "on").index({"false": "off", "true": "on"}.get(text, text)) == 1
+    if isinstance(like, tuple):
+        items = [item for item in text.split(",") if item]
+        return tuple(int(item) if item.isdigit() else item for item in items)
+    return type(like)(text)
+
+
+def _facts(
+    path: Path | None, inputs: Sequence[Spec], outputs: Sequence[Spec], labels: tuple[str, ...]
+) -> Facts:
+    model = None if path is None else _onnx(path)
+    raw = frozenset() if model is None else frozenset(_raw_outputs(model.graph))
+    return Facts(tuple(inputs), tuple(outputs), labels, _metadata(model), raw)
+
+
+def _onnx(path: Path) -> Any:
+    """The ONNX model of a file; None for what is none: who compiles it says what is wrong."""
+    import onnx
+
+    try:
+        return onnx.load(path, load_external_data=False)
+    except Exception:  # onnx raises what protobuf does
+        return None
+
+
+def _metadata(model: Any) -> dict[str, str]:
+    return {} if model is None else {e.key: e.value for e in model.metadata_props}
+
+
+def _raw_outputs(graph: Any) -> list[str]:
+    """Outputs in whose way from convolutions values are only moved."""
+    makers = {name: node for node in graph.node for name in node.output}
+    return [output.name for output in graph.output if _is_raw(output.name, makers)]
+
+
+def _is_raw(output: str, makers: Mapping[str, Any]) -> bool:
+    waiting, seen = [output], set()
+    convolutions = 0
+    while waiting:
+        name = waiting.pop()
+        node = makers.get(name)
+        if name in seen:
+            continue
+        seen.add(name)
+        if node is None:
+            return False
+        if node.op_type == "Conv":
+            convolutions += 1
+        elif node.op_type in MOVES:
+            # Behind the first are shapes and places.
+            waiting += node.input if node.op_type == "Concat" else node.input[:1]
+        else:
+            return False
+    return convolutions > 0

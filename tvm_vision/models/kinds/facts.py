@@ -1,0 +1,99 @@
+"""What is known of a network before its kind is, and what is said of it then."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ...package import DepthInfo, DetectionInfo, Preprocessing, SegmentationInfo
+
+FLOATS = ("float32", "float16")
+# Longer ones are no names of classes.
+LONGEST_TEXT = 2**20
+
+
+class Spec(Protocol):
+    """Name, shape and type of an input or output."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def shape(self) -> Sequence[int]: ...
+    @property
+    def dtype(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Facts:
+    """inputs, outputs: of the network. labels: names of its classes that were given, or none.
+    metadata: what its file says of itself. raw: names of the outputs that come from convolutions
+    without any arithmetic, so that boxes in them are yet to be decoded.
+    """
+
+    inputs: tuple[Spec, ...]
+    outputs: tuple[Spec, ...]
+    labels: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    raw: frozenset[str] = frozenset()
+
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """Height and width of the images that it takes; None where it takes none."""
+        if len(self.inputs) != 1:
+            return None
+        shape = tuple(self.inputs[0].shape)
+        if len(shape) != 4 or shape[0] != 1:
+            return None
+        if shape[1] == 3:
+            return (shape[2], shape[3])
+        return (shape[1], shape[2]) if shape[3] == 3 else None
+
+    def of_rank(self, rank: int) -> list[Spec]:
+        """Outputs of numbers with so many axes, for one image."""
+        return [
+            s for s in self.outputs
+            if len(s.shape) == rank and s.dtype in FLOATS and s.shape[0] == 1
+        ]  # fmt: skip
+
+    def literal(self, key: str) -> object:
+        """A value of the metadata that is written as in Python; None where there is none such."""
+        text = self.metadata.get(key, "")
+        if not text or len(text) > LONGEST_TEXT:
+            return None
+        try:
+            return ast.literal_eval(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return None
+
+    def names(self, count: int) -> tuple[str, ...]:
+        """The given labels, or those that Paddle's exporters write, or class0, class1, ... for so
+        many classes."""
+        if self.labels:
+            return self.labels
+        written = tuple(self.metadata.get("character", "").splitlines())
+        if len(written) == count:
+            return written
+        return tuple(f"class{index}" for index in range(count))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a network is taken for.
+
+    sure: nothing else is likely; where it is not, it counts only when it is asked for.
+    """
+
+    kind: str
+    labels: tuple[str, ...]
+    preprocessing: Preprocessing
+    detection: DetectionInfo | None = None
+    segmentation: SegmentationInfo | None = None
+    depth: DepthInfo | None = None
+    sure: bool = True
+
+
+def described(specs: Sequence[Spec]) -> str:
+    """Names and shapes, for messages."""
+    return ", ".join(f"{s.name} {list(s.shape)}" for s in specs) or "none"

@@ -1,0 +1,66 @@
+"""One table of kinds: asked in turn what they make of a network, or one of them alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...errors import InputError
+from . import detr, pixels, ssd, ultralytics, yolo
+from .facts import Facts, Reading, described
+
+
+@dataclass(frozen=True)
+class Kind:
+    """find: what it makes of a network. form: of its outputs, in words."""
+
+    find: Callable[[Facts], Reading | None]
+    form: str
+
+
+KINDS = {
+    "yolo": Kind(yolo.find, yolo.FORM),
+    "detr": Kind(detr.find, detr.FORM),
+    "ssd": Kind(ssd.find, ssd.FORM),
+    "segmenter": Kind(pixels.find_segmenter, pixels.SEGMENTER_FORM),
+    "depth": Kind(pixels.find_depth, pixels.DEPTH_FORM),
+}
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """reading: what the network is taken for; None where that is not clear. candidates: kinds that
+    it may be of then."""
+
+    reading: Reading | None
+    candidates: tuple[str, ...] = ()
+
+
+def recognise(facts: Facts) -> Recognised:
+    """The kind of a network: by what its file says, else by its outputs where these are of one
+    kind alone."""
+    found = ultralytics.find(facts)
+    if found is not None:
+        return Recognised(found)
+    readings = [r for kind in KINDS.values() if (r := kind.find(facts)) is not None]
+    sure = [reading for reading in readings if reading.sure]
+    if len(sure) == 1:
+        return Recognised(sure[0])
+    return Recognised(None, tuple(reading.kind for reading in readings))
+
+
+def read_as(kind: str, facts: Facts) -> Reading:
+    """The network as one of a kind, among KINDS.
+
+    Raises InputError where its outputs are not of this kind.
+    """
+    by_file = ultralytics.find(facts)
+    found = by_file if by_file is not None and by_file.kind == kind else KINDS[kind].find(facts)
+    if found is None:
+        inputs = "" if facts.size else f", inputs {described(facts.inputs)}: no one image"
+        raise InputError(
+            f"a network of kind {kind} has {KINDS[kind].form}; found outputs "
+            f"{described(facts.outputs)}{inputs}: choose another --kind, or network to compile it "
+            "as it is"
+        )
+    return found
