@@ -17,7 +17,7 @@ from .table import table
 if TYPE_CHECKING:
     import numpy as np
 
-    from tvm_vision.evaluate import Agreement, OutputError, Reference
+    from tvm_vision.evaluate import Agreement, LiteRtReference, OutputError, Reference
     from tvm_vision.runtime.graph_executor import GraphExecutor
 
 
@@ -43,29 +43,31 @@ def check(
     device: str,
     as_json: bool,
 ) -> None:
-    """Compare a package with onnxruntime.
+    """Compare a package with onnxruntime, or with LiteRT.
 
-    MODEL is the ONNX file that PACKAGE was made from. Prints the error of each output; the
-    exit code is 1 where one is above the tolerance. For a YOEO network it also prints, for
-    --image or the images of the demo, how far boxes and mask are the same: boxes of a score
-    above 0.3 within a pixel, and 99.9 % of the mask, for fp16 99 %; for quantized networks nine
-    boxes of ten within three pixels, and 99 %.
+    MODEL is the ONNX or TFLite file that PACKAGE was made from. LiteRT runs TFLite files where it
+    is installed (pip install ai-edge-litert), else onnxruntime the ONNX model made of them. Prints
+    the error of each output; the exit code is 1 where one is above the tolerance. For a YOEO
+    network it also prints, for --image or the images of the demo, how far boxes and mask are the
+    same: boxes of a score above 0.3 within a pixel, and 99.9 % of the mask, for fp16 99 %; for
+    quantized networks nine boxes of ten within three pixels, and 99 %.
 
     \b
     Example:
       tvm-vision check model.tar model.onnx
       tvm-vision check model.tar model.onnx --image cat.jpg --tolerance 0.01
     """
-    from tvm_vision.evaluate import Reference, tolerance_for
+    from tvm_vision.evaluate import reference_of, tolerance_for
 
     executor = load_network(package, device)
     arrays = set_inputs(executor, inputs, image, fill_mode)
     # Of a model that was cut the package has values that are no outputs of the model.
-    reference = Reference(model, values=executor.output_names)
+    names = executor.output_names
+    reference = reference_of(model, values=names, raw_io=has_raw_io(executor))
     strictness = "int8" if reference.quantized else executor.info["precision"]
     if tolerance is None:
         tolerance = tolerance_for(strictness)
-    with progress("running, here and in onnxruntime"):
+    with progress("running, here and in the reference"):
         executor.run()
         # Frames as a camera gives them are no input of MODEL: those are compared below.
         given = {} if set(arrays) != set(reference.inputs) and of_camera(executor) else arrays
@@ -96,7 +98,7 @@ def check(
     worst = [error.name for error in errors if not error.within(tolerance)]
     if worst:
         raise click.ClickException(
-            f"{', '.join(worst)} must be within {tolerance:g} of onnxruntime's, and is not: is "
+            f"{', '.join(worst)} must be within {tolerance:g} of the reference's, and is not: is "
             f"'{model}' what the package was made from? If so, 'tvm-vision profile "
             "--per-layer-error' shows where it goes wrong"
         )
@@ -121,6 +123,13 @@ def measured_when_compiled(executor: GraphExecutor) -> list[str]:
     return [f"when it was compiled: {measured}"]
 
 
+def has_raw_io(executor: GraphExecutor) -> bool:
+    """Whether inputs and outputs are the integers that a quantized network keeps them as."""
+    ends = [*executor.info["inputs"], *executor.info["outputs"]]
+    kept = [(end["dtype"], end.get("quantization")) for end in ends]
+    return any(found is not None and found["dtype"] == dtype for dtype, found in kept)
+
+
 def of_camera(executor: GraphExecutor) -> bool:
     """Whether a YOEO network's package prepares frames on its device."""
     yoeo = executor.info["model"].get("yoeo") is not None
@@ -128,7 +137,7 @@ def of_camera(executor: GraphExecutor) -> bool:
 
 
 def frame_agreements(
-    executor: GraphExecutor, reference: Reference, image: Path | None
+    executor: GraphExecutor, reference: Reference | LiteRtReference, image: Path | None
 ) -> list[tuple[str, Agreement]]:
     """Of a YOEO network: for each image how far boxes and mask are the same."""
     from tvm_vision.demo.images import demo_images

@@ -46,6 +46,11 @@ KINDS = ("network", "classifier", "yoeo", "yolo", "detr", "ssd", "segmenter", "d
     "device, else this machine's CPU.",
 )  # fmt: skip
 @input_shapes_option()
+@click.option(
+    "--raw-io",
+    is_flag=True,
+    help="Keep quantized inputs and outputs of a TFLite file as its integers, not float32.",
+)
 @named_options
 @compile_options
 @sample_options("--precision fp16")
@@ -88,7 +93,7 @@ KINDS = ("network", "classifier", "yoeo", "yolo", "detr", "ssd", "segmenter", "d
     "--check",
     "check_after",
     is_flag=True,
-    help="Compare it with onnxruntime, as the command check does.",
+    help="Compare it with onnxruntime or LiteRT, as the command check does.",
 )
 @click.option("--dump-shaders", type=PATH, metavar="FOLDER", help="Write each kernel's shader.")
 @click.option(
@@ -102,6 +107,7 @@ def compile(  # the command's name
     output: Path,
     target: str,
     input_shapes: dict[str, tuple[int, ...]],
+    raw_io: bool,
     opt_level: str | None,
     precision: str | None,
     layout: str | None,
@@ -125,8 +131,8 @@ def compile(  # the command's name
 ) -> None:
     """Compile a network into a package.
 
-    MODEL is an ONNX file, or a .pt2 file that torch.export.save wrote. The package holds all that
-    is needed to run it.
+    MODEL is an ONNX file, a TFLite file, or a .pt2 file that torch.export.save wrote. The package
+    holds all that is needed to run it.
 
     \b
     Example:
@@ -138,6 +144,7 @@ def compile(  # the command's name
       tvm-vision compile yoeo.onnx -o yoeo.tar --precision fp16 --sample-images photos/
       tvm-vision compile model.onnx -o model.tar --option winograd=off --option split_k=off
       tvm-vision compile model.onnx -o model.tar --cut --rest rest.onnx
+      tvm-vision compile model.tflite -o model.tar --check
     """
     from tvm_vision.api import compile as compile_network
     from tvm_vision.package import read_package
@@ -169,6 +176,7 @@ def compile(  # the command's name
             output,
             target=chosen,
             input_shapes=input_shapes if parts is None else None,
+            raw_io=raw_io,
             options=how,
             model_info=described,
             tuning_records=tuning_records,

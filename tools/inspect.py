@@ -110,10 +110,14 @@ def yoeo_lines(labels: tuple[str, ...], yoeo: YoeoInfo) -> Iterator[str]:
 
 
 def bytes_note(model: Path, info: PackageInfo) -> str:
-    """What to say where an ONNX file is quantized, and its package computes in float32; else ""."""
+    """What to say where a file is quantized, and its package computes in float32; else ""."""
+    from tvm_vision.file_kinds import ONNX, TFLITE, kind_of
+    from tvm_vision.frontend.model import onnx_form
     from tvm_vision.frontend.onnx.graph import is_quantized
 
-    if bytes_line(info) or model.suffix != ".onnx" or not is_quantized(model):
+    if bytes_line(info) or kind_of(model) not in (ONNX, TFLITE):
+        return ""
+    if not is_quantized(onnx_form(model)):
         return ""
     return (
         f"note: {model.name} is quantized, and is computed in float32 here, every rounding "

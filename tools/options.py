@@ -103,9 +103,9 @@ def chosen_target(target: str, model: Path) -> Any:
     """What --target stands for, said on standard error where it was left to this machine; after a
     look at whether ``model`` is any."""
     from tvm_vision.api import choose_target
-    from tvm_vision.file_kinds import ONNX, TORCH_PROGRAM, ZIP, need
+    from tvm_vision.file_kinds import ONNX, TFLITE, TORCH_PROGRAM, ZIP, need
 
-    need(model, "an ONNX file", ONNX, TORCH_PROGRAM, ZIP)
+    need(model, "an ONNX or TFLite file", ONNX, TFLITE, TORCH_PROGRAM, ZIP)
     chosen, why = choose_target(target)
     if why:
         click.echo(f"target: {why}", err=True)

@@ -32,6 +32,7 @@ def compile(
     target: Any = "auto",
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     example_inputs: Sequence[Any] = (),
+    raw_io: bool = False,
     opt_level: int | None = None,
     precision: str | None = None,
     layout: str | None = None,
@@ -54,6 +55,7 @@ def compile(
     target: Any = "auto",
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     example_inputs: Sequence[Any] = (),
+    raw_io: bool = False,
     opt_level: int | None = None,
     precision: str | None = None,
     layout: str | None = None,
@@ -75,6 +77,7 @@ def compile(
     target: Any = "auto",
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     example_inputs: Sequence[Any] = (),
+    raw_io: bool = False,
     opt_level: int | None = None,
     precision: str | None = None,
     layout: str | None = None,
@@ -91,14 +94,17 @@ def compile(
 ) -> Path | CompiledModel:
     """Compile a model and write it as a package.
 
-    model: see ``tvm_vision.frontend.model.import_model``: an ONNX file, a PyTorch module, ...
+    model: see ``tvm_vision.frontend.model.import_model``: an ONNX or TFLite file, a PyTorch module,
+        ...
     output: the package, a tar where it ends in .tar, else a folder; None writes nothing.
     target: "auto", "vulkan", "vulkan --from_device 0", "llvm -mcpu=native", JSON, ...; "renoir" or
         another name of ``tvm_vision.devices.known_devices``, or a .json file that ``tvm-vision
         devices --export`` wrote, for devices that need not be here. "auto" is the first Vulkan
         device, or this processor where there is none, which the log then says.
-    input_shapes: input name -> shape, for inputs that an ONNX model leaves open.
+    input_shapes: input name -> shape, for inputs that an ONNX or TFLite model leaves open.
     example_inputs: tensors to compile a torch.nn.Module for.
+    raw_io: whether quantized inputs and outputs of a TFLite file are its integers; else they are
+        float32, and the network converts them.
     opt_level: 0 to 3, the default.
     precision: "fp32", the default, or "fp16" for weights and activations as fp16.
     layout: "auto", the default, "nchw" for channels in the model's order, "nhwc" for channels last
@@ -141,7 +147,10 @@ def compile(
     chosen = parse_target(target)
     tell("reading the model")
     module, signature = import_model(
-        model, input_shapes=input_shapes or open_shapes(model), example_inputs=example_inputs
+        model,
+        input_shapes=input_shapes or open_shapes(model),
+        example_inputs=example_inputs,
+        raw_io=raw_io,
     )
     info = _described(model, signature, name, model_info)
     tell(f"compiling for {chosen.attrs.get('device_name', chosen.kind.name)}")
@@ -208,6 +217,7 @@ def quantize(
 ) -> dict[str, float]:
     """Write an ONNX model with int8 weights and activations, which ``compile`` computes in bytes.
 
+    model: an ONNX or TFLite file in float32.
     sample_images: images, folders of them, or .npz files with the network's inputs, up to 32 of
         them evenly spread over more. They decide what range of numbers each tensor's bytes stand
         for: they should be like what the robot sees.
@@ -224,6 +234,7 @@ def quantize(
     Raises InputError and UnsupportedModelError; then nothing is written.
     """
     from .evaluate import Reference, compare_outputs
+    from .frontend.model import onnx_form
     from .frontend.onnx.quantize import check_smaller, input_specs, plain_onnx, quantized
     from .models.samples import read_sample, sample_paths
     from .package import ModelInfo
@@ -233,11 +244,12 @@ def quantize(
     tell = progress or (lambda words: None)
     paths = sample_paths(sample_images)
     tell("reading the model")
-    plain = plain_onnx(Path(model), input_shapes or {})
+    source = onnx_form(Path(model), input_shapes)
+    plain = plain_onnx(source, input_shapes or {})
     info, inputs = described_inputs(input_specs(plain), model_info or ModelInfo(_name_of(model)))
     samples = [read_sample(path, info, inputs) for path in paths]
     made = quantized(plain, samples, keep=keep, calibration=calibration, tell=tell)
-    check_smaller(made, Path(model))
+    check_smaller(made, source)
     tell("comparing with the network in float32")
     exact, ours = Reference(plain), Reference(made)
     errors: dict[str, float] = {}

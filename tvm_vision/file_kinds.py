@@ -49,7 +49,7 @@ CFG = Kind("a .cfg of a YOEO network", "'yoeo-to-onnx' makes an ONNX model of it
 JSON = Kind("JSON", _PATH)
 TEXT = Kind("text", _PATH)
 TEXTS = (TEXT, JSON, CFG, RECORDS, INFO, DEVICE)
-TFLITE = Kind("a TFLite model", "export the network to ONNX")
+TFLITE = Kind("a TFLite model", "'tvm-vision compile' makes a package of it")
 ZIP = Kind("a zip archive", "unpack it")
 COMPRESSED = Kind("compressed", "decompress it first")
 

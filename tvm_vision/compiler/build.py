@@ -247,6 +247,6 @@ def _specs(
             f"found {len(given)}: {', '.join(map(str, given))}"
         )
     return [
-        TensorSpec(spec.name, graph.tensors[t].shape, graph.tensors[t].dtype)
+        dataclasses.replace(spec, shape=graph.tensors[t].shape, dtype=graph.tensors[t].dtype)
         for spec, t in zip(given, tensors, strict=True)
     ]

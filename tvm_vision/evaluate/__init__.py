@@ -2,15 +2,18 @@
 
 from .agreement import Agreement, compare_frames, compare_package, strictness_for
 from .compare import OutputError, compare_outputs, tolerance_for
-from .reference import Reference
+from .litert import LiteRtReference
+from .reference import Reference, reference_of
 
 __all__ = [
     "Agreement",
+    "LiteRtReference",
     "OutputError",
     "Reference",
     "compare_frames",
     "compare_outputs",
     "compare_package",
+    "reference_of",
     "strictness_for",
     "tolerance_for",
 ]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..models.results import Detections, SegmentationMask
     from ..models.vision_model import Image
     from ..models.yoeo import YoeoDetector
+    from .litert import LiteRtReference
     from .reference import Reference
 
     Found = tuple[Detections | None, SegmentationMask | None]
@@ -71,7 +72,7 @@ class Agreement:
         return asdict(self)
 
 
-def strictness_for(detector: YoeoDetector, reference: Reference) -> str:
+def strictness_for(detector: YoeoDetector, reference: Reference | LiteRtReference) -> str:
     """A detector's precision; "int8" where the network is quantized; "fp16" where frames are
     prepared on the device, which does not round them to whole numbers after resizing, as OpenCV
     does."""
@@ -81,7 +82,7 @@ def strictness_for(detector: YoeoDetector, reference: Reference) -> str:
 
 
 def compare_frames(
-    detector: YoeoDetector, reference: Reference, images: Iterable[Image]
+    detector: YoeoDetector, reference: Reference | LiteRtReference, images: Iterable[Image]
 ) -> Iterator[Agreement]:
     """How far a detector finds on each frame what its ONNX file in onnxruntime finds.
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import InputError
-from ..file_kinds import ONNX, need
+from ..errors import InputError, TvmVisionError
+from ..file_kinds import ONNX, TFLITE, need
 from ..package import PlannedGraph, PlannedKernel, read_package
 from ..runtime.device import choose_device
 from ..runtime.library import load_library
@@ -106,12 +106,16 @@ def simplified_model(model: Path, inputs: Arrays) -> onnx.ModelProto:
     """
     import onnx
 
+    from ..frontend.model import onnx_form
     from ..frontend.node_names import name_nodes
     from ..frontend.onnx.simplify import simplified
 
-    need(model, "an ONNX file", ONNX)
+    need(model, "an ONNX or TFLite file", ONNX, TFLITE)
     try:
-        proto = onnx.load(model)
+        form = onnx_form(model)
+        proto = onnx.load(form) if isinstance(form, Path) else form
+    except TvmVisionError:
+        raise
     except Exception as error:  # protobuf's and onnx's exceptions have no base of their own
         raise InputError(f"'{model}' cannot be read as ONNX: {error}") from None
     name_nodes(proto.graph)

@@ -10,7 +10,8 @@ import numpy as np
 
 from ..error_lines import first_line
 from ..errors import InputError, UnsupportedModelError
-from ..file_kinds import ONNX, need
+from ..file_kinds import ONNX, TFLITE, kind_of, need
+from .litert import LiteRtReference, has_litert
 
 if TYPE_CHECKING:
     import onnx
@@ -19,7 +20,7 @@ Arrays = dict[str, np.ndarray]
 
 
 class Reference:
-    """An ONNX model in onnxruntime, on the CPU.
+    """An ONNX model, or the ONNX form of a TFLite file, in onnxruntime on the CPU.
 
     Attributes:
         inputs, outputs: their names.
@@ -34,9 +35,11 @@ class Reference:
         *,
         values: Sequence[str] = (),
         optimized: bool = True,
+        raw_io: bool = False,
     ) -> None:
         """model: a file, or a model already loaded. values: names to give beside the outputs.
-        optimized: whether onnxruntime may fuse and reorder what the model says.
+        optimized: whether onnxruntime may fuse and reorder what the model says. raw_io: of a TFLite
+        file, see ``tvm_vision.compile``.
 
         Raises InputError where onnxruntime or the file is missing, UnsupportedModelError where it
         cannot run the model.
@@ -47,10 +50,12 @@ class Reference:
             raise InputError(
                 "the reference is onnxruntime, which is not installed: pip install onnxruntime"
             ) from None
+        from ..frontend.model import onnx_form
         from ..frontend.onnx.graph import is_quantized
 
         if isinstance(model, Path):
-            need(model, "an ONNX file", ONNX)
+            need(model, "an ONNX or TFLite file", ONNX, TFLITE)
+            model = onnx_form(model, raw_io=raw_io)
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         if not optimized:
@@ -92,6 +97,16 @@ class Reference:
         except Exception as error:
             raise InputError(f"onnxruntime cannot run the model: {_reason(error)}") from None
         return dict(zip(self.outputs, values, strict=True))
+
+
+def reference_of(
+    model: Path, *, values: Sequence[str] = (), raw_io: bool = False
+) -> Reference | LiteRtReference:
+    """What the results of a file are held to: LiteRT for TFLite files where it is installed, and
+    otherwise onnxruntime, which gives ``values`` beside the outputs. Raises what these raise."""
+    if kind_of(model) is TFLITE and has_litert():
+        return LiteRtReference(model, raw_io=raw_io)
+    return Reference(model, values=values, raw_io=raw_io)
 
 
 def _of_an_older_format(model: Path | onnx.ModelProto) -> onnx.ModelProto:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import UnsupportedModelError
+from ..package.tensors import IntegersInfo
 
 
 @dataclass(frozen=True)
@@ -13,12 +14,14 @@ class TensorSpec:
     """One input or output.
 
     ``name`` as in the model file, ``shape`` in elements, ``dtype`` as numpy spells it ("float32").
+    ``quantization``: of what the network keeps as integers, whether or not ``dtype`` is theirs.
     Raises ValueError for an empty name, a size below 0 or an empty dtype.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
+    quantization: IntegersInfo | None = None
 
     def __post_init__(self) -> None:
         if not self.name:

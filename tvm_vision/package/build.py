@@ -17,7 +17,7 @@ from ..options import CompileOptions
 from ..version import __version__
 from .info import FORMAT, FORMAT_VERSION, ModelInfo, PackageDevice, PackageInfo, plain
 from .precision import MeasuredPrecision
-from .tensors import TensorInfo
+from .tensors import IntegersInfo, TensorInfo
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,7 +27,7 @@ IMAGE_CHANNELS = (1, 3, 4)
 
 
 class Spec(Protocol):
-    """Name, shape and type of an input or output."""
+    """Name, shape and type of an input or output; and what it is kept as, where as integers."""
 
     @property
     def name(self) -> str: ...
@@ -35,6 +35,8 @@ class Spec(Protocol):
     def shape(self) -> Sequence[int]: ...
     @property
     def dtype(self) -> str: ...
+    @property
+    def quantization(self) -> IntegersInfo | None: ...
 
 
 class Compiled(Protocol):
@@ -157,6 +159,7 @@ def _tensor(spec: Spec, layout: str, units: str = "") -> dict[str, Any]:
         "dtype": spec.dtype,
         "layout": layout,
         "units": units if layout else "",
+        "quantization": None if spec.quantization is None else asdict(spec.quantization),
     }
 
 

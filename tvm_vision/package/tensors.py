@@ -14,6 +14,7 @@ ITEM_BYTES = {
     "int64": 8, "uint64": 8, "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8,
 }  # fmt: skip
 MAX_RANK = 16
+_INTEGERS = [name for name in ITEM_BYTES if "int" in name]
 LAYOUTS = ("", "NCHW", "NHWC")
 
 
@@ -28,14 +29,41 @@ def read_shape(value: Any, where: str) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
+class IntegersInfo:
+    """Integers that stand for real numbers: (integer - zero_point) * scale."""
+
+    dtype: str
+    scale: float
+    zero_point: int
+
+    @classmethod
+    def from_json(cls, value: Any, where: str) -> IntegersInfo:
+        fields = Fields(value, where)
+        info = cls(
+            dtype=fields.text("dtype", among=_INTEGERS),
+            scale=fields.number("scale"),
+            zero_point=fields.integer("zero_point", low=-LARGEST),
+        )
+        if info.scale <= 0:
+            wrong(fields.path("scale"), "a number above 0", info.scale)
+        fields.done()
+        return info
+
+
+@dataclass(frozen=True)
 class TensorInfo:
-    """One input or output. layout: of images "NCHW" or "NHWC", else ""; units: words for people."""
+    """One input or output. layout: of images "NCHW" or "NHWC", else ""; units: words for people.
+
+    quantization: what the network keeps it as, where that is integers; of another type than dtype
+    it is converted within the network.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     layout: str = ""
     units: str = ""
+    quantization: IntegersInfo | None = None
 
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
@@ -49,6 +77,7 @@ class TensorInfo:
             dtype=fields.text("dtype", among=ITEM_BYTES),
             layout=fields.text("layout", among=LAYOUTS),
             units=fields.text("units", empty=True),
+            quantization=fields.optional("quantization", IntegersInfo.from_json),
         )
         if info.layout and len(info.shape) != len(info.layout):
             wrong(fields.path("layout"), f"one for {len(info.shape)} axes", info.layout)

@@ -3,13 +3,14 @@
     python -m tests.support.zoo build/wheels/*.whl --results build/zoo.jsonl \\
         --report docs/reference/networks.md
 
-Every .onnx file in them is compiled for each target in a process of its own, run on random inputs
-and on a photo where it takes one, and held to onnxruntime without optimisations. Right is within
-the tolerance of ``tvm-vision check``, or within what that engine differs from itself by, with
-optimisations and without. What has its result in the file is not tried again, so that a run
-which was broken off goes on; ``--again REGEX`` tries those anew. ``--shapes`` names a JSON file of
-{end of the network's path: {input: shape}} for inputs that are left open; else batches are 1,
-images 224 by 224, and other sizes 16. Exit code 1 where a network is wrong, fails or crashes.
+Every .onnx and .tflite file in them is compiled for each target in a process of its own, run on
+random inputs of the range it takes and on a photo where it takes one, and held to onnxruntime
+without optimisations, or to LiteRT's plain kernels. Right is within the tolerance of ``tvm-vision
+check``, or within what that engine differs from itself by, with optimisations and without. What has
+its result in the file is not tried again, so that a run which was broken off goes on; ``--again
+REGEX`` tries those anew. ``--shapes`` names a JSON file of {end of the network's path: {input:
+shape}} for inputs that are left open; else batches are 1, images 224 by 224, and other sizes 16.
+Exit code 1 where a network is wrong, fails or crashes.
 """
 
 from __future__ import annotations

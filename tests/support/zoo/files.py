@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-NETWORKS = (".onnx",)
+NETWORKS = (".onnx", ".tflite", ".lite")
 ARCHIVES = (".whl", ".zip", ".task")
 # Weights that an .onnx file keeps beside it.
 _BESIDE = (".data", ".onnx_data", ".bin", ".weights")

@@ -44,7 +44,7 @@ def markdown(results: Sequence[Result]) -> str:
         "    python -m tests.support.zoo build/wheels/*.whl --report docs/reference/networks.md",
         "",
         "Each file is run on random inputs and, where it takes one, on a photo, and held to",
-        "onnxruntime without optimisations. *Error* is the largest",
+        "onnxruntime without optimisations, or to LiteRT's plain kernels. *Error* is the largest",
         "of an output, relative to its largest value (of integers the share that differs); *same*",
         "the least share of places whose arg max is the same; seconds are those of importing and",
         "compiling.",

@@ -14,8 +14,10 @@ import numpy as np
 from tvm_vision.demo.images import demo_images
 from tvm_vision.errors import TvmVisionError
 from tvm_vision.evaluate import OutputError, Reference, compare_outputs, tolerance_for
+from tvm_vision.evaluate.litert import LiteRtReference
 from tvm_vision.frontend.model import import_model
 from tvm_vision.frontend.signature import TensorSpec
+from tvm_vision.frontend.tflite.read import read_tflite
 
 from ..conformance.conformance_worker import executor, summary
 
@@ -36,7 +38,7 @@ class Trial:
         self.imported = import_model(path, input_shapes={**_open_shapes(path), **shapes} or None)
         self.seconds = time.perf_counter() - started
         _, signature = self.imported
-        self.feeds = list(feeds(signature.inputs))
+        self.feeds = list(feeds(signature.inputs, ranges(path)))
         self.names = [spec.name for spec in signature.outputs]
         self.wanted: list[Arrays] = []
         self.own: dict[str, float] = {}
@@ -48,7 +50,7 @@ class Trial:
             self.lacking = summary(error)
 
     def _refer(self, path: Path) -> None:
-        plain, fast = (Reference(path, optimized=fast) for fast in (False, True))
+        plain, fast = (reference(path, optimized=fast) for fast in (False, True))
         self.tolerance = tolerance_for("int8" if plain.quantized else "fp32")
         for feed in self.feeds:
             wanted = plain.run(feed)
@@ -90,35 +92,69 @@ class Trial:
         return max(self.tolerance, self.own.get(name, 0.0))
 
 
+def reference(path: Path, *, optimized: bool) -> Any:
+    """The engine whose results count: LiteRT for TFLite files, else onnxruntime."""
+    kind = Reference if path.suffix == ".onnx" else LiteRtReference
+    return kind(path, optimized=optimized)
+
+
 def operators(path: Path) -> Counter[str]:
     """How many nodes of each operator a file has; empty where it cannot be read."""
-    import onnx
-
     try:
-        proto = onnx.load(path, load_external_data=False)
+        if path.suffix == ".onnx":
+            import onnx
+
+            proto = onnx.load(path, load_external_data=False)
+            return Counter(node.op_type for node in proto.graph.node)
+        return Counter(operator.kind for operator in read_tflite(path).operators)
     except Exception:  # the trial says what is wrong
         return Counter()
-    return Counter(node.op_type for node in proto.graph.node)
 
 
-def feeds(specs: Sequence[TensorSpec]) -> Iterator[Arrays]:
-    """Random inputs, and a photo where one is an image."""
+def ranges(path: Path) -> dict[str, tuple[float, float, float]]:
+    """Lowest and highest number, and the step between them, of each quantized input."""
+    if path.suffix == ".onnx":
+        return {}
+    found = {}
+    for tensor in read_tflite(path).inputs:
+        if tensor.quantization is not None:
+            limits = np.iinfo(tensor.dtype)
+            scale, zero = tensor.quantization.scale[0], tensor.quantization.zero_point[0]
+            found[tensor.name] = (
+                float((limits.min - zero) * scale),
+                float((limits.max - zero) * scale),
+                float(scale),
+            )
+    return found
+
+
+def feeds(
+    specs: Sequence[TensorSpec], limits: Mapping[str, tuple[float, float, float]]
+) -> Iterator[Arrays]:
+    """Random inputs of the range each has, and a photo where one is an image."""
     random = np.random.default_rng(SEED)
     for _ in range(RANDOM_RUNS):
-        yield {spec.name: _random(spec, random) for spec in specs}
-    photos = {spec.name: photo for spec in specs if (photo := _photo(spec)) is not None}
+        yield {spec.name: _random(spec, limits.get(spec.name), random) for spec in specs}
+    photos = {spec.name: photo for spec in specs if (photo := _photo(spec, limits)) is not None}
     if photos:
-        yield {spec.name: _random(spec, random) for spec in specs} | photos
+        rest = {spec.name: _random(spec, limits.get(spec.name), random) for spec in specs}
+        yield rest | photos
 
 
-def _random(spec: TensorSpec, random: np.random.Generator) -> np.ndarray:
+def _random(
+    spec: TensorSpec, limits: tuple[float, float, float] | None, random: np.random.Generator
+) -> np.ndarray:
     dtype = np.dtype(spec.dtype)
     if dtype.kind in "iub":
         return random.integers(0, 2 if dtype.kind == "b" else 128, spec.shape).astype(dtype)
-    return random.random(spec.shape).astype(dtype)
+    if limits is None:
+        return random.random(spec.shape).astype(dtype)
+    low, high, step = limits
+    steps = random.integers(0, round((high - low) / step) + 1, spec.shape)
+    return (low + steps * step).astype(dtype)
 
 
-def _photo(spec: TensorSpec) -> np.ndarray | None:
+def _photo(spec: TensorSpec, limits: Mapping[str, tuple[float, float, float]]) -> np.ndarray | None:
     """One of the demo's images, as large as an input of three colours; None for other inputs."""
     shape = spec.shape
     if len(shape) != 4 or COLORS not in (shape[1], shape[3]) or min(shape) < 1:
@@ -128,15 +164,19 @@ def _photo(spec: TensorSpec) -> np.ndarray | None:
     image = cv2.imread(str(demo_images()[0]))
     if image is None or min(height, width) < 16:
         return None
-    pixels = cv2.resize(image, (width, height))[..., ::-1]
+    pixels = cv2.resize(image, (width, height))[..., ::-1].astype(np.float32)
     if np.dtype(spec.dtype).kind == "f":
-        pixels = pixels.astype(np.float32) / 255
+        low, high, step = limits.get(spec.name, (0.0, 1.0, 0.0))
+        pixels = low + pixels / 255 * (high - low)
+        pixels = np.round(pixels / step) * step if step else pixels
     placed = pixels if last else pixels.transpose(2, 0, 1)
     return np.broadcast_to(placed, shape).astype(spec.dtype, order="C")
 
 
 def _open_shapes(path: Path) -> dict[str, list[int]]:
-    """Shapes for the inputs that a file leaves open."""
+    """Shapes for the inputs that an ONNX file leaves open."""
+    if path.suffix != ".onnx":
+        return {}
     import onnx
 
     from tvm_vision.frontend.onnx.graph import graph_inputs

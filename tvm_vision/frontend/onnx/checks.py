@@ -13,9 +13,8 @@ from onnx import TensorProto, external_data_helper, helper, numpy_helper
 
 from ...error_lines import first_line
 from ...errors import InputError, UnsupportedModelError
+from ..limits import MOST_ELEMENTS
 
-# Kernels count elements in 32 bits.
-MOST_ELEMENTS = (1 << 31) - 1
 # Of what follows from weights alone: an ONNX file cannot hold more either.
 MOST_CONSTANT_BYTES = (1 << 31) - 1
 _TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}

@@ -47,21 +47,24 @@ Arrays = Mapping[str, np.ndarray]
 Tell = Callable[[str], object]
 
 
-def check_smaller(made: onnx.ModelProto, model: Path) -> None:
+def check_smaller(made: onnx.ModelProto, model: Path | onnx.ModelProto) -> None:
     """Raise UnsupportedModelError where a quantized network's constants take more than those of
-    the file that it was made of: weights that floats read beside the bytes are kept twice."""
-    before, after = (
-        constant_bytes(one) for one in (onnx.load(model, load_external_data=False), made)
-    )
+    the model that it was made of: weights that floats read beside the bytes are kept twice."""
+    source = onnx.load(model, load_external_data=False) if isinstance(model, Path) else model
+    before, after = constant_bytes(source), constant_bytes(made)
     if after > before + SCALES:
         raise UnsupportedModelError(
-            f"a network that int8 makes smaller is needed, and the constants of '{model}' would "
-            f"take {after} bytes instead of {before}: compile it as it is"
+            f"a network that int8 makes smaller is needed, and the constants of {_name(model)} "
+            f"would take {after} bytes instead of {before}: compile it as it is"
         )
 
 
-def plain_onnx(model: str | Path, input_shapes: Shapes) -> onnx.ModelProto:
-    """The network of an ONNX file as it is quantized: shapes fixed, constants folded, of an opset
+def _name(model: Path | onnx.ModelProto) -> str:
+    return f"'{model}'" if isinstance(model, Path) else "the model"
+
+
+def plain_onnx(model: Path | onnx.ModelProto, input_shapes: Shapes) -> onnx.ModelProto:
+    """The network of an ONNX model as it is quantized: shapes fixed, constants folded, of an opset
     that has scales by channel, every node with a name, metadata as in the file.
 
     Raises InputError and UnsupportedModelError as ``import_onnx`` does.
@@ -69,8 +72,8 @@ def plain_onnx(model: str | Path, input_shapes: Shapes) -> onnx.ModelProto:
     proto, shapes = checked_onnx(model, input_shapes)
     if is_quantized(proto):
         raise InputError(
-            f"a network in float32 is needed, and '{model}' is quantized already: compile it as it "
-            "is"
+            f"a network in float32 is needed, and {_name(model)} is quantized already: compile it "
+            "as it is"
         )
     # ONNX's checker wants shapes of outputs, which files need not declare.
     plain = inferred(simplified(proto, shapes) or folded(with_input_shapes(proto, shapes)))

@@ -1,0 +1,234 @@
+"""Small TFLite files, written through the schema's own builder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import tflite
+
+from tvm_vision.frontend.tflite.read import DTYPES, builtin_names
+
+_TYPES = {name: number for number, name in DTYPES.items()}
+_NUMBERS = {name: number for number, name in builtin_names().items()}
+# Of those whose first version LiteRT does not have.
+_VERSIONS = {"BROADCAST_TO": 2}
+# What the attributes of an operator are called where its name does not say it.
+_OPTIONS = {
+    "CONV_2D": "Conv2DOptions",
+    "DEPTHWISE_CONV_2D": "DepthwiseConv2DOptions",
+    "AVERAGE_POOL_2D": "Pool2DOptions",
+    "MAX_POOL_2D": "Pool2DOptions",
+    "L2_POOL_2D": "Pool2DOptions",
+    "PADV2": "PadV2Options",
+    "TOPK_V2": "TopKV2Options",
+    "SELECT_V2": "SelectV2Options",
+    "REVERSE_V2": "ReverseV2Options",
+    "LEAKY_RELU": "LeakyReluOptions",
+    "L2_NORMALIZATION": "L2NormOptions",
+    "RESIZE_BILINEAR": "ResizeBilinearOptions",
+    "RESIZE_NEAREST_NEIGHBOR": "ResizeNearestNeighborOptions",
+    "BATCH_MATMUL": "BatchMatMulOptions",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTMOptions",
+    "ARG_MAX": "ArgMaxOptions",
+    "CONCATENATION": "ConcatenationOptions",
+    "SPACE_TO_BATCH_ND": "SpaceToBatchNDOptions",
+    "BATCH_TO_SPACE_ND": "BatchToSpaceNDOptions",
+    "LOCAL_RESPONSE_NORMALIZATION": "LocalResponseNormalizationOptions",
+    **dict.fromkeys(
+        ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REDUCE_ANY", "REDUCE_ALL"),
+        "ReducerOptions",
+    ),
+}
+
+
+@dataclass
+class _Tensor:
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    data: np.ndarray | None
+    scale: Any
+    zero_point: Any
+    axis: int
+    signature: tuple[int, ...] | None
+
+
+@dataclass
+class _Operator:
+    kind: str
+    inputs: Sequence[int]
+    outputs: Sequence[int]
+    options: Mapping[str, Any]
+    custom: bytes | None
+
+
+@dataclass
+class Graph:
+    """Tensors by number, and operators; ``bytes`` makes the file of them."""
+
+    tensors: list[_Tensor] = field(default_factory=list)
+    operators: list[_Operator] = field(default_factory=list)
+
+    def tensor(
+        self,
+        shape: Sequence[int] = (),
+        dtype: str = "float32",
+        *,
+        data: Any = None,
+        scale: Any = None,
+        zero_point: Any = 0,
+        axis: int = 0,
+        signature: Sequence[int] | None = None,
+        name: str = "",
+    ) -> int:
+        """The number of a new tensor; of ``data`` a weight."""
+        array = None if data is None else np.asarray(data)
+        if array is not None:
+            shape, dtype = array.shape, dtype if dtype == "int4" else str(array.dtype)
+        number = len(self.tensors)
+        self.tensors.append(
+            _Tensor(
+                name or f"t{number}", tuple(shape), dtype, array, scale, zero_point, axis,
+                None if signature is None else tuple(signature),
+            )
+        )  # fmt: skip
+        return number
+
+    def operator(
+        self,
+        kind: str,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        *,
+        custom: bytes | None = None,
+        **options: Any,
+    ) -> None:
+        """A built-in operator with its attributes as the schema names them, or a custom one."""
+        self.operators.append(_Operator(kind, inputs, outputs, options, custom))
+
+    def bytes(self, inputs: Sequence[int], outputs: Sequence[int]) -> bytes:
+        """The file."""
+        builder = flatbuffers.Builder(1024)
+        buffers = [_buffer(builder, None)]
+        tensors = []
+        for tensor in self.tensors:
+            if tensor.data is not None:
+                buffers.append(_buffer(builder, _stored(tensor)))
+            number = len(buffers) - 1 if tensor.data is not None else 0
+            tensors.append(_tensor(builder, tensor, number))
+        kinds = list(dict.fromkeys((o.kind, o.custom is not None) for o in self.operators))
+        operators = [
+            _operator(builder, o, kinds.index((o.kind, o.custom is not None)))
+            for o in self.operators
+        ]
+        parts = {
+            "Tensors": _tables(builder, tensors),
+            "Inputs": builder.CreateNumpyVector(np.array(inputs, np.int32)),
+            "Outputs": builder.CreateNumpyVector(np.array(outputs, np.int32)),
+            "Operators": _tables(builder, operators),
+        }
+        graph = _table(builder, "SubGraph", parts)
+        codes = _tables(builder, [_code(builder, *kind) for kind in kinds])
+        model = {
+            "Version": 3,
+            "OperatorCodes": codes,
+            "Subgraphs": _tables(builder, [graph]),
+            "Buffers": _tables(builder, buffers),
+        }
+        builder.Finish(_table(builder, "Model", model), b"TFL3")
+        return bytes(builder.Output())
+
+    def write(self, path: Path, inputs: Sequence[int], outputs: Sequence[int]) -> Path:
+        path.write_bytes(self.bytes(inputs, outputs))
+        return path
+
+
+def _table(builder: Any, name: str, fields: Mapping[str, Any]) -> int:
+    getattr(tflite, f"{name}Start")(builder)
+    for key, value in fields.items():
+        getattr(tflite, f"{name}Add{key}")(builder, value)
+    return getattr(tflite, f"{name}End")(builder)
+
+
+def _tables(builder: Any, offsets: Sequence[int]) -> int:
+    builder.StartVector(4, len(offsets), 4)
+    for offset in reversed(offsets):
+        builder.PrependUOffsetTRelative(offset)
+    return builder.EndVector()
+
+
+def _stored(tensor: _Tensor) -> bytes:
+    assert tensor.data is not None
+    if tensor.dtype != "int4":
+        return tensor.data.tobytes()
+    flat = np.append(tensor.data.reshape(-1), np.zeros(tensor.data.size % 2, np.int8))
+    pairs = flat.astype(np.uint8).reshape(-1, 2)
+    return ((pairs[:, 0] & 15) | (pairs[:, 1] << 4)).astype(np.uint8).tobytes()
+
+
+def _buffer(builder: Any, content: bytes | None) -> int:
+    if content is None:
+        return _table(builder, "Buffer", {})
+    data = builder.CreateByteVector(content)
+    return _table(builder, "Buffer", {"Data": data})
+
+
+def _tensor(builder: Any, tensor: _Tensor, buffer: int) -> int:
+    fields = {
+        "Shape": builder.CreateNumpyVector(np.array(tensor.shape, np.int32)),
+        "Name": builder.CreateString(tensor.name),
+    }
+    if tensor.signature is not None:
+        fields["ShapeSignature"] = builder.CreateNumpyVector(np.array(tensor.signature, np.int32))
+    if tensor.scale is not None:
+        scale = np.atleast_1d(np.array(tensor.scale, np.float32))
+        zero = np.broadcast_to(np.array(tensor.zero_point, np.int64), scale.shape).copy()
+        quantization = {
+            "Scale": builder.CreateNumpyVector(scale),
+            "ZeroPoint": builder.CreateNumpyVector(zero),
+        }
+        quantization["QuantizedDimension"] = tensor.axis
+        fields["Quantization"] = _table(builder, "QuantizationParameters", quantization)
+    return _table(
+        builder, "Tensor", {**fields, "Type": _TYPES[tensor.dtype], "Buffer": buffer}
+    )  # fmt: skip
+
+
+def _operator(builder: Any, operator: _Operator, code: int) -> int:
+    fields = {
+        "Inputs": builder.CreateNumpyVector(np.array(operator.inputs, np.int32)),
+        "Outputs": builder.CreateNumpyVector(np.array(operator.outputs, np.int32)),
+    }
+    if operator.custom is not None:
+        fields["CustomOptions"] = builder.CreateByteVector(operator.custom)
+    elif (name := options_name(operator.kind)) is not None:
+        values = {
+            key: builder.CreateNumpyVector(np.array(value, np.int32))
+            if isinstance(value, (list, tuple))
+            else value
+            for key, value in operator.options.items()
+        }
+        fields["BuiltinOptions"] = _table(builder, name, values)
+        fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, name)
+    return _table(builder, "Operator", {**fields, "OpcodeIndex": code})
+
+
+def options_name(kind: str) -> str | None:
+    """The schema's table of an operator's attributes; None where it has none."""
+    plain = "".join(word.capitalize() for word in kind.split("_")) + "Options"
+    name = _OPTIONS.get(kind, plain)
+    return name if hasattr(tflite.BuiltinOptions, name) else None
+
+
+def _code(builder: Any, kind: str, custom: bool) -> int:
+    number = _NUMBERS["CUSTOM" if custom else kind]
+    version = _VERSIONS.get(kind, 1)
+    fields = {"BuiltinCode": number, "DeprecatedBuiltinCode": min(number, 127), "Version": version}
+    if custom:
+        fields["CustomCode"] = builder.CreateString(kind)
+    return _table(builder, "OperatorCode", fields)

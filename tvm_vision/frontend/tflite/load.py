@@ -1,0 +1,179 @@
+"""TFLite to ONNX: the graph of a file as a model that goes the way of every other."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from ...error_lines import first_line
+from ...errors import InputError, UnsupportedModelError
+from ...package.tensors import IntegersInfo
+from ..onnx.graph import Unsupported
+from ..refusals import Refusal, describe
+from .network import Network, Value
+from .read import Tensor, TfliteModel, read_tflite
+from .step import Step
+from .table import converter_of, refusal_of
+from .values import Values, is_rounded
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+@dataclass(frozen=True)
+class OnnxForm:
+    """A TFLite network as ONNX. steps: of each quantized input and output, by its name."""
+
+    model: onnx.ModelProto
+    steps: dict[str, IntegersInfo]
+
+
+def tflite_to_onnx(
+    path: str | os.PathLike[str], *, input_shapes: Shapes | None = None, raw_io: bool = False
+) -> OnnxForm:
+    """The ONNX model of a TFLite file, with the names and the order of axes of its own inputs and
+    outputs; in between, convolutions have channels first.
+
+    Of quantized operators the integers are between DequantizeLinear and QuantizeLinear, which round
+    halves to even: TFLite's kernels, which multiply by integers and shift, may be one step off in
+    each layer. Weights of fp16, and int8 ones that are multiplied by real numbers, are float32.
+
+    input_shapes: input name -> shape, for sizes that the file leaves open; else they are 1.
+    raw_io: whether quantized inputs and outputs are integers, as in the file, and not float32.
+
+    Raises InputError and UnsupportedModelError with one line.
+    """
+    file = read_tflite(path)
+    refused = [
+        refusal_of(operator, _name(file, number))
+        for number, operator in enumerate(file.operators)
+        if converter_of(operator) is None
+    ]
+    if refused:
+        raise UnsupportedModelError(describe(refused))
+    ends = [*file.inputs, *file.outputs]
+    values = Values(Network({tensor.name for tensor in ends}), file.tensors)
+    given = dict(input_shapes or {})
+    for tensor in file.inputs:
+        _enter(values, tensor, _shape(tensor, given.pop(tensor.name, None)), raw_io)
+    if given:
+        raise InputError(
+            f"input_shapes names '{next(iter(given))}', and the model's inputs are: "
+            f"{', '.join(tensor.name for tensor in file.inputs)}; use their names"
+        )
+    _convert(file, values)
+    outputs = []
+    for tensor in file.outputs:
+        with _in_one_line("the output", tensor.name):
+            outputs.append((tensor.name, _leave(values, tensor, raw_io)))
+    steps = {tensor.name: found for tensor in ends if (found := _steps(tensor)) is not None}
+    return OnnxForm(values.network.model(outputs), steps)
+
+
+def _convert(file: TfliteModel, values: Values) -> None:
+    for number, operator in enumerate(file.operators):
+        convert = converter_of(operator)
+        assert convert is not None
+        with _in_one_line(operator.kind, _name(file, number)):
+            convert(Step(operator, values))
+
+
+@contextlib.contextmanager
+def _in_one_line(kind: str, name: str) -> Iterator[None]:
+    """Turns what a conversion raises into one line."""
+    try:
+        yield
+    except Unsupported as error:
+        refusal = Refusal(kind, name, error.reason, error.remedy)
+        raise UnsupportedModelError(describe([refusal])) from None
+    except Exception as error:  # a damaged operator can be wrong in every way there is
+        raise UnsupportedModelError(
+            f"{kind} '{name}' of the TFLite file cannot be read "
+            f"({type(error).__name__}: {first_line(error)}): copy or export it again"
+        ) from error
+
+
+def _name(file: TfliteModel, number: int) -> str:
+    """An operator by its first result; those that have none by their place."""
+    outputs = file.operators[number].outputs
+    return file.tensors[outputs[0]].name if outputs and outputs[0] >= 0 else f"operator {number}"
+
+
+def _shape(tensor: Tensor, given: Sequence[int] | None) -> tuple[int, ...]:
+    """The sizes of an input. Raises InputError where those given do not fit."""
+    if given is None:
+        return tensor.shape
+    sizes = tuple(int(size) for size in given)
+    declared = tensor.signature
+    fits = len(sizes) == len(declared) and all(
+        size >= 1 and open_or in (-1, size) for size, open_or in zip(sizes, declared, strict=True)
+    )
+    if not fits:
+        shown = ", ".join("?" if size < 0 else str(size) for size in declared)
+        raise InputError(
+            f"input '{tensor.name}' is ({shown}), and {sizes} does not fit it: pass a shape that "
+            "agrees with it, of sizes of at least 1"
+        )
+    return sizes
+
+
+def _enter(values: Values, tensor: Tensor, shape: tuple[int, ...], raw_io: bool) -> None:
+    """Make a tensor an input: as numbers that are rounded here, or as the file has it."""
+    if tensor.dtype.startswith("type "):
+        raise UnsupportedModelError(
+            f"inputs of numbers are needed, and '{tensor.name}' is of TFLite's {tensor.dtype}: "
+            "export the network without it"
+        )
+    quantized = _steps(tensor) is not None
+    dtype = "float32" if quantized and not raw_io else tensor.dtype
+    value = values.network.input(tensor.name, dtype, shape)
+    if raw_io and quantized and not is_rounded(tensor):
+        value = _widened(values.network, value, tensor)
+    if quantized and (not raw_io or not is_rounded(tensor)):
+        values.set_real(tensor.index, value)
+    else:
+        values.set_stored(tensor.index, value)
+
+
+def _leave(values: Values, tensor: Tensor, raw_io: bool) -> Value:
+    """The value of an output."""
+    if not raw_io or _steps(tensor) is None:
+        return values.real(tensor.index)
+    if is_rounded(tensor):
+        return values.stored(tensor.index)
+    return _narrowed(values.network, values.real(tensor.index), tensor)
+
+
+def _steps(tensor: Tensor) -> IntegersInfo | None:
+    """What the integers of an input or output stand for."""
+    found = tensor.quantization
+    if found is None or not found.per_tensor or np.dtype(tensor.dtype).kind not in "iu":
+        return None
+    return IntegersInfo(tensor.dtype, float(found.scale[0]), int(found.zero_point[0]))
+
+
+def _widened(network: Network, value: Value, tensor: Tensor) -> Value:
+    """The numbers of integers for which ONNX has no DequantizeLinear here."""
+    steps = _steps(tensor)
+    assert steps is not None
+    numbers = network.emit("Cast", value, label=tensor.name, to=onnx.TensorProto.FLOAT)
+    centred = network.emit("Sub", numbers, np.float32(steps.zero_point), label=tensor.name)
+    return network.emit("Mul", centred, np.float32(steps.scale), label=tensor.name)
+
+
+def _narrowed(network: Network, value: Value, tensor: Tensor) -> Value:
+    """The other way round."""
+    steps, limits = _steps(tensor), np.iinfo(tensor.dtype)
+    assert steps is not None
+    scaled = network.emit("Div", value, np.float32(steps.scale), label=tensor.name)
+    rounded = network.emit("Round", scaled, label=tensor.name)
+    moved = network.emit("Add", rounded, np.float32(steps.zero_point), label=tensor.name)
+    bounds = np.float32(limits.min), np.float32(limits.max)
+    kept = network.emit("Clip", moved, *bounds, label=tensor.name)
+    to = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
+    return network.emit("Cast", kept, label=tensor.name, to=to)

@@ -1,0 +1,59 @@
+"""Every operator that can be imported, and what can be done about known others."""
+
+from __future__ import annotations
+
+from ..refusals import CUT, Refusal
+from .elementwise import ELEMENTWISE
+from .moves import MOVES
+from .read import Operator
+from .step import Converter
+from .sums import SUMS
+from .types import TYPES
+from .windows import CUSTOM_WINDOWS, WINDOWS
+
+BUILT_IN: dict[str, Converter] = {**WINDOWS, **ELEMENTWISE, **MOVES, **SUMS, **TYPES}
+CUSTOM: dict[str, Converter] = {**CUSTOM_WINDOWS}
+
+_STATE = "export the network with its state as inputs and outputs (not as a streaming one)"
+_SELECTION = "end the network at the boxes and scores, and select among them by your own code"
+_UNROLL = "export the network without control flow"
+_LANDMARKS = "end the network before it: its inputs are points and features of fixed sizes"
+_REMEDIES = {
+    "VAR_HANDLE": _STATE,
+    "READ_VARIABLE": _STATE,
+    "ASSIGN_VARIABLE": _STATE,
+    "CALL_ONCE": _STATE,
+    "IF": _UNROLL,
+    "WHILE": _UNROLL,
+    "CALL": _UNROLL,
+    "NON_MAX_SUPPRESSION_V4": _SELECTION,
+    "NON_MAX_SUPPRESSION_V5": _SELECTION,
+    "TFLite_Detection_PostProcess": _SELECTION,
+    "WHERE": "the number of its results depends on the data: use SELECT_V2",
+    "UNIQUE": "the number of its results depends on the data: end the network before it",
+    "HASHTABLE_LOOKUP": "look up outside of the network",
+    "Landmarks2TransformMatrix": _LANDMARKS,
+    "TransformLandmarks": _LANDMARKS,
+    "TransformTensorBilinear": _LANDMARKS,
+}
+
+
+def converter_of(operator: Operator) -> Converter | None:
+    """What converts an operator; None where nothing does."""
+    return (CUSTOM if operator.custom else BUILT_IN).get(operator.kind)
+
+
+def refusal_of(operator: Operator, name: str) -> Refusal:
+    """Why an operator that nothing converts is refused. name: of its first result."""
+    kind = operator.kind
+    reason = "a custom operator" if operator.custom else "there is no conversion for it"
+    remedy = _REMEDIES.get(kind, CUT)
+    if kind.startswith("Flex"):
+        reason, remedy = (
+            "an operator of TensorFlow",
+            "convert with TFLite's built-in operators alone",
+        )
+    elif kind == "edgetpu-custom-op":
+        reason = "what the Edge TPU's compiler made"
+        remedy = "compile the file that was given to edgetpu_compiler"
+    return Refusal(kind, name, reason, remedy)
