@@ -198,6 +198,9 @@ def compile(  # the command's name
         f"wrote {output}: {data_size(size)}, {len(info.graph.kernels)} kernels for {place}, "
         f"{data_size(info.memory.peak)} of device memory"
     )
+    for tensor in info.outputs:
+        if tensor.units:
+            click.echo(f"{tensor}: {tensor.units}")
     for line in (*lines, *precision_lines(info)):
         click.echo(line)
     if parts is not None:

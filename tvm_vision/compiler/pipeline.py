@@ -48,6 +48,7 @@ from .relax.layout_choice import channel_block, layout_on_gpu
 from .relax.legalize import legalize_ops
 from .relax.nchwc.block_channels import block_channels
 from .relax.node_names import NodeNames
+from .relax.own_operators import LegalizeOwnOperators
 from .relax.qdq.legalize_int8 import WORD, integer_kernels
 from .relax.qdq.to_int8 import bytes_wanted, in_bytes
 from .relax.weights_by_window import weights_by_window
@@ -271,6 +272,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("fold_transposes", RELAX, _fold_transposes, 1),
     # Calls of TensorIR functions.
     Phase("sorts_and_scans", RELAX, _relax(relax.backend.DispatchSortScan())),
+    Phase("own_operators", RELAX, _relax(LegalizeOwnOperators())),
     Phase("legalize", RELAX,
           _relax(legalize_ops(), relax.transform.AnnotateTIROpPattern())),
     Phase("fold_calls", RELAX, _relax(relax.transform.FoldConstant()), 1),

@@ -62,14 +62,51 @@ def compare_outputs(
 ) -> list[OutputError]:
     """The error of each output, in the order of ``reference``.
 
+    Of an output whose rows the data counts the real ones are compared, and their number, which
+    ours alone have: see ``frontend.onnx.bounded``.
+
     Raises InputError where names or shapes are not the same.
     """
+    ours, reference = _of_real_rows(ours, reference)
     if set(ours) != set(reference):
         raise InputError(
             f"the same outputs are needed of both, found {', '.join(ours)} and "
             f"{', '.join(reference)}: is this the model that the package was made from?"
         )
     return [compare(name, ours[name], wanted) for name, wanted in reference.items()]
+
+
+def _of_real_rows(
+    ours: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray]
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Both without the rows that are not real, and with the number of real ones as an output."""
+    kept, wanted = dict(ours), {}
+    for name, value in reference.items():
+        wanted[name] = value
+        counts = [f"{name}_count", *(f"{name}_count_{axis}" for axis in range(value.ndim))]
+        for count in counts:
+            if count in reference or count not in ours or kept[name].ndim != value.ndim:
+                continue
+            found = int(ours[count])
+            axis = _counted_axis(count, kept[name].shape, value.shape, found)
+            rows = min(found, value.shape[axis])
+            wanted[count] = np.array(value.shape[axis], ours[count].dtype)
+            kept[name], wanted[name] = (
+                part.take(range(rows), axis) for part in (kept[name], wanted[name])
+            )
+    return kept, wanted
+
+
+def _counted_axis(count: str, padded: tuple[int, ...], shape: tuple[int, ...], found: int) -> int:
+    """The axis of the rows that an output counts."""
+    last = count.rpartition("_")[2]
+    if last.isdigit():
+        return int(last)
+    # Where all rows that there can be are real, the sizes are the same.
+    axes = [
+        axis for axis, sizes in enumerate(zip(padded, shape, strict=True)) if len(set(sizes)) > 1
+    ]
+    return axes[0] if axes else shape.index(found) if found in shape else 0
 
 
 def compare(name: str, ours: np.ndarray, reference: np.ndarray) -> OutputError:

@@ -15,6 +15,7 @@ class TensorSpec:
 
     ``name`` as in the model file, ``shape`` in elements, ``dtype`` as numpy spells it ("float32").
     ``quantization``: of what the network keeps as integers, whether or not ``dtype`` is theirs.
+    ``units``: words for people, such as how many of its rows are real.
     Raises ValueError for an empty name, a size below 0 or an empty dtype.
     """
 
@@ -22,6 +23,7 @@ class TensorSpec:
     shape: tuple[int, ...]
     dtype: str
     quantization: IntegersInfo | None = None
+    units: str = ""
 
     def __post_init__(self) -> None:
         if not self.name:

@@ -27,7 +27,8 @@ IMAGE_CHANNELS = (1, 3, 4)
 
 
 class Spec(Protocol):
-    """Name, shape and type of an input or output; and what it is kept as, where as integers."""
+    """Name, shape and type of an input or output; what it is kept as, where as integers; and words
+    for people."""
 
     @property
     def name(self) -> str: ...
@@ -37,6 +38,8 @@ class Spec(Protocol):
     def dtype(self) -> str: ...
     @property
     def quantization(self) -> IntegersInfo | None: ...
+    @property
+    def units(self) -> str: ...
 
 
 class Compiled(Protocol):
@@ -122,7 +125,7 @@ def described_outputs(specs: Sequence[Spec], layout: str = "") -> tuple[TensorIn
 
     Raises PackageError where they cannot be.
     """
-    tensors = [_tensor(spec, layout or "NCHW") for spec in specs]
+    tensors = [_tensor(spec, layout or "NCHW") | {"units": spec.units} for spec in specs]
     return tuple(TensorInfo.from_json(plain(t), f"outputs[{i}]") for i, t in enumerate(tensors))
 
 

@@ -111,12 +111,27 @@ def test_what_a_branch_knows_decides_the_branches_within_it(folded_by):
     assert_right(model_of(choice(outer, scaled(3)), "data"))
 
 
-def test_branches_that_differ_in_shape_are_refused(folded_by):
-    one = branch([helper.make_node("ReduceSum", ["x"], ["r"])], "r")
+def test_branches_that_differ_in_sizes_give_the_larger_and_counts(folded_by):
+    part = [helper.make_node("Slice", ["x", "zero", "one", "last"], ["r"])]
+    places = [("zero", np.array([0])), ("one", np.array([1])), ("last", np.array([1]))]
+    narrow = branch(part, "r", weights=places)
+    module, signature = import_onnx(model_of(choice(narrow, scaled(3)), "data"))
+    assert [str(spec) for spec in signature.outputs] == ["y: float32[2, 3]", "y_count: int64[]"]
+    execute = executor((module, signature), "llvm")
+    for value, count in ((0.25, 3), (0.75, 1)):
+        found, rows = execute(np.full(SHAPE, value, np.float32))
+        assert rows == count
+        expected = value * (1 if count == 1 else 3)
+        np.testing.assert_allclose(found[:, :count], expected)
+        np.testing.assert_array_equal(found[:, count:], 0)
+
+
+def test_branches_that_differ_in_axes_are_refused(folded_by):
+    one = branch([helper.make_node("ReduceSum", ["x"], ["r"], keepdims=0)], "r")
     model = model_of(choice(one, scaled(3)), "data")
     with pytest.raises(
         UnsupportedModelError,
-        match=r"If .its condition .* float32\[1, 1\] and float32\[2, 3\]. "
+        match=r"If .its condition .* float32\[\] and float32\[2, 3\]. "
         "at 'If_2': make constants of what decides it, or",
     ):
         import_onnx(model)

@@ -146,18 +146,6 @@ def test_a_model_that_is_not_valid_is_refused():
         import_onnx(model)
 
 
-def test_an_output_whose_size_depends_on_the_data_is_refused():
-    graph = helper.make_graph(
-        [helper.make_node("NonZero", ["x"], ["y"])],
-        "test",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (4,))],
-        [helper.make_tensor_value_info("y", TensorProto.INT64, (1, "n"))],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
-    with pytest.raises(UnsupportedModelError, match="'y' depends on the data"):
-        import_onnx(model)
-
-
 def test_a_sequence_input_is_refused():
     model = relu_model((1,))
     model.graph.input[0].type.sequence_type.elem_type.tensor_type.elem_type = TensorProto.FLOAT

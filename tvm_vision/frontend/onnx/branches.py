@@ -12,20 +12,20 @@ import onnx
 from onnx import helper
 
 from ..node_names import name_nodes
-from ..refusals import Refusal, RefusedNodes
 from .graph import GraphEditor, Unsupported, attribute, inferred
 
-DIFFERS = "its condition depends on the data, and its branches give {}"
-REMEDY = "make constants of what decides it, or export the model without control flow"
-
-
-# Result of an If -> name of the node, and what its two branches give.
-Chosen = dict[str, tuple[str, str, str]]
+# The choice between two results, until it is known whether their shapes are the same.
+CHOICE, OWN = "Choice", "tvm_vision"
 
 
 def has_branches(model: onnx.ModelProto) -> bool:
     """Whether an If is left."""
     return any(node.op_type == "If" for node in model.graph.node)
+
+
+def is_choice(node: onnx.NodeProto) -> bool:
+    """Whether a node chooses one of two results by a condition."""
+    return bool(node.op_type == CHOICE and node.domain == OWN)
 
 
 def inline_known(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -39,31 +39,36 @@ def inline_known(model: onnx.ModelProto) -> onnx.ModelProto:
     return _named_anew(graph.with_nodes(model, nodes)) if changed else model
 
 
-def choose_by_data(model: onnx.ModelProto, chosen: Chosen) -> onnx.ModelProto:
-    """``model`` with both branches of each If, and a Where for each of its results.
-
-    chosen: where the results are noted, for ``check_alike``.
-    """
+def choose_by_data(model: onnx.ModelProto) -> onnx.ModelProto:
+    """``model`` with both branches of each If, and a Choice for each of its results."""
     graph, nodes = GraphEditor(model), []
     for node in model.graph.node:
-        nodes += _both_branches(node, graph, chosen) if node.op_type == "If" else [node]
-    return _named_anew(graph.with_nodes(model, nodes))
+        nodes += _both_branches(node, graph) if node.op_type == "If" else [node]
+    changed = graph.with_nodes(model, nodes)
+    if all(entry.domain != OWN for entry in changed.opset_import):
+        changed.opset_import.append(helper.make_opsetid(OWN, 1))
+    return _named_anew(changed)
 
 
-def check_alike(model: onnx.ModelProto, chosen: Chosen) -> None:
-    """Raises RefusedNodes for branches that differ: Where broadcasts, and If does not."""
-    graph, refusals = GraphEditor(model), {}
-    for name, then, otherwise in chosen.values():
-        try:
-            kinds = [(graph.dtype(value), graph.shape(value)) for value in (then, otherwise)]
-            found = " and ".join(f"{kind}{list(shape)}" for kind, shape in kinds)
-            alike = kinds[0] == kinds[1]
-        except Unsupported:
-            found, alike = "tensors of open shape", False
-        if not alike:
-            refusals[name] = Refusal("If", name, DIFFERS.format(found), REMEDY)
-    if refusals:
-        raise RefusedNodes(list(refusals.values()))
+def settle_alike(model: onnx.ModelProto) -> onnx.ModelProto:
+    """``model`` with a Where for each Choice between values of one type and fixed shape; the model
+    itself where there is none."""
+    graph, changed = GraphEditor(model), False
+    nodes = []
+    for node in model.graph.node:
+        if is_choice(node) and _alike(graph, *node.input[1:]):
+            node = _named("Where", node, list(node.input), node.output[0])
+            changed = True
+        nodes.append(node)
+    return inferred(graph.with_nodes(model, nodes)) if changed else model
+
+
+def _alike(graph: GraphEditor, one: str, other: str) -> bool:
+    try:
+        kinds = [(graph.dtype(value), graph.shape(value)) for value in (one, other)]
+    except Unsupported:
+        return False
+    return kinds[0] == kinds[1]
 
 
 def _branch_taken(node: onnx.NodeProto, then: bool, graph: GraphEditor) -> list[onnx.NodeProto]:
@@ -73,18 +78,17 @@ def _branch_taken(node: onnx.NodeProto, then: bool, graph: GraphEditor) -> list[
     return [*nodes, *(_named("Identity", node, [a], b) for a, b in pairs if b)]
 
 
-def _both_branches(
-    node: onnx.NodeProto, graph: GraphEditor, chosen: Chosen
-) -> list[onnx.NodeProto]:
+def _both_branches(node: onnx.NodeProto, graph: GraphEditor) -> list[onnx.NodeProto]:
     nodes, then = _inlined(attribute(node, "then_branch"), f"{node.name}/then", graph)
     others, otherwise = _inlined(attribute(node, "else_branch"), f"{node.name}/else", graph)
     scalar = graph.fresh(f"{node.output[0]}/condition")
     shape = graph.make_constant(np.zeros(0, np.int64), node.name)
-    nodes += [*others, _named("Reshape", node, [node.input[0], shape], scalar)]
+    nodes += [*others, helper.make_node("Reshape", [node.input[0], shape], [scalar])]
+    nodes[-1].name = f"{node.name}/condition"
     for a, b, result in zip(then, otherwise, node.output, strict=True):
         if result:
-            chosen[result] = (node.name, a, b)
-            nodes.append(_named("Where", node, [scalar, a, b], result))
+            nodes.append(_named(CHOICE, node, [scalar, a, b], result))
+            nodes[-1].domain = OWN
     return nodes
 
 

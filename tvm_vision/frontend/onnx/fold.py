@@ -28,7 +28,7 @@ def folded(model: onnx.ModelProto) -> onnx.ModelProto:
     while True:
         model = inferred(model)
         graph = GraphEditor(model)
-        kept = [node for node in model.graph.node if not _fold(node, graph)]
+        kept = [node for node in model.graph.node if not fold(node, graph)]
         if len(kept) == len(model.graph.node):
             inlined = inline_known(model)
             if inlined is model:
@@ -38,7 +38,7 @@ def folded(model: onnx.ModelProto) -> onnx.ModelProto:
         model = graph.with_nodes(model, kept)
 
 
-def _fold(node: onnx.NodeProto, graph: GraphEditor) -> bool:
+def fold(node: onnx.NodeProto, graph: GraphEditor) -> bool:
     """Make constants of the results of ``node``; False where that is not possible."""
     if node.op_type == "Constant":
         value = constant_value(node)
@@ -56,7 +56,11 @@ def _fold(node: onnx.NodeProto, graph: GraphEditor) -> bool:
 def _computed(node: onnx.NodeProto, graph: GraphEditor) -> list[np.ndarray] | None:
     if node.op_type in ("Shape", "Size"):
         return _measured(node, graph)
-    if node.op_type in RANDOM or any(a.type == onnx.AttributeProto.GRAPH for a in node.attribute):
+    if (
+        node.domain
+        or node.op_type in RANDOM
+        or any(a.type == onnx.AttributeProto.GRAPH for a in node.attribute)
+    ):
         return None
     found = [graph.constant(name) for name in node.input if name]
     if any(value is None for value in found) or _is_large(node, graph):

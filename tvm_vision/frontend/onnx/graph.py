@@ -134,6 +134,10 @@ class GraphEditor:
             raise Unsupported(f"the type of '{name}' is not known", "export the model again")
         return helper.tensor_dtype_to_np_dtype(tensor.elem_type)
 
+    def set_type(self, name: str, tensor: onnx.TypeProto.Tensor) -> None:
+        """Note the type of a value that a new node gives."""
+        self._types[name] = tensor
+
     def make_constant(self, value: np.ndarray, like: str = "constant") -> str:
         """The name of a new weight with this value."""
         name = self.fresh(like)

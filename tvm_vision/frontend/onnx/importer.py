@@ -20,6 +20,7 @@ from ..node_names import node_name, variable_hint
 from ..refusals import Refusal, RefusedNodes
 from ..relax_names import name_bindings
 from .graph import CUT, Unsupported
+from .own_operators import OWN_CONVERTERS
 
 FIX_PARAMETERS = "make constants of the inputs that decide about its shapes"
 # What TVM stacks to one tensor and reduces: a copy of all, and more tensors than a kernel may see.
@@ -71,6 +72,8 @@ class Importer(ONNXGraphImporter):
         try:
             if op_name in _PAIRWISE and not all(isinstance(v, GenericConst) for v in inputs):
                 value = self._in_pairs(op_name, inputs)
+            elif op_name in OWN_CONVERTERS:
+                value = self.bb.normalize(OWN_CONVERTERS[op_name](self.bb, inputs, attrs))
             elif op_name == "Gather" and _takes_fixed_places(inputs[0], inputs[1]):
                 value = self.bb.normalize(_taken(inputs[0], inputs[1], attrs.get("axis", 0)))
             else:

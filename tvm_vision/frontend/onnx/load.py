@@ -10,6 +10,7 @@ import io
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,10 +24,11 @@ from ...interrupts import ctrl_c_as_itself
 from ..node_names import name_nodes
 from ..refusals import NodesRefused, Refusal, RefusedNodes
 from ..signature import Signature, spec_of
-from .branches import Chosen, check_alike, choose_by_data, has_branches
+from .bounded import ROWS
 from .checks import check_sizes, check_tensors, drop_false_shapes, load_weights
 from .contributed import standard_operators
 from .declared import complete_declarations
+from .fixed_shape import of_fixed_shape
 from .fold import folded
 from .graph import CUT, graph_inputs, inferred, with_input_shapes
 from .rewrites import expand_functions, rewrite
@@ -233,18 +235,20 @@ def _convert_first(
         if model is None:
             continue
         try:
-            return _convert(model, shapes), model
+            return _convert(model, shapes)
         except UnsupportedModelError as refused:
             error = error or refused
     assert error is not None
     raise error
 
 
-def _convert(model: onnx.ModelProto, shapes: dict[str, list[int]]) -> tvm.IRModule:
+def _convert(
+    model: onnx.ModelProto, shapes: dict[str, list[int]]
+) -> tuple[tvm.IRModule, onnx.ModelProto]:
     from .importer import convert
 
     try:
-        rewritten = rewrite(_without_branches(model))
+        rewritten = rewrite(of_fixed_shape(model))
     except RefusedNodes as error:
         raise NodesRefused(error.refusals) from None
     # The importer prints before it raises, and warns of each name that it makes an identifier.
@@ -252,7 +256,7 @@ def _convert(model: onnx.ModelProto, shapes: dict[str, list[int]]) -> tvm.IRModu
         quiet = contextlib.redirect_stdout(io.StringIO())
         with ctrl_c_as_itself(), warnings.catch_warnings(), quiet:
             warnings.simplefilter("ignore")
-            return convert(rewritten, shapes)
+            return convert(rewritten, shapes), rewritten
     except RefusedNodes as error:
         raise NodesRefused(error.refusals) from None
     except Exception as error:  # the importer raises every kind there is
@@ -260,19 +264,6 @@ def _convert(model: onnx.ModelProto, shapes: dict[str, list[int]]) -> tvm.IRModu
             f"TVM cannot import the model ({first_line(error)}): export it with another "
             "exporter or opset"
         ) from None
-
-
-def _without_branches(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Both branches of each If that data decides, and a choice of their results.
-
-    What is known of a branch may decide the branches within it: it is folded before these.
-    Raises RefusedNodes.
-    """
-    chosen: Chosen = {}
-    while has_branches(model):
-        model = folded(choose_by_data(model, chosen))
-    check_alike(model, chosen)
-    return model
 
 
 def _signature(proto: onnx.ModelProto, module: tvm.IRModule) -> Signature:
@@ -284,7 +275,10 @@ def _signature(proto: onnx.ModelProto, module: tvm.IRModule) -> Signature:
     outputs = proto.graph.output
     result = main.ret_ty
     types = [result] if len(outputs) == 1 else list(result.fields)
-    specs = [spec_of(value.name, kind) for value, kind in zip(outputs, types, strict=True)]
+    specs = [
+        replace(spec_of(value.name, kind), units=_rows_of(value))
+        for value, kind in zip(outputs, types, strict=True)
+    ]
     for spec in specs:
         if 0 in spec.shape:
             raise UnsupportedModelError(
@@ -292,3 +286,8 @@ def _signature(proto: onnx.ModelProto, module: tvm.IRModule) -> Signature:
                 "of 0, or take the output out of the model"
             )
     return Signature(inputs=tuple(inputs), outputs=tuple(specs))
+
+
+def _rows_of(value: onnx.ValueInfoProto) -> str:
+    """What ``bounded`` says of an output; the words of others say no units."""
+    return value.doc_string if value.doc_string.startswith(ROWS) else ""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 
-from .graph import CUT, GraphEditor, NodeBuilder, Rewrite, Unsupported, attribute, with_attributes
+from .graph import GraphEditor, NodeBuilder, Rewrite, Unsupported, attribute, with_attributes
 from .resize import AxisResize, nearest_indices, weights
 
 Nodes = Sequence[onnx.NodeProto] | None
@@ -264,16 +264,10 @@ def roi_align(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     return None
 
 
-def non_max_suppression(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """How many boxes come out depends on the data, and TVM gives the result a fixed size."""
-    raise Unsupported("the number of boxes depends on the data", CUT)
-
-
 IMAGE_REWRITES: dict[str, Rewrite] = {
     "BatchNormalization": batch_normalization,
     "ConvTranspose": conv_transpose,
     "Dropout": dropout,
-    "NonMaxSuppression": non_max_suppression,
     "Resize": resize,
     "RoiAlign": roi_align,
     "SpaceToDepth": space_to_depth,

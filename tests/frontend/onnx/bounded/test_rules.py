@@ -1,0 +1,290 @@
+"""Each rule for rows that data counts, against onnxruntime: none of them real, one, some, all."""
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from support.bounded_models import assert_rules_right, model_of
+
+ROWS, COLUMNS = 12, 4
+WEIGHTS = {
+    "zero": np.float32(0),
+    "minus": np.array([-1]),
+    "at0": np.array([0]),
+    "at1": np.array([1]),
+    "at2": np.array([2]),
+    "at3": np.array([3]),
+    "at5": np.array([5]),
+    "first": np.array(0),
+    "second": np.array(1),
+    "vector": np.arange(4, dtype=np.float32),
+    "matrix": np.arange(12, dtype=np.float32).reshape(4, 3) - 5,
+    "most": np.array([np.iinfo(np.int64).max]),
+    "least": np.array([np.iinfo(np.int64).min + 1]),
+}
+node = helper.make_node
+
+
+def taken(nodes, outputs, weights=(), opset=17):
+    """r are the rows of x (12, 4) for which s (12,) is above 0, i (count,) their places."""
+    squeeze = node("Squeeze", ["p", "at1"], ["i"])
+    if opset < 13:
+        squeeze = node("Squeeze", ["p"], ["i"], axes=[1])
+    before = [
+        node("Greater", ["s", "zero"], ["m"]),
+        node("NonZero", ["m"], ["q"]),
+        node("Transpose", ["q"], ["p"], perm=[1, 0]),
+        node("GatherND", ["x", "p"], ["r"]),
+        squeeze,
+    ]
+    inputs = [("x", "f4", (ROWS, COLUMNS)), ("s", "f4", (ROWS,))]
+    described = [(name, *kind) for name, kind in outputs.items()]
+    return model_of([*before, *nodes], inputs, described, {**WEIGHTS, **dict(weights)}, opset)
+
+
+def feeds(least=0):
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((ROWS, COLUMNS)).astype(np.float32)
+    scores = (-np.ones(ROWS), np.eye(ROWS)[5], rng.standard_normal(ROWS), np.ones(ROWS))
+    return [{"x": x, "s": s.astype(np.float32)} for s in scores if (s > 0).sum() >= least]
+
+
+F, I = "f4", "i8"  # noqa: E741
+
+CASES = {
+    "elements": (
+        [
+            node("Sigmoid", ["r"], ["a"]),
+            node("Mul", ["a", "vector"], ["b"]),
+            node("Gather", ["x", "i"], ["c"], axis=0),
+            node("Sub", ["c", "b"], ["d"]),
+            node("Less", ["d", "zero"], ["e"]),
+            node("Where", ["e", "d", "vector"], ["y"]),
+            node("Cast", ["c"], ["z"], to=7),
+        ],
+        {"y": (F, ("n", 4)), "z": (I, ("n", 4)), "e": ("?", ("n", 4))},
+    ),
+    "axes": (
+        [
+            node("MatMul", ["r", "matrix"], ["a"]),
+            node("Unsqueeze", ["a", "at1"], ["b"]),
+            node("Transpose", ["b"], ["c"], perm=[1, 2, 0]),
+            node("Softmax", ["c"], ["d"], axis=1),
+            node("Concat", ["c", "d"], ["e"], axis=1),
+            node("Slice", ["e", "at1", "at5", "at1"], ["y"]),
+            node("Split", ["r"], ["u", "v"], axis=1, num_outputs=2),
+            node("Gemm", ["r", "matrix"], ["z"]),
+            node("GatherElements", ["r", "z7"], ["w"], axis=1),
+            node("Abs", ["r"], ["ra"]),
+            node("Cast", ["ra"], ["rc"], to=7),
+            node("Min", ["rc", "three"], ["z7"]),
+        ],
+        {"y": (F, (1, 4, "n")), "u": (F, ("n", 2)), "z": (F, ("n", 3)), "w": (F, ("n", 4))},
+        {"three": np.array(3)},
+    ),
+    "sums": (
+        [
+            node("ReduceSum", ["r", "at0"], ["a"], keepdims=0),
+            node("ReduceMean", ["r"], ["b"], axes=[1], keepdims=0),
+            node("ReduceL2", ["r"], ["c"], axes=[0, 1]),
+            node("CumSum", ["r", "first"], ["d"]),
+            node("CumSum", ["r", "first"], ["e"], reverse=1),
+            node("ReduceProd", ["r"], ["f"], axes=[0]),
+            node("MatMul", ["rt", "r"], ["g"]),
+            node("Transpose", ["r"], ["rt"]),
+        ],
+        {
+            "a": (F, (4,)),
+            "b": (F, ("n",)),
+            "c": (F, (1, 1)),
+            "d": (F, ("n", 4)),
+            "e": (F, ("n", 4)),
+            "f": (F, (1, 4)),
+            "g": (F, (4, 4)),
+        },
+    ),
+    "slices": (
+        [
+            node("Slice", ["r", "at0", "at3", "at0"], ["a"]),
+            node("Slice", ["r", "at2", "most", "at0"], ["b"]),
+            node("Slice", ["r", "m2", "most", "at0"], ["c"]),
+            node("Slice", ["r", "at0", "minus", "at0"], ["d"]),
+            node("Slice", ["r", "minus", "least", "at0", "minus"], ["e"]),
+        ],
+        dict.fromkeys("abcde", (F, ("n", 4))),
+        {"m2": np.array([-2])},
+    ),
+    "sorted": (
+        [
+            node("Gather", ["r", "first"], ["a"], axis=1),
+            node("Shape", ["a"], ["n"]),
+            node("Concat", ["n", "at5"], ["k0"], axis=0),
+            node("ReduceMin", ["k0"], ["k"]),
+            node("TopK", ["a", "k"], ["y", "z"]),
+            node("Gather", ["r", "z"], ["u"], axis=0),
+            node("TopK", ["a", "n"], ["v", "w"], largest=0),
+        ],
+        {"y": (F, ("k",)), "z": (I, ("k",)), "u": (F, ("k", 4)), "v": (F, ("n",))},
+    ),
+    "joined": (
+        [
+            node("Slice", ["r", "at0", "at3", "at0"], ["a"]),
+            node("Concat", ["r", "a", "x", "r"], ["y"], axis=0),
+            node("Concat", ["x", "r"], ["z"], axis=0),
+            node("Concat", ["r", "r2"], ["w"], axis=1),
+            node("Neg", ["r"], ["r2"]),
+        ],
+        {"y": (F, ("n", 4)), "z": (F, ("m", 4)), "w": (F, ("k", 8))},
+    ),
+    "shapes": (
+        [
+            node("Shape", ["r"], ["h"]),
+            node("Gather", ["h", "first"], ["n"], axis=0),
+            node("Unsqueeze", ["n", "at0"], ["n1"]),
+            node("ConstantOfShape", ["h"], ["a0"]),
+            node("Add", ["a0", "r"], ["a"]),
+            node("Range", ["first", "n", "second"], ["b0"]),
+            node("Add", ["b0", "i"], ["b"]),
+            node("Reshape", ["r", "minus"], ["c"]),
+            node("Reshape", ["c", "pairs"], ["d"]),
+            node("Concat", ["n1", "at2", "at2"], ["e0"], axis=0),
+            node("Reshape", ["r", "e0"], ["e"]),
+            node("Concat", ["n1", "at3"], ["f0"], axis=0),
+            node("Expand", ["three", "f0"], ["f"]),
+            node("Concat", ["n1", "at1"], ["g0"], axis=0),
+            node("Tile", ["one_row", "g0"], ["g"]),
+            node("Size", ["r"], ["s0"]),
+            node("Flatten", ["d"], ["k"]),
+        ],
+        {
+            "a": (F, ("n", 4)),
+            "b": (I, ("n",)),
+            "c": (F, ("n",)),
+            "d": (F, ("n", 2, 2)),
+            "e": (F, ("n", 2, 2)),
+            "f": (F, ("n", 3)),
+            "g": (F, ("n", 3)),
+            "h": (I, (2,)),
+            "s0": (I, ()),
+            "k": (F, ("n", 4)),
+        },
+        {
+            "pairs": np.array([-1, 2, 2]),
+            "three": np.array([1, 2, 3], np.float32),
+            "one_row": np.array([[1, 2, 3]], np.float32),
+        },
+    ),
+    "padded to a fixed number": (
+        [
+            node("Shape", ["r"], ["h"], end=1),
+            node("Sub", ["forty", "h"], ["n"]),
+            node("Concat", ["at0", "at0", "n", "at0"], ["e"], axis=0),
+            node("Pad", ["r", "e", "seven"], ["y"]),
+            node("Pad", ["r", "two"], ["z"]),
+            # Fewer rows than there can be: the last are cut off.
+            node("Sub", ["at5", "h"], ["n2"]),
+            node("Concat", ["at0", "at0", "n2", "at0"], ["e2"], axis=0),
+            node("Pad", ["r", "e2"], ["w"]),
+        ],
+        {"y": (F, (40, 4)), "z": (F, ("m", 4)), "w": (F, (5, 4))},
+        {
+            "forty": np.array([40]),
+            "seven": np.float32(-7),
+            "two": np.array([2, 0, 0, 0]),
+        },
+    ),
+    "written": (
+        [
+            node("Neg", ["r"], ["t"]),
+            node("ScatterND", ["x", "p", "t"], ["y"]),
+            node("Gather", ["s", "i"], ["u0"]),
+            node("Neg", ["u0"], ["u"]),
+            node("ScatterElements", ["s", "i", "u"], ["z"], axis=0),
+        ],
+        {"y": (F, (ROWS, 4)), "z": (F, (ROWS,))},
+    ),
+    "taken again": (
+        [
+            node("Gather", ["r", "first"], ["a"], axis=1),
+            node("Greater", ["a", "zero"], ["b"]),
+            node("NonZero", ["b"], ["c"]),
+            node("Squeeze", ["c", "at0"], ["d"]),
+            node("Gather", ["r", "d"], ["y"], axis=0),
+            node("Less", ["r", "zero"], ["e"]),
+            node("NonZero", ["e"], ["z"]),
+            node("Compress", ["r", "b"], ["w"], axis=0),
+            node("Compress", ["s", "m"], ["v"]),
+        ],
+        {"y": (F, ("k", 4)), "z": (I, (2, "m")), "w": (F, ("k", 4)), "v": (F, ("n",))},
+    ),
+    "suppressed": (
+        [
+            node("Unsqueeze", ["r", "at0"], ["a"]),
+            node("ReduceSum", ["r", "at1"], ["b"], keepdims=0),
+            node("Unsqueeze", ["b", "two"], ["c"]),
+            node("NonMaxSuppression", ["a", "c", "most", "iou"], ["y"]),
+            node("Gather", ["y", "last"], ["d"], axis=1),
+            node("Gather", ["r", "d"], ["e"], axis=0),
+            node("Slice", ["e", "at0", "at3", "at0"], ["z"]),
+        ],
+        {"y": (I, ("k", 3)), "z": (F, ("j", 4))},
+        {"two": np.array([0, 1]), "iou": np.array([0.1], np.float32), "last": np.array(2)},
+    ),
+}
+
+
+def in_order(nodes):
+    """The nodes, each behind what it takes, as ONNX wants them."""
+    made = {"r", "i", "p", "m", "q", "x", "s"}
+    ours = {name for one in nodes for name in one.output}
+    left, ordered = list(nodes), []
+    while left:
+        ready = next(n for n in left if all(i in made or i not in ours for i in n.input))
+        made.update(ready.output)
+        ordered.append(ready)
+        left.remove(ready)
+    return ordered
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_rule(case):
+    nodes, outputs, *rest = CASES[case]
+    weights = rest[0] if rest else {}
+    opset = 18 if case == "axes" else 17
+    assert_rules_right(taken(in_order(nodes), outputs, weights, opset), feeds())
+
+
+def test_what_needs_a_row_to_be_there():
+    """Of no rows onnxruntime gives an error."""
+    nodes = [
+        node("ReduceMax", ["r"], ["a"], axes=[0]),
+        node("ReduceMin", ["r"], ["b"]),
+        node("ReduceMean", ["r"], ["c"], axes=[0]),
+        node("ArgMax", ["r"], ["d"], axis=0, keepdims=0),
+        node("ArgMin", ["r"], ["e"], axis=0),
+        node("ArgMax", ["r"], ["f"], axis=1, keepdims=0),
+        node("Gather", ["r", "minus"], ["g"], axis=0),
+        node("Softmax", ["r"], ["h"], axis=0),
+    ]
+    outputs = {
+        "a": (F, (1, 4)),
+        "b": (F, (1, 1)),
+        "c": (F, (1, 4)),
+        "d": (I, (4,)),
+        "e": (I, (1, 4)),
+        "f": (I, ("n",)),
+        "g": (F, (1, 4)),
+        "h": (F, ("n", 4)),
+    }
+    assert_rules_right(taken(nodes, outputs), feeds(least=1))
+
+
+def test_an_older_operator_set_has_axes_as_attributes():
+    nodes = [
+        node("Unsqueeze", ["r"], ["a"], axes=[1]),
+        node("ReduceSum", ["a"], ["b"], axes=[0]),
+        node("Concat", ["r", "r"], ["y"], axis=0),
+        node("Softmax", ["r"], ["z"], axis=1),
+    ]
+    outputs = {"b": (F, (1, 1, 4)), "y": (F, ("n", 4)), "z": (F, ("m", 4))}
+    assert_rules_right(taken(nodes, outputs, opset=11), feeds())

@@ -1,0 +1,49 @@
+"""Operators of our own, which TVM has not: calls by name until the target is known.
+
+A front end writes them as ``call_dps_packed``, whose types are those of its results; here each
+becomes a kernel for the current target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from ...topi.suppression import suppression
+
+CALL = "relax.call_dps_packed"
+
+
+def _suppression(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    most = int(call.ty.fields[0].shape[1])
+    return builder.call_te(suppression, *call.args[1].fields, most)
+
+
+OPERATORS: dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]] = {
+    "tvm_vision.suppression": _suppression,
+}
+
+
+@relax.expr_functor.mutator
+class _Legalizer(relax.PyExprMutator):
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        call = self.visit_expr_post_order(call)
+        if getattr(call.op, "name", "") != CALL:
+            return call
+        legalize = OPERATORS.get(str(call.args[0].global_symbol))
+        return call if legalize is None else legalize(self.builder_, call)
+
+
+@tvm.transform.module_pass(opt_level=0, name="LegalizeOwnOperators")
+class LegalizeOwnOperators:
+    """Kernels for the current target in place of the calls of OPERATORS."""
+
+    def transform_module(self, mod: tvm.IRModule, context: Any) -> tvm.IRModule:
+        mutator = _Legalizer(mod)
+        for gv, function in mod.functions_items():
+            if isinstance(function, relax.Function):
+                mutator.builder_.update_func(gv, mutator.visit_expr(function))
+        return mutator.builder_.finalize()

@@ -1,0 +1,94 @@
+"""Sizes that data decides: integers that are sums of counts, with what is known of their range."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# How often a count may be replaced by what it is known not to exceed.
+MAX_DEPTH = 4
+
+
+@dataclass(frozen=True)
+class Extent:
+    """constant + the sum of factor · count, where a count is the name of an int64 scalar."""
+
+    constant: int = 0
+    terms: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def fixed(self) -> bool:
+        """Whether it is the same for all data."""
+        return not self.terms
+
+    def __add__(self, other: Extent) -> Extent:
+        terms = dict(self.terms)
+        for name, factor in other.terms:
+            terms[name] = terms.get(name, 0) + factor
+        kept = tuple(sorted((name, factor) for name, factor in terms.items() if factor))
+        return Extent(self.constant + other.constant, kept)
+
+    def __sub__(self, other: Extent) -> Extent:
+        return self + other.times(-1)
+
+    def times(self, factor: int) -> Extent:
+        """Multiplied by an integer."""
+        terms = tuple((name, factor * own) for name, own in self.terms) if factor else ()
+        return Extent(factor * self.constant, terms)
+
+    def divided(self, divisor: int) -> Extent | None:
+        """Divided by an integer; None where a remainder is possible."""
+        if any(part % divisor for part in (self.constant, *(f for _, f in self.terms))):
+            return None
+        terms = tuple((name, factor // divisor) for name, factor in self.terms)
+        return Extent(self.constant // divisor, terms)
+
+
+@dataclass(frozen=True)
+class Range:
+    """What is known of a count: least <= count <= most, and no more than each of ``below``."""
+
+    least: int
+    most: int
+    below: tuple[Extent, ...] = ()
+
+
+class Ranges:
+    """The counts of a graph, and what follows for sums of them."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, Range] = {}
+
+    def add(self, name: str, least: int, most: int, below: Sequence[Extent] = ()) -> Extent:
+        """A new count, as an extent."""
+        self._of[name] = Range(least, most, tuple(below))
+        return Extent(0, ((name, 1),))
+
+    def least(self, extent: Extent) -> int:
+        """The smallest value there can be."""
+        return extent.constant + sum(
+            factor * (self._of[name].least if factor > 0 else self._of[name].most)
+            for name, factor in extent.terms
+        )
+
+    def most(self, extent: Extent) -> int:
+        """The largest value there can be."""
+        return -self.least(extent.times(-1))
+
+    def no_more(self, one: Extent, other: Extent, depth: int = MAX_DEPTH) -> bool:
+        """Whether ``one`` <= ``other`` for all data, as far as that can be told."""
+        gap = other - one
+        if self.least(gap) >= 0:
+            return True
+        if not depth:
+            return False
+        for name, factor in gap.terms:
+            if factor > 0:
+                continue
+            count = Extent(0, ((name, 1),))
+            for bound in self._of[name].below:
+                # With the larger bound in its place the gap is smaller.
+                smaller = gap + (bound - count).times(factor)
+                if self.no_more(Extent(), smaller, depth - 1):
+                    return True
+        return False

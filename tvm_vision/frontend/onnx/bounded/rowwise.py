@@ -1,0 +1,204 @@
+"""Operators that leave the rows of an axis apart, those that are not real with the others."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+
+from ..graph import Unsupported, attribute
+from .extents import Extent
+from .graph import REMEDY, BoundedGraph
+from .rules import Results, Rule, axes_of
+
+_UNARY = (
+    "Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cast Ceil Celu Clip Cos Cosh Dropout Elu Erf "
+    "Exp Floor Gelu HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Log Mish Neg Not "
+    "Reciprocal Relu Round Selu Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Tan Tanh "
+    "ThresholdedRelu"
+).split()
+_BROADCAST = (
+    "Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less "
+    "LessOrEqual Max Mean Min Mod Mul Or Pow PRelu Sub Sum Where Xor"
+).split()
+# The first axis is a batch.
+_BATCHED = (
+    "AveragePool BatchNormalization Conv ConvTranspose DepthToSpace GlobalAveragePool "
+    "GlobalMaxPool GroupNormalization InstanceNormalization LRN MaxPool SpaceToDepth"
+).split()
+
+
+def unary(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
+    """Each element by itself; all other inputs are parameters."""
+    return graph.again(node, graph.inputs(node), graph.axes(graph.inputs(node)[0]))
+
+
+def broadcast(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
+    """Elements at the same places."""
+    values = [graph.tensor(name) for name in graph.inputs(node)]
+    values, rows = aligned(graph, values)
+    return graph.again(node, values, rows)
+
+
+def aligned(graph: BoundedGraph, values: list[str]) -> tuple[list[str], dict[int, Extent]]:
+    """Values whose tensors broadcast, and which rows of the result are real."""
+    rank = max(len(graph.shape(value)) for value in values)
+    rows: dict[int, Extent] = {}
+    for axis in range(rank):
+        found = [
+            (number, axis - rank + len(graph.shape(value)))
+            for number, value in enumerate(values)
+            if axis - rank + len(graph.shape(value)) >= 0
+        ]
+        extents = {number: graph.extents(values[number])[own] for number, own in found}
+        bounded = {extent for extent in extents.values() if not extent.fixed}
+        if not bounded:
+            continue
+        extent = _common(graph, bounded, {e for e in extents.values() if e.fixed})
+        sizes = [
+            graph.shape(values[number])[own] for number, own in found if extents[number] == extent
+        ]
+        for number, own in found:
+            if extents[number] == extent:
+                values[number] = graph.part(values[number], own, 0, min(sizes))
+        rows[axis] = extent
+    return values, rows
+
+
+def _common(graph: BoundedGraph, bounded: set[Extent], fixed: set[Extent]) -> Extent:
+    if len(bounded) > 1 or fixed - {Extent(1)}:
+        raise Unsupported("its inputs have numbers of rows that are not known to be equal", REMEDY)
+    return next(iter(bounded))
+
+
+def transpose(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
+    """Axes in another order."""
+    (value,) = graph.inputs(node)
+    rank = len(graph.shape(value))
+    order = attribute(node, "perm", list(range(rank))[::-1])
+    axes = graph.axes(value)
+    rows = {place: axes[axis] for place, axis in enumerate(order) if axis in axes}
+    return graph.again(node, [value], rows)
+
+
+def unsqueeze(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
+    """New axes of one row."""
+    value = graph.inputs(node)[0]
+    wanted = axes_of(node, graph) or ()
+    rank = len(graph.shape(value)) + len(wanted)
+    new = {axis % rank for axis in wanted}
+    kept = [axis for axis in range(rank) if axis not in new]
+    rows = {kept[axis]: extent for axis, extent in graph.axes(value).items()}
+    return [graph.set_axes(graph.on_axes("Unsqueeze", value, sorted(new)), rows)]
+
+
+def squeeze(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
+    """Without axes of one row; of one that is to have one row, the first."""
+    value = graph.inputs(node)[0]
+    shape, axes = graph.shape(value), graph.axes(value)
+    wanted = axes_of(node, graph)
+    if wanted is None:
+        wanted = [a for a, size in enumerate(shape) if size == 1 and a not in axes]
+    gone = {axis % len(shape) for axis in wanted}
+    for axis in gone & set(axes):
+        value = graph.part(value, axis, 0, 1)
+    kept = [axis for axis in range(len(shape)) if axis not in gone]
+    rows = {place: axes[axis] for place, axis in enumerate(kept) if axis in axes}
+    return [graph.set_axes(graph.on_axes("Squeeze", value, sorted(gone)), rows)]
+
+
+def batched(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
+    """An operator on each image of a batch."""
+    values = graph.inputs(node)
+    if set(graph.axes(values[0])) != {0} or any(graph.axes(value) for value in values[1:] if value):
+        raise Unsupported("rows whose number depends on the data are not its batch", REMEDY)
+    return graph.again(node, values, graph.axes(values[0]))
+
+
+def regions(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
+    """RoiAlign: a row of results for each region."""
+    values = graph.inputs(node)
+    rows, images = (graph.extents(values[place])[0] for place in (1, 2))
+    if graph.axes(values[0]) or rows != images:
+        raise Unsupported("rows whose number depends on the data are not its regions", REMEDY)
+    size = min(graph.shape(value)[0] for value in values[1:])
+    values[1:] = [graph.part(value, 0, 0, size) for value in values[1:]]
+    return graph.again(node, values, {0: rows})
+
+
+def matrix_product(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
+    """MatMul: rows of the first, columns of the second; what is summed over is 0 where not real."""
+    first, second = graph.inputs(node)
+    ranks = len(graph.shape(first)), len(graph.shape(second))
+    if min(ranks) < 2:
+        raise Unsupported("a vector of rows whose number depends on the data", REMEDY)
+    rows = graph.extents(first)[-1], graph.extents(second)[-2]
+    if rows[0] != rows[1]:
+        raise Unsupported("its inputs have numbers of rows that are not known to be equal", REMEDY)
+    if not rows[0].fixed:
+        first = graph.masked(first, ranks[0] - 1, 0)
+        second = graph.masked(second, ranks[1] - 2, 0)
+        size = min(graph.shape(first)[-1], graph.shape(second)[-2])
+        first = graph.part(first, ranks[0] - 1, 0, size)
+        second = graph.part(second, ranks[1] - 2, 0, size)
+    rank = max(ranks)
+    found: dict[int, Extent] = {}
+    for value, own, kept in ((first, ranks[0], -2), (second, ranks[1], -1)):
+        for axis, extent in graph.axes(value).items():
+            if axis - own == kept or axis - own < -2:
+                place = axis - own + rank
+                if found.setdefault(place, extent) != extent:
+                    raise Unsupported("batches not known to be equal", REMEDY)
+    return graph.again(node, [first, second], found)
+
+
+def gemm(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
+    """Gemm whose first matrix has the rows."""
+    values = graph.inputs(node)
+    axis = 1 if attribute(node, "transA", 0) else 0
+    others = any(graph.axes(value) for value in values[1:] if value)
+    if others or set(graph.axes(values[0])) != {axis}:
+        raise Unsupported("rows whose number depends on the data are not those it leaves", REMEDY)
+    return graph.again(node, values, {0: graph.axes(values[0])[axis]})
+
+
+def one_hot(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
+    """OneHot: a new axis."""
+    values = graph.inputs(node)
+    rank = len(graph.shape(values[0])) + 1
+    new = attribute(node, "axis", -1) % rank
+    rows = {a + (a >= new): extent for a, extent in graph.axes(values[0]).items()}
+    return graph.again(node, values, rows)
+
+
+def softmax(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
+    """Softmax, LogSoftmax, LpNormalization, LayerNormalization: over an axis or those behind it."""
+    values = graph.inputs(node)
+    shape = graph.shape(values[0])
+    old = node.op_type in ("Softmax", "LogSoftmax") and graph.opset < 13
+    axis = attribute(node, "axis", 1 if old else -1) % len(shape)
+    flat = old or node.op_type == "LayerNormalization"
+    over = range(axis, len(shape)) if flat else (axis,)
+    rows = graph.axes(values[0])
+    if flat and axis - 1 in rows and node.op_type != "LayerNormalization" and axis > 1:
+        raise Unsupported("rows whose number depends on the data are merged", REMEDY)
+    fill = 0 if node.op_type == "LpNormalization" else -np.inf
+    for place in over:
+        if place in rows and node.op_type == "LayerNormalization":
+            raise Unsupported("a norm over rows whose number depends on the data", REMEDY)
+        values[0] = graph.masked(values[0], place, fill)
+    return graph.again(node, values, rows)
+
+
+ROWWISE: dict[str, Rule] = {
+    **dict.fromkeys(_UNARY, unary),
+    **dict.fromkeys(_BROADCAST, broadcast),
+    **dict.fromkeys(_BATCHED, batched),
+    **dict.fromkeys(("Softmax", "LogSoftmax", "LpNormalization", "LayerNormalization"), softmax),
+    "Gemm": gemm,
+    "MatMul": matrix_product,
+    "OneHot": one_hot,
+    "RoiAlign": regions,
+    "Squeeze": squeeze,
+    "Transpose": transpose,
+    "Unsqueeze": unsqueeze,
+}

@@ -1,0 +1,39 @@
+"""What the rules of operators have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnx
+
+from ..graph import Unsupported, attribute
+from .graph import REMEDY, BoundedGraph
+
+# The names of a node's results, in their order; "" for those that are left out.
+Results = Sequence[str]
+# Writes what a node of the model computes; raises Unsupported.
+Rule = Callable[[onnx.NodeProto, BoundedGraph], Results]
+
+
+def axes_of(node: onnx.NodeProto, graph: BoundedGraph, place: int = 1) -> list[int] | None:
+    """The axes of a Squeeze, a reduction or the like, an attribute or an input; None for none."""
+    given = attribute(node, "axes")
+    if given is None and len(node.input) > place and node.input[place]:
+        given = fixed(node, graph, place).reshape(-1)
+    return None if given is None else [int(axis) for axis in given]
+
+
+def fixed(node: onnx.NodeProto, graph: BoundedGraph, place: int) -> np.ndarray:
+    """An input that has to be a constant. Raises Unsupported."""
+    value = graph.constant(graph.inputs(node)[place])
+    if value is None:
+        raise Unsupported(
+            f"its input {place} is computed at run time", f"make it a constant, or {REMEDY}"
+        )
+    return value
+
+
+def given(node: onnx.NodeProto, place: int) -> bool:
+    """Whether an optional input is there."""
+    return len(node.input) > place and bool(node.input[place])
