@@ -34,6 +34,7 @@ from .kernel_calls import (
     patterns_of,
 )
 from .node_names import NodeNames
+from .shifted_reads import shifted_reads
 
 _WALL = "fusion_wall"
 # Of a variable, the arguments of its call that fusion must leave apart.
@@ -46,7 +47,11 @@ def fuse(mod: tvm.IRModule, most_tensors: int) -> tuple[tvm.IRModule, list[list[
     No group ends larger than a sum within it, and none of several calls has more tensors, inputs
     and results, than ``most_tensors``; a call by itself may have.
     """
-    mod = _with_walls(_leave_alone(mod, most_tensors), _growing(mod))
+    mod = _leave_alone(mod, most_tensors)
+    cuts = _growing(mod)
+    for var, sources in shifted_reads(mod).items():
+        cuts[var] = cuts.get(var, set()) | sources
+    mod = _with_walls(mod, cuts)
     grouped = _fused(mod)
     while _too_large(grouped, most_tensors):
         mod = _with_walls(mod, _excess(mod, most_tensors))
