@@ -43,7 +43,9 @@ def import_model(
     if is_file and kind_of(Path(model)) is TFLITE:
         return _import_tflite(model, input_shapes, raw_io)
     if raw_io:
-        raise InputError("a TFLite file is needed for raw_io: other models have one form of inputs")
+        raise InputError(
+            "a TFLite file is needed for raw_io, found another model: give one, or leave it out"
+        )
     if isinstance(model, tuple) and len(model) == 2:
         return model
     if _is_torch(model) or (is_file and Path(model).suffix in TORCH_SUFFIXES):

@@ -38,6 +38,7 @@ PARTS = ("yoeo", "detection", "segmentation", "depth")
 LATER: dict[str, dict[str, Any]] = {
     "model": {"detection": None, "segmentation": None, "depth": None},
     "preprocessing": {"stretch": False, "pad_value": 0.0, "pad_corner": False},
+    "tensor": {"quantization": None},
 }
 PRECISIONS = ("fp32", "fp16")
 COLOR_ORDERS = ("rgb", "bgr")
@@ -302,6 +303,8 @@ class PackageInfo:
         leave_out(model, LATER["model"])
         if model["preprocessing"] is not None:
             leave_out(model["preprocessing"], LATER["preprocessing"])
+        for tensor in (*document["inputs"], *document["outputs"]):
+            leave_out(tensor, LATER["tensor"])
         return document
 
     def to_bytes(self) -> bytes:
