@@ -196,6 +196,11 @@ def choices(function: tirx.PrimFunc, limits: TargetLimits) -> list[ScheduleConfi
     return [choice for name in order for choice in found[name]]
 
 
+def shape_of(template: str, function: tirx.PrimFunc) -> Any:
+    """What a template's candidates depend on; None where the function is of another kind."""
+    return _shape(TEMPLATES[template], function)
+
+
 def _shape(template: Template, function: tirx.PrimFunc) -> Any:
     """What a template's candidates depend on; None where the function is of another kind."""
     try:

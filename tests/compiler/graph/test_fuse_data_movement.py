@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,14 @@ from support.compiled import MATRIX_GPU, executor_of
 from support.networks import NETWORKS, Builder, _upsample
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.build import prepare
-from tvm_vision.compiler.graph.fuse_data_movement import is_selection
+from tvm_vision.compiler.graph.fuse_data_movement import fuse_data_movement, is_selection
 from tvm_vision.compiler.target import parse_target
+from tvm_vision.devices import known_devices
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.schedules import TargetLimits, schedule_function
 from tvm_vision.schedules.common import left_to_host
+from tvm_vision.schedules.cost.device_model import FITTED
 
 SIZE = 16
 
@@ -176,3 +179,36 @@ def test_it_can_be_switched_off_and_other_words_are_refused(
     monkeypatch.setenv("TVM_VISION_FUSE_DATA_MOVEMENT", "maybe")
     with pytest.raises(InputError, match="must be on or off, found 'maybe'"):
         prepare(module, target=target)
+
+
+def fused_on(tail: Any, **device: Any) -> bool:
+    """Whether a network's selections are inside, on an integrated GPU of AMD's but for changes."""
+    described = known_devices()["renoir"]
+    limits = TargetLimits.of(Target(described.target_config()))
+    assert limits.device.rates is not None
+    rates = {name: device.pop(name) for name in ("bandwidth", "launch") if name in device}
+    model = replace(limits.device, rates=replace(limits.device.rates, **rates), **device)
+    module, _ = import_onnx(network(tail))
+    options = {"concat_in_place": False, "fuse_data_movement": False}
+    graph = prepare(module, target=Target(described.target_config()), options=options)
+    before = len(graph.kernels)
+    after = fuse_data_movement(graph, replace(limits, device=model))
+    return len(after.kernels) < before
+
+
+@pytest.mark.parametrize("tail", [pointwise, window])
+def test_the_device_decides(tail: Any) -> None:
+    """Compiled alone: nothing of this is a device that exists."""
+    assert fused_on(tail)
+    # Where finding values is slow, memory is fast and a launch costs nothing.
+    assert not fused_on(tail, pick=1e5, bandwidth=1e13, launch=1e-9)
+    assert fused_on(tail, pick=1e5, bandwidth=1e6)
+    assert fused_on(tail, pick=1e5, bandwidth=1e13, launch=1.0)
+
+
+def test_what_is_picked_from_one_tensor_costs_nothing_more() -> None:
+    assert fused_on(half, pick=1e9, bandwidth=1e13, launch=1e-9)
+
+
+def test_on_a_device_that_was_timed_selections_are_inside() -> None:
+    assert fused_on(window, source=FITTED, pick=1e9, bandwidth=1e13, launch=1e-9)

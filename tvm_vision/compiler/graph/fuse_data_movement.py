@@ -4,7 +4,8 @@ Concatenations, nearest-neighbour resizing and slices move values and compute no
 convolution or product alone reads such a result, the two functions become one: schedules for sums
 of products inline whatever makes an operand into its fetch, as they do with padding. It saves a
 kernel, the barrier after it, and writing and reading the tensor between; it costs arithmetic on
-indices at every fetch, k·k times for a window. Concatenations in place are no kernels before.
+indices at every fetch, k·k times for a window, which selection_cost.py weighs up for the device.
+Concatenations in place are no kernels before.
 
 The option ``fuse_data_movement`` turns it off.
 """
@@ -22,6 +23,7 @@ from tvm.ir import prim
 from ...schedules import TargetLimits, choices
 from ..tir.cast_buffers import block_with, choice_parts, with_buffers
 from .lower import unused_name
+from .selection_cost import pays
 from .static_graph import KernelCall, StaticGraph, drop_unused
 
 # Templates that inline what makes an operand.
@@ -76,13 +78,13 @@ class _Joined:
     def function(self, first: str, second: str, at: int) -> str | None:
         """The name of ``second`` with its parameter ``at`` made by ``first`` inside.
 
-        None where no schedule for sums of products takes it.
+        None where no schedule for sums of products takes it, or it is slower so.
         """
         key = (first, second, at)
         if key not in self._names:
             before, after = self.functions[first], self.functions[second]
             self._names[key] = None
-            if self._is_product(after):
+            if self._is_product(after) and pays(before, after, at, self._limits):
                 function = join(before, after, at)
                 if self._is_product(function):
                     name = unused_name(f"{first}_{second}", self.functions)

@@ -128,6 +128,8 @@ class DeviceModel:
         gemm, coopmat, direct_conv, split_k: cycles of the tile models.
         selects_loads: loads under a condition are faster without a branch.
         packed_fp16: two values of fp16 are multiplied and added like one of float32.
+        pick: cycles of a scheduler to find four neighbours in one of several tensors, for each but
+            the first.
         wide_subgroups: the driver chooses the lanes of subgroups, and wide ones are faster where
             their registers suffice.
     """
@@ -143,6 +145,7 @@ class DeviceModel:
     split_k: SplitKCosts
     selects_loads: bool = False
     packed_fp16: bool = False
+    pick: float = 90.0
     wide_subgroups: bool = False
 
     @property

@@ -1,0 +1,71 @@
+"""Whether a selection is faster inside the product that reads it, or as a kernel of its own.
+
+Inside, it saves a launch, and a tensor that is written and read; but a value is found anew each
+time that a tile fetches it, and of several tensors each is read and one is taken. As in
+relax/winograd_cost.py, a kernel takes as long as the slower of its arithmetic and its bytes. On
+devices that kernels were timed on selections are always inside, as they were then.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from tvm import tirx
+
+from ...schedules import TargetLimits, choices
+from ...schedules.cost import coopmat_gemm, direct_conv, gemm
+from ...schedules.cost.direct_conv import DirectConvTile, Windows
+from ...schedules.cost.gemm_tile import VECTOR, Product
+from ...schedules.templates import shape_of
+
+
+def pays(selection: tirx.PrimFunc, product: tirx.PrimFunc, at: int, limits: TargetLimits) -> bool:
+    """Whether a product that makes its parameter ``at`` by a selection is no slower than both.
+
+    True where the device's rates are not known, or kernels were timed on it.
+    """
+    device, rates = limits.device, limits.device.rates
+    if rates is None or device.measured:
+        return True
+    *read, made = map(_bytes, selection.params)
+    others = sum(_bytes(p) for i, p in enumerate(product.params) if i != at)
+    choice = choices(product, limits)[0]
+    shape = shape_of(choice.template, product)
+    arithmetic = _CYCLES[choice.template](choice.parameters, shape, device) / rates.clock
+    vectors = _fetched(choice.parameters, shape, math.prod(_sizes(product.params[at])))
+    units = device.units
+    issued = device.pick * (len(read) - 1) * vectors / units.lanes
+    finding = issued / (units.count * units.schedulers) / rates.clock
+    inside = max(arithmetic + finding, (sum(read) + others) / rates.bandwidth)
+    apart = rates.launch + (sum(read) + made) / rates.bandwidth
+    return inside <= apart + max(arithmetic, (made + others) / rates.bandwidth)
+
+
+_CYCLES: dict[str, Any] = {
+    "direct_conv": direct_conv.cycles,
+    "coopmat_gemm": coopmat_gemm.cycles,
+    "contraction": gemm.cycles,
+}
+
+
+def _fetched(tile: Any, shape: Windows | Product, selected: int) -> float:
+    """Vectors of the selected tensor, of so many elements, that all workgroups fetch."""
+    if isinstance(tile, DirectConvTile):
+        assert isinstance(shape, Windows)
+        steps = -(-shape.channels // tile.k)
+        return tile.fetched(shape)[0] * steps * tile.groups(shape)
+    assert isinstance(shape, Product)
+    # Which factor it is: the one that is read by windows, else the one of its size.
+    of_m = shape.windows == "m" or (not shape.windows and selected == shape.b * shape.m * shape.k)
+    rows, times = (shape.m, -(-shape.n // tile.n)) if of_m else (shape.n, -(-shape.m // tile.m))
+    return shape.b * rows * shape.k * times / getattr(tile, "wide", VECTOR)
+
+
+def _sizes(parameter: tirx.Var) -> list[int]:
+    return [int(size) for size in parameter.ty.shape]
+
+
+def _bytes(parameter: tirx.Var) -> int:
+    return math.prod(_sizes(parameter)) * np.dtype(str(parameter.ty.dtype)).itemsize
