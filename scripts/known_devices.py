@@ -37,6 +37,7 @@ OFFLINE = {
     "tgl": "Intel Iris Xe of Core 11th generation, 96 units",
     "adl": "Intel Iris Xe of Core 12th generation, 96 units",
     "mtl": "Intel Arc of Core Ultra 1, 128 units",
+    "arc": "Intel Arc A770, 32 Xe cores",
 }
 STAND_IN = "with the kernel's side stood in for"
 ADRENO = "Qualcomm Adreno 730 of Snapdragon 8 Gen 1"

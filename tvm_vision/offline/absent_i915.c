@@ -8,7 +8,8 @@
  *
  * The environment says what stands in: ABSENT_GPU_FILES is a folder with the device's files, as
  * they are below /dev/dri and /sys/dev/char (intel.py writes it); ABSENT_GPU_ID, ABSENT_GPU_SLICES,
- * ABSENT_GPU_SUBSLICES and ABSENT_GPU_EUS are its PCI number and its units.
+ * ABSENT_GPU_SUBSLICES and ABSENT_GPU_EUS are its PCI number and its units; ABSENT_GPU_MEMORY are
+ * bytes of memory of its own, 0 where it shares the processor's.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -251,12 +252,20 @@ static int Engines(void* data, int room) {
 
 static int Regions(void* data, int room) {
   struct drm_i915_query_memory_regions* info = data;
-  int size = (int)(sizeof *info + sizeof info->regions[0]);
+  uint64_t own = (uint64_t)Number("ABSENT_GPU_MEMORY", 0);
+  uint32_t count = own ? 2 : 1;
+  int size = (int)(sizeof *info + count * sizeof info->regions[0]);
   if (room < size) return size;
   memset(info, 0, size);
-  info->num_regions = 1;
+  info->num_regions = count;
   info->regions[0].region.memory_class = I915_MEMORY_CLASS_SYSTEM;
   info->regions[0].probed_size = info->regions[0].unallocated_size = MEMORY;
+  if (own) {
+    struct drm_i915_memory_region_info* region = &info->regions[1];
+    region->region.memory_class = I915_MEMORY_CLASS_DEVICE;
+    region->probed_size = region->unallocated_size = own;
+    region->probed_cpu_visible_size = region->unallocated_cpu_visible_size = own;
+  }
   return size;
 }
 

@@ -29,19 +29,21 @@ class Gpu:
         pci: its number.
         subslices: Xe cores (dual subslices), of its one slice.
         units: execution units of a subslice.
+        memory: bytes of its own; 0 where it shares the processor's.
     """
 
     title: str
     pci: int
     subslices: int
     units: int = 16
+    memory: int = 0
 
 
-# Numbers of PCI devices and units as Intel's open documentation of the graphics of these processors
-# has them (Programmer's Reference Manuals, volume 4: configurations).
+# Numbers of PCI devices and units: vulkan/device_keys.py has their sources.
 GPUS = {
     "tgl": Gpu("Iris Xe, 96 units (Core i7-1165G7)", 0x9A49, 6),
     "adl": Gpu("Iris Xe, 96 units (Core i7-1260P)", 0x46A6, 6),
+    "arc": Gpu("Arc A770, 512 units", 0x56A0, 32, memory=16 << 30),
     "mtl": Gpu("Arc graphics, 128 units (Core Ultra 7 155H)", 0x7D55, 8),
 }
 
@@ -58,6 +60,7 @@ def settings(device: str) -> dict[str, str]:
         "ABSENT_GPU_SLICES": "1",
         "ABSENT_GPU_SUBSLICES": str(gpu.subslices),
         "ABSENT_GPU_EUS": str(gpu.units),
+        "ABSENT_GPU_MEMORY": str(gpu.memory),
     }
 
 

@@ -20,8 +20,11 @@ from ..target_keys import (
 _OF_A_UNIT = (SCHEDULERS, THREADS, REGISTERS)
 
 # Intel's driver does not tell its units: these are of the full chips, by PCI id, 16 vector engines
-# each. Smaller models share ids with them.
-_INTEL = 0x8086
+# each. Smaller models share ids with them. Names of ids: Mesa, include/pci_ids/iris_pci_ids.h.
+# Units: of Tiger, Alder and Raptor Lake, Mesa, src/intel/dev/intel_device_info.c, six dual
+# subslices of 16 (GFX12_GT_FEATURES for GT2, and rpl_p); of the others, Intel's product
+# specifications (ark.intel.com), "Xe-cores": Core Ultra 7 155H 8, and of Arc's cards as they stand.
+_INTEL = 0x8086  # its number among vendors of PCI devices
 _INTEL_UNITS = {
     0x9A49: 6, 0x9A40: 6,  # Tiger Lake, Iris Xe
     0x46A6: 6, 0x46A8: 6,  # Alder Lake-P
