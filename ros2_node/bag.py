@@ -18,22 +18,19 @@ import numpy.typing as npt
 
 from tvm_vision.errors import InputError
 from tvm_vision.file_kinds import BAG, FOLDER, need
-from tvm_vision.models.results import VisionResult
 from tvm_vision.whole_files import whole
 
 from .images import any_image
 from .journal import Journal
 from .messages import MessageBuilder
+from .result_topics import LABEL_TOPICS, LABELS, RESULT_TOPICS, labels_of, messages_of, topics_of
 
 INTERFACES = Path(__file__).resolve().parent / "interfaces"
 IMAGE_TYPES = ("sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage")
-# Topic -> message, in the order of the journal's kinds.
+# Topic -> message, in the order of the journal's kinds: results first, names of classes then.
 TOPICS = {
-    "detections": "vision_msgs/msg/Detection2DArray",
-    "segmentation": "sensor_msgs/msg/Image",
-    "classification": "vision_msgs/msg/Classification",
-    "label_info": "vision_msgs/msg/LabelInfo",
-    "detections/label_info": "vision_msgs/msg/LabelInfo",
+    **{topic.name: topic.message.replace("/", "/msg/") for topic in RESULT_TOPICS},
+    **dict.fromkeys(LABEL_TOPICS, LABELS.replace("/", "/msg/")),
 }
 KINDS = {topic: kind for kind, topic in enumerate(TOPICS)}
 
@@ -77,7 +74,8 @@ def process_bag(
         raise InputError(f"'{target}' exists: remove it, or choose another name")
     with reading(source) as reader:
         connection = choose_topic(reader.connections, topic)
-        topics = {name: _join(namespace, name) for name in topics_of(model)}
+        names = [*(topic.name for topic in topics_of(model)), *labels_of(model)]
+        topics = {name: _join(namespace, name) for name in names}
         if not results_only:
             _check_new(reader.connections, topics.values())
         journal_path = target.with_name(f"{target.name}.progress")
@@ -90,14 +88,6 @@ def process_bag(
         unreadable, messages = _write(reader, connection, topics, journal, target, results_only)
         journal_path.unlink()
     return Summary(journal.images, resumed, unreadable, problems[0] if problems else "", messages)
-
-
-def topics_of(model: Any) -> list[str]:
-    """The results that a network has, by topic."""
-    if model.kind == "classifier":
-        return ["classification", "label_info"]
-    found = ["detections", "detections/label_info"] if model.class_names else []
-    return found + (["segmentation", "label_info"] if model.segmentation_names else [])
 
 
 def choose_topic(connections: Sequence[Any], topic: str) -> Any:
@@ -133,7 +123,7 @@ def _infer(
         header = _own(message.header, builder)
         found: list[tuple[str, Any]] = []
         try:
-            found = results(builder, header, model(any_image(message)))
+            found = messages_of(builder, header, model(any_image(message)))
         except InputError as error:
             problems.append(f"image {index}: {error}")
         if first:
@@ -147,30 +137,12 @@ def _infer(
     return problems
 
 
-def results(builder: MessageBuilder, header: Any, result: VisionResult) -> list[tuple[str, Any]]:
-    """The messages of one image by topic, the same as the node publishes."""
-    found = []
-    if result.detections is not None:
-        found.append(("detections", builder.detections(header, result.detections)))
-    if result.segmentation is not None:
-        mask = builder.image(header, result.segmentation.mask, "mono8")
-        found.append(("segmentation", mask))
-    if result.classification is not None:
-        found.append(("classification", builder.classification(header, result.classification)))
-    return found
-
-
 def labels(builder: MessageBuilder, header: Any, model: Any) -> list[tuple[str, Any]]:
     """The names of the classes, once."""
     threshold = float(getattr(model, "confidence", 0.0))
-    names = {
-        "label_info": model.segmentation_names or model.class_names,
-        "detections/label_info": model.class_names,
-    }
     return [
-        (topic, builder.label_info(header, names[topic], threshold))
-        for topic in topics_of(model)
-        if topic in names
+        (topic, builder.label_info(header, names, threshold))
+        for topic, names in labels_of(model).items()
     ]
 
 
@@ -311,7 +283,7 @@ def _identity(source: Path, topic: str, model: Any) -> dict[str, Any]:
     files = [source] if source.is_file() else sorted(source.iterdir())
     listing = [(item.name, item.stat().st_size, item.stat().st_mtime_ns) for item in files]
     return {
-        "format": 1,
+        "format": 2,
         "bag": hashlib.sha256(repr(listing).encode()).hexdigest(),
         "topic": topic,
         "network": model.checksum,

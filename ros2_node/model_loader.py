@@ -35,12 +35,9 @@ def load_and_warm(request: ModelRequest) -> Any:
 
 def _load(source: ModelSource, request: ModelRequest) -> Any:
     # Takes most of a second: not before it is needed.
-    from tvm_vision.models import ModelOptions, load_model
-    from tvm_vision.runtime.loader import open_package
+    from tvm_vision.models import load_model
 
-    package = open_package(source.package, request.device)
-    options: ModelOptions = {"top": request.top} if package.info.model.kind == "classifier" else {}
-    return load_model(package, request.device, **options)
+    return load_model(source.package, request.device, top=request.top)
 
 
 Loaded = Callable[[ModelRequest, Any, str], object]

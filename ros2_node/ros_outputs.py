@@ -13,46 +13,43 @@ from std_msgs.msg import Header
 from tvm_vision.models.draw import draw_result
 from tvm_vision.models.results import VisionResult
 
-from . import soccer
+from . import result_topics, soccer
 from .images import Image
 from .messages import MessageBuilder
 from .pipeline import Times
+from .result_topics import IMAGE, LABEL_TOPICS, LABELS, RESULT_TOPICS, labels_of
 from .ros_messages import message_class
 from .ros_qos import profile, publisher_events
 from .settings import Settings
 
-IMAGE = "sensor_msgs/Image"
-LABELS = "vision_msgs/LabelInfo"
 DEPTH = 5
 # Kept for who subscribes later; nobody who listens to them alone needs results.
-LATCHED = ("label_info", "detections/label_info")
+LATCHED = tuple(LABEL_TOPICS)
 SIDE_TOPICS = (*LATCHED, "latency")
 
 
 def topics_of(model: Any, settings: Settings) -> dict[str, str]:
     """The topics for a network, each with its message."""
-    topics = {}
-    boxes = model.kind != "classifier" and bool(model.class_names)
-    pixels = bool(model.segmentation_names)
-    if model.kind == "classifier":
-        topics["classification"] = "vision_msgs/Classification"
-        topics["label_info"] = LABELS
-    if boxes and settings.publish_detections:
-        topics["detections"] = "vision_msgs/Detection2DArray"
-        topics["detections/label_info"] = LABELS
-    if pixels and settings.publish_segmentation:
-        topics["segmentation"] = IMAGE
-        topics["label_info"] = LABELS
+    wanted = [t for t in result_topics.topics_of(model) if _is_set(settings, t.setting)]
+    parts = {topic.part for topic in wanted}
+    topics = {topic.name: topic.message for topic in wanted}
+    for name, of in LABEL_TOPICS.items():
+        topics |= {name: LABELS} if not parts.isdisjoint(of) else {}
+    pixels = "segmentation" in model.produces
     if pixels and settings.publish_masks:
         topics |= {mask_topic(name): IMAGE for name in model.segmentation_names}
     if settings.publish_soccer_vision:
-        topics |= soccer.TOPICS if boxes else {}
+        topics |= soccer.TOPICS if "detections" in model.produces else {}
         topics |= dict.fromkeys(soccer.MASKS, IMAGE) if pixels else {}
     if settings.publish_debug_image:
         topics["debug_image"] = IMAGE
     if settings.publish_latency:
         topics["latency"] = "std_msgs/Float32MultiArray"
     return topics
+
+
+def _is_set(settings: Settings, name: str) -> bool:
+    return not name or bool(getattr(settings, name))
 
 
 def mask_topic(name: str) -> str:
@@ -115,12 +112,8 @@ class Outputs:
 
     def publish_labels(self, model: Any, header: Header, threshold: float) -> None:
         """The names of the classes, latched. threshold: least confidence of what is published."""
-        pixels = model.segmentation_names or model.class_names
         with self._lock:
-            for topic, names in (
-                ("label_info", pixels),
-                ("detections/label_info", model.class_names),
-            ):
+            for topic, names in labels_of(model).items():
                 if topic in self._publishers:
                     message = self._builder.label_info(header, names, threshold)
                     self._publishers[topic].publish(message)
@@ -128,13 +121,17 @@ class Outputs:
     def publish(self, header: Header, image: Image, result: VisionResult, times: Times) -> None:
         """Everything that somebody listens to."""
         with self._lock:
+            for topic in RESULT_TOPICS:
+                # Asked first: nothing is made that nobody listens to.
+                message = (
+                    topic.of(self._builder, header, result) if self._heard(topic.name) else None
+                )
+                if message is not None:
+                    self._publishers[topic.name].publish(message)
             if result.detections is not None:
-                self._publish_boxes(header, result)
+                self._publish_soccer(header, result)
             if result.segmentation is not None:
                 self._publish_masks(header, result)
-            if result.classification is not None and self._heard("classification"):
-                message = self._builder.classification(header, result.classification)
-                self._publishers["classification"].publish(message)
             if self._heard("latency"):
                 self._publishers["latency"].publish(self._builder.latency(latencies(times)))
         # Drawing takes longer than all else: not while others wait for the lock.
@@ -144,11 +141,8 @@ class Outputs:
         publisher = self._publishers.get(topic)
         return publisher is not None and publisher.get_subscription_count() > 0
 
-    def _publish_boxes(self, header: Header, result: VisionResult) -> None:
+    def _publish_soccer(self, header: Header, result: VisionResult) -> None:
         assert result.detections is not None
-        if self._heard("detections"):
-            message = self._builder.detections(header, result.detections)
-            self._publishers["detections"].publish(message)
         for topic in soccer.TOPICS:
             if self._heard(topic):
                 message = soccer.soccer_message(
@@ -158,9 +152,6 @@ class Outputs:
 
     def _publish_masks(self, header: Header, result: VisionResult) -> None:
         assert result.segmentation is not None
-        if self._heard("segmentation"):
-            message = self._builder.image(header, result.segmentation.mask, "mono8")
-            self._publishers["segmentation"].publish(message)
         for index, name in enumerate(result.segmentation.class_names):
             if self._heard(mask_topic(name)):
                 mask = soccer.class_mask(result.segmentation.mask, index)

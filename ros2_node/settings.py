@@ -148,6 +148,10 @@ class Settings:
         5, "Classes in the result of a classifier.", RELOAD, unit="classes", low=1, high=1000
     )
     publish_detections: bool = _parameter(True, "Have the topic detections.")
+    publish_instances: bool = _parameter(
+        True, "Have the topic instances, of networks with a mask for each object."
+    )
+    publish_depth: bool = _parameter(True, "Have the topic depth.")
     publish_segmentation: bool = _parameter(True, "Have the topic segmentation.")
     publish_masks: bool = _parameter(True, "Have a topic mask/CLASS for each class of pixels.")
     publish_debug_image: bool = _parameter(True, "Have the topic debug_image.")

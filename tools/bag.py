@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -53,7 +54,7 @@ def bag(
         network = load_and_warm(ModelRequest(str(model), device))
         click.echo(f"device: {network.device_description}", err=True)
         if confidence is not None:
-            getattr(network, "network", network).confidence = confidence
+            set_confidence(network, confidence)
         with interruptible(f"what was done is in {output}.progress; the same command goes on"):
             summary = process_bag(
                 bag,
@@ -72,3 +73,10 @@ def bag(
             f"note: {summary.unreadable} images have no results; {summary.first_problem}", err=True
         )
     click.echo(f"wrote {output}: {summary.images} images, {summary.messages} messages")
+
+
+def set_confidence(network: Any, confidence: float) -> None:
+    """Of a network that finds boxes. Raises click.UsageError for another."""
+    if "detections" not in network.produces:
+        raise click.UsageError(f"--confidence is for networks that find boxes, not {network.name}")
+    getattr(network, "network", network).confidence = confidence

@@ -15,7 +15,7 @@ from .options import PATH, device_option, interruptible, package_argument
 from .progress import progress
 
 if TYPE_CHECKING:
-    from tvm_vision.models.results import VisionResult
+    from tvm_vision.models.results import Detections, VisionResult
     from tvm_vision.runtime.sources import Frame
 
 FRACTION = click.FloatRange(0.0, 1.0)
@@ -30,16 +30,17 @@ FRACTION = click.FloatRange(0.0, 1.0)
 )  # fmt: skip
 @click.option("--show", is_flag=True, help="Show them in a window; q or Escape ends it.")
 @click.option(
-    "--confidence", type=FRACTION, default=0.5, show_default=True,
-    help="Boxes have a higher score than this.",
+    "--confidence", type=FRACTION,
+    help="Boxes have a higher score than this.  [default: as the package says; YOEO: 0.5]",
 )  # fmt: skip
 @click.option(
-    "--iou", type=FRACTION, default=0.4, show_default=True,
-    help="Of boxes that overlap by more (intersection over union), the best stays.",
+    "--iou", type=FRACTION,
+    help="Of boxes that overlap by more (intersection over union), the best stays.  [default: as "
+    "the package says; YOEO: 0.4]",
 )  # fmt: skip
 @click.option(
-    "--max-detections", type=click.IntRange(min=1), default=300, show_default=True,
-    help="Boxes in a frame at the most.",
+    "--max-detections", type=click.IntRange(min=1),
+    help="Boxes in a frame at the most.  [default: as the package says; YOEO: 300]",
 )  # fmt: skip
 @click.option("--limit", type=click.IntRange(min=1), help="Stop after so many frames.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each frame.")
@@ -49,20 +50,22 @@ def detect(
     sources: tuple[str, ...],
     save: Path | None,
     show: bool,
-    confidence: float,
-    iou: float,
-    max_detections: int,
+    confidence: float | None,
+    iou: float | None,
+    max_detections: int | None,
     limit: int | None,
     as_json: bool,
     device: str,
 ) -> None:
-    """Find objects in images or videos.
+    """Show what a network sees in images or videos.
 
-    With the YOEO network in the package PACKAGE, for each frame of SOURCES. A source is an
+    With the network in the package PACKAGE, of any kind but 'network', for each frame of SOURCES:
+    boxes, masks, keypoints, oriented boxes, classes of pixels, depth or classes. A source is an
     image, a folder of images, a video file, or the number of a camera.
 
-    Prints a line for each frame: time, boxes with their scores in percent, and how much of the
-    image each class of the mask takes. With --json boxes are x1, y1, x2, y2 in pixels.
+    Prints a line for each frame: time, boxes with their scores in percent, how much of the image
+    each class of the mask takes, the range of depths. With --json boxes are x1, y1, x2, y2 in
+    pixels, corners of oriented boxes and keypoints x and y, and masks run lengths as COCO's.
 
     \b
     Example:
@@ -70,12 +73,12 @@ def detect(
       tvm-vision detect yoeo.tar game.mp4 --save annotated --confidence 0.3
       tvm-vision detect yoeo.tar 0 --json --limit 100
     """
+    from tvm_vision.models import load_model
     from tvm_vision.models.draw import draw_result
-    from tvm_vision.models.yoeo import YoeoDetector
     from tvm_vision.runtime.sources import frames
 
     with progress(f"loading {package.name}"):
-        detector = YoeoDetector.load(
+        detector = load_model(
             package, device, confidence=confidence, iou=iou, max_detections=max_detections
         )
         detector.warm_up()
@@ -121,16 +124,24 @@ def record(frame: Frame, result: VisionResult) -> dict[str, object]:
     """One frame as plain data for JSON."""
     document: dict[str, object] = {"name": frame.name}
     if result.detections is not None:
-        document["detections"] = [
-            {"name": name, "score": round(score, 4), "box": [round(edge, 1) for edge in box]}
-            for name, score, box in result.detections
-        ]
+        document["detections"] = objects(result.detections)
     if result.segmentation is not None:
         # The first class is the background.
         document["segmentation"] = {
             name: round(result.segmentation.share(name), 4)
             for name in result.segmentation.class_names[1:]
         }
+    if result.depth is not None:
+        values = result.depth.values
+        document["depth"] = {
+            "least": round(float(values.min()), 4),
+            "most": round(float(values.max()), 4),
+            "unit": result.depth.unit,
+        }
+    if result.classification is not None:
+        document["classes"] = [
+            {"label": label, "probability": round(part, 6)} for label, part in result.classification
+        ]
     timing = result.timing
     document["milliseconds"] = {
         "preprocess": round(timing.preprocess_ms, 3),
@@ -138,3 +149,22 @@ def record(frame: Frame, result: VisionResult) -> dict[str, object]:
         "postprocess": round(timing.postprocess_ms, 3),
     }
     return document
+
+
+def objects(found: Detections) -> list[dict[str, object]]:
+    """The objects of one frame as plain data for JSON."""
+    from tvm_vision.models.converters import run_lengths
+
+    listed: list[dict[str, object]] = [
+        {"name": name, "score": round(score, 4), "box": [round(edge, 1) for edge in box]}
+        for name, score, box in found
+    ]
+    corners = found.corners()
+    for index, item in enumerate(listed):
+        if corners is not None:
+            item["corners"] = corners[index].round(1).tolist()
+        if found.keypoints is not None:
+            item["keypoints"] = found.keypoints[index].round(3).tolist()
+        if found.masks is not None:
+            item["mask"] = run_lengths(found.masks[index])
+    return listed

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -61,11 +62,14 @@ def summary(package: Package) -> Iterator[str]:
         yield f"output       {tensor}{_remark(tensor.layout, tensor.units)}"
     if model.preprocessing is not None:
         p = model.preprocessing
-        fit = "letterbox" if p.letterbox else f"crop {p.crop:g}"
+        fit = "stretched" if p.stretch else "letterbox" if p.letterbox else f"crop {p.crop:g}"
         yield f"image      {p.size[0]}x{p.size[1]} {p.color_order}, {fit}, {p.interpolation}"
         yield f"  mean, std  {', '.join(f'{m:g}' for m in p.mean)}; {_numbers(p.std)}"
     if model.yoeo is not None:
         yield from yoeo_lines(model.labels, model.yoeo)
+    for name in ("detection", "segmentation", "depth"):
+        if (part := getattr(model, name)) is not None:
+            yield f"{name:<12} {unusual(part)}"
     counts = Counter(kernel.function for kernel in info.graph.kernels)
     yield f"kernels      {len(info.graph.kernels)} calls of {len(counts)} functions"
     memory = info.memory
@@ -96,6 +100,22 @@ def note_here(info: PackageInfo) -> str:
 
     found = vulkan.devices()
     return difference(info.target, found[0]) if found else ""
+
+
+def unusual(part: Any) -> str:
+    """How outputs are read: the fields of a part of mod.json that are not as usual."""
+    said = {
+        field.name: getattr(part, field.name)
+        for field in fields(part)
+        if getattr(part, field.name) != field.default
+    }
+    return ", ".join(f"{name} {_shown(value)}" for name, value in said.items())
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return " ".join(map(str, value))
+    return _spelled(value) if isinstance(value, (bool, int, str)) else f"{value:g}"
 
 
 def yoeo_lines(labels: tuple[str, ...], yoeo: YoeoInfo) -> Iterator[str]:

@@ -87,7 +87,9 @@ def test_what_cannot_be_read(refuses, network, photo, folder, tmp_path, tiny_pac
     assert "is not an image that OpenCV can read" in refuses("detect", network, broken)
     assert "an image, folder, video or camera" in refuses("detect", network, tmp_path / "none")
     assert "cannot be opened" in refuses("detect", tmp_path / "none.tar", photo)
-    assert "is a classifier: 'tvm-vision classify' runs" in refuses("detect", tiny_package, photo)
+    assert "'tiny' is none: compile it with --kind classifier" in refuses(
+        "detect", tiny_package, photo
+    )
 
 
 def test_a_window_is_refused_without_a_screen(refuses, network, photo, monkeypatch):

@@ -47,7 +47,7 @@ def load_model(
     # OpenCV and TVM's Python, while the device is being opened.
     from .registry import predictor
 
-    cls = predictor(package.info.model)
+    cls = predictor(package.info)
     taken = inspect.signature(cls).parameters
     # None is as good as unsaid: the package decides, or the class.
     own = {k: v for k, v in options.items() if k in taken and v is not None}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from time import perf_counter
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
 from ..runtime.graph_executor import GraphExecutor
-from ..runtime.inputs import input_specs, numpy_dtype
+from ..runtime.inputs import input_specs
+from .classifier.preprocess import as_input
 from .frames import Letterbox, Preprocessor
 from .results import Timing, VisionResult
 from .vision_model import Image, VisionModel
@@ -74,10 +74,7 @@ class FrameModel(VisionModel):
     def prepare(self, image_bgr: Image) -> tuple[npt.NDArray[Any], Letterbox]:
         """The network's input for a frame, and where the frame lies in it."""
         letterbox = self._preprocessor(image_bgr)
-        tensor = self._tensor
-        if self._spec.dtype == "uint8":
-            tensor = np.clip(np.rint(tensor), 0, 255)
-        return np.ascontiguousarray(tensor, numpy_dtype(self._spec.dtype)), letterbox
+        return as_input(self._tensor, self._spec), letterbox
 
     def interpret(self, outputs: Arrays, letterbox: Letterbox) -> dict[str, Any]:
         """Parts of a VisionResult by name, of outputs by name and the place of their frame."""

@@ -6,7 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from ..errors import InputError
-from ..package import ModelInfo
+from ..package import PackageInfo
+from .kinds.facts import Facts
+from .kinds.recognise import recognise
 
 if TYPE_CHECKING:
     from .vision_model import VisionModel
@@ -24,17 +26,20 @@ PREDICTORS = {
 }
 
 
-def predictor(model: ModelInfo) -> type[VisionModel]:
+def predictor(info: PackageInfo) -> type[VisionModel]:
     """The class for a package's network.
 
-    Raises InputError where it is of a kind that looks at no frames.
+    Raises InputError where it is of a kind that looks at no frames, with those that it may be of.
     """
+    model = info.model
     found = PREDICTORS.get(model.kind)
     if found is None:
         *kinds, last = PREDICTORS
+        likely = recognise(Facts(info.inputs, info.outputs, model.labels)).candidates
+        remedy = f" {' or '.join(likely)}" if likely else ""
         raise InputError(
             f"a network of kind {', '.join(kinds)} or {last} is needed, and '{model.name}' is of "
-            f"kind {model.kind}: compile it with --kind"
+            f"kind {model.kind}: compile it with --kind{remedy}"
         )
     module, name = found
     here = __name__.rpartition(".")[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -45,9 +45,9 @@ class VisionModel:
     A call that begins while another thread's is running raises InputError.
     """
 
-    #: The parts of a VisionResult that its results may have: detections, segmentation,
+    #: What its results have: detections, with masks, keypoints and oriented boxes; segmentation,
     #: classification, depth.
-    produces: ClassVar[tuple[str, ...]]
+    produces: tuple[str, ...] = ()
 
     def __init__(self, executor: GraphExecutor) -> None:
         """executor: what tvm_vision.load returns."""

@@ -217,6 +217,18 @@ def test_labels_tell_what_is_behind_the_scores():
         assert_reads(recognise(given).reading, "detr", {"activation": activation}, given)
 
 
+@pytest.mark.parametrize("count", [1, 79, 81, 200])
+def test_labels_that_do_not_fit_the_task(count):
+    """Too few would make an angle or keypoints of the last classes."""
+    labels = tuple(str(i) for i in range(count))
+    given = facts({"y": (1, 84, 2100)}, metadata=task("detect"), labels=labels)
+    with pytest.raises(InputError, match=f"80 labels are needed.*'y', found {count}: use"):
+        recognise(given)
+    given = facts({"y": (1, 84, 2100)}, labels=tuple(str(i) for i in range(81)))
+    with pytest.raises(InputError, match="80 labels are needed.*found 81"):
+        recognise(given)
+
+
 def test_raw_grids_are_those_of_yolox():
     given = facts({"y": (1, 2100, 85)}, raw=frozenset(["y"]))
     reading = recognise(given).reading

@@ -24,6 +24,7 @@ class FakeModel:
     """Finds what is brighter than 200 and calls it a ball; the lower half is field."""
 
     kind = "yoeo"
+    produces: tuple[str, ...] = ("detections", "segmentation")
     class_names: tuple[str, ...] = NAMES
     segmentation_names: tuple[str, ...] = PIXELS
     device_description = "a processor of the tests (cpu)"
@@ -71,6 +72,7 @@ class FakeModel:
 
 class FakeClassifier(FakeModel):
     kind = "classifier"
+    produces = ("classification",)
     class_names = ("cat", "dog")
     segmentation_names = ()
 

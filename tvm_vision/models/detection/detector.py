@@ -26,7 +26,6 @@ class ObjectDetector(Thresholds, FrameModel):
     """
 
     part = "detection"
-    produces = ("detections",)
 
     def __init__(
         self,
@@ -50,6 +49,10 @@ class ObjectDetector(Thresholds, FrameModel):
             info.iou if iou is None else iou,
             info.max_detections if max_detections is None else max_detections,
         )
+        more = {
+            "masks": info.prototypes, "keypoints": info.keypoints, "oriented": info.oriented,
+        }  # fmt: skip
+        self.produces = ("detections", *(name for name, there in more.items() if there))
         self._info = info
         self._grid = Grid(self.size, info.strides) if info.strides else None
 

@@ -29,7 +29,8 @@ class Spec(Protocol):
 class Facts:
     """inputs, outputs: of the network. labels: names of its classes that were given, or none.
     metadata: what its file says of itself. raw: names of the outputs that come from convolutions
-    without any arithmetic, so that boxes in them are yet to be decoded.
+    without any arithmetic, so that boxes in them are yet to be decoded. extras: values that a box
+    has behind its scores, but for a mask's coefficients; None where that is not known.
     """
 
     inputs: tuple[Spec, ...]
@@ -37,6 +38,7 @@ class Facts:
     labels: tuple[str, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
     raw: frozenset[str] = frozenset()
+    extras: int | None = None
 
     @property
     def size(self) -> tuple[int, int] | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NoReturn
 
+from ...errors import InputError
 from ...package import DetectionInfo
 from ...package.detection import cells_of
 from .facts import Facts, Reading, Spec
@@ -18,6 +20,8 @@ STRIDES = ((8, 16, 32), (8, 16, 32, 64), (4, 8, 16, 32))
 ANCHORS = 3
 # An export that has suppressed within has a few hundred boxes.
 MOST_BOXES = 1000
+# Of COCO, where nothing says how many there are.
+USUAL_CLASSES = 80
 
 
 def find(facts: Facts) -> Reading | None:
@@ -30,67 +34,83 @@ def find(facts: Facts) -> Reading | None:
     output = rows[0]
     for strides in STRIDES:
         cells = sum(cells_of(size, stride) for stride in strides)
-        found = _of_cells(facts, output, cells, strides, prototypes)
-        if found is not None:
-            return found
+        if output.shape[2] == cells or output.shape[1] in (cells, ANCHORS * cells):
+            return _of_cells(facts, output, cells, strides, prototypes)
     return _of_boxes(facts, output, prototypes)
 
 
 def _of_cells(
     facts: Facts, output: Spec, cells: int, strides: tuple[int, ...], prototypes: Spec | None
 ) -> Reading | None:
+    """A row for each cell, or for each of its anchors.
+
+    Raises InputError for labels that are too many, or too few where nothing else can be behind.
+    """
     _, first, second = output.shape
-    if second == cells and first > 4:
+    if second == cells:
+        behind = (facts.extras or 0) + _coefficients(prototypes)
+        classes = first - 4 - behind
+        if classes < 1:
+            return None
+        names = facts.names(classes)
+        rest = classes - len(names)
+        if rest < 0 or (rest and facts.extras is not None):
+            _wrong_labels(classes, output, names)
         info = DetectionInfo((output.name,), transposed=True)
-        return _with_extras(facts, info, first - 4, prototypes)
-    if second < 6 or first not in (cells, ANCHORS * cells):
+        return _with_extras(facts, info, (facts.extras or 0) + rest, names, prototypes)
+    if second < 6:
         return None
+    names = facts.names(second - 5)
+    if len(names) != second - 5:
+        _wrong_labels(second - 5, output, names)
     info = DetectionInfo((output.name,), row="objectness")
-    labels = facts.names(second - 5)
     if first == cells and output.name in facts.raw:
         info = replace(info, box="grid", strides=strides, confidence=0.3)
-        return Reading("yolo", labels, CORNER_LETTERBOX, info)
-    return Reading("yolo", labels, GREY_LETTERBOX, info)
+        return Reading("yolo", names, CORNER_LETTERBOX, info)
+    return Reading("yolo", names, GREY_LETTERBOX, info)
 
 
 def _of_boxes(facts: Facts, output: Spec, prototypes: Spec | None) -> Reading | None:
-    """[1, boxes, 6 + more], which others have as well."""
+    """[1, boxes, 6 + more], which others have as well, and which does not say how many classes
+    there are."""
     _, boxes, values = output.shape
-    if boxes > MOST_BOXES or values < 6:
+    rest = values - 6 - _coefficients(prototypes)
+    if boxes > MOST_BOXES or rest < 0 or facts.extras not in (None, rest):
         return None
-    # Nothing in the shapes says how many classes there are.
-    known = bool(facts.labels)
     info = DetectionInfo((output.name,), box="xyxy", row="best", suppress=False)
-    labels = facts.names(80)
-    reading = _with_extras(facts, info, values - 6 + len(labels), prototypes, labels)
-    return replace(reading, sure=known) if reading is not None else None
+    reading = _with_extras(facts, info, rest, facts.names(USUAL_CLASSES), prototypes)
+    return None if reading is None else replace(reading, sure=bool(facts.labels))
 
 
 def _with_extras(
     facts: Facts,
     info: DetectionInfo,
-    values: int,
+    rest: int,
+    names: tuple[str, ...],
     prototypes: Spec | None,
-    labels: tuple[str, ...] = (),
 ) -> Reading | None:
-    """values: of a row, for classes and all that is behind them.
-
-    What is left behind the given labels is a mask's coefficients where there are prototypes, one
-    angle, or keypoints of three values. Without labels all is taken for classes.
-    """
-    coefficients = prototypes.shape[1] if prototypes is not None else 0
+    """rest: values behind scores and coefficients: none, an angle, or keypoints."""
     if prototypes is not None:
         info = replace(info, prototypes=prototypes.name)
-    names = labels or facts.names(values - coefficients)
-    rest = values - coefficients - len(names)
     if rest == 1:
         info = replace(info, oriented=True, box="cxcywh")
     elif rest > 0:
         points, each = _keypoints(facts, rest)
         info = replace(info, keypoints=points, keypoint_values=each)
-    if rest < 0 or rest != info.extra_values(0):
+    if rest != info.extra_values(0):
         return None
     return Reading("yolo", names, GREY_LETTERBOX, info)
+
+
+def _coefficients(prototypes: Spec | None) -> int:
+    return 0 if prototypes is None else prototypes.shape[1]
+
+
+def _wrong_labels(classes: int, output: Spec, names: tuple[str, ...]) -> NoReturn:
+    raise InputError(
+        f"{classes} labels are needed, one for each class of '{output.name}', found {len(names)}: "
+        "use the file that the network was trained with"
+    )
 
 
 def _keypoints(facts: Facts, rest: int) -> tuple[int, int]:

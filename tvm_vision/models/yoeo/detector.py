@@ -30,8 +30,6 @@ class YoeoDetector(Thresholds, VisionModel):
     ``YoeoDetector.load(path)`` or ``load_model(path)`` make one.
     """
 
-    produces = ("detections", "segmentation")
-
     def __init__(
         self,
         executor: GraphExecutor,
@@ -49,6 +47,11 @@ class YoeoDetector(Thresholds, VisionModel):
         VisionModel.__init__(self, executor)
         Thresholds.__init__(self, confidence, iou, max_detections)
         self._info, self._preprocessing, spec = _parts(self._model, input_specs(executor.info))
+        finds = {
+            "detections": self._info.detections or self._info.heads,
+            "segmentation": self._info.segmentation,
+        }
+        self.produces = tuple(name for name, there in finds.items() if there)
         self._preprocessor: Preprocessor | CameraFrames
         if spec.dtype == "uint8":
             self._preprocessor = CameraFrames((spec.shape[1], spec.shape[2]), self._preprocessing)
