@@ -19,7 +19,10 @@ FIX_SHAPES = (
 # For what is not known any better.
 CUT = "end the model before it, as 'compile --cut' does, or express it by other operators"
 # Operators that only quantized networks have.
-_QUANTISED = frozenset({"QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul"})
+_QUANTISED = frozenset(
+    {"QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "DynamicQuantizeLinear"}
+    | {"ConvInteger", "MatMulInteger"}
+)
 # The last change of the file format that has nothing to do with new types or operators.
 _LAST_IR_CHANGE = 8
 
