@@ -49,3 +49,12 @@ def test_other_names_and_shapes_are_refused():
 
 def test_halves_may_be_further_off():
     assert tolerance_for("fp16") > tolerance_for("fp32")
+
+
+def test_numbers_that_devices_flush_to_zero_are_zeros():
+    tiny = np.array([1.7e-40, -2e-39], np.float32)
+    found = compare("y", np.zeros(2, np.float32), tiny)
+    assert (found.error, found.equal) == (0.0, 1.0)
+    # The smallest with all bits is none of them.
+    normal = np.array([1.2e-38], np.float32)
+    assert compare("y", np.zeros(1, np.float32), normal).error == 1.0
