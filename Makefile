@@ -21,7 +21,7 @@ ROS := $(VENV)/.ros
 ROS_WHEELS := $(filter x86_64,$(shell uname -m))
 
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-classifier test test-full ros no-ros-wheels ros-demo lint bench static-drivers clean distclean system force
+.PHONY: help demo demo-classifier test test-full ros no-ros-wheels ros-demo lint bench static-drivers test-driver clean distclean system force
 
 help:
 	@echo "make demo       find balls, goalposts, robots and the field in images and a clip"
@@ -33,6 +33,7 @@ help:
 	@echo "make lint       check style, types and formatting"
 	@echo "make bench      compare with other engines on this machine's GPU, and say so where there is none"
 	@echo "make static-drivers  unpack drivers for GPUs that are not here, to examine kernels (Debian)"
+	@echo "make test-driver  run the backend's tests on a newer lavapipe, or on DRIVER=FILE.json"
 	@echo "make clean      remove what was built; 'make distclean' removes $(VENV) too"
 
 demo: $(NATIVE)
@@ -75,6 +76,12 @@ bench: $(NATIVE)
 # Into the user's cache, where every checkout finds them; nothing is installed.
 static-drivers: $(NATIVE)
 	@$(BIN)/python -m benchmarks.static --install
+
+# DRIVER: lavapipe, the newer one of static-drivers, or the JSON file of another driver.
+DRIVER ?= lavapipe
+ON_DRIVER ?= tests/vulkan tests/devices/test_small_device.py tests/demo/test_demo_network.py
+test-driver: $(NATIVE)
+	@$(BIN)/python scripts/on_driver.py $(DRIVER) -m pytest -q $(ON_DRIVER) $(PYTEST_ARGS)
 
 lint: $(PACKAGES)
 	$(BIN)/ruff check .
