@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 @input_options
 @timing_options(repeat=50, warmup=10)
 @rate_option()
+@click.option(
+    "--most-seconds", type=click.FloatRange(min=0.0), default=60.0, show_default=True,
+    help="Take fewer measurements, 3 at least, where they would take longer; of one package.",
+)  # fmt: skip
 @device_option()
 @json_option("the times")
 def benchmark(
@@ -45,6 +49,7 @@ def benchmark(
     number: int,
     warmup: int,
     rate: float,
+    most_seconds: float,
     device: str,
     as_json: bool,
 ) -> None:
@@ -73,7 +78,7 @@ def benchmark(
         return
     (executor,) = executors
     with interruptible(UNMEASURED), progress("measuring"):
-        times = executor.benchmark(repeat, number, warmup, rate)
+        times = executor.benchmark(repeat, number, warmup, rate, most_seconds)
     if as_json:
         click.echo(json.dumps(_document(executor, times, rate), indent=2))
     else:

@@ -27,7 +27,8 @@ def report_lines() -> Iterator[str]:
             yield f"environment   {name}"
     found = vulkan.devices()
     if not found:
-        yield f"no device     {vulkan.status()}"
+        # It may name a file that the environment names.
+        yield f"no device     {vulkan.status().replace(str(Path.home()), '~')}"
     for device in found:
         yield from describe(device)
         described: DeviceDescription = described_here(device)

@@ -35,6 +35,21 @@ class Time:
         self.now += seconds
 
 
+@pytest.mark.parametrize(
+    ("seconds", "runs", "taken"),
+    [(0.01, 10, 50), (1.0, 7, 50), (3.0, 3, 18), (7.0, 1, 8), (100.0, 1, 3)],
+)
+def test_a_slow_device_is_measured_less_often(seconds, runs, taken):
+    time, seen = Time(), []
+
+    def run():
+        seen.append(time.now)
+        time.work(seconds)
+
+    found = measure(run, repeat=50, warmup=10, most_seconds=60.0, clock=time, sleep=time.sleep)
+    assert (len(seen) - len(found.seconds), len(found.seconds)) == (runs, taken)
+
+
 def test_a_pace_waits_for_its_turn_and_does_not_hurry_after_a_late_one():
     time = Time()
     pace = Pace(4.0, time, time.sleep)

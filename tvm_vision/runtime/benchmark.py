@@ -13,6 +13,8 @@ import numpy as np
 from ..errors import InputError
 
 ROUNDS = 5
+# Measurements that are taken however long they take.
+LEAST = 3
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ def measure(
     number: int = 1,
     warmup: int = 1,
     rate: float = 0.0,
+    most_seconds: float = math.inf,
     clock: Callable[[], float] = time.perf_counter,
     sleep: Callable[[float], object] = time.sleep,
 ) -> BenchmarkResult:
@@ -113,7 +116,8 @@ def measure(
 
     repeat: measurements; number: runs in each; warmup: runs before, not measured (the first ones
     allocate, record and raise the clock rates); rate: measurements, and runs before, that begin in
-    a second, 0 for one after the other.
+    a second, 0 for one after the other; most_seconds: when this is over, what runs is the last
+    (LEAST measurements are taken all the same, and a tenth of it goes to the runs before).
 
     Raises InputError for repeat or number below 1, warmup below 0, or a rate that is none.
     """
@@ -121,11 +125,21 @@ def measure(
         if value < least:
             raise InputError(f"a {name} of at least {least} is needed, found {value}")
     pace = Pace(rate, clock, sleep)
-    for _ in range(warmup):
+    limited = most_seconds < math.inf
+    began = clock() if limited else 0.0
+
+    def over(share: float) -> bool:
+        return limited and clock() - began > share * most_seconds
+
+    for done in range(warmup):
+        if done and over(0.1):
+            break
         pace.wait()
         run()
-    times = []
+    times: list[float] = []
     for _ in range(repeat):
+        if len(times) >= LEAST and over(1.0):
+            break
         pace.wait()
         start = clock()
         for _ in range(number):

@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import io
 import json
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -207,15 +208,23 @@ class GraphExecutor:
         return {name: _array(self.get_output(i)) for i, name in enumerate(self.output_names)}
 
     def benchmark(
-        self, repeat: int = 10, number: int = 1, warmup: int = 3, rate: float = 0.0
+        self,
+        repeat: int = 10,
+        number: int = 1,
+        warmup: int = 3,
+        rate: float = 0.0,
+        most_seconds: float = math.inf,
     ) -> BenchmarkResult:
         """Time whole frames by the host's clock: ``repeat`` times the mean of ``number`` runs.
 
         rate: measurements that begin in a second, as frames of a camera do; 0 for one after the
-        other. Inputs must be set. Raises InputError for counts below 1 (``warmup``, ``rate``:
-        below 0).
+        other. most_seconds: fewer are taken where it is over. Inputs must be set. Raises InputError
+        for counts below 1 (``warmup``, ``rate``: below 0).
         """
-        return measure(self.run, repeat=repeat, number=number, warmup=warmup, rate=rate)
+        return measure(
+            self.run, repeat=repeat, number=number, warmup=warmup, rate=rate,
+            most_seconds=most_seconds,
+        )  # fmt: skip
 
     def profile(self, repeat: int = 30, warmup: int = 5, rate: float = 0.0) -> ProfileReport:
         """Time each kernel and each stage on the device, over ``repeat`` frames.
