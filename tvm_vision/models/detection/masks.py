@@ -31,7 +31,8 @@ def read_masks(
     """
     planes, rows, columns = prototypes.shape
     flat = prototypes.reshape(planes, -1).astype(np.float32, copy=False)
-    sums = (coefficients @ flat).reshape(-1, rows, columns)
+    # Not by BLAS: its threads cost more than so small a product, where others want the cores too.
+    sums = np.einsum("op,pn->on", coefficients, flat).reshape(-1, rows, columns)
     crops, corners = [], []
     for values, box in zip(sums, boxes.tolist(), strict=True):
         # Pixels whose upper left corner is in the box.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import cv2
@@ -72,27 +73,31 @@ def read_classes(
         values = place_in_frame(plane, letterbox, size, cv2.INTER_LINEAR)
         return (values > info.threshold).view(np.uint8)
     scores = output[0].transpose(2, 0, 1) if info.channels_last else output[0]
-    refuse_nan(scores.max(axis=0))
-    return _best(scores, letterbox, size)
-
-
-def _best(
-    scores: npt.NDArray[Any], letterbox: Letterbox, size: tuple[int, int]
-) -> npt.NDArray[np.uint8]:
-    """Of scores [classes, rows, columns] the best class for each pixel of the frame; of equal ones
-    the first."""
-    present = np.unique(scores.argmax(axis=0)).tolist()
-    mask = np.full(letterbox.image, present[0], np.uint8)
+    planes = np.ascontiguousarray(scores, np.float32)
+    found = _best(enumerate(planes))
+    present = np.flatnonzero(np.bincount(found.ravel(), minlength=classes)).tolist()
     if len(present) == 1:
-        return mask
-    best: Floats | None = None
-    for class_id in present:
-        plane = np.ascontiguousarray(scores[class_id], np.float32)
-        values = place_in_frame(plane, letterbox, size, cv2.INTER_LINEAR)
-        if best is None:
-            best = values
+        return np.full(letterbox.image, present[0], np.uint8)
+    return _best(
+        (class_id, place_in_frame(planes[class_id], letterbox, size, cv2.INTER_LINEAR))
+        for class_id in present
+    )
+
+
+def _best(planes: Iterable[tuple[int, Floats]]) -> npt.NDArray[np.uint8]:
+    """The class, for each pixel, whose plane of scores is the largest there; of equal ones the
+    first. Plane by plane, which is faster than numpy's arg max over the first axis.
+
+    Raises InputError where a score is NaN.
+    """
+    mask = best = None
+    for class_id, plane in planes:
+        if mask is None or best is None:
+            mask, best = np.full(plane.shape, class_id, np.uint8), plane.copy()
             continue
-        better = values > best
-        mask[better] = class_id
-        np.maximum(best, values, out=best)
+        np.copyto(mask, np.uint8(class_id), where=plane > best)
+        # NaN stays.
+        np.maximum(best, plane, out=best)
+    assert mask is not None and best is not None  # a network has classes
+    refuse_nan(best)
     return mask
