@@ -102,6 +102,14 @@ SHAPES = {
         {"boxes": (100, 4), "labels": ((100,), "int64"), "scores": (100,)},
         "ssd", {"classes": "labels", "suppress": False, "relative": False},
     ),
+    "torchvision, suppressed here": (
+        {
+            "boxes": (300, 4), "labels": ((300,), "int64"), "scores": (300,),
+            "boxes_count": ((1,), "int64"), "labels_count": ((1,), "int64"),
+            "scores_count": ((1,), "int64"),
+        },
+        "ssd", {"count": "boxes_count", "classes": "labels"},
+    ),
     "tensorflow": (
         {
             "detection_boxes": (1, 100, 4), "detection_classes": (1, 100),

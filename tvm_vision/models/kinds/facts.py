@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ...package import DepthInfo, DetectionInfo, Preprocessing, SegmentationInfo
@@ -30,7 +30,8 @@ class Facts:
     """inputs, outputs: of the network. labels: names of its classes that were given, or none.
     metadata: what its file says of itself. raw: names of the outputs that come from convolutions
     without any arithmetic, so that boxes in them are yet to be decoded. extras: values that a box
-    has behind its scores, but for a mask's coefficients; None where that is not known.
+    has behind its scores, but for a mask's coefficients; None where that is not known. counts: name
+    of an output -> that of another with the number of its rows that are real.
     """
 
     inputs: tuple[Spec, ...]
@@ -39,6 +40,15 @@ class Facts:
     metadata: Mapping[str, str] = field(default_factory=dict)
     raw: frozenset[str] = frozenset()
     extras: int | None = None
+    counts: Mapping[str, str] = field(default_factory=dict)
+
+    def without_counts(self) -> Facts:
+        """The same, with what counts the rows of outputs among ``counts`` alone: suppression in a
+        network gives results of their largest size, and NAME_count beside NAME."""
+        names = {spec.name for spec in self.outputs}
+        counts = {name: f"{name}_count" for name in names if f"{name}_count" in names}
+        real = tuple(spec for spec in self.outputs if spec.name not in counts.values())
+        return replace(self, outputs=real, counts=counts)
 
     @property
     def size(self) -> tuple[int, int] | None:

@@ -39,6 +39,7 @@ class Recognised:
 def recognise(facts: Facts) -> Recognised:
     """The kind of a network: by what its file says, else by its outputs where these are of one
     kind alone."""
+    facts = facts.without_counts()
     found = ultralytics.find(facts)
     if found is not None:
         return Recognised(found)
@@ -54,6 +55,7 @@ def read_as(kind: str, facts: Facts) -> Reading:
 
     Raises InputError where its outputs are not of this kind.
     """
+    facts = facts.without_counts()
     by_file = ultralytics.find(facts)
     found = by_file if by_file is not None and by_file.kind == kind else KINDS[kind].find(facts)
     if found is None:

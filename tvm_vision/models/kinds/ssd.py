@@ -68,7 +68,9 @@ def _by_names(facts: Facts) -> Reading | None:
     tensorflow = "detection_boxes" in boxes.name
     info = DetectionInfo(
         (boxes.name,), scores=(scores.name,) if scores else (), classes=classes.name,
-        count="" if count is None or _count(count) != 1 else count.name,
+        count=facts.counts.get(boxes.name, "")
+        if count is None or _count(count) != 1
+        else count.name,
         box="yxyx" if tensorflow else "xyxy", relative=tensorflow,
         first_class=int(tensorflow), suppress=False, confidence=0.5,
     )  # fmt: skip

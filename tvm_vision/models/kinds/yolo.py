@@ -77,7 +77,8 @@ def _of_boxes(facts: Facts, output: Spec, prototypes: Spec | None) -> Reading | 
     rest = values - 6 - _coefficients(prototypes)
     if boxes > MOST_BOXES or rest < 0 or facts.extras not in (None, rest):
         return None
-    info = DetectionInfo((output.name,), box="xyxy", row="best", suppress=False)
+    count = facts.counts.get(output.name, "")
+    info = DetectionInfo((output.name,), box="xyxy", row="best", suppress=False, count=count)
     reading = _with_extras(facts, info, rest, facts.names(USUAL_CLASSES), prototypes)
     return None if reading is None else replace(reading, sure=bool(facts.labels))
 
