@@ -2,7 +2,10 @@
 
 import os
 
+import numpy as np
 import pytest
+
+from support.ros.scenes import scene, send_until
 
 
 @pytest.fixture(scope="module")
@@ -185,3 +188,30 @@ def test_a_package_that_is_missing_refuses_the_parameter(graph, start, monkeypat
     assert "the package soccer_vision_2d_msgs is not installed" in reason
     assert graph.get("publish_soccer_vision", "/fourth/vision") is False
     assert graph.state("/fourth/vision") == "active"
+
+
+def test_a_network_of_another_kind_brings_its_topics(graph, node, models):
+    """Instances and depth, and debug images; the topics of the first network go."""
+    from sensor_msgs.msg import Image
+
+    assert graph.set(model=models("seer")) == ""
+    assert load_model(graph)[0]
+    image = scene(x=10, y=20, size=8, shape=(48, 64))
+    with (
+        graph.camera() as camera,
+        graph.listen(Image, "instances") as instances,
+        graph.listen(Image, "depth") as depth,
+        graph.listen(Image, "debug_image") as debug,
+    ):
+        ids = send_until(graph, camera, instances, lambda: graph.image(image))
+        assert (ids.encoding, ids.step) == ("16UC1", 128)
+        found = np.frombuffer(ids.data, np.uint16).reshape(48, 64)
+        assert found[20:28, 10:18].min() == 1 and found.sum() == 64
+        metres = send_until(graph, camera, depth, lambda: graph.image(image))
+        assert (metres.encoding, metres.step) == ("32FC1", 256)
+        values = np.frombuffer(metres.data, np.float32).reshape(48, 64)
+        assert np.array_equal(values[7], np.arange(64))
+        drawn = send_until(graph, camera, debug, lambda: graph.image(image))
+        assert (drawn.height, drawn.width, drawn.encoding) == (48, 64, "bgr8")
+    topics = {name for name, _ in graph.node.get_topic_names_and_types()}
+    assert "/instances" in topics and "/segmentation" not in topics

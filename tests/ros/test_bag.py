@@ -1,5 +1,6 @@
 """A network over recorded bags, without ROS: nothing lost, reordered, or done twice."""
 
+import numpy as np
 import pytest
 
 from support.ros import fakes
@@ -99,6 +100,19 @@ def test_a_classifier(bag, tmp_path):
     assert stamps(written, "/classification") == ALL
     first = next(m for name, _, m in written if name == "/classification")
     assert [(r.class_id, r.score) for r in first.results] == [("dog", 0.75), ("cat", 0.25)]
+
+
+def test_masks_of_objects_and_depth(bag, tmp_path):
+    process_bag(bag, tmp_path / "out.mcap", fakes.FakeSeer(), results_only=True)
+    written = contents(tmp_path / "out.mcap")
+    assert stamps(written, "/instances") == stamps(written, "/depth") == ALL
+    assert {topic for topic, _, _ in written} == {
+        "/detections", "/detections/label_info", "/instances", "/depth",
+    }  # fmt: skip
+    image = next(m for name, _, m in written if name == "/depth")
+    assert image.encoding == "32FC1" and image.step == 4 * image.width
+    values = image.data.view(np.float32).reshape(image.height, image.width)
+    assert np.array_equal(values[0], np.arange(image.width))
 
 
 class Failing(fakes.FakeModel):

@@ -7,13 +7,21 @@ for a second, "lost" loses its device at the fourth frame, "changing" is what th
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
 import numpy as np
 
 from tvm_vision.errors import DeviceError, PackageError
-from tvm_vision.models.results import Classification, Detections, SegmentationMask, Timing
+from tvm_vision.models.instance_masks import InstanceMasks
+from tvm_vision.models.results import (
+    Classification,
+    DepthMap,
+    Detections,
+    SegmentationMask,
+    Timing,
+)
 from tvm_vision.models.results import VisionResult as Result
 
 NAMES = ("ball", "goalpost", "robot")
@@ -81,6 +89,26 @@ class FakeClassifier(FakeModel):
         return Result(Timing(0.0, 0.0, 0.0), classification=found)
 
 
+class FakeSeer(FakeModel):
+    """Finds a ball with its mask, and depth that grows with the column."""
+
+    produces = ("detections", "masks", "depth")
+    segmentation_names = ()
+
+    def __call__(self, image: np.ndarray) -> Result:
+        found = super().__call__(image).detections
+        assert found is not None
+        dense = np.zeros((len(found), *image.shape[:2]), np.bool_)
+        for mask, (x1, y1, x2, y2) in zip(dense, found.boxes.astype(int).tolist(), strict=True):
+            mask[y1:y2, x1:x2] = True
+        depth = np.tile(np.arange(image.shape[1], dtype=np.float32), (image.shape[0], 1))
+        return Result(
+            Timing(0.0, 0.0, 0.0),
+            detections=replace(found, masks=InstanceMasks.from_dense(dense)),
+            depth=DepthMap(depth, "metres"),
+        )
+
+
 def load(request) -> FakeModel:
     """Stands for model_loader.load_and_warm."""
     name, _, milliseconds = Path(request.model).name.partition(":")
@@ -93,7 +121,7 @@ def load(request) -> FakeModel:
         raise RuntimeError("an error that\nnobody expected")
     if name == "slow":
         time.sleep(1.0)
-    cls = FakeClassifier if name == "classifier" else FakeModel
+    cls = {"classifier": FakeClassifier, "seer": FakeSeer}.get(name, FakeModel)
     model = cls(name, float(milliseconds or 0.0))
     model.warm_up()
     return model
