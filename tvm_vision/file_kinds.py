@@ -33,7 +33,8 @@ TORCH_PROGRAM = Kind("an exported PyTorch program", "'tvm-vision compile' makes 
 PACKAGE = Kind("a package", "'tvm-vision inspect' says what is in it, 'tvm-vision run' runs it")
 CLASSIFIER = Kind("the package of a classifier", "'tvm-vision classify' runs it")
 YOEO = Kind("the package of a YOEO network", "'tvm-vision detect' runs it")
-PACKAGES = (PACKAGE, CLASSIFIER, YOEO)
+SEEING = Kind("the package of a network that finds where something is", YOEO.remedy)
+PACKAGES = (PACKAGE, CLASSIFIER, YOEO, SEEING)
 TAR = Kind("a tar that is no package", "unpack it")
 PARAMS = Kind("mod.params of a package", "name the package that it is of")
 LIBRARY = Kind("a shared library", "name the package that it is of")
@@ -142,7 +143,8 @@ def _kind_of_package(path: Path) -> Kind | None:
         kind = str(document["model"]["kind"])
     except Exception:  # damaged in whatever way: who reads it says how
         return None
-    return {"classifier": CLASSIFIER, "yoeo": YOEO}.get(kind, PACKAGE)
+    seeing = dict.fromkeys(("yolo", "detr", "ssd", "segmenter", "depth"), SEEING)
+    return {"classifier": CLASSIFIER, "yoeo": YOEO, **seeing}.get(kind, PACKAGE)
 
 
 def _kind_of_zip(path: Path) -> Kind:

@@ -223,14 +223,10 @@ def renamed(source: Path, path: Path) -> Path:
         (
             "classify",
             "yoeo",
-            "a classifier is needed, and 'tiny' is a YOEO network: 'tvm-visi",
+            "a classifier is needed, and 'tiny' is a network of kind yoeo: '",
         ),
-        (
-            "detect",
-            "classifier",
-            "a YOEO network is needed, and 'tiny' is a classifier: 'tvm-vis",
-        ),
-        ("detect", "network", "a YOEO network is needed, and 'tiny' \\(network\\) is none"),
+        ("detect", "classifier", "'tiny' is none: compile it with --kind classifier"),
+        ("detect", "network", "or depth is needed, and 'tiny' is of kind network: compile it"),
     ],
 )
 def test_a_package_of_another_kind(

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ...errors import InputError
 from ...package import ModelInfo
+from ...package.info import KINDS
 from ...runtime.inputs import input_specs, numpy_dtype
 from ..results import Classification
 from .labels import check_labels
@@ -29,10 +30,10 @@ class Classifier:
         """
         info = executor.info
         model = ModelInfo.from_json(info["model"])
-        if model.kind == "yoeo":
+        if KINDS[model.kind]:
             raise InputError(
-                f"a classifier is needed, and '{model.name}' is a YOEO network: 'tvm-vision "
-                "detect' runs it, in Python YoeoDetector"
+                f"a classifier is needed, and '{model.name}' is a network of kind {model.kind}: "
+                "'tvm-vision detect' runs it, in Python load_model"
             )
         specs = input_specs(info)
         if len(specs) != 1 or not specs[0].layout or model.preprocessing is None:
