@@ -260,6 +260,16 @@ def test_metadata_that_make_no_sense(names):
     assert recognise(given).reading.labels[0] == "class0"
 
 
+@pytest.mark.parametrize(
+    "shape", ["['a', 3]", "[17]", "[-17, -3]", "17", "{", "[17, 3, 1]", "[True, 3]"]
+)
+def test_keypoints_that_make_no_sense(shape):
+    """The file's labels tell how many values are left, and three of them are a point."""
+    metadata = {"task": "pose", "names": "{0: 'person'}", "kpt_shape": shape}
+    given = facts({"y": (1, 56, 2100)}, metadata=metadata)
+    assert_reads(recognise(given).reading, "yolo", {"keypoints": 17}, given)
+
+
 def test_any_shapes_are_refused_or_read():
     """Whatever outputs there are: nothing raises, and what is sure of itself fits."""
     rng = np.random.default_rng(0)

@@ -79,6 +79,15 @@ class Facts:
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             return None
 
+    def keypoint_shape(self) -> tuple[int, int] | None:
+        """How many keypoints an object has, and of how many values, as Ultralytics writes it."""
+        shape = self.literal("kpt_shape")
+        if isinstance(shape, (list, tuple)) and len(shape) == 2:
+            points, each = shape
+            if type(points) is int and type(each) is int and points > 0 and each > 0:
+                return points, each
+        return None
+
     def names(self, count: int) -> tuple[str, ...]:
         """The given labels, or those that Paddle's exporters write, or class0, class1, ... for so
         many classes."""

@@ -24,7 +24,9 @@ def find(facts: Facts) -> Reading | None:
         return None
     facts = replace(facts, labels=facts.labels or names)
     if task in BOXES:
-        extras = {"obb": 1, "pose": _pose_values(facts)}.get(task, 0)
+        shape = facts.keypoint_shape()
+        points = None if shape is None else shape[0] * shape[1]
+        extras = {"obb": 1, "pose": points}.get(task, 0)
         found = _queries(facts) or yolo.find(replace(facts, extras=extras))
         if found is None or found.detection is None:
             return None
@@ -51,14 +53,6 @@ def _names(facts: Facts) -> tuple[str, ...]:
     if not isinstance(names, dict) or set(names) != set(range(len(names))):
         return ()
     return tuple(str(names[index]) or f"class{index}" for index in range(len(names)))
-
-
-def _pose_values(facts: Facts) -> int | None:
-    """Of the keypoints of a box; None where the file does not say."""
-    shape = facts.literal("kpt_shape")
-    if isinstance(shape, (list, tuple)) and len(shape) == 2 and all(type(n) is int for n in shape):
-        return int(shape[0] * shape[1])
-    return None
 
 
 def _queries(facts: Facts) -> Reading | None:

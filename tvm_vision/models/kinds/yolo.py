@@ -116,9 +116,7 @@ def _wrong_labels(classes: int, output: Spec, names: tuple[str, ...]) -> NoRetur
 
 def _keypoints(facts: Facts, rest: int) -> tuple[int, int]:
     """How many, and how many values each has: as the file says, else three."""
-    shape = facts.literal("kpt_shape")
-    if isinstance(shape, (list, tuple)) and len(shape) == 2:
-        points, each = shape
-        if points * each == rest and each in (2, 3):
-            return int(points), int(each)
+    shape = facts.keypoint_shape()
+    if shape is not None and shape[0] * shape[1] == rest and shape[1] in (2, 3):
+        return shape
     return rest // 3, 3
