@@ -70,8 +70,26 @@ def sample_info() -> dict[str, Any]:
             "preprocessing": None,
             "yoeo": None,
         },
-        "inputs": [{"name": "x", "shape": [4], "dtype": "float32", "layout": "", "units": ""}],
-        "outputs": [{"name": "y", "shape": [1, 3], "dtype": "float32", "layout": "", "units": ""}],
+        "inputs": [
+            {
+                "name": "x",
+                "shape": [4],
+                "dtype": "float32",
+                "layout": "",
+                "units": "",
+                "quantization": None,
+            }
+        ],
+        "outputs": [
+            {
+                "name": "y",
+                "shape": [1, 3],
+                "dtype": "float32",
+                "layout": "",
+                "units": "",
+                "quantization": None,
+            }
+        ],
         "graph": sample_graph(),
         "target": {"kind": "llvm"},
         "device": None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -269,3 +270,29 @@ def test_an_operator_gives_what_litert_gives(case, tmp_path):
 
 def test_every_operator_has_a_case():
     assert {case.kind for case in CASES} | ELSEWHERE == set(BUILT_IN)
+
+
+@needs_litert
+@pytest.mark.parametrize(("padding", "kernel"), [(1, 2), (1, 3), (2, 3)])
+def test_mediapipes_transposed_convolution_is_that_of_tflite(padding, kernel, tmp_path):
+    """LiteRT has no such operator, but one that is given the sizes of its result."""
+    size = 8 if padding == 1 else 3 * 2 + kernel
+    fed = numbers(1, 4, 4, 3)
+    weights, bias = numbers(5, kernel, kernel, 3), numbers(5)
+    results: list[Any] = []
+    for custom in (True, False):
+        graph = Graph()
+        x, w, b = graph.tensor(fed.shape), graph.tensor(data=weights), graph.tensor(data=bias)
+        y = graph.tensor((1, size, size, 5))
+        if custom:
+            attributes = struct.pack("<3i", padding, 2, 2)
+            graph.operator("Convolution2DTransposeBias", [x, w, b], [y], custom=attributes)
+        else:
+            sizes = graph.tensor(data=ints(1, size, size, 5))
+            how = {"Padding": padding - 1, "StrideH": 2, "StrideW": 2}
+            graph.operator("TRANSPOSE_CONV", [sizes, w, x, b], [y], **how)
+        path = graph.write(tmp_path / f"{custom}.tflite", [x], [y])
+        engine = Reference(path) if custom else LiteRtReference(path, optimized=False)
+        results += engine.run({"t0": fed}).values()
+    ours, theirs = results
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
