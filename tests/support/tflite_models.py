@@ -13,7 +13,7 @@ import tflite
 
 from tvm_vision.frontend.tflite.read import DTYPES, builtin_names
 
-_TYPES = {name: number for number, name in DTYPES.items()}
+_TYPES = {name: number for number, name in DTYPES.items()} | {"resource": 13}
 _NUMBERS = {name: number for number, name in builtin_names().items()}
 # Of those whose first version LiteRT does not have.
 _VERSIONS = {"BROADCAST_TO": 2}
@@ -27,6 +27,7 @@ _OPTIONS = {
     "PADV2": "PadV2Options",
     "TOPK_V2": "TopKV2Options",
     "SELECT_V2": "SelectV2Options",
+    "VAR_HANDLE": "VarHandleOptions",
     "REVERSE_V2": "ReverseV2Options",
     "LEAKY_RELU": "LeakyReluOptions",
     "L2_NORMALIZATION": "L2NormOptions",
@@ -111,17 +112,43 @@ class Graph:
         """A built-in operator with its attributes as the schema names them, or a custom one."""
         self.operators.append(_Operator(kind, inputs, outputs, options, custom))
 
-    def bytes(self, inputs: Sequence[int], outputs: Sequence[int]) -> bytes:
-        """The file."""
+    def bytes(self, inputs: Sequence[int], outputs: Sequence[int], *others: Graph) -> bytes:
+        """The file, perhaps with graphs that this one calls, which have no ends."""
         builder = flatbuffers.Builder(1024)
         buffers = [_buffer(builder, None)]
+        graphs = [self, *others]
+        kinds = list(
+            dict.fromkeys((o.kind, o.custom is not None) for g in graphs for o in g.operators)
+        )
+        ends = [(inputs, outputs), *[((), ())] * len(others)]
+        written = [
+            graph._graph(builder, buffers, kinds, *of)
+            for graph, of in zip(graphs, ends, strict=True)
+        ]
+        codes = _tables(builder, [_code(builder, *kind) for kind in kinds])
+        model = {
+            "Version": 3,
+            "OperatorCodes": codes,
+            "Subgraphs": _tables(builder, written),
+            "Buffers": _tables(builder, buffers),
+        }
+        builder.Finish(_table(builder, "Model", model), b"TFL3")
+        return bytes(builder.Output())
+
+    def _graph(
+        self,
+        builder: Any,
+        buffers: list[int],
+        kinds: Sequence[tuple[str, bool]],
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+    ) -> int:
         tensors = []
         for tensor in self.tensors:
             if tensor.data is not None:
                 buffers.append(_buffer(builder, _stored(tensor)))
             number = len(buffers) - 1 if tensor.data is not None else 0
             tensors.append(_tensor(builder, tensor, number))
-        kinds = list(dict.fromkeys((o.kind, o.custom is not None) for o in self.operators))
         operators = [
             _operator(builder, o, kinds.index((o.kind, o.custom is not None)))
             for o in self.operators
@@ -132,19 +159,12 @@ class Graph:
             "Outputs": builder.CreateNumpyVector(np.array(outputs, np.int32)),
             "Operators": _tables(builder, operators),
         }
-        graph = _table(builder, "SubGraph", parts)
-        codes = _tables(builder, [_code(builder, *kind) for kind in kinds])
-        model = {
-            "Version": 3,
-            "OperatorCodes": codes,
-            "Subgraphs": _tables(builder, [graph]),
-            "Buffers": _tables(builder, buffers),
-        }
-        builder.Finish(_table(builder, "Model", model), b"TFL3")
-        return bytes(builder.Output())
+        return _table(builder, "SubGraph", parts)
 
-    def write(self, path: Path, inputs: Sequence[int], outputs: Sequence[int]) -> Path:
-        path.write_bytes(self.bytes(inputs, outputs))
+    def write(
+        self, path: Path, inputs: Sequence[int], outputs: Sequence[int], *others: Graph
+    ) -> Path:
+        path.write_bytes(self.bytes(inputs, outputs, *others))
         return path
 
 
@@ -207,15 +227,19 @@ def _operator(builder: Any, operator: _Operator, code: int) -> int:
     if operator.custom is not None:
         fields["CustomOptions"] = builder.CreateByteVector(operator.custom)
     elif (name := options_name(operator.kind)) is not None:
-        values = {
-            key: builder.CreateNumpyVector(np.array(value, np.int32))
-            if isinstance(value, (list, tuple))
-            else value
-            for key, value in operator.options.items()
-        }
+        values = {key: _field(builder, value) for key, value in operator.options.items()}
         fields["BuiltinOptions"] = _table(builder, name, values)
         fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, name)
     return _table(builder, "Operator", {**fields, "OpcodeIndex": code})
+
+
+def _field(builder: Any, value: Any) -> Any:
+    """What stands for an attribute in its table: a number itself, else where it is."""
+    if isinstance(value, str):
+        return builder.CreateString(value)
+    if isinstance(value, (list, tuple)):
+        return builder.CreateNumpyVector(np.array(value, np.int32))
+    return value
 
 
 def options_name(kind: str) -> str | None:

@@ -22,7 +22,8 @@ def has_litert() -> bool:
 
 
 class LiteRtReference:
-    """A file in LiteRT on the CPU, with the attributes of ``Reference``.
+    """A file in LiteRT on the CPU, with the attributes of ``Reference``, and ``states``: names of
+    what a streaming network keeps. Every run is of a first frame, as LiteRT keeps these to itself.
 
     Real numbers for a quantized input are rounded to its integers, and its own are taken as they
     are; outputs are real numbers, but for ``raw_io``.
@@ -35,6 +36,7 @@ class LiteRtReference:
         file.
         """
         from ..frontend.tflite.read import read_tflite
+        from ..frontend.tflite.states import state_names
 
         if not has_litert():
             raise InputError(
@@ -47,20 +49,23 @@ class LiteRtReference:
             found.allocate_tensors()
             return found
 
-        file = read_tflite(model)
-        try:
+        def open_file() -> Interpreter:
             try:
-                self._interpreter = opened(
-                    OpResolverType.BUILTIN if optimized else OpResolverType.BUILTIN_REF
-                )
+                return opened(OpResolverType.BUILTIN if optimized else OpResolverType.BUILTIN_REF)
             except Exception as error:
                 # Not every operator has a plain kernel.
                 if "Didn't find op" not in str(error):
                     raise
-                self._interpreter = opened(OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
+                return opened(OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
+
+        file = read_tflite(model)
+        self._open = open_file
+        try:
+            self._interpreter = self._open()
         except Exception as error:  # it raises every kind there is
             raise UnsupportedModelError(f"LiteRT cannot load it: {first_line(error)}") from None
         self._raw_io = raw_io
+        self.states = state_names(file)
         self.inputs = [tensor.name for tensor in file.inputs]
         self.outputs = [tensor.name for tensor in file.outputs]
         self.quantized = any(
@@ -70,11 +75,14 @@ class LiteRtReference:
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
         """Outputs by name. Raises InputError for inputs that do not fit the file."""
+        inputs = {name: array for name, array in inputs.items() if name not in self.states}
         if set(inputs) != set(self.inputs):
             raise InputError(
                 f"the model's inputs {', '.join(self.inputs)} are needed, found "
                 f"{', '.join(inputs)}: is this the model that the package was made from?"
             )
+        if self.states:  # which an interpreter keeps as long as it lives
+            self._interpreter = self._open()
         interpreter = self._interpreter
         try:
             details = interpreter.get_input_details()

@@ -102,10 +102,13 @@ class Reference:
 def reference_of(
     model: Path, *, values: Sequence[str] = (), raw_io: bool = False
 ) -> Reference | LiteRtReference:
-    """What the results of a file are held to: LiteRT for TFLite files where it is installed, and
-    otherwise onnxruntime, which gives ``values`` beside the outputs. Raises what these raise."""
+    """What the results of a file are held to: LiteRT for TFLite files where it is installed and
+    gives all that a package does; otherwise onnxruntime, which gives ``values`` beside the outputs.
+    Raises what these raise."""
     if kind_of(model) is TFLITE and has_litert():
-        return LiteRtReference(model, raw_io=raw_io)
+        found = LiteRtReference(model, raw_io=raw_io)
+        if not found.states:
+            return found
     return Reference(model, values=values, raw_io=raw_io)
 
 

@@ -218,7 +218,7 @@ CASES = [
     case("DEQUANTIZE", [numbers(2, 3).astype(np.float16)], (2, 3)),
 ]  # fmt: skip
 # Of files of several operators, below.
-ELSEWHERE = {"DENSIFY"}
+ELSEWHERE = {"DENSIFY", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE"}
 
 
 def fed_array(shape, kind):

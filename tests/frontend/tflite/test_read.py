@@ -115,7 +115,7 @@ def one(kind, inputs, *, custom=None, tmp_path, **options):
         ("FlexErf", b"", "built-in operators alone"),
         ("edgetpu-custom-op", b"", "edgetpu_compiler"),
         ("MaxUnpooling2D", b"", "end the model before it"),
-        ("VAR_HANDLE", None, "state as inputs and outputs"),
+        ("WHILE", None, "without control flow"),
         ("WHERE", None, "depends on the data"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx
@@ -18,6 +18,7 @@ from ..onnx.graph import Unsupported
 from ..refusals import Refusal, describe
 from .network import Network, Value
 from .read import Tensor, TfliteModel, read_tflite
+from .states import NEXT, States, state_names
 from .step import Step
 from .table import converter_of, refusal_of
 from .values import Values, is_rounded
@@ -43,6 +44,9 @@ def tflite_to_onnx(
     halves to even: TFLite's kernels, which multiply by integers and shift, may be one step off in
     each layer. Weights of fp16, and int8 ones that are multiplied by real numbers, are float32.
 
+    What a streaming network keeps from frame to frame is an input of its name here, zeros at first,
+    and an output "NAME/next" for the next frame.
+
     input_shapes: input name -> shape, for sizes that the file leaves open; else they are 1.
     raw_io: whether quantized inputs and outputs are integers, as in the file, and not float32.
 
@@ -57,7 +61,11 @@ def tflite_to_onnx(
     if refused:
         raise UnsupportedModelError(describe(refused))
     ends = [*file.inputs, *file.outputs]
-    values = Values(Network({tensor.name for tensor in ends}), file.tensors)
+    with _in_one_line("VAR_HANDLE", "its name"):
+        states = state_names(file)
+    names = {tensor.name for tensor in ends}.union(states, (state + NEXT for state in states))
+    values = Values(Network(names), file.tensors)
+    values.states = States(file, lambda tensor: _enter(values, tensor, tensor.shape, raw_io))
     given = dict(input_shapes or {})
     for tensor in file.inputs:
         _enter(values, tensor, _shape(tensor, given.pop(tensor.name, None)), raw_io)
@@ -68,10 +76,15 @@ def tflite_to_onnx(
         )
     _convert(file, values)
     outputs = []
-    for tensor in file.outputs:
+    last = values.states.assigned
+    ends += [replace(file.tensors[index], name=state) for state, index in last.items()]
+    kept = [replace(file.tensors[index], name=state + NEXT) for state, index in last.items()]
+    for tensor in (*file.outputs, *kept):
         with _in_one_line("the output", tensor.name):
             outputs.append((tensor.name, _leave(values, tensor, raw_io)))
-    steps = {tensor.name: found for tensor in ends if (found := _steps(tensor)) is not None}
+    steps = {
+        tensor.name: found for tensor in (*ends, *kept) if (found := _steps(tensor)) is not None
+    }
     return OnnxForm(values.network.model(outputs), steps)
 
 

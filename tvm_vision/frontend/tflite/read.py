@@ -11,7 +11,7 @@ import functools
 import math
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -29,6 +29,7 @@ DTYPES = {
     9: "int8", 10: "float64", 12: "uint64", 15: "uint32", 16: "uint16", 17: "int4",
 }  # fmt: skip
 MAX_RANK = 8
+MAX_GRAPHS = 256
 IDENTIFIER = b"TFL3"
 T = TypeVar("T")
 
@@ -75,12 +76,16 @@ class Operator:
 
 @dataclass(frozen=True)
 class TfliteModel:
-    """The first graph of a file; ``inputs`` and ``outputs`` have names of their own."""
+    """The first graph of a file; ``inputs`` and ``outputs`` have names of their own.
+
+    others: the graphs that it calls, if any, in the file's order.
+    """
 
     tensors: tuple[Tensor, ...]
     operators: tuple[Operator, ...]
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
+    others: tuple[TfliteModel, ...] = ()
 
 
 def read_tflite(path: str | os.PathLike[str]) -> TfliteModel:
@@ -126,14 +131,20 @@ class _Reader:
         self._model = tflite.Model.GetRootAs(data, 0)
 
     def model(self) -> TfliteModel:
-        if self._model.SubgraphsLength() < 1:
-            raise _Damaged("there is no graph")
-        graph = self._model.Subgraphs(0)
+        graphs = self._model.SubgraphsLength()
+        if not 1 <= graphs <= MAX_GRAPHS:
+            raise _Damaged(f"there are {graphs} graphs")
         self._buffers = list(self._tables(self._model.BuffersLength, self._model.Buffers))
         self._codes = [
             self._code(code)
             for code in self._tables(self._model.OperatorCodesLength, self._model.OperatorCodes)
         ]
+        first, *others = [self._graph(self._model.Subgraphs(number)) for number in range(graphs)]
+        if not first.outputs:
+            raise _Damaged("the graph has no outputs")
+        return replace(first, others=tuple(others))
+
+    def _graph(self, graph: Any) -> TfliteModel:
         named: set[str] = set()
         tensors = tuple(
             self._tensor(index, tensor, named)
@@ -145,8 +156,8 @@ class _Reader:
         )
         inputs = self._indices(graph.InputsLength, graph.InputsAsNumpy, len(tensors))
         outputs = self._indices(graph.OutputsLength, graph.OutputsAsNumpy, len(tensors))
-        if not outputs or -1 in (*inputs, *outputs):
-            raise _Damaged("the graph has no outputs")
+        if -1 in (*inputs, *outputs):
+            raise _Damaged("an input or output of a graph is left out")
         return TfliteModel(
             tensors,
             operators,

@@ -6,23 +6,19 @@ from ..refusals import CUT, Refusal
 from .elementwise import ELEMENTWISE
 from .moves import MOVES
 from .read import Operator
+from .states import STATES
 from .step import Converter
 from .sums import SUMS
 from .types import TYPES
 from .windows import CUSTOM_WINDOWS, WINDOWS
 
-BUILT_IN: dict[str, Converter] = {**WINDOWS, **ELEMENTWISE, **MOVES, **SUMS, **TYPES}
+BUILT_IN: dict[str, Converter] = {**WINDOWS, **ELEMENTWISE, **MOVES, **SUMS, **TYPES, **STATES}
 CUSTOM: dict[str, Converter] = {**CUSTOM_WINDOWS}
 
-_STATE = "export the network with its state as inputs and outputs (not as a streaming one)"
 _SELECTION = "end the network at the boxes and scores, and select among them by your own code"
 _UNROLL = "export the network without control flow"
 _LANDMARKS = "end the network before it: its inputs are points and features of fixed sizes"
 _REMEDIES = {
-    "VAR_HANDLE": _STATE,
-    "READ_VARIABLE": _STATE,
-    "ASSIGN_VARIABLE": _STATE,
-    "CALL_ONCE": _STATE,
     "IF": _UNROLL,
     "WHILE": _UNROLL,
     "CALL": _UNROLL,

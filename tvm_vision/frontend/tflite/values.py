@@ -9,6 +9,7 @@ DequantizeLinear where an operator reads them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -47,6 +48,8 @@ class Values:
         self._stored: dict[int, dict[str, Value]] = {}
         self._real: dict[tuple[int, str], Value] = {}
         self._arrays: dict[int, np.ndarray] = {}
+        # What a streaming network keeps; see ``states``.
+        self.states: Any = None
 
     def label(self, index: int) -> str:
         """What nodes of a tensor are called by: TFLite lists all that was fused, with ; between."""
