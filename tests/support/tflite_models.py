@@ -252,7 +252,9 @@ def options_name(kind: str) -> str | None:
 def _code(builder: Any, kind: str, custom: bool) -> int:
     number = _NUMBERS["CUSTOM" if custom else kind]
     version = _VERSIONS.get(kind, 1)
-    fields = {"BuiltinCode": number, "DeprecatedBuiltinCode": min(number, 127), "Version": version}
+    fields = {"BuiltinCode": number, "Version": version}
+    if kind not in ("QUANTIZE", "DEQUANTIZE"):  # of which ai-edge-quantizer gives the one alone
+        fields["DeprecatedBuiltinCode"] = min(number, 127)
     if custom:
         fields["CustomCode"] = builder.CreateString(kind)
     return _table(builder, "OperatorCode", fields)

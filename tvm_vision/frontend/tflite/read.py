@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
+from flatbuffers.number_types import Int32Flags
 
 from ...error_lines import first_line
 from ...errors import InputError, TvmVisionError, UnsupportedModelError
@@ -31,6 +32,7 @@ DTYPES = {
 MAX_RANK = 8
 MAX_GRAPHS = 256
 IDENTIFIER = b"TFL3"
+_BUILTIN_CODE = 10  # where an OperatorCode's table says where its builtin_code is
 T = TypeVar("T")
 
 
@@ -187,8 +189,11 @@ class _Reader:
 
     def _code(self, code: Any) -> tuple[str, bool]:
         """The name of an operator, and whether it is a custom one."""
-        # Files of old writers have the first number alone, which ends at 127.
-        number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+        # Files of old writers have the first number alone, which ends at 127, and ai-edge-quantizer
+        # writes the second alone. BuiltinCode() of the package gives the first for numbers below.
+        at = code._tab.Offset(_BUILTIN_CODE)
+        second = code._tab.Get(Int32Flags, at + code._tab.Pos) if at else 0
+        number = max(second, code.DeprecatedBuiltinCode())
         name = builtin_names().get(number)
         if name == "CUSTOM":
             return (code.CustomCode() or b"").decode("utf-8", "replace") or "unnamed", True
