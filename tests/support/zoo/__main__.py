@@ -6,21 +6,23 @@
 Every .onnx and .tflite file in them is compiled for each target in a process of its own, run on
 random inputs of the range it takes and on a photo where it takes one, and held to onnxruntime
 without optimisations, or to LiteRT's plain kernels. Right is within the tolerance of ``tvm-vision
-check``, or within what that engine differs from itself by, with optimisations and without. What has
-its result in the file is not tried again, so that a run which was broken off goes on; ``--again
-REGEX`` tries those anew. ``--shapes`` names a JSON file of {end of the network's path: {input:
-shape}} for inputs that are left open; else batches are 1, images 224 by 224, and other sizes 16.
-Exit code 1 where a network is wrong, fails or crashes.
+check``, or within what that engine differs from itself by, with optimisations and without (twice
+that for quantized networks). What has its result in the file is not tried again, so that a run
+which was broken off goes on; ``--again REGEX`` tries those anew. ``--shapes`` names a JSON file of
+{end of the network's path: {input: shape}} for inputs that are left open; else batches are 1,
+images 224 by 224, and other sizes 16. Exit code 1 where a network is wrong, fails or crashes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 import tempfile
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,17 @@ def tried(network: Network, targets: list[str], shapes: Any, timeout: float) -> 
             }
     finally:
         worker.stop()
+
+
+def _setting() -> str:
+    """What ran where, for the page."""
+    import tvm_vision.vulkan
+
+    names = ("onnxruntime", "ai-edge-litert", "tflite", "onnx")
+    versions = ", ".join(f"{name} {version(name)}" for name in names)
+    devices = tvm_vision.vulkan.devices()
+    where = devices[0].describe() if devices else "no Vulkan device"
+    return f"Made with {versions}, on {os.cpu_count()} cores and {where}."
 
 
 def _arguments() -> argparse.Namespace:
@@ -85,7 +98,7 @@ def main() -> int:
                 file.flush()
                 print(*summary_lines([result]), flush=True)
     if options.report:
-        options.report.write_text(markdown(results))
+        options.report.write_text(markdown(results, _setting()))
     for target in options.targets.split(","):
         outcomes = [result["outcome"] for result in results if result["target"] == target]
         counts = {outcome: outcomes.count(outcome) for outcome in sorted(set(outcomes))}

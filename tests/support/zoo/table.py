@@ -29,8 +29,9 @@ def summary_lines(results: Sequence[Result]) -> Iterator[str]:
         yield "  ".join(words)
 
 
-def markdown(results: Sequence[Result]) -> str:
-    """The page: outcomes by target, a table of networks, and what each refusal says."""
+def markdown(results: Sequence[Result], setting: str = "") -> str:
+    """The page: outcomes by target, a table of networks, and what each refusal says. setting: a
+    line that says what ran where."""
     targets = sorted({result["target"] for result in results}, reverse=True)
     by_network: dict[tuple[str, ...], dict[str, Result]] = {}
     for result in results:
@@ -47,8 +48,12 @@ def markdown(results: Sequence[Result]) -> str:
         "onnxruntime without optimisations, or to LiteRT's plain kernels. *Error* is the largest",
         "of an output, relative to its largest value (of integers the share that differs); *same*",
         "the least share of places whose arg max is the same; seconds are those of importing and",
-        "compiling.",
+        "compiling. Right is within the tolerance of `tvm-vision check`, or within what the",
+        "reference differs from itself by, with optimisations and without; of quantized networks",
+        "within twice that, as each of three may be that far from the exact result. Streaming",
+        "networks are held to it in their first frame.",
         "",
+        *([setting, ""] if setting else []),
         *_counts(results, targets),
         *_table(by_network, targets),
         *_messages(by_network, targets),
