@@ -130,8 +130,10 @@ class BoundedGraph:
 
     def output(self, value: str, name: str) -> onnx.ValueInfoProto:
         """Add an output of the model with a value."""
-        self._append(helper.make_node("Identity", [value], [name]))
         described = self.described(value)
+        if value == name:
+            return described
+        self._append(helper.make_node("Identity", [value], [name]))
         self.editor.set_type(name, described.type.tensor_type)
         described.name = name
         return described

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 from onnx import helper
 
 from ...refusals import Refusal, RefusedNodes
 from ..branches import OWN, is_choice
+from ..fold import RANDOM
 from ..graph import Unsupported
 from .along import ALONG
 from .choices import choice, needed_by
@@ -68,7 +71,7 @@ def _write(node: onnx.NodeProto, graph: BoundedGraph) -> None:
         if refused:
             graph.refuse(node, refused[0])
             return
-        results = choice(node, graph) if is_choice(node) else _results(node, graph)
+        results = graph.once(_key(node, graph), lambda: _results(node, graph))
     except Unsupported as error:
         operator = "If" if is_choice(node) else node.op_type
         graph.refuse(node, Refusal(operator, node.name, error.reason, error.remedy))
@@ -77,7 +80,18 @@ def _write(node: onnx.NodeProto, graph: BoundedGraph) -> None:
         graph.rename(value, name)
 
 
+def _key(node: onnx.NodeProto, graph: BoundedGraph) -> Any:
+    """The same for nodes that compute the same, whose rows are then known to be as many."""
+    if node.op_type in RANDOM:
+        return node.name
+    attributes = sorted(entry.SerializeToString() for entry in node.attribute)
+    left_out = tuple(bool(name) for name in node.output)
+    return node.domain, node.op_type, tuple(graph.inputs(node)), tuple(attributes), left_out
+
+
 def _results(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
+    if is_choice(node):
+        return choice(node, graph)
     names = [name for name in graph.inputs(node) if name]
     if any(name in graph.integers for name in names):
         result = followed(node, graph)

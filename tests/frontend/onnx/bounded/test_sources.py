@@ -1,0 +1,167 @@
+"""Suppression, places and conditions: results whose number data decides, against onnxruntime."""
+
+import numpy as np
+import pytest
+import tvm
+from onnx import helper
+
+from support.bounded_models import (
+    assert_rules_right,
+    assert_same,
+    by_numpy,
+    by_onnxruntime,
+    fixed,
+    model_of,
+    suppressed,
+)
+from support.compiled import executor_of
+from tvm_vision.compiler import compile_model
+from tvm_vision.errors import UnsupportedModelError
+from tvm_vision.frontend.onnx.load import import_onnx
+
+node = helper.make_node
+TARGETS = {"llvm": lambda: tvm.cpu(0), "vulkan": lambda: tvm.vulkan(0)}
+
+
+def some_boxes(rng, images, count, size=100):
+    """Boxes that overlap, some of them twice, as two corners."""
+    center, sides = (
+        rng.uniform(low, high, (images, count, 2)) for low, high in ((0, size), (5, 40))
+    )
+    boxes = np.concatenate([center - sides / 2, center + sides / 2], -1).astype(np.float32)
+    boxes[:, 1::7] = boxes[:, ::7][:, : boxes[:, 1::7].shape[1]]
+    return boxes
+
+
+def suppression_model(images, classes, count, most, *, iou=0.5, least=None, centers=0):
+    weights = {"most": np.array([most]), "iou": np.array([iou], np.float32)}
+    names = ["boxes", "scores", "most", "iou"]
+    if least is not None:
+        weights["least"] = np.array([least], np.float32)
+        names.append("least")
+    return model_of(
+        [node("NonMaxSuppression", names, ["y"], center_point_box=centers)],
+        [("boxes", "f4", (images, count, 4)), ("scores", "f4", (images, classes, count))],
+        [("y", "i8", ("n", 3))],
+        weights,
+    )
+
+
+def suppression_feeds(images=2, classes=3, count=50, seed=0):
+    """None, a few, some and all of the scores above 0.4; many scores are equal."""
+    rng = np.random.default_rng(seed)
+    boxes = some_boxes(rng, images, count)
+    scores = rng.integers(0, 20, (images, classes, count)).astype(np.float32) / 20
+    return [{"boxes": boxes, "scores": scores * top} for top in (0.4, 0.45, 1)] + [
+        {"boxes": boxes, "scores": scores + 0.5}
+    ]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_suppression_on_a_device(target):
+    """Ties, several images and classes, fewer boxes than are left; more boxes than threads."""
+    feeds = suppression_feeds(count=300)
+    model = suppression_model(2, 3, 300, 20, least=0.4)
+    made = compile_model(*import_onnx(model), target=target)
+    execute = executor_of(made, TARGETS[target]())
+    found = []
+    for feed in feeds:
+        for name, value in feed.items():
+            execute.set_input(name, value)
+        execute.run()
+        found.append(execute.outputs())
+    assert_same(found, by_onnxruntime(model, feeds))
+    counts = [int(outputs["y_count"]) for outputs in found]
+    assert counts[0] == 0 and counts[-1] == 2 * 3 * 20
+
+
+def test_suppression_is_that_of_its_definition():
+    feeds = suppression_feeds()
+    results = by_onnxruntime(suppression_model(2, 3, 50, 7, least=0.4), feeds)
+    for feed, outputs in zip(feeds, results, strict=True):
+        expected = [
+            (image, group, box)
+            for image in range(2)
+            for group in range(3)
+            for box in suppressed(feed["boxes"][image], feed["scores"][image, group], 0.5, 0.4)[:7]
+        ]
+        np.testing.assert_array_equal(outputs["y"], np.array(expected).reshape(-1, 3))
+
+
+@pytest.mark.parametrize(
+    ("options", "classes", "images"),
+    [
+        ({"iou": 0.0}, 3, 2),
+        ({"iou": 1.0, "least": 0.4}, 1, 1),
+        ({"least": 0.4, "centers": 1}, 2, 1),
+        ({"least": -1.0}, 1, 2),
+    ],
+)
+def test_suppression(options, classes, images):
+    feeds = suppression_feeds(images, classes)
+    model = suppression_model(images, classes, 50, np.iinfo(np.int64).max, **options)
+    assert_rules_right(model, feeds)
+
+
+def test_more_boxes_than_there_can_be_are_refused_with_a_remedy():
+    model = suppression_model(1, 80, 20000, np.iinfo(np.int64).max)
+    with pytest.raises(
+        UnsupportedModelError,
+        match="NonMaxSuppression .up to 1600000 boxes .* at 'NonMaxSuppression_0': "
+        "export the model with a smaller max_output_boxes_per_class, or end the model before it",
+    ):
+        import_onnx(model)
+
+
+def test_what_has_no_rule_is_refused_by_name():
+    model = model_of(
+        [
+            node("NonZero", ["x"], ["p"]),
+            node("Cast", ["p"], ["c"], to=1),
+            node("Einsum", ["c", "c"], ["y"], equation="ij,ij->ij"),
+        ],
+        [("x", "f4", (4,))],
+        [("y", "f4", (1, "n"))],
+        {},
+    )
+    with pytest.raises(
+        UnsupportedModelError,
+        match="Einsum .the number of its rows depends on the data. at 'Einsum_2': "
+        "end the model before it",
+    ):
+        import_onnx(model)
+
+
+@pytest.mark.parametrize("shape", [(7,), (3, 5, 4)])
+@pytest.mark.parametrize("dtype", ["f4", "i4", "u1", "?"])
+def test_places(shape, dtype):
+    rng = np.random.default_rng(1)
+    rank = len(shape)
+    model = model_of(
+        [node("NonZero", ["x"], ["y"])], [("x", dtype, shape)], [("y", "i8", (rank, "n"))], {}
+    )
+    feeds = [{"x": (rng.uniform(0, 1, shape) > least).astype(dtype)} for least in (-1, 0.5, 0.9, 2)]
+    assert_rules_right(model, feeds)
+
+
+def test_one_mask_counts_once():
+    """Boxes and scores that one mask chooses are known to be as many, found twice or not."""
+    nodes = [
+        node("Greater", ["s", "zero"], ["m"]),
+        node("Greater", ["s", "zero"], ["m2"]),
+        node("Compress", ["s", "m"], ["a"]),
+        node("Compress", ["s", "m2"], ["b"]),
+        node("Add", ["a", "b"], ["y"]),
+    ]
+    outputs = [("y", "f4", ("n",)), ("m", "?", (9,)), ("m2", "?", (9,))]
+    model = model_of(nodes, [("s", "f4", (9,))], outputs, {"zero": np.float32(0)})
+    rng = np.random.default_rng(2)
+    feeds = [{"s": rng.standard_normal(9).astype(np.float32)}]
+    assert_rules_right(model, feeds)
+    assert [value.name for value in fixed(model).graph.output] == [
+        "y",
+        "y_count",
+        "m",
+        "m2",
+    ]
+    assert by_numpy(fixed(model), feeds)[0]["y_count"] == (feeds[0]["s"] > 0).sum()
