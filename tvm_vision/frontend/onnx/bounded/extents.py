@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# How often a count may be replaced by what it is known not to exceed.
-MAX_DEPTH = 4
+# How often a count is replaced by what it is known not to exceed, in sums of so many counts.
+MAX_STEPS, MAX_TERMS = 8, 16
 
 
 @dataclass(frozen=True)
@@ -75,20 +75,22 @@ class Ranges:
         """The largest value there can be."""
         return -self.least(extent.times(-1))
 
-    def no_more(self, one: Extent, other: Extent, depth: int = MAX_DEPTH) -> bool:
+    def no_more(self, one: Extent, other: Extent) -> bool:
         """Whether ``one`` <= ``other`` for all data, as far as that can be told."""
         gap = other - one
-        if self.least(gap) >= 0:
-            return True
-        if not depth:
-            return False
-        for name, factor in gap.terms:
-            if factor > 0:
-                continue
-            count = Extent(0, ((name, 1),))
-            for bound in self._of[name].below:
-                # With the larger bound in its place the gap is smaller.
-                smaller = gap + (bound - count).times(factor)
-                if self.no_more(Extent(), smaller, depth - 1):
-                    return True
-        return False
+        least = self.least(gap)
+        for _ in range(MAX_STEPS):
+            if least >= 0 or len(gap.terms) > MAX_TERMS:
+                break
+            # With the larger bound in place of a count that is taken off, the gap is smaller.
+            smaller = [
+                gap + (bound - Extent(0, ((name, 1),))).times(factor)
+                for name, factor in gap.terms
+                if factor < 0
+                for bound in self._of[name].below
+            ]
+            tightest = max(smaller, key=self.least, default=gap)
+            if self.least(tightest) <= least:
+                break
+            gap, least = tightest, self.least(tightest)
+        return least >= 0
