@@ -58,3 +58,29 @@ def test_numbers_that_devices_flush_to_zero_are_zeros():
     # The smallest with all bits is none of them.
     normal = np.array([1.2e-38], np.float32)
     assert compare("y", np.zeros(1, np.float32), normal).error == 1.0
+
+
+def test_real_rows_alone_are_compared_and_their_number():
+    """Ours has room for five rows of three, of which two are real."""
+    reference = {"y": np.arange(6.0).reshape(2, 3)}
+    padded = np.full((5, 3), -7.0)
+    padded[:2] = reference["y"]
+    right = compare_outputs({"y": padded, "y_count": np.array(2)}, reference)
+    assert [(error.name, error.error) for error in right] == [("y", 0.0), ("y_count", 0.0)]
+    assert right[0].shape == (2, 3)
+    wrong = compare_outputs({"y": padded, "y_count": np.array(3)}, reference)
+    assert [error.within(1e-3) for error in wrong] == [True, False]
+
+
+def test_rows_of_two_axes_are_counted_by_axis():
+    reference = {"y": np.ones((2, 1))}
+    ours = {"y": np.pad(reference["y"], ((0, 3), (0, 4)))}
+    counts = {"y_count_0": np.array(2), "y_count_1": np.array(1)}
+    assert all(error.within(0) for error in compare_outputs(ours | counts, reference))
+
+
+def test_no_rows_at_all():
+    reference = {"y": np.ones((0, 4), np.float32)}
+    ours = {"y": np.zeros((9, 4), np.float32), "y_count": np.array(0)}
+    assert all(error.within(0) for error in compare_outputs(ours, reference))
+    assert not compare_outputs(ours | {"y_count": np.array(1)}, reference)[1].within(1e-3)

@@ -44,6 +44,13 @@ class Suppression(OpRun):
         return kept, counts
 
 
+class Gather(OpRun):
+    """ONNX's own fails for indices that are not contiguous in memory."""
+
+    def _run(self, data, indices, axis=None):
+        return (np.take(data, indices, axis or 0),)
+
+
 def suppressed(boxes, scores, iou, least):
     """The numbers of the boxes that are kept, by falling score, ties by rising number."""
     corners = np.concatenate(
@@ -92,7 +99,7 @@ def by_onnxruntime(model, feeds):
 
 def by_numpy(model, feeds):
     """The outputs of a model of fixed shape, by ONNX's reference."""
-    evaluator = ReferenceEvaluator(model, new_ops=[SearchSorted, Suppression])
+    evaluator = ReferenceEvaluator(model, new_ops=[Gather, SearchSorted, Suppression])
     names = [value.name for value in model.graph.output]
     with np.errstate(all="ignore"):
         return [dict(zip(names, evaluator.run(None, feed), strict=True)) for feed in feeds]
