@@ -10,12 +10,11 @@ import pytest
 from onnx import TensorProto
 from tvm.target import Target
 
-from support.compiled import MATRIX_GPU, executor_of
+from support.compiled import FIXED, MATRIX_GPU, executor_of
 from support.networks import NETWORKS, Builder, _upsample
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.build import prepare
 from tvm_vision.compiler.graph.fuse_data_movement import fuse_data_movement, is_selection
-from tvm_vision.compiler.target import parse_target
 from tvm_vision.devices import known_devices
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx.load import import_onnx
@@ -111,7 +110,7 @@ def test_where_it_must_not_be(tail: Any, outputs: int, monkeypatch: pytest.Monke
     counts = []
     for way in ("off", "on"):
         monkeypatch.setenv("TVM_VISION_FUSE_DATA_MOVEMENT", way)
-        graph = prepare(import_onnx(model)[0], target=parse_target("vulkan"))
+        graph = prepare(import_onnx(model)[0], target=FIXED)
         counts.append(len(graph.kernels))
     assert counts[0] == counts[1]
 
@@ -119,7 +118,7 @@ def test_where_it_must_not_be(tail: Any, outputs: int, monkeypatch: pytest.Monke
 def test_what_selects(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TVM_VISION_FUSE_DATA_MOVEMENT", "off")
     monkeypatch.setenv("TVM_VISION_CONCAT_IN_PLACE", "off")
-    graph = prepare(import_onnx(network(resized))[0], target=parse_target("vulkan"))
+    graph = prepare(import_onnx(network(resized))[0], target=FIXED)
     selections = {name for name, f in graph.functions.items() if is_selection(f)}
     assert selections
     assert all("conv" not in name for name in selections)
@@ -132,7 +131,7 @@ def test_the_half_that_nobody_reads_is_not_computed(
     way: str, precision: str, layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TVM_VISION_FUSE_DATA_MOVEMENT", way)
-    target = parse_target("vulkan")
+    target = FIXED
     module = import_onnx(network(half))[0]
     graph = prepare(module, target=target, precision=precision, layout=layout)
     splits = [f for name, f in graph.functions.items() if "split" in name]
@@ -168,7 +167,7 @@ def test_it_can_be_switched_off_and_other_words_are_refused(
 ) -> None:
     monkeypatch.setenv("TVM_VISION_CONCAT_IN_PLACE", "off")
     module = import_onnx(network(pointwise))[0]
-    target = parse_target("vulkan")
+    target = FIXED
     counts = []
     for way in ("off", "on", None):
         monkeypatch.delenv("TVM_VISION_FUSE_DATA_MOVEMENT", raising=False)

@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from support.compiled import executor_of
+from support.compiled import FIXED, executor_of
 from support.networks import NETWORKS
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.build import prepare
 from tvm_vision.compiler.graph.reorder import MOST_GROWTH, SMALL_GROWTH, dependencies, in_levels
 from tvm_vision.compiler.graph.static_graph import KernelCall, StaticGraph, describe
-from tvm_vision.compiler.target import parse_target
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx.load import import_onnx
 
@@ -142,7 +141,7 @@ def test_parts_of_one_memory_are_written_side_by_side() -> None:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks_wait_less_and_take_little_more_memory(name: str) -> None:
     module, _ = import_onnx(NETWORKS[name](64))
-    graph = prepare(module, target=parse_target("vulkan"))
+    graph = prepare(module, target=FIXED)
     plain, memory = describe(graph)
     count, activations = planned(graph)
     assert count <= barriers(plain)
