@@ -77,7 +77,6 @@ def sample_info() -> dict[str, Any]:
                 "dtype": "float32",
                 "layout": "",
                 "units": "",
-                "quantization": None,
             }
         ],
         "outputs": [
@@ -87,7 +86,6 @@ def sample_info() -> dict[str, Any]:
                 "dtype": "float32",
                 "layout": "",
                 "units": "",
-                "quantization": None,
             }
         ],
         "graph": sample_graph(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..refusals import CUT, Refusal
 from .elementwise import ELEMENTWISE
 from .moves import MOVES
+from .pads import PADS
 from .read import Operator
 from .states import STATES
 from .step import Converter
@@ -12,7 +13,15 @@ from .sums import SUMS
 from .types import TYPES
 from .windows import CUSTOM_WINDOWS, WINDOWS
 
-BUILT_IN: dict[str, Converter] = {**WINDOWS, **ELEMENTWISE, **MOVES, **SUMS, **TYPES, **STATES}
+BUILT_IN: dict[str, Converter] = {
+    **WINDOWS,
+    **ELEMENTWISE,
+    **MOVES,
+    **PADS,
+    **SUMS,
+    **TYPES,
+    **STATES,
+}
 CUSTOM: dict[str, Converter] = {**CUSTOM_WINDOWS}
 
 _SELECTION = "end the network at the boxes and scores, and select among them by your own code"
