@@ -67,7 +67,7 @@ def compare_outputs(
 
     Raises InputError where names or shapes are not the same.
     """
-    ours, reference = _of_real_rows(ours, reference)
+    ours, reference = of_real_rows(ours, reference)
     if set(ours) != set(reference):
         raise InputError(
             f"the same outputs are needed of both, found {', '.join(ours)} and "
@@ -76,7 +76,7 @@ def compare_outputs(
     return [compare(name, ours[name], wanted) for name, wanted in reference.items()]
 
 
-def _of_real_rows(
+def of_real_rows(
     ours: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray]
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Both without the rows that are not real, and with the number of real ones as an output."""

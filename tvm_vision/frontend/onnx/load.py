@@ -24,7 +24,7 @@ from ...interrupts import ctrl_c_as_itself
 from ..node_names import name_nodes
 from ..refusals import NodesRefused, Refusal, RefusedNodes
 from ..signature import Signature, spec_of
-from .bounded import ROWS
+from .bounded import ROWS, drop_traced_shapes
 from .checks import check_sizes, check_tensors, drop_false_shapes, load_weights
 from .contributed import standard_operators
 from .declared import complete_declarations
@@ -91,6 +91,7 @@ def checked_onnx(
     typed = inferred(bare)
     check_sizes(typed)
     drop_false_shapes(prepared, typed)
+    drop_traced_shapes(prepared)
     return prepared, shapes
 
 

@@ -165,3 +165,27 @@ def test_one_mask_counts_once():
         "m2",
     ]
     assert by_numpy(fixed(model), feeds)[0]["y_count"] == (feeds[0]["s"] > 0).sum()
+
+
+def test_sizes_that_an_exporter_met_are_no_sizes():
+    """Declared of a value within and of an output: what follows from them is not folded.
+
+    onnxruntime 1.23 does fold it, and says that two rows are three.
+    """
+    nodes = [
+        node("NonZero", ["x"], ["p"]),
+        node("Transpose", ["p"], ["q"], perm=[1, 0]),
+        node("Shape", ["q"], ["y"]),
+        node("Neg", ["q"], ["z"]),
+    ]
+    outputs = [("y", "i8", (2,)), ("z", "i8", (3, 1))]
+    model = model_of(nodes, [("x", "f4", (5,))], outputs, {})
+    model.graph.value_info.append(helper.make_tensor_value_info("q", 7, (3, 1)))
+    (found,) = by_numpy(fixed(model), [{"x": np.array([1, 0, 0, 2, 0], np.float32)}])
+    np.testing.assert_array_equal(found["y"], [2, 1])
+    np.testing.assert_array_equal(found["z"][: found["z_count"]], [[0], [-3]])
+    assert [str(spec) for spec in import_onnx(model)[1].outputs] == [
+        "y: int64[2]",
+        "z: int64[5, 1]",
+        "z_count: int64[]",
+    ]

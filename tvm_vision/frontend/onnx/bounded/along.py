@@ -10,8 +10,8 @@ import onnx
 
 from ..graph import Unsupported, attribute
 from .compaction import joined
-from .extents import Extent
-from .graph import REMEDY, BoundedGraph, as_extents
+from .extents import Extent, as_extents
+from .graph import REMEDY, BoundedGraph
 from .rules import Results, Rule, axes_of, fixed, given
 
 

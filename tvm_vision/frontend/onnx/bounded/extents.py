@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 # How often a count is replaced by what it is known not to exceed, in sums of so many counts.
 MAX_STEPS, MAX_TERMS = 8, 16
 
@@ -94,3 +96,11 @@ class Ranges:
                 break
             gap, least = tightest, self.least(tightest)
         return least >= 0
+
+
+def as_extents(values: np.ndarray) -> np.ndarray:
+    """An array of Extent of integers."""
+    found = np.empty(values.shape, object)
+    for index, value in np.ndenumerate(values):
+        found[index] = Extent(int(value))
+    return found

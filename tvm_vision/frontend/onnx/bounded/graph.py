@@ -14,7 +14,7 @@ from ..branches import OWN
 from ..fold import fold
 from ..graph import GraphEditor, Unsupported
 from ..tools import ToolError, light_step
-from .extents import Extent, Ranges
+from .extents import Extent, Ranges, as_extents
 
 Axes = Mapping[int, Extent]
 REMEDY = "end the model before it"
@@ -217,6 +217,13 @@ class BoundedGraph:
         for name, kind in zip(node.output, self._inferred(node), strict=True):
             if name:
                 self.editor.set_type(name, kind.tensor_type)
+                self._need_shape(name)
+
+    def _need_shape(self, name: str) -> None:
+        try:
+            self.editor.shape(name)
+        except Unsupported:
+            raise Unsupported("its shape does not follow from its inputs", REMEDY) from None
 
     def _append(self, node: onnx.NodeProto) -> None:
         node.name = self.editor.fresh(f"{self.node.name}/{node.op_type}")
@@ -387,11 +394,3 @@ class BoundedGraph:
         if not shape[axis]:
             return self.set_axes(self("Identity", nothing), axes)
         return self("Concat", value, nothing, axis=axis, rows=axes)
-
-
-def as_extents(values: np.ndarray) -> np.ndarray:
-    """An array of Extent of integers."""
-    found = np.empty(values.shape, object)
-    for index, value in np.ndenumerate(values):
-        found[index] = Extent(int(value))
-    return found

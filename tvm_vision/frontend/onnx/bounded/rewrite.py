@@ -48,6 +48,22 @@ def bounded(model: onnx.ModelProto) -> onnx.ModelProto:
     return _written(model, graph, outputs)
 
 
+def drop_traced_shapes(model: onnx.ModelProto) -> None:
+    """Take out of a model the sizes that it declares of values behind rows that data counts:
+    exporters write those that they met, and what follows from them would be folded."""
+    counted: set[str] = set()
+    for node in model.graph.node:
+        by_data = node.op_type == "If" or node.op_type in SOURCES
+        if by_data or not counted.isdisjoint(node.input):
+            counted.update(filter(None, node.output))
+    kept = [value for value in model.graph.value_info if value.name not in counted]
+    del model.graph.value_info[:]
+    model.graph.value_info.extend(kept)
+    for value in model.graph.output:
+        for size in value.type.tensor_type.shape.dim if value.name in counted else ():
+            size.Clear()
+
+
 def _depends_on_data(model: onnx.ModelProto) -> bool:
     """Whether a node's results have a size that does not follow from the inputs."""
     known = {
