@@ -113,6 +113,17 @@ def test_more_boxes_than_there_can_be_are_refused_with_a_remedy():
         import_onnx(model)
 
 
+def test_more_places_than_there_can_be_are_refused_with_a_remedy():
+    model = model_of(
+        [node("NonZero", ["x"], ["y"])], [("x", "f4", (2000000,))], [("y", "i8", (1, "n"))], {}
+    )
+    with pytest.raises(
+        UnsupportedModelError,
+        match="NonZero .up to 2000000 rows, .* at 'NonZero_0': use a smaller input, or end the",
+    ):
+        import_onnx(model)
+
+
 def test_what_has_no_rule_is_refused_by_name():
     model = model_of(
         [

@@ -26,7 +26,10 @@ def compacted(graph: BoundedGraph, wanted: str, below: Sequence[Extent] = ()) ->
     """
     (size,) = graph.shape(wanted)
     if size > MOST_ROWS:
-        raise Unsupported(f"up to {size} rows, and {MOST_ROWS} are the most there can be", REMEDY)
+        raise Unsupported(
+            f"up to {size} rows, and {MOST_ROWS} are the most there can be",
+            f"use a smaller input, or {REMEDY}",
+        )
 
     def places_and_count() -> tuple[str, Extent]:
         ends = graph("CumSum", graph.cast(wanted, np.int32), _ZERO)
