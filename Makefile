@@ -4,6 +4,7 @@ DEMO_MODEL ?= build/models/efficientnet-lite0.onnx
 DEMO_OUTPUT ?= demo_output
 PYTEST_ARGS ?=
 TEST_WORKERS ?= logical
+ROS_TEST_WORKERS ?= 4
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
@@ -48,7 +49,8 @@ demo-classifier: $(NATIVE) $(DEMO_DATA)/.complete
 PYTEST = $(BIN)/python -m pytest -n $(TEST_WORKERS) --maxprocesses 8 --dist loadfile
 # ROS's nodes, clients and discovery are processes that wait for each other: beside tests that keep all
 # cores busy they wait too long. What is asked for by PYTEST_ARGS runs as it is asked for.
-ROS_PYTEST = $(BIN)/python -m pytest tests/ros
+# Beside each other they mostly wait; each process has a domain of its own.
+ROS_PYTEST = $(BIN)/python -m pytest -n $(ROS_TEST_WORKERS) --dist loadfile tests/ros
 APART = $(if $(PYTEST_ARGS),,--ignore=tests/ros)
 
 test: $(NATIVE) $(if $(ROS_WHEELS),$(ROS))
