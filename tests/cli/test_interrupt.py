@@ -68,7 +68,7 @@ COMMANDS = {
         f"no file is half-written; {BEGINS_AGAIN}",
     ),
     "check": (
-        "check tiny.tar tiny.onnx", "tvm_vision.evaluate.Reference",
+        "check tiny.tar tiny.onnx", "tvm_vision.evaluate.reference_of",
         f"no file is half-written; {BEGINS_AGAIN}",
     ),
     "inspect": (
@@ -80,7 +80,7 @@ COMMANDS = {
         f"no file is half-written; {BEGINS_AGAIN}",
     ),
     "detect while it loads": (
-        "detect yoeo.tar a.png", "tvm_vision.models.yoeo.YoeoDetector.load",
+        "detect yoeo.tar a.png", "tvm_vision.models.load_model",
         f"no file is half-written; {BEGINS_AGAIN}",
     ),
     "yoeo-to-onnx": (

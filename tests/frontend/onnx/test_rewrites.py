@@ -161,8 +161,8 @@ def test_every_refused_node_is_named_in_one_line(capfd):
         import_onnx(model)
     assert str(caught.value) == (
         "3 nodes cannot be imported: Det (TVM has no such operator) at 'first', 'second', "
-        "ReverseSequence (TVM has no such operator) at 'back': end the model before it, or express "
-        "it by other operators"
+        "ReverseSequence (TVM has no such operator) at 'back': end the model "
+        "before it, as 'compile --cut' does, or express it by other operators"
     )
     assert capfd.readouterr() == ("", "")
 

@@ -44,7 +44,13 @@ def bounded(model: onnx.ModelProto) -> onnx.ModelProto:
     graph = BoundedGraph(model)
     for node in model.graph.node:
         _write(node, graph)
-    outputs = _outputs(model, graph)
+    try:
+        outputs = _outputs(model, graph)
+    except RefusedNodes:
+        if any(is_choice(node) or node.op_type in SOURCES for node in model.graph.node):
+            raise
+        # Sizes that ONNX cannot tell, and the importer may.
+        return model
     return _written(model, graph, outputs)
 
 
@@ -72,8 +78,11 @@ def _depends_on_data(model: onnx.ModelProto) -> bool:
         if value.type.tensor_type.HasField("shape")
         and all(size.HasField("dim_value") for size in value.type.tensor_type.shape.dim)
     }
+    # Older operators have results that nobody reads and ONNX does not tell the types of.
+    read = {name for node in model.graph.node for name in node.input}
+    read.update(value.name for value in model.graph.output)
     return any(
-        is_choice(node) or any(name and name not in known for name in node.output)
+        is_choice(node) or any(name in read and name not in known for name in node.output)
         for node in model.graph.node
     )
 
