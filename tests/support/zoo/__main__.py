@@ -6,7 +6,8 @@
 Every .onnx and .tflite file in them is compiled for each target in a process of its own, run on
 random inputs of the range it takes and on a photo where it takes one, and held to onnxruntime
 without optimisations, or to LiteRT's plain kernels. Right is within the tolerance of ``tvm-vision
-check``, or within what that engine differs from itself by, with optimisations and without (twice
+check``, or within what that engine differs from itself by, with optimisations and without or
+with inputs a millionth away (twice
 that for quantized networks). What has its result in the file is not tried again, so that a run
 which was broken off goes on; ``--again REGEX`` tries those anew. ``--shapes`` names a JSON file of
 {end of the network's path: {input: shape}} for inputs that are left open; else batches are 1,
