@@ -111,7 +111,7 @@ def one(kind, inputs, *, custom=None, tmp_path, **options):
 @pytest.mark.parametrize(
     ("kind", "custom", "remedy"),
     [
-        ("TFLite_Detection_PostProcess", b"", "boxes and scores"),
+        ("TFLite_Detection_PostProcess", b"", "export the network again"),
         ("FlexErf", b"", "built-in operators alone"),
         ("edgetpu-custom-op", b"", "edgetpu_compiler"),
         ("MaxUnpooling2D", b"", "end the model before it"),

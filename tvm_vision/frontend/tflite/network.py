@@ -48,7 +48,7 @@ class Network:
 
     def constant(self, array: np.ndarray, label: str) -> Value:
         """A weight."""
-        name = self._fresh(label)
+        name = self.fresh(label)
         self._constants[name] = array
         self._types[name] = _type(array.dtype, array.shape)
         return name
@@ -86,12 +86,21 @@ class Network:
             self._nodes.append(node)
         return list(node.output)
 
+    def block(
+        self, nodes: list[onnx.NodeProto], results: dict[Value, tuple[int, ...]]
+    ) -> list[Value]:
+        """Nodes that belong together, whose own values have sizes that data decides; their results
+        are float32 of these shapes."""
+        self._nodes += nodes
+        self._types |= {name: _type(np.dtype("float32"), shape) for name, shape in results.items()}
+        return list(results)
+
     def _node(
         self, operator: str, inputs: Any, label: str, count: int, attributes: dict[str, Any]
     ) -> onnx.NodeProto:
         """A node whose results have types."""
         names = [self._named(value, label) for value in inputs]
-        outputs = [self._fresh(f"{label}/{operator}") for _ in range(count)]
+        outputs = [self.fresh(f"{label}/{operator}") for _ in range(count)]
         node = helper.make_node(operator, names, outputs, name=outputs[0], **attributes)
         self._types |= self._inferred(node)
         return node
@@ -161,7 +170,8 @@ class Network:
         for name, result in zip(node.output, evaluator.run(None, feed), strict=True):
             self._constants[name] = np.asarray(result)
 
-    def _fresh(self, label: str) -> str:
+    def fresh(self, label: str) -> str:
+        """A name that no value has."""
         name, number = label, 0
         while name in self._taken:
             number += 1

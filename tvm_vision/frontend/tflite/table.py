@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..refusals import CUT, Refusal
+from .detection import CUSTOM_DETECTION
 from .elementwise import ELEMENTWISE
 from .moves import MOVES
 from .pads import PADS
@@ -22,7 +23,7 @@ BUILT_IN: dict[str, Converter] = {
     **TYPES,
     **STATES,
 }
-CUSTOM: dict[str, Converter] = {**CUSTOM_WINDOWS}
+CUSTOM: dict[str, Converter] = {**CUSTOM_WINDOWS, **CUSTOM_DETECTION}
 
 _SELECTION = "end the network at the boxes and scores, and select among them by your own code"
 _UNROLL = "export the network without control flow"
@@ -33,7 +34,6 @@ _REMEDIES = {
     "CALL": _UNROLL,
     "NON_MAX_SUPPRESSION_V4": _SELECTION,
     "NON_MAX_SUPPRESSION_V5": _SELECTION,
-    "TFLite_Detection_PostProcess": _SELECTION,
     "WHERE": "the number of its results depends on the data: use SELECT_V2",
     "UNIQUE": "the number of its results depends on the data: end the network before it",
     "HASHTABLE_LOOKUP": "look up outside of the network",
