@@ -117,6 +117,16 @@ SHAPES = {
         },
         "ssd", {"box": "yxyx", "relative": True, "first_class": 1, "count": "num_detections"},
     ),
+    "tflite": (
+        {
+            "TFLite_Detection_PostProcess": (1, 20, 4), "TFLite_Detection_PostProcess:1": (1, 20),
+            "TFLite_Detection_PostProcess:2": (1, 20), "TFLite_Detection_PostProcess:3": (1,),
+        },
+        "ssd", {
+            "box": "yxyx", "relative": True, "classes": "TFLite_Detection_PostProcess:1",
+            "scores": ("TFLite_Detection_PostProcess:2",), "first_class": 0,
+        },
+    ),
     "suppressed by a plugin": (
         {
             "num_dets": ((1, 1), "int32"), "det_boxes": (1, 100, 4), "det_scores": (1, 100),

@@ -19,6 +19,7 @@ FORM = (
     "for each stride scores and distributions of distances"
 )
 STRIDES = ((8, 16, 32, 64), (8, 16, 32))
+TFLITE = "TFLite_Detection_PostProcess"
 # Parts of the names that exporters give to boxes, scores and classes.
 WORDS = (("box", "loc", "dets"), ("score", "conf"), ("label", "class"))
 
@@ -27,7 +28,9 @@ def find(facts: Facts) -> Reading | None:
     """What outputs with boxes and scores apart say; None where they are no such outputs."""
     if facts.size is None:
         return None
-    return _distances(facts, facts.size) or _by_names(facts) or _by_shapes(facts)
+    return (
+        _distances(facts, facts.size) or _of_tflite(facts) or _by_names(facts) or _by_shapes(facts)
+    )
 
 
 def _distances(facts: Facts, size: tuple[int, int]) -> Reading | None:
@@ -50,6 +53,20 @@ def _distances(facts: Facts, size: tuple[int, int]) -> Reading | None:
         )  # fmt: skip
         return Reading("ssd", facts.names(classes.pop()), STRETCHED_IMAGENET, info)
     return None
+
+
+def _of_tflite(facts: Facts) -> Reading | None:
+    """The four outputs of TFLite's own operator, in its order: boxes, classes, scores, number."""
+    found = [s for s in facts.outputs if s.name.startswith(TFLITE)]
+    if [len(s.shape) for s in found] != [3, 2, 2, 1]:
+        return None
+    boxes, classes, scores, count = found
+    info = DetectionInfo(
+        (boxes.name,), scores=(scores.name,), classes=classes.name, count=count.name,
+        box="yxyx", relative=True, suppress=False, confidence=0.5,
+    )  # fmt: skip
+    # Nothing in the shapes says how many classes there are.
+    return Reading("ssd", facts.names(91), STRETCHED_SIGNED, info)
 
 
 def _by_names(facts: Facts) -> Reading | None:
