@@ -345,6 +345,8 @@ def test_values_on_matrices(case: Case, parts: dict[str, Any]) -> None:
     if not limits.matrices:
         pytest.skip("the device lacks cooperative matrices (VK_KHR_cooperative_matrix)")
     tile = tile_of(parts, limits.matrices[0])
+    if tile.shared_bytes(windows_of(Schedule(case.function()))) > limits.shared_bytes:
+        pytest.skip(f"the tile does not fit {limits.shared_bytes} bytes")
     check(case, ScheduleConfig("direct_conv", tile), limits, target())
 
 
