@@ -46,8 +46,8 @@ def detection_post_process(step: Step) -> None:
     best = _Best(step, most)
     limits = [np.float32(options["nms_iou_threshold"]), _just_below(options["nms_score_threshold"])]
     if one_by_one:
-        of_class = min(int(options.get("detections_per_class", 100)), count)
-        best.of_each_class(boxes, scores, of_class, limits)
+        per_class = min(int(options.get("detections_per_class", 100)), count)
+        best.of_each_class(boxes, scores, per_class, limits)
     else:
         best.of_all_classes(boxes, scores, limits)
     for place, value in enumerate(best.results()):
@@ -110,10 +110,10 @@ class _Best:
         self._boxes = boxes
 
     def of_each_class(
-        self, boxes: Value, scores: Value, of_class: int, limits: list[np.float32]
+        self, boxes: Value, scores: Value, per_class: int, limits: list[np.float32]
     ) -> None:
         by_class = self._step.emit("Transpose", scores, perm=[0, 2, 1])
-        found = self._add("NonMaxSuppression", boxes, by_class, np.array([of_class]), *limits)
+        found = self._add("NonMaxSuppression", boxes, by_class, np.array([per_class]), *limits)
         places = self._add("Slice", found, np.array([1]), np.array([3]), np.array([1]))
         # TFLite keeps no more than so many of all classes together.
         plane = self._add("Squeeze", by_class, np.array([0]))
