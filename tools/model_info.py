@@ -26,14 +26,10 @@ def model_info(
     shapes: Shapes,
 ) -> ModelInfo:
     """The values of compile's options, and of the file's metadata where there is none."""
-    from tvm_vision.exporters.yoeo.describe import is_yoeo
-
-    if kind == "yoeo" or (kind is None and is_yoeo(model)):
+    if _is_yoeo(model, kind, names, groups):
         if labels is not None or preprocess is not None:
             raise click.UsageError("a YOEO network takes --names, not --labels or --preprocess")
         return _yoeo(model, name, names, groups, shapes)
-    if names is not None or groups is not None:
-        raise click.UsageError("--names and --groups are for networks of --kind yoeo")
     return _other(model, name, kind, labels, preprocess)
 
 
@@ -56,10 +52,9 @@ def describer(
     tell: gets the kind that was found, in a line.
     """
     from tvm_vision.exporters.describe import Wishes, describe, kind_line
-    from tvm_vision.exporters.yoeo.describe import is_yoeo
     from tvm_vision.models.classifier import read_labels
 
-    if kind == "yoeo" or (kind is None and is_yoeo(model)):
+    if _is_yoeo(model, kind, names, groups):
         if options:
             raise click.UsageError("a YOEO network has no --kind-option")
         info = model_info(
@@ -68,8 +63,6 @@ def describer(
         )  # fmt: skip
         tell(kind_line(info))
         return info
-    if names is not None or groups is not None:
-        raise click.UsageError("--names and --groups are for networks of --kind yoeo")
     wishes = Wishes(
         name or "", kind or "", None if labels is None else read_labels(labels), preprocess, options
     )
@@ -80,6 +73,17 @@ def describer(
         return info
 
     return from_signature
+
+
+def _is_yoeo(model: Path, kind: str | None, names: Path | None, groups: Path | None) -> bool:
+    """Raises click.UsageError where another network is given what only these have."""
+    from tvm_vision.exporters.yoeo.describe import is_yoeo
+
+    if kind == "yoeo" or (kind is None and is_yoeo(model)):
+        return True
+    if names is not None or groups is not None:
+        raise click.UsageError("--names and --groups are for networks of --kind yoeo")
+    return False
 
 
 def _yoeo(

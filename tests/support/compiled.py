@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm.target import Target
 
@@ -52,3 +54,14 @@ def executor_of(made: CompiledModel, device: Any = None) -> graph_executor.Graph
     executor = graph_executor.create(description, made.library, device or tvm.vulkan(0))
     executor.load_params(made.params)
     return executor
+
+
+def outputs_for(
+    executor: graph_executor.GraphExecutor, feeds: Iterable[dict[str, np.ndarray]]
+) -> list[dict[str, np.ndarray]]:
+    """Outputs by name, for each of some inputs by name."""
+    found = []
+    for feed in feeds:
+        executor.run(**feed)
+        found.append(executor.outputs())
+    return found

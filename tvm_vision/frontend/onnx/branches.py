@@ -12,7 +12,7 @@ import onnx
 from onnx import helper
 
 from ..node_names import name_nodes
-from .graph import GraphEditor, Unsupported, attribute, inferred
+from .graph import GraphEditor, Unsupported, attribute, inferred, inner_graphs
 
 # The choice between two results, until it is known whether their shapes are the same.
 CHOICE, OWN = "Choice", "tvm_vision"
@@ -117,14 +117,13 @@ def _renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
     copy.CopyFrom(node)
     copy.input[:] = [names.get(name, name) for name in node.input]
     copy.output[:] = [names.get(name, name) for name in node.output]
-    for entry in copy.attribute:
-        for inner in [entry.g, *entry.graphs] if entry.HasField("g") else entry.graphs:
-            # Nothing in there has a name of the graphs around it: ONNX forbids that.
-            nodes = [_renamed(step, names) for step in inner.node]
-            del inner.node[:]
-            inner.node.extend(nodes)
-            for value in inner.output:
-                value.name = names.get(value.name, value.name)
+    for inner in inner_graphs(copy):
+        # Nothing in there has a name of the graphs around it: ONNX forbids that.
+        nodes = [_renamed(step, names) for step in inner.node]
+        del inner.node[:]
+        inner.node.extend(nodes)
+        for value in inner.output:
+            value.name = names.get(value.name, value.name)
     return copy
 
 

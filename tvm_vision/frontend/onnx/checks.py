@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import onnx
@@ -14,6 +14,7 @@ from onnx import TensorProto, external_data_helper, helper, numpy_helper
 from ...error_lines import first_line
 from ...errors import InputError, UnsupportedModelError
 from ..limits import MOST_ELEMENTS
+from .graph import inner_graphs
 
 # Of what follows from weights alone: an ONNX file cannot hold more either.
 MOST_CONSTANT_BYTES = (1 << 31) - 1
@@ -25,14 +26,19 @@ def tensors_in(graph: onnx.GraphProto) -> Iterator[TensorProto]:
     yield from graph.initializer
     for sparse in graph.sparse_initializer:
         yield from (sparse.values, sparse.indices)
-    for node in graph.node:
+    yield from tensors_of(graph.node)
+
+
+def tensors_of(nodes: Iterable[onnx.NodeProto]) -> Iterator[TensorProto]:
+    """All constants in the attributes of nodes, and in the graphs there."""
+    for node in nodes:
         for entry in node.attribute:
             yield from ([entry.t] if entry.HasField("t") else [])
             yield from entry.tensors
             for sparse in [entry.sparse_tensor] if entry.HasField("sparse_tensor") else []:
                 yield from (sparse.values, sparse.indices)
-            for inner in [entry.g, *entry.graphs] if entry.HasField("g") else entry.graphs:
-                yield from tensors_in(inner)
+        for inner in inner_graphs(node):
+            yield from tensors_in(inner)
 
 
 def check_tensors(graph: onnx.GraphProto) -> None:

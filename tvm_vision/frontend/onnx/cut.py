@@ -17,7 +17,14 @@ from ...errors import UnsupportedModelError
 from ..refusals import NodesRefused
 from .declared import complete_inputs
 from .fold import folded
-from .graph import graph_inputs, inferred, with_input_shapes
+from .graph import (
+    fixed_values,
+    graph_inputs,
+    inferred,
+    inner_graphs,
+    is_fixed,
+    with_input_shapes,
+)
 from .load import Shapes, import_onnx, named_onnx
 
 if TYPE_CHECKING:
@@ -105,20 +112,14 @@ def _node_called(name: str, known: Collection[str]) -> str:
 
 
 def _open_nodes(model: onnx.ModelProto) -> set[str]:
-    if any(not _is_fixed(value) for value in graph_inputs(model)):
+    if not all(map(is_fixed, graph_inputs(model))):
         return set()
-    values = [*model.graph.value_info, *model.graph.output]
-    fixed = {value.name for value in values if _is_fixed(value)}
+    fixed = fixed_values(model.graph)
     return {
         node.name
         for node in model.graph.node
         if any(name and name not in fixed for name in node.output)
     }
-
-
-def _is_fixed(value: onnx.ValueInfoProto) -> bool:
-    tensor = value.type.tensor_type
-    return tensor.HasField("shape") and all(size.HasField("dim_value") for size in tensor.shape.dim)
 
 
 def _behind(model: onnx.ModelProto, refused: Collection[str]) -> list[onnx.NodeProto]:
@@ -136,11 +137,10 @@ def _reads(node: onnx.NodeProto) -> Iterator[str]:
     """Names of the values that a node reads, its branches and bodies too, whose own values have
     names that no other value has."""
     yield from filter(None, node.input)
-    for entry in node.attribute:
-        for inner in [entry.g, *entry.graphs] if entry.HasField("g") else entry.graphs:
-            yield from (value.name for value in inner.output)
-            for step in inner.node:
-                yield from _reads(step)
+    for inner in inner_graphs(node):
+        yield from (value.name for value in inner.output)
+        for step in inner.node:
+            yield from _reads(step)
 
 
 def _first_part(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import onnx
 
 from ...errors import UnsupportedModelError
-from .graph import graph_inputs, inferred
+from .graph import graph_inputs, inferred, inner_graphs
 
 
 def complete_declarations(
@@ -47,9 +47,8 @@ def _declared(graph: onnx.GraphProto) -> Iterator[onnx.ValueInfoProto]:
         if value.type.HasField("tensor_type"):
             yield value
     for node in graph.node:
-        for entry in node.attribute:
-            for inner in [entry.g, *entry.graphs] if entry.HasField("g") else entry.graphs:
-                yield from _declared(inner)
+        for inner in inner_graphs(node):
+            yield from _declared(inner)
 
 
 def _complete_input(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> None:

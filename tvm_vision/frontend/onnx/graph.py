@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,25 @@ def graph_inputs(proto: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     """Inputs that the caller feeds: files of old IR versions list the weights among the inputs."""
     weights = {tensor.name for tensor in proto.graph.initializer}
     return [value for value in proto.graph.input if value.name not in weights]
+
+
+def inner_graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The branches or the body of a node."""
+    for entry in node.attribute:
+        if entry.HasField("g"):
+            yield entry.g
+        yield from entry.graphs
+
+
+def is_fixed(value: onnx.ValueInfoProto) -> bool:
+    """Whether all sizes of a value are known."""
+    tensor = value.type.tensor_type
+    return tensor.HasField("shape") and all(size.HasField("dim_value") for size in tensor.shape.dim)
+
+
+def fixed_values(graph: onnx.GraphProto) -> set[str]:
+    """Names of the results of nodes whose sizes are all known."""
+    return {value.name for value in [*graph.value_info, *graph.output] if is_fixed(value)}
 
 
 def with_input_shapes(

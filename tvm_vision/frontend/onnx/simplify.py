@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import onnx
 
-from .graph import inferred, with_input_shapes
+from .graph import fixed_values, inferred, with_input_shapes
 from .tools import ToolError, run
 
 LOGGER = logging.getLogger(__name__)
@@ -56,12 +56,7 @@ def _open_values(model: onnx.ModelProto | None) -> int:
     if model is None:
         return 0
     graph = inferred(model).graph
-    fixed = {
-        value.name
-        for value in [*graph.value_info, *graph.output]
-        if value.type.tensor_type.HasField("shape")
-        and all(size.HasField("dim_value") for size in value.type.tensor_type.shape.dim)
-    }
+    fixed = fixed_values(graph)
     return sum(bool(name) and name not in fixed for node in graph.node for name in node.output)
 
 

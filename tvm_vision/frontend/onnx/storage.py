@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from itertools import chain
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
+
+from .checks import tensors_in, tensors_of
 
 # Of fewer elements, the node that converts them takes more than it saves.
 LEAST_ELEMENTS = 1024
@@ -15,19 +17,8 @@ LEAST_ELEMENTS = 1024
 
 def constant_bytes(model: onnx.ModelProto) -> int:
     """Bytes of all constants, in branches and functions too, and those kept in other files."""
-    graphs: list[onnx.GraphProto | onnx.FunctionProto] = [model.graph, *model.functions]
-    return sum(_size(tensor) for graph in graphs for tensor in _tensors(graph))
-
-
-def _tensors(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.TensorProto]:
-    if isinstance(graph, onnx.GraphProto):
-        yield from graph.initializer
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("t"):
-                yield attribute.t
-            for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-                yield from _tensors(inner)
+    inside = (tensors_of(function.node) for function in model.functions)
+    return sum(map(_size, chain(tensors_in(model.graph), *inside)))
 
 
 def _size(tensor: onnx.TensorProto) -> int:

@@ -14,7 +14,7 @@ from support.bounded_models import (
     model_of,
     suppressed,
 )
-from support.compiled import executor_of
+from support.compiled import executor_of, outputs_for
 from tvm_vision.compiler import compile_model
 from tvm_vision.errors import UnsupportedModelError
 from tvm_vision.frontend.onnx.load import import_onnx
@@ -64,12 +64,7 @@ def test_suppression_on_a_device(target):
     model = suppression_model(2, 3, 300, 20, least=0.4)
     made = compile_model(*import_onnx(model), target=target)
     execute = executor_of(made, TARGETS[target]())
-    found = []
-    for feed in feeds:
-        for name, value in feed.items():
-            execute.set_input(name, value)
-        execute.run()
-        found.append(execute.outputs())
+    found = outputs_for(execute, feeds)
     assert_same(found, by_onnxruntime(model, feeds))
     counts = [int(outputs["y_count"]) for outputs in found]
     assert counts[0] == 0 and counts[-1] == 2 * 3 * 20

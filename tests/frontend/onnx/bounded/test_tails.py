@@ -6,7 +6,7 @@ import tvm
 from onnx import helper, numpy_helper
 
 from support.bounded_models import assert_rules_right, assert_same, by_onnxruntime, model_of
-from support.compiled import executor_of
+from support.compiled import executor_of, outputs_for
 from tvm_vision.compiler import compile_model
 from tvm_vision.frontend.onnx.load import import_onnx
 
@@ -244,10 +244,5 @@ def test_tail_on_a_device(tail, target):
     model, feeds = TAILS[tail]()
     made = compile_model(*import_onnx(model), target=target)
     execute = executor_of(made, tvm.cpu(0) if target == "llvm" else tvm.vulkan(0))
-    found = []
-    for feed in feeds:
-        for name, value in feed.items():
-            execute.set_input(name, value)
-        execute.run()
-        found.append(execute.outputs())
+    found = outputs_for(execute, feeds)
     assert_same(found, by_onnxruntime(model, feeds))

@@ -11,7 +11,7 @@ from onnx import helper
 from ...refusals import Refusal, RefusedNodes
 from ..branches import OWN, is_choice
 from ..fold import RANDOM
-from ..graph import Unsupported
+from ..graph import Unsupported, fixed_values
 from .along import ALONG
 from .choices import choice, needed_by
 from .graph import REMEDY, BoundedGraph
@@ -72,12 +72,7 @@ def drop_traced_shapes(model: onnx.ModelProto) -> None:
 
 def _depends_on_data(model: onnx.ModelProto) -> bool:
     """Whether a node's results have a size that does not follow from the inputs."""
-    known = {
-        value.name
-        for value in [*model.graph.value_info, *model.graph.output]
-        if value.type.tensor_type.HasField("shape")
-        and all(size.HasField("dim_value") for size in value.type.tensor_type.shape.dim)
-    }
+    known = fixed_values(model.graph)
     # Older operators have results that nobody reads and ONNX does not tell the types of.
     read = {name for node in model.graph.node for name in node.input}
     read.update(value.name for value in model.graph.output)
