@@ -38,6 +38,8 @@ from tvm_vision_ros.ros_qos import profile
 HERE = Path(__file__).resolve().parent
 FAKE = HERE / "fake_node.py"
 WAIT = 20.0
+ASK_AGAIN = 3.0
+QUESTIONS = (GetState, GetParameters, DescribeParameters)
 TRANSITIONS = {
     "configure": Transition.TRANSITION_CONFIGURE,
     "activate": Transition.TRANSITION_ACTIVATE,
@@ -243,16 +245,26 @@ class Graph:
         self.wait_until(lambda: publisher.get_subscription_count() > 0, "a subscriber")
 
     def call(self, kind: type, name: str, request: Any, timeout: float = WAIT) -> Any:
+        """The answer of a service.
+
+        A question is asked again while no answer comes: a server that has not yet discovered this
+        client's reader waits a tenth of a second for it and then drops the answer, and nothing on
+        this side shows whether it has. What changes something is asked once.
+        """
         client = self._clients.get(name)
         if client is None:
             client = self._in_executor(self.node.create_client, kind, name)
             self._clients[name] = client
         assert client.wait_for_service(timeout), name
-        done = threading.Event()
-        future = client.call_async(request)
-        future.add_done_callback(lambda _: done.set())
-        assert done.wait(timeout), f"no answer from {name}"
-        return future.result()
+        answers: queue.Queue[Any] = queue.Queue()
+        between = ASK_AGAIN if kind in QUESTIONS else timeout
+        end = time.monotonic() + timeout
+        while (left := end - time.monotonic()) > 0:
+            future = client.call_async(request)
+            future.add_done_callback(lambda future: answers.put(future.result()))
+            with contextlib.suppress(queue.Empty):
+                return answers.get(timeout=min(between, left))
+        raise AssertionError(f"no answer from {name}")
 
     def change(self, transition: str, node: str = "/vision") -> bool:
         request = ChangeState.Request()
