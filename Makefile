@@ -10,6 +10,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
 LIBRARY := tvm_vision/vulkan/libtvm_vision_vulkan.so
 CSRC := $(shell find tvm_vision/*/csrc -name '*.cc' -o -name '*.h')
+RUNNER := $(shell find cpp -name '*.c' -o -name '*.cc' -o -name '*.h' -o -name '*.hpp')
 PROGRAMS := $(wildcard tvm_vision/offline/*.cc tvm_vision/offline/*.c)
 MESSAGES := $(wildcard ros2_node/interfaces/*/msg/*.msg)
 CREATED := $(VENV)/.created
@@ -89,7 +90,7 @@ lint: $(PACKAGES)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run -Werror $(CSRC) $(PROGRAMS)
+	$(BIN)/clang-format --dry-run -Werror $(CSRC) $(PROGRAMS) $(RUNNER)
 
 clean:
 	rm -rf build dist *.egg-info $(DEMO_OUTPUT) $(LIBRARY) $(NATIVE)

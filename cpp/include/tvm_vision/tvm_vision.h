@@ -1,0 +1,92 @@
+/*!
+ * \file tvm_vision.h
+ * \brief tvm_vision.hpp for other languages: eleven functions of C.
+ *
+ * Functions that can fail return 0 when they did what they are for; otherwise tvm_vision_error()
+ * says in one line what was needed, what was found and what to do. What pointers of results show
+ * stays until the network's next call of the same function, or it is freed.
+ */
+#ifndef TVM_VISION_TVM_VISION_H_
+#define TVM_VISION_TVM_VISION_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define TVM_VISION_C_PUBLIC __attribute__((visibility("default")))
+#else
+#define TVM_VISION_C_PUBLIC
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tvm_vision_network tvm_vision_network;
+
+/*! \brief Where a network runs. */
+enum { TVM_VISION_AUTO = 0, TVM_VISION_VULKAN = 1, TVM_VISION_CPU = 2 };
+
+/*! \brief An input or output: its name, type, sides; layout "NCHW", "NHWC" or "". */
+typedef struct {
+  const char* name;
+  const char* dtype;
+  const char* layout;
+  const int64_t* shape;
+  size_t axes;
+} tvm_vision_tensor;
+
+/*! \brief uint8 pixels, BGR; stride: bytes from a row to the next, 0 for rows without gaps. */
+typedef struct {
+  const uint8_t* data;
+  int height;
+  int width;
+  int channels;
+  size_t stride;
+} tvm_vision_image;
+
+/*! \brief A box in pixels of the image, or, of a classifier, a class whose box is all zero. */
+typedef struct {
+  float x1, y1, x2, y2;
+  float score;
+  int class_id;
+  const char* label;
+} tvm_vision_object;
+
+/*! \brief What a network says about an image; mask: a class for each pixel, or NULL. */
+typedef struct {
+  const tvm_vision_object* objects;
+  size_t count;
+  const uint8_t* mask;
+  int mask_height, mask_width;
+} tvm_vision_result;
+
+/*! \brief Of this thread's last call that failed. */
+TVM_VISION_C_PUBLIC const char* tvm_vision_error(void);
+/*! \brief Load a package, a tar or folder. NULL where that fails. */
+TVM_VISION_C_PUBLIC tvm_vision_network* tvm_vision_load(const char* path, int device);
+TVM_VISION_C_PUBLIC void tvm_vision_free(tvm_vision_network* network);
+/*! \brief One line that names the device. */
+TVM_VISION_C_PUBLIC const char* tvm_vision_device(tvm_vision_network* network);
+TVM_VISION_C_PUBLIC size_t tvm_vision_count(tvm_vision_network* network, int outputs);
+TVM_VISION_C_PUBLIC int tvm_vision_describe(tvm_vision_network* network, int outputs, size_t index,
+                                            tvm_vision_tensor* tensor);
+TVM_VISION_C_PUBLIC int tvm_vision_set_input(tvm_vision_network* network, size_t index,
+                                             const void* data, size_t bytes);
+TVM_VISION_C_PUBLIC int tvm_vision_run(tvm_vision_network* network);
+TVM_VISION_C_PUBLIC int tvm_vision_get_output(tvm_vision_network* network, size_t index,
+                                              const void** data, size_t* bytes);
+/*! \brief The network's input for an image, as it would be set for it. */
+TVM_VISION_C_PUBLIC int tvm_vision_prepare(tvm_vision_network* network,
+                                           const tvm_vision_image* image, const void** data,
+                                           size_t* bytes);
+/*! \brief Prepare, run and read one image; top: classes of a classifier's result. */
+TVM_VISION_C_PUBLIC int tvm_vision_predict(tvm_vision_network* network,
+                                           const tvm_vision_image* image, size_t top,
+                                           tvm_vision_result* result);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // TVM_VISION_TVM_VISION_H_

@@ -1,0 +1,367 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "readers.h"
+
+namespace tvm_vision {
+
+namespace {
+
+/*! \brief Values of all candidates: value i of candidate k is At(i, k). Outputs of several strides
+ * are one behind the other. */
+class Table {
+ public:
+  Table(const Outputs& outputs, const std::vector<std::string>& names, bool transposed)
+      : transposed_(transposed) {
+    for (const std::string& name : names) {
+      const FloatTensor& tensor = outputs.At(name);
+      size_t axes = tensor.shape.size();
+      if (axes < 2)
+        throw Error("InputError", "output '" + name +
+                                      "' has no rows: compile the "
+                                      "network with another --kind");
+      size_t first = static_cast<size_t>(tensor.shape[axes - 2]);
+      size_t second = static_cast<size_t>(tensor.shape[axes - 1]);
+      parts_.push_back({tensor.values.data(), transposed ? second : first, second, candidates_});
+      values_ = transposed ? first : second;
+      candidates_ += parts_.back().count;
+    }
+  }
+  size_t values() const { return values_; }
+  size_t candidates() const { return candidates_; }
+  float At(size_t value, size_t candidate) const {
+    const Part* part = &parts_[0];
+    while (candidate - part->begin >= part->count) ++part;
+    size_t own = candidate - part->begin;
+    return transposed_ ? part->data[value * part->row + own] : part->data[own * part->row + value];
+  }
+
+ private:
+  struct Part {
+    const float* data;
+    size_t count;
+    size_t row;
+    size_t begin;
+  };
+  std::vector<Part> parts_;
+  bool transposed_;
+  size_t values_ = 0;
+  size_t candidates_ = 0;
+};
+
+/*! \brief The reading of one network's outputs. */
+class Reader {
+ public:
+  Reader(const Outputs& outputs, const Frame& frame, const Thresholds& thresholds)
+      : outputs_(outputs),
+        frame_(frame),
+        info_(*frame.info.detection),
+        boxes_(outputs, info_.boxes, info_.transposed),
+        confidence_(thresholds.confidence < 0 ? static_cast<float>(info_.confidence)
+                                              : thresholds.confidence),
+        iou_(thresholds.iou < 0 ? static_cast<float>(info_.iou) : thresholds.iou),
+        limit_(static_cast<size_t>(thresholds.max_detections < 0 ? info_.max_detections
+                                                                 : thresholds.max_detections)) {
+    if (!info_.prototypes.empty()) coefficients_ = outputs.At(info_.prototypes).axis(1);
+    extras_ = static_cast<size_t>(coefficients_ + info_.keypoints * info_.keypoint_values +
+                                  (info_.oriented ? 1 : 0));
+    limit_of_rows_ = boxes_.candidates();
+    if (!info_.count.empty()) {
+      float count = outputs.At(info_.count).values.at(0);
+      limit_of_rows_ = std::min(limit_of_rows_, static_cast<size_t>(std::max(0.0f, count)));
+    }
+  }
+
+  std::vector<Detection> Read() {
+    bool best = info_.row == "best" || !info_.classes.empty();
+    std::vector<Candidate> found = best ? OfTheBest() : OfEachClass();
+    CheckScores(found,
+                "compile it with another --kind, or, where these are logits, with "
+                "--kind-option activation=sigmoid or softmax");
+    for (Candidate& box : found) {
+      if (box.class_id < 0 || box.class_id >= static_cast<int>(frame_.labels.size())) {
+        throw Error("InputError", "classes of 0 to " + std::to_string(frame_.labels.size() - 1) +
+                                      " are needed from the network, found " +
+                                      std::to_string(box.class_id) +
+                                      ": compile it with --labels that name them all");
+      }
+      box.score = std::min(box.score, 1.0f);
+      box.group = info_.across_classes ? 0 : box.class_id;
+      ReadBox(&box);
+    }
+    std::vector<Candidate> kept = Kept(std::move(found));
+    std::vector<Detection> objects =
+        info_.oriented ? PlaceOriented(&kept) : PlaceBoxes(&kept, frame_);
+    for (size_t i = 0; i < objects.size(); ++i) {
+      if (info_.keypoints != 0) ReadKeypoints(kept[i], &objects[i]);
+      if (!info_.prototypes.empty()) ReadMask(kept[i], &objects[i]);
+    }
+    return objects;
+  }
+
+ private:
+  float Activated(float value) const {
+    return info_.activation == "sigmoid" ? Sigmoid(value) : value;
+  }
+
+  /*! \brief Of a network that names one class for each box. */
+  std::vector<Candidate> OfTheBest() const {
+    std::vector<float> scores, numbers;
+    for (const std::string& name : info_.scores) {
+      const std::vector<float>& part = outputs_.At(name).values;
+      scores.insert(scores.end(), part.begin(), part.end());
+    }
+    std::vector<Candidate> found;
+    for (size_t i = 0; i < limit_of_rows_; ++i) {
+      float raw = info_.scores.empty() ? boxes_.At(4, i) : scores.at(i);
+      if (std::isnan(raw)) RefuseNan("scores");
+      Candidate box;
+      box.score = Activated(raw);
+      if (!(box.score > confidence_)) continue;
+      float number =
+          info_.classes.empty() ? boxes_.At(5, i) : outputs_.At(info_.classes).values.at(i);
+      box.class_id = static_cast<int>(std::lrint(number)) - static_cast<int>(info_.first_class);
+      box.place = i;
+      found.push_back(box);
+    }
+    return found;
+  }
+
+  /*! \brief Of a network that gives each box a score for each class. */
+  std::vector<Candidate> OfEachClass() const {
+    Table scores = info_.scores.empty() ? boxes_ : Table(outputs_, info_.scores, false);
+    size_t begin = info_.scores.empty() && info_.box != "distances" ? 4 : 0;
+    size_t end = scores.values() - (info_.scores.empty() ? extras_ : 0);
+    bool objectness = info_.row == "objectness";
+    std::vector<Candidate> found;
+    for (size_t i = 0; i < std::min(limit_of_rows_, scores.candidates()); ++i) {
+      std::vector<float> row(end - begin);
+      for (size_t k = begin; k < end; ++k) row[k - begin] = scores.At(k, i);
+      AddClasses(std::move(row), objectness, i, &found);
+    }
+    return found;
+  }
+
+  void AddClasses(std::vector<float> row, bool objectness, size_t place,
+                  std::vector<Candidate>* found) const {
+    float factor = 1;
+    size_t first = 0, last = row.size();
+    if (objectness) {
+      factor = Activated(row[0]);
+      if (std::isnan(factor)) RefuseNan("scores");
+      if (!(factor > confidence_)) return;
+      first = 1;
+    } else {
+      if (info_.activation == "softmax") Softmax(&row);
+      first = info_.background == "first" ? 1 : 0;
+      last -= info_.background == "last" ? 1 : 0;
+    }
+    float best = -std::numeric_limits<float>::infinity();
+    size_t best_class = first;
+    for (size_t k = first; k < last; ++k) {
+      float score = Activated(row[k]) * factor;
+      if (std::isnan(score)) RefuseNan("scores");
+      if (score > best) best = score, best_class = k;
+      if (info_.multi_label && score > confidence_) Add(score, k - first, place, found);
+    }
+    if (!info_.multi_label && best > confidence_) Add(best, best_class - first, place, found);
+  }
+
+  static void Add(float score, size_t class_id, size_t place, std::vector<Candidate>* found) {
+    Candidate box;
+    box.score = score;
+    box.class_id = static_cast<int>(class_id);
+    box.place = place;
+    found->push_back(box);
+  }
+
+  static void Softmax(std::vector<float>* row) {
+    float most = *std::max_element(row->begin(), row->end());
+    float sum = 0;
+    for (float& value : *row) sum += value = std::exp(value - most);
+    for (float& value : *row) value /= sum;
+  }
+
+  struct Cell {
+    float x, y, stride;
+  };
+
+  /*! \brief The cell of a candidate in the grids over the input, the finest first. */
+  Cell CellOf(size_t place) const {
+    const Preprocessing& size = frame_.info.model.preprocessing;
+    for (int64_t stride : info_.strides) {
+      size_t columns = static_cast<size_t>((size.width + stride - 1) / stride);
+      size_t cells = columns * static_cast<size_t>((size.height + stride - 1) / stride);
+      if (place < cells) {
+        return {static_cast<float>(place % columns), static_cast<float>(place / columns),
+                static_cast<float>(stride)};
+      }
+      place -= cells;
+    }
+    throw Error("PackageError",
+                "the strides in mod.json do not fit the network's boxes: compile "
+                "the model again");
+  }
+
+  void ReadBox(Candidate* box) const {
+    if (info_.box == "distances") {
+      ReadDistances(box);
+      return;
+    }
+    const Preprocessing& size = frame_.info.model.preprocessing;
+    float values[4];
+    for (size_t k = 0; k < 4; ++k) {
+      values[k] = boxes_.At(k, box->place);
+      if (std::isnan(values[k])) RefuseNan("boxes in pixels");
+    }
+    if (info_.box == "grid") {
+      Cell cell = CellOf(box->place);
+      values[0] = (values[0] + cell.x) * cell.stride;
+      values[1] = (values[1] + cell.y) * cell.stride;
+      values[2] = std::exp(std::min(values[2], kLargestExponent)) * cell.stride;
+      values[3] = std::exp(std::min(values[3], kLargestExponent)) * cell.stride;
+    }
+    bool turned = info_.box == "yxyx";
+    if (info_.relative) {
+      for (size_t k = 0; k < 4; ++k) {
+        bool vertical = (k % 2 == 1) != turned;
+        values[k] *= static_cast<float>(vertical ? size.height : size.width);
+      }
+    }
+    if (turned) std::swap(values[0], values[1]), std::swap(values[2], values[3]);
+    box->a = values[0], box->b = values[1], box->c = values[2], box->d = values[3];
+    if (info_.oriented) {
+      box->angle = boxes_.At(boxes_.values() - 1, box->place);
+    } else if (info_.box == "cxcywh" || info_.box == "grid") {
+      ToCorners(box);
+      return;
+    }
+    for (float* side : {&box->a, &box->b, &box->c, &box->d}) {
+      *side = std::clamp(*side, -kLargestSide, kLargestSide);
+    }
+    if (info_.oriented) return;
+    box->c = std::max(box->c, box->a), box->d = std::max(box->d, box->b);
+  }
+
+  /*! \brief The mean of each edge's distribution is its distance from the cell's middle. */
+  void ReadDistances(Candidate* box) const {
+    Cell cell = CellOf(box->place);
+    size_t bins = boxes_.values() / 4;
+    float far[4];
+    for (size_t edge = 0; edge < 4; ++edge) {
+      std::vector<float> weights(bins);
+      for (size_t k = 0; k < bins; ++k) weights[k] = boxes_.At(edge * bins + k, box->place);
+      Softmax(&weights);
+      far[edge] = 0;
+      for (size_t k = 0; k < bins; ++k) far[edge] += weights[k] * static_cast<float>(k);
+      far[edge] *= cell.stride;
+      if (std::isnan(far[edge])) RefuseNan("boxes in pixels");
+    }
+    float x = (cell.x + 0.5f) * cell.stride, y = (cell.y + 0.5f) * cell.stride;
+    box->a = x - far[0], box->b = y - far[1], box->c = x + far[2], box->d = y + far[3];
+  }
+
+  std::vector<Candidate> Kept(std::vector<Candidate> found) const {
+    if (info_.suppress) return Suppress(std::move(found), iou_, limit_, info_.oriented);
+    std::stable_sort(found.begin(), found.end(),
+                     [](const Candidate& x, const Candidate& y) { return x.score > y.score; });
+    if (found.size() > limit_) found.resize(limit_);
+    return found;
+  }
+
+  /*! \brief Oriented boxes in the frame, and the upright ones around them, cut at its edges. */
+  std::vector<Detection> PlaceOriented(std::vector<Candidate>* kept) const {
+    const Letterbox& place = frame_.place;
+    std::vector<Detection> objects;
+    std::vector<Candidate> seen;
+    for (const Candidate& box : *kept) {
+      float cosine = std::cos(box.angle), sine = std::sin(box.angle);
+      float along[2] = {cosine * place.scale_x(), sine * place.scale_y()};
+      float across[2] = {-sine * place.scale_x(), cosine * place.scale_y()};
+      Detection one;
+      one.oriented = true;
+      one.oriented_box = {place.ToImageX(box.a), place.ToImageY(box.b),
+                          box.c * std::hypot(along[0], along[1]),
+                          box.d * std::hypot(across[0], across[1]), std::atan2(along[1], along[0])};
+      float angle = one.oriented_box[4];
+      float reach_x = (std::fabs(one.oriented_box[2] * std::cos(angle)) +
+                       std::fabs(one.oriented_box[3] * std::sin(angle))) /
+                      2;
+      float reach_y = (std::fabs(one.oriented_box[2] * std::sin(angle)) +
+                       std::fabs(one.oriented_box[3] * std::cos(angle))) /
+                      2;
+      float width = static_cast<float>(place.columns), height = static_cast<float>(place.rows);
+      one.x1 = std::clamp(one.oriented_box[0] - reach_x, 0.0f, width);
+      one.y1 = std::clamp(one.oriented_box[1] - reach_y, 0.0f, height);
+      one.x2 = std::clamp(one.oriented_box[0] + reach_x, 0.0f, width);
+      one.y2 = std::clamp(one.oriented_box[1] + reach_y, 0.0f, height);
+      if (!(one.x2 > one.x1 && one.y2 > one.y1)) continue;
+      one.score = box.score;
+      one.class_id = box.class_id;
+      one.label = frame_.labels[static_cast<size_t>(box.class_id)];
+      objects.push_back(std::move(one));
+      seen.push_back(box);
+    }
+    *kept = std::move(seen);
+    return objects;
+  }
+
+  void ReadKeypoints(const Candidate& box, Detection* object) const {
+    size_t per = static_cast<size_t>(info_.keypoint_values);
+    size_t at = boxes_.values() - static_cast<size_t>(info_.keypoints) * per;
+    for (int64_t k = 0; k < info_.keypoints; ++k, at += per) {
+      Keypoint point;
+      point.x = frame_.place.ToImageX(boxes_.At(at, box.place));
+      point.y = frame_.place.ToImageY(boxes_.At(at + 1, box.place));
+      if (per == 3) point.score = boxes_.At(at + 2, box.place);
+      object->keypoints.push_back(point);
+    }
+  }
+
+  /*! \brief Pixels within the box where the weighted sum of the prototypes is above 0. */
+  void ReadMask(const Candidate& box, Detection* object) const {
+    const FloatTensor& prototypes = outputs_.At(info_.prototypes);
+    Plane sums{static_cast<int>(prototypes.axis(2)), static_cast<int>(prototypes.axis(3)), {}};
+    size_t cells = static_cast<size_t>(sums.height) * sums.width;
+    sums.values.assign(cells, 0.0f);
+    size_t first = boxes_.values() - extras_;
+    for (int64_t p = 0; p < coefficients_; ++p) {
+      float weight = boxes_.At(first + static_cast<size_t>(p), box.place);
+      const float* plane = prototypes.values.data() + static_cast<size_t>(p) * cells;
+      for (size_t i = 0; i < cells; ++i) sums.values[i] += weight * plane[i];
+    }
+    InstanceMask& mask = object->mask;
+    mask.top = static_cast<int>(std::ceil(object->y1));
+    mask.left = static_cast<int>(std::ceil(object->x1));
+    mask.height = std::max(0, static_cast<int>(std::ceil(object->y2)) - mask.top);
+    mask.width = std::max(0, static_cast<int>(std::ceil(object->x2)) - mask.left);
+    for (int y = 0; y < mask.height; ++y) {
+      float down = PlaceDown(frame_, sums, mask.top + y);
+      for (int x = 0; x < mask.width; ++x) {
+        float across = PlaceAcross(frame_, sums, mask.left + x);
+        mask.pixels.push_back(Sample(sums, across, down) > 0);
+      }
+    }
+  }
+
+  const Outputs& outputs_;
+  const Frame& frame_;
+  const DetectionReading& info_;
+  Table boxes_;
+  float confidence_;
+  float iou_;
+  size_t limit_;
+  size_t limit_of_rows_ = 0;
+  int64_t coefficients_ = 0;
+  size_t extras_ = 0;
+};
+
+}  // namespace
+
+std::vector<Detection> ReadObjects(const Outputs& outputs, const Frame& frame,
+                                   const Thresholds& thresholds) {
+  return Reader(outputs, frame, thresholds).Read();
+}
+
+}  // namespace tvm_vision

@@ -1,0 +1,56 @@
+/*!
+ * \file readers.h
+ * \brief What the outputs of each kind of network say, as mod.json tells how to read them.
+ *
+ * The counterparts of tvm_vision/models in Python, which say where each formula is from.
+ */
+#ifndef TVM_VISION_CPP_READERS_H_
+#define TVM_VISION_CPP_READERS_H_
+
+#include <string>
+#include <tvm_vision/tvm_vision.hpp>
+#include <vector>
+
+#include "boxes.h"
+#include "model_info.h"
+#include "outputs.h"
+#include "prepare.h"
+
+namespace tvm_vision {
+
+/*! \brief What a reader knows beside the outputs: the network, and the frame. */
+struct Frame {
+  const NetworkInfo& info;
+  const std::vector<std::string>& labels;
+  Letterbox place;
+};
+
+/*! \brief The `top` likeliest classes of logits, or of probabilities. */
+std::vector<ClassScore> ReadClasses(const FloatTensor& logits,
+                                    const std::vector<std::string>& labels, size_t top);
+
+/*! \brief Boxes of a YOEO network: decoded ones, or raw heads. */
+std::vector<Detection> ReadYoeoBoxes(const Outputs& outputs, const Frame& frame,
+                                     const Thresholds& thresholds);
+/*! \brief Its mask in pixels of the frame. */
+Segmentation ReadYoeoMask(const Outputs& outputs, const Frame& frame);
+
+/*! \brief Objects of kinds yolo, detr and ssd, with what belongs to them. */
+std::vector<Detection> ReadObjects(const Outputs& outputs, const Frame& frame,
+                                   const Thresholds& thresholds);
+
+/*! \brief The mask of a segmenter in pixels of the frame. */
+Segmentation ReadSegments(const Outputs& outputs, const Frame& frame);
+
+/*! \brief Where a pixel of the frame lies in a plane over the whole input, in cells of the plane
+ * whose middles are whole numbers. */
+float PlaceAcross(const Frame& frame, const Plane& plane, int x);
+float PlaceDown(const Frame& frame, const Plane& plane, int y);
+
+/*! \brief Boxes that stayed, as detections in pixels of the frame; those that lie in the padding
+ * alone are left out, and `kept` loses them too. */
+std::vector<Detection> PlaceBoxes(std::vector<Candidate>* kept, const Frame& frame);
+
+}  // namespace tvm_vision
+
+#endif  // TVM_VISION_CPP_READERS_H_

@@ -1,0 +1,320 @@
+/*!
+ * \file run_model.cc
+ * \brief The program run_model: one image through a package, each step printed.
+ */
+#include <getopt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <tvm_vision/tvm_vision.hpp>
+
+#include "image_file.h"
+#include "outputs.h"
+
+namespace tvm_vision {
+
+namespace {
+
+constexpr int kUsage = 2;  // exit code of a wrong command line
+constexpr const char* kHelp =
+    "usage: run_model NAME PACKAGE IMAGE [LABELS] [options]\n"
+    "\n"
+    "Runs the network in PACKAGE (a tar or folder of tvm_vision) on IMAGE and prints each step.\n"
+    "NAME stands in front of what is printed and of the mask's file; LABELS is a text file with a\n"
+    "label a line, instead of the package's.\n"
+    "\n"
+    "  --input-name NAME   the input that takes the image must have this name\n"
+    "  --normalize HOW     package (default), imagenet, none, unit, or MEAN,MEAN,MEAN/STD,STD,STD\n"
+    "                      in 0..255, in the order of the tensor's channels\n"
+    "  --device DEVICE     vulkan, cpu or auto (default): where the package was compiled for\n"
+    "  --topk N            classes of a classifier (5)\n"
+    "  --repeat N          time so many frames, after the first\n"
+    "  --confidence X, --iou X   of boxes; default: what the package says\n"
+    "  --mask FILE.png     where the mask goes (NAME_mask.png)\n"
+    "  --help              this text\n";
+
+struct Arguments {
+  std::string name, package, image, labels, input_name, normalize = "package", mask;
+  Device device = Device::kAuto;
+  size_t top = 5;
+  int repeat = 0;
+  Thresholds thresholds;
+};
+
+[[noreturn]] void WrongUsage(const std::string& why) {
+  std::cerr << "run_model: " << why << "; run_model --help lists the options\n";
+  std::exit(kUsage);
+}
+
+double Number(const char* text, const char* what, double low, double high) {
+  char* end = nullptr;
+  double value = std::strtod(text, &end);
+  if (end == text || *end != '\0' || !(value >= low && value <= high)) {
+    std::ostringstream why;
+    why << what << " from " << low << " to " << high << " is needed, found '" << text << "'";
+    WrongUsage(why.str());
+  }
+  return value;
+}
+
+Device DeviceOf(const std::string& word) {
+  if (word == "auto") return Device::kAuto;
+  if (word == "vulkan") return Device::kVulkan;
+  if (word == "cpu") return Device::kCpu;
+  WrongUsage("a device of auto, vulkan or cpu is needed, found '" + word + "'");
+}
+
+Arguments Parse(int count, char** words) {
+  const option options[] = {{"input-name", required_argument, nullptr, 'i'},
+                            {"normalize", required_argument, nullptr, 'n'},
+                            {"device", required_argument, nullptr, 'd'},
+                            {"topk", required_argument, nullptr, 'k'},
+                            {"repeat", required_argument, nullptr, 'r'},
+                            {"confidence", required_argument, nullptr, 'c'},
+                            {"iou", required_argument, nullptr, 'o'},
+                            {"mask", required_argument, nullptr, 'm'},
+                            {"help", no_argument, nullptr, 'h'},
+                            {nullptr, 0, nullptr, 0}};
+  Arguments arguments;
+  for (int found; (found = getopt_long(count, words, "h", options, nullptr)) != -1;) {
+    switch (found) {
+      case 'i':
+        arguments.input_name = optarg;
+        break;
+      case 'n':
+        arguments.normalize = optarg;
+        break;
+      case 'd':
+        arguments.device = DeviceOf(optarg);
+        break;
+      case 'k':
+        arguments.top = static_cast<size_t>(Number(optarg, "a number", 1, 1e6));
+        break;
+      case 'r':
+        arguments.repeat = static_cast<int>(Number(optarg, "a number", 1, 1e6));
+        break;
+      case 'c':
+        arguments.thresholds.confidence = static_cast<float>(Number(optarg, "a confidence", 0, 1));
+        break;
+      case 'o':
+        arguments.thresholds.iou = static_cast<float>(Number(optarg, "an iou", 0, 1));
+        break;
+      case 'm':
+        arguments.mask = optarg;
+        break;
+      case 'h':
+        std::cout << kHelp;
+        std::exit(0);
+      default:
+        std::exit(kUsage);  // getopt has said what is wrong
+    }
+  }
+  std::string* places[] = {&arguments.name, &arguments.package, &arguments.image,
+                           &arguments.labels};
+  int given = count - optind;
+  if (given < 3 || given > 4) WrongUsage("NAME, PACKAGE and IMAGE are needed, and perhaps LABELS");
+  for (int i = 0; i < given; ++i) *places[i] = words[optind + i];
+  if (arguments.mask.empty()) arguments.mask = arguments.name + "_mask.png";
+  return arguments;
+}
+
+std::vector<std::string> ReadLabels(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<std::string> labels;
+  for (std::string line; std::getline(file, line);) {
+    while (!line.empty() && std::strchr(" \t\r", line.back()) != nullptr) line.pop_back();
+    labels.push_back(line);
+  }
+  while (!labels.empty() && labels.back().empty()) labels.pop_back();
+  if (labels.empty()) {
+    throw Error("InputError", "a text file with a label a line is needed, and '" + path +
+                                  "' has none or cannot be read: check the path");
+  }
+  return labels;
+}
+
+/*! \brief Mean and deviation of --normalize; false where the package's stay. */
+bool Normalization(const std::string& how, std::array<double, 3>* mean,
+                   std::array<double, 3>* deviation) {
+  if (how == "package") return false;
+  *mean = {0, 0, 0};
+  *deviation = {1, 1, 1};
+  if (how == "none") return true;
+  if (how == "unit") {
+    *deviation = {255, 255, 255};
+    return true;
+  }
+  if (how == "imagenet") {
+    // Of the colours red, green, blue, as torchvision's networks were trained.
+    *mean = {0.485 * 255, 0.456 * 255, 0.406 * 255};
+    *deviation = {0.229 * 255, 0.224 * 255, 0.225 * 255};
+    return true;
+  }
+  int end = 0;
+  int found = std::sscanf(how.c_str(), "%lf,%lf,%lf/%lf,%lf,%lf%n", &(*mean)[0], &(*mean)[1],
+                          &(*mean)[2], &(*deviation)[0], &(*deviation)[1], &(*deviation)[2], &end);
+  if (found != 6 || static_cast<size_t>(end) != how.size()) {
+    WrongUsage(
+        "--normalize takes package, imagenet, none, unit or six numbers M,M,M/S,S,S, found "
+        "'" +
+        how + "'");
+  }
+  return true;
+}
+
+std::string ShapeText(const std::vector<int64_t>& shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  }
+  return text + "]";
+}
+
+std::string Range(const TensorView& tensor) {
+  std::vector<float> values = ToFloats(tensor).values;
+  if (values.empty()) return "empty";
+  auto [least, most] = std::minmax_element(values.begin(), values.end());
+  std::ostringstream text;
+  text << *least << " to " << *most;
+  return text.str();
+}
+
+std::string Three(const std::array<double, 3>& values) {
+  std::ostringstream text;
+  text << values[0] << ", " << values[1] << ", " << values[2];
+  return text.str();
+}
+
+class Program {
+ public:
+  explicit Program(Arguments arguments)
+      : arguments_(std::move(arguments)),
+        model_(VisionModel::Load(arguments_.package, arguments_.device)) {
+    const Network& network = model_.network();
+    if (!arguments_.input_name.empty()) network.InputIndex(arguments_.input_name);
+    if (!arguments_.labels.empty()) model_.set_labels(ReadLabels(arguments_.labels));
+    config_ = network.model().preprocessing;
+    if (Normalization(arguments_.normalize, &config_.mean, &config_.deviation)) {
+      model_.set_normalization(config_.mean, config_.deviation);
+    }
+    model_.set_thresholds(arguments_.thresholds);
+  }
+
+  void Run() {
+    Pixels pixels = ReadImage(arguments_.image);
+    ImageView image{pixels.bytes.data(), pixels.height, pixels.width, pixels.channels, 0};
+    PrintPreparation(image);
+    Result result = model_(image, arguments_.top);
+    PrintOutputs();
+    PrintResult(result);
+    Line("time") << result.preprocess_ms << " ms to prepare, " << result.run_ms << " to run, "
+                 << result.postprocess_ms << " to read (first frame)\n";
+    if (arguments_.repeat > 0) PrintTimes(image);
+  }
+
+ private:
+  std::ostream& Line(const char* what) {
+    return std::cout << arguments_.name << ": " << what << ": ";
+  }
+
+  void PrintPreparation(const ImageView& image) {
+    const Network& network = model_.network();
+    const TensorSpec& input = network.inputs()[0];
+    TensorView tensor = model_.Prepare(image);
+    Line("network") << network.model().name << " (" << network.model().kind << ")\n";
+    Line("device") << network.device() << "\n";
+    Line("image") << arguments_.image << ", " << image.width << "x" << image.height << "\n";
+    const char* how = config_.stretch     ? "stretched"
+                      : config_.letterbox ? "letterbox"
+                                          : "middle cut out";
+    Line("resize") << "to " << config_.width << "x" << config_.height << ", " << how;
+    if (config_.crop != 1) std::cout << ", " << 100 * config_.crop << " %";
+    std::cout << ", " << config_.interpolation << "\n";
+    Line("colours") << (config_.color_order == "rgb" ? "RGB" : "BGR") << "\n";
+    Line("scaling") << "(pixel - mean) / deviation, mean " << Three(config_.mean) << ", deviation "
+                    << Three(config_.deviation) << "\n";
+    Line("input") << input.name << ", " << input.dtype << ShapeText(input.shape) << ", "
+                  << Range(tensor) << "\n";
+  }
+
+  void PrintOutputs() {
+    Network& network = model_.network();
+    for (size_t i = 0; i < network.outputs().size(); ++i) {
+      const TensorSpec& spec = network.outputs()[i];
+      Line("output") << spec.name << ", " << spec.dtype << ShapeText(spec.shape) << ", "
+                     << Range(network.Output(i)) << "\n";
+    }
+  }
+
+  void PrintResult(const Result& result) {
+    size_t place = 0;
+    for (const ClassScore& one : result.classes) {
+      char line[64];
+      std::snprintf(line, sizeof(line), "%zu. %5d  %.6f  ", ++place, one.class_id, one.probability);
+      Line("class") << line << one.label << "\n";
+    }
+    for (const Detection& one : result.detections) {
+      char line[128];
+      std::snprintf(line, sizeof(line), "%.4f  %.1f %.1f %.1f %.1f  ", one.score, one.x1, one.y1,
+                    one.x2, one.y2);
+      Line("box") << line << one.label << "\n";
+    }
+    if (model_.network().model().kind != "classifier" && result.classes.empty() &&
+        result.detections.empty() && result.segmentation.classes.empty()) {
+      Line("box") << "none above the confidence\n";
+    }
+    WriteMask(result);
+  }
+
+  void WriteMask(const Result& result) {
+    const Segmentation& mask = result.segmentation;
+    if (mask.classes.empty()) return;
+    std::vector<size_t> counts(256);
+    for (uint8_t class_id : mask.classes) ++counts[class_id];
+    for (size_t i = 0; i < mask.labels.size(); ++i) {
+      Line("mask") << i << " " << mask.labels[i] << " "
+                   << 100.0 * static_cast<double>(counts[i]) /
+                          static_cast<double>(mask.classes.size())
+                   << " %\n";
+    }
+    WritePng(arguments_.mask, {mask.height, mask.width, 1, mask.classes});
+    Line("mask") << "wrote " << arguments_.mask << ", a class for each pixel\n";
+  }
+
+  void PrintTimes(const ImageView& image) {
+    std::vector<double> frames;
+    for (int i = 0; i < arguments_.repeat; ++i) {
+      Result result = model_(image, arguments_.top);
+      frames.push_back(result.preprocess_ms + result.run_ms + result.postprocess_ms);
+    }
+    std::sort(frames.begin(), frames.end());
+    Line("time") << frames[frames.size() / 2] << " ms a frame (median of " << frames.size()
+                 << "), p95 " << frames[(frames.size() - 1) * 95 / 100] << ", least " << frames[0]
+                 << "\n";
+  }
+
+  Arguments arguments_;
+  VisionModel model_;
+  Preprocessing config_;
+};
+
+}  // namespace
+
+}  // namespace tvm_vision
+
+int main(int count, char** words) {
+  try {
+    tvm_vision::Program(tvm_vision::Parse(count, words)).Run();
+    return 0;
+  } catch (const std::exception& error) {
+    std::cout.flush();
+    std::cerr << "run_model: " << error.what() << "\n";
+    return 1;
+  }
+}

@@ -1,0 +1,448 @@
+"""The library and the program of cpp/: the same results as Python's; once more, sanitized."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+from support import kind_networks
+from tvm_vision.api import compile as compile_network
+from tvm_vision.models import load_model
+from tvm_vision.models.image_inputs import prepared_image
+from tvm_vision.package import (
+    ClassGroup,
+    DetectionInfo,
+    ModelInfo,
+    Package,
+    Preprocessing,
+    SegmentationInfo,
+    YoeoHead,
+    YoeoInfo,
+    read_package,
+    unpack_package,
+)
+from tvm_vision.package.files import repack_package
+from tvm_vision.vulkan.device import LIBRARY_NAME
+
+ROOT = Path(__file__).resolve().parents[2]
+BACKEND = ROOT / "tvm_vision" / "vulkan" / LIBRARY_NAME
+SITE = Path(sys.modules["tvm"].__file__ or "").parents[1]
+SIZE = (64, 96)
+SANITIZER = "-fsanitize=address -fno-omit-frame-pointer"
+CELLS = 126  # of strides 8, 16 and 32 over an input of SIZE
+NAMES = ("ball", "post", "robot")
+PLAIN = Preprocessing(SIZE, letterbox=True, std=(255.0,) * 3, interpolation="linear")
+# Height, width, channels: larger, smaller, turned, a strip, and the input's own size.
+IMAGES = ((90, 130, 3), (40, 50, 3), (200, 61, 3), (7, 300, 3), (64, 96, 3), (90, 130, 1))
+
+
+def random_outputs() -> dict[str, np.ndarray]:
+    """Outputs for every way to read them, by name."""
+    rng = np.random.default_rng(11)
+
+    def rows(*more: int) -> np.ndarray:
+        """Boxes as centre and sides, scores, and values."""
+        centre = rng.uniform((0, 0), SIZE[::-1], (CELLS, 2))
+        parts = [centre, rng.uniform(4, 40, (CELLS, 2)), rng.random((CELLS, 4))]
+        parts += [rng.uniform(-2, 2, (CELLS, count)) for count in more]
+        return np.concatenate(parts, axis=1).astype(np.float32)[None]
+
+    def values(*shape: int) -> np.ndarray:
+        return rng.normal(0, 2, shape).astype(np.float32)
+
+    corners = np.sort(rng.random((1, 40, 2, 2)), axis=2).reshape(1, 40, 4).astype(np.float32)
+    plain = rows()
+    raw = values(1, CELLS, 8)
+    raw[..., :2] = rng.random((CELLS, 2))
+    return {
+        "logits": values(1, 3),
+        "plain": plain,
+        "transposed": np.ascontiguousarray(np.delete(plain, 4, axis=2).transpose(0, 2, 1)),
+        "raw": raw,
+        "extra": rows(4),
+        "oriented": rows(1),
+        "points": rows(6),
+        "corners": corners,
+        "classes": rng.integers(1, 4, 40),
+        "likely": rng.random(40).astype(np.float32),
+        "number": np.array([30]),
+        "queries": values(1, 40, 4),
+        "best": np.concatenate(
+            (
+                corners * 60,
+                rng.random((1, 40, 1), np.float32),
+                rng.integers(0, 3, (1, 40, 1)).astype(np.float32),
+            ),
+            axis=2,
+        ),
+        "far": values(1, CELLS, 32),
+        "sure": rng.random((1, CELLS, 3)).astype(np.float32),
+        "prototypes": values(1, 4, 16, 24),
+        "head8": values(1, 16, 8, 12),
+        "head16": values(1, 16, 4, 6),
+        "pixels": np.kron(rng.integers(0, 3, (1, 8, 12)), np.ones((8, 8), np.int64)),
+        "scores": values(1, 3, 16, 24),
+        "scores_last": values(1, 16, 24, 3),
+        "logit": values(1, 1, 16, 24),
+    }
+
+
+def yolo(boxes: str, **more: Any) -> ModelInfo:
+    return ModelInfo("yolo", "yolo", NAMES, PLAIN, detection=DetectionInfo((boxes,), **more))
+
+
+GRID = {"strides": (8, 16, 32), "row": "objectness"}
+HEADS = tuple(YoeoHead(f"head{stride}", stride, ((8.0, 12.0), (20.0, 30.0))) for stride in (8, 16))
+GROUPS = (ClassGroup("thing", ("ball", "post")),)
+MODELS = {
+    "classifier": ModelInfo("c", "classifier", NAMES, Preprocessing(SIZE)),
+    "scores": yolo("transposed", transposed=True),
+    "objectness": yolo("plain", row="objectness", multi_label=True, across_classes=True),
+    "grid": yolo("raw", box="grid", activation="sigmoid", confidence=0.6, **GRID),
+    "best": yolo("best", box="xyxy", row="best", suppress=False, confidence=0.5),
+    "softmax": yolo(
+        "corners", relative=True, scores=("queries",), activation="softmax", background="last",
+        suppress=False, confidence=0.4,
+    ),
+    "apart": yolo(
+        "corners", box="yxyx", relative=True, scores=("likely",), classes="classes",
+        first_class=1, count="number",
+    ),
+    "distances": yolo("far", box="distances", scores=("sure",), strides=(8, 16, 32)),
+    "masks": yolo("extra", row="objectness", prototypes="prototypes", confidence=0.6),
+    "keypoints": yolo("points", row="objectness", keypoints=2, confidence=0.6),
+    "oriented": yolo("oriented", row="objectness", oriented=True, confidence=0.6),
+    "yoeo": ModelInfo(
+        "y", "yoeo", NAMES, PLAIN,
+        yoeo=YoeoInfo("plain", segmentation="pixels", segmentation_labels=NAMES, groups=GROUPS),
+    ),
+    "heads": ModelInfo("h", "yoeo", NAMES, PLAIN, yoeo=YoeoInfo(heads=HEADS)),
+    "segments": ModelInfo(
+        "s", "segmenter", NAMES, PLAIN, segmentation=SegmentationInfo("scores")
+    ),
+    "segments_last": ModelInfo(
+        "s", "segmenter", NAMES, replace(PLAIN, letterbox=False, stretch=True),
+        segmentation=SegmentationInfo("scores_last", channels_last=True),
+    ),
+    "indices": ModelInfo(
+        "s", "segmenter", NAMES, PLAIN, segmentation=SegmentationInfo("pixels", "indices")
+    ),
+    "logit": ModelInfo(
+        "s", "segmenter", NAMES[:2], PLAIN, segmentation=SegmentationInfo("logit", "logit")
+    ),
+}  # fmt: skip
+PREPARATIONS = {
+    "area": Preprocessing(SIZE, crop=0.875, mean=(124.0, 116.0, 104.0), std=(58.0, 57.0, 56.5)),
+    "cubic": Preprocessing(SIZE, interpolation="cubic", color_order="bgr"),
+    "linear": Preprocessing(SIZE, interpolation="linear", letterbox=True),
+    "nearest": Preprocessing(SIZE, interpolation="nearest", stretch=True),
+    "corner": Preprocessing(SIZE, letterbox=True, pad_corner=True, pad_value=114.0),
+}
+
+
+# The address sanitizer triples the compiler's work.
+@pytest.fixture(scope="session", params=["", pytest.param(SANITIZER, marks=pytest.mark.slow)])
+def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with library and programs, built as anyone would."""
+    cmake = Path(sys.executable).with_name("cmake")
+    if not cmake.exists():
+        pytest.skip("cmake is needed to build cpp/: pip install -e '.[test]'")
+    folder = tmp_path_factory.mktemp("cpp")
+    flags = f"-O0 {request.param}"
+    settings = {
+        "TVM_VISION_SITE_PACKAGES": SITE, "TVM_VISION_BACKEND": BACKEND, "TVM_VISION_TESTS": "ON",
+        "TVM_VISION_OPENCV": "OFF", "CMAKE_BUILD_TYPE": "Debug", "CMAKE_CXX_FLAGS": flags,
+        "CMAKE_C_FLAGS": flags, "CMAKE_INSTALL_PREFIX": folder / "installed",
+    }  # fmt: skip
+    command = [str(cmake), "-S", str(ROOT / "cpp"), "-B", str(folder)]
+    command += [f"-D{name}={value}" for name, value in settings.items()]
+    configured = subprocess.run(command, text=True, capture_output=True)
+    if "apt install libstb-dev" in configured.stderr:
+        pytest.skip("stb is needed to build cpp/: apt install libstb-dev")
+    assert configured.returncode == 0, configured.stdout + configured.stderr
+    done = subprocess.run([cmake, "--build", folder, "-j2"], text=True, capture_output=True)
+    assert done.returncode == 0 and "warning:" not in done.stderr, done.stdout + done.stderr
+    return folder
+
+
+@pytest.fixture(scope="session")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A package, in a folder, of a network that has outputs of every form."""
+    folder = tmp_path_factory.mktemp("network")
+    model = kind_networks.write(folder / "all.onnx", random_outputs(), size=SIZE)
+    path = compile_network(model, folder / "all.tar", target="llvm", opt_level=1)
+    unpack_package(path, folder / "all")
+    return folder / "all"
+
+
+def package_of(unpacked: Path, model: ModelInfo, folder: Path) -> Path:
+    """A package of the same network that says something else of it."""
+    with read_package(unpacked) as package:
+        info = replace(package.info, model=model)
+    edited = folder / "edited"
+    shutil.copytree(unpacked, edited, dirs_exist_ok=True)
+    (edited / "mod.json").write_bytes(info.to_bytes())
+    repack_package(edited, folder / "package.tar")
+    return folder / "package.tar"
+
+
+def images(channels: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray]]:
+    rng = np.random.default_rng(3)
+    for height, width, count in IMAGES:
+        if count in channels:
+            noise = rng.integers(0, 256, (height, width, count), np.uint8)
+            smooth = cv2.blur(noise, (5, 5)).reshape(noise.shape)
+            yield f"{height}x{width}x{count}", smooth
+
+
+def run(*command: Any) -> subprocess.CompletedProcess[str]:
+    """Leaks are the drivers' and TVM's affair: what lives until the process ends is not sought."""
+    environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0", "OMP_NUM_THREADS": "2"}
+    # It came to use another one's names first, or not at all.
+    return subprocess.run(
+        [str(word) for word in command], text=True, capture_output=True, env=environment
+    )
+
+
+def written(built: Path, package: Path, folder: Path, channels: tuple[int, ...]) -> dict[str, Any]:
+    """Lines of results by image, after all images were written to the folder."""
+    for name, image in images(channels):
+        (folder / f"{name}.bgr").write_bytes(image.tobytes())
+    done = run(built / "results", package, folder)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = {name: [] for name, _ in images(channels)}
+    for line in done.stdout.splitlines():
+        name, *numbers = line.split()
+        found[name].append([float(number) for number in numbers])
+    return found
+
+
+def expected_rows(result: Any) -> list[list[float]]:
+    """What ``results`` prints of a result."""
+    if result.classification is not None:
+        pairs = zip(result.classification.class_ids, result.classification, strict=True)
+        return [[float(index), probability] for index, (_, probability) in pairs]
+    found, lines = result.detections, []
+    for i in range(len(found) if found is not None else 0):
+        line = [float(found.class_ids[i]), float(found.scores[i]), *found.boxes[i].tolist()]
+        if found.keypoints is not None:
+            line += found.keypoints[i].reshape(-1).tolist()
+        if found.oriented_boxes is not None:
+            line += found.oriented_boxes[i].tolist()
+        if found.masks is not None and found.masks.crops[i].size:
+            crop = found.masks.crops[i]
+            line += [*map(float, found.masks.corners[i]), *crop.shape, float(crop.sum())]
+        lines.append(line)
+    return lines
+
+
+def assert_close(mask: np.ndarray, expected: np.ndarray) -> None:
+    """The same classes; which of two pixels a place between them belongs to differs from one
+    version of OpenCV to the next."""
+    around = np.pad(expected, 1, mode="edge")
+    height, width = expected.shape
+    shifts = [around[y : y + height, x : x + width] for y in range(3) for x in range(3)]
+    assert mask.shape == expected.shape and np.any([mask == one for one in shifts], axis=0).all()
+    assert np.mean(mask != expected) <= (0.02 if min(expected.shape) > 32 else 0.15)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_results_are_those_of_python(built, unpacked, tmp_path, kind):
+    package = package_of(unpacked, MODELS[kind], tmp_path)
+    channels = (3,) if kind == "classifier" else (1, 3)
+    found = written(built, package, tmp_path, channels)
+    model = load_model(package)
+    for name, image in images(channels):
+        result = model(image)
+        rows = expected_rows(result)
+        assert len(found[name]) == len(rows)
+        for row, needed in zip(found[name], rows, strict=True):
+            # Of a mask the last number, its pixels: edges may fall to either side.
+            if kind == "masks":
+                assert row[-1] == pytest.approx(needed[-1], abs=2 + 0.01 * needed[-1])
+                row, needed = row[:-1], needed[:-1]
+            assert row == pytest.approx(needed, rel=1e-4, abs=2e-3)
+        if result.segmentation is not None:
+            mask = np.fromfile(tmp_path / f"{name}.mask", np.uint8).reshape(image.shape[:2])
+            assert_close(mask, result.segmentation.mask)
+
+
+@pytest.mark.parametrize("how", PREPARATIONS)
+@pytest.mark.parametrize("kind", ["classifier", "yolo"])
+def test_images_are_prepared_as_in_python(built, unpacked, tmp_path, how, kind):
+    preprocessing = PREPARATIONS[how]
+    frames = kind == "yolo"
+    if frames and not (preprocessing.letterbox or preprocessing.stretch):
+        preprocessing = replace(preprocessing, crop=1.0, stretch=True)
+    model = replace(MODELS["scores" if frames else "classifier"], preprocessing=preprocessing)
+    package: Package | Path = package_of(unpacked, model, tmp_path)
+    channels = (1, 3) if frames else (3,)
+    written(built, Path(str(package)), tmp_path, channels)
+    with read_package(Path(str(package))) as read:
+        specs = read.info.inputs
+    for name, image in images(channels):
+        needed = prepared_image(model, specs, image, otherwise="")["images"]
+        found = np.fromfile(tmp_path / f"{name}.input", np.float32).reshape(needed.shape)
+        # By one level at the most: OpenCV has other code for other processors.
+        level = 1 / min(preprocessing.std)
+        assert np.abs(found - needed).max() <= level * (1 + 1e-4)
+        close = np.isclose(found, needed, rtol=0, atol=1e-4 * level).mean()
+        assert close > (0.9 if how == "cubic" else 0.97)
+
+
+def test_the_program_prints_every_step(built, unpacked, tmp_path):
+    package = package_of(unpacked, MODELS["classifier"], tmp_path)
+    image = next(image for _, image in images((3,)))
+    assert cv2.imwrite(str(tmp_path / "image.png"), image)
+    (tmp_path / "labels.txt").write_text("one\ntwo\nthree\n")
+    done = run(
+        built / "run_model", "test", package, tmp_path / "image.png", tmp_path / "labels.txt",
+        "--normalize", "imagenet", "--topk", 2, "--repeat", 3, "--input-name", "images",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert all(line.startswith("test: ") for line in lines)
+    for words in (
+        "network: c (classifier)", "device: cpu(0)", "130x90", "resize: to 96x64, middle cut out",
+        "colours: RGB", "mean 123.675, 116.28, 103.53", "input: images, float32[1, 3, 64, 96], ",
+        "output: logits, float32[1, 3], ", "ms a frame (median of 3)",
+    ):  # fmt: skip
+        assert words in done.stdout
+    classes = [line for line in lines if ": class: " in line]
+    expected = load_model(package, top=2)(image).classification
+    assert expected is not None
+    for line, index, (_, probability) in zip(classes, expected.class_ids, expected, strict=True):
+        *_, number, found, label = line.split()
+        assert label == ("one", "two", "three")[index] and int(number) == index
+        assert float(found) == pytest.approx(probability, abs=1e-4)
+
+
+def test_the_program_writes_the_mask(built, unpacked, tmp_path):
+    package = package_of(unpacked, MODELS["yoeo"], tmp_path)
+    image = next(image for _, image in images((3,)))
+    assert cv2.imwrite(str(tmp_path / "image.png"), image)
+    mask = tmp_path / "mask.png"
+    done = run(built / "run_model", "test", package, tmp_path / "image.png", "--mask", mask)
+    assert done.returncode == 0 and f"wrote {mask}" in done.stdout
+    result = load_model(package)(image)
+    assert result.segmentation is not None and result.detections is not None
+    found = cv2.imread(str(mask), cv2.IMREAD_UNCHANGED)
+    assert_close(np.asarray(found), result.segmentation.mask)
+    assert done.stdout.count(": box: ") == len(result.detections)
+
+
+def test_c_alone(built, unpacked, tmp_path):
+    package = package_of(unpacked, MODELS["scores"], tmp_path)
+    _, image = next(images((3,)))
+    (tmp_path / "pixels").write_bytes(image.tobytes())
+    done = run(built / "predict", package, tmp_path / "pixels", *image.shape)
+    found = load_model(package)(image).detections
+    assert (
+        found is not None
+        and done.returncode == 0
+        and len(done.stdout.splitlines()) == len(found) > 3
+    )
+    for line, (label, score, box) in zip(done.stdout.splitlines(), found, strict=True):
+        _, score_found, *corners, label_found = line.split()
+        assert label_found == label and float(score_found) == pytest.approx(score, abs=1e-5)
+        assert [float(side) for side in corners] == pytest.approx(list(box), abs=1e-2)
+
+
+def test_what_is_installed_runs_elsewhere(built, unpacked, tmp_path, request):
+    """Without TVM's wheels, and another project finds the library."""
+    cmake = Path(sys.executable).with_name("cmake")
+    subprocess.run([cmake, "--install", built], check=True, capture_output=True)
+    moved = tmp_path / "moved"
+    (built / "installed").rename(moved)
+    libraries = {path.name for path in (moved / "lib").glob("*.so*")}
+    assert {"libtvm_vision.so", LIBRARY_NAME, "libtvm_runtime.so", "libtvm_ffi.so"} <= libraries
+    package = package_of(unpacked, MODELS["classifier"], tmp_path)
+    assert cv2.imwrite(str(tmp_path / "image.png"), np.zeros((9, 9, 3), np.uint8))
+    done = run(moved / "bin" / "run_model", "test", package, tmp_path / "image.png")
+    assert done.returncode == 0, done.stderr
+    loaded = run("ldd", moved / "bin" / "run_model").stdout
+    assert str(SITE) not in loaded
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "main.cc").write_text(
+        "#include <tvm_vision/tvm_vision.hpp>\n"
+        'int main() { try { tvm_vision::Network::Load("none"); }\n'
+        '  catch (const tvm_vision::Error& e) { return e.kind() == "PackageError" ? 0 : 1; } }\n'
+    )
+    (project / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.18)\nproject(other CXX)\n"
+        "find_package(tvm_vision REQUIRED)\nadd_executable(other main.cc)\n"
+        "target_link_libraries(other tvm_vision::tvm_vision)\n"
+    )
+    flags = request.node.callspec.params["built"]
+    prefix = [f"-DCMAKE_PREFIX_PATH={moved}", f"-DCMAKE_CXX_FLAGS={flags}"]
+    for command in (
+        [cmake, "-S", project, "-B", project / "build", *prefix],
+        [cmake, "--build", project / "build"],
+        [project / "build" / "other"],
+    ):
+        done = run(*command)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def refused(built: Path, *words: Any) -> str:
+    done = run(built / "run_model", *words)
+    assert done.returncode in (1, 2) and "AddressSanitizer" not in done.stderr, done.stderr
+    line = done.stderr.splitlines()[-1]
+    assert line.startswith("run_model: ")
+    return line.removeprefix("run_model: ")
+
+
+def test_wrong_input_is_one_line(built, unpacked, tmp_path):
+    package = package_of(unpacked, MODELS["classifier"], tmp_path)
+    image = tmp_path / "image.png"
+    assert cv2.imwrite(str(image), np.zeros((9, 9, 3), np.uint8))
+    (tmp_path / "few.txt").write_text("one\n")
+    for words, needed in (
+        ((package,), "NAME, PACKAGE and IMAGE are needed"),
+        (("t", tmp_path / "none.tar", image), "cannot be opened (No such file or directory)"),
+        (("t", image, image), "it is no package"),
+        (("t", package, tmp_path / "none.png"), "an image file is needed"),
+        (("t", package, package), "an image file is needed"),
+        (("t", package, image, tmp_path / "few.txt"), "3 labels are needed"),
+        (("t", package, image, "--device", "gpu"), "a device of auto, vulkan or cpu"),
+        (("t", package, image, "--device", "vulkan"), "compile the network with --target vulkan"),
+        (("t", package, image, "--topk", "none"), "a number from 1 to"),
+        (("t", package, image, "--normalize", "1,2"), "--normalize takes package"),
+        (("t", package, image, "--input-name", "x"), "it has images"),
+    ):  # fmt: skip
+        assert needed in refused(built, *words)
+    plain = package_of(unpacked, ModelInfo("plain"), tmp_path)
+    assert "--kind and --preprocess" in refused(built, "t", plain, image)
+
+
+def test_damaged_packages_are_refused(built, unpacked, tmp_path):
+    """Each byte that is changed is noticed, wherever it lies; a cut file too."""
+    package = package_of(unpacked, MODELS["classifier"], tmp_path)
+    whole = package.read_bytes()
+    image, damaged = tmp_path / "image.png", tmp_path / "damaged.tar"
+    assert cv2.imwrite(str(image), np.zeros((9, 9, 3), np.uint8))
+    places = np.random.default_rng(5).integers(0, len(whole) - 1024, 12).tolist()
+    for place in [*places, 0, 130, 600]:
+        changed = bytearray(whole)
+        changed[place] ^= 0x41
+        damaged.write_bytes(changed)
+        done = run(built / "run_model", "t", damaged, image)
+        # Between members a tar has bytes that mean nothing.
+        if done.returncode == 0:
+            assert whole[place] == 0
+            continue
+        assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
+    for size in (0, 100, 512, len(whole) // 2):
+        damaged.write_bytes(whole[:size])
+        assert "copy the package again" in refused(built, "t", damaged, image)
