@@ -15,6 +15,7 @@ from support.imports import circles, imports, modules
 # of this list.
 LAYERS = (
     "version errors error_lines lazy interrupts environment target_keys",
+    "with_tvm",
     "plain_files whole_files drivers options",
     "package.container",
     "file_kinds",
@@ -46,6 +47,7 @@ LAYERS = (
     "api",
     "demo",
     "tools",
+    "__main__",
 )
 LEVEL = {f"tvm_vision.{name}": i for i, names in enumerate(LAYERS) for name in names.split()}
 ON_A_ROBOT = LEVEL["tvm_vision.models"]

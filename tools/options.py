@@ -17,8 +17,7 @@ import click
 
 from tvm_vision.errors import TvmVisionError
 from tvm_vision.options import CompileOptions, variable_of
-from tvm_vision.runtime.device import CHOICES
-from tvm_vision.runtime.inputs import FILL_MODES
+from tvm_vision.runtime.choices import DEVICES, FILL_MODES
 
 # Of what Ctrl-C leaves, by commands that write one file at their end.
 NOTHING_WRITTEN = "nothing was written; the same command begins again"
@@ -249,7 +248,7 @@ def package_argument() -> Decorator:
 def device_option() -> Decorator:
     return click.option(
         "--device",
-        type=click.Choice(CHOICES),
+        type=click.Choice(DEVICES),
         default="auto",
         show_default=True,
         help="auto: the device that the package was made for.",

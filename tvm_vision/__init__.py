@@ -1,14 +1,14 @@
 """Neural vision for robots: networks on any Vulkan GPU with the stock wheel of Apache TVM.
 
-Importing it registers the Vulkan backend: ``tvm.vulkan(0)`` and targets of kind ``vulkan`` work.
-All else but errors is imported on first use, so that running never imports the compiler.
+Importing it registers the Vulkan backend with TVM, at once or when TVM is imported:
+``tvm.vulkan(0)`` and targets of kind ``vulkan`` work. All else but errors is imported on first use,
+so that running never imports the compiler, and a look at a command's help not even TVM.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import vulkan
 from .errors import (
     DeviceError,
     InputError,
@@ -20,8 +20,10 @@ from .errors import (
 )
 from .lazy import lazy_names
 from .version import __version__
+from .with_tvm import register_with_tvm
 
 if TYPE_CHECKING:
+    from . import vulkan
     from .api import compile, quantize
     from .compiler.build import CompiledModel
     from .models import load_model
@@ -96,5 +98,8 @@ if not TYPE_CHECKING:  # for which no name would be a wrong one
             "load": ".runtime.loader",
             "load_model": ".models",
             "tune": (".tuning.session", "tune_model"),
+            "vulkan": (".vulkan", ""),
         },
     )
+
+register_with_tvm()

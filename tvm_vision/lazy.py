@@ -17,7 +17,8 @@ def lazy_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` of a package, whose modules are imported on first use.
 
-    modules: name -> the module that has it, as ".api", or that module and its name there.
+    modules: name -> the module that has it, as ".api", or that module and its name there, "" for
+    the module itself.
     """
 
     def get(name: str) -> Any:
@@ -25,7 +26,8 @@ def lazy_names(
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
         found = modules[name]
         module, there = (found, name) if isinstance(found, str) else found
-        return getattr(import_module(module, package), there)
+        imported = import_module(module, package)
+        return getattr(imported, there) if there else imported
 
     def names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *modules})

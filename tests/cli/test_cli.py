@@ -1,7 +1,9 @@
 """The commands: help with an example each, one line for an error, exit codes."""
 
+import json
 import subprocess
 import sys
+from importlib import metadata
 
 import pytest
 from click.testing import CliRunner
@@ -10,6 +12,11 @@ from tvm_vision.errors import DeviceError
 from tvm_vision.tools.cli import main
 
 COMMANDS = sorted(main.commands)
+SCRIPTS = {
+    script.name: script.value
+    for script in metadata.distribution("tvm_vision").entry_points
+    if script.value.startswith("tvm_vision.tools")
+}
 
 
 def run(*arguments):
@@ -74,14 +81,41 @@ def test_devices_without_vulkan(monkeypatch):
     assert "Error: the Vulkan loader was not found: apt install libvulkan1\n" == result.output
 
 
-def test_help_imports_neither_opencv_nor_onnx():
+# Of what takes longer to import than a command's help may: all but click and what Python has.
+HEAVY = ("cv2", "matplotlib", "numpy", "onnx", "onnxruntime", "rich", "tvm", "tvm_ffi", "yaml")
+ASK_ALL = """
+import json, sys
+from click.testing import CliRunner
+from tvm_vision.tools.cli import main
+found = {}
+for arguments in json.loads(sys.argv[1]):
+    done = CliRunner().invoke(main, arguments)
+    found[" ".join(arguments)] = [done.exit_code, *(m for m in sys.argv[2:] if m in sys.modules)]
+print(json.dumps(found))
+"""
+
+
+def test_help_and_version_import_nothing_that_takes_long():
+    """One process for all: what the first of them imports stays, and is found."""
+    asked = [["--help"], ["--version"], ["-h"], *([name, "--help"] for name in COMMANDS)]
+    done = subprocess.run(
+        [sys.executable, "-c", ASK_ALL, json.dumps(asked), *HEAVY],
+        text=True, capture_output=True, check=True,
+    )  # fmt: skip
+    assert json.loads(done.stdout) == {" ".join(arguments): [0] for arguments in asked}
+
+
+@pytest.mark.parametrize("name", [c for c in SCRIPTS if c != "tvm-vision"])
+def test_commands_of_their_own_import_as_little(name):
+    """Those that are installed beside tvm-vision, too."""
+    module, _, command = SCRIPTS[name].partition(":")
     code = (
-        "import sys; from tvm_vision.tools.cli import main\n"
-        "try: main(['--help'])\n"
-        "except SystemExit: print('cv2' in sys.modules, 'onnx' in sys.modules)"
+        f"import sys; from {module} import {command} as c\n"
+        "try: c(['--help'])\n"
+        f"except SystemExit: print([m for m in {HEAVY!r} if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, check=True)
-    assert done.stdout.splitlines()[-1] == "False False"
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_version():

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import DeviceError
-
-CHOICES = ("auto", "vulkan", "cpu")
+from .choices import DEVICES
 
 
 @dataclass(frozen=True)
@@ -34,8 +33,8 @@ def choose_device(wanted: str = "auto") -> DeviceChoice:
     Raises DeviceError when "vulkan" is wanted and there is none, InputError for a wrong value in
     the environment, ValueError for another word.
     """
-    if wanted not in CHOICES:
-        raise ValueError(f"expected a device of {', '.join(CHOICES)}, got '{wanted}'")
+    if wanted not in DEVICES:
+        raise ValueError(f"expected a device of {', '.join(DEVICES)}, got '{wanted}'")
     if wanted == "cpu":
         return plan_choice(wanted, (), "")
     from tvm_vision import vulkan

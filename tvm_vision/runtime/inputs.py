@@ -13,9 +13,9 @@ from ..errors import InputError
 from ..file_kinds import ARRAYS, EMPTY, TEXT, ZIP, need
 from ..package import TensorInfo
 from ..whole_files import whole
+from .choices import FILL_MODES
 
 Arrays = dict[str, np.ndarray]
-FILL_MODES = ("random", "zeros", "ones")
 SEED = 0
 
 

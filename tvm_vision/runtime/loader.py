@@ -16,7 +16,7 @@ from .. import vulkan
 from ..error_lines import last_line
 from ..errors import DeviceError, PackageError
 from ..package.peek import peek
-from .device import CHOICES
+from .choices import DEVICES
 
 LOGGER = logging.getLogger(__name__)
 
@@ -104,8 +104,8 @@ def _weights(package: Package) -> dict[str, np.ndarray] | bytes:
 
 def _device(kind: str, wanted: str) -> Any:
     """The device for kernels of a target kind, "vulkan" or "llvm"."""
-    if wanted not in CHOICES:
-        raise ValueError(f"expected a device of {', '.join(CHOICES)}, got '{wanted}'")
+    if wanted not in DEVICES:
+        raise ValueError(f"expected a device of {', '.join(DEVICES)}, got '{wanted}'")
     from ..tvm_compat.ffi import tvm_ffi
 
     needed = "vulkan" if kind == "vulkan" else "cpu"

@@ -62,7 +62,8 @@ def _give_tensors_numpy() -> None:
 
 
 _lean = LIBRARIES is not None and "tvm" not in sys.modules
-if _lean:
+if LIBRARIES is not None and _lean:
+    LIBRARIES.load()
     _import_without_torch("tvm_ffi")
 else:
     importlib.import_module("tvm")

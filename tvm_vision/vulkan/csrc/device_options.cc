@@ -136,8 +136,8 @@ const std::vector<DeviceOption>& DeviceOptionTable() {
        },
        [](const Options& o) { return Text(o.tvm_backend ? "tvm" : "tvm_vision"); }},
       {"TVM_USE_RUNTIME_LIB", "0 or 1", "0", kImport,
-       "TVM's own; 1: only run networks: `import tvm_vision` then loads TVM's runtime library "
-       "alone; `tvm_ffi` comes with the first use, while the device is being opened, and neither "
+       "TVM's own; 1: only run networks: the first use of tvm_vision then loads TVM's runtime "
+       "library alone; `tvm_ffi` follows, while the device is being opened, and neither "
        "TVM's Python nor PyTorch does; `import tvm` before it loads TVM as usual",
        [](const Text& text, Options* o) { return OneOf(text, "0", "1", &o->runtime_only); },
        [](const Options& o) { return Text(o.runtime_only ? "1" : "0"); }},

@@ -1,0 +1,6 @@
+"""Words that commands offer and the library checks. A leaf, so that help needs no numpy."""
+
+from __future__ import annotations
+
+DEVICES = ("auto", "vulkan", "cpu")
+FILL_MODES = ("random", "zeros", "ones")
