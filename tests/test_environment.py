@@ -21,6 +21,8 @@ OFFLINE = ("drivers", "intel", "pipelines", "unpacked")
 READERS = {
     "tvm_vision/options.py": "the options of the compiler",
     "tvm_vision/environment.py": "what has to be known before the native library is there",
+    "tools/table.py": "whether there is a width to keep to",
+    "tvm_vision/doctor/finding.py": "the surroundings that are looked at",
     "tvm_vision/runtime/window.py": "whether there is a screen",
     "tvm_vision/frontend/onnx/tools.py": "what a child process gets",
     "tvm_vision/tuning/worker.py": "a child process sets its own",

@@ -45,6 +45,7 @@ LAYERS = (
     "exporters",
     "tuning",
     "api",
+    "doctor",
     "demo",
     "tools",
     "__main__",

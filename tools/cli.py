@@ -17,6 +17,7 @@ from .demo import demo
 from .demo_classifier import demo_classifier
 from .detect import detect
 from .devices import devices
+from .doctor import doctor
 from .inspect import inspect
 from .options import SETTINGS, OneLineErrors
 from .package import package
@@ -53,6 +54,7 @@ COMMANDS = (
     demo_classifier,
     detect,
     devices,
+    doctor,
     inspect,
     package,
     profile,

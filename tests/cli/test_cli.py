@@ -43,6 +43,7 @@ def test_the_commands():
         "demo-classifier",
         "detect",
         "devices",
+        "doctor",
         "inspect",
         "package",
         "profile",

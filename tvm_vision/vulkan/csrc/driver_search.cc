@@ -121,7 +121,7 @@ std::string WhyNoDriver(const Environment& environment) {
            "; add the user to the group render (sudo usermod -aG render $USER) and log in again";
   }
   return "the Vulkan loader found no driver; install mesa-vulkan-drivers (Intel, AMD and the CPU) "
-         "or the vendor's driver, and check with vulkaninfo --summary";
+         "or the vendor's driver, and check with tvm-vision doctor";
 }
 
 }  // namespace vulkan

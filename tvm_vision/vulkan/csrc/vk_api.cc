@@ -138,7 +138,7 @@ const char* ResultRemedy(VkResult result) {
       return "; free tensors or use a smaller batch";
     case VK_ERROR_INITIALIZATION_FAILED:
     case VK_ERROR_INCOMPATIBLE_DRIVER:
-      return "; check the driver with vulkaninfo --summary";
+      return "; check the driver with tvm-vision doctor";
     default:
       return "";
   }
