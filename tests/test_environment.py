@@ -23,6 +23,7 @@ READERS = {
     "tvm_vision/environment.py": "what has to be known before the native library is there",
     "tools/table.py": "whether there is a width to keep to",
     "tvm_vision/doctor/finding.py": "the surroundings that are looked at",
+    "tvm_vision/runtime/sources.py": "what FFmpeg is to say, which has no other switch",
     "tvm_vision/runtime/window.py": "whether there is a screen",
     "tvm_vision/frontend/onnx/tools.py": "what a child process gets",
     "tvm_vision/tuning/worker.py": "a child process sets its own",

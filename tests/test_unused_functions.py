@@ -18,7 +18,6 @@ KNOWN = {
     "from_dense",  # masks of another source
     "get_next",  # onnxruntime's calibration
     "num_inputs",  # as TVM's own executor has it
-    "of_class",  # of results
     "save_darknet_weights",  # for those who train
     "set_range",  # onnxruntime's calibration
     "transform_module",  # TVM's pass

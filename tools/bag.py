@@ -9,6 +9,7 @@ import click
 
 from .options import PATH, device_option, interruptible
 from .progress import progress
+from .verbosity import note
 
 
 @click.command()
@@ -52,7 +53,7 @@ def bag(
     need(bag, "a bag", BAG, FOLDER)
     with progress(f"loading {model.name}") as show:
         network = load_and_warm(ModelRequest(str(model), device))
-        click.echo(f"device: {network.device_description}", err=True)
+        note(f"device: {network.device_description}")
         if confidence is not None:
             set_confidence(network, confidence)
         with interruptible(f"what was done is in {output}.progress; the same command goes on"):
@@ -67,11 +68,9 @@ def bag(
                 progress=lambda done, total: show(f"{bag.name}: {done} of {total} images"),
             )
     if summary.resumed:
-        click.echo(f"{summary.resumed} images were done by an earlier run", err=True)
+        note(f"{summary.resumed} images were done by an earlier run")
     if summary.unreadable:
-        click.echo(
-            f"note: {summary.unreadable} images have no results; {summary.first_problem}", err=True
-        )
+        note(f"note: {summary.unreadable} images have no results; {summary.first_problem}")
     click.echo(f"wrote {output}: {summary.images} images, {summary.messages} messages")
 
 

@@ -15,6 +15,7 @@ from .options import (
     parse_size,
 )
 from .progress import progress
+from .verbosity import note
 
 
 @click.command("classifier-to-onnx", cls=OneLineErrors, context_settings=SETTINGS)
@@ -87,9 +88,7 @@ def classifier_to_onnx(
             opset=opset,
         )
     if error is None:
-        click.echo(
-            "note: not compared with PyTorch, which needs: pip install onnxruntime", err=True
-        )
+        note("note: not compared with PyTorch, which needs: pip install onnxruntime")
     else:
-        click.echo(f"compared with PyTorch: logits within {error.max_rel:.0e}", err=True)
+        note(f"compared with PyTorch: logits within {error.max_rel:.0e}")
     click.echo(f"wrote {output}")

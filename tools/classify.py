@@ -12,6 +12,7 @@ import click
 
 from .options import device_option, interruptible, package_argument
 from .session import load_network
+from .sources import source_options
 
 if TYPE_CHECKING:
     from tvm_vision.models.classifier import Classifier
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @package_argument()
-@click.argument("sources", nargs=-1, required=True)
+@source_options
 @click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="Classes.")
 @click.option(
     "--labels", help="Text file with a label a line, or 'imagenet'; else the package's labels."
@@ -41,13 +42,14 @@ def classify(
     """Say what images or videos show.
 
     With the classifier in the package PACKAGE, for each frame of SOURCES. A source is an
-    image, a folder of images, a video file, or the number of a camera.
+    image, a folder of images, a pattern of these in quotes, a video file, the number of a camera,
+    or the address of a stream (rtsp://, http://, ...).
 
     \b
     Example:
       tvm-vision classify model.tar cat.jpg dog.png
       tvm-vision classify model.tar photos/ --top 1 --json
-      tvm-vision classify model.tar 0 --limit 100
+      tvm-vision classify model.tar --source 0 --limit 100
     """
     from tvm_vision.models.classifier import Classifier, read_labels
     from tvm_vision.runtime.sources import frames

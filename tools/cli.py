@@ -28,12 +28,16 @@ from .replay import replay
 from .rpc_server import rpc_server
 from .run import run
 from .tune import tune
+from .verbosity import add_verbosity
 from .yoeo_onnx_to_tvm import yoeo_onnx_to_tvm
 from .yoeo_to_onnx import yoeo_to_onnx
 
 
 class CommandGroup(OneLineErrors, click.Group):
-    """The group, whose commands' errors are one line each."""
+    """The group, whose commands' errors are one line each, and which all say how much they say."""
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        super().add_command(add_verbosity(cmd), name)
 
 
 @click.group(cls=CommandGroup, context_settings=SETTINGS)

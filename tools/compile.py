@@ -28,6 +28,7 @@ from .options import (
 )
 from .progress import progress
 from .table import data_size
+from .verbosity import note
 
 # As mod.json has them; said here, for help imports nothing.
 KINDS = ("network", "classifier", "yoeo", "yolo", "detr", "ssd", "segmenter", "depth")
@@ -206,7 +207,7 @@ def compile(  # the command's name
     if parts is not None:
         for line in cut_lines(parts, rest):
             click.echo(line)
-    if note := bytes_note(model, info):
-        click.echo(note, err=True)
+    if line := bytes_note(model, info):
+        note(line)
     if check_after:
         ctx.invoke(check, package=output, model=model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +13,11 @@ import click
 
 from .options import PATH, device_option, interruptible, package_argument
 from .progress import progress
+from .sources import export_options, exports, source_options
+from .verbosity import note
 
 if TYPE_CHECKING:
+    from tvm_vision.models.exports import Export
     from tvm_vision.models.results import Detections, VisionResult
     from tvm_vision.runtime.sources import Frame
 
@@ -23,11 +26,12 @@ FRACTION = click.FloatRange(0.0, 1.0)
 
 @click.command()
 @package_argument()
-@click.argument("sources", nargs=-1, required=True)
+@source_options
 @click.option(
     "--save", type=PATH, metavar="FOLDER",
     help="Write annotated images (PNG) and videos (MP4) there.",
 )  # fmt: skip
+@export_options
 @click.option("--show", is_flag=True, help="Show them in a window; q or Escape ends it.")
 @click.option(
     "--confidence", type=FRACTION,
@@ -56,12 +60,14 @@ def detect(
     limit: int | None,
     as_json: bool,
     device: str,
+    **saved: Any,
 ) -> None:
     """Show what a network sees in images or videos.
 
     With the network in the package PACKAGE, of any kind but 'network', for each frame of SOURCES:
     boxes, masks, keypoints, oriented boxes, classes of pixels, depth or classes. A source is an
-    image, a folder of images, a video file, or the number of a camera.
+    image, a folder of images, a pattern of these in quotes, a video file, the number of a camera,
+    or the address of a stream (rtsp://, http://, ...).
 
     Prints a line for each frame: time, boxes with their scores in percent, how much of the image
     each class of the mask takes, the range of depths. With --json boxes are x1, y1, x2, y2 in
@@ -71,7 +77,9 @@ def detect(
     Example:
       tvm-vision detect yoeo.tar photos/ --save annotated
       tvm-vision detect yoeo.tar game.mp4 --save annotated --confidence 0.3
-      tvm-vision detect yoeo.tar 0 --json --limit 100
+      tvm-vision detect yoeo.tar --source 0 --json --limit 100
+      tvm-vision detect yoeo.tar "photos/**/*.jpg" --save-txt labels --save-json found.json
+      tvm-vision detect yoeo.tar rtsp://robot.local/camera --show
     """
     from tvm_vision.models import load_model
     from tvm_vision.models.draw import draw_result
@@ -82,13 +90,16 @@ def detect(
             package, device, confidence=confidence, iou=iou, max_detections=max_detections
         )
         detector.warm_up()
-    click.echo(f"device: {detector.device_description}", err=True)
+    note(f"device: {detector.device_description}")
+    kept = exports(**saved, produces=detector.produces, name=detector.name)
     count = itertools.count()
     seen = interruptible(lambda: f"{next(count)} frames are done; what is listed is written")
-    with seen, outputs(save, show) as (writer, window):
+    with seen, outputs(save, show, kept) as (writer, window):
         for frame in itertools.islice(frames(sources), limit):
             result = detector(frame.image)
             next(count)
+            for export in kept:
+                export.write(frame, result)
             line = json.dumps(record(frame, result), ensure_ascii=False) if as_json else None
             click.echo(
                 line or f"{frame.name}  {result.timing.total_ms:.1f} ms  {result.describe()}"
@@ -104,20 +115,34 @@ def detect(
 
 
 @contextlib.contextmanager
-def outputs(folder: Path | None, show: bool) -> Iterator[tuple[Any, Any]]:
-    """A FrameWriter and a Window, or None for what is not wanted; says then what was written."""
+def outputs(
+    folder: Path | None, show: bool, exports: Sequence[Export]
+) -> Iterator[tuple[Any, Any]]:
+    """A FrameWriter and a Window, or None for what is not wanted; says then what was written, by
+    ``exports`` too, which end with the block."""
     from tvm_vision.runtime.sinks import FrameWriter
     from tvm_vision.runtime.window import DisplayWindow
 
     writer = None
     try:
         with contextlib.ExitStack() as stack:
+            for export in exports:
+                stack.enter_context(export)
             window = stack.enter_context(DisplayWindow("tvm-vision detect")) if show else None
             writer = None if folder is None else stack.enter_context(FrameWriter(folder))
             yield writer, window
     finally:
         for path in writer.written if writer is not None else ():
-            click.echo(f"wrote {path}", err=True)
+            note(f"wrote {path}")
+        for export in exports:
+            note(wrote(export.written))
+
+
+def wrote(paths: Sequence[Path]) -> str:
+    """A line for the files of an export."""
+    if len(paths) == 1:
+        return f"wrote {paths[0]}"
+    return f"wrote {len(paths)} files" + (f", the last one {paths[-1]}" if paths else "")
 
 
 def record(frame: Frame, result: VisionResult) -> dict[str, object]:

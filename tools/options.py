@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -18,6 +19,8 @@ import click
 from tvm_vision.errors import TvmVisionError
 from tvm_vision.options import CompileOptions, variable_of
 from tvm_vision.runtime.choices import DEVICES, FILL_MODES
+
+from .verbosity import add_verbosity, is_verbose, note
 
 # Of what Ctrl-C leaves, by commands that write one file at their end.
 NOTHING_WRITTEN = "nothing was written; the same command begins again"
@@ -55,13 +58,20 @@ def interruptible(words: str | Callable[[], str]) -> Iterator[None]:
 
 
 class OneLineErrors(click.Command):
-    """Turns a TvmVisionError into its one line, with exit code 1, and Ctrl-C into Interrupted."""
+    """Turns a TvmVisionError into its one line, with exit code 1, and Ctrl-C into Interrupted; has
+    --quiet and --verbose."""
+
+    def __init__(self, *arguments: Any, **given: Any) -> None:
+        super().__init__(*arguments, **given)
+        add_verbosity(self)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             with interruptible("no file is half-written; the same command begins again"):
                 return super().invoke(ctx)
         except TvmVisionError as error:
+            if is_verbose():
+                traceback.print_exc()
             raise click.ClickException(" ".join(str(error).split())) from error
         except MemoryError as error:
             raise click.ClickException(
@@ -107,7 +117,7 @@ def chosen_target(target: str, model: Path) -> Any:
     need(model, "an ONNX or TFLite file", ONNX, TFLITE, TORCH_PROGRAM, ZIP)
     chosen, why = choose_target(target)
     if why:
-        click.echo(f"target: {why}", err=True)
+        note(f"target: {why}")
     return chosen
 
 

@@ -6,6 +6,8 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 
+from .verbosity import is_quiet, is_verbose, note
+
 PATIENCE_SECONDS = 2.0
 
 
@@ -13,13 +15,18 @@ PATIENCE_SECONDS = 2.0
 def progress(text: str) -> Iterator[Callable[[str], None]]:
     """Show ``text`` with the time gone by on standard error, while the block runs.
 
-    The block gets a function that shows another text.
+    The block gets a function that shows another text. With --verbose each text is a line; with
+    --quiet there is none.
     """
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
-    if not console.is_terminal:
+    if is_verbose():
+        note(text)
+        yield note
+        return
+    if not console.is_terminal or is_quiet():
         yield lambda text: None
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())

@@ -10,6 +10,7 @@ from .model_info import model_info
 from .options import NOTHING_WRITTEN, PATH, input_shapes_option, interruptible
 from .progress import progress
 from .table import data_size
+from .verbosity import note
 
 
 @click.command()
@@ -73,12 +74,11 @@ def quantize(
             progress=tell,
         )
     for name, error in errors.items():
-        click.echo(f"{name}: error {error:.2g} on the worst sample", err=True)
+        note(f"{name}: error {error:.2g} on the worst sample")
     if described.preprocessing is not None and described.preprocessing.letterbox:
-        click.echo(
+        note(
             "note: what the network says of the padding beside an image counts, too; "
-            "'tvm-vision detect' shows what both find",
-            err=True,
+            "'tvm-vision detect' shows what both find"
         )
     before, after = (data_size(path.stat().st_size) for path in (model, output))
     click.echo(f"wrote {output}: {after}, of {before}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .progress import progress
+from .verbosity import note
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +22,7 @@ def load_network(package: Path, device: str) -> GraphExecutor:
 
     with progress(f"loading {package.name}"):
         executor = load(package, device=device)
-    click.echo(f"device: {executor.device_description}", err=True)
+    note(f"device: {executor.device_description}")
     return executor
 
 
@@ -42,8 +43,8 @@ def set_inputs(
         arrays = image_inputs(executor.info, read_image(image))
     else:
         arrays = filled(specs, fill_mode)
-    for note in check_inputs(arrays, specs):
-        click.echo(f"note: {note}", err=True)
+    for line in check_inputs(arrays, specs):
+        note(f"note: {line}")
     for name, array in arrays.items():
         executor.set_input(name, array)
     return arrays

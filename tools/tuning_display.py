@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-import click
+from .verbosity import is_quiet, note
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -25,7 +25,7 @@ def tuning_display(title: str) -> Iterator[Callable[[TuningState], None]]:
     from rich.live import Live
 
     console = Console(stderr=True)
-    if not console.is_terminal:
+    if not console.is_terminal or is_quiet():
         yield _lines()
         return
     with Live(console=console, refresh_per_second=4, transient=True) as live:
@@ -39,7 +39,7 @@ def _lines() -> Callable[[TuningState], None]:
         nonlocal last
         if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
             last = time.monotonic()
-            click.echo(state_line(state), err=True)
+            note(state_line(state))
 
     return tell
 

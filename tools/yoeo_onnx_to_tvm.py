@@ -26,6 +26,7 @@ from .options import (
 from .progress import progress
 from .table import data_size
 from .tune import Duration, search_schedules
+from .verbosity import note
 
 if TYPE_CHECKING:
     from tvm_vision.package import PackageInfo
@@ -175,13 +176,13 @@ def yoeo_onnx_to_tvm(
                 put(package, output)
         else:
             unpack_package(package, output)
-    click.echo(verdict, err=True)
+    note(verdict)
     with read_package(output) as written:
         compiled = written.info
     for line in (*described(output, compiled), kind_line(compiled.model)):
         click.echo(line)
-    if note := bytes_note(onnx_path, compiled):
-        click.echo(note, err=True)
+    if line := bytes_note(onnx_path, compiled):
+        note(line)
 
 
 def compared_here(package: Path, onnx_path: Path, *, elsewhere: bool) -> str:
@@ -221,5 +222,5 @@ def worth_tuning(target: Any, asked: bool) -> bool:
     if not reason or (asked and not always):
         return True
     remedy = "" if always else ": --time-budget 10m does it still"
-    click.echo(f"note: not tuned, since {reason}{remedy}", err=True)
+    note(f"note: not tuned, since {reason}{remedy}")
     return False

@@ -15,6 +15,7 @@ from .options import (
     parse_size,
 )
 from .progress import progress
+from .verbosity import note
 
 
 @click.command("yoeo-to-onnx", cls=OneLineErrors, context_settings=SETTINGS)
@@ -86,11 +87,9 @@ def yoeo_to_onnx(
     with interruptible(NOTHING_WRITTEN), progress(f"exporting {model_cfg.name}"):
         errors = export_weights(config, read_weights(config, model_weights), target, options)
     if names is None:
-        click.echo("note: the classes are called class0, class1, ...: give --names", err=True)
+        note("note: the classes are called class0, class1, ...: give --names")
     if errors is None:
-        click.echo(
-            "note: not compared with PyTorch, which needs: pip install torch onnxruntime", err=True
-        )
+        note("note: not compared with PyTorch, which needs: pip install torch onnxruntime")
     else:
         parts = [
             f"{error.name} {100 * error.equal:.2f} % equal"
@@ -98,5 +97,5 @@ def yoeo_to_onnx(
             else f"{error.name} within {error.max_rel:.0e}"
             for error in errors
         ]
-        click.echo(f"compared with PyTorch: {', '.join(parts)}", err=True)
+        note(f"compared with PyTorch: {', '.join(parts)}")
     click.echo(f"wrote {target}")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .api import compile, quantize
     from .compiler.build import CompiledModel
     from .models import load_model
-    from .models.converters import to_coco, to_supervision
+    from .models.converters import to_coco, to_pandas, to_supervision
     from .models.instance_masks import InstanceMasks
     from .models.results import (
         Classification,
@@ -73,6 +73,7 @@ __all__ = [
     "load_model",
     "quantize",
     "to_coco",
+    "to_pandas",
     "to_supervision",
     "tune",
     "vulkan",
@@ -88,7 +89,7 @@ if not TYPE_CHECKING:  # for which no name would be a wrong one
             **dict.fromkeys(_RESULTS, ".models.results"),
             **dict.fromkeys(("TuningOptions", "TuningOutcome"), ".tuning.tuner"),
             **dict.fromkeys(("compile", "quantize"), ".api"),
-            **dict.fromkeys(("to_coco", "to_supervision"), ".models.converters"),
+            **dict.fromkeys(("to_coco", "to_pandas", "to_supervision"), ".models.converters"),
             "CompileOptions": ".options",
             "CompiledModel": ".compiler.build",
             "GraphExecutor": ".runtime.graph_executor",

@@ -85,7 +85,7 @@ def test_what_cannot_be_read(refuses, network, photo, folder, tmp_path, tiny_pac
     broken = tmp_path / "broken.png"
     broken.write_bytes(photo.read_bytes()[:60])
     assert "is not an image that OpenCV can read" in refuses("detect", network, broken)
-    assert "an image, folder, video or camera" in refuses("detect", network, tmp_path / "none")
+    assert "an image, folder, video, pattern" in refuses("detect", network, tmp_path / "none")
     assert "cannot be opened" in refuses("detect", tmp_path / "none.tar", photo)
     assert "'tiny' is none: compile it with --kind classifier" in refuses(
         "detect", tiny_package, photo
@@ -121,3 +121,55 @@ def test_inspect_says_what_is_found(command, network):
     assert "boxes        ball, goalpost, robot (decoded)" in text
     assert "  group      thing: goalpost, robot" in text
     assert "mask         background, lines, field" in text
+
+
+def test_files_of_results(command, network, photo, video, tmp_path):
+    """By --source, and a pattern among them."""
+    result = command(
+        "detect", network, photo, "--source", f"{video.parent}/*.avi", "--limit", 2,
+        "--save-json", tmp_path / "found.json", "--save-txt", tmp_path / "labels", "--save-conf",
+        "--save-crop", tmp_path / "crops", "--save-masks", tmp_path / "masks",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert [line.split()[0] for line in result.stdout.splitlines()] == ["photo.png", "game.avi#0"]
+    entries = json.loads((tmp_path / "found.json").read_text())
+    labels = (tmp_path / "labels" / "photo.txt").read_text().splitlines()
+    boxes = [e for e in entries if e["image_id"] == "photo.png" and "bbox" in e]
+    assert len(labels) == len(boxes) > 3 and len(labels[0].split()) == 6
+    assert sorted(path.name for path in (tmp_path / "masks").iterdir()) == [
+        "game_0.png",
+        "photo.png",
+    ]
+    assert len(list((tmp_path / "crops").rglob("photo-*.png"))) == len(boxes)
+    assert f"wrote {tmp_path / 'found.json'}" in result.stderr
+    assert "wrote 2 files, the last one" in result.stderr
+
+
+def test_a_source_is_needed(network):
+    from click.testing import CliRunner
+
+    from tvm_vision.tools.cli import main
+
+    for name in ("detect", "classify"):
+        result = CliRunner().invoke(main, [name, str(network)])
+        assert result.exit_code == 2 and "a source is needed: an image, folder" in result.output
+    result = CliRunner().invoke(main, ["detect", str(network), "x.png", "--save-conf"])
+    assert result.exit_code == 2 and "--save-conf adds scores to --save-txt" in result.output
+
+
+def test_quiet_and_verbose(command, network, photo):
+    usual = command("detect", network, photo)
+    quiet, verbose = (command("detect", word, network, photo) for word in ("-q", "--verbose"))
+    assert "device: " in usual.stderr and quiet.stderr == ""
+    assert len(quiet.stdout.splitlines()) == 1
+    assert verbose.stderr.startswith(f"loading {network.name}\ndevice: ")
+
+
+def test_frames_in_python(network, photo, video):
+    from tvm_vision.models import load_model
+
+    model = load_model(network, confidence=0.4)
+    seen = list(model.stream(photo, str(video)))
+    assert [frame.name for frame, _ in seen] == ["photo.png", *(f"game.avi#{i}" for i in range(4))]
+    frame, result = seen[0]
+    assert list(result) == list(model(frame.image))

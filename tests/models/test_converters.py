@@ -10,9 +10,15 @@ import numpy as np
 import pytest
 
 from tvm_vision.errors import InputError
-from tvm_vision.models.converters import run_lengths, to_coco, to_supervision
+from tvm_vision.models.converters import run_lengths, to_coco, to_pandas, to_supervision
 from tvm_vision.models.instance_masks import InstanceMasks
-from tvm_vision.models.results import Detections, SegmentationMask, Timing, VisionResult
+from tvm_vision.models.results import (
+    Classification,
+    Detections,
+    SegmentationMask,
+    Timing,
+    VisionResult,
+)
 
 NAMES = ("ball", "robot")
 
@@ -133,3 +139,51 @@ def test_supervision_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "supervision", None)
     with pytest.raises(InputError, match="pip install supervision"):
         to_supervision(found())
+
+
+@pytest.fixture
+def pandas(monkeypatch):
+    """A stand-in, for the package is not needed otherwise: the columns as they were given."""
+    module: Any = ModuleType("pandas")
+    module.DataFrame = lambda columns: {k: list(np.asarray(v).tolist()) for k, v in columns.items()}
+    monkeypatch.setitem(sys.modules, "pandas", module)
+
+
+def test_pandas_of_objects(pandas):
+    expected = {
+        "name": ["robot", "ball"], "class_id": [1, 0], "score": [0.75, 0.5],
+        "x1": [1, 0], "y1": [2, 0], "x2": [4, 3], "y2": [8, 2],
+    }  # fmt: skip
+    assert to_pandas(found()) == expected
+    assert to_pandas(VisionResult(Timing(1, 2, 3), detections=found())) == expected
+    assert to_pandas(Detections.none(NAMES))["name"] == []
+
+
+def test_pandas_of_classes_and_pixels(pandas):
+    classes = Classification((4, 1), ("cat", "dog"), (0.75, 0.25))
+    table = {"name": ["cat", "dog"], "class_id": [4, 1], "score": [0.75, 0.25]}
+    assert to_pandas(VisionResult(Timing(1, 2, 3), classification=classes)) == table
+    pixels = SegmentationMask(np.array([[0, 1], [1, 1]], np.uint8), ("none", "field"))
+    assert to_pandas(pixels) == {
+        "name": ["none", "field"], "class_id": [0, 1], "share": [0.25, 0.75]
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("convert", [to_pandas, to_supervision])
+def test_what_is_missing_is_one_line(convert, monkeypatch):
+    name = convert.__name__.removeprefix("to_")
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(InputError, match=f"{name} is needed for .* pip install {name}$"):
+        convert(found())
+
+
+def test_a_result_of_depth_alone_becomes_neither(pandas, supervision):
+    result = VisionResult(Timing(1, 2, 3))
+    for convert in (to_pandas, to_supervision):
+        with pytest.raises(InputError, match="the result has"):
+            convert(result)
+
+
+def test_supervision_of_a_whole_result(supervision):
+    result = VisionResult(Timing(1, 2, 3), detections=found())
+    assert np.array_equal(to_supervision(result).xyxy, found().boxes)

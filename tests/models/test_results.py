@@ -1,9 +1,15 @@
 """Results check themselves when they are made."""
 
+import copy
+import pickle
+import re
+
 import numpy as np
 import pytest
 
+import tvm_vision
 from tvm_vision.models.instance_masks import InstanceMasks
+from tvm_vision.models.other_names import OF_OBJECTS, OF_RESULTS
 from tvm_vision.models.results import (
     Classification,
     DepthMap,
@@ -14,6 +20,7 @@ from tvm_vision.models.results import (
 )
 
 NAMES = ("ball", "robot")
+PIXELS = np.array([[0, 1], [1, 1]], np.uint8)
 
 
 def test_iterates_over_labels_and_probabilities():
@@ -162,6 +169,80 @@ def test_filters_as_people_write_them():
     classes = Classification((3, 1), ("cat", "dog"), (0.75, 0.25))
     assert list(classes[classes.scores > 0.5]) == [("cat", 0.75)]
     assert list(classes[:1]) == [("cat", 0.75)] and list(classes[[]]) == []
+
+
+def test_by_the_name_of_a_class():
+    found = full()
+    assert np.array_equal(found["robot"].boxes, found.of_class("robot").boxes)
+    classes = Classification((3, 1), ("cat", "dog"), (0.75, 0.25))
+    assert list(classes["dog"]) == [("dog", 0.25)] and list(classes["cow"]) == []
+    for wrong in (lambda: found["bal"], lambda: SegmentationMask(PIXELS, NAMES)["bal"]):
+        with pytest.raises(ValueError, match="^expected a class of ball, robot, got 'bal'$"):
+            wrong()
+
+
+def test_a_result_is_its_objects():
+    found, mask = full(), SegmentationMask(PIXELS, NAMES)
+    result = VisionResult(Timing(1, 2, 3), found, mask)
+    assert len(result) == len(found) and list(result) == list(found)
+    sure = result[result.scores > 0.6]
+    assert sure.scores == pytest.approx([0.9, 0.7])
+    assert (sure.segmentation, sure.timing) == (mask, result.timing)
+    assert len(result["robot"]) == 2 and result[0].detections.scores == pytest.approx([0.9])
+
+
+def test_a_result_is_its_classes_or_has_nothing_to_count():
+    classes = Classification((3, 1), ("cat", "dog"), (0.75, 0.25))
+    result = VisionResult(Timing(1, 2, 3), classification=classes)
+    assert list(result[result.scores > 0.5]) == [("cat", 0.75)]
+    pixels = VisionResult(Timing(1, 2, 3), segmentation=SegmentationMask(PIXELS, NAMES))
+    assert (len(pixels), list(pixels), len(pixels.scores)) == (0, [], 0)
+    with pytest.raises(ValueError, match=r"pixels alone: use result.segmentation\['NAME'\]"):
+        pixels["robot"]
+
+
+def test_a_frame_without_objects_has_a_result():
+    assert VisionResult(Timing(1, 2, 3), Detections.none(NAMES))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("boxes", "use detections.boxes"),
+        ("conf", "use scores"),
+        ("score", "use scores"),
+        ("probs", "use classification"),
+        ("plot", "use tvm_vision.models.draw.draw_result"),
+        ("to_df", r"use tvm_vision.to_pandas\(result\)"),
+        ("nothing", "a VisionResult has no 'nothing'$"),
+    ],
+)
+def test_names_of_other_libraries_say_what_has_it_here(name, words):
+    with pytest.raises(AttributeError, match=words):
+        getattr(VisionResult(Timing(1, 2, 3)), name)
+
+
+def test_names_of_other_libraries_for_objects():
+    for name, ours in (("xyxy", "boxes"), ("class_id", "class_ids"), ("conf", "scores")):
+        with pytest.raises(AttributeError, match=f"a Detections has no '{name}': use {ours}"):
+            getattr(full(), name)
+
+
+def test_what_those_lines_name_is_there():
+    """Each first word is a name that this library has."""
+    result, found = VisionResult(Timing(1, 2, 3)), full()
+    for others, known in ((OF_OBJECTS, found), (OF_RESULTS, result)):
+        for name, words in others.items():
+            assert name not in dir(known), name
+            first = re.split(r"[^a-z_.]", words)[0].removeprefix("tvm_vision.").split(".")[0]
+            places = (dir(known), dir(tvm_vision), ["models", "nothing"])
+            assert any(first in place for place in places), words
+
+
+def test_results_are_copied_and_pickled():
+    result = VisionResult(Timing(1, 2, 3), full())
+    for other in (copy.deepcopy(result), pickle.loads(pickle.dumps(result))):
+        assert np.array_equal(other.detections.boxes, result.detections.boxes)
 
 
 @pytest.mark.parametrize("selector", [4, -5, [0, 4], np.array([True, False])])

@@ -1,5 +1,9 @@
 """Frames from images, folders and videos; what cannot be read is one clear error."""
 
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
 import cv2
 import numpy as np
 import pytest
@@ -129,3 +133,58 @@ def test_a_camera_may_miss_an_image_but_not_stay_silent(monkeypatch):
 def test_a_camera_that_is_not_there():
     with pytest.raises(InputError, match="camera 97 gives no image"):
         list(frames(["97"]))
+
+
+@pytest.mark.parametrize("pattern", ["*.png", "**/*.png", "?.png", "[ab].png"])
+def test_a_pattern_that_the_shell_has_left(tmp_path, pattern):
+    for name in ("b.png", "a.png"):
+        write_image(tmp_path / name)
+    (tmp_path / "folder.png").mkdir()
+    assert names(f"{tmp_path}/{pattern}") == ["a.png", "b.png"]
+
+
+def test_a_name_with_signs_of_a_pattern_is_a_file(tmp_path):
+    write_image(tmp_path / "a[1].png")
+    assert names(str(tmp_path / "a[1].png")) == ["a[1].png"]
+
+
+@pytest.fixture
+def server(tmp_path):
+    """The folder of the test, at http://127.0.0.1:PORT."""
+    quiet = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(quiet, directory=tmp_path)) as found:
+        thread = threading.Thread(target=found.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{found.server_port}"
+        found.shutdown()
+        thread.join()
+
+
+def test_a_stream_by_its_address(tmp_path, server):
+    video(tmp_path / "drive.avi", 3)
+    found = list(frames([f"{server}/drive.avi"]))
+    assert [frame.name for frame in found] == [f"{server}/drive.avi#{i}" for i in range(3)]
+    assert found[0].stream == f"{server}/drive.avi"
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (
+            "rtsp://user:secret@127.0.0.1:9/x",
+            "the stream 'rtsp://user@127.0.0.1:9/x' cannot be opened",
+        ),
+        ("http://127.0.0.1:9/x.mp4", "cannot be opened, or gives no image within 10 s: check the"),
+        ("ftp://robot/x", "with rtsp://, .* srt:// is needed, found 'ftp://robot/x'"),
+        ("https://www.youtube.com/watch?v=1", "is a page and no stream: save its video first"),
+        ("screen", "'screen' is none: a screen is recorded by others, as 'ffmpeg"),
+        ("webcam", "'webcam' is none: the first camera is 0"),
+        ("/nonexistent/*.jpg", "no file fits '/nonexistent/.*': check the pattern"),
+        ("/dev/null", "null gives no image: check that it is there and not in use"),
+    ],
+)
+def test_what_is_no_source_says_what_does_it(source, words, capfd):
+    with pytest.raises(InputError, match=words) as caught:
+        list(frames([source]))
+    assert "secret" not in str(caught.value)
+    assert capfd.readouterr().err == ""

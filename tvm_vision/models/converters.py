@@ -1,29 +1,39 @@
-"""Results for other tools: supervision's Detections, and results as COCO's JSON has them."""
+"""Results for other tools: supervision's Detections, pandas' tables, and COCO's JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from .results import Detections, SegmentationMask, VisionResult
+from .results import Classification, Detections, SegmentationMask, VisionResult
 
 Bools = npt.NDArray[np.bool_]
 
 
-def to_supervision(found: Detections | SegmentationMask) -> Any:
+def to_supervision(found: Detections | SegmentationMask | VisionResult) -> Any:
     """``supervision.Detections`` with the same boxes, scores and masks.
 
     Of Detections its ``data`` has class_name for each box; keypoints, float32 [n, k, 3], and
     xyxyxyxy, the corners of oriented boxes, float32 [n, 4, 2], where there are such. Of a
     SegmentationMask it has a mask for each class in the frame but the first one, the background.
+    Of a VisionResult its objects are taken, or else its pixels.
 
-    Raises InputError where the package supervision is not installed.
+    Raises InputError where the package supervision is not installed, or a result has neither.
     """
-    sv = _supervision()
+    sv = _package("supervision", "its Detections")
+    if isinstance(found, VisionResult):
+        part = found.segmentation if found.detections is None else found.detections
+        if part is None:
+            raise InputError(
+                "supervision's Detections are made of objects or of classes of pixels, and the "
+                "result has neither: use to_pandas"
+            )
+        found = part
     if isinstance(found, SegmentationMask):
         return _classes_as_masks(sv, found)
     names = np.array([found.class_names[i] for i in found.class_ids.tolist()], np.str_)
@@ -54,15 +64,47 @@ def _classes_as_masks(sv: Any, found: SegmentationMask) -> Any:
     )
 
 
-def _supervision() -> Any:
+def to_pandas(found: Detections | SegmentationMask | Classification | VisionResult) -> Any:
+    """A ``pandas.DataFrame`` with a row for each object, class, or class of pixels.
+
+    Columns: name, class_id; of objects score, x1, y1, x2, y2 (pixels of the frame), of classes
+    score, of pixels share, in 0..1. Of a VisionResult the first of these that it has.
+
+    Raises InputError where the package pandas is not installed, or a result has none of these.
+    """
+    pd = _package("pandas", "a DataFrame")
+    if isinstance(found, VisionResult):
+        parts = (found.detections, found.classification, found.segmentation)
+        part = next((part for part in parts if part is not None), None)
+        if part is None:
+            raise InputError(
+                "a table is made of objects, classes or classes of pixels, and the result has "
+                "none of them: use result.depth.values"
+            )
+        found = part
+    return pd.DataFrame(_columns(found))
+
+
+def _columns(found: Detections | SegmentationMask | Classification) -> dict[str, Any]:
+    if isinstance(found, Classification):
+        return {"name": found.labels, "class_id": found.class_ids, "score": found.scores}
+    names = found.class_names
+    if isinstance(found, SegmentationMask):
+        ids = np.unique(found.mask).tolist()
+        shares = [float(np.mean(found.mask == i)) for i in ids]
+        return {"name": [names[i] for i in ids], "class_id": ids, "share": shares}
+    edges = dict(zip(("x1", "y1", "x2", "y2"), found.boxes.T, strict=True))
+    ids = found.class_ids.tolist()
+    return {"name": [names[i] for i in ids], "class_id": ids, "score": found.scores, **edges}
+
+
+def _package(name: str, what: str) -> Any:
     try:
-        import supervision
+        return import_module(name)
     except ImportError:
         raise InputError(
-            "the package supervision is needed for its Detections, and is not installed: pip "
-            "install supervision"
+            f"the package {name} is needed for {what}, and is not installed: pip install {name}"
         ) from None
-    return supervision
 
 
 def _bounds(mask: Bools) -> tuple[float, float, float, float]:
@@ -85,8 +127,8 @@ def to_coco(
     Raises InputError where there is not one category_id for each class.
     """
     if isinstance(found, VisionResult):
-        parts = (found.detections, found.segmentation)
-        return [e for part in parts if part for e in to_coco(part, image_id, category_ids)]
+        parts = [part for part in (found.detections, found.segmentation) if part is not None]
+        return [entry for part in parts for entry in to_coco(part, image_id, category_ids)]
     categories = _categories(category_ids, len(found.class_names))
     if isinstance(found, SegmentationMask):
         return [

@@ -45,8 +45,9 @@ BOXES = (
     (150, 110, 255),
     (120, 220, 120),
 )
-# Of pixels by class; the first class is what is of no interest, and stays as it is.
-PIXELS = ((0, 0, 0), (255, 60, 255), (200, 160, 0), (0, 200, 255), (60, 60, 255), (120, 255, 60))
+# Of pixels by class; the first class is what is of no interest, and stays as it is. The next one is
+# often thin and white, as a field's lines: a colour that is not taken for a fault of the picture.
+PIXELS = ((0, 0, 0), (0, 190, 255), (200, 160, 0), (255, 60, 255), (60, 60, 255), (120, 255, 60))
 OPACITY = 0.4
 # Images of this many pixels, along their longer side, get lines of 2 and text of scale 0.5.
 USUAL = 640

@@ -9,15 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .instance_masks import InstanceMasks
+from .other_names import OF_OBJECTS, OF_RESULTS, no_attribute
 
-#: What picks some of n objects: a number, a slice, bool [n], or integers.
-Selector = int | slice | Sequence[int] | npt.NDArray[Any]
+#: What picks some of n objects by their place: a number, a slice, bool [n], or integers.
+Places = int | slice | Sequence[int] | npt.NDArray[Any]
+#: The same, or the name of a class.
+Selector = Places | str
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,10 @@ class Classification:
         return np.array(self.probabilities, np.float64)
 
     def __getitem__(self, selector: Selector) -> Classification:
-        """Some of the classes, each once, the best first. Raises IndexError for those that are not
-        there."""
+        """Some of the classes, each once, the best first; that of a name, or none. Raises
+        IndexError for those that are not there."""
+        if isinstance(selector, str):
+            selector = np.array([label == selector for label in self.labels], np.bool_)
         chosen = _chosen(selector, len(self))
         return Classification(
             tuple(self.class_ids[i] for i in chosen),
@@ -156,10 +161,14 @@ class Detections:
 
     def __getitem__(self, selector: Selector) -> Detections:
         """Some of the objects with all that is known of them, each once, the best first:
-        ``found[0]``, ``found[:3]``, ``found[found.scores > 0.5]``, ``found[[0, 2]]``.
+        ``found[0]``, ``found[:3]``, ``found[found.scores > 0.5]``, ``found[[0, 2]]``,
+        ``found["ball"]``.
 
-        Raises IndexError for objects that are not there.
+        Raises IndexError for objects that are not there, ValueError for a name that the network
+        lacks.
         """
+        if isinstance(selector, str):
+            return self.of_class(selector)
         chosen = _chosen(selector, len(self))
         return replace(
             self,
@@ -173,7 +182,13 @@ class Detections:
 
     def of_class(self, *names: str) -> Detections:
         """The objects of some classes. Raises ValueError for a name that the network lacks."""
-        return self[np.isin(self.class_ids, [self.class_names.index(name) for name in names])]
+        known = [_class_of(name, self.class_names) for name in names]
+        return self[np.isin(self.class_ids, known)]
+
+    if not TYPE_CHECKING:  # for which no name would be a wrong one
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute("Detections", name, OF_OBJECTS)
 
     def corners(self) -> npt.NDArray[np.float32] | None:
         """Of oriented boxes, float32 [n, 4, 2]: x and y of each corner in pixels, one after the
@@ -204,7 +219,7 @@ class SegmentationMask:
 
     def __getitem__(self, name: str) -> npt.NDArray[np.bool_]:
         """Where the frame shows a class, bool [height, width]. Raises ValueError for no class."""
-        where: npt.NDArray[np.bool_] = self.mask == self.class_names.index(name)
+        where: npt.NDArray[np.bool_] = self.mask == _class_of(name, self.class_names)
         return where
 
 
@@ -259,13 +274,59 @@ class Timing:
 
 @dataclass(frozen=True)
 class VisionResult:
-    """What one network says about one frame; None for what it does not look for."""
+    """What one network says about one frame; None for what it does not look for.
+
+    Its objects, or its classes, can be counted, gone through and filtered without a detour:
+    ``len(result)``, ``for name, score, box in result``, ``result[result.scores > 0.5]``,
+    ``result["ball"]``. Where a network looks for neither there are none.
+    """
 
     timing: Timing
     detections: Detections | None = None
     segmentation: SegmentationMask | None = None
     classification: Classification | None = None
     depth: DepthMap | None = None
+
+    @property
+    def scores(self) -> npt.NDArray[Any]:
+        """Of each object or class, [n], not increasing."""
+        return np.empty(0, np.float32) if self._listed is None else self._listed.scores
+
+    def __len__(self) -> int:
+        """How many objects or classes there are."""
+        return 0 if self._listed is None else len(self._listed)
+
+    def __bool__(self) -> bool:
+        """A frame in which nothing was found has a result, too."""
+        return True
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """Of each object (name, score, (x1, y1, x2, y2)), of each class (label, probability)."""
+        return iter(() if self._listed is None else self._listed)
+
+    def __getitem__(self, selector: Selector) -> VisionResult:
+        """The result with some of its objects or classes, and all else as it is.
+
+        Raises IndexError for those that are not there, ValueError for a name that the network
+        lacks, and where there are neither objects nor classes.
+        """
+        if self.detections is not None:
+            return replace(self, detections=self.detections[selector])
+        if self.classification is not None:
+            return replace(self, classification=self.classification[selector])
+        raise ValueError(
+            "expected a result with objects or classes to choose from, got one with pixels alone: "
+            "use result.segmentation['NAME'], or result.depth.values"
+        )
+
+    @property
+    def _listed(self) -> Detections | Classification | None:
+        return self.classification if self.detections is None else self.detections
+
+    if not TYPE_CHECKING:  # for which no name would be a wrong one
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute("VisionResult", name, OF_RESULTS)
 
     def describe(self) -> str:
         """One line for people: "ball 93, robot 88; field 61 %, lines 4 %".
@@ -300,7 +361,14 @@ def box_corners(oriented: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     return np.stack([centre + a * along + b * across for a, b in signs], axis=1).astype(np.float32)
 
 
-def _chosen(selector: Selector, count: int) -> npt.NDArray[np.int64]:
+def _class_of(name: str, class_names: Sequence[str]) -> int:
+    """The number of a class. Raises ValueError for a name that is none."""
+    if name not in class_names:
+        raise ValueError(f"expected a class of {', '.join(class_names)}, got '{name}'")
+    return class_names.index(name)
+
+
+def _chosen(selector: Places, count: int) -> npt.NDArray[np.int64]:
     """Positions among ``count`` that a selector names, rising: what is best stays first."""
     array = selector if isinstance(selector, (int, slice)) else np.asarray(selector)
     if isinstance(array, np.ndarray) and array.size == 0:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,9 @@ from ..package import ModelInfo, Package
 from ..runtime.graph_executor import GraphExecutor
 from ..runtime.loader import load
 from .results import VisionResult
+
+if TYPE_CHECKING:
+    from ..runtime.sources import Frame
 
 Image = npt.NDArray[np.uint8]
 # A camera's usual frame; what the first call allocates and compiles is then in place.
@@ -71,6 +75,24 @@ class VisionModel:
     def __call__(self, image_bgr: Image) -> VisionResult:
         """The results for one frame, uint8 [height, width, 3] in BGR."""
         raise NotImplementedError
+
+    def stream(
+        self, *sources: str | os.PathLike[str] | int
+    ) -> Iterator[tuple[Frame, VisionResult]]:
+        """Each frame of some sources with its result, one after the other, read when asked for.
+
+        sources: images, folders, patterns, videos, cameras by number, addresses of streams; see
+        ``tvm_vision.runtime.sources.frames``, which says what cannot be read.
+
+        for frame, result in network.stream("drive.mp4"):
+            print(frame.name, result.describe())
+        """
+        from ..runtime.sources import frames
+
+        for frame in frames(
+            os.fspath(s) if isinstance(s, os.PathLike) else str(s) for s in sources
+        ):
+            yield frame, self(frame.image)
 
     @property
     def kind(self) -> str:

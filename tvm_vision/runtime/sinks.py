@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -19,6 +20,30 @@ Image = npt.NDArray[np.uint8]
 USUAL_RATE = 30.0
 
 
+class OutputFolder:
+    """A folder with files for each frame, whose names it gives: each once."""
+
+    def __init__(self, path: Path) -> None:
+        """Makes the folder. Raises InputError where that cannot be."""
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"the folder '{path}' cannot be made ({error.strerror})") from None
+        self.path = path
+        self._names: set[str] = set()
+
+    def new(self, stem: str, suffix: str = "") -> Path:
+        """A path that no other frame has: two folders may have an image of the same name. Signs
+        that no file's name has, as those of a stream's address, are left out."""
+        plain = re.sub(r"[^\w.@+ -]+", "_", stem)
+        name, number = f"{plain}{suffix}", 1
+        while name in self._names:
+            number += 1
+            name = f"{plain}-{number}{suffix}"
+        self._names.add(name)
+        return self.path / name
+
+
 class FrameWriter:
     """Writes the frames of any sources into one folder, each file whole or not at all.
 
@@ -28,12 +53,7 @@ class FrameWriter:
 
     def __init__(self, folder: Path) -> None:
         """Makes the folder. Raises InputError where that cannot be."""
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"the folder '{folder}' cannot be made ({error.strerror})") from None
-        self._folder = folder
-        self._names: set[str] = set()
+        self._folder = OutputFolder(folder)
         self._video: _Video | None = None
         self.written: list[Path] = []
 
@@ -42,23 +62,14 @@ class FrameWriter:
         if self._video is not None and self._video.stream != frame.stream:
             self._finish()
         if not frame.stream:
-            path = self._path(Path(frame.name).stem, ".png")
-            _write_png(path, image)
+            path = self._folder.new(Path(frame.name).stem, ".png")
+            write_png(path, image)
             self.written.append(path)
             return
         if self._video is None:
-            path = self._path(Path(frame.stream).stem, ".mp4")
+            path = self._folder.new(Path(frame.stream).stem, ".mp4")
             self._video = _Video(frame.stream, path, image, frame.rate or USUAL_RATE)
         self._video.write(image)
-
-    def _path(self, stem: str, suffix: str) -> Path:
-        """A name that no other frame has: two folders may have an image of the same name."""
-        name, number = f"{stem}{suffix}", 1
-        while name in self._names:
-            number += 1
-            name = f"{stem}-{number}{suffix}"
-        self._names.add(name)
-        return self._folder / name
 
     def _finish(self) -> None:
         if self._video is not None:
@@ -116,7 +127,11 @@ class _Video:
         self._scratch.close()
 
 
-def _write_png(path: Path, image: Image) -> None:
+def write_png(path: Path, image: npt.NDArray[Any]) -> None:
+    """An image or numbers of pixels, uint8 or uint16, as PNG, whole or not at all.
+
+    Raises InputError where it cannot be written.
+    """
     done, data = cv2.imencode(".png", image)
     if not done:
         raise InputError(f"'{path}' cannot be written (OpenCV cannot encode it)")

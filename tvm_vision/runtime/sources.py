@@ -1,4 +1,5 @@
-"""Where frames come from: images, folders, video files, cameras, one iterator for all of them.
+"""Where frames come from: images, folders, videos, cameras, addresses of streams, one iterator for
+all of them.
 
 A frame is uint8 [height, width, 3] in BGR, as OpenCV gives it.
 """
@@ -6,9 +7,12 @@ A frame is uint8 [height, width, 3] in BGR, as OpenCV gives it.
 from __future__ import annotations
 
 import contextlib
+import glob
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import cv2
 import numpy as np
@@ -19,6 +23,9 @@ from ..file_kinds import EMPTY, IMAGE, TEXT, VIDEO, need
 from ..plain_files import read_plain
 
 Image = npt.NDArray[np.uint8]
+
+# FFmpeg's lines say less than ours. OpenCV reads this when it first uses FFmpeg.
+os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
 
 IMAGES = frozenset({".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 # A camera may need a moment, and gives up after this many empty reads in a row.
@@ -32,8 +39,8 @@ MOST_IMAGE_BYTES = 1 << 30
 class Frame:
     """One image: ``name`` for people ("cat.jpg", "drive.mp4#12", "camera 0#12").
 
-    stream: name of the video or camera that it is of, "" for an image. rate: frames a second of
-    that; 0 where it does not say.
+    stream: name of the video, camera or stream that it is of, "" for an image; without the password
+    that an address may have. rate: frames a second of that; 0 where it does not say.
     """
 
     name: str
@@ -45,8 +52,10 @@ class Frame:
 def frames(sources: Iterable[str | Path]) -> Iterator[Frame]:
     """All frames of each source, one after the other, read as they are asked for.
 
-    A source is an image, a folder of images (by name), a video file, or the number of a camera,
-    which never ends. Raises InputError, when it comes to it, for a source that cannot be read.
+    A source is an image, a folder of images (by name), a pattern of these ("photos/**/*.jpg"), a
+    video file, the address of a stream (rtsp://, http://, ...), or the number or device file of a
+    camera, which never ends. Raises InputError, when it comes to it, for a source that cannot be
+    read.
     """
     for source in sources:
         yield from _frames(source)
@@ -62,15 +71,22 @@ def read_image(path: Path) -> Image:
 
 
 def _frames(source: str | Path) -> Iterator[Frame]:
-    path = Path(source)
-    if isinstance(source, str) and source.isdecimal() and not path.exists():
-        return _video(int(source), f"camera {source}")
+    path, text = Path(source), str(source)
+    if text.isdecimal() and not path.exists():
+        return _video(int(text), f"camera {text}", CAMERA)
+    if "://" in text:
+        return _stream(text)
     if path.is_dir():
         return _folder(path)
+    if path.is_char_device():
+        return _video(text, path.name, CAMERA)
     if not path.is_file():
+        if glob.has_magic(text):
+            return _pattern(text)
+        remedy = OTHER_SOURCES.get(text.lower(), "check the path")
         raise InputError(
-            f"an image, folder, video or camera number is needed, and '{source}' is none: check "
-            "the path"
+            "an image, folder, video, pattern ('*.jpg'), camera number or stream's address is "
+            f"needed, and '{source}' is none: {remedy}"
         )
     image = _decode(path) if path.suffix.lower() not in VIDEOS else None
     if image is not None:
@@ -78,9 +94,52 @@ def _frames(source: str | Path) -> Iterator[Frame]:
     need(path, "an image or video", IMAGE, VIDEO, TEXT, EMPTY)
     if path.suffix.lower() in IMAGES:
         raise InputError(f"'{path}' is not an image that OpenCV can read: use PNG or JPEG")
-    return _video(str(path), path.name)
+    none = f"'{path}' is neither an image nor a video that OpenCV can read"
+    return _video(str(path), path.name, none)
 
 
+def _pattern(pattern: str) -> Iterator[Frame]:
+    """All that a pattern names which the shell left to us, by name."""
+    paths = sorted(path for path in glob.glob(pattern, recursive=True) if not Path(path).is_dir())
+    if not paths:
+        raise InputError(f"files are needed, and no file fits '{pattern}': check the pattern")
+    return frames(paths)
+
+
+def _stream(address: str) -> Iterator[Frame]:
+    parts = urlsplit(address)
+    shown = without_password(address)
+    if parts.scheme not in SCHEMES:
+        known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
+        raise InputError(f"an address with {known} is needed, found '{shown}': use one of these")
+    if (parts.hostname or "").removeprefix("www.") in PAGES:
+        raise InputError(f"'{shown}' is a page and no stream: save its video first, as by yt-dlp")
+    return _video(
+        address, shown,
+        f"the stream '{shown}' cannot be opened, or gives no image within {PATIENCE_MS // 1000} s: "
+        "check the address and the network, and try it with ffplay",
+    )  # fmt: skip
+
+
+def without_password(address: str) -> str:
+    """An address as it may be shown: a user's password is left out."""
+    parts = urlsplit(address)
+    user, at, host = parts.netloc.rpartition("@")
+    return parts._replace(netloc=f"{user.partition(':')[0]}{at}{host}").geturl()
+
+
+# Addresses that OpenCV's FFmpeg opens.
+SCHEMES = ("rtsp", "rtsps", "rtmp", "http", "https", "udp", "tcp", "rtp", "srt")
+PAGES = {"youtube.com", "youtu.be", "vimeo.com", "twitch.tv"}
+# What others' commands take, and what does it here.
+OTHER_SOURCES = {
+    "screen": "a screen is recorded by others, as 'ffmpeg -f x11grab -i :0 screen.mp4'",
+    "webcam": "the first camera is 0",
+    "camera": "the first camera is 0",
+}
+CAMERA = "gives no image: check that it is there and not in use"
+# Milliseconds for a stream to be opened, and to give the next image.
+PATIENCE_MS = 10_000
 VIDEOS = frozenset({".avi", ".m4v", ".mjpeg", ".mkv", ".mov", ".mp4", ".mpg", ".webm"})
 
 
@@ -110,15 +169,18 @@ def _folder(folder: Path) -> Iterator[Frame]:
     return (Frame(path.name, read_image(path)) for path in paths)
 
 
-def _video(source: str | int, name: str) -> Iterator[Frame]:
+def _video(source: str | int, name: str, none: str) -> Iterator[Frame]:
+    """Frames of what OpenCV opens. ``none``: what to say where it has not one; of a camera, which
+    never ends, CAMERA also where it has no more."""
+    camera = none is CAMERA
     with _silent_opencv():
-        capture = cv2.VideoCapture(source)
+        capture = _capture(source)
     try:
         rate = capture.get(cv2.CAP_PROP_FPS) if capture.isOpened() else 0.0
         rate = rate if 0 < rate <= MAX_RATE else 0.0
         count = 0
         empty = 0
-        limit = EMPTY_READS if isinstance(source, int) else 1
+        limit = EMPTY_READS if camera else 1
         while capture.isOpened() and empty < limit:
             read, image = capture.read()
             if not read:
@@ -126,12 +188,20 @@ def _video(source: str | int, name: str) -> Iterator[Frame]:
                 continue
             yield Frame(f"{name}#{count}", image.astype(np.uint8, copy=False), name, rate)
             count, empty = count + 1, 0
-        if isinstance(source, int):
-            raise InputError(f"{name} gives no image: check that it is there and not in use")
+        if camera:
+            raise InputError(f"{name} {CAMERA}")
         if count == 0:
-            raise InputError(f"'{source}' is neither an image nor a video that OpenCV can read")
+            raise InputError(none)
     finally:
         capture.release()
+
+
+def _capture(source: str | int) -> cv2.VideoCapture:
+    if isinstance(source, int) or "://" not in source:
+        return cv2.VideoCapture(source)
+    open_within = [cv2.CAP_PROP_OPEN_TIMEOUT_MSEC, PATIENCE_MS]
+    read_within = [cv2.CAP_PROP_READ_TIMEOUT_MSEC, PATIENCE_MS]
+    return cv2.VideoCapture(source, cv2.CAP_FFMPEG, [*open_within, *read_within])
 
 
 @contextlib.contextmanager
