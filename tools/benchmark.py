@@ -23,6 +23,7 @@ from .options import (
 from .progress import progress
 from .session import load_network, set_inputs
 from .table import table
+from .verbosity import note
 
 if TYPE_CHECKING:
     from tvm_vision.runtime.benchmark import BenchmarkResult
@@ -38,6 +39,10 @@ if TYPE_CHECKING:
     "--most-seconds", type=click.FloatRange(min=0.0), default=60.0, show_default=True,
     help="Take fewer measurements, 3 at least, where they would take longer; of one package.",
 )  # fmt: skip
+@click.option(
+    "--plot", type=PATH, metavar="FILE.png",
+    help="Draw the times there (.png, .svg or .pdf); needs matplotlib.",
+)  # fmt: skip
 @device_option()
 @json_option("the times")
 def benchmark(
@@ -50,6 +55,7 @@ def benchmark(
     warmup: int,
     rate: float,
     most_seconds: float,
+    plot: Path | None,
     device: str,
     as_json: bool,
 ) -> None:
@@ -68,13 +74,17 @@ def benchmark(
       tvm-vision benchmark model.tar --repeat 200
       tvm-vision benchmark model.tar --rate 30
       tvm-vision benchmark model.tar --device cpu --json
-      tvm-vision benchmark fp32.tar fp16.tar int8.tar --repeat 200
+      tvm-vision benchmark fp32.tar fp16.tar int8.tar --repeat 200 --plot times.png
     """
+    if plot is not None:
+        from tvm_vision.runtime.figures import figure_path
+
+        figure_path(plot)
     executors = [load_network(package, device) for package in packages]
     for executor in executors:
         set_inputs(executor, inputs, image, fill_mode)
     if len(executors) > 1:
-        _side_by_side(packages, executors, repeat, number, warmup, rate, as_json)
+        _draw(plot, _side_by_side(packages, executors, repeat, number, warmup, rate, as_json))
         return
     (executor,) = executors
     with interruptible(UNMEASURED), progress("measuring"):
@@ -83,6 +93,15 @@ def benchmark(
         click.echo(json.dumps(_document(executor, times, rate), indent=2))
     else:
         click.echo(str(times))
+    _draw(plot, [(packages[0].name, times)])
+
+
+def _draw(plot: Path | None, times: Sequence[tuple[str, BenchmarkResult]]) -> None:
+    if plot is not None:
+        from tvm_vision.runtime.figures import draw_times
+
+        draw_times(times, plot)
+        note(f"wrote {plot}")
 
 
 def _side_by_side(
@@ -93,7 +112,8 @@ def _side_by_side(
     warmup: int,
     rate: float,
     as_json: bool,
-) -> None:
+) -> Sequence[tuple[str, BenchmarkResult]]:
+    """Prints the times of all, and returns them with the packages' paths."""
     from statistics import median
 
     from tvm_vision.runtime.benchmark import BenchmarkResult, in_turns
@@ -111,6 +131,7 @@ def _side_by_side(
         )
     times = [BenchmarkResult(tuple(found), number) for found in seconds]
     device = [median(found) for found in spans]
+    named = [(str(package), found) for package, found in zip(packages, times, strict=True)]
     if as_json:
         documents = [
             {"package": str(package), **_document(executor, found, rate), "device_ms": span_ms}
@@ -119,10 +140,11 @@ def _side_by_side(
             )
         ]
         click.echo(json.dumps(documents, indent=2))
-        return
+        return named
     header = ["package", "precision", "kernels", "frame, ms", "p95", "device, ms", "first ÷ this"]
     for line in table(header, list(_rows(packages, executors, times, device)), left=2):
         click.echo(line)
+    return named
 
 
 def _rows(

@@ -162,7 +162,7 @@ def tune(
             (kernel.name, kernel.calls, kernel.candidates, ", ".join(kernel.nodes))
             for kernel in list_kernels(model, only=tasks, **network)
         ]
-        for line in table(("kernel", "calls", "candidates", "nodes"), rows):
+        for line in table(("kernel", "calls", "candidates", "nodes"), rows, texts=[3]):
             click.echo(line)
         return
     search_schedules(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,3 +51,19 @@ def test_issue_forms_are_well_formed(path: Path) -> None:
     ids = [item["id"] for item in form["body"] if item["type"] != "markdown"]
     assert ids and len(ids) == len(set(ids))
     assert all(item["attributes"].get("label") for item in form["body"] if "id" in item)
+
+
+def test_the_source_distribution_has_all_documents(tmp_path):
+    """Also the tests, examples and whatever else they refer to."""
+    command = [sys.executable, "setup.py", "-q", "egg_info", "--egg-base", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    listed = set((tmp_path / "tvm_vision.egg-info" / "SOURCES.txt").read_text().splitlines())
+    for folder in ("docs", "examples", "tests", "scripts", "benchmarks", "tvm_vision", "tools"):
+        files = {
+            str(path.relative_to(ROOT))
+            for path in (ROOT / folder).rglob("*")
+            if path.is_file() and path.suffix not in (".so", ".pyc")
+        }
+        assert files, folder
+        assert files <= listed, sorted(files - listed)
+    assert {"README.md", "CHANGELOG.md", "LICENSE", "constraints.txt", "Makefile"} <= listed

@@ -173,7 +173,7 @@ def test_pandas_of_classes_and_pixels(pandas):
 def test_what_is_missing_is_one_line(convert, monkeypatch):
     name = convert.__name__.removeprefix("to_")
     monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(InputError, match=f"{name} is needed for .* pip install {name}$"):
+    with pytest.raises(InputError, match=f"{name} is needed for .*: pip install {name}$"):
         convert(found())
 
 

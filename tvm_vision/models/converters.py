@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..error_lines import last_line
 from ..errors import InputError
 from .results import Classification, Detections, SegmentationMask, VisionResult
 
@@ -101,9 +102,10 @@ def _columns(found: Detections | SegmentationMask | Classification) -> dict[str,
 def _package(name: str, what: str) -> Any:
     try:
         return import_module(name)
-    except ImportError:
+    except ImportError as error:
         raise InputError(
-            f"the package {name} is needed for {what}, and is not installed: pip install {name}"
+            f"the package {name} is needed for {what}, and cannot be imported "
+            f"({last_line(error)}): pip install {name}"
         ) from None
 
 

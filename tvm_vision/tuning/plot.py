@@ -1,15 +1,14 @@
-"""Records as images, with matplotlib, which only this file needs."""
+"""Records as images."""
 
 from __future__ import annotations
 
 import math
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, TuningError
-from ..whole_files import whole
+from ..errors import TuningError
+from ..runtime.figures import figure_path, pyplot, save
 from .records import Record, Records
 
 MOST_KERNELS = 12
@@ -23,8 +22,7 @@ def draw_records(records: Records, output: str | os.PathLike[str]) -> None:
     Raises InputError without matplotlib or for another ending, TuningError where nothing was
     measured.
     """
-    path = _image(output)
-    pyplot = _pyplot()
+    path = figure_path(output)
     panels: dict[Any, list[Record]] = {}
     for record in records:
         if record.seconds:
@@ -34,14 +32,14 @@ def draw_records(records: Records, output: str | os.PathLike[str]) -> None:
     slowest = sorted(panels.values(), key=lambda items: -max(r.best for r in items))[:MOST_KERNELS]
     columns = min(3, len(slowest))
     rows = math.ceil(len(slowest) / columns)
-    figure, axes = pyplot.subplots(
+    figure, axes = pyplot().subplots(
         rows, columns, figsize=(5 * columns, 3 * rows), squeeze=False, layout="constrained"
     )
     for axis in axes.flat[len(slowest) :]:
         axis.set_visible(False)
     for axis, items in zip(axes.flat, slowest, strict=False):
         _panel(axis, items)
-    _save(figure, path)
+    save(figure, path, TuningError)
 
 
 def draw_curves(
@@ -55,11 +53,10 @@ def draw_curves(
 
     Raises InputError without matplotlib or for another ending, TuningError without points.
     """
-    path = _image(output)
-    pyplot = _pyplot()
+    path = figure_path(output)
     if not curves:
         raise TuningError("points of a search are needed to draw, and there are none")
-    figure, axes = pyplot.subplots(
+    figure, axes = pyplot().subplots(
         1, len(curves), figsize=(5.5 * len(curves), 3.6), squeeze=False, layout="constrained"
     )
     for axis, (network, lines) in zip(axes.flat, curves.items(), strict=True):
@@ -74,23 +71,7 @@ def draw_curves(
         axis.set_ylim(bottom=0)
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(frameon=False)
-    _save(figure, path)
-
-
-def _image(output: str | os.PathLike[str]) -> Path:
-    path = Path(output)
-    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise InputError(f"a file that ends in .png, .svg or .pdf is needed, found '{path.name}'")
-    return path
-
-
-def _save(figure: Any, path: Path) -> None:
-    """Whole or not at all."""
-    try:
-        with whole(path, TuningError) as fresh:
-            figure.savefig(fresh, dpi=110)
-    finally:
-        figure.clear()
+    save(figure, path, TuningError)
 
 
 def _panel(axis: Any, records: list[Record]) -> None:
@@ -105,16 +86,3 @@ def _panel(axis: Any, records: list[Record]) -> None:
     axis.set_ylabel("time, µs", fontsize=8)
     axis.tick_params(labelsize=7)
     axis.legend(fontsize=6)
-
-
-def _pyplot() -> Any:
-    try:
-        import matplotlib
-    except ImportError:
-        raise InputError(
-            "drawing needs matplotlib, which is not installed: pip install matplotlib"
-        ) from None
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    return pyplot
