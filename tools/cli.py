@@ -20,6 +20,7 @@ from .devices import devices
 from .doctor import doctor
 from .inspect import inspect
 from .options import SETTINGS, OneLineErrors
+from .other_names import no_such_command
 from .package import package
 from .profile import profile
 from .quantize import quantize
@@ -38,6 +39,13 @@ class CommandGroup(OneLineErrors, click.Group):
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
         super().add_command(add_verbosity(cmd), name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and self.get_command(ctx, args[0]) is None and (words := no_such_command(args[0])):
+            raise click.UsageError(words, ctx)
+        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=CommandGroup, context_settings=SETTINGS)

@@ -20,6 +20,7 @@ from tvm_vision.errors import TvmVisionError
 from tvm_vision.options import CompileOptions, variable_of
 from tvm_vision.runtime.choices import DEVICES, FILL_MODES
 
+from .other_names import no_such_option
 from .verbosity import add_verbosity, is_verbose, note
 
 # Of what Ctrl-C leaves, by commands that write one file at their end.
@@ -73,6 +74,9 @@ class OneLineErrors(click.Command):
             if is_verbose():
                 traceback.print_exc()
             raise click.ClickException(" ".join(str(error).split())) from error
+        except click.NoSuchOption as error:
+            # Of a command of the group.
+            raise no_such_option(error) from None
         except MemoryError as error:
             raise click.ClickException(
                 f"more memory is needed than this machine gives ({error or 'out of memory'}): use "

@@ -1,6 +1,7 @@
 """The commands: help with an example each, one line for an error, exit codes."""
 
 import json
+import re
 import subprocess
 import sys
 from importlib import metadata
@@ -10,6 +11,8 @@ from click.testing import CliRunner
 
 from tvm_vision.errors import DeviceError
 from tvm_vision.tools.cli import main
+from tvm_vision.tools.other_names import COMMANDS as COMMANDS_OF_OTHERS
+from tvm_vision.tools.other_names import OPTIONS as OPTIONS_OF_OTHERS
 
 COMMANDS = sorted(main.commands)
 SCRIPTS = {
@@ -123,3 +126,33 @@ def test_version():
     from tvm_vision import __version__
 
     assert run("--version").output == f"tvm-vision, version {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["predict", "source=0"], "no such command 'predict': use detect"),
+        (["val"], "no such command 'val': use check"),
+        (["detect", "p.tar", "x.png", "--conf", "0.5"], "option '--conf': use --confidence"),
+        (["detect", "p.tar", "x.png", "--imgsz", "640"], "'--imgsz': use compile --input-shape"),
+    ],
+)
+def test_names_of_other_programs_say_what_does_it_here(arguments, words):
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert words in result.output
+
+
+def test_what_is_unknown_everywhere_is_said_as_ever():
+    assert "No such command 'fly'" in run("fly").output
+    assert "No such option" in run("detect", "--fly").output
+
+
+def test_what_those_lines_name_is_there():
+    for words in COMMANDS_OF_OTHERS.values():
+        first = words.replace(",", " ").split()[0]
+        assert first in COMMANDS or run(first).exit_code == 0, words
+    options = {o for c in main.commands.values() for p in c.params for o in p.opts}
+    for name, words in OPTIONS_OF_OTHERS.items():
+        assert all(f"--{word}" in options for word in re.findall(r"--([a-z-]+)", words)), words
+        assert name not in {o for p in main.commands["detect"].params for o in p.opts}

@@ -124,6 +124,10 @@ def test_coco(tmp_path: Path) -> None:
     entries = json.loads(path.read_text())
     assert [entry["image_id"] for entry in entries] == [139, 139, "photo.jpg", "photo.jpg"]
     assert entries[0]["bbox"] == [8, 4, 16, 8] and entries[0]["category_id"] == 2
+    pixels = SegmentationMask(np.zeros(SHAPE[:2], np.uint8), NAMES)
+    with CocoJson(path) as export:
+        export.write(image(), VisionResult(TIMING, found(), pixels))
+    assert all("bbox" in entry for entry in json.loads(path.read_text()))
     with CocoJson(path):
         pass
     assert json.loads(path.read_text()) == []

@@ -171,6 +171,8 @@ class CocoJson:
     """One file with the entries of COCO's format of results, see ``converters.to_coco``.
 
     An image_id is the number in an image's name, as in COCO's "000000000139.jpg", else its name.
+    Of a network that finds objects and tells pixels apart, the objects alone: pycocotools takes no
+    mixture.
     """
 
     needs = ("detections", "segmentation")
@@ -187,7 +189,8 @@ class CocoJson:
 
     def write(self, frame: Frame, result: VisionResult) -> None:
         stem = Path(frame.name).stem
-        for entry in to_coco(result, int(stem) if stem.isdecimal() else frame.name):
+        found = result if result.detections is None else result.detections
+        for entry in to_coco(found, int(stem) if stem.isdecimal() else frame.name):
             self._stream.write(("[\n" if not self._count else ",\n") + json.dumps(entry))
             self._count += 1
 
