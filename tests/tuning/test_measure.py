@@ -59,6 +59,21 @@ def test_candidates_are_measured_and_right(
         assert measurer.check(job, result) == ""
 
 
+def test_nothing_is_made_to_compare_with_where_nothing_is_compared(
+    job: MeasureJob, product: tvm.tirx.PrimFunc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    measurer = DeviceMeasurer("{}", "vulkan", checks=False)
+    monkeypatch.setattr(measure._Pool, "submit", lambda _, what, *rest: asked.append(what))
+    for checks, wanted in ((False, 2), (True, 3)):
+        measurer.checks = checks
+        asked.clear()
+        measurer._libraries.clear()
+        measurer.measure(job, [{}])
+        assert len(asked) == wanted
+    measurer.close()
+
+
 def test_candidates_of_bytes_are_measured_and_right(measurer: DeviceMeasurer) -> None:
     """A product of bytes, rounded to bytes: every way of computing it that is offered."""
     a, b = te.placeholder((24, 80), "int8", "a"), te.placeholder((48, 80), "int8", "b")

@@ -140,6 +140,7 @@ class DeviceMeasurer:
             that loads candidates: they take turns on the device.
         builders: processes that compile.
         timeout: seconds after which a build or a measurement counts as hung.
+        checks: whether results are going to be compared: the reference is made meanwhile.
     """
 
     target: str
@@ -148,17 +149,20 @@ class DeviceMeasurer:
     boards: Sequence[Board] = (LOCAL,)
     builders: int = field(default_factory=lambda: max(1, len(os.sched_getaffinity(0)) - 1))
     timeout: float = 60.0
+    checks: bool = True
 
     @classmethod
-    def of(cls, target: Any, timing: MeasureRuns, boards: Sequence[Board]) -> DeviceMeasurer:
-        """For a tvm.target.Target. This machine's own GPU has several processes that load
-        candidates, while one of them measures."""
+    def of(
+        cls, target: Any, timing: MeasureRuns, boards: Sequence[Board], **more: Any
+    ) -> DeviceMeasurer:
+        """For a tvm.target.Target, other attributes by name. This machine's own GPU has several
+        processes that load candidates, while one of them measures."""
         of_a_gpu = "gpu" in target.keys and str(target.attrs.get("device_type", "")) != "cpu"
         if tuple(boards) == (LOCAL,) and of_a_gpu:
             boards = (LOCAL,) * max(
                 1, min(MOST_LOADERS, len(os.sched_getaffinity(0)) // CORES_A_LOADER)
             )
-        return cls(str(target), target.kind.name, timing, boards)
+        return cls(str(target), target.kind.name, timing, boards, **more)
 
     def metaschedule_runners(self) -> list[Any]:
         """Runners for MetaSchedule with the same timing: for this device as many as load
@@ -216,7 +220,7 @@ class DeviceMeasurer:
     ) -> _Running:
         """See Measurer. All are built by the other processes while the first is measured."""
         built = [(d, self._library(job, d)) for d in decisions]
-        if job.key not in self._references:
+        if self.checks and job.key not in self._references:
             self._references[job.key] = self._build.submit(self._reference, job)
         return _Running(
             [self._run.submit(self._measured, job, d, path, limit) for d, path in built],

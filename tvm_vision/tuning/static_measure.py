@@ -45,14 +45,17 @@ class StaticMeasurer(DeviceMeasurer):
     """Builds as DeviceMeasurer does, and models the time of a launch instead of measuring it.
 
     Attributes:
-        device: by its name in machines.py.
+        device: by its name in machines.py, whose driver compiles.
+        machine: that its code is modelled on; None for the device.
     """
 
     device: str = ""
+    machine: machines.Machine | None = None
+    checks: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._machine = machines.find(self.device)
+        self._machine = self.machine or machines.find(self.device)
         self._driver = drivers.find(self.device)
 
     @classmethod
