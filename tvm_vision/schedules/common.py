@@ -16,7 +16,7 @@ from tvm.target import Target
 
 from ..options import CompileOptions
 from ..target_keys import FEW_BRANCHES, FLOAT16_MATRICES, INT8_MATRICES, matrices_in
-from .cost.device_model import DISCRETE, UNKNOWN, DeviceModel
+from .cost.device_model import UNKNOWN, DeviceModel
 from .factors import FP16, INT8
 
 # What a step of a schedule raises where it does not fit a kernel: the next kind is tried.
@@ -92,7 +92,7 @@ class TargetLimits:
             subgroup=subgroup,
             matrices=matrices_in(target.keys, FLOAT16_MATRICES) if options.coopmat else (),
             int8_matrices=matrices_in(target.keys, INT8_MATRICES) if options.coopmat else (),
-            split_k=options.split_k and device.kind == DISCRETE.kind,
+            split_k=options.split_k and device.cuts_sums,
             halo=options.halo,
             tensors=int(
                 attributes.get("max_per_stage_descriptor_storage_buffer", FEW_TENSORS)

@@ -204,8 +204,58 @@ def _enough(limits: TargetLimits) -> list[bool]:
 def test_less_work_occupies_fewer_units() -> None:
     assert _enough(SMALL) == [True] * 7
     assert _enough(LARGE) == _enough(LIMITS) == [False] * 7
-    assert LARGE.device.enough.tiles == pytest.approx(DISCRETE.enough.tiles, rel=0.05)
+    assert LARGE.device.enough.groups == pytest.approx(DISCRETE.enough.groups, rel=0.05)
+    # Of a product; where only other workgroups hide latency, more of them.
+    assert LARGE.device.enough.tiles > DISCRETE.enough.tiles
     assert min(dataclasses.astuple(DISCRETE.enough.scaled(132, 1))) >= 1
+
+
+@pytest.mark.parametrize(
+    ("of_type", "lanes", "options", "cuts"),
+    [
+        ("discrete", 32, {}, True),
+        ("discrete", 32, {"split_k": False}, False),
+        ("integrated", 64, {}, True),
+        ("integrated", 64, {"split_k": False}, False),
+        ("integrated", 32, {}, False),  # Intel's: no model tells what it costs there
+        ("cpu", 8, {}, False),
+        ("", 32, {}, False),
+    ],
+)
+def test_where_sums_are_cut_without_a_tuner(
+    of_type: str, lanes: int, options: dict[str, Any], cuts: bool
+) -> None:
+    made = target(of_type, thread_warp_size=lanes)
+    assert TargetLimits.of(made, CompileOptions.of(options)).split_k is cuts
+
+
+def test_a_cut_sum_costs_a_launch_and_its_parts_way_through_memory() -> None:
+    """The late product of ResNet-18: two parts where memory is as fast as described, none where a
+    launch or the memory's way takes longer than what is gained."""
+
+    def parts(**rates: float) -> int:
+        told = DeviceModel.of(target("integrated", "compute_units_7", thread_warp_size=64))
+        assert told.rates is not None
+        costs = dataclasses.replace(told.rates, **rates).split_k
+        limits = TargetLimits(
+            1024, 32768, 64, split_k=True, device=dataclasses.replace(told, split_k=costs)
+        )
+        return gemm_cost.default(Product(1, 512, 49, 4608, windows="n", fp16=True), limits).split_k
+
+    assert parts() > 1
+    assert parts(launch=1e-3) == parts(bandwidth=1e8) == 1
+
+
+def test_what_was_measured_is_read_by_the_cost_of_a_cut() -> None:
+    told = DeviceModel.of(
+        target(
+            "integrated", "measured_mflops_2000000", "measured_mb_s_20000",
+            "measured_launch_ns_4000", "compute_units_8", thread_warp_size=64,
+        )
+    )  # fmt: skip
+    assert told.rates is not None and told.split_k == told.rates.split_k
+    assert told.split_k.total == pytest.approx(4e-6 * told.rates.clock)
+    assert told.split_k.part == pytest.approx(8 / 20e9 * told.rates.clock)
 
 
 WORK: list[tuple[Any, Any, Any]] = [

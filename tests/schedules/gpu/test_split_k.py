@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 import tvm
 from tvm import relax, tirx
-from tvm.target import Target
 
 from support.numpy_operators import sliding_windows
 from support.schedule_runs import TOLERANCE, fused, noise, target
-from tvm_vision.options import CompileOptions
 from tvm_vision.schedules import ScheduleConfig, TargetLimits, choices, schedule_with
 from tvm_vision.schedules.common import NotThisKind
 from tvm_vision.schedules.cost.device_model import DISCRETE
@@ -117,16 +115,6 @@ def test_only_where_there_are_units_to_spare_without_a_word_of_a_tuner() -> None
     assert default(LATE, small).split_k == 1
     assert any(tile.split_k > 1 for tile in candidates(LATE, small))
     assert default(Product(1, 64, 10816, 576), LARGE).split_k == 1
-
-
-def test_the_device_and_an_option_decide() -> None:
-    def limits(device_type: str, **options: Any) -> TargetLimits:
-        target = Target({"kind": "vulkan", "device_type": device_type}, host="llvm")
-        return TargetLimits.of(target, CompileOptions(**options))
-
-    assert limits("discrete").split_k
-    assert not limits("integrated").split_k
-    assert not limits("discrete", split_k=False).split_k
 
 
 def test_old_records_mean_one_part() -> None:

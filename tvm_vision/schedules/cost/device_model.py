@@ -45,6 +45,7 @@ from .tile_costs import (
 REACHED = 1 / 3
 # Packed arithmetic is of use from so many times the rate of float32 on: it costs conversions.
 LEAST_GAIN = 1.25
+PART_BYTES = 8  # of a part of a result in float32, written and read
 FITTED, ASSUMED, TOLD = "fitted", "assumed", "told"
 
 
@@ -96,6 +97,11 @@ class Rates:
     fp16: float = 2.0
     dp4a: float = 1.0
 
+    @property
+    def split_k(self) -> SplitKCosts:
+        """Of a sum that workgroups share: one more launch, parts to memory and back."""
+        return SplitKCosts(self.launch * self.clock, PART_BYTES * self.clock / self.bandwidth)
+
     def measured(self, told: Mapping[str, int]) -> Rates:
         """The same with what a calibration told (``tvm_vision.target_keys``).
 
@@ -132,6 +138,7 @@ class DeviceModel:
             the first.
         wide_subgroups: the driver chooses the lanes of subgroups, and wide ones are faster where
             their registers suffice.
+        cuts_sums: products may leave partial sums to a second kernel without a tuner's word.
     """
 
     kind: str
@@ -147,6 +154,7 @@ class DeviceModel:
     packed_fp16: bool = False
     pick: float = 90.0
     wide_subgroups: bool = False
+    cuts_sums: bool = False
 
     @property
     def measured(self) -> bool:
@@ -193,7 +201,8 @@ class DeviceModel:
             shared = max(1, round(told[SHARED] * 1e6 / (self.units.count * clock)))
             costs = replace(costs, shared_rate=shared)
         packed = self.packed_fp16 and rates.fp16 >= LEAST_GAIN
-        return replace(self, gemm=costs, rates=replace(rates, clock=clock), packed_fp16=packed)
+        rates = replace(rates, clock=clock)
+        return replace(self, gemm=costs, rates=rates, packed_fp16=packed, split_k=rates.split_k)
 
     def with_units(self, count: int) -> DeviceModel:
         """The same with so many units, 1 at least, and with what occupies these."""
@@ -278,6 +287,7 @@ DISCRETE = DeviceModel(
     coopmat=COOPMAT,
     direct_conv=DIRECT_CONV,
     split_k=SPLIT_K,
+    cuts_sums=True,
 )
 # Fitted to the assembly that Mesa's compiler makes of 2,423 products of float32 for AMD's GCN 5,
 # not to time (benchmarks/static.md). The rates of memory and shared memory are the vendor's.
@@ -345,21 +355,27 @@ RDNA3_GEMM = replace(
 )
 # Lanes of waves of AMD's, and of Adreno's at least.
 GCN_LANES = 64
+# Waves hide latency by each other alone, so that a unit wants more workgroups of a product than the
+# two that a discrete GPU's had for each.
+_OF_8_UNITS = ENOUGH.scaled(DISCRETE.units.count, 8)
+_WAVES_OF_8_UNITS = replace(_OF_8_UNITS, tiles=64)
+_SHARED_MEMORY = Rates(flops=0.9e12, bandwidth=40e9, launch=10e-6, clock=1.9e9)
 # AMD's of 8 units, whose shared memory and threads Intel's Xe cores have in much the same numbers;
 # nobody measured one. Rates: a third of the arithmetic of 24 to 96 units of Intel's or 8 of AMD's,
-# and a memory shared with the processor. Cycles of matrices are the H200's, for want of others.
+# and a memory shared with the processor.
 INTEGRATED = DeviceModel(
     kind="integrated",
     source=ASSUMED,
     units=Units(8, schedulers=4, lanes=32, threads=2560, shared_bytes=65_536),
-    enough=ENOUGH.scaled(DISCRETE.units.count, 8),
-    rates=Rates(flops=0.9e12, bandwidth=40e9, launch=10e-6, clock=1.9e9),
+    enough=_WAVES_OF_8_UNITS,
+    rates=_SHARED_MEMORY,
     gemm=GCN,
     coopmat=RDNA3_GEMM,
     direct_conv=RDNA3_DIRECT,
-    split_k=SPLIT_K,
+    split_k=_SHARED_MEMORY.split_k,
     selects_loads=True,
     packed_fp16=True,
+    cuts_sums=True,
 )
 # Of narrower subgroups: the tiles that are good for waves, and packed sums, make Intel's compiler
 # spill (benchmarks/static.md).
@@ -368,11 +384,14 @@ INTEGRATED_NARROW = replace(
     gemm=replace(GEMM, units=None),
     coopmat=replace(COOPMAT, units=None),
     direct_conv=replace(DIRECT_CONV, units=None),
+    enough=_OF_8_UNITS,
+    split_k=SPLIT_K,
     packed_fp16=False,
     wide_subgroups=True,
+    cuts_sums=False,
 )
 # On processors Vulkan is for tests, and of a target that names no kind nothing is known: what is
 # compiled is what a discrete GPU gets, but Winograd's convolution is no gain that one may count on.
-CPU = replace(DISCRETE, kind="cpu", rates=None)
-UNKNOWN = replace(DISCRETE, kind="unknown", rates=None)
+CPU = replace(DISCRETE, kind="cpu", rates=None, cuts_sums=False)
+UNKNOWN = replace(DISCRETE, kind="unknown", rates=None, cuts_sums=False)
 DESCRIPTIONS = {model.kind: model for model in (DISCRETE, INTEGRATED, CPU)}
