@@ -5,9 +5,10 @@ import json
 import sys
 import zipfile
 
+import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from support.zoo import __main__ as zoo
 from support.zoo.files import find, package_of
@@ -72,6 +73,26 @@ def test_a_run_judges_each_network_and_tries_none_twice(wheel, tmp_path, monkeyp
     assert zoo.main() == 0
     assert len(results.read_text().splitlines()) == 1
     assert "llvm 1 {'right': 1}" in capsys.readouterr().out
+
+
+def test_what_a_file_leaves_open_is_said_in_a_table(tmp_path, monkeypatch):
+    """Sizes that a network can have, and numbers that it takes: a row beyond the table is not."""
+    rows = np.arange(8, dtype=np.float32).reshape(4, 2)
+    kinds = (TensorProto.INT64, TensorProto.FLOAT)
+    x, y = (
+        helper.make_tensor_value_info(name, kind, ["n", *rest])
+        for name, kind, rest in zip("xy", kinds, ([], [2]), strict=True)
+    )
+    node = helper.make_node("Gather", ["rows", "x"], ["y"])
+    graph = helper.make_graph([node], "g", [x], [y], [numpy_helper.from_array(rows, "rows")])
+    network, said, results = (tmp_path / name for name in ("a.onnx", "said.json", "r.jsonl"))
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), network)
+    said.write_text(json.dumps({"*/a.onnx": {"x": {"shape": [3], "low": 2, "high": 3}}}))
+    arguments = ["zoo", str(network), "--inputs", str(said), "--results", str(results)]
+    monkeypatch.setattr(sys, "argv", [*arguments, "--targets", "llvm"])
+    assert zoo.main() == 0
+    assert json.loads(results.read_text())["outcome"] == "right"
 
 
 def test_the_page_says_why_a_network_is_not_right():

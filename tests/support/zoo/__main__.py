@@ -9,9 +9,11 @@ without optimisations, or to LiteRT's plain kernels. Right is within the toleran
 check``, or within what that engine differs from itself by, with optimisations and without or
 with inputs a millionth away (twice
 that for quantized networks). What has its result in the file is not tried again, so that a run
-which was broken off goes on; ``--again REGEX`` tries those anew. ``--shapes`` names a JSON file of
-{end of the network's path: {input: shape}} for inputs that are left open; else batches are 1,
-images 224 by 224, and other sizes 16. Exit code 1 where a network is wrong, fails or crashes.
+which was broken off goes on; ``--again REGEX`` tries those anew. ``--inputs`` names a JSON file of
+{pattern of the network's path: {input: {"shape": [...], "low": 0, "high": 1}}} for inputs that
+are left open, or that take no random numbers (inputs.json beside this file is read as well); else
+batches are 1, images 224 by 224, and other sizes 16. Exit code 1 where a network is wrong, fails
+or crashes.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -33,15 +36,18 @@ from .table import FAULTS, markdown, summary_lines
 
 TARGETS = ("vulkan", "llvm")
 WORKER = (sys.executable, "-m", f"{__package__}.zoo_worker")
+INPUTS = Path(__file__).with_name("inputs.json")
 Result = dict[str, Any]
 
 
-def tried(network: Network, targets: list[str], shapes: Any, timeout: float) -> Iterator[Result]:
-    """The result of a network on each target. timeout: seconds for each of them."""
+def tried(network: Network, targets: list[str], said: Any, timeout: float) -> Iterator[Result]:
+    """The result of a network on each target. said: of inputs, the first pattern of the path
+    counts. timeout: seconds for each of them."""
     worker = Worker(timeout, WORKER)
-    given: Any = next((s for end, s in shapes.items() if str(network.path).endswith(end)), {})
+    path = network.path.as_posix()
+    given: Any = next((words for pattern, words in said.items() if fnmatch(path, pattern)), {})
     try:
-        for result in worker.run(str(network.path), "", targets, shapes=given):
+        for result in worker.run(path, "", targets, said=given):
             del result["case"], result["operator"]
             yield {
                 "key": network.key,
@@ -74,7 +80,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--targets", default=",".join(TARGETS), help="with commas between")
     parser.add_argument("--only", type=re.compile, default=re.compile(""), help="regex of names")
     parser.add_argument("--again", type=re.compile, help="regex of names to try anew")
-    parser.add_argument("--shapes", type=Path, help="JSON: shapes of inputs that are left open")
+    parser.add_argument("--inputs", type=Path, help="JSON: what files do not say of inputs")
     parser.add_argument("--timeout", type=float, default=600, help="seconds a network and target")
     return parser.parse_args()
 
@@ -87,13 +93,14 @@ def main() -> int:
         results = [result for result in results if not options.again.search(result["key"])]
         options.results.write_text("".join(json.dumps(result) + "\n" for result in results))
     done = {(result["key"], result["target"]) for result in results}
-    shapes = json.loads(options.shapes.read_text()) if options.shapes else {}
+    said = json.loads(options.inputs.read_text()) if options.inputs else {}
+    said |= json.loads(INPUTS.read_text())
     with options.results.open("a") as file, tempfile.TemporaryDirectory() as unpacked:
         for network in find(options.sources, Path(unpacked)):
             if not options.only.search(network.key):
                 continue
             open_ones = [t for t in options.targets.split(",") if (network.key, t) not in done]
-            for result in tried(network, open_ones, shapes, options.timeout) if open_ones else ():
+            for result in tried(network, open_ones, said, options.timeout) if open_ones else ():
                 results.append(result)
                 file.write(json.dumps(result) + "\n")
                 file.flush()

@@ -24,6 +24,7 @@ from ..conformance.conformance_worker import executor, summary
 
 Arrays = dict[str, np.ndarray]
 Result = dict[str, Any]
+Said = Mapping[str, Mapping[str, Any]]
 SEED = 5
 # For sizes that a network leaves open.
 BATCH, COLORS, EXTENT, LENGTH = 1, 3, 224, 16
@@ -35,12 +36,17 @@ NUDGE, NUDGES = 1e-6, 4
 class Trial:
     """A network of a file, imported, with the results of its reference."""
 
-    def __init__(self, path: Path, shapes: Mapping[str, Sequence[int]]) -> None:
+    def __init__(self, path: Path, said: Said) -> None:
+        """said: of inputs that the file says too little of, ``shape``, or ``low`` and ``high``."""
+        shapes = {name: words["shape"] for name, words in said.items() if "shape" in words}
+        open_ones = _open_shapes(path)
+        known = {name: shape for name, shape in shapes.items() if name in open_ones}
         started = time.perf_counter()
-        self.imported = import_model(path, input_shapes={**_open_shapes(path), **shapes} or None)
+        self.imported = import_model(path, input_shapes=open_ones | known or None)
         self.seconds = time.perf_counter() - started
         _, signature = self.imported
-        self.feeds = list(feeds(signature.inputs, ranges(path)))
+        limits = {n: (w["low"], w["high"], 0.0) for n, w in said.items() if "low" in w}
+        self.feeds = list(feeds(signature.inputs, ranges(path) | limits))
         for feed in self.feeds:  # of a streaming network: a first frame
             feed.update({name: np.zeros_like(feed[name]) for name in states(path)})
         self.names = [spec.name for spec in signature.outputs]
@@ -171,7 +177,8 @@ def feeds(
 ) -> Iterator[Arrays]:
     """Random inputs of the range each has, and a photo where one is an image."""
     random = np.random.default_rng(SEED)
-    for _ in range(ROUNDED_RUNS if limits else RANDOM_RUNS):
+    rounded = any(step for _, _, step in limits.values())
+    for _ in range(ROUNDED_RUNS if rounded else RANDOM_RUNS):
         yield {spec.name: _random(spec, limits.get(spec.name), random) for spec in specs}
     photos = {spec.name: photo for spec in specs if (photo := _photo(spec, limits)) is not None}
     if photos:
@@ -183,11 +190,13 @@ def _random(
     spec: TensorSpec, limits: tuple[float, float, float] | None, random: np.random.Generator
 ) -> np.ndarray:
     dtype = np.dtype(spec.dtype)
-    if dtype.kind in "iub":
+    if limits is None and dtype.kind in "iub":
         return random.integers(0, 2 if dtype.kind == "b" else 128, spec.shape).astype(dtype)
-    if limits is None:
-        return random.random(spec.shape).astype(dtype)
-    low, high, step = limits
+    low, high, step = limits or (0.0, 1.0, 0.0)
+    if not step and dtype.kind in "iub":
+        return random.integers(int(low), int(high) + 1, spec.shape).astype(dtype)
+    if not step:
+        return np.asarray(low + (high - low) * random.random(spec.shape), dtype)
     steps = random.integers(0, round((high - low) / step) + 1, spec.shape)
     return (low + steps * step).astype(dtype)
 

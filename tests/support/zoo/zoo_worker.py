@@ -1,7 +1,7 @@
 """A process that tries one network: a request as a JSON line on stdin, an answer a target.
 
-A request is {"case": path, "shapes": {input: [...]}, "targets": [...]}. Whatever ends this process
-is the result of one network.
+A request is {"case": path, "said": {input: {"shape": [...]}}, "targets": [...]}. Whatever ends
+this process is the result of one network.
 """
 
 from __future__ import annotations
@@ -9,25 +9,23 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from tvm_vision.errors import TvmVisionError
 
 from ..conformance.conformance_worker import summary
-from .trial import Result, Trial, operators
+from .trial import Result, Said, Trial, operators
 
 
-def tried(
-    path: Path, shapes: Mapping[str, Sequence[int]], targets: Sequence[str], out: IO[str]
-) -> None:
+def tried(path: Path, said: Said, targets: Sequence[str], out: IO[str]) -> None:
     """Write the result of a network on each target."""
     kinds = dict(operators(path).most_common())
     trial: Trial | None = None
     refusal: Result = {}
     try:
-        trial = Trial(path, shapes)
+        trial = Trial(path, said)
     except Exception as error:
         refusal = _raised(error)
     for target in targets:
@@ -58,7 +56,7 @@ def main() -> None:
     os.dup2(2, 1)
     for line in sys.stdin:
         request: dict[str, Any] = json.loads(line)
-        tried(Path(request["case"]), request["shapes"], request["targets"], out)
+        tried(Path(request["case"]), request["said"], request["targets"], out)
 
 
 if __name__ == "__main__":
