@@ -70,6 +70,18 @@ def test_suppression_on_a_device(target):
     assert counts[0] == 0 and counts[-1] == 2 * 3 * 20
 
 
+def test_suppression_of_few_boxes_on_a_processor():
+    """Few boxes, whose scores are mostly equal, turned, and without area."""
+    model = suppression_model(2, 3, 3, 20, least=0.4)
+    execute = executor_of(compile_model(*import_onnx(model), target="llvm"), tvm.cpu(0))
+    feeds = []
+    for seed in range(20):
+        feeds += suppression_feeds(count=3, seed=seed)
+        feeds[-1]["boxes"][:, ::2] = feeds[-1]["boxes"][:, ::2, [2, 3, 0, 1]]
+        feeds[-2]["boxes"][:, ::3, 2] = feeds[-2]["boxes"][:, ::3, 0]
+    assert_same(outputs_for(execute, feeds), by_onnxruntime(model, feeds))
+
+
 def test_suppression_is_that_of_its_definition():
     feeds = suppression_feeds()
     results = by_onnxruntime(suppression_model(2, 3, 50, 7, least=0.4), feeds)
