@@ -127,7 +127,8 @@ def nudged(feed: Arrays, seed: int) -> Arrays:
     def near(value: np.ndarray) -> np.ndarray:
         if value.dtype.kind != "f":
             return value
-        return (value * (1 + NUDGE * random.standard_normal(value.shape))).astype(value.dtype)
+        moved = value * (1 + NUDGE * random.standard_normal(value.shape))
+        return np.asarray(moved, value.dtype)
 
     return {name: near(value) for name, value in feed.items()}
 
