@@ -47,10 +47,11 @@ def check(
 
     MODEL is the ONNX or TFLite file that PACKAGE was made from. LiteRT runs TFLite files where it
     is installed (pip install ai-edge-litert), else onnxruntime the ONNX model made of them. Prints
-    the error of each output; the exit code is 1 where one is above the tolerance. For a YOEO
-    network it also prints, for --image or the images of the demo, how far boxes and mask are the
-    same: boxes of a score above 0.3 within a pixel, and 99.9 % of the mask, for fp16 99 %; for
-    quantized networks nine boxes of ten within three pixels, and 99 %.
+    the error of each output; the exit code is 1 where one is above the tolerance. Where a network
+    finds boxes or classes of pixels it also prints, for --image or the images of the demo, how far
+    these are the same: boxes of a score above 0.3 within a pixel of the network's input, and
+    99.9 % of the mask, for fp16 99 %; for quantized networks nine boxes of ten within three
+    pixels, and 99 %.
 
     \b
     Example:
@@ -139,17 +140,18 @@ def of_camera(executor: GraphExecutor) -> bool:
 def frame_agreements(
     executor: GraphExecutor, reference: Reference | LiteRtReference, image: Path | None
 ) -> list[tuple[str, Agreement]]:
-    """Of a YOEO network: for each image how far boxes and mask are the same."""
+    """Of a network that finds boxes or classes of pixels: for each image how far they are the
+    same."""
     from tvm_vision.demo.images import demo_images
-    from tvm_vision.evaluate import compare_frames
-    from tvm_vision.models.yoeo import YoeoDetector
+    from tvm_vision.evaluate import compare_frames, seeing
     from tvm_vision.runtime.sources import read_image
 
-    if executor.info["model"].get("yoeo") is None:
+    model = seeing(executor)
+    if model is None:
         return []
     paths = [image] if image is not None else demo_images()
     images = (read_image(path) for path in paths)
-    found = compare_frames(YoeoDetector(executor), reference, images)
+    found = compare_frames(model, reference, images)
     return list(zip((path.name for path in paths), found, strict=True))
 
 

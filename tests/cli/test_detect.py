@@ -102,7 +102,7 @@ def test_check_compares_boxes_and_masks(command, network, photo):
     result = command("check", network, network.with_suffix(".onnx"), "--image", photo)
     assert result.exit_code == 0, result.output
     line = result.stdout.splitlines()[-1]
-    assert line.startswith("photo.png: ") and "all the same within 1 px (by 0" in line
+    assert line.startswith("photo.png: ") and "all the same within 1.67 px (by 0" in line
     assert "mask 100.00 % the same" in line
     result = command("check", network, network.with_suffix(".onnx"), "--image", photo, "--json")
     document = json.loads(result.stdout)

@@ -155,3 +155,23 @@ def test_files_with_open_sides_say_their_size(command, tmp_path):
     model = kind_networks.write(tmp_path / "open.onnx", outputs, metadata, open_sides=True)
     result = command("compile", model, "-o", tmp_path / "open.tar", "--target", "llvm")
     assert result.exit_code == 0 and "kind: yolo" in result.stdout
+
+
+@pytest.mark.parametrize("kind", ["detect", "pose", "obb", "detr", "ssd", "segmenter"])
+def test_check_compares_what_is_seen(command, packages, photo, kind):
+    package, _ = packages(kind)
+    model = package.with_suffix(".onnx")
+    result = command("check", package, model, "--image", photo)
+    assert result.exit_code == 0, result.output
+    seen = "0 candidate boxes" if kind == "segmenter" else "2 candidate boxes"
+    assert f"photo.png: {seen}" in result.stdout
+    assert ("mask 100.00 % the same" in result.stdout) == (kind == "segmenter")
+
+
+def test_check_sees_other_boxes(refuses, packages, photo, tmp_path):
+    """Numbers within a tolerance, and boxes that are not."""
+    outputs, metadata = kind_networks.outputs_of("detect")
+    outputs["output0"][0, 0, :2] += 1.5
+    other = kind_networks.write(tmp_path / "other.onnx", outputs, metadata)
+    message = refuses("check", packages("detect")[0], other, "--image", photo, "--tolerance", "0.1")
+    assert "boxes and mask must be the same as onnxruntime's, and are not on photo.png" in message

@@ -1,4 +1,4 @@
-"""Whether two runs of a YOEO network see the same: boxes and masks, rather than numbers."""
+"""Whether two runs of a network see the same: boxes and classes of pixels, rather than numbers."""
 
 from __future__ import annotations
 
@@ -6,28 +6,38 @@ import importlib.util
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import cv2
 import numpy as np
 
 from ..errors import DeviceError
-from ..models.frames import Preprocessor
+from ..models.frames import Letterbox, Preprocessor
+from ..models.thresholds import Thresholds
+from ..package import PackageInfo
+from .compare import of_real_rows
 
 if TYPE_CHECKING:
+    from ..models.frame_model import FrameModel
     from ..models.results import Detections, SegmentationMask
     from ..models.vision_model import Image
     from ..models.yoeo import YoeoDetector
+    from ..runtime.graph_executor import GraphExecutor
     from .litert import LiteRtReference
     from .reference import Reference
 
     Found = tuple[Detections | None, SegmentationMask | None]
+    Seeing: TypeAlias = YoeoDetector | FrameModel
+    Arrays = dict[str, np.ndarray]
+
+# Kinds whose results are compared as well as their numbers.
+SEEING = ("yoeo", "yolo", "detr", "ssd", "segmenter")
 
 # Boxes with a higher score count; a counterpart may be this much below, for it may be rounded.
 SCORE = 0.3
 MARGIN = 0.03
 EVERY = 1_000_000
-# Largest distance of an edge, in pixels.
+# Largest distance of an edge, in pixels of the network's input, or of a frame that is smaller.
 PIXELS = {"fp32": 1.0, "fp16": 1.0, "int8": 3.0}
 # Part of the boxes that may be without a counterpart: of quantized networks scores differ, too.
 MISSING = {"fp32": 0.0, "fp16": 0.0, "int8": 0.1}
@@ -62,7 +72,7 @@ class Agreement:
         same = "all the same" if self.missing == 0 else f"{self.missing} without a counterpart"
         words = (
             f"{self.boxes} candidate boxes with a score above {SCORE:g}, {same} within "
-            f"{self.pixels:g} px"
+            f"{self.pixels:.3g} px"
         )
         if self.boxes and self.boxes > self.missing:
             words += f" (by {self.worst_pixels:.2f} px, score by {self.worst_score:.3f})"
@@ -72,38 +82,67 @@ class Agreement:
         return asdict(self)
 
 
-def strictness_for(detector: YoeoDetector, reference: Reference | LiteRtReference) -> str:
-    """A detector's precision; "int8" where the network is quantized; "fp16" where frames are
-    prepared on the device, which does not round them to whole numbers after resizing, as OpenCV
-    does."""
+def seeing(executor: GraphExecutor) -> Seeing | None:
+    """What looks at frames with a package's network; None where it is of another kind."""
+    from ..models.registry import predictor
+
+    info = PackageInfo.from_json(executor.info)
+    return cast("Seeing", predictor(info)(executor)) if info.model.kind in SEEING else None
+
+
+def strictness_for(model: Seeing, reference: Reference | LiteRtReference) -> str:
+    """A network's precision; "int8" where it is quantized; "fp16" where frames are prepared on the
+    device, which does not round them to whole numbers after resizing, as OpenCV does."""
     if reference.quantized:
         return "int8"
-    return detector.precision if detector.frame_size is None else "fp16"
+    return model.precision if _frame_size(model) is None else "fp16"
 
 
 def compare_frames(
-    detector: YoeoDetector, reference: Reference | LiteRtReference, images: Iterable[Image]
+    model: Seeing, reference: Reference | LiteRtReference, images: Iterable[Image]
 ) -> Iterator[Agreement]:
-    """How far a detector finds on each frame what its ONNX file in onnxruntime finds.
+    """How far a network finds on each frame what its ONNX file in onnxruntime finds.
 
-    images: as the detector takes them; where it takes frames of one size, they are resized. The
-    reference's input is prepared here, also where the detector's is on the device. All boxes are
-    compared, before suppression, for that may decide by what rounding makes; the detector keeps the
+    images: as the network takes them; where it takes frames of one size, they are resized. The
+    reference's input is prepared here, also where the network's is on the device. All boxes are
+    compared, before suppression, for that may decide by what rounding makes; the model keeps the
     settings for it.
     """
-    detector.confidence, detector.iou = SCORE - MARGIN, 1.0
-    detector.max_detections = EVERY
-    prepare = Preprocessor(detector.preprocessing)
-    pixels = PIXELS[strictness_for(detector, reference)]
+    if isinstance(model, Thresholds):
+        model.confidence, model.iou = SCORE - MARGIN, 1.0
+        model.max_detections = EVERY
+    pixels = PIXELS[strictness_for(model, reference)]
+    size = _frame_size(model)
+    on_host = None if size is None else Preprocessor(model.preprocessing)
     for image in images:
-        if detector.frame_size is not None:
-            height, width = detector.frame_size
-            image = cv2.resize(image, (width, height)).astype(np.uint8, copy=False)
-        _, letterbox = detector.prepare(image)
-        ours = detector.interpret(detector.run_prepared(), letterbox)
-        letterbox = prepare(image)
-        outputs = reference.run({reference.inputs[0]: prepare.tensor})
-        yield agreement(ours, detector.interpret(outputs, letterbox), pixels)
+        if size is not None:
+            image = cv2.resize(image, size[::-1]).astype(np.uint8, copy=False)
+        tensor, letterbox = model.prepare(image)
+        numbers = model.run_prepared()
+        ours = _seen(model, numbers, letterbox)
+        if on_host is not None:
+            letterbox = on_host(image)
+            tensor = on_host.tensor
+        wanted = _with_counts(reference.run({reference.inputs[0]: tensor}), numbers)
+        allowed = pixels * max(1.0, float(letterbox.scale.max()))
+        yield agreement(ours, _seen(model, wanted, letterbox), allowed)
+
+
+def _frame_size(model: Seeing) -> tuple[int, int] | None:
+    """Height and width of the frames of a network that prepares them on its device."""
+    size: tuple[int, int] | None = getattr(model, "frame_size", None)
+    return size
+
+
+def _seen(model: Seeing, outputs: Arrays, letterbox: Letterbox) -> Found:
+    parts = model.interpret(outputs, letterbox)
+    return parts.get("detections"), parts.get("segmentation")
+
+
+def _with_counts(wanted: Arrays, ours: Arrays) -> Arrays:
+    """The reference's outputs with the numbers of their rows, where ours have them."""
+    _, counted = of_real_rows(ours, wanted)
+    return wanted | {name: value for name, value in counted.items() if name not in wanted}
 
 
 def compare_package(package: Path, model: Path, images: Iterable[Image]) -> str:

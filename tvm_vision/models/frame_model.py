@@ -46,6 +46,8 @@ class FrameModel(VisionModel):
                 f"needed, '{model.name}' has {found}"
             )
         self.size = size
+        #: What is done to a frame.
+        self.preprocessing = model.preprocessing
         self._preprocessor = Preprocessor(model.preprocessing)
         self._spec = specs[0]
         # A view of the preprocessor's memory, in the order of the network's axes.
@@ -60,11 +62,9 @@ class FrameModel(VisionModel):
         # All of it: the frame is prepared in memory that the next one overwrites.
         with self._alone:
             start = perf_counter()
-            tensor, letterbox = self.prepare(image_bgr)
+            _, letterbox = self.prepare(image_bgr)
             prepared = perf_counter()
-            self._executor.set_input(self._spec.name, tensor)
-            self._executor.run()
-            outputs = self._executor.outputs()
+            outputs = self.run_prepared()
             done = perf_counter()
         found = self.interpret(outputs, letterbox)
         end = perf_counter()
@@ -72,9 +72,16 @@ class FrameModel(VisionModel):
         return VisionResult(timing, **found)
 
     def prepare(self, image_bgr: Image) -> tuple[npt.NDArray[Any], Letterbox]:
-        """The network's input for a frame, and where the frame lies in it."""
+        """The network's input for a frame, in memory that the next frame overwrites, and where the
+        frame lies in it."""
         letterbox = self._preprocessor(image_bgr)
         return as_input(self._tensor, self._spec), letterbox
+
+    def run_prepared(self) -> Arrays:
+        """The network's outputs by name for the frame that ``prepare`` was called with."""
+        self._executor.set_input(self._spec.name, as_input(self._tensor, self._spec))
+        self._executor.run()
+        return self._executor.outputs()
 
     def interpret(self, outputs: Arrays, letterbox: Letterbox) -> dict[str, Any]:
         """Parts of a VisionResult by name, of outputs by name and the place of their frame."""

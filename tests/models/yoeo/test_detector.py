@@ -68,7 +68,7 @@ def test_is_onnxruntime_with_the_same_steps_around(detector, package, folder):
     result = detector(image)
     tensor, letterbox = detector.prepare(image)
     reference = Reference(package.with_suffix(".onnx")).run({"InputLayer": tensor})
-    detections, segmentation = detector.interpret(reference, letterbox)
+    detections, segmentation = detector.interpret(reference, letterbox).values()
     assert 3 < len(result.detections) == len(detections)
     assert result.detections.class_ids.tolist() == detections.class_ids.tolist()
     assert np.abs(result.detections.boxes - detections.boxes).max() < 1e-2

@@ -95,7 +95,7 @@ class ObjectDetector(Thresholds, FrameModel):
     ) -> npt.NDArray[np.int64]:
         """Positions of the boxes that stay, the best first."""
         info = self._info
-        if not info.suppress:
+        if not info.suppress or self.iou >= 1:  # no two boxes overlap by more
             return np.argsort(-scores, kind="stable")[: self.max_detections]
         groups = np.zeros_like(class_ids) if info.across_classes else class_ids
         return suppress(

@@ -14,7 +14,7 @@ from ...runtime.graph_executor import GraphExecutor
 from ...runtime.inputs import input_specs
 from ...tvm_compat.ffi import tvm_ffi
 from ..frames import CameraFrames, Letterbox, Preprocessor
-from ..results import Detections, SegmentationMask, Timing, VisionResult
+from ..results import Timing, VisionResult
 from ..thresholds import Thresholds
 from ..vision_model import WARM_UP_SHAPE, Image, VisionModel
 from .postprocess import decoded_rows, find_detections, find_mask, group_numbers, head_rows
@@ -92,10 +92,10 @@ class YoeoDetector(Thresholds, VisionModel):
             prepared = perf_counter()
             outputs = self.run_prepared()
             done = perf_counter()
-        detections, segmentation = self.interpret(outputs, letterbox)
+        found = self.interpret(outputs, letterbox)
         end = perf_counter()
         timing = Timing(1e3 * (prepared - start), 1e3 * (done - prepared), 1e3 * (end - done))
-        return VisionResult(timing, detections=detections, segmentation=segmentation)
+        return VisionResult(timing, **found)
 
     def warm_up(self) -> None:
         height, width = self.frame_size or WARM_UP_SHAPE[:2]
@@ -115,8 +115,9 @@ class YoeoDetector(Thresholds, VisionModel):
 
     def interpret(
         self, outputs: dict[str, npt.NDArray[Any]], letterbox: Letterbox
-    ) -> tuple[Detections | None, SegmentationMask | None]:
-        """What the network's outputs, arrays by name, say about the frame that lies there."""
+    ) -> dict[str, Any]:
+        """Parts of a VisionResult by name, None for one that the network has not, of outputs by
+        name and the place of their frame."""
         info = self._info
         detections = segmentation = None
         if info.detections or info.heads:
@@ -136,7 +137,7 @@ class YoeoDetector(Thresholds, VisionModel):
         if info.segmentation:
             output = outputs[info.segmentation]
             segmentation = find_mask(output, info.segmentation_labels, letterbox)
-        return detections, segmentation
+        return {"detections": detections, "segmentation": segmentation}
 
 
 def _parts(model: Any, specs: list[TensorInfo]) -> tuple[YoeoInfo, Preprocessing, TensorInfo]:
