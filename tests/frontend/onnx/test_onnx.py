@@ -183,3 +183,25 @@ def test_tensor_spec_checks_its_fields(fields, message):
 
 def test_tensor_spec_prints_as_one_would_say_it():
     assert str(TensorSpec("x", (1, 3), "float32")) == "x: float32[1, 3]"
+
+
+def test_a_size_of_one_name_is_one_size_in_all_inputs():
+    """Two inputs share their batch, and states have it as well: given for one, it is for all."""
+    sizes = {"x": ["batch", 4], "state": [2, "batch", 4], "other": ["?", "rows"]}
+    inputs = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in sizes.items()
+    ]
+    nodes = [
+        helper.make_node("Add", ["x", "state"], ["a"]),
+        helper.make_node("ReduceSum", ["other"], ["b"], keepdims=0),
+        helper.make_node("Add", ["a", "b"], ["y"]),
+    ]
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, "batch", 4])
+    graph = helper.make_graph(nodes, "shared", inputs, [result])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    given = {"x": (3, 4), "other": (5, 6)}
+    _, signature = import_onnx(model, input_shapes=given)
+    assert [spec.shape for spec in signature.inputs] == [(3, 4), (2, 3, 4), (5, 6)]
+    with pytest.raises(UnsupportedModelError, match=r"input 'other' is \(\?, rows\)"):
+        import_onnx(model, input_shapes={"x": (3, 4)})

@@ -229,12 +229,17 @@ def _open_shapes(path: Path) -> dict[str, list[int]]:
 
     from tvm_vision.frontend.onnx.graph import graph_inputs
 
-    found = {}
+    found, named = {}, {}
     for value in graph_inputs(onnx.load(path, load_external_data=False)):
         sizes = value.type.tensor_type.shape.dim
+        for axis, size in enumerate(sizes):
+            if size.dim_param not in ("", "?"):
+                named.setdefault(size.dim_param, _size(axis, len(sizes)))
         if any(size.dim_value < 1 for size in sizes):
             found[value.name] = [
-                size.dim_value if size.dim_value > 0 else _size(axis, len(sizes))
+                size.dim_value
+                if size.dim_value > 0
+                else named.get(size.dim_param, _size(axis, len(sizes)))
                 for axis, size in enumerate(sizes)
             ]
     return found

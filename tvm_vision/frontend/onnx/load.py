@@ -181,10 +181,24 @@ def _fixed_shapes(proto: onnx.ModelProto, given: Shapes) -> dict[str, list[int]]
             f"input_shapes names '{unknown[0]}', and the model's inputs are: "
             f"{', '.join(inputs)}; use their names"
         )
-    return {name: _fixed_shape(value, given.get(name)) for name, value in inputs.items()}
+    named = _named_sizes(inputs, given)
+    return {name: _fixed_shape(value, given.get(name), named) for name, value in inputs.items()}
 
 
-def _fixed_shape(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> list[int]:
+def _named_sizes(inputs: Mapping[str, onnx.ValueInfoProto], given: Shapes) -> dict[str, int]:
+    """What the given shapes say of sizes that have a name: it means the same in all inputs."""
+    found: dict[str, set[int]] = {}
+    for name, shape in given.items():
+        sizes = inputs[name].type.tensor_type.shape.dim
+        for size, number in zip(sizes, shape, strict=False):
+            if size.dim_param not in ("", "?"):
+                found.setdefault(size.dim_param, set()).add(int(number))
+    return {name: numbers.pop() for name, numbers in found.items() if len(numbers) == 1}
+
+
+def _fixed_shape(
+    value: onnx.ValueInfoProto, given: Sequence[int] | None, named: Mapping[str, int]
+) -> list[int]:
     tensor = value.type.tensor_type
     if not value.type.HasField("tensor_type"):
         kind = value.type.WhichOneof("value")
@@ -198,7 +212,8 @@ def _fixed_shape(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> lis
     ]
     shown = f"({', '.join(names)})"
     if given is None:
-        fixed = [size for size in declared if size is not None]
+        known = [named.get(d.dim_param, s) for d, s in zip(tensor.shape.dim, declared, strict=True)]
+        fixed = [size for size in known if size is not None]
         if len(fixed) < len(declared):
             raise UnsupportedModelError(
                 f"fixed shapes are needed, and input '{value.name}' is {shown}: "

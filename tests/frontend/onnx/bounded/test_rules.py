@@ -19,6 +19,8 @@ WEIGHTS = {
     "second": np.array(1),
     "vector": np.arange(4, dtype=np.float32),
     "matrix": np.arange(12, dtype=np.float32).reshape(4, 3) - 5,
+    "in_front": np.array([0, 1]),
+    "planes": np.arange(60, dtype=np.float32).reshape(1, 2, 5, 6) / 7,
     "most": np.array([np.iinfo(np.int64).max]),
     "least": np.array([np.iinfo(np.int64).min + 1]),
 }
@@ -63,6 +65,15 @@ CASES = {
             node("Cast", ["c"], ["z"], to=7),
         ],
         {"y": (F, ("n", 4)), "z": (I, ("n", 4)), "e": ("?", ("n", 4))},
+    ),
+    "points": (
+        [
+            node("Slice", ["r", "at0", "at2", "at1"], ["a"]),
+            node("Sigmoid", ["a"], ["b"]),
+            node("Unsqueeze", ["b", "in_front"], ["c"]),
+            node("GridSample", ["planes", "c"], ["y"], align_corners=1),
+        ],
+        {"y": (F, (1, 2, 1, "n"))},
     ),
     "axes": (
         [

@@ -125,6 +125,15 @@ def regions(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
     return graph.again(node, values, {0: rows})
 
 
+def grid_sample(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
+    """GridSample: a result for each point; axes of the grid come behind the channels."""
+    values = graph.inputs(node)
+    rows = graph.axes(values[1])
+    if graph.axes(values[0]) or 0 in rows:
+        raise Unsupported("rows whose number depends on the data are not its points", REMEDY)
+    return graph.again(node, values, {axis + 1: extent for axis, extent in rows.items()})
+
+
 def matrix_product(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
     """MatMul: rows of the first, columns of the second; what is summed over is 0 where not real."""
     first, second = graph.inputs(node)
@@ -195,6 +204,7 @@ ROWWISE: dict[str, Rule] = {
     **dict.fromkeys(_BATCHED, batched),
     **dict.fromkeys(("Softmax", "LogSoftmax", "LpNormalization", "LayerNormalization"), softmax),
     "Gemm": gemm,
+    "GridSample": grid_sample,
     "MatMul": matrix_product,
     "OneHot": one_hot,
     "RoiAlign": regions,
