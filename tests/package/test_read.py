@@ -62,8 +62,11 @@ def test_a_package_that_nobody_holds_takes_its_folder_along(tmp_path, scratch):
     assert list(scratch.iterdir()) == []
 
 
-def test_mod_json_comes_back_as_it_was_written():
+@pytest.mark.parametrize("counted", [{}, {"operations": 27}])
+def test_mod_json_comes_back_as_it_was_written(counted):
+    """Also where its kernels say nothing of operations: checksums of older packages hold."""
     document = sample_info()
+    document["graph"]["kernels"][0].update(counted)
     info = PackageInfo.from_json(document)
     assert info.to_json() == {**document, "checksum": info.checksum}
     assert PackageInfo.from_bytes(info.to_bytes()) == info

@@ -52,13 +52,15 @@ class PlannedKernel:
     """A call of ``function(*inputs, *outputs)``.
 
     args: tensor ids; the last ``num_outputs`` are written, the others read.
-    nodes: names of the network's nodes that it computes.
+    nodes: names of the network's nodes that it computes. operations: of arithmetic in one call, a
+    multiply-add being two; None where nobody counted.
     """
 
     function: str
     args: tuple[int, ...]
     num_outputs: int
     nodes: tuple[str, ...]
+    operations: int | None = None
 
     @property
     def reads(self) -> tuple[int, ...]:
@@ -77,6 +79,7 @@ class PlannedKernel:
             args=args,
             num_outputs=fields.integer("num_outputs", 1, max(1, len(args))),
             nodes=fields.items("nodes", text),
+            operations=fields.optional("operations", integer),
         )
         if not args:
             wrong(fields.path("args"), "a list of at least one tensor", [])

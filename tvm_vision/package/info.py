@@ -39,6 +39,7 @@ LATER: dict[str, dict[str, Any]] = {
     "model": {"detection": None, "segmentation": None, "depth": None},
     "preprocessing": {"stretch": False, "pad_value": 0.0, "pad_corner": False},
     "tensor": {"quantization": None},
+    "kernel": {"operations": None},
 }
 PRECISIONS = ("fp32", "fp16")
 COLOR_ORDERS = ("rgb", "bgr")
@@ -305,6 +306,8 @@ class PackageInfo:
             leave_out(model["preprocessing"], LATER["preprocessing"])
         for tensor in (*document["inputs"], *document["outputs"]):
             leave_out(tensor, LATER["tensor"])
+        for kernel in document["graph"]["kernels"]:
+            leave_out(kernel, LATER["kernel"])
         return document
 
     def to_bytes(self) -> bytes:

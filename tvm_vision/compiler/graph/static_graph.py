@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .memory_plan import LiveRange, MemoryPlan, plan_memory
+from .operations import count_operations
 
 # Every tensor begins at a multiple of so many bytes: what any device may ask of a binding's offset.
 ALIGNMENT = 256
@@ -174,6 +175,7 @@ def describe(
     steps: see ``live_ranges``.
     """
     ranges = live_ranges(graph, steps)
+    operations = {name: count_operations(func) for name, func in graph.functions.items()}
     plan = plan_memory(list(ranges.values()))
     storages, storage_of = _storages(graph, list(ranges), plan)
     tensors = [
@@ -191,6 +193,7 @@ def describe(
             "args": [*kernel.inputs, *kernel.outputs],
             "num_outputs": len(kernel.outputs),
             "nodes": list(kernel.nodes),
+            **({} if (n := operations.get(kernel.function)) is None else {"operations": n}),
         }
         for kernel in graph.kernels
     ]
