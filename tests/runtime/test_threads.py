@@ -102,6 +102,7 @@ def test_all_entries_refuse_while_one_runs(executor: Any) -> None:
         "run": lambda: executor._call["run"](),
         "get_output": lambda: executor.get_output(0),
         "profile": lambda: executor.profile(repeat=1, warmup=0),
+        "trace": lambda: executor.trace(frames=1),
         "benchmark": lambda: executor.benchmark(repeat=1, warmup=0),
         "load_params": lambda: executor.load_params({"w": small.WEIGHTS}),
     }

@@ -21,7 +21,8 @@ from ..devices.difference import difference
 from ..errors import DeviceError, InputError, PackageError
 from ..tvm_compat.ffi import tvm_ffi
 from .benchmark import BenchmarkResult, Pace, measure
-from .profiler import KernelInfo, ProfileReport, summarise
+from .profiler import KernelInfo, ProfileReport, kernel_infos, summarise
+from .tracing import Trace, trace_frames
 
 Value = Any  # numpy array or tensor
 Key = int | str
@@ -80,10 +81,11 @@ class GraphExecutor:
         self._call = {
             name: self._module[name]
             for name in (
-                "set_input", "write_input", "run", "submit", "wait", "get_output", "profile"
+                "set_input", "write_input", "run", "submit", "wait", "get_output", "profile",
+                "trace",
             )
         }  # fmt: skip
-        for name in ("run", "submit", "profile"):
+        for name in ("run", "submit", "profile", "trace"):
             self._call[name] = _of_one_compilation(self._call[name])
         self.input_names = tuple(str(name) for name in self._module["names"](True))
         self.output_names = tuple(str(name) for name in self._module["names"](False))
@@ -245,10 +247,29 @@ class GraphExecutor:
         for _ in range(warmup):
             sample()
         samples = np.array([sample() for _ in range(repeat)], np.float64)
-        graph = self.info.get("graph", self.info)
-        kernels = [KernelInfo(k["function"], tuple(k.get("nodes", ()))) for k in graph["kernels"]]
-        device = f"{self.device.type}{self.device.index}"
-        return summarise(kernels, samples, device, self.device_description)
+        return summarise(self._kernels(), samples, self._device_name(), self.device_description)
+
+    def trace(self, frames: int = 3, inputs: Mapping[Key, Value] | None = None) -> Trace:
+        """When what of some frames ran, on the host and on the device, by one clock.
+
+        In a recording of its own, with a timestamp between any two kernels. inputs: set before each
+        frame, as a program does; without them those that are set serve for all. Raises InputError
+        for fewer than one frame, DeviceError for a device without timestamps.
+        """
+
+        def set_inputs() -> None:
+            for key, value in (inputs or {}).items():
+                self.set_input(key, value)
+
+        on_host = self.device.type == "cpu"
+        traced = trace_frames(self._call["trace"], set_inputs, self.outputs, frames, on_host)
+        return Trace(self._device_name(), self.device_description, self._kernels(), traced)
+
+    def _kernels(self) -> tuple[KernelInfo, ...]:
+        return kernel_infos(self.info.get("graph", self.info))
+
+    def _device_name(self) -> str:
+        return f"{self.device.type}{self.device.index}"
 
 
 def _of_one_compilation(function: Callable[[], Any]) -> Callable[[], Any]:

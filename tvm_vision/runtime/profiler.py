@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+
+from ..package.tensors import ITEM_BYTES
 
 # After the kernels, a sample holds span, upload, read-back and wall time.
 STAGES = ("span", "upload", "readback", "wall")
@@ -14,15 +17,26 @@ STAGES = ("span", "upload", "readback", "wall")
 
 @dataclass(frozen=True)
 class KernelInfo:
-    """A kernel's function and the network's nodes it computes."""
+    """A kernel's function, the network's nodes it computes, and how much work it is.
+
+    bytes: of the tensors that it reads and writes, each counted once; a kernel that selects may
+    read less. operations: of arithmetic, where they were counted. arithmetic: the narrowest type
+    that it reads: "int8", "float16" or "float32".
+    """
 
     function: str
     nodes: tuple[str, ...]
+    bytes: int = 0
+    operations: int | None = None
+    arithmetic: str = "float32"
 
 
 @dataclass(frozen=True)
 class KernelProfile:
-    """Times of one kernel in microseconds; ``share`` of the sum of all medians, 0 to 1."""
+    """Times of one kernel in microseconds; ``share`` of the sum of all medians, 0 to 1.
+
+    bytes, operations, arithmetic: see KernelInfo.
+    """
 
     index: int
     function: str
@@ -31,6 +45,9 @@ class KernelProfile:
     median_us: float
     p95_us: float
     share: float
+    bytes: int = 0
+    operations: int | None = None
+    arithmetic: str = "float32"
 
 
 @dataclass(frozen=True)
@@ -62,6 +79,23 @@ class ProfileReport:
         return {**asdict(self), "unexplained_us": self.unexplained_us}
 
 
+def kernel_infos(graph: Mapping[str, Any]) -> tuple[KernelInfo, ...]:
+    """The kernels of a network's graph, as mod.json has it."""
+    return tuple(_kernel_info(kernel, graph["tensors"]) for kernel in graph["kernels"])
+
+
+def _kernel_info(kernel: Mapping[str, Any], tensors: Sequence[Mapping[str, Any]]) -> KernelInfo:
+    used = [tensors[i] for i in dict.fromkeys(kernel["args"])]
+    read = {tensors[i]["dtype"] for i in kernel["args"][: -kernel["num_outputs"]]}
+    return KernelInfo(
+        kernel["function"],
+        tuple(kernel.get("nodes", ())),
+        sum(math.prod(t["shape"]) * ITEM_BYTES[t["dtype"]] for t in used),
+        kernel.get("operations"),
+        next((kind for kind in ("int8", "float16") if kind in read), "float32"),
+    )
+
+
 def summarise(
     kernels: Sequence[KernelInfo], samples: np.ndarray, device: str, description: str
 ) -> ProfileReport:
@@ -87,6 +121,9 @@ def summarise(
             median_us=float(medians[i]),
             p95_us=float(high[i]),
             share=float(medians[i]) / total if total > 0 else 0.0,
+            bytes=kernel.bytes,
+            operations=kernel.operations,
+            arithmetic=kernel.arithmetic,
         )
         for i, kernel in enumerate(kernels)
     )

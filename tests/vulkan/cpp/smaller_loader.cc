@@ -58,6 +58,7 @@ PFN_vkGetPhysicalDeviceProperties2 real_properties2;
 PFN_vkGetPhysicalDeviceFeatures2 real_features2;
 PFN_vkGetPhysicalDeviceQueueFamilyProperties real_queues;
 PFN_vkEnumerateInstanceVersion real_version;
+PFN_vkGetPhysicalDeviceCalibrateableTimeDomainsEXT real_domains;
 
 void VKAPI_CALL Properties(VkPhysicalDevice device, VkPhysicalDeviceProperties* found) {
   real_properties(device, found);
@@ -110,6 +111,13 @@ void VKAPI_CALL Queues(VkPhysicalDevice device, uint32_t* count, VkQueueFamilyPr
   for (uint32_t i = 0; found != nullptr && i < *count; ++i) SHRINK(found[i], queueFlags);
 }
 
+/*! \brief How many clocks can be read beside each other: the device's comes first. */
+VkResult VKAPI_CALL TimeDomains(VkPhysicalDevice device, uint32_t* count, VkTimeDomainEXT* found) {
+  VkResult result = real_domains(device, count, found);
+  Shrink("timeDomains", count);
+  return result == VK_INCOMPLETE ? VK_SUCCESS : result;
+}
+
 VkResult VKAPI_CALL Version(uint32_t* found) {
   VkResult result = real_version(found);
   Shrink("instanceVersion", found);
@@ -142,6 +150,9 @@ vkGetInstanceProcAddr(VkInstance instance, const char* name) {
   if (wanted == "vkGetPhysicalDeviceFeatures2") return Between(&real_features2, found, &Features2);
   if (wanted == "vkGetPhysicalDeviceQueueFamilyProperties") {
     return Between(&real_queues, found, &Queues);
+  }
+  if (wanted == "vkGetPhysicalDeviceCalibrateableTimeDomainsEXT") {
+    return Between(&real_domains, found, &TimeDomains);
   }
   if (wanted == "vkEnumerateInstanceVersion") return Between(&real_version, found, &Version);
   return found;

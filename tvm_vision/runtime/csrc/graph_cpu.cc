@@ -98,6 +98,20 @@ class CpuRunner : public GraphRunner {
     return sample;
   }
 
+  FrameTrace Trace(size_t slot) final {
+    auto now = [] { return Nanoseconds(Clock::now().time_since_epoch()); };
+    FrameTrace trace;
+    trace.submit = now();
+    trace.marks = {trace.submit, trace.submit};
+    for (size_t k = 0; k < graph_.kernels.size(); ++k) {
+      Call(slot, k);
+      trace.marks.push_back(now());
+    }
+    trace.marks.push_back(trace.marks.back());
+    trace.submitted = trace.finished = trace.marks.back();
+    return trace;
+  }
+
   uint64_t MemoryBytes() const final { return bytes_; }
 
  private:

@@ -207,7 +207,7 @@ class GraphExecutor : public ffi::ModuleObj {
 
   void GetOutput(ffi::PackedArgs args, ffi::Any* rv) {
     size_t i = OutputIndex(args[0]);
-    if (submitted_ == 0) {
+    if (!ran_) {
       TVM_VISION_THROW(InputError) << "there are no outputs before the first run; call run";
     }
     if (outputs_.Replaced()) {
@@ -222,9 +222,7 @@ class GraphExecutor : public ffi::ModuleObj {
 
   /*! \brief One profiled run: nanoseconds of each kernel, then span, upload, read-back and wall. */
   void Profile(ffi::PackedArgs, ffi::Any* rv) {
-    // Inputs that no frame had yet, else those of the last frame, which may be in the other slot.
-    size_t slot = submitted_ == 0 || set_anew_ ? next_ : last_;
-    CheckInputs(slot);
+    size_t slot = SlotToTime();
     ProfileSample sample = runner_->Profile(slot);
     BeginFrame(slot);
     ffi::Array<int64_t> flat(sample.kernels.begin(), sample.kernels.end());
@@ -232,6 +230,26 @@ class GraphExecutor : public ffi::ModuleObj {
       flat.push_back(value);
     }
     *rv = flat;
+  }
+
+  /*! \brief One traced run: nanoseconds of submit, submitted, finished and uncertainty, whether the
+   * clocks were calibrated, and the marks. */
+  void Trace(ffi::PackedArgs, ffi::Any* rv) {
+    size_t slot = SlotToTime();
+    FrameTrace trace = runner_->Trace(slot);
+    BeginFrame(slot);
+    ffi::Array<int64_t> flat = {trace.submit, trace.submitted, trace.finished, trace.uncertainty,
+                                trace.calibrated ? 1 : 0};
+    for (int64_t mark : trace.marks) flat.push_back(mark);
+    *rv = flat;
+  }
+
+  /*! \brief Where the inputs are that no frame had yet, else those of the last frame, which may be
+   * in the other slot; raises InputError where one is missing. */
+  size_t SlotToTime() {
+    size_t slot = !ran_ || set_anew_ ? next_ : last_;
+    CheckInputs(slot);
+    return slot;
   }
 
   void InputIsSet(size_t i) {
@@ -260,6 +278,7 @@ class GraphExecutor : public ffi::ModuleObj {
   void BeginFrame(size_t slot) {
     for (auto& [input, turns] : set_by_) turns.Used();
     set_anew_ = false;
+    ran_ = true;
     last_ = slot;
     outputs_.Take();
   }
@@ -291,6 +310,8 @@ class GraphExecutor : public ffi::ModuleObj {
   Turns outputs_;
   /*! \brief Whether an input was set since the last frame began. */
   bool set_anew_ = false;
+  /*! \brief Whether a frame has begun, or was timed. */
+  bool ran_ = false;
   uint64_t tickets_[GraphRunner::kSlots] = {};
   uint64_t submitted_ = 0;
   /*! \brief Frames from this ticket on were not waited for. */
@@ -309,6 +330,7 @@ const std::map<std::string, GraphExecutor::Method>& GraphExecutor::Methods() {
       {"run", &GraphExecutor::Run},
       {"get_output", &GraphExecutor::GetOutput},
       {"profile", &GraphExecutor::Profile},
+      {"trace", &GraphExecutor::Trace},
       {"prepare", &GraphExecutor::Prepare},
   };
   return methods;

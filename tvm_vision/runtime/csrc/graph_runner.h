@@ -31,6 +31,22 @@ struct ProfileSample {
   int64_t wall = 0;
 };
 
+/*! \brief One frame on the host's steady clock, in nanoseconds. */
+struct FrameTrace {
+  /*! \brief Before it was handed over, after that, and when the host knew that it was through. */
+  int64_t submit = 0;
+  int64_t submitted = 0;
+  int64_t finished = 0;
+  /*! \brief On the device: where the upload began, each kernel began, the last one ended, and the
+   * read-back ended. */
+  std::vector<int64_t> marks;
+  /*! \brief Whether the device's clock was read beside the host's; otherwise `marks` are in the
+   * middle of where they can be, between `submit` and `finished`. */
+  bool calibrated = true;
+  /*! \brief By how much all of `marks` may be early or late. */
+  int64_t uncertainty = 0;
+};
+
 /*! \brief A network on a device: memory, bound functions, slots. Not thread-safe: the executor lets
  * one call in at a time. */
 class GraphRunner {
@@ -56,6 +72,8 @@ class GraphRunner {
   virtual void GetOutput(size_t slot, size_t i, DLTensor* into) = 0;
   /*! \brief Run the frame of a slot and time each kernel, in a recording of its own. */
   virtual ProfileSample Profile(size_t slot) = 0;
+  /*! \brief Run the frame of a slot and say when what of it ran. */
+  virtual FrameTrace Trace(size_t slot) = 0;
   /*! \brief Bytes this network holds on the device. */
   virtual uint64_t MemoryBytes() const = 0;
   /*! \brief How often the network was recorded; 0 where nothing is recorded. */

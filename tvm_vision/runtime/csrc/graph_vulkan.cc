@@ -154,10 +154,7 @@ class VulkanRunner : public GraphRunner {
   }
 
   ProfileSample Profile(size_t s) final {
-    if (device_->handle().plan.timestamp_bits == 0) {
-      TVM_VISION_THROW(DeviceError)
-          << device_->snapshot().name << " has no timestamps, so its kernels cannot be timed";
-    }
+    NeedTimestamps();
     ProfileSample sample;
     Clock::time_point start = Clock::now();
     Submit(s);
@@ -171,6 +168,24 @@ class VulkanRunner : public GraphRunner {
     std::vector<int64_t> times = RunTimed(s, Marks::kKernels);
     for (size_t k = 0; k + 1 < times.size(); ++k) sample.kernels.push_back(times[k + 1] - times[k]);
     return sample;
+  }
+
+  FrameTrace Trace(size_t s) final {
+    NeedTimestamps();
+    FrameTrace trace;
+    std::vector<int64_t> marks = RunTimed(s, Marks::kTrace, &trace);
+    const Timestamps& read = *slots_[s].timed[static_cast<size_t>(Marks::kTrace)].timestamps;
+    trace.marks = read.OnHostClock(&trace.uncertainty);
+    trace.calibrated = !trace.marks.empty();
+    if (!trace.calibrated) {
+      int64_t slack = std::max<int64_t>(0, trace.finished - trace.submit - marks.back());
+      trace.uncertainty = slack / 2;
+      for (int64_t mark : marks) trace.marks.push_back(trace.submit + slack / 2 + mark);
+    }
+    // The stages around the kernels begin and end where these do.
+    trace.marks.erase(trace.marks.end() - 2);
+    trace.marks.erase(trace.marks.begin() + 1);
+    return trace;
   }
 
   uint64_t MemoryBytes() const final {
@@ -187,8 +202,9 @@ class VulkanRunner : public GraphRunner {
   int64_t Barriers() const final { return barriers_; }
 
  private:
-  /*! \brief Where a recording has timestamps: nowhere, around the stages, or around each kernel. */
-  enum class Marks { kStages, kKernels, kNone };
+  /*! \brief Where a recording has timestamps: around the stages, around each kernel, around both,
+   * or nowhere. */
+  enum class Marks { kStages, kKernels, kTrace, kNone };
 
   /*! \brief A recording, and where it is on the device: the timeline value that it reaches when it
    * is through, 0 where it does not run. */
@@ -214,8 +230,8 @@ class VulkanRunner : public GraphRunner {
     std::vector<std::shared_ptr<Buffer>> readback;
     Frame frame;
     Clock::time_point submitted;
-    /*! \brief With marks around the stages, and around each kernel. */
-    Timed timed[2];
+    /*! \brief With marks around the stages, around each kernel, and around both. */
+    Timed timed[3];
   };
 
   /*! \brief Forget a recording. One that may still run is left to the device, with all it uses. */
@@ -329,7 +345,7 @@ class VulkanRunner : public GraphRunner {
     }
     uint32_t next = 0;
     auto mark = [&](Marks of) {
-      if (marks != of) return;
+      if (marks != of && marks != Marks::kTrace) return;
       std::lock_guard<std::mutex> guard(device_->lock());
       stream->WriteTimestamp(timestamps, next++);
     };
@@ -357,24 +373,44 @@ class VulkanRunner : public GraphRunner {
     return recording;
   }
 
-  std::vector<int64_t> RunTimed(size_t s, Marks marks) {
+  void NeedTimestamps() const {
+    if (device_->handle().plan.timestamp_bits == 0) {
+      TVM_VISION_THROW(DeviceError)
+          << device_->snapshot().name << " has no timestamps, so its kernels cannot be timed";
+    }
+  }
+
+  static int64_t Now() {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
+        .count();
+  }
+
+  /*! \param trace Gets what the host did when. */
+  std::vector<int64_t> RunTimed(size_t s, Marks marks, FrameTrace* trace = nullptr) {
     Wait(s);
     Timed& timed = slots_[s].timed[static_cast<size_t>(marks)];
     Frame& frame = timed.frame;
     device_->Wait(frame.running);
     frame.running = 0;
     if (!frame.recording) {
-      uint32_t count =
-          marks == Marks::kStages ? 4 : static_cast<uint32_t>(graph_.kernels.size()) + 1;
+      uint32_t kernels = static_cast<uint32_t>(graph_.kernels.size()) + 1;
+      uint32_t count = marks == Marks::kStages    ? 4
+                       : marks == Marks::kKernels ? kernels
+                                                  : 4 + kernels;
       timed.timestamps = std::make_shared<Timestamps>(device_->shared_handle(), count);
       frame.recording = Record(s, timed.timestamps, marks);
     }
+    FrameTrace unused;
+    if (trace == nullptr) trace = &unused;
+    trace->submit = Now();
     {
       std::lock_guard<std::mutex> guard(device_->lock());
       device_->FlushStreams();
       frame.running = device_->SubmitAgain(frame.recording.get());
     }
+    trace->submitted = Now();
     device_->Wait(frame.running);
+    trace->finished = Now();
     frame.running = 0;
     return timed.timestamps->Nanoseconds();
   }

@@ -252,6 +252,7 @@ DevicePlan PlanDevice(const DeviceSnapshot& snapshot, bool separate_memory) {
          VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
   enable(snapshot.features.cooperative_matrix, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
   enable(true, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+  enable(plan.timestamp_bits != 0, snapshot.clock_extension.c_str());
   return plan;
 }
 

@@ -77,6 +77,9 @@ struct DeviceSnapshot {
   uint64_t non_coherent_atom_size = 256;
   /*! \brief Nanoseconds a timestamp tick. */
   float timestamp_period = 1.0f;
+  /*! \brief The extension that reads its clock and the host's monotonic one at one moment; empty
+   * where there is none. */
+  std::string clock_extension;
 
   uint32_t subgroup_size = 1;
   uint32_t min_subgroup_size = 1;

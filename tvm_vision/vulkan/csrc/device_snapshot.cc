@@ -154,6 +154,26 @@ void ReadQueues(const InstanceFunctions& fn, VkPhysicalDevice physical, DeviceSn
   fn.vkGetPhysicalDeviceQueueFamilyProperties(physical, &count, s->queue_families.data());
 }
 
+/*! \brief The extension that reads the device's clock together with the host's, if it can. */
+std::string ReadClockExtension(const InstanceFunctions& fn, VkPhysicalDevice physical,
+                               const DeviceSnapshot& s) {
+  if (fn.vkGetPhysicalDeviceCalibrateableTimeDomainsEXT == nullptr) return "";
+  for (const char* name : {VK_EXT_CALIBRATED_TIMESTAMPS_EXTENSION_NAME, kCalibratedTimestampsKhr}) {
+    if (!s.HasExtension(name)) continue;
+    uint32_t count = 0;
+    const char* function = "vkGetPhysicalDeviceCalibrateableTimeDomainsEXT";
+    auto read = fn.vkGetPhysicalDeviceCalibrateableTimeDomainsEXT;
+    CheckResult(read(physical, &count, nullptr), function, "asking " + s.name);
+    std::vector<VkTimeDomainEXT> domains(count);
+    CheckResult(read(physical, &count, domains.data()), function, "asking " + s.name);
+    auto has = [&](VkTimeDomainEXT domain) {
+      return std::find(domains.begin(), domains.end(), domain) != domains.end();
+    };
+    if (has(VK_TIME_DOMAIN_DEVICE_EXT) && has(VK_TIME_DOMAIN_CLOCK_MONOTONIC_EXT)) return name;
+  }
+  return "";
+}
+
 void ReadMatrixShapes(PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR read,
                       VkPhysicalDevice physical, DeviceSnapshot* s) {
   uint32_t count = 0;
@@ -192,6 +212,7 @@ DeviceSnapshot TakeSnapshot(
   ReadFeatures(fn, physical, &s);
   ReadMemory(fn, physical, &s);
   ReadQueues(fn, physical, &s);
+  s.clock_extension = ReadClockExtension(fn, physical, s);
   if (s.features.cooperative_matrix && cooperative_matrix_properties != nullptr) {
     ReadMatrixShapes(cooperative_matrix_properties, physical, &s);
   }

@@ -141,20 +141,44 @@ Timestamps::Timestamps(std::shared_ptr<const DeviceHandle> owner, uint32_t numbe
 
 Timestamps::~Timestamps() { device->fn.vkDestroyQueryPool(device->vk, pool, nullptr); }
 
-std::vector<int64_t> Timestamps::Nanoseconds() const {
+std::vector<uint64_t> Timestamps::Ticks() const {
   std::vector<uint64_t> ticks(count);
   VK_CHECK("timing on " + device->snapshot().name, device->fn, vkGetQueryPoolResults, device->vk,
            pool, 0, count, ticks.size() * sizeof(uint64_t), ticks.data(), sizeof(uint64_t),
            VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
+  return ticks;
+}
+
+int64_t Timestamps::Between(uint64_t from, uint64_t to) const {
   uint32_t bits = device->plan.timestamp_bits;
   uint64_t mask = bits >= 64 ? UINT64_MAX : (uint64_t{1} << bits) - 1;
+  double period = static_cast<double>(device->snapshot().timestamp_period);
+  uint64_t later = (to - from) & mask, earlier = (from - to) & mask;
+  return later <= earlier ? static_cast<int64_t>(static_cast<double>(later) * period)
+                          : -static_cast<int64_t>(static_cast<double>(earlier) * period);
+}
+
+std::vector<int64_t> Timestamps::Nanoseconds() const {
+  std::vector<uint64_t> ticks = Ticks();
   std::vector<int64_t> elapsed;
-  for (uint64_t tick : ticks) {
-    elapsed.push_back(
-        static_cast<int64_t>(static_cast<double>((tick - ticks[0]) & mask) *
-                             static_cast<double>(device->snapshot().timestamp_period)));
-  }
+  for (uint64_t tick : ticks) elapsed.push_back(Between(ticks[0], tick));
   return elapsed;
+}
+
+std::vector<int64_t> Timestamps::OnHostClock(int64_t* deviation) const {
+  if (device->snapshot().clock_extension.empty()) return {};
+  VkCalibratedTimestampInfoEXT clocks[2]{};
+  clocks[0].sType = clocks[1].sType = VK_STRUCTURE_TYPE_CALIBRATED_TIMESTAMP_INFO_EXT;
+  clocks[0].timeDomain = VK_TIME_DOMAIN_DEVICE_EXT;
+  clocks[1].timeDomain = VK_TIME_DOMAIN_CLOCK_MONOTONIC_EXT;
+  uint64_t now[2], apart = 0;
+  VK_CHECK("timing on " + device->snapshot().name, device->fn, vkGetCalibratedTimestampsEXT,
+           device->vk, 2, clocks, now, &apart);
+  *deviation = static_cast<int64_t>(apart);
+  std::vector<int64_t> times;
+  for (uint64_t tick : Ticks())
+    times.push_back(static_cast<int64_t>(now[1]) + Between(now[0], tick));
+  return times;
 }
 
 Recording& Stream::Open() {

@@ -73,6 +73,14 @@ struct Timestamps {
   Timestamps& operator=(const Timestamps&) = delete;
   /*! \brief Nanoseconds from the first timestamp to each one; all must have been reached. */
   std::vector<int64_t> Nanoseconds() const;
+  /*! \brief The same on the host's steady clock, where the device's can be read beside it; empty
+   * where not. \param deviation How far apart the two may have been read, in nanoseconds. */
+  std::vector<int64_t> OnHostClock(int64_t* deviation) const;
+
+ private:
+  std::vector<uint64_t> Ticks() const;
+  /*! \brief Nanoseconds from one tick to another, which may be the earlier one. */
+  int64_t Between(uint64_t from, uint64_t to) const;
 };
 
 /*!

@@ -90,6 +90,12 @@ void InstanceFunctions::Load(const GlobalFunctions& global, VkInstance instance)
   name = reinterpret_cast<PFN_##name>(global.vkGetInstanceProcAddr(instance, #name));
   TVM_VISION_VK_INSTANCE_FUNCTIONS(TVM_VISION_VK_LOAD)
 #undef TVM_VISION_VK_LOAD
+  if (vkGetPhysicalDeviceCalibrateableTimeDomainsEXT == nullptr) {
+    vkGetPhysicalDeviceCalibrateableTimeDomainsEXT =
+        reinterpret_cast<PFN_vkGetPhysicalDeviceCalibrateableTimeDomainsEXT>(
+            global.vkGetInstanceProcAddr(instance,
+                                         "vkGetPhysicalDeviceCalibrateableTimeDomainsKHR"));
+  }
 }
 
 void DeviceFunctions::Load(const InstanceFunctions& instance, VkDevice device) {
@@ -97,6 +103,10 @@ void DeviceFunctions::Load(const InstanceFunctions& instance, VkDevice device) {
   name = reinterpret_cast<PFN_##name>(instance.vkGetDeviceProcAddr(device, #name));
   TVM_VISION_VK_DEVICE_FUNCTIONS(TVM_VISION_VK_LOAD)
 #undef TVM_VISION_VK_LOAD
+  if (vkGetCalibratedTimestampsEXT == nullptr) {
+    vkGetCalibratedTimestampsEXT = reinterpret_cast<PFN_vkGetCalibratedTimestampsEXT>(
+        instance.vkGetDeviceProcAddr(device, "vkGetCalibratedTimestampsKHR"));
+  }
 }
 
 const char* ResultName(VkResult result) {

@@ -66,6 +66,9 @@ typedef VkResult(VKAPI_PTR* PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKH
     VkPhysicalDevice, uint32_t*, VkCooperativeMatrixPropertiesKHR*);
 #endif
 
+// The later name of VK_EXT_calibrated_timestamps, which is otherwise the same.
+constexpr const char* kCalibratedTimestampsKhr = "VK_KHR_calibrated_timestamps";
+
 // clang-format off
 #define TVM_VISION_VK_GLOBAL_FUNCTIONS(F) \
   F(vkCreateInstance) F(vkEnumerateInstanceExtensionProperties) \
@@ -76,7 +79,7 @@ typedef VkResult(VKAPI_PTR* PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKH
   F(vkGetPhysicalDeviceProperties) F(vkGetPhysicalDeviceProperties2) \
   F(vkGetPhysicalDeviceFeatures2) F(vkGetPhysicalDeviceMemoryProperties) \
   F(vkGetPhysicalDeviceMemoryProperties2) F(vkGetPhysicalDeviceQueueFamilyProperties) \
-  F(vkCreateDevice) F(vkGetDeviceProcAddr)
+  F(vkCreateDevice) F(vkGetDeviceProcAddr) F(vkGetPhysicalDeviceCalibrateableTimeDomainsEXT)
 
 #define TVM_VISION_VK_DEVICE_FUNCTIONS(F) \
   F(vkDestroyDevice) F(vkGetDeviceQueue) F(vkDeviceWaitIdle) F(vkQueueSubmit) \
@@ -93,7 +96,7 @@ typedef VkResult(VKAPI_PTR* PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKH
   F(vkCreateComputePipelines) F(vkDestroyPipeline) F(vkCreatePipelineCache) \
   F(vkDestroyPipelineCache) F(vkGetPipelineCacheData) F(vkCreateDescriptorPool) \
   F(vkDestroyDescriptorPool) F(vkResetDescriptorPool) F(vkAllocateDescriptorSets) \
-  F(vkUpdateDescriptorSets)
+  F(vkUpdateDescriptorSets) F(vkGetCalibratedTimestampsEXT)
 // clang-format on
 
 namespace tvm_vision {
