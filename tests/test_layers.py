@@ -42,6 +42,7 @@ LAYERS = (
     "compiler.precision",
     "compiler",
     "evaluate offline",
+    "report",
     "exporters",
     "tuning",
     "api",

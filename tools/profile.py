@@ -24,10 +24,17 @@ from .session import load_network, set_inputs
 from .table import table
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from tvm_vision.evaluate.layers import LayerError
-    from tvm_vision.runtime.profiler import ProfileReport
+    from tvm_vision.report.compare import Change
+    from tvm_vision.report.floors import Ceilings
+    from tvm_vision.report.profile_document import SavedProfile
+    from tvm_vision.runtime.graph_executor import GraphExecutor
+    from tvm_vision.runtime.profiler import KernelProfile, ProfileReport
 
 MAX_NODES = 60
+MAX_CHANGES = 30
 
 
 @click.command()
@@ -44,6 +51,18 @@ MAX_NODES = 60
     metavar="MODEL",
     help="Compare each layer's output with onnxruntime's on the ONNX file MODEL.",
 )
+@click.option(
+    "--html", type=PATH, metavar="FILE", help="Write a page of it too, one file without a network."
+)
+@click.option(
+    "--trace", type=PATH, metavar="FILE",
+    help="Write when what of a few frames ran too, host and device, for Perfetto.",
+)  # fmt: skip
+@click.option(
+    "--compare", type=PATH, metavar="PACKAGE|JSON",
+    help="Say what is slower and faster than in another package, or than in a profile that was "
+    "saved with --json.",
+)  # fmt: skip
 @click.option("--sort", is_flag=True, help="The slowest kernel first, not in the order of running.")
 @device_option()
 @json_option("the profile")
@@ -56,6 +75,9 @@ def profile(
     warmup: int,
     rate: float,
     per_layer_error: Path | None,
+    html: Path | None,
+    trace: Path | None,
+    compare: Path | None,
     sort: bool,
     device: str,
     as_json: bool,
@@ -64,33 +86,90 @@ def profile(
 
     With the nodes of the network that each kernel of PACKAGE computes. On Vulkan with the
     device's timestamps, on the CPU by the host's clock. Below the table: the sum of the
-    kernels, the span of a frame without timestamps in between, upload, read-back, wall time,
-    and what of it is unexplained.
+    kernels, the span of a frame without timestamps in between, upload, read-back, wall
+    time, and what of it is unexplained.
+
+    Each kernel's floor is the least time it can take: for moving its tensors once, for its
+    arithmetic, or for a launch. It is known where 'tvm-vision calibrate' measured the
+    device, and assumed of kinds of GPUs. '!' stands at those above 4 times theirs.
 
     \b
     Example:
       tvm-vision profile model.tar --sort
+      tvm-vision profile model.tar --html report.html --trace trace.json
       tvm-vision profile model.tar --json > profile.json
+      tvm-vision profile new.tar --compare profile.json
+      tvm-vision profile fp16.tar --compare fp32.tar --html report.html
       tvm-vision profile model.tar --per-layer-error model.onnx
     """
+    from tvm_vision.report.compare import compare_profiles
+    from tvm_vision.report.floors import ceilings_of
+    from tvm_vision.report.profile_document import SavedProfile, profile_document
+
+    before = None if compare is None or _is_package(compare) else _saved(compare)
     executor = load_network(package, device)
     arrays = set_inputs(executor, inputs, image, fill_mode)
     with interruptible(UNMEASURED), progress("profiling"):
         report = executor.profile(repeat=repeat, warmup=warmup, rate=rate)
+    if compare is not None and before is None:
+        other = load_network(compare, device)
+        set_inputs(other, inputs, image, fill_mode)
+        with interruptible(UNMEASURED), progress(f"profiling {compare.name}"):
+            found = other.profile(repeat=repeat, warmup=warmup, rate=rate)
+        before = SavedProfile.of(compare.name, found)
     errors: Mapping[int, LayerError] | None = None
     if per_layer_error is not None:
         from tvm_vision.evaluate.layers import layer_errors
 
         with progress("comparing layers"):
             errors = layer_errors(package, arrays, per_layer_error, device=device)
+    ceilings = ceilings_of(executor.device)
+    document = profile_document(report, executor.info, ceilings, errors)
+    changes = [] if before is None else compare_profiles(report.kernels, before.kernels)
+    if trace is not None:
+        _write_trace(executor, arrays, trace)
+    if html is not None:
+        from tvm_vision.report.page import write_page
+        from tvm_vision.report.profile_page import profile_page
+
+        write_page(html, profile_page(document, executor.info, ceilings, changes, before))
+        click.echo(f"page: {html}", err=True)
     if as_json:
-        document = report.to_dict()
-        if errors is not None:
-            document["layer_errors"] = [error.to_dict() for error in errors.values()]
+        if before is not None:
+            document["changes"] = [change.to_dict() for change in changes]
         click.echo(json.dumps(document, indent=2))
         return
-    for line in report_lines(report, errors, sort=sort):
+    for line in report_lines(report, errors, sort=sort, ceilings=ceilings):
         click.echo(line)
+    if before is not None:
+        for line in change_lines(changes, before, report):
+            click.echo(line)
+
+
+def _is_package(path: Path) -> bool:
+    from tvm_vision.file_kinds import PACKAGES, kind_of
+
+    return kind_of(path) in PACKAGES
+
+
+def _saved(path: Path) -> SavedProfile:
+    from tvm_vision.report.profile_document import read_profile
+
+    return read_profile(path)
+
+
+def _write_trace(executor: GraphExecutor, arrays: Mapping[str, np.ndarray], path: Path) -> None:
+    from tvm_vision.report.chrome_trace import write_trace
+
+    with progress("tracing"):
+        traced = executor.trace(inputs=arrays)
+    write_trace(path, traced, executor.info["model"]["name"])
+    frame = traced.frames[0]
+    apart = max(f.uncertainty for f in traced.frames) / 1e3
+    click.echo(
+        f"trace: {path}, for ui.perfetto.dev (clocks {frame.clocks}, within {apart:.3g} us)",
+        err=True,
+    )
 
 
 def report_lines(
@@ -98,8 +177,12 @@ def report_lines(
     errors: Mapping[int, LayerError] | None = None,
     *,
     sort: bool = False,
+    ceilings: Ceilings | None = None,
 ) -> list[str]:
-    """The table of kernels and, below it, where the time of a frame goes."""
+    """The table of kernels and, below it, where the time of a frame goes.
+
+    ceilings: of the device, for the kernels' floors, where they are known.
+    """
     kernels = sorted(report.kernels, key=lambda k: -k.median_us) if sort else report.kernels
     header = ["#", "kernel", "nodes", "device", "median us", "p95 us", "share"]
     rows: list[Sequence[object]] = []
@@ -113,13 +196,53 @@ def report_lines(
             f"{kernel.p95_us:.1f}",
             f"{100 * kernel.share:.1f} %",
         ]
+        if ceilings is not None and ceilings.known:
+            row += _floor_cells(kernel, ceilings)
         if errors is not None:
             error = errors.get(kernel.index)
             row.append("-" if error is None else f"{error.error.max_rel:.1e}")
         rows.append(row)
+    if ceilings is not None and ceilings.known:
+        header += ["floor us", "bound", "÷ floor"]
     if errors is not None:
         header.append("max rel error")
-    return [*table(header, rows, left=4), "", *_stages(report)]
+    lines = [*table(header, rows, left=4), "", *_stages(report)]
+    return lines if ceilings is None else [*lines, f"{'ceilings':<15}{ceilings.line()}"]
+
+
+def _floor_cells(kernel: KernelProfile, ceilings: Ceilings) -> list[object]:
+    from tvm_vision.report.floors import FLAGGED, floor_of
+
+    floor = floor_of(kernel, ceilings)
+    if floor is None:
+        return ["-", "-", "-"]
+    times = kernel.median_us / floor.floor_us
+    flag = " !" if times > FLAGGED else "  "
+    return [f"{floor.floor_us:.2f}", floor.bound, f"{times:.1f}{flag}"]
+
+
+def change_lines(
+    changes: Sequence[Change], before: SavedProfile, report: ProfileReport
+) -> list[str]:
+    """What became slower and faster, the largest difference first, and of how much."""
+    rows = [
+        (
+            change.verdict, _shortened(" ".join(change.nodes)), f"{change.before_us:.1f}",
+            f"{change.now_us:.1f}", f"{change.difference_us:+.1f}",
+        )
+        for change in changes
+        if change.verdict != "same"
+    ]  # fmt: skip
+    header = ["", "nodes", "before us", "now us", "difference"]
+    same = len(changes) - len(rows)
+    ratio = before.span_us / report.span_us if report.span_us else 0.0
+    return [
+        "",
+        *(table(header, rows[:MAX_CHANGES], left=2) if rows else []),
+        f"{max(0, len(rows) - MAX_CHANGES)} more; {same} within 5 %",
+        f"{before.name}: span {before.span_us:.1f} us, here {report.span_us:.1f} us: "
+        f"{ratio:.2f} times as fast",
+    ]
 
 
 def _shortened(text: str) -> str:

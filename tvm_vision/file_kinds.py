@@ -46,10 +46,11 @@ CHECKPOINT = Kind("a PyTorch checkpoint", "'yoeo-to-onnx' and 'classifier-to-onn
 ARRAYS = Kind("an .npz file of arrays", "'tvm-vision run' takes it by --inputs")
 RECORDS = Kind("a file of tuning records", "'tvm-vision compile' takes it by --tuning-records")
 DEVICE = Kind("the description of a device", "'tvm-vision compile' takes it by --target")
+PROFILE = Kind("a saved profile", "'tvm-vision profile' takes it by --compare")
 CFG = Kind("a .cfg of a YOEO network", "'yoeo-to-onnx' makes an ONNX model of it")
 JSON = Kind("JSON", _PATH)
 TEXT = Kind("text", _PATH)
-TEXTS = (TEXT, JSON, CFG, RECORDS, INFO, DEVICE)
+TEXTS = (TEXT, JSON, CFG, RECORDS, INFO, DEVICE, PROFILE)
 TFLITE = Kind("a TFLite model", "'tvm-vision compile' makes a package of it")
 ZIP = Kind("a zip archive", "unpack it")
 COMPRESSED = Kind("compressed", "decompress it first")
@@ -202,5 +203,7 @@ def _kind_of_text(head: bytes) -> Kind | None:
             return RECORDS
         if '"tvm_vision device"' in text:
             return DEVICE
+        if '"tvm_vision profile"' in text:
+            return PROFILE
         return INFO if '"format_version"' in text or '"graph"' in text else JSON
     return CFG if text.startswith(("[net]", "[network]")) else TEXT

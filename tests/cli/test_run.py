@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-from support import handmade, packages
+from support import handmade, packages, reports
 from tvm_vision.frontend.signature import TensorSpec
 from tvm_vision.package import ModelInfo, Preprocessing, write_package
 
@@ -183,7 +183,7 @@ def test_profile(command, tiny_package, model):
     assert first.split()[1:5] == ["matmul_add", "MatMul_0", "Add_1", "cpu0"]
     assert float(second.split()[-1]) < 1e-6
     assert [line.split()[0] for line in rest if line] == [
-        "sum", "span", "upload", "read-back", "wall", "unexplained",
+        "sum", "span", "upload", "read-back", "wall", "unexplained", "ceilings",
     ]  # fmt: skip
     document = json.loads(command("profile", tiny_package, "--json", "--repeat", "2").stdout)
     assert [kernel["nodes"] for kernel in document["kernels"]] == [
@@ -191,6 +191,51 @@ def test_profile(command, tiny_package, model):
         ["Relu_2"],
     ]
     assert {"sum_us", "span_us", "upload_us", "readback_us", "wall_us"} <= set(document)
+
+
+def test_profile_to_look_at(command, refuses, tiny_package, model, tmp_path):
+    """A page and a trace, and the same network beside what was saved of it, and beside itself."""
+    files = {name: tmp_path / "new" / name for name in ("page.html", "trace.json")}
+    options = ["--repeat", "2", "--html", files["page.html"], "--trace", files["trace.json"]]
+    result = command("profile", tiny_package, *options, "--per-layer-error", model, "--json")
+    assert result.exit_code == 0, result.output
+    page = reports.Page(files["page.html"].read_text())
+    assert page.document("profile") == json.loads(result.stdout)
+    assert page.document("profile")["layer_errors"][0]["max_rel"] < 1e-6
+    events = json.loads(files["trace.json"].read_text())["traceEvents"]
+    assert {"frame 0", "matmul_add", "relu"} <= {event["name"] for event in events}
+    assert "clocks host" in result.stderr
+    saved = tmp_path / "saved.json"
+    saved.write_text(result.stdout)
+    for before in (saved, tiny_package):
+        options = ["--repeat", "2", "--compare", before, "--html", files["page.html"]]
+        result = command("profile", tiny_package, *options)
+        assert result.stdout.splitlines()[-1].startswith(f"{before.name}: span ")
+        changes = reports.Page(files["page.html"].read_text()).document("changes")["changes"]
+        assert sorted(" ".join(change["nodes"]) for change in changes) == [
+            "MatMul_0 Add_1", "Relu_2"
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d.update(kernels={}), "kernels must be a list, found an object with 0 fields"),
+        (lambda d: d["kernels"][0].pop("nodes"), "the field kernels[0].nodes is missing"),
+        (lambda d: d["kernels"][1].update(median_us=-1), "kernels[1].median_us must be 0 or more"),
+        (lambda d: d.update(format="else"), "format must be 'tvm_vision profile'"),
+    ],
+)
+def test_a_saved_profile_that_is_none(refuses, tiny_package, tmp_path, change, message):
+    document = {
+        "format": "tvm_vision profile", "device_description": "d", "span_us": 3.0,
+        "kernels": [{"function": "f", "nodes": ["a"], "median_us": 1.5} for _ in range(2)],
+    }  # fmt: skip
+    change(document)
+    saved = tmp_path / "saved.json"
+    saved.write_text(json.dumps(document))
+    found = refuses("profile", tiny_package, "--compare", saved)
+    assert message in found and "save it again with 'tvm-vision profile --json'" in found
 
 
 def test_check_passes_and_fails(command, refuses, tiny_package, model, tmp_path):

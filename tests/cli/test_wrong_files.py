@@ -166,6 +166,7 @@ COMMANDS: dict[str, tuple[list[str], set[str]]] = {
         ["profile", "GOOD", "--repeat", "1", "--per-layer-error", "FILE"],
         {"onnx"},
     ),
+    "profile --compare": (["profile", "GOOD", "--repeat", "1", "--compare", "FILE"], PACKAGES),
     "check": (["check", "FILE", "MODEL"], PACKAGES),
     "check MODEL": (["check", "GOOD", "FILE"], {"onnx"}),
     "classify": (["classify", "FILE", "IMAGE"], PACKAGES),

@@ -249,7 +249,7 @@ class GraphExecutor:
         samples = np.array([sample() for _ in range(repeat)], np.float64)
         return summarise(self._kernels(), samples, self._device_name(), self.device_description)
 
-    def trace(self, frames: int = 3, inputs: Mapping[Key, Value] | None = None) -> Trace:
+    def trace(self, frames: int = 3, inputs: Mapping[str, Value] | None = None) -> Trace:
         """When what of some frames ran, on the host and on the device, by one clock.
 
         In a recording of its own, with a timestamp between any two kernels. inputs: set before each

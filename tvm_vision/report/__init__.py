@@ -1,0 +1,1 @@
+"""What people look at: networks drawn, times and errors as pages that need no network."""
