@@ -10,6 +10,7 @@ import numpy as np
 
 from ..error_lines import first_line
 from ..errors import InputError, UnsupportedModelError
+from .feeds import need_inputs
 
 Arrays = dict[str, np.ndarray]
 
@@ -76,11 +77,7 @@ class LiteRtReference:
     def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
         """Outputs by name. Raises InputError for inputs that do not fit the file."""
         inputs = {name: array for name, array in inputs.items() if name not in self.states}
-        if set(inputs) != set(self.inputs):
-            raise InputError(
-                f"the model's inputs {', '.join(self.inputs)} are needed, found "
-                f"{', '.join(inputs)}: is this the model that the package was made from?"
-            )
+        need_inputs(inputs, self.inputs)
         if self.states:  # which an interpreter keeps as long as it lives
             self._interpreter = self._open()
         interpreter = self._interpreter

@@ -11,6 +11,7 @@ import numpy as np
 from ..error_lines import first_line
 from ..errors import InputError, UnsupportedModelError
 from ..file_kinds import ONNX, TFLITE, kind_of, need
+from .feeds import need_inputs
 from .litert import LiteRtReference, has_litert
 
 if TYPE_CHECKING:
@@ -86,17 +87,24 @@ class Reference:
         self.outputs = [value.name for value in self._session.get_outputs()]
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
-        """Outputs by name. Raises InputError for inputs that do not fit the model."""
-        if set(inputs) != set(self.inputs):
-            raise InputError(
-                f"the model's inputs {', '.join(self.inputs)} are needed, found "
-                f"{', '.join(inputs)}: is this the model that the package was made from?"
-            )
+        """Outputs by name, a sequence as an output for each of its tensors, as packages have them.
+
+        Raises InputError for inputs that do not fit the model.
+        """
+        need_inputs(inputs, self.inputs)
+        from ..frontend.onnx.sequences import MEMBER
+
         try:
             values = self._session.run(None, dict[str, Any](inputs))
         except Exception as error:
             raise InputError(f"onnxruntime cannot run the model: {_reason(error)}") from None
-        return dict(zip(self.outputs, values, strict=True))
+        found: Arrays = {}
+        for name, value in zip(self.outputs, values, strict=True):
+            if isinstance(value, list):
+                found |= {MEMBER.format(name, number): one for number, one in enumerate(value)}
+            else:
+                found[name] = value
+        return found
 
 
 def reference_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from dataclasses import dataclass, field
 from functools import cache
@@ -38,6 +39,7 @@ PARAMETERS: dict[str, tuple[int, ...]] = {
     "Col2Im": (1, 2),
     "Compress": (1,),
     "ConstantOfShape": (0,),
+    "CumProd": (1,),
     "CumSum": (1,),
     "DFT": (1, 2),
     "Dropout": (1, 2),
@@ -48,6 +50,7 @@ PARAMETERS: dict[str, tuple[int, ...]] = {
     "LSTM": (4,),
     "Loop": (0, 1),
     "MaxUnpool": (2,),
+    "MelWeightMatrix": (0, 1, 2, 3, 4),
     "NonMaxSuppression": (2, 3, 4),
     "OneHot": (1,),
     "Pad": (1, 2, 3),
@@ -56,10 +59,11 @@ PARAMETERS: dict[str, tuple[int, ...]] = {
     **{f"Reduce{kind}": (1,) for kind in REDUCTIONS},
     "Reshape": (1,),
     "Resize": (1, 2, 3),
+    "SequenceInsert": (2,),
     "Slice": (1, 2, 3, 4),
     "Split": (1,),
     "SplitToSequence": (1,),
-    "STFT": (1, 3),
+    "STFT": (1, 2, 3),
     "Squeeze": (1,),
     "Tile": (1, 2),
     "TopK": (1,),
@@ -116,17 +120,19 @@ def _case(test: Any, node: onnx.NodeProto) -> Case:
     skipped = _why_skipped(model)
     if skipped:
         return Case(test.name, operator, model, skipped=skipped)
-    inputs, outputs = _data(test, model)
+    given, expected = _data(test, model)
+    model, inputs = _with_members(model, given)
     model, inputs = _with_parameters(model, node, inputs)
+    outputs = itertools.chain.from_iterable(map(_arrays, expected))
     return Case(test.name, operator, model, inputs, tuple(outputs), test.rtol, test.atol)
 
 
 def _why_skipped(model: onnx.ModelProto) -> str:
     for value in [*model.graph.input, *model.graph.output]:
         kind = value.type.WhichOneof("value")
-        if kind != "tensor_type":
+        if kind not in ("tensor_type", "sequence_type"):
             return f"{kind.removesuffix('_type')} as an input or output"
-        tensor = value.type.tensor_type
+        tensor = _element(value)
         if tensor.elem_type not in PLAIN:
             return f"dtype {TensorProto.DataType.Name(tensor.elem_type).lower()}"
     for value in model.graph.input:
@@ -135,7 +141,14 @@ def _why_skipped(model: onnx.ModelProto) -> str:
     return ""
 
 
-def _data(test: Any, model: onnx.ModelProto) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
+def _element(value: onnx.ValueInfoProto) -> onnx.TypeProto.Tensor:
+    """The type of a tensor, or of those in a sequence."""
+    if value.type.HasField("sequence_type"):
+        return value.type.sequence_type.elem_type.tensor_type
+    return value.type.tensor_type
+
+
+def _data(test: Any, model: onnx.ModelProto) -> tuple[dict[str, Any], list[Any]]:
     """Inputs by name and expected outputs in order, from memory or from the files of old wheels."""
     if test.data_sets is not None:
         given, expected = test.data_sets[0]
@@ -146,10 +159,7 @@ def _data(test: Any, model: onnx.ModelProto) -> tuple[dict[str, np.ndarray], lis
             for kind in ("input", "output")
         )
     names = [value.name for value in model.graph.input]
-    return (
-        dict(zip(names, map(_array, given), strict=True)),
-        [_array(value) for value in expected],
-    )
+    return dict(zip(names, given, strict=True)), list(expected)
 
 
 def _number(path: Path) -> int:
@@ -160,6 +170,40 @@ def _array(value: Any) -> np.ndarray:
     if isinstance(value, onnx.TensorProto):
         return numpy_helper.to_array(value)
     return np.asarray(value)
+
+
+def _arrays(value: Any) -> list[np.ndarray]:
+    """A tensor, or the tensors of a sequence."""
+    return list(map(_array, value)) if isinstance(value, list) else [_array(value)]
+
+
+def _with_members(
+    model: onnx.ModelProto, given: dict[str, Any]
+) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """The model with an input for each tensor of a sequence, and the inputs by their names.
+
+    No caller of a compiled network passes sequences; within one there are those that it makes.
+    """
+    changed, inputs = onnx.ModelProto(), {}
+    changed.CopyFrom(model)
+    del changed.graph.input[:], changed.graph.node[:]
+    for value in model.graph.input:
+        arrays = _arrays(given[value.name])
+        if not value.type.HasField("sequence_type"):
+            inputs[value.name] = arrays[0]
+            changed.graph.input.append(value)
+            continue
+        names = [f"{value.name}_{number}" for number in range(len(arrays))]
+        inputs |= dict(zip(names, arrays, strict=True))
+        kind = _element(value).elem_type
+        changed.graph.input.extend(
+            onnx.helper.make_tensor_value_info(name, kind, array.shape)
+            for name, array in zip(names, arrays, strict=True)
+        )
+        operator = "SequenceConstruct" if names else "SequenceEmpty"
+        changed.graph.node.append(onnx.helper.make_node(operator, names, [value.name]))
+    changed.graph.node.extend(model.graph.node)
+    return changed, inputs
 
 
 def _with_parameters(

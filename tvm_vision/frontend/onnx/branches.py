@@ -36,7 +36,7 @@ def inline_known(model: onnx.ModelProto) -> onnx.ModelProto:
         known = graph.constant(node.input[0]) if node.op_type == "If" else None
         changed |= known is not None
         nodes += [node] if known is None else _branch_taken(node, bool(known.item()), graph)
-    return _named_anew(graph.with_nodes(model, nodes)) if changed else model
+    return named_anew(graph.with_nodes(model, nodes)) if changed else model
 
 
 def choose_by_data(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -47,7 +47,7 @@ def choose_by_data(model: onnx.ModelProto) -> onnx.ModelProto:
     changed = graph.with_nodes(model, nodes)
     if all(entry.domain != OWN for entry in changed.opset_import):
         changed.opset_import.append(helper.make_opsetid(OWN, 1))
-    return _named_anew(changed)
+    return named_anew(changed)
 
 
 def settle_alike(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -73,14 +73,14 @@ def _alike(graph: GraphEditor, one: str, other: str) -> bool:
 
 def _branch_taken(node: onnx.NodeProto, then: bool, graph: GraphEditor) -> list[onnx.NodeProto]:
     branch = attribute(node, "then_branch" if then else "else_branch")
-    nodes, results = _inlined(branch, node.name, graph)
+    nodes, results = inlined(branch, node.name, graph)
     pairs = zip(results, node.output, strict=True)
     return [*nodes, *(_named("Identity", node, [a], b) for a, b in pairs if b)]
 
 
 def _both_branches(node: onnx.NodeProto, graph: GraphEditor) -> list[onnx.NodeProto]:
-    nodes, then = _inlined(attribute(node, "then_branch"), f"{node.name}/then", graph)
-    others, otherwise = _inlined(attribute(node, "else_branch"), f"{node.name}/else", graph)
+    nodes, then = inlined(attribute(node, "then_branch"), f"{node.name}/then", graph)
+    others, otherwise = inlined(attribute(node, "else_branch"), f"{node.name}/else", graph)
     scalar = graph.fresh(f"{node.output[0]}/condition")
     shape = graph.make_constant(np.zeros(0, np.int64), node.name)
     nodes += [*others, helper.make_node("Reshape", [node.input[0], shape], [scalar])]
@@ -96,13 +96,14 @@ def _named(operator: str, node: onnx.NodeProto, inputs: list[str], output: str) 
     return helper.make_node(operator, inputs, [output], name=node.name)
 
 
-def _inlined(
-    branch: onnx.GraphProto, prefix: str, graph: GraphEditor
+def inlined(
+    branch: onnx.GraphProto, prefix: str, graph: GraphEditor, given: Mapping[str, str] | None = None
 ) -> tuple[list[onnx.NodeProto], list[str]]:
-    """The nodes of a branch and the names of its results, where no other value has their names."""
+    """The nodes of a graph within a node and the names of its results, where no other value has
+    their names. given: the graph's inputs -> values that stand for them."""
     own = [tensor.name for tensor in branch.initializer]
     own += [name for node in branch.node for name in node.output if name]
-    names = {name: graph.fresh(f"{prefix}/{name}") for name in own}
+    names = {name: graph.fresh(f"{prefix}/{name}") for name in own} | dict(given or {})
     for tensor in branch.initializer:
         graph.set_constant(names[tensor.name], onnx.numpy_helper.to_array(tensor))
     nodes = [_renamed(node, names) for node in branch.node]
@@ -127,6 +128,7 @@ def _renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
     return copy
 
 
-def _named_anew(model: onnx.ModelProto) -> onnx.ModelProto:
+def named_anew(model: onnx.ModelProto) -> onnx.ModelProto:
+    """``model``, in place, with a name for each node, and the types that follow."""
     name_nodes(model.graph)
     return inferred(model)

@@ -19,8 +19,9 @@ def complete_declarations(
     shapes: input name -> shape that the caller gives. It stands where the model declares none, and
         where it declares a size of 0. The model itself may be changed.
 
-    Raises UnsupportedModelError for an input whose rank nobody says, and for an output whose type
-    does not follow from the inputs.
+    An output whose type does not follow from the inputs stays as it is.
+
+    Raises UnsupportedModelError for an input whose rank nobody says.
     """
     complete_inputs(model, shapes)
     if not all(map(_is_typed, model.graph.output)):
@@ -84,10 +85,21 @@ def _with_outputs(model: onnx.ModelProto) -> onnx.ModelProto:
     for value in model.graph.output:
         if _is_typed(value):
             continue
-        if value.name not in found or not _is_typed(found[value.name]):
-            raise UnsupportedModelError(
-                f"the type and rank of output '{value.name}' are needed, the model does not say "
-                "them, and they do not follow from its inputs: declare them in the model"
-            )
-        value.CopyFrom(found[value.name])
+        if value.name in found and _is_typed(found[value.name]):
+            value.CopyFrom(found[value.name])
     return model
+
+
+def declared_somehow(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy for ONNX's checker, which wants a type and a rank of every output, whatever they are;
+    the model itself where it has them."""
+    if all(map(_is_typed, model.graph.output)):
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for value in copy.graph.output:
+        if not _is_typed(value):
+            kind = value.type.tensor_type
+            kind.elem_type = kind.elem_type or onnx.TensorProto.FLOAT
+            kind.shape.SetInParent()
+    return copy

@@ -1,4 +1,5 @@
-"""Models whose shapes data decides, by branches or by counting rows, as models of fixed shape."""
+"""Models with branches, loops and sequences, and with shapes that data decides by counting rows, as
+models of tensors of fixed shape."""
 
 from __future__ import annotations
 
@@ -7,18 +8,26 @@ import onnx
 from .bounded import bounded
 from .branches import choose_by_data, has_branches, settle_alike
 from .fold import folded
+from .loops import has_loops, unrolled
+from .sequences import has_sequences, without_sequences
 
 
 def of_fixed_shape(model: onnx.ModelProto) -> onnx.ModelProto:
-    """``model`` without branches, and with tensors of the largest size for rows that data counts.
+    """``model`` without branches, loops and sequences, and with tensors of the largest size for
+    rows that data counts.
 
     model: with its constants folded; the same object where data decides about no shape.
 
     Raises RefusedNodes.
     """
     # What is known of a branch may decide the branches within it: it is folded before these.
-    while has_branches(model):
+    while has_branches(model) or has_loops(model):
+        if has_loops(model):
+            model = folded(unrolled(model))
+            continue
         model = folded(choose_by_data(model))
         while (settled := settle_alike(model)) is not model:
             model = folded(settled)
+    if has_sequences(model):
+        model = folded(without_sequences(model))
     return bounded(model)

@@ -252,6 +252,19 @@ def attribute(node: onnx.NodeProto, name: str, default: Any = None) -> Any:
     return default
 
 
+def constant_input(node: onnx.NodeProto, graph: GraphEditor, index: int) -> np.ndarray | None:
+    """An input that is known when the model is imported; None where it is left out.
+
+    Raises Unsupported for one that is computed at run time.
+    """
+    if len(node.input) <= index or not node.input[index]:
+        return None
+    value = graph.constant(node.input[index])
+    if value is None:
+        raise Unsupported(f"its input {index} is computed at run time", "make it a constant")
+    return value
+
+
 def with_attributes(node: onnx.NodeProto, *without: str, **changed: Any) -> onnx.NodeProto:
     """A copy of ``node``, attributes left out or set."""
     copy = onnx.NodeProto()

@@ -27,11 +27,11 @@ from ..signature import Signature, spec_of
 from .bounded import ROWS, drop_traced_shapes
 from .checks import check_sizes, check_tensors, drop_false_shapes, load_weights
 from .contributed import standard_operators
-from .declared import complete_declarations
+from .declared import complete_declarations, declared_somehow
 from .fixed_shape import of_fixed_shape
 from .fold import folded
 from .graph import CUT, graph_inputs, inferred, with_input_shapes
-from .rewrites import expand_functions, rewrite
+from .rewrites import PREVIEW, expand_functions, rewrite
 from .simplify import simplified
 from .tools import ToolError, light_step
 
@@ -83,6 +83,7 @@ def checked_onnx(
     except RefusedNodes as error:
         raise NodesRefused(error.refusals) from None
     _check_operators(prepared)
+    prepared = _of_known_opset(prepared)
     prepared = complete_declarations(prepared, input_shapes)
     _check(prepared)
     shapes = _fixed_shapes(prepared, input_shapes)
@@ -140,24 +141,45 @@ def _check_operators(proto: onnx.ModelProto) -> None:
     foreign = [
         Refusal(f"{node.domain}.{node.op_type}", node.name, "not a standard ONNX operator", CUT)
         for node in proto.graph.node
-        if node.domain not in ("", "ai.onnx")
+        if node.domain not in ("", "ai.onnx", PREVIEW)
     ]
     if foreign:
         raise NodesRefused(foreign)
+
+
+def _of_known_opset(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """``proto``, or the same in the oldest operator set of ours where it is in an older one.
+
+    Raises UnsupportedModelError for a newer one, and where ONNX cannot convert it.
+    """
     opsets = {entry.domain or "ai.onnx": entry.version for entry in proto.opset_import}
     version = opsets.get("ai.onnx", 0)
     newest = onnx.defs.onnx_opset_version()
-    if not MIN_OPSET <= version <= newest:
-        raise UnsupportedModelError(
-            f"ONNX opset {MIN_OPSET} to {newest} is needed, found opset {version}: export the "
-            "model again, or convert it with onnx.version_converter"
-        )
+    if MIN_OPSET <= version <= newest:
+        return proto
+    reason = ""
+    if 0 < version < MIN_OPSET:
+        try:
+            return with_node_names(light_step("convert_version", proto, opset=MIN_OPSET))
+        except ToolError as error:
+            # Behind the place in ONNX's sources where it says so.
+            reason = f", which cannot be converted ({str(error).rpartition('failed: ')[2]})"
+    raise UnsupportedModelError(
+        f"ONNX opset {MIN_OPSET} to {newest} is needed, found opset {version}{reason}: export the "
+        "model again"
+    )
+
+
+def with_node_names(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """``proto``, whose nodes all have names now."""
+    name_nodes(proto.graph)
+    return proto
 
 
 def _check(proto: onnx.ModelProto) -> None:
     """Raise UnsupportedModelError unless the model is valid ONNX."""
     try:
-        light_step("check", proto)
+        light_step("check", declared_somehow(proto))
     except ToolError as error:
         raise UnsupportedModelError(
             f"the model is not valid ONNX: {error}; export it again"
@@ -264,7 +286,8 @@ def _convert(
     from .importer import convert
 
     try:
-        rewritten = rewrite(of_fixed_shape(model))
+        # Bodies of branches and loops are nodes of the model now.
+        rewritten = rewrite(expand_functions(of_fixed_shape(model)))
     except RefusedNodes as error:
         raise NodesRefused(error.refusals) from None
     # The importer prints before it raises, and warns of each name that it makes an identifier.

@@ -13,21 +13,29 @@ from ..refusals import Refusal, RefusedNodes
 from .graph import GraphEditor, Rewrite, Unsupported, attribute, inferred
 from .rewrites_image import IMAGE_REWRITES
 from .rewrites_math import MATH_REWRITES
+from .rewrites_numbers import NUMBER_REWRITES
 from .rewrites_quantized import QUANTIZED_REWRITES
 from .rewrites_recurrent import RECURRENT_REWRITES
+from .rewrites_signal import SIGNAL_REWRITES
+from .rewrites_windows import WINDOW_REWRITES
 from .tools import ToolError, light_step
 
 REWRITES: dict[str, Rewrite] = {
     **IMAGE_REWRITES,
     **MATH_REWRITES,
+    **NUMBER_REWRITES,
     **QUANTIZED_REWRITES,
     **RECURRENT_REWRITES,
+    **SIGNAL_REWRITES,
+    **WINDOW_REWRITES,
 }
 
 # Operators whose bodies of ONNX's own definition TVM imports better than the operator: it takes
 # Attention for the one of another domain.
 EXPANDED = ("Attention",)
 MAX_DEPTH = 4
+# The domain of operators that ONNX may take in; those that have a body are nothing new.
+PREVIEW = "ai.onnx.preview"
 
 
 def rewrite(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -63,7 +71,9 @@ def expand_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     """``model`` with ONNX's bodies in place of function operators that TVM does not have."""
     # A body may hold such operators again.
     for _ in range(MAX_DEPTH):
-        wanted = sorted({node.op_type for node in model.graph.node if _to_expand(node)})
+        wanted = sorted(
+            {(node.domain, node.op_type) for node in model.graph.node if _to_expand(node)}
+        )
         if not wanted:
             break
         typed = inferred(model)
@@ -77,6 +87,9 @@ def expand_functions(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _to_expand(node: onnx.NodeProto) -> bool:
+    if node.domain not in ("", "ai.onnx"):
+        # Operators of a domain that we let through have bodies.
+        return node.domain == PREVIEW
     from tvm_vision.tvm_compat.onnx import imported_operators
 
     # Of these TVM returns only the first output, or takes only the last axis.

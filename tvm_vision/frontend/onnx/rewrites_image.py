@@ -8,7 +8,15 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 
-from .graph import GraphEditor, NodeBuilder, Rewrite, Unsupported, attribute, with_attributes
+from .graph import (
+    GraphEditor,
+    NodeBuilder,
+    Rewrite,
+    Unsupported,
+    attribute,
+    constant_input,
+    with_attributes,
+)
 from .resize import AxisResize, nearest_indices, weights
 
 Nodes = Sequence[onnx.NodeProto] | None
@@ -41,14 +49,8 @@ def resize(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 def _given(node: onnx.NodeProto, graph: GraphEditor, index: int) -> np.ndarray | None:
     """A constant input; None where it is left out, which an empty constant says as well."""
-    if len(node.input) <= index or not node.input[index]:
-        return None
-    value = graph.constant(node.input[index])
-    if value is None:
-        raise Unsupported(
-            "its roi, scales or sizes are computed at run time", "make them constants"
-        )
-    return value if value.size else None
+    value = constant_input(node, graph, index)
+    return value if value is not None and value.size else None
 
 
 def _resized(
@@ -231,8 +233,11 @@ def batch_normalization(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 
 def dropout(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """Dropout does nothing at inference; TVM's mask is of another type."""
+    """Dropout does nothing at inference, nor where nothing is dropped; TVM's mask is of another
+    type."""
     training = graph.constant(node.input[2]) if len(node.input) > 2 and node.input[2] else False
+    ratio = graph.constant(node.input[1]) if len(node.input) > 1 and node.input[1] else None
+    training = False if ratio is not None and not ratio.any() else training
     if training is None or bool(training):
         raise Unsupported("training mode", "export the model for inference")
     steps = [onnx.helper.make_node("Identity", node.input[:1], node.output[:1])]

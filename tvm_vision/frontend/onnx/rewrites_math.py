@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from .graph import GraphEditor, NodeBuilder, Rewrite, Unsupported, attribute, constant_value
+from .graph import GraphEditor, NodeBuilder, Rewrite, attribute, constant_value
 
 Nodes = Sequence[onnx.NodeProto] | None
 
@@ -57,25 +57,6 @@ def bit_shift(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     if keeps_sign:
         return steps.finish(shifted)
     return steps.finish(steps("Where", inside, shifted, np.zeros((), dtype)))
-
-
-def power(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """Exponents in the type of the base; TVM has no power of integers, small ones are products."""
-    dtype = graph.dtype(node.input[0])
-    if np.issubdtype(dtype, np.floating):
-        if graph.dtype(node.input[1]) == dtype:
-            return None
-        steps = NodeBuilder(graph, node)
-        exponents = steps.cast(node.input[1], dtype)
-        return steps.finish(steps("Pow", node.input[0], exponents))
-    exponent = graph.constant(node.input[1])
-    if exponent is None or exponent.size != 1 or int(exponent.item()) not in range(1, 9):
-        raise Unsupported(f"a power of {dtype}", "cast to float first")
-    steps = NodeBuilder(graph, node)
-    value = node.input[0]
-    for _ in range(int(exponent.item()) - 1):
-        value = steps("Mul", value, node.input[0])
-    return steps.finish(value if steps.nodes else steps("Identity", value))
 
 
 def one_hot(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
@@ -201,7 +182,6 @@ MATH_REWRITES: dict[str, Rewrite] = {
     "IsInf": is_inf,
     "LpNormalization": lp_normalization,
     "OneHot": one_hot,
-    "Pow": power,
     **dict.fromkeys(_OF_NOTHING, reduce_nothing),
     "ReduceMax": reduce_extreme,
     "ReduceMin": reduce_extreme,

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from .graph import GraphEditor, NodeBuilder, Rewrite, Unsupported
+from .graph import GraphEditor, NodeBuilder, Rewrite, Unsupported, attribute
 
 Nodes = Sequence[onnx.NodeProto] | None
 ONE_SCALE = "scales or zero points of rows or columns", "quantize per tensor"
@@ -112,8 +112,50 @@ def _along(steps: NodeBuilder, value: str, rank: int, axis: int) -> str:
     return steps("Reshape", value, np.array(shape, np.int64))
 
 
+def dequantize_blocks(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """DequantizeLinear with a scale for each block along an axis; one for each channel is TVM's."""
+    if not attribute(node, "block_size", 0):
+        return None
+    steps = NodeBuilder(graph, node)
+    x, scale, zero = _inputs(node, 3)
+    kind = graph.dtype(scale)
+    value = steps.cast(x, kind)
+    if zero:
+        value = steps("Sub", value, _repeated(steps, steps.cast(zero, kind), zero))
+    return steps.finish(steps("Mul", value, _repeated(steps, scale, scale)))
+
+
+def quantize_blocks(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """QuantizeLinear with a scale for each block along an axis."""
+    if not attribute(node, "block_size", 0):
+        return None
+    steps = NodeBuilder(graph, node)
+    x, scale, zero = _inputs(node, 3)
+    kind, dtype = graph.dtype(x), graph.dtype(node.output[0])
+    if not np.issubdtype(dtype, np.integer):
+        raise Unsupported(f"blocks of {dtype}", "quantize to int8 or uint8")
+    value = steps("Round", steps("Div", x, _repeated(steps, scale, scale)))
+    if zero:
+        value = steps("Add", value, _repeated(steps, steps.cast(zero, kind), zero))
+    limits = np.iinfo(dtype)
+    value = steps("Clip", value, np.array(limits.min, kind), np.array(limits.max, kind))
+    return steps.finish(steps.cast(value, dtype))
+
+
+def _repeated(steps: NodeBuilder, value: str, like: str) -> str:
+    """What stands for blocks along an axis, for each of their places; ``like`` has its shape."""
+    node, graph = steps.node, steps.graph
+    shape, size = list(graph.shape(like)), attribute(node, "block_size")
+    axis = attribute(node, "axis", 1) % len(shape)
+    count = graph.shape(node.input[0])[axis]
+    places = np.arange(count, dtype=np.int64) // size
+    return steps("Gather", value, places, axis=axis)
+
+
 QUANTIZED_REWRITES: dict[str, Rewrite] = {
     "ConvInteger": conv_integer,
+    "DequantizeLinear": dequantize_blocks,
     "QLinearConv": qlinear_conv,
     "QLinearMatMul": qlinear_matmul,
+    "QuantizeLinear": quantize_blocks,
 }

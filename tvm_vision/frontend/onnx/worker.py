@@ -61,12 +61,12 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     return onnx.inliner.inline_local_functions(model)
 
 
-def expand(model: onnx.ModelProto, operators: list[str]) -> onnx.ModelProto:
-    """With ONNX's own bodies in place of operators."""
+def expand(model: onnx.ModelProto, operators: list[list[str]]) -> onnx.ModelProto:
+    """With ONNX's own bodies in place of operators, each of them a domain and a name."""
     import onnx.inliner
 
     return onnx.inliner.inline_selected_functions(
-        model, [("", name) for name in operators], inline_schema_functions=True
+        model, [(domain, name) for domain, name in operators], inline_schema_functions=True
     )
 
 

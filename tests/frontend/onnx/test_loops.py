@@ -1,0 +1,162 @@
+"""Loops, scans and sequences of tensors, against onnxruntime."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from support.conformance.conformance_worker import executor
+from tvm_vision.errors import UnsupportedModelError
+from tvm_vision.evaluate.reference import Reference
+from tvm_vision.frontend.onnx.load import import_onnx
+
+F, I64, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+node, info = helper.make_node, helper.make_tensor_value_info
+IMAGE = np.random.default_rng(2).standard_normal((4, 3)).astype(np.float32)
+
+
+def model_of(nodes, outputs, constants=(), inputs=(("x", F, (4, 3)),), opset=17):
+    graph = helper.make_graph(
+        nodes,
+        "whole",
+        [info(*one) for one in inputs],
+        [one if isinstance(one, onnx.ValueInfoProto) else info(one, F, None) for one in outputs],
+        [numpy_helper.from_array(np.array(value), name) for name, value in constants],
+    )
+    imports = [helper.make_opsetid("", opset)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+
+def check(model, *arrays):
+    wanted = Reference(model).run(dict(zip(Reference(model).inputs, arrays, strict=True)))
+    imported = import_onnx(model)
+    assert [spec.name for spec in imported[1].outputs] == list(wanted)
+    for ours, reference in zip(executor(imported, "llvm")(*arrays), wanted.values(), strict=True):
+        np.testing.assert_allclose(ours, reference, rtol=1e-5, atol=1e-6)
+
+
+def loop_body(until=None):
+    """sum + x * step, stacked as well; it goes on while the step is less than ``until``."""
+    go_on = [node("Identity", ["go"], ["on"])]
+    if until is not None:
+        go_on = [
+            node("Constant", [], ["most"], value_int=until),
+            node("Less", ["i", "most"], ["on"]),
+        ]
+    return helper.make_graph(
+        [
+            *go_on,
+            node("Cast", ["i"], ["step"], to=F),
+            node("Mul", ["x", "step"], ["part"]),
+            node("Add", ["sum", "part"], ["more"]),
+            node("ReduceMean", ["more"], ["row"], axes=[1], keepdims=0),
+        ],
+        "body",
+        [info("i", I64, ()), info("go", B, ()), info("sum", F, None)],
+        [info("on", B, ()), info("more", F, None), info("row", F, None)],
+    )
+
+
+@pytest.mark.parametrize(("trip", "until"), [("five", None), ("five", 2), ("", 3), ("shape", None)])
+def test_loops_of_known_length(trip, until):
+    constants = [("five", np.array(5)), ("true", np.array(True)), ("first", np.array(0))]
+    steps = [node("Shape", ["x"], ["all"]), node("Gather", ["all", "first"], ["shape"])]
+    loop = node("Loop", [trip, "true", "x"], ["y", "rows"], "turns", body=loop_body(until))
+    check(model_of([*steps, loop], ["y", "rows"], constants), IMAGE)
+
+
+def test_a_loop_whose_length_the_data_decides_is_refused():
+    steps = [
+        node("ReduceMax", ["x"], ["top"], keepdims=0),
+        node("Cast", ["top"], ["trip"], to=I64),
+        node("Loop", ["trip", "", "x"], ["y", "rows"], "turns", body=loop_body()),
+    ]
+    with pytest.raises(UnsupportedModelError, match=r"Loop \(the number of its steps .*constant"):
+        import_onnx(model_of(steps, ["y", "rows"]))
+
+
+@pytest.mark.parametrize("backwards", [0, 1])
+def test_scans(backwards):
+    body = helper.make_graph(
+        [
+            node("Add", ["state", "row"], ["next"]),
+            node("Mul", ["next", "row"], ["out"]),
+        ],
+        "body",
+        [info("state", F, (4,)), info("row", F, (4,))],
+        [info("next", F, (4,)), info("out", F, (4,))],
+    )
+    scan = node(
+        "Scan",
+        ["zero", "x"],
+        ["last", "y"],
+        "scan",
+        body=body,
+        num_scan_inputs=1,
+        scan_input_axes=[1],
+        scan_input_directions=[backwards],
+        scan_output_axes=[1],
+        scan_output_directions=[1 - backwards],
+    )
+    zero = np.zeros(4, np.float32)
+    check(model_of([scan], ["last", "y"], [("zero", zero)]), IMAGE)
+
+
+def sequence(name):
+    return onnx.helper.make_tensor_sequence_value_info(name, F, None)
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_sequences_are_the_tensors_in_them(keepdims):
+    constants = [("one", np.array(1)), ("last", np.array(-1))]
+    steps = [
+        node("SplitToSequence", ["x"], ["rows"], axis=0, keepdims=keepdims),
+        node("SequenceErase", ["rows", "one"], ["fewer"]),
+        node("SequenceAt", ["rows", "last"], ["row"]),
+        node("Neg", ["row"], ["other"]),
+        node("SequenceInsert", ["fewer", "other", "one"], ["more"]),
+        node("ConcatFromSequence", ["more"], ["y"], axis=0),
+        node("SequenceLength", ["more"], ["count"]),
+    ]
+    model = model_of(steps, ["y", info("count", I64, ()), sequence("more")], constants)
+    check(model, IMAGE)
+
+
+def test_parts_of_a_size_and_stacks():
+    constants = [("three", np.array(3))]
+    steps = [
+        node("SplitToSequence", ["x", "three"], ["parts"], axis=0),
+        node("SequenceConstruct", ["x", "x"], ["pair"]),
+        node("ConcatFromSequence", ["pair"], ["y"], axis=1, new_axis=1),
+    ]
+    check(model_of(steps, ["y", sequence("parts")], constants), IMAGE)
+
+
+def test_a_place_that_the_data_decides_is_refused():
+    steps = [
+        node("SequenceConstruct", ["x", "x"], ["pair"]),
+        node("SequenceAt", ["pair", "place"], ["y"], "which"),
+    ]
+    inputs = [("x", F, (4, 3)), ("place", I64, ())]
+    with pytest.raises(UnsupportedModelError, match=r"SequenceAt \(its position depends on"):
+        import_onnx(model_of(steps, ["y"], inputs=inputs))
+
+
+def test_a_branch_by_data_may_give_a_sequence():
+    branches = {
+        f"{name}_branch": helper.make_graph(
+            [node("SequenceConstruct", values, [name])], name, [], [sequence(name)]
+        )
+        for name, values in (("then", ["x", "n"]), ("else", ["n", "x"]))
+    }
+    steps = [
+        node("Neg", ["x"], ["n"]),
+        node("If", ["c"], ["pair"], "choice", **branches),
+    ]
+    model = model_of(steps, [sequence("pair")], inputs=[("x", F, (4, 3)), ("c", B, ())])
+    for condition in (True, False):
+        session = onnxruntime.InferenceSession(model.SerializeToString())
+        ((one, other),) = session.run(None, {"x": IMAGE, "c": np.array(condition)})
+        found = executor(import_onnx(model), "llvm")(IMAGE, np.array(condition))
+        np.testing.assert_array_equal(found, [one, other])

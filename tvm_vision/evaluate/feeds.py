@@ -1,0 +1,17 @@
+"""What is fed to a reference, whichever runtime it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..errors import InputError
+
+
+def need_inputs(found: Iterable[str], needed: Sequence[str]) -> None:
+    """Raises InputError unless ``found`` are the names of a reference's inputs."""
+    names = list(found)
+    if set(names) != set(needed):
+        raise InputError(
+            f"the model's inputs {', '.join(needed)} are needed, found {', '.join(names)}: is this "
+            "the model that the package was made from?"
+        )

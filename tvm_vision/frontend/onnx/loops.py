@@ -1,0 +1,160 @@
+"""Loop and Scan taken apart: the nodes of their bodies once for each step, where the number of the
+steps is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+
+from ..refusals import Refusal, RefusedNodes
+from .branches import inlined, named_anew
+from .fold import fold
+from .graph import GraphEditor, NodeBuilder, Unsupported, attribute
+
+LOOPS = ("Loop", "Scan")
+# Nodes that a loop may become; networks of more take minutes to compile.
+MOST_NODES = 20_000
+# Before this, Scan has a batch, and a number of steps for each of it.
+SCAN_WITHOUT_BATCH = 9
+BY_DATA = "make its number of steps a constant, or end the model before it, as 'compile --cut' does"
+
+
+def has_loops(model: onnx.ModelProto) -> bool:
+    """Whether a Loop or Scan is left."""
+    return any(node.op_type in LOOPS for node in model.graph.node)
+
+
+def unrolled(model: onnx.ModelProto) -> onnx.ModelProto:
+    """``model``, whose constants are folded, with the steps of each Loop and Scan.
+
+    Loops within these stay. Raises RefusedNodes where data decides how many steps there are.
+    """
+    graph, nodes, refusals = GraphEditor(model), [], []
+    for node in model.graph.node:
+        if node.op_type not in LOOPS:
+            nodes.append(node)
+            continue
+        try:
+            nodes += _Unrolling(node, graph).nodes()
+        except Unsupported as error:
+            refusals.append(Refusal(node.op_type, node.name, error.reason, error.remedy))
+    if refusals:
+        raise RefusedNodes(refusals)
+    return named_anew(graph.with_nodes(model, nodes))
+
+
+class _Unrolling:
+    """The steps of one node."""
+
+    def __init__(self, node: onnx.NodeProto, graph: GraphEditor) -> None:
+        self.node, self.graph = node, graph
+        self.body: onnx.GraphProto = attribute(node, "body")
+        self.steps = NodeBuilder(graph, node)
+        self._count = 0
+
+    def nodes(self) -> list[onnx.NodeProto]:
+        """What stands for the node."""
+        if self.node.op_type == "Loop":
+            results = self._loop()
+        elif self.graph.opset < SCAN_WITHOUT_BATCH:
+            results = self._scan_of_batch()
+        else:
+            count = attribute(self.node, "num_scan_inputs")
+            results = self._scan(list(self.node.input), count)
+        for value, name in zip(results, self.node.output, strict=True):
+            if name:
+                self.steps("Identity", value, to=name)
+        return self.steps.nodes
+
+    def _step(self, given: Sequence[str]) -> list[str]:
+        """Add the body's nodes for these inputs; the names of its results."""
+        names = {value.name: name for value, name in zip(self.body.input, given, strict=True)}
+        prefix = f"{self.node.name}/{self._count}"
+        self._count += 1
+        nodes, results = inlined(self.body, prefix, self.graph, names)
+        self.steps.nodes += [node for node in nodes if not fold(node, self.graph)]
+        if len(self.steps.nodes) > MOST_NODES:
+            raise Unsupported(f"its steps are more than {MOST_NODES} nodes", BY_DATA)
+        return results
+
+    def _loop(self) -> list[str]:
+        limit, goes_on, *state = [*self.node.input, ""][: max(2, len(self.node.input))]
+        most = self.graph.constant(limit) if limit else np.array(MOST_NODES)
+        if most is None:
+            raise Unsupported("the number of its steps depends on the data", BY_DATA)
+        goes_on = goes_on or self.graph.make_constant(np.array(True), self.node.name)
+        rows: list[list[str]] = [[] for _ in self.body.output[1 + len(state) :]]
+        for step in range(int(most.item())):
+            if not self._is_true(goes_on):
+                break
+            number = self.graph.make_constant(np.array(step, np.int64), self.node.name)
+            goes_on, *results = self._step([number, goes_on, *state])
+            state = results[: len(state)]
+            for values, value in zip(rows, results[len(state) :], strict=True):
+                values.append(value)
+        return [*state, *(self._stacked(values) for values in rows)]
+
+    def _is_true(self, value: str) -> bool:
+        known = self.graph.constant(value)
+        if known is None:
+            raise Unsupported("whether it goes on depends on the data", BY_DATA)
+        return bool(known.item())
+
+    def _scan(self, inputs: list[str], scanned: int) -> list[str]:
+        """States and stacked results; the axes of attributes as in Scan-9."""
+        state, sequences = inputs[: len(inputs) - scanned], inputs[len(inputs) - scanned :]
+        axes = attribute(self.node, "scan_input_axes", [0] * scanned)
+        backwards = attribute(self.node, "scan_input_directions") or [0] * scanned
+        shapes = [self.graph.shape(name) for name in sequences]
+        count = shapes[0][axes[0]]
+        rows: list[list[str]] = [[] for _ in self.body.output[len(state) :]]
+        for step in range(count):
+            places = [count - 1 - step if back else step for back in backwards]
+            taken = [
+                self.steps("Gather", name, np.array(place, np.int64), axis=axis)
+                for name, place, axis in zip(sequences, places, axes, strict=True)
+            ]
+            results = self._step([*state, *taken])
+            state = results[: len(state)]
+            for values, value in zip(rows, results[len(state) :], strict=True):
+                values.append(value)
+        ends = attribute(self.node, "scan_output_axes", [0] * len(rows))
+        turned = attribute(self.node, "scan_output_directions") or [0] * len(rows)
+        stacked = [
+            self._stacked(values[::-1] if back else values, axis)
+            for values, axis, back in zip(rows, ends, turned, strict=True)
+        ]
+        return [*state, *stacked]
+
+    def _scan_of_batch(self) -> list[str]:
+        """Scan-8: every tensor has a batch before all axes, and its first input counts steps."""
+        lengths, *inputs = self.node.input
+        if lengths:
+            raise Unsupported("a number of steps for each of a batch", "leave it out")
+        backwards = attribute(self.node, "directions")
+        if backwards:
+            entry = onnx.helper.make_attribute("scan_input_directions", backwards)
+            self.node.attribute.append(entry)
+        scanned = attribute(self.node, "num_scan_inputs")
+        sizes = [self.graph.shape(name) for name in inputs[len(inputs) - scanned :]]
+        results = []
+        for place in range(sizes[0][0]):
+            index = np.array(place, np.int64)
+            parts = [self.steps("Gather", name, index, axis=0) for name in inputs]
+            for part, size in zip(parts[len(inputs) - scanned :], sizes, strict=True):
+                self.graph.set_type(part, _tensor_type(size[1:]))
+            results.append(self._scan(parts, scanned))
+        return [self._stacked(list(values)) for values in zip(*results, strict=True)]
+
+    def _stacked(self, values: Sequence[str], axis: int = 0) -> str:
+        if not values:
+            raise Unsupported("it has no steps, and results of each", BY_DATA)
+        parts = [self.steps.axes("Unsqueeze", value, [axis]) for value in values]
+        return self.steps("Concat", *parts, axis=axis)
+
+
+def _tensor_type(shape: Sequence[int]) -> onnx.TypeProto.Tensor:
+    made = onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, list(shape))
+    return made.tensor_type

@@ -1,0 +1,161 @@
+"""Rewrites of powers, remainders, determinants, orders and activations that TVM's importer has in a
+form that loses digits or misses types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from .graph import GraphEditor, NodeBuilder, Rewrite, Unsupported, attribute, with_attributes
+
+Nodes = Sequence[onnx.NodeProto] | None
+# Powers of whole numbers above this are products of squares, not of the number itself.
+FEW_FACTORS = 8
+# Determinants of larger matrices are sums of too many products to be exact.
+LARGEST_DET = 4
+# Where mish is the number itself, with as many digits as the type has; exp(x)² is finite there.
+MISH_IS_X = {np.dtype(np.float16): 5.0}
+
+
+def power(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """Exponents in the type of the base; powers of integers are products, TVM has none."""
+    dtype, kind = graph.dtype(node.input[0]), graph.dtype(node.input[1])
+    if np.issubdtype(dtype, np.floating):
+        if kind == dtype:
+            return None
+        steps = NodeBuilder(graph, node)
+        exponents = steps.cast(node.input[1], dtype)
+        return steps.finish(steps("Pow", node.input[0], exponents))
+    exponent = graph.constant(node.input[1])
+    if exponent is not None and np.any(exponent != np.floor(exponent)):
+        raise Unsupported(f"a fractional power of {dtype}", "cast to float first")
+    if exponent is None and np.issubdtype(kind, np.floating):
+        raise Unsupported(f"a power of {dtype} by {kind} at run time", "cast to float first")
+    steps = NodeBuilder(graph, node)
+    one = int(exponent.item()) if exponent is not None and exponent.size == 1 else 0
+    if one in range(1, FEW_FACTORS + 1):
+        value = node.input[0]
+        for _ in range(one - 1):
+            value = steps("Mul", value, node.input[0])
+        return steps.finish(value if steps.nodes else steps("Identity", value))
+    return steps.finish(_by_squares(steps, dtype, exponent))
+
+
+def _by_squares(steps: NodeBuilder, dtype: np.dtype, exponent: np.ndarray | None) -> str:
+    """base to the power of whole numbers: a factor for each binary digit. A negative power of a
+    whole number is 0, but of 1 and -1."""
+    base, wide, width = steps.node.input[0], np.dtype(np.int64), dtype.itemsize * 8
+    zero, one, two = np.zeros((), dtype), np.ones((), dtype), np.array(2, wide)
+    powers = steps.cast(steps.node.input[1], wide)
+    left = steps("Abs", powers)
+    # So large a power fits the type of 0, 1 and -1 alone, whose powers have two values.
+    most = steps("Add", steps("Mod", left, two), np.array(width - 2, wide))
+    left = steps("Where", steps("Less", left, np.array(width, wide)), left, most)
+    value, square = steps("Identity", one), base
+    for digit in range(width.bit_length() - 1):
+        if digit:
+            square = steps("Mul", square, square)
+        is_odd = steps("Equal", steps("Mod", left, two), np.ones((), wide))
+        value = steps("Where", is_odd, steps("Mul", value, square), value)
+        left = steps("Div", left, two)
+    if exponent is not None and not np.any(exponent < 0):
+        return value
+    unit = steps("Equal", steps("Mul", base, base), one)
+    small = steps("Where", unit, value, zero)
+    return steps("Where", steps("Less", powers, np.zeros((), wide)), small, value)
+
+
+def modulo(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """The remainder with the sign of the divisor, of real numbers: that of fmod, moved."""
+    dtype = graph.dtype(node.input[0])
+    if attribute(node, "fmod", 0) or not np.issubdtype(dtype, np.floating):
+        return None
+    steps, zero = NodeBuilder(graph, node), np.zeros((), dtype)
+    divisor = node.input[1]
+    rest = steps("Mod", node.input[0], divisor, fmod=1)
+    signs = [steps("Less", value, zero) for value in (rest, divisor)]
+    moves = steps("And", steps("Xor", *signs), steps("Not", steps("Equal", rest, zero)))
+    return steps.finish(steps("Where", moves, steps("Add", rest, divisor), rest))
+
+
+def mish(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """x tanh(log(1 + e)), e = exp(x), as x (e² + 2e) / (e² + 2e + 2): 1 + e has no digits left of a
+    small e."""
+    steps, dtype = NodeBuilder(graph, node), graph.dtype(node.input[0])
+    limit = np.array(MISH_IS_X.get(dtype, 20.0), dtype)
+    e = steps("Exp", steps("Min", node.input[0], limit))
+    two = np.array(2, dtype)
+    top = steps("Mul", e, steps("Add", e, two))
+    return steps.finish(steps("Mul", node.input[0], steps("Div", top, steps("Add", top, two))))
+
+
+def eye_like(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """Ones along a diagonal: a constant, whose type TVM takes from the input alone."""
+    rows, columns = graph.shape(node.input[0])
+    kind = attribute(node, "dtype")
+    dtype = helper.tensor_dtype_to_np_dtype(kind) if kind else graph.dtype(node.input[0])
+    value = np.eye(rows, columns, attribute(node, "k", 0), dtype)
+    tensor = onnx.numpy_helper.from_array(value, node.output[0])
+    return [helper.make_node("Constant", [], node.output[:], value=tensor)]
+
+
+def determinant(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """The determinants of small matrices, by minors."""
+    *batch, size, _ = graph.shape(node.input[0])
+    if size > LARGEST_DET:
+        raise Unsupported(
+            f"matrices of {size} by {size}", f"use at most {LARGEST_DET} by {LARGEST_DET}"
+        )
+    steps = NodeBuilder(graph, node)
+    flat = steps.reshape(node.input[0], (*batch, size * size))
+    cells = [
+        [steps("Gather", flat, np.array(row * size + column, np.int64), axis=-1) for column in
+         range(size)]
+        for row in range(size)
+    ]  # fmt: skip
+    value = _minors(steps, cells)
+    return steps.finish(steps("Identity", value))
+
+
+def _minors(steps: NodeBuilder, cells: list[list[str]]) -> str:
+    """The determinant of a matrix of values, along its first row."""
+    if len(cells) == 1:
+        return cells[0][0]
+    total = ""
+    for column, cell in enumerate(cells[0]):
+        minor = [row[:column] + row[column + 1 :] for row in cells[1:]]
+        term = steps("Mul", cell, _minors(steps, minor))
+        total = steps("Sub" if column % 2 else "Add", total, term) if total else term
+    return total
+
+
+def top_k(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """TopK in order, which is one of those that an unsorted one may have; unsigned numbers of 64
+    bits, which processors have no sort for, as signed ones in the same order."""
+    unsigned = graph.dtype(node.input[0]) == np.uint64
+    if not unsigned:
+        return [with_attributes(node, "sorted")] if not attribute(node, "sorted", 1) else None
+    steps = NodeBuilder(graph, node)
+    # An addition would overflow, which has no meaning where TVM makes machine code.
+    sign = np.array(np.iinfo(np.int64).min)
+    signed = steps("BitwiseXor", steps.cast(node.input[0], np.int64), sign)
+    values, places = (graph.fresh(f"{node.name}/{kind}") for kind in ("values", "places"))
+    sorted_ = with_attributes(node, "sorted")
+    sorted_.input[0] = signed
+    sorted_.output[:] = [values, places]
+    steps.nodes.append(sorted_)
+    steps.finish(steps.cast(steps("BitwiseXor", values, sign), np.uint64))
+    return steps.finish(steps("Identity", places), 1)
+
+
+NUMBER_REWRITES: dict[str, Rewrite] = {
+    "Det": determinant,
+    "EyeLike": eye_like,
+    "Mish": mish,
+    "Mod": modulo,
+    "Pow": power,
+    "TopK": top_k,
+}

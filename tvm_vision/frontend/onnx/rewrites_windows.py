@@ -1,0 +1,216 @@
+"""Rewrites of operators that look at an image through windows, or put windows back into one."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+
+from .graph import GraphEditor, NodeBuilder, Rewrite, Unsupported, attribute, constant_input
+
+Nodes = Sequence[onnx.NodeProto] | None
+# Axes of an image that the target's transposed convolutions know.
+MOST_AXES = 3
+
+
+def col2im(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """Windows added up where they lie in the image: a transposed convolution with weights of 1, or
+    no more than another order of the numbers where windows lie side by side."""
+    given = [constant_input(node, graph, index) for index in (1, 2)]
+    image, block = ([int(size) for size in sizes] for sizes in given if sizes is not None)
+    axes = len(block)
+    dilations, strides = (attribute(node, name, [1] * axes) for name in ("dilations", "strides"))
+    pads = attribute(node, "pads", [0] * 2 * axes)
+    batch, rows, _ = graph.shape(node.input[0])
+    covered = [(size - 1) * dilation + 1 for size, dilation in zip(block, dilations, strict=True)]
+    windows = [
+        (image[i] + pads[i] + pads[i + axes] - covered[i]) // strides[i] + 1 for i in range(axes)
+    ]
+    steps = NodeBuilder(graph, node)
+    channels = rows // math.prod(block)
+    tiles = list(strides) == block and not any(pads) and not any(d != 1 for d in dilations)
+    if tiles and image == [count * size for count, size in zip(windows, block, strict=True)]:
+        laid = steps.reshape(node.input[0], (batch, channels, *block, *windows))
+        places = [(2 + axes + i, 2 + i) for i in range(axes)]
+        order = [0, 1, *itertools.chain.from_iterable(places)]
+        laid = steps("Transpose", laid, perm=order)
+        return steps.finish(steps.reshape(laid, (batch, channels, *image)))
+    if axes > MOST_AXES:
+        raise Unsupported(f"windows of {axes} axes that overlap", "use at most 3 axes")
+    ones = np.eye(math.prod(block), dtype=graph.dtype(node.input[0]))
+    weight = np.tile(ones.reshape(-1, 1, *block), (channels, *[1] * (axes + 1)))
+    beyond = [
+        image[i] - (strides[i] * (windows[i] - 1) + covered[i] - pads[i] - pads[i + axes])
+        for i in range(axes)
+    ]
+    added = steps(
+        "ConvTranspose",
+        steps.reshape(node.input[0], (batch, rows, *windows)),
+        weight,
+        group=channels,
+        kernel_shape=block,
+        strides=strides,
+        dilations=dilations,
+        pads=pads,
+        output_padding=beyond,
+    )
+    return steps.finish(added)
+
+
+def max_pool(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """MaxPool that also tells where its results came from: a comparison for each place in the
+    window. TVM has the values alone."""
+    if len(node.output) < 2 or not node.output[1]:
+        return None
+    shape, after = graph.shape(node.input[0]), graph.shape(node.output[0])[2:]
+    kernel = attribute(node, "kernel_shape")
+    ones = [1] * len(kernel)
+    strides, dilations = (attribute(node, name, ones) for name in ("strides", "dilations"))
+    before, behind = _pads(node, shape[2:], after)
+    steps, dtype = NodeBuilder(graph, node), graph.dtype(node.input[0])
+    least = -np.inf if np.issubdtype(dtype, np.floating) else np.iinfo(dtype).min
+    padded = _padded(steps, node.input[0], before, behind, np.array(least, dtype))
+    flat, best, where = _places(node, shape), "", ""
+    for offset in itertools.product(*map(range, kernel)):
+        starts = [o * d for o, d in zip(offset, dilations, strict=True)]
+        ends = [a + (n - 1) * s + 1 for a, n, s in zip(starts, after, strides, strict=True)]
+        found = steps(
+            "Slice",
+            padded,
+            *(np.array(v, np.int64) for v in (starts, ends, range(2, len(shape)), strides)),
+        )
+        taken = [
+            np.clip(np.arange(n) * s + a - b, 0, size - 1)
+            for n, s, a, b, size in zip(after, strides, starts, before, shape[2:], strict=True)
+        ]
+        place = flat[np.ix_(*taken)]
+        if not best:
+            best, where = found, steps("Identity", place)
+            continue
+        larger = steps("Greater", found, best)
+        best, where = steps("Where", larger, found, best), steps("Where", larger, place, where)
+    # Places count through the whole tensor.
+    planes = np.arange(shape[0] * shape[1], dtype=np.int64) * math.prod(shape[2:])
+    where = steps("Add", where, planes.reshape(*shape[:2], *ones))
+    steps.finish(best)
+    return steps.finish(where, 1)
+
+
+def _pads(
+    node: onnx.NodeProto, shape: Sequence[int], after: Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """Pads before and behind each axis of an image, the latter so large that all windows fit."""
+    kernel, count = attribute(node, "kernel_shape"), len(shape)
+    strides, dilations = (attribute(node, name, [1] * count) for name in ("strides", "dilations"))
+    covered = [
+        (after[i] - 1) * strides[i] + (kernel[i] - 1) * dilations[i] + 1 for i in range(count)
+    ]
+    before = list(attribute(node, "pads", [0] * 2 * count)[:count])
+    way = attribute(node, "auto_pad", "NOTSET")
+    if way.startswith("SAME"):
+        missing = [max(c - s, 0) for c, s in zip(covered, shape, strict=True)]
+        before = [(m + (way == "SAME_LOWER")) // 2 for m in missing]
+    behind = [max(c - s - b, 0) for c, s, b in zip(covered, shape, before, strict=True)]
+    return before, behind
+
+
+def _padded(
+    steps: NodeBuilder, value: str, before: list[int], behind: list[int], filling: np.ndarray
+) -> str:
+    if not any(before + behind):
+        return value
+    sides = [0, 0, *before, 0, 0, *behind]
+    if steps.graph.opset < 11:
+        return steps("Pad", value, pads=sides, value=float(filling))
+    return steps("Pad", value, np.array(sides, np.int64), filling)
+
+
+def _places(node: onnx.NodeProto, shape: Sequence[int]) -> np.ndarray:
+    """The place of each element of a plane, rows or columns first."""
+    sizes = shape[2:]
+    places = np.arange(math.prod(sizes), dtype=np.int64)
+    if attribute(node, "storage_order", 0):
+        return places.reshape(sizes[::-1]).transpose()
+    return places.reshape(sizes)
+
+
+def max_unpool(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """Values put where MaxPool took them from; TVM mixes up the pads of two axes."""
+    shape = graph.shape(node.input[0])
+    kernel = attribute(node, "kernel_shape")
+    count = len(kernel)
+    strides = attribute(node, "strides", [1] * count)
+    pads = attribute(node, "pads", [0] * 2 * count)
+    sizes = [
+        (shape[2 + i] - 1) * strides[i] + kernel[i] - pads[i] - pads[i + count]
+        for i in range(count)
+    ]
+    after, wanted = [*shape[:2], *sizes], constant_input(node, graph, 2)
+    if wanted is not None and list(wanted) != after:
+        raise Unsupported(
+            "an output_shape that does not follow from the window, which ONNX and onnxruntime read "
+            "in different ways",
+            "leave it out, and put a Pad behind the node",
+        )
+    steps, dtype = NodeBuilder(graph, node), graph.dtype(node.input[0])
+    zero = onnx.numpy_helper.from_array(np.zeros(1, dtype))
+    empty = steps("ConstantOfShape", np.array([math.prod(after)], np.int64), value=zero)
+    flat = [steps.reshape(name, (-1,)) for name in (node.input[1], node.input[0])]
+    return steps.finish(steps.reshape(steps("ScatterElements", empty, *flat, axis=0), after))
+
+
+def deform_conv(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """A convolution whose taps are moved by offsets: the image sampled at every tap of every place,
+    then a convolution of one pixel. Formulas of ONNX's DeformConv-22."""
+    shape, weight = graph.shape(node.input[0]), graph.shape(node.input[1])
+    if len(shape) != 4:
+        raise Unsupported(f"an input of rank {len(shape)}", "use images, of rank 4")
+    (batch, channels, height, width), kernel = shape, weight[2:]
+    groups, parts = attribute(node, "group", 1), attribute(node, "offset_group", 1)
+    after, taps = graph.shape(node.input[2])[2:], math.prod(kernel)
+    steps, dtype = NodeBuilder(graph, node), graph.dtype(node.input[0])
+    # (batch * parts, taps, 2, rows, columns): offsets along y, then along x.
+    places = steps.reshape(node.input[2], (batch * parts, taps, 2, *after))
+    places = steps("Add", places, _taps(node, kernel, after).astype(dtype))
+    places = steps("Transpose", places, perm=[0, 1, 3, 4, 2])
+    places = steps("Gather", places, np.array([1, 0], np.int64), axis=4)
+    # GridSample's pixels lie from -1 to 1, edge to edge.
+    scale = np.array([2 / width, 2 / height], dtype)
+    places = steps("Add", steps("Mul", places, scale), scale / 2 - 1)
+    places = steps.reshape(places, (batch * parts, taps * after[0], after[1], 2))
+    image = steps.reshape(node.input[0], (batch * parts, channels // parts, height, width))
+    mode = "linear" if graph.opset >= 20 else "bilinear"
+    sampled = steps("GridSample", image, places, mode=mode, padding_mode="zeros", align_corners=0)
+    sampled = steps.reshape(sampled, (batch * parts, channels // parts, taps, *after))
+    if len(node.input) > 4 and node.input[4]:
+        mask = steps.reshape(node.input[4], (batch * parts, 1, taps, *after))
+        sampled = steps("Mul", sampled, mask)
+    sampled = steps.reshape(sampled, (batch, channels * taps, *after))
+    flat = steps.reshape(node.input[1], (weight[0], weight[1] * taps, 1, 1))
+    bias = [node.input[3]] if len(node.input) > 3 and node.input[3] else []
+    return steps.finish(steps("Conv", sampled, flat, *bias, group=groups, kernel_shape=[1, 1]))
+
+
+def _taps(node: onnx.NodeProto, kernel: Sequence[int], after: Sequence[int]) -> np.ndarray:
+    """Where the taps lie without offsets, (taps, 2, rows, columns), in pixels."""
+    strides, dilations = (attribute(node, name, [1, 1]) for name in ("strides", "dilations"))
+    pads = attribute(node, "pads", [0] * 4)
+    found = np.zeros((*kernel, 2, *after))
+    for axis in range(2):
+        tap = np.arange(kernel[axis]) * dilations[axis] - pads[axis]
+        place = np.arange(after[axis]) * strides[axis]
+        tap_shape = [-1 if a == axis else 1 for a in range(4)]
+        place_shape = [-1 if a == axis + 2 else 1 for a in range(4)]
+        found[:, :, axis] = tap.reshape(tap_shape) + place.reshape(place_shape)
+    return found.reshape(-1, 2, *after)
+
+
+WINDOW_REWRITES: dict[str, Rewrite] = {
+    "Col2Im": col2im,
+    "DeformConv": deform_conv,
+    "MaxPool": max_pool,
+    "MaxUnpool": max_unpool,
+}
