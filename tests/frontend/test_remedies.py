@@ -2,24 +2,18 @@
 
 import ast
 import inspect
-import re
 from pathlib import Path
 
 import pytest
 
 import tvm_vision
+from support.conformance.conformance_worker import REMEDY
 from tvm_vision.frontend.onnx.graph import Unsupported
 from tvm_vision.frontend.refusals import Refusal, describe
 
 ROOT = Path(tvm_vision.__file__).parent
 SOURCES = [*sorted(ROOT.glob("frontend/**/*.py")), ROOT / "compiler/graph/lower.py"]
 ERRORS = ("InputError", "UnsupportedModelError")
-# A remedy is an order: a verb behind the colon or semicolon that ends what was found.
-ORDERS = (
-    "call|change|check|compile|convert|copy|correct|declare|end|export|give|install|pass|pip|replace"
-    "|the model is damaged, export|try|use"
-)
-REMEDY = re.compile(rf"[:;] (?:{ORDERS})\b")
 
 
 def raised_texts():

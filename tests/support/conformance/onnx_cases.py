@@ -28,6 +28,8 @@ PLAIN = {
     TensorProto.DOUBLE,
 }
 
+TYPES = {onnx.helper.tensor_dtype_to_np_dtype(kind).name: kind for kind in sorted(PLAIN)}
+
 REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 
 # Operator -> inputs that decide about shapes and axes. In a network they are constants, in these
@@ -155,15 +157,22 @@ def _data(test: Any, model: onnx.ModelProto) -> tuple[dict[str, Any], list[Any]]
     else:
         folder = Path(test.model_dir) / "test_data_set_0"
         given, expected = (
-            [onnx.load_tensor(path) for path in sorted(folder.glob(f"{kind}_*.pb"), key=_number)]
+            [
+                _loaded(folder / f"{kind}_{number}.pb", value)
+                for number, value in enumerate(getattr(model.graph, kind))
+            ]
             for kind in ("input", "output")
         )
     names = [value.name for value in model.graph.input]
     return dict(zip(names, given, strict=True)), list(expected)
 
 
-def _number(path: Path) -> int:
-    return int(path.stem.rpartition("_")[2])
+def _loaded(path: Path, value: onnx.ValueInfoProto) -> Any:
+    if value.type.HasField("sequence_type"):
+        sequence = onnx.SequenceProto()
+        sequence.ParseFromString(path.read_bytes())
+        return numpy_helper.to_list(sequence)
+    return onnx.load_tensor(path)
 
 
 def _array(value: Any) -> np.ndarray:
@@ -220,3 +229,14 @@ def _with_parameters(
     changed.graph.input.extend(value for value in model.graph.input if value.name not in fixed)
     changed.graph.initializer.extend(numpy_helper.from_array(inputs[name], name) for name in fixed)
     return changed, {name: array for name, array in inputs.items() if name not in fixed}
+
+
+def as_type(array: np.ndarray, kind: str) -> np.ndarray:
+    """The values in another type, as far as they fit there."""
+    dtype = np.dtype(kind)
+    if dtype.kind == "u":
+        array = np.abs(array.astype(np.float64))
+    if dtype.kind in "iu" and array.dtype.kind == "f":
+        limits = np.iinfo(dtype)
+        array = np.clip(np.round(array * 3), limits.min, limits.max)
+    return array.astype(dtype)

@@ -57,6 +57,14 @@ def inner_graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
         yield from entry.graphs
 
 
+def nodes_in(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """The nodes of a graph and of the graphs in them."""
+    for node in graph.node:
+        yield node
+        for inner in inner_graphs(node):
+            yield from nodes_in(inner)
+
+
 def is_fixed(value: onnx.ValueInfoProto) -> bool:
     """Whether all sizes of a value are known."""
     tensor = value.type.tensor_type

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from .graph import CUT, Unsupported
 from .own_operators import OWN_CONVERTERS
 
 FIX_PARAMETERS = "make constants of the inputs that decide about its shapes"
+# How TVM writes an operator into a message.
+_OPERATOR = re.compile(r'ir\.Op\(.*?name="([^"]+)".*?support_level=\d+\)')
 # What TVM stacks to one tensor and reduces: a copy of all, and more tensors than a kernel may see.
 _PAIRWISE = {
     "Max": relax.op.maximum,
@@ -185,11 +188,13 @@ def _variable(tensor: onnx.TypeProto.Tensor) -> relax.Var:
 def _reason_and_remedy(error: BaseException) -> tuple[str, str]:
     if isinstance(error, Unsupported):
         return error.reason, error.remedy
-    first = first_line(error).rstrip(".")
+    first = _OPERATOR.sub(r"\1", first_line(error)).rstrip(".")
     if isinstance(error, KeyError):
         return f"the attribute {first} is missing", "export the model again"
     if isinstance(error, NotImplementedError) and first.endswith("not implemented"):
         return "TVM has no such operator", CUT
+    if "float dtype" in first:
+        return first, "cast its inputs to float32, and its results back"
     # TVM's words for what is an input of the operator and no constant.
     if "dynamic" in first.lower() or "ShapeExpr" in first or "MatchCast" in first:
         return first, f"{FIX_PARAMETERS}, or {CUT}"

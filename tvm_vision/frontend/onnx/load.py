@@ -30,7 +30,7 @@ from .contributed import standard_operators
 from .declared import complete_declarations, declared_somehow
 from .fixed_shape import of_fixed_shape
 from .fold import folded
-from .graph import CUT, graph_inputs, inferred, with_input_shapes
+from .graph import CUT, graph_inputs, inferred, nodes_in, with_input_shapes
 from .rewrites import PREVIEW, expand_functions, rewrite
 from .simplify import simplified
 from .tools import ToolError, light_step
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 # Below this, operators carry attributes (broadcast axes, spatial flags) the importer ignores.
 MIN_OPSET = 7
+# The first version of the file format whose weights need not be among the inputs.
+IR_OF_WEIGHTS = 4
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -105,8 +107,34 @@ def named_onnx(model: str | os.PathLike[str] | onnx.ModelProto) -> onnx.ModelPro
     check_tensors(proto.graph)
     named = onnx.ModelProto()
     named.CopyFrom(_without_functions(proto))
+    _put_plainly(named)
     name_nodes(named.graph)
     return named
+
+
+def _put_plainly(proto: onnx.ModelProto) -> None:
+    """Change what onnxruntime reads as well, and ONNX's own tools or TVM do not: the default domain
+    by its other name, lists of nothing as attributes, which stand for attributes left out, axes
+    that are kept by another number than 1, which means that they are not, and a version of the
+    format that would have all weights listed as inputs."""
+    for entry in proto.opset_import:
+        entry.domain = "" if entry.domain == "ai.onnx" else entry.domain
+    for node in nodes_in(proto.graph):
+        node.domain = "" if node.domain == "ai.onnx" else node.domain
+        for entry in [entry for entry in node.attribute if _is_empty_list(entry)]:
+            node.attribute.remove(entry)
+        for entry in node.attribute:
+            if entry.name == "keepdims":
+                entry.i = int(entry.i == 1)
+    listed = {value.name for value in proto.graph.input}
+    if any(tensor.name not in listed for tensor in proto.graph.initializer):
+        proto.ir_version = max(proto.ir_version, IR_OF_WEIGHTS)
+
+
+def _is_empty_list(entry: onnx.AttributeProto) -> bool:
+    lists = {entry.INTS: entry.ints, entry.FLOATS: entry.floats, entry.STRINGS: entry.strings}
+    # Of a Constant the list is the value.
+    return not lists.get(entry.type, [0]) and not entry.name.startswith("value")
 
 
 def _without_functions(proto: onnx.ModelProto) -> onnx.ModelProto:
@@ -140,8 +168,8 @@ def _check_operators(proto: onnx.ModelProto) -> None:
     """Raise UnsupportedModelError unless the operators are those of a known operator set."""
     foreign = [
         Refusal(f"{node.domain}.{node.op_type}", node.name, "not a standard ONNX operator", CUT)
-        for node in proto.graph.node
-        if node.domain not in ("", "ai.onnx", PREVIEW)
+        for node in nodes_in(proto.graph)
+        if node.domain not in ("", PREVIEW)
     ]
     if foreign:
         raise NodesRefused(foreign)
@@ -286,8 +314,10 @@ def _convert(
     from .importer import convert
 
     try:
+        fixed = of_fixed_shape(model)
         # Bodies of branches and loops are nodes of the model now.
-        rewritten = rewrite(expand_functions(of_fixed_shape(model)))
+        expanded = expand_functions(fixed)
+        rewritten = rewrite(fixed if expanded is fixed else of_fixed_shape(folded(expanded)))
     except RefusedNodes as error:
         raise NodesRefused(error.refusals) from None
     # The importer prints before it raises, and warns of each name that it makes an identifier.

@@ -17,6 +17,7 @@ from .rewrites_numbers import NUMBER_REWRITES
 from .rewrites_quantized import QUANTIZED_REWRITES
 from .rewrites_recurrent import RECURRENT_REWRITES
 from .rewrites_signal import SIGNAL_REWRITES
+from .rewrites_types import TYPE_REWRITES
 from .rewrites_windows import WINDOW_REWRITES
 from .tools import ToolError, light_step
 
@@ -27,6 +28,7 @@ REWRITES: dict[str, Rewrite] = {
     **QUANTIZED_REWRITES,
     **RECURRENT_REWRITES,
     **SIGNAL_REWRITES,
+    **TYPE_REWRITES,
     **WINDOW_REWRITES,
 }
 

@@ -9,6 +9,7 @@ import onnx
 from onnx import helper
 
 from .graph import GraphEditor, NodeBuilder, Rewrite, attribute, constant_value
+from .rewrites_types import in_float
 
 Nodes = Sequence[onnx.NodeProto] | None
 
@@ -79,17 +80,6 @@ def one_hot(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
         steps("Gather", node.input[2], np.array(which, np.int64), axis=0) for which in (0, 1)
     )
     return steps.finish(steps("Where", steps("Equal", index, classes), on, off))
-
-
-def elu(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """TVM's Elu has a constant in float32: other types are computed in that."""
-    dtype = graph.dtype(node.input[0])
-    if dtype == np.float32:
-        return None
-    steps = NodeBuilder(graph, node)
-    wide = steps.cast(node.input[0], np.float32)
-    wide = steps("Elu", wide, alpha=attribute(node, "alpha", 1.0))
-    return steps.finish(steps.cast(wide, dtype))
 
 
 def axes_as_list(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
@@ -175,14 +165,21 @@ def reduce_nothing(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     return [helper.make_node("Constant", [], node.output[:], value=tensor)]
 
 
+def real_reduction(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """Reductions by logarithms and roots, which TVM has for real numbers alone."""
+    return reduce_nothing(node, graph) or in_float(node, graph)
+
+
 MATH_REWRITES: dict[str, Rewrite] = {
     "BitShift": bit_shift,
     "Constant": constant,
-    "Elu": elu,
     "IsInf": is_inf,
     "LpNormalization": lp_normalization,
     "OneHot": one_hot,
     **dict.fromkeys(_OF_NOTHING, reduce_nothing),
+    "ReduceL2": real_reduction,
+    "ReduceLogSum": real_reduction,
+    "ReduceLogSumExp": real_reduction,
     "ReduceMax": reduce_extreme,
     "ReduceMin": reduce_extreme,
     "Slice": slice_of_inputs,

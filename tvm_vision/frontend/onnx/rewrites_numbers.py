@@ -9,13 +9,23 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from .graph import GraphEditor, NodeBuilder, Rewrite, Unsupported, attribute, with_attributes
+from .graph import (
+    GraphEditor,
+    NodeBuilder,
+    Rewrite,
+    Unsupported,
+    attribute,
+    constant_input,
+    with_attributes,
+)
 
 Nodes = Sequence[onnx.NodeProto] | None
 # Powers of whole numbers above this are products of squares, not of the number itself.
 FEW_FACTORS = 8
 # Determinants of larger matrices are sums of too many products to be exact.
 LARGEST_DET = 4
+# The version of TopK that takes the number as an input, which TVM reads as an attribute.
+LARGEST_AS_INPUT = 10
 # Where mish is the number itself, with as many digits as the type has; exp(x)² is finite there.
 MISH_IS_X = {np.dtype(np.float16): 5.0}
 
@@ -92,6 +102,23 @@ def mish(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     return steps.finish(steps("Mul", node.input[0], steps("Div", top, steps("Add", top, two))))
 
 
+def shrink(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """Values moved towards 0 by a bias, and 0 between -lambd and lambd, in real numbers: TVM rounds
+    lambd to the type of the values, and -lambd has none where that is unsigned."""
+    dtype, steps = graph.dtype(node.input[0]), NodeBuilder(graph, node)
+    if np.issubdtype(dtype, np.floating):
+        return None
+    limit, bias = (
+        np.array(attribute(node, name, default), np.float32)
+        for name, default in (("lambd", 0.5), ("bias", 0.0))
+    )
+    value = steps.cast(node.input[0], np.float32)
+    above, below = steps("Greater", value, limit), steps("Less", value, -limit)
+    low = steps("Where", below, steps("Add", value, bias), np.zeros((), np.float32))
+    moved = steps("Where", above, steps("Sub", value, bias), low)
+    return steps.finish(steps.cast(moved, dtype))
+
+
 def eye_like(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """Ones along a diagonal: a constant, whose type TVM takes from the input alone."""
     rows, columns = graph.shape(node.input[0])
@@ -135,6 +162,9 @@ def _minors(steps: NodeBuilder, cells: list[list[str]]) -> str:
 def top_k(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """TopK in order, which is one of those that an unsorted one may have; unsigned numbers of 64
     bits, which processors have no sort for, as signed ones in the same order."""
+    if graph.opset == LARGEST_AS_INPUT and attribute(node, "k") is None:
+        count = constant_input(node, graph, 1)
+        return None if count is None else [with_attributes(node, k=int(count.item()))]
     unsigned = graph.dtype(node.input[0]) == np.uint64
     if not unsigned:
         return [with_attributes(node, "sorted")] if not attribute(node, "sorted", 1) else None
@@ -157,5 +187,6 @@ NUMBER_REWRITES: dict[str, Rewrite] = {
     "Mish": mish,
     "Mod": modulo,
     "Pow": power,
+    "Shrink": shrink,
     "TopK": top_k,
 }

@@ -24,11 +24,17 @@ def col2im(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     axes = len(block)
     dilations, strides = (attribute(node, name, [1] * axes) for name in ("dilations", "strides"))
     pads = attribute(node, "pads", [0] * 2 * axes)
-    batch, rows, _ = graph.shape(node.input[0])
+    batch, rows, count = graph.shape(node.input[0])
     covered = [(size - 1) * dilation + 1 for size, dilation in zip(block, dilations, strict=True)]
     windows = [
         (image[i] + pads[i] + pads[i + axes] - covered[i]) // strides[i] + 1 for i in range(axes)
     ]
+    if math.prod(windows) != count or rows % math.prod(block):
+        raise Unsupported(
+            f"{rows} rows of {count} windows, and its sizes make {math.prod(windows)} windows of "
+            f"{math.prod(block)}",
+            "correct its sizes",
+        )
     steps = NodeBuilder(graph, node)
     channels = rows // math.prod(block)
     tiles = list(strides) == block and not any(pads) and not any(d != 1 for d in dilations)

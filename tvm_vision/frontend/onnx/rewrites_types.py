@@ -1,0 +1,108 @@
+"""Rewrites of operators on element types that TVM has them not for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from .graph import GraphEditor, NodeBuilder, Rewrite, attribute, constant_input
+
+Nodes = Sequence[onnx.NodeProto] | None
+# Operators that processors have no function of float16 for, or TVM no result of.
+NOT_IN_HALF = (
+    *("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh"),
+    *("GridSample", "LRN"),
+)
+# Those that TVM writes with a constant in float32.
+IN_SINGLE = ("Elu", "Selu", "ThresholdedRelu")
+
+
+def half_in_single(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """An operator on float16 as one on float32 whose result is rounded."""
+    return _in_single(node, graph, np.dtype(np.float16))
+
+
+def in_single(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """An operator on any other type as one on float32."""
+    dtype = graph.dtype(node.input[0])
+    return None if dtype == np.float32 else _in_single(node, graph, dtype)
+
+
+def _in_single(node: onnx.NodeProto, graph: GraphEditor, dtype: np.dtype) -> Nodes:
+    if not any(name and graph.dtype(name) == dtype for name in node.input):
+        return None
+    steps = NodeBuilder(graph, node)
+    inputs = [
+        steps.cast(name, np.float32) if name and graph.dtype(name) == dtype else name
+        for name in node.input
+    ]
+    attributes = {entry.name: helper.get_attribute_value(entry) for entry in node.attribute}
+    return steps.finish(steps.cast(steps(node.op_type, *inputs, **attributes), dtype))
+
+
+def in_float(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """An operator that TVM has for real numbers alone, on whole ones."""
+    dtype = graph.dtype(node.input[0])
+    if np.issubdtype(dtype, np.floating):
+        return None
+    steps = NodeBuilder(graph, node)
+    attributes = {entry.name: helper.get_attribute_value(entry) for entry in node.attribute}
+    value = steps.cast(node.input[0], np.float32)
+    real = steps(node.op_type, value, *node.input[1:], **attributes)
+    return steps.finish(steps.cast(real, dtype))
+
+
+def equal(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """Bools are the same where not one alone is true; processors compare no numbers of one bit."""
+    if graph.dtype(node.input[0]) != np.bool_:
+        return None
+    steps = NodeBuilder(graph, node)
+    return steps.finish(steps("Not", steps("Xor", *node.input)))
+
+
+def prelu(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """x, and x times a slope below 0, of whole numbers."""
+    dtype, steps = graph.dtype(node.input[0]), NodeBuilder(graph, node)
+    if np.issubdtype(dtype, np.floating):
+        return None
+    below = steps("Less", node.input[0], np.zeros((), dtype))
+    return steps.finish(steps("Where", below, steps("Mul", *node.input), node.input[0]))
+
+
+def sign(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """1 where it is not 0, of numbers that have no sign."""
+    dtype = graph.dtype(node.input[0])
+    if not np.issubdtype(dtype, np.unsignedinteger):
+        return None
+    steps = NodeBuilder(graph, node)
+    return steps.finish(steps("Min", node.input[0], np.ones((), dtype)))
+
+
+def mean(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """The mean of whole numbers, as their sum divided, without what is left over."""
+    dtype, shape = graph.dtype(node.input[0]), graph.shape(node.input[0])
+    if np.issubdtype(dtype, np.floating) or 0 in shape:
+        return None
+    given = constant_input(node, graph, 1)
+    axes = attribute(node, "axes") if given is None else [int(axis) for axis in given]
+    if not axes and attribute(node, "noop_with_empty_axes", 0):
+        return [helper.make_node("Identity", node.input[:1], node.output[:])]
+    axes = [axis % len(shape) for axis in axes or range(len(shape))]
+    steps = NodeBuilder(graph, node)
+    total = steps.axes("ReduceSum", node.input[0], axes, keepdims=attribute(node, "keepdims", 1))
+    count = np.array(math.prod(shape[axis] for axis in axes), dtype)
+    return steps.finish(steps("Div", total, count))
+
+
+TYPE_REWRITES: dict[str, Rewrite] = {
+    **dict.fromkeys(NOT_IN_HALF, half_in_single),
+    **dict.fromkeys(IN_SINGLE, in_single),
+    "Equal": equal,
+    "PRelu": prelu,
+    "ReduceMean": mean,
+    "Sign": sign,
+}
