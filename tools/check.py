@@ -58,13 +58,11 @@ def check(
       tvm-vision check model.tar model.onnx
       tvm-vision check model.tar model.onnx --image cat.jpg --tolerance 0.01
     """
-    from tvm_vision.evaluate import reference_of, tolerance_for
+    from tvm_vision.evaluate import tolerance_for
 
     executor = load_network(package, device)
     arrays = set_inputs(executor, inputs, image, fill_mode)
-    # Of a model that was cut the package has values that are no outputs of the model.
-    names = executor.output_names
-    reference = reference_of(model, values=names, raw_io=has_raw_io(executor))
+    reference = _reference(executor, model)
     strictness = "int8" if reference.quantized else executor.info["precision"]
     if tolerance is None:
         tolerance = tolerance_for(strictness)
@@ -105,12 +103,45 @@ def check(
         )
 
 
+def _reference(executor: GraphExecutor, model: Path) -> Reference | LiteRtReference:
+    """What the package is held to. Of a model that was cut it gives the values that are outputs of
+    the package alone."""
+    from tvm_vision.errors import InputError
+    from tvm_vision.evaluate import Reference, reference_of
+
+    cut = _cut(executor)
+    if not cut:
+        return reference_of(model, raw_io=has_raw_io(executor))
+    from tvm_vision.frontend.onnx.cut import plain_onnx
+
+    shapes = {end["name"]: end["shape"] for end in executor.info["inputs"]}
+    whole = plain_onnx(model, shapes)
+    outputs = [value.name for value in whole.graph.output]
+    known = {name for node in whole.graph.node for name in node.output if name}
+    # Rows that the data counts come with their number, which is no value of the model.
+    counts = tuple(f"{name}_count" for name in known)
+    lacking = [name for name in cut if name not in outputs]
+    lacking += [n for n in executor.output_names if n not in known and not n.startswith(counts)]
+    if lacking:
+        raise InputError(
+            f"the package was cut from a model that has '{lacking[0]}', and '{model}' has not: is "
+            "it the model that the package was made from?"
+        )
+    return Reference(whole, values=executor.output_names)
+
+
+def _cut(executor: GraphExecutor) -> Sequence[str]:
+    """Outputs of the model that the package has not."""
+    found: Sequence[str] = executor.info["model"].get("cut", ())
+    return found
+
+
 def _errors(executor: GraphExecutor, wanted: dict[str, np.ndarray]) -> list[OutputError]:
     from tvm_vision.evaluate import compare_outputs
 
-    ours = executor.outputs()
-    of_both = {name: value for name, value in wanted.items() if name in ours}
-    return compare_outputs(ours, of_both or wanted)
+    cut = _cut(executor)
+    kept = {name: value for name, value in wanted.items() if name not in cut}
+    return compare_outputs(executor.outputs(), kept)
 
 
 def measured_when_compiled(executor: GraphExecutor) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -152,7 +153,7 @@ def compile(
         example_inputs=example_inputs,
         raw_io=raw_io,
     )
-    info = _described(model, signature, name, model_info)
+    info = replace(_described(model, signature, name, model_info), cut=signature.cut)
     tell(f"compiling for {chosen.attrs.get('device_name', chosen.kind.name)}")
     records = load_records(tuning_records, shipped=shipped_records)
     compiled = compile_model(

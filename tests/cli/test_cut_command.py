@@ -50,6 +50,56 @@ def test_the_package_and_the_rest_together_are_the_model(command, with_a_tail, t
     np.testing.assert_allclose(found[0], wanted[0], rtol=1e-5, atol=1e-5)
 
 
+@pytest.fixture(scope="module")
+def head(with_a_tail, tmp_path_factory):
+    import tvm_vision
+    from tvm_vision.frontend.onnx.cut import cut_onnx
+
+    package = tmp_path_factory.mktemp("head") / "head.tar"
+    return tvm_vision.compile(cut_onnx(with_a_tail).imported, package, target="llvm")
+
+
+def test_the_package_says_what_was_cut(command, head, with_a_tail):
+    from tvm_vision.package import read_package
+
+    with read_package(head) as package:
+        assert package.info.model.cut == ("y",)
+        assert [tensor.name for tensor in package.info.outputs] == ["a"]
+    result = command("check", head, with_a_tail)
+    assert result.exit_code == 0, result.output
+    assert "ok" in result.stdout
+
+
+@pytest.mark.parametrize(("old", "new"), [("y", "other"), ("a", "between")])
+def test_another_model_than_the_one_that_was_cut(refuses, head, with_a_tail, tmp_path, old, new):
+    model = onnx.load(with_a_tail)
+    for node in model.graph.node:
+        node.input[:] = [new if name == old else name for name in node.input]
+        node.output[:] = [new if name == old else name for name in node.output]
+    model.graph.output[0].name = new if old == "y" else "y"
+    onnx.save(model, tmp_path / "other.onnx")
+    message = refuses("check", head, tmp_path / "other.onnx")
+    assert f"cut from a model that has '{old}', and " in message
+
+
+def test_one_output_of_a_model_that_has_two(refuses, command, with_a_tail, tmp_path):
+    model = onnx.load(with_a_tail)
+    del model.graph.node[1:]
+    model.graph.output[0].CopyFrom(
+        helper.make_tensor_value_info("a", TensorProto.FLOAT, (1, 4, 6, 6))
+    )
+    one, two = tmp_path / "one.onnx", tmp_path / "two.onnx"
+    onnx.save(model, one)
+    model.graph.node.append(helper.make_node("Relu", ["a"], ["b"]))
+    model.graph.output.append(helper.make_tensor_value_info("b", TensorProto.FLOAT, (1, 4, 6, 6)))
+    onnx.save(model, two)
+    package = tmp_path / "one.tar"
+    assert command("compile", one, "-o", package, "--target", "llvm").exit_code == 0
+    assert command("check", package, one).exit_code == 0
+    message = refuses("check", package, two)
+    assert "the same outputs are needed of both, found a and a, b: is this the model" in message
+
+
 def test_without_it_the_message_names_it(refuses, with_a_tail, tmp_path):
     message = refuses("compile", with_a_tail, "-o", tmp_path / "out.tar", "--target", "llvm")
     assert "end the model before it, as 'compile --cut' does" in message

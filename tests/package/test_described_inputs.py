@@ -5,7 +5,7 @@ import pytest
 from tvm_vision.errors import PackageError
 from tvm_vision.frontend.signature import TensorSpec
 from tvm_vision.package import ModelInfo, Preprocessing
-from tvm_vision.package.build import described_inputs
+from tvm_vision.package.build import described_inputs, described_outputs
 
 MODEL = ModelInfo("toy", preprocessing=Preprocessing())
 
@@ -38,3 +38,19 @@ def test_without_preprocessing_any_input_will_do():
     model, tensors = described_inputs(specs, ModelInfo("toy"))
     assert model.preprocessing is None
     assert [tensor.layout for tensor in tensors] == ["NHWC", "NHWC"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "layout"), [((1, 64, 20, 20), ""), ((2, 7, 5, 6), ""), ((1, 4), "")]
+)
+def test_what_is_no_image_has_no_layout(shape, layout):
+    _, (tensor,) = described_inputs([TensorSpec("x", shape, "float32")], ModelInfo("toy"))
+    assert tensor.layout == layout
+
+
+def test_maps_of_the_image_have_its_order():
+    _, (image,) = described_inputs([TensorSpec("x", (1, 64, 96, 3), "float32")], ModelInfo("toy"))
+    shapes = [(1, 16, 24, 19), (1, 12, 49, 49), (1, 1000), (1, 19, 16, 24)]
+    specs = [TensorSpec(f"y{i}", shape, "float32") for i, shape in enumerate(shapes)]
+    assert [t.layout for t in described_outputs(specs, image)] == ["NHWC", "", "", ""]
+    assert [t.layout for t in described_outputs(specs)] == ["", "", "", ""]

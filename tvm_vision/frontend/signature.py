@@ -40,10 +40,14 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Signature:
-    """Inputs and outputs of a model in the order of its parameters and results."""
+    """Inputs and outputs of a model in the order of its parameters and results.
+
+    cut: of a model that was cut, the names of its outputs that are none here any more.
+    """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    cut: tuple[str, ...] = ()
 
 
 def spec_of(name: str, tensor_type: Any) -> TensorSpec:

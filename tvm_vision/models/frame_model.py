@@ -11,7 +11,7 @@ from ..errors import InputError
 from ..runtime.graph_executor import GraphExecutor
 from ..runtime.inputs import input_specs
 from .classifier.preprocess import as_input
-from .frames import Letterbox, Preprocessor
+from .frames import Letterbox, Preprocessor, in_layout
 from .results import Timing, VisionResult
 from .vision_model import Image, VisionModel
 
@@ -38,7 +38,7 @@ class FrameModel(VisionModel):
                 f"'{model.name}' ({model.kind}) does not: compile it with --kind {model.kind}"
             )
         size = model.preprocessing.size
-        shapes = {(1, 3, *size): (0, 1, 2, 3), (1, *size, 3): (0, 2, 3, 1)}
+        shapes = {(1, 3, *size): "NCHW", (1, *size, 3): "NHWC"}
         if len(specs) != 1 or specs[0].shape not in shapes:
             found = "; ".join(map(str, specs))
             raise InputError(
@@ -50,8 +50,7 @@ class FrameModel(VisionModel):
         self.preprocessing = model.preprocessing
         self._preprocessor = Preprocessor(model.preprocessing)
         self._spec = specs[0]
-        # A view of the preprocessor's memory, in the order of the network's axes.
-        self._tensor = self._preprocessor.tensor.transpose(shapes[specs[0].shape])
+        self._tensor = in_layout(self._preprocessor.tensor, shapes[specs[0].shape])
 
     def __call__(self, image_bgr: Image) -> VisionResult:
         """What the network says about one frame, uint8 [height, width, 3] in BGR; grey and BGRA are

@@ -182,6 +182,12 @@ class CameraFrames:
         return self._letterbox
 
 
+def in_layout(tensor: npt.NDArray[Any], layout: str) -> npt.NDArray[Any]:
+    """A view of a tensor [batch, channels, height, width] with its axes in the order of ``layout``,
+    "NCHW" or "NHWC"."""
+    return tensor.transpose(["NCHW".index(axis) for axis in layout])
+
+
 def _aligned(shape: tuple[int, ...], dtype: type) -> npt.NDArray[Any]:
     """An array that begins at a multiple of 64 bytes, which TVM takes as it is (DLPack)."""
     size = math.prod(shape) * np.dtype(dtype).itemsize

@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..package import ModelInfo, TensorInfo
 from ..runtime.inputs import input_specs
 from .classifier.preprocess import ClassifierInput, as_input, prepare
-from .frames import Preprocessor
+from .frames import Preprocessor, in_layout
 
 
 def image_inputs(
@@ -49,9 +49,7 @@ def prepared_image(
     if model.kind not in ("network", "classifier"):
         preprocessor = Preprocessor(model.preprocessing)
         preprocessor(image)
-        tensor = preprocessor.tensor
-        if specs[0].layout == "NHWC":
-            tensor = tensor.transpose(0, 2, 3, 1)
+        tensor = in_layout(preprocessor.tensor, specs[0].layout)
     else:
         config = ClassifierInput.from_package(model.preprocessing, specs[0].layout)
         tensor = prepare(image, config, color_order="bgr")

@@ -90,9 +90,7 @@ def package_info(
         "model": asdict(model),
         "inputs": [asdict(tensor) for tensor in inputs],
         # A network keeps to one order.
-        "outputs": [
-            asdict(tensor) for tensor in described_outputs(compiled.outputs, inputs[0].layout)
-        ],
+        "outputs": [asdict(tensor) for tensor in described_outputs(compiled.outputs, inputs[0])],
         "graph": compiled.graph,
         "target": json.loads(str(compiled.target)),
         "device": None if device is None else asdict(device),
@@ -120,12 +118,17 @@ def described_inputs(
     return model, tuple(read)
 
 
-def described_outputs(specs: Sequence[Spec], layout: str = "") -> tuple[TensorInfo, ...]:
-    """What a package says of outputs. layout: of those with four axes, "NCHW" where not given.
+def described_outputs(
+    specs: Sequence[Spec], image: TensorInfo | None = None
+) -> tuple[TensorInfo, ...]:
+    """What a package says of outputs. image: the network's input, where it is one: outputs that are
+    maps of it have its order of axes.
 
     Raises PackageError where they cannot be.
     """
-    tensors = [_tensor(spec, layout or "NCHW") | {"units": spec.units} for spec in specs]
+    tensors = [
+        _tensor(spec, _map_layout(spec.shape, image)) | {"units": spec.units} for spec in specs
+    ]
     return tuple(TensorInfo.from_json(plain(t), f"outputs[{i}]") for i, t in enumerate(tensors))
 
 
@@ -145,12 +148,22 @@ def _with_size(model: ModelInfo, inputs: Sequence[Spec]) -> ModelInfo:
 
 
 def image_layout(shape: Sequence[int]) -> str:
-    """ "NHWC" where the last of four axes has the 1, 3 or 4 channels of images and the second has
-    not, as Keras, TensorFlow and TFLite order them; else "NCHW", or "" of another rank."""
+    """ "NCHW" where the second of four axes has the 1, 3 or 4 channels of images, "NHWC" where only
+    the last has, as Keras, TensorFlow and TFLite order them; "" of what is no image."""
     if len(shape) != 4:
         return ""
-    last = shape[3] in IMAGE_CHANNELS and shape[1] not in IMAGE_CHANNELS
-    return "NHWC" if last else "NCHW"
+    if shape[1] in IMAGE_CHANNELS:
+        return "NCHW"
+    return "NHWC" if shape[3] in IMAGE_CHANNELS else ""
+
+
+def _map_layout(shape: Sequence[int], image: TensorInfo | None) -> str:
+    """The layout of an image that a network takes for what it gives of the same aspect."""
+    if image is None or not image.layout or len(shape) != 4:
+        return ""
+    rows, columns = (image.layout.index(axis) for axis in "HW")
+    same = shape[rows] * image.shape[columns] == shape[columns] * image.shape[rows]
+    return image.layout if same else ""
 
 
 def _tensor(spec: Spec, layout: str, units: str = "") -> dict[str, Any]:

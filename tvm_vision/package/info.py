@@ -36,7 +36,7 @@ KINDS = {
 PARTS = ("yoeo", "detection", "segmentation", "depth")
 # Fields that came after others, with what is meant where they are not there.
 LATER: dict[str, dict[str, Any]] = {
-    "model": {"detection": None, "segmentation": None, "depth": None},
+    "model": {"detection": None, "segmentation": None, "depth": None, "cut": []},
     "preprocessing": {"stretch": False, "pad_value": 0.0, "pad_corner": False},
     "tensor": {"quantization": None},
     "kernel": {"operations": None},
@@ -52,6 +52,12 @@ def _size(value: Any, where: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 65536:
         wrong(where, "a whole number of pixels from 1 to 65536", value)
     return value
+
+
+def _names(value: Any, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        wrong(where, "a list of names", value)
+    return tuple(text(item, f"{where}[{index}]") for index, item in enumerate(value))
 
 
 def _sha256(value: Any, where: str) -> str:
@@ -122,6 +128,8 @@ class ModelInfo:
 
     kind: one of KINDS. labels: one a class, or none. yoeo, detection, segmentation, depth: how its
     outputs are read, of which a kind has the one that it needs, or none, and is not run as such.
+    cut: of a model that was cut, its outputs that the package has not: a caller makes them of those
+    that it has.
     """
 
     name: str
@@ -132,6 +140,7 @@ class ModelInfo:
     detection: DetectionInfo | None = None
     segmentation: SegmentationInfo | None = None
     depth: DepthInfo | None = None
+    cut: tuple[str, ...] = ()
 
     @classmethod
     def from_json(cls, value: Any, where: str = "model") -> ModelInfo:
@@ -148,6 +157,7 @@ class ModelInfo:
             detection=fields.optional("detection", DetectionInfo.from_json),
             segmentation=fields.optional("segmentation", SegmentationInfo.from_json),
             depth=fields.optional("depth", DepthInfo.from_json),
+            cut=fields.optional("cut", _names) or (),
         )
         for part in PARTS:
             if getattr(info, part) is None:
@@ -161,6 +171,9 @@ class ModelInfo:
 
     def check(self, outputs: Sequence[TensorInfo]) -> None:
         """Raise PackageError unless what is said about the outputs fits them."""
+        had = [tensor.name for tensor in outputs if tensor.name in self.cut]
+        if had:
+            wrong("model.cut", "names of what the package does not give", had[0])
         if self.preprocessing is None:
             return
         size = self.preprocessing.size

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import onnx
@@ -69,7 +69,7 @@ def cut_onnx(
     try:
         return CutModel(import_onnx(model, input_shapes=shapes), None, 0, ())
     except UnsupportedModelError as error:
-        whole = _plain(model, shapes)
+        whole = plain_onnx(model, shapes)
         refusal, refused, reasons = error, set[str](), list[str]()
     while True:
         found = _nodes_of(refusal, whole) - refused
@@ -83,11 +83,15 @@ def cut_onnx(
         except UnsupportedModelError as error:
             refusal = error
             continue
-        return CutModel(imported, _last_part(whole, behind), len(whole.graph.node), tuple(reasons))
+        rest = _last_part(whole, behind)
+        left = tuple(value.name for value in rest.graph.output)
+        imported = (imported[0], replace(imported[1], cut=left))
+        return CutModel(imported, rest, len(whole.graph.node), tuple(reasons))
 
 
-def _plain(model: str | os.PathLike[str] | onnx.ModelProto, shapes: Shapes) -> onnx.ModelProto:
-    """The model with named nodes, fixed inputs, folded constants and known types."""
+def plain_onnx(model: str | os.PathLike[str] | onnx.ModelProto, shapes: Shapes) -> onnx.ModelProto:
+    """The model with named nodes, fixed inputs, folded constants and known types: its values are
+    those at which it is cut."""
     named = named_onnx(model)
     complete_inputs(named, shapes)
     return inferred(folded(with_input_shapes(named, shapes)))
