@@ -163,7 +163,6 @@ def test_more_steps_are_not_more_kernels():
             "give 1, the same for each direction",
         ),
         ("LSTM", {"input_forget": 1}, "input_forget, coupled gates", "train the layer without it"),
-        ("GRU", {"lengths": [LENGTH, 2]}, r"sequence_lens \[2, 4\] of 4 steps", "leave it out"),
     ],
 )
 def test_refused_with_what_to_do(operator, options, reason, remedy):
@@ -191,11 +190,20 @@ def test_weights_in_int8(direction, per_channel, tmp_path):
         np.testing.assert_allclose(result, real, rtol=0, atol=bound)
 
 
-def test_sequence_lengths_that_are_an_input():
-    model = layer("LSTM", lengths=[LENGTH] * BATCH)
+@pytest.mark.parametrize(
+    ("operator", "options"),
+    [
+        ("LSTM", {"given": ("b", "h", "c", "p"), "clip": 0.5}),
+        ("GRU", {"given": ("b", "h")}),
+        ("RNN", {}),
+    ],
+)
+def test_sequences_that_end_before_others(operator, options):
+    """Of each direction, as a constant and as an input; states stay where a sequence ends."""
+    x, ends = numbers(LENGTH, BATCH, FEATURES), [LENGTH, *range(1, BATCH)]
+    model = layer(operator, direction="bidirectional", lengths=ends, **options)
+    wanted = expected(model, x)
+    assert_equal(run_on_cpu(import_onnx(model)[0], x), wanted)
     model.graph.input.append(helper.make_tensor_value_info("lengths", 6, (BATCH,)))
     del model.graph.initializer[[t.name for t in model.graph.initializer].index("lengths")]
-    with pytest.raises(
-        UnsupportedModelError, match="at run time. at .LSTM_0.: leave it out, or fix it to 4"
-    ):
-        import_onnx(model)
+    assert_equal(run_on_cpu(import_onnx(model)[0], x, np.array(ends, np.int32)), wanted)

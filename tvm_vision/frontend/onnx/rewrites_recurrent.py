@@ -37,6 +37,8 @@ class Layer:
     size: int
     # The operators of the functions that ONNX calls f, g and h.
     functions: tuple[str, ...]
+    # Which steps are in a sequence, (length * directions, batch, 1) bool; empty where all are.
+    inside: str
 
     @property
     def dtype(self) -> np.dtype:
@@ -74,6 +76,13 @@ class Layer:
             self.steps.part(value, int(end) - size, int(end), axis)
             for size, end in zip(sizes, ends, strict=True)
         ]
+
+    def chosen(self, inside: str, new: str, old: str | np.ndarray) -> str:
+        """Add a Where: what a step makes of a state, or the state itself behind a sequence's end.
+
+        inside: of this step; empty where it is in all sequences.
+        """
+        return self.steps("Where", inside, new, old) if inside else new
 
     def each(self, value: str, count: int) -> list[str]:
         """Add Slices for ``count`` gates of one value."""
@@ -134,6 +143,7 @@ class Layer:
             order = np.argsort(self.rows.reshape(-1))
             if np.any(order != np.arange(order.size)):
                 stacked = steps("Gather", stacked, order, axis=0)
+            stacked = self.chosen(self.inside, stacked, np.zeros((), self.dtype))
             shape = (self.length, len(self.ways), self.batch, self.size)
             y = steps.reshape(stacked, shape)
             steps.finish(steps("Transpose", y, perm=[2, 0, 1, 3]) if self.batch_first else y, 0)
@@ -155,17 +165,18 @@ def lstm(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     def peeped(gate: str, which: int) -> str:
         return steps("Add", gate, steps("Mul", peepholes[which], cells[-1])) if peepholes else gate
 
-    def step(x: str, state: str) -> str:
+    def step(x: str, state: str, inside: str) -> str:
         gates = steps("Add", x, steps("MatMul", state, weights))
         into, out, forget, new = layer.each(gates, 4)
         into, forget = peeped(into, 0), peeped(forget, 2)
         kept = steps("Mul", layer.activate(0, forget), cells[-1])
         added = steps("Mul", layer.activate(0, into), layer.activate(1, new))
-        cells.append(steps("Add", kept, added))
+        cells.append(layer.chosen(inside, steps("Add", kept, added), cells[-1]))
         # This gate sees the new cell.
         out = peeped(out, 1)
         # What goes out of the cell is not clipped.
-        return steps("Mul", layer.activate(0, out), steps(layer.functions[2], cells[-1]))
+        new_state = steps("Mul", layer.activate(0, out), steps(layer.functions[2], cells[-1]))
+        return layer.chosen(inside, new_state, state)
 
     states = _run(layer, layer.projected(*layer.biases()), step)
     return layer.finish(states, states[-1], cells[-1])
@@ -181,7 +192,7 @@ def gru(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     whole = layer.recurrent(0, 3) if reset_after else ""
     two, third = ("", "") if reset_after else (layer.recurrent(0, 2), layer.recurrent(2, 3))
 
-    def step(x: str, state: str) -> str:
+    def step(x: str, state: str, inside: str) -> str:
         if reset_after:
             h = steps("MatMul", state, whole)
             h = steps("Add", h, of_state) if of_state else h
@@ -197,7 +208,8 @@ def gru(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
             h_new = steps("MatMul", steps("Mul", reset, state), third)
         new = layer.activate(1, steps("Add", x_new, h_new))
         kept = steps("Mul", update, state)
-        return steps("Add", steps("Mul", steps("Sub", one, update), new), kept)
+        mixed = steps("Add", steps("Mul", steps("Sub", one, update), new), kept)
+        return layer.chosen(inside, mixed, state)
 
     projected = layer.projected(of_input, *([] if reset_after else [of_state]))
     states = _run(layer, projected, step)
@@ -209,18 +221,23 @@ def rnn(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     layer = _layer(node, graph, gates=1, defaults=("Tanh",))
     steps, weights = layer.steps, layer.recurrent(0, 1)
 
-    def step(x: str, state: str) -> str:
-        return layer.activate(0, steps("Add", x, steps("MatMul", state, weights)))
+    def step(x: str, state: str, inside: str) -> str:
+        new = layer.activate(0, steps("Add", x, steps("MatMul", state, weights)))
+        return layer.chosen(inside, new, state)
 
     states = _run(layer, layer.projected(*layer.biases()), step)
     return layer.finish(states, states[-1])
 
 
-def _run(layer: Layer, projected: str, step: Callable[[str, str], str]) -> list[str]:
-    """The states after each step."""
+def _run(layer: Layer, projected: str, step: Callable[[str, str, str], str]) -> list[str]:
+    """The states after each step. step: of the input's part, the state, and whether it counts."""
     states = [layer.state(5)]
     for rows in layer.rows:
-        states.append(step(layer.steps("Gather", projected, rows, axis=0), states[-1]))
+        x, inside = (
+            layer.steps("Gather", value, rows, axis=0) if value else ""
+            for value in (projected, layer.inside)
+        )
+        states.append(step(x, states[-1], inside))
     return states[1:]
 
 
@@ -237,24 +254,23 @@ def _layer(node: onnx.NodeProto, graph: GraphEditor, gates: int, defaults: Seque
             f"an input of shape {shape}", "give it three dimensions that have elements"
         )
     length, batch = (shape[1], shape[0]) if attribute(node, "layout", 0) else shape[:2]
-    _check_lengths(node, graph, length)
     size = graph.shape(node.input[2])[2]
     functions = _functions(node, defaults, len(ways))
     steps = NodeBuilder(graph, node)
-    return Layer(node, graph, steps, ways, gates, length, batch, size, functions)
+    inside = _inside(node, graph, steps, length, batch, len(ways))
+    return Layer(node, graph, steps, ways, gates, length, batch, size, functions, inside)
 
 
-def _check_lengths(node: onnx.NodeProto, graph: GraphEditor, length: int) -> None:
+def _inside(
+    node: onnx.NodeProto, graph: GraphEditor, steps: NodeBuilder, length: int, batch: int, ways: int
+) -> str:
+    """Layer.inside of the lengths that each sequence of a batch has, constants or not."""
     name = _input(node, 4)
-    lengths = graph.constant(name) if name else np.array(length)
-    if lengths is None:
-        raise Unsupported("sequence_lens at run time", f"leave it out, or fix it to {length}")
-    if np.any(lengths != length):
-        found = sorted(set(lengths.reshape(-1).tolist()))
-        raise Unsupported(
-            f"sequence_lens {found} of {length} steps",
-            f"leave it out, and give sequences of {length}",
-        )
+    lengths = graph.constant(name) if name else None
+    if not name or (lengths is not None and np.all(lengths == length)):
+        return ""
+    places = np.repeat(np.arange(length, dtype=np.int32), ways).reshape(-1, 1, 1)
+    return steps("Less", places, steps.reshape(name, (1, batch, 1)))
 
 
 def _functions(node: onnx.NodeProto, defaults: Sequence[str], directions: int) -> tuple[str, ...]:
