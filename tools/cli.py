@@ -28,6 +28,7 @@ from .records import records
 from .replay import replay
 from .rpc_server import rpc_server
 from .run import run
+from .show import show
 from .tune import tune
 from .verbosity import add_verbosity
 from .yoeo_onnx_to_tvm import yoeo_onnx_to_tvm
@@ -75,6 +76,7 @@ COMMANDS = (
     replay,
     rpc_server,
     run,
+    show,
     tune,
     yoeo_onnx_to_tvm,
     yoeo_to_onnx,

@@ -55,6 +55,7 @@ def test_the_commands():
         "replay",
         "rpc-server",
         "run",
+        "show",
         "tune",
         "yoeo-onnx-to-tvm",
         "yoeo-to-onnx",

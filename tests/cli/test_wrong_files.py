@@ -167,6 +167,9 @@ COMMANDS: dict[str, tuple[list[str], set[str]]] = {
         {"onnx"},
     ),
     "profile --compare": (["profile", "GOOD", "--repeat", "1", "--compare", "FILE"], PACKAGES),
+    "show": (["show", "FILE", "-o", "OUT.html"], PACKAGES | {"onnx"}),
+    "show --model": (["show", "GOOD", "--model", "FILE", "-o", "OUT.html"], {"onnx"}),
+    "show --layer": (["show", "FILE", "--model", "MODEL", "--layer", "Relu_2"], PACKAGES),
     "check": (["check", "FILE", "MODEL"], PACKAGES),
     "check MODEL": (["check", "GOOD", "FILE"], {"onnx"}),
     "classify": (["classify", "FILE", "IMAGE"], PACKAGES),
@@ -195,6 +198,7 @@ def test_what_was_found_is_said_in_one_line(
     stands = {
         "FILE": files[kind], "GOOD": tiny_package, "MODEL": model, "OUT": tmp_path / "out",
         "OUT.tar": tmp_path / "out.tar", "OUT.mcap": tmp_path / "out.mcap", "BAG": files["bag"],
+        "OUT.html": tmp_path / "out.html",
         "IMAGE": files["image"], "CFG": files["cfg"], "WEIGHTS": files["checkpoint"],
     }  # fmt: skip
     before = {path: path.read_bytes() for path in files.values() if path.is_file()}

@@ -6,6 +6,7 @@ its place is used again.
 
 from __future__ import annotations
 
+import difflib
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -47,6 +48,23 @@ class LayerError:
         }
 
 
+@dataclass(frozen=True)
+class Layer:
+    """What kernel ``index`` computed, and the ONNX value ``value`` that it should be; both of the
+    model's shape."""
+
+    index: int
+    function: str
+    value: str
+    ours: np.ndarray
+    reference: np.ndarray
+
+    def error(self) -> LayerError:
+        """How far they are apart."""
+        found = compare(self.value, self.ours, self.reference)
+        return LayerError(self.index, self.function, self.value, found)
+
+
 def layer_errors(
     package: str | os.PathLike[str],
     inputs: Arrays,
@@ -60,29 +78,74 @@ def layer_errors(
     output has another size (another layout), have none. Raises InputError where no kernel has one.
     """
     proto = simplified_model(model, inputs)
-    values = {node.name: node.output[0] for node in proto.graph.node if node.output}
-    with read_package(package) as opened:
-        graph = opened.info.graph
-        wanted = {
-            index: values[kernel.nodes[-1]]
-            for index, kernel in enumerate(graph.kernels)
-            if kernel.nodes and kernel.nodes[-1] in values
-        }
-        reference = Reference(proto, values=list(wanted.values())).run(inputs)
-        kind = opened.info.device_kind if device == "auto" else device
-        errors = {}
-        for index, output in _outputs(opened, graph, inputs, kind):
-            name = wanted.get(index)
-            shaped = None if name is None else _in_order(output, reference[name].shape)
-            if name is not None and shaped is not None:
-                error = compare(name, shaped, reference[name])
-                errors[index] = LayerError(index, graph.kernels[index].function, name, error)
+    errors = {
+        layer.index: layer.error() for layer in _layers(package, inputs, proto, None, device=device)
+    }
     if not errors:
         raise InputError(
             f"nodes of '{model}' are needed in the package, and none has a name of it: is this the "
             "model that the package was made from?"
         )
     return errors
+
+
+def layer_of(
+    package: str | os.PathLike[str],
+    inputs: Arrays,
+    model: Path,
+    node: str,
+    *,
+    device: str = "auto",
+) -> Layer:
+    """What the kernel that ends in a node computes, beside the model's value.
+
+    Raises InputError where no kernel ends in it, naming what can be asked for.
+    """
+    proto = simplified_model(model, inputs)
+    for layer in _layers(package, inputs, proto, node, device=device):
+        return layer
+    with read_package(package) as opened:
+        kernels = opened.info.graph.kernels
+    inside = next((kernel for kernel in kernels if node in kernel.nodes), None)
+    if inside is not None:
+        raise InputError(
+            f"the last node of a kernel is needed, whose result is kept, and '{node}' is fused "
+            f"with those around it: ask for {inside.nodes[-1]}, or compile with --opt-level 1"
+        )
+    ends = [kernel.nodes[-1] for kernel in kernels if kernel.nodes]
+    near = difflib.get_close_matches(node, ends, 5, 0.0)
+    raise InputError(
+        f"a node of the network is needed that a kernel ends in, and '{node}' is none; there are "
+        f"{len(ends)}, such as {', '.join(near)}: 'tvm-vision inspect --kernels' lists them"
+    )
+
+
+def _layers(
+    package: str | os.PathLike[str],
+    inputs: Arrays,
+    proto: onnx.ModelProto,
+    node: str | None,
+    *,
+    device: str,
+) -> Iterator[Layer]:
+    """Each kernel that computes a value of the model, or the one that ends in ``node`` alone."""
+    values = {each.name: each.output[0] for each in proto.graph.node if each.output}
+    with read_package(package) as opened:
+        graph = opened.info.graph
+        wanted = {
+            index: values[kernel.nodes[-1]]
+            for index, kernel in enumerate(graph.kernels)
+            if kernel.nodes and kernel.nodes[-1] in values and node in (None, kernel.nodes[-1])
+        }
+        if not wanted:
+            return
+        reference = Reference(proto, values=list(wanted.values())).run(inputs)
+        kind = opened.info.device_kind if device == "auto" else device
+        for index, output in _outputs(opened, graph, inputs, kind):
+            name = wanted.get(index)
+            shaped = None if name is None else _in_order(output, reference[name].shape)
+            if name is not None and shaped is not None:
+                yield Layer(index, graph.kernels[index].function, name, shaped, reference[name])
 
 
 def _in_order(output: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
