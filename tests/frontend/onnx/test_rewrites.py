@@ -147,6 +147,18 @@ def test_quantized_convolution_equals_onnxruntime():
     assert_equals_onnxruntime(model, data, rtol=0, atol=1)
 
 
+def test_zeros_of_a_second_reshape_are_sizes_of_the_first():
+    """onnxsim leaves out the first of two."""
+    nodes = [
+        helper.make_node("Reshape", ["x", "groups"], ["g"]),
+        helper.make_node("Reshape", ["g", "rows"], ["r"]),
+        helper.make_node("ReduceMean", ["r"], ["y"], axes=[2], keepdims=0),
+    ]
+    weights = [("groups", np.array([3, 2, 2, 2, 2])), ("rows", np.array([0, 0, -1]))]
+    model = make_model(nodes, [("x", (3, 4, 2, 2))], [("y", (3, 2))], weights)
+    assert_equals_onnxruntime(model, image(3, 4, 2, 2))
+
+
 def test_every_refused_node_is_named_in_one_line(capfd):
     nodes = [
         helper.make_node("RandomNormalLike", ["x"], ["a"], name="first"),

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 MIN_OPSET = 7
 # The first version of the file format whose weights need not be among the inputs.
 IR_OF_WEIGHTS = 4
+# Attributes that onnxruntime compares with 1.
+FLAGS = frozenset({"exclusive", "keepdims", "noop_with_empty_axes", "reverse"})
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -114,9 +116,9 @@ def named_onnx(model: str | os.PathLike[str] | onnx.ModelProto) -> onnx.ModelPro
 
 def _put_plainly(proto: onnx.ModelProto) -> None:
     """Change what onnxruntime reads as well, and ONNX's own tools or TVM do not: the default domain
-    by its other name, lists of nothing as attributes, which stand for attributes left out, axes
-    that are kept by another number than 1, which means that they are not, and a version of the
-    format that would have all weights listed as inputs."""
+    by its other name, lists of nothing as attributes, which stand for attributes left out, flags
+    that are neither 0 nor 1, which mean 0, and weights that are listed as inputs, as they had to be
+    in old versions of the format."""
     for entry in proto.opset_import:
         entry.domain = "" if entry.domain == "ai.onnx" else entry.domain
     for node in nodes_in(proto.graph):
@@ -124,11 +126,12 @@ def _put_plainly(proto: onnx.ModelProto) -> None:
         for entry in [entry for entry in node.attribute if _is_empty_list(entry)]:
             node.attribute.remove(entry)
         for entry in node.attribute:
-            if entry.name == "keepdims":
+            if entry.name in FLAGS:
                 entry.i = int(entry.i == 1)
-    listed = {value.name for value in proto.graph.input}
-    if any(tensor.name not in listed for tensor in proto.graph.initializer):
-        proto.ir_version = max(proto.ir_version, IR_OF_WEIGHTS)
+    inputs = graph_inputs(proto)
+    del proto.graph.input[:]
+    proto.graph.input.extend(inputs)
+    proto.ir_version = max(proto.ir_version, IR_OF_WEIGHTS)
 
 
 def _is_empty_list(entry: onnx.AttributeProto) -> bool:
@@ -167,7 +170,12 @@ def _load(path: Path) -> onnx.ModelProto:
 def _check_operators(proto: onnx.ModelProto) -> None:
     """Raise UnsupportedModelError unless the operators are those of a known operator set."""
     foreign = [
-        Refusal(f"{node.domain}.{node.op_type}", node.name, "not a standard ONNX operator", CUT)
+        Refusal(
+            f"{node.domain}.{node.op_type}",
+            node.name or node.output[0],
+            "not a standard ONNX operator",
+            CUT,
+        )
         for node in nodes_in(proto.graph)
         if node.domain not in ("", PREVIEW)
     ]

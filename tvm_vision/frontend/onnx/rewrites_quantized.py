@@ -112,6 +112,24 @@ def _along(steps: NodeBuilder, value: str, rank: int, axis: int) -> str:
     return steps("Reshape", value, np.array(shape, np.int64))
 
 
+def dynamic_quantize(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """DynamicQuantizeLinear in its parts; of nothing but zeros the scale is 1, as onnxruntime has
+    it, where ONNX's formula divides by 0."""
+    steps, zero = NodeBuilder(graph, node), np.zeros((), np.float32)
+    levels = np.array(255, np.float32)
+    most = steps("Max", steps("ReduceMax", node.input[0], keepdims=0), zero)
+    least = steps("Min", steps("ReduceMin", node.input[0], keepdims=0), zero)
+    scale = steps("Div", steps("Sub", most, least), levels)
+    scale = steps("Where", steps("Equal", scale, zero), np.ones((), np.float32), scale)
+    place = steps("Round", steps("Div", steps("Neg", least), scale))
+    place = steps.cast(steps("Min", steps("Max", place, zero), levels), np.uint8)
+    real = steps("QuantizeLinear", node.input[0], scale, place)
+    for index, value in enumerate((real, scale, place)):
+        if index < len(node.output) and node.output[index]:
+            steps.finish(value, index)
+    return steps.nodes
+
+
 def dequantize_blocks(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """DequantizeLinear with a scale for each block along an axis; one for each channel is TVM's."""
     if not attribute(node, "block_size", 0):
@@ -155,6 +173,7 @@ def _repeated(steps: NodeBuilder, value: str, like: str) -> str:
 QUANTIZED_REWRITES: dict[str, Rewrite] = {
     "ConvInteger": conv_integer,
     "DequantizeLinear": dequantize_blocks,
+    "DynamicQuantizeLinear": dynamic_quantize,
     "QLinearConv": qlinear_conv,
     "QLinearMatMul": qlinear_matmul,
     "QuantizeLinear": quantize_blocks,

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+import numpy as np
 import onnx
 
-from .graph import fixed_values, inferred, with_input_shapes
+from .graph import (
+    GraphEditor,
+    Unsupported,
+    attribute,
+    fixed_values,
+    inferred,
+    with_input_shapes,
+)
 from .tools import ToolError, run
 
 LOGGER = logging.getLogger(__name__)
@@ -23,8 +31,14 @@ def simplified(
 
     None where onnxsim fails, returns a broken model, dies of it or takes too long.
     """
-    if _has_empty_values(proto, shapes):
+    typed = inferred(with_input_shapes(proto, shapes))
+    if _has_empty_values(typed):
         LOGGER.debug("not simplified: onnxsim dies of tensors without elements")
+        return None
+    try:
+        proto = _with_sizes_in_reshapes(proto, typed)
+    except Unsupported as error:
+        LOGGER.debug("not simplified: onnxsim would join reshapes: %s", error)
         return None
     result = _simplified_once(proto, shapes)
     # What one run fixes may be what the next one needs. Most models are fixed after the first.
@@ -60,9 +74,40 @@ def _open_values(model: onnx.ModelProto | None) -> int:
     return sum(bool(name) and name not in fixed for node in graph.node for name in node.output)
 
 
-def _has_empty_values(proto: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> bool:
+def _with_sizes_in_reshapes(proto: onnx.ModelProto, typed: onnx.ModelProto) -> onnx.ModelProto:
+    """``proto`` with sizes in place of the zeros of a Reshape behind another: onnxsim leaves out
+    the first of two, and the zeros stand for sizes that the first one gives.
+
+    typed: the same with the types of its values. Raises Unsupported where these are not known.
+    """
+    graph = GraphEditor(typed)
+    reshaped = {
+        name for node in typed.graph.node if node.op_type == "Reshape" for name in node.output
+    }
+    nodes, changed = [], False
+    for node in proto.graph.node:
+        shape = graph.constant(node.input[1]) if _copies_sizes(node, reshaped) else None
+        if shape is None or not np.any(shape == 0):
+            nodes.append(node)
+            continue
+        before = graph.shape(node.input[0])
+        sizes = [before[axis] if size == 0 else size for axis, size in enumerate(shape)]
+        plain = onnx.NodeProto()
+        plain.CopyFrom(node)
+        plain.input[1] = graph.make_constant(np.array(sizes, np.int64), node.input[1])
+        nodes.append(plain)
+        changed = True
+    return graph.with_nodes(proto, nodes) if changed else proto
+
+
+def _copies_sizes(node: onnx.NodeProto, reshaped: Collection[str]) -> bool:
+    """Whether a node reshapes what was reshaped before, with 0 for a size that stays."""
+    follows = node.op_type == "Reshape" and len(node.input) > 1 and node.input[0] in reshaped
+    return follows and not attribute(node, "allowzero", 0)
+
+
+def _has_empty_values(model: onnx.ModelProto) -> bool:
     """Whether something that the graph computes has no elements, as far as shapes can be told."""
-    model = inferred(with_input_shapes(proto, shapes))
     return any(
         size.HasField("dim_value") and size.dim_value == 0
         for value in (*model.graph.value_info, *model.graph.output)
