@@ -229,7 +229,8 @@ def _open_shapes(path: Path) -> dict[str, list[int]]:
 
     from tvm_vision.frontend.onnx.graph import graph_inputs
 
-    found, named = {}, {}
+    found: dict[str, list[int]] = {}
+    named: dict[str, int] = {}
     for value in graph_inputs(onnx.load(path, load_external_data=False)):
         sizes = value.type.tensor_type.shape.dim
         for axis, size in enumerate(sizes):
