@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -44,7 +46,7 @@ def doctor(seconds: float, as_json: bool) -> None:
     from tvm_vision.doctor.finding import Machine, worst
 
     findings = []
-    with progress("looking at the machine") as tell:
+    with shown("looking at the machine") as tell:
         for finding in examine(Machine(), seconds):
             tell(finding.name)
             findings.append(finding)
@@ -58,17 +60,29 @@ def doctor(seconds: float, as_json: bool) -> None:
     click.get_current_context().exit(int(state == "fail"))
 
 
+@contextlib.contextmanager
+def shown(text: str) -> Iterator[Callable[[str], None]]:
+    """A sign of life, where what it is drawn with is installed: to say so is for a check."""
+    try:
+        import rich  # noqa: F401
+    except ImportError:
+        yield lambda text: None
+        return
+    with progress(text) as tell:
+        yield tell
+
+
 def show(findings: list[Finding]) -> None:
     """A line for each; on a terminal in colour, and within its width."""
-    from rich.table import Table
-    from rich.text import Text
-
     console = terminal()
     if console is None:
         for found in findings:
             remedy = f"  remedy: {found.remedy}" if found.remedy else ""
             click.echo(f"{found.state:<4}  {found.name:<15}  {found.words}{remedy}")
         return
+    from rich.table import Table
+    from rich.text import Text
+
     rows = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
     for column in ({"no_wrap": True}, {"no_wrap": True}, {"overflow": "fold"}):
         rows.add_column(**column)

@@ -7,7 +7,7 @@ import click
 COMMANDS = {
     **dict.fromkeys(("predict", "infer", "segment", "pose", "obb"), "detect"),
     "track": "detect, and its results in Python through to_supervision to a tracker",
-    **dict.fromkeys(("val", "validate", "test"), "check"),
+    **dict.fromkeys(("val", "test"), "check"),
     **dict.fromkeys(("export", "convert", "build"), "compile"),
     **dict.fromkeys(("info", "show", "summary"), "inspect"),
     **dict.fromkeys(("bench", "speed", "time"), "benchmark"),

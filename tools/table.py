@@ -16,11 +16,14 @@ LEAST = 12
 
 
 def terminal() -> Console | None:
-    """Standard output where it has a width to keep to: a terminal's, or that of COLUMNS."""
+    """Standard output where it has a width to keep to: a terminal's, or that of COLUMNS. None else,
+    and where the package that draws there is not installed."""
     if not (sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal()):
         return None
-    from rich.console import Console
-
+    try:
+        from rich.console import Console
+    except ImportError:
+        return None
     return Console(highlight=False, markup=False, emoji=False)
 
 

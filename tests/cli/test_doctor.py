@@ -54,17 +54,28 @@ def test_it_keeps_to_the_terminal(columns: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_without_the_native_library(tmp_path: Path) -> None:
-    """As after a build that failed: the command starts, and says what is missing."""
+    """As after a build that failed, and with none of the packages that Python has not itself but
+    click: the command starts, and says what is missing."""
     without = shutil.ignore_patterns("*.so", "__pycache__", "csrc", "images")
     shutil.copytree(ROOT / "tvm_vision", tmp_path / "tvm_vision", ignore=without)
     shutil.copytree(ROOT / "tools", tmp_path / "tvm_vision" / "tools", ignore=without)
-    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import tvm_vision.__main__"
+    missing = ("rich", "numpy", "packaging", "packaging.requirements", "packaging.specifiers")
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({missing!r}));"
+        f"sys.path.insert(0, {str(tmp_path)!r}); import tvm_vision.__main__"
+    )
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", code, "doctor"], capture_output=True, text=True, env=environment
     )
     assert done.returncode == 1, done.stderr
     lines = [line.split(maxsplit=1)[1] for line in done.stdout.splitlines() if line[:4] == "fail"]
-    assert lines[0].startswith(f"native library   {tmp_path}/tvm_vision/vulkan/lib")
-    assert lines[1].startswith("backend          the native library libtvm_vision_vulkan.so was")
-    assert len(lines) == 2
+    assert [line[:17].strip() for line in lines] == [
+        "python",
+        "packages",
+        "native library",
+        "backend",
+    ]
+    assert "needs the package packaging, which is not there" in lines[1]
+    assert f"{tmp_path}/tvm_vision/vulkan/libtvm_vision_vulkan.so is not there" in lines[2]
+    assert "the native library libtvm_vision_vulkan.so was needed" in lines[3]

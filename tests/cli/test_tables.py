@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support import yoeo_networks
-from tvm_vision.api import compile as compile_network
-from tvm_vision.exporters.yoeo.describe import yoeo_model_info
 from tvm_vision.tools.table import table
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
@@ -48,23 +46,19 @@ def test_a_terminal_that_is_too_narrow_for_all_ends_in_lines(
     assert max(map(len, table(HEADER, ROWS))) <= 12
 
 
-@pytest.fixture(scope="module")
-def files(
-    tmp_path_factory: pytest.TempPathFactory, tiny_package: Path, model: Path
-) -> dict[str, Path]:
-    """YOEO's, with many kernels; and one whose comparison says no sentence of its own."""
-    folder = tmp_path_factory.mktemp("a-folder-whose-name-is-long-enough-to-fill-a-column")
-    yoeo = yoeo_networks.write_tiny(folder / "yoeo.onnx")
-    info = yoeo_model_info(yoeo)
-    package = compile_network(yoeo, folder / "yoeo.tar", target="llvm", model_info=info)
-    files = {"MODEL": yoeo, "PACKAGE": Path(package), "RECORDS": folder / "r.jsonl"}
-    return {**files, "TINY": tiny_package, "TINY_MODEL": model}
+@pytest.fixture
+def files(tiny_package: Path, model: Path, tmp_path: Path) -> dict[str, Path]:
+    """In a folder whose name alone fills a column."""
+    folder = tmp_path / "a-folder-with-a-name-that-is-longer-than-a-column"
+    folder.mkdir()
+    package = Path(shutil.copy(tiny_package, folder))
+    return {"PACKAGE": package, "MODEL": model, "RECORDS": folder / "r.jsonl"}
 
 
 # Each with where its table begins: before it are sentences, which a terminal folds.
 COMMANDS = (
     ("benchmark PACKAGE PACKAGE --repeat 3 --warmup 0", "package"),
-    ("check TINY TINY_MODEL", "output"),
+    ("check PACKAGE MODEL", "output"),
     ("devices --known", "name"),
     ("inspect PACKAGE --kernels", "#"),
     ("profile PACKAGE --repeat 2 --warmup 0", "#"),

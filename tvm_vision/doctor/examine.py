@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -41,6 +42,10 @@ def _apart(name: str, check: Check, machine: Machine) -> Iterator[Finding]:
     """What a check finds; what it raises is a finding, too."""
     try:
         yield from check(machine)
+    except ModuleNotFoundError as error:
+        package = str(error.name).partition(".")[0]
+        words = f"the check needs the package {package}, which is not there"
+        yield Finding(name, FAIL, words, f"{sys.executable} -m pip install {package}")
     except Exception as error:  # whatever a machine in disorder makes of the libraries below
         words = f"the check itself failed: {type(error).__name__}: {last_line(error)}"
         yield Finding(name, FAIL, words, REPORT)
