@@ -33,6 +33,17 @@ def test_each_command_has_help_with_an_example(command):
     assert f"tvm-vision {command}" in result.output.partition("Example:")[2]
 
 
+def test_each_command_has_quiet_and_verbose():
+    def commands(group):
+        for command in group.commands.values():
+            yield command
+            yield from commands(command) if hasattr(command, "commands") else ()
+
+    for command in [main, *commands(main)]:
+        options = {option for param in command.params for option in param.opts}
+        assert {"-q", "--quiet", "-v", "--verbose"} <= options, command.name
+
+
 def test_the_commands():
     assert COMMANDS == [
         "bag",

@@ -1,6 +1,7 @@
 """``tvm-vision detect`` and ``check`` on packages of YOEO networks."""
 
 import json
+from typing import Any, cast
 
 import cv2
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from support import yoeo_networks
 from tvm_vision.api import compile as compile_network
+from tvm_vision.errors import InputError
 from tvm_vision.exporters.yoeo.describe import yoeo_model_info
 from tvm_vision.runtime.sources import frames, read_image
 
@@ -173,3 +175,8 @@ def test_frames_in_python(network, photo, video):
     assert [frame.name for frame, _ in seen] == ["photo.png", *(f"game.avi#{i}" for i in range(4))]
     frame, result = seen[0]
     assert list(result) == list(model(frame.image))
+    assert [frame.name for frame, _ in model.stream([photo, str(photo)])] == ["photo.png"] * 2
+    with pytest.raises(InputError, match=r"found ndarray: an image that is read .* network\(im"):
+        next(model.stream(cast(Any, frame.image)))
+    with pytest.raises(InputError, match="found the name 'photo.png': read it with OpenCV, or"):
+        model(cast(Any, "photo.png"))

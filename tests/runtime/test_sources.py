@@ -179,6 +179,7 @@ def test_a_stream_by_its_address(tmp_path, server):
         ("https://www.youtube.com/watch?v=1", "is a page and no stream: save its video first"),
         ("screen", "'screen' is none: a screen is recorded by others, as 'ffmpeg"),
         ("webcam", "'webcam' is none: the first camera is 0"),
+        ("", "needed, and '' is none: check the path"),
         ("/nonexistent/*.jpg", "no file fits '/nonexistent/.*': check the pattern"),
         ("/dev/null", "null gives no image: check that it is there and not in use"),
     ],

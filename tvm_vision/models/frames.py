@@ -8,6 +8,7 @@ exact scale of each axis, so that boxes go back to where they were.
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -201,7 +202,13 @@ def check_image(image: Image) -> None:
     if isinstance(image, np.ndarray) and image.dtype == np.uint8 and image.size:
         if image.ndim == 2 or (image.ndim == 3 and image.shape[2] in (1, 3, 4)):
             return
-    found = f"{image.dtype} {list(image.shape)}" if isinstance(image, np.ndarray) else type(image)
+    if isinstance(image, (str, os.PathLike)):
+        raise InputError(
+            f"an image of uint8 [height, width, 3] in BGR is needed, found the name '{image}': "
+            "read it with OpenCV, or give it to stream, which takes images, videos and cameras"
+        )
+    is_array = isinstance(image, np.ndarray)
+    found = f"{image.dtype} {list(image.shape)}" if is_array else type(image).__name__
     raise InputError(
         f"an image of uint8 [height, width, 3] in BGR is needed, found {found}: read it with "
         "OpenCV, or convert it (cv2.cvtColor, astype)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -24,6 +24,21 @@ Image = npt.NDArray[np.uint8]
 # A camera's usual frame; what the first call allocates and compiles is then in place.
 WARM_UP_SHAPE = (480, 640, 3)
 Model = TypeVar("Model", bound="VisionModel")
+Source = str | os.PathLike[str] | int
+
+
+def _flat(sources: Iterable[Source | Sequence[Source]]) -> Iterator[str]:
+    """The sources as texts, those in lists too. Raises InputError for what is none."""
+    for source in sources:
+        if isinstance(source, (list, tuple)):
+            yield from _flat(source)
+        elif isinstance(source, (str, int, os.PathLike)):
+            yield str(source)
+        else:
+            raise InputError(
+                "a path, pattern, camera number or stream's address is needed, found "
+                f"{type(source).__name__}: an image that is read already goes into network(image)"
+            )
 
 
 class OneThread:
@@ -76,22 +91,19 @@ class VisionModel:
         """The results for one frame, uint8 [height, width, 3] in BGR."""
         raise NotImplementedError
 
-    def stream(
-        self, *sources: str | os.PathLike[str] | int
-    ) -> Iterator[tuple[Frame, VisionResult]]:
+    def stream(self, *sources: Source | Sequence[Source]) -> Iterator[tuple[Frame, VisionResult]]:
         """Each frame of some sources with its result, one after the other, read when asked for.
 
-        sources: images, folders, patterns, videos, cameras by number, addresses of streams; see
-        ``tvm_vision.runtime.sources.frames``, which says what cannot be read.
+        sources: images, folders, patterns, videos, cameras by number, addresses of streams, or
+        lists of these; see ``tvm_vision.runtime.sources.frames``, which says what cannot be read.
+        Raises InputError for an array, which is a frame itself.
 
         for frame, result in network.stream("drive.mp4"):
             print(frame.name, result.describe())
         """
         from ..runtime.sources import frames
 
-        for frame in frames(
-            os.fspath(s) if isinstance(s, os.PathLike) else str(s) for s in sources
-        ):
+        for frame in frames(_flat(sources)):
             yield frame, self(frame.image)
 
     @property

@@ -76,7 +76,8 @@ def _frames(source: str | Path) -> Iterator[Frame]:
         return _video(int(text), f"camera {text}", CAMERA)
     if "://" in text:
         return _stream(text)
-    if path.is_dir():
+    # An empty name, of a variable that is not set, would be the folder that one is in.
+    if path.is_dir() and text:
         return _folder(path)
     if path.is_char_device():
         return _video(text, path.name, CAMERA)
@@ -137,7 +138,10 @@ OTHER_SOURCES = {
     "webcam": "the first camera is 0",
     "camera": "the first camera is 0",
 }
-CAMERA = "gives no image: check that it is there and not in use"
+CAMERA = (
+    "gives no image: check that it is there and not in use, and with tvm-vision doctor that this "
+    "user may open it"
+)
 # Milliseconds for a stream to be opened, and to give the next image.
 PATIENCE_MS = 10_000
 VIDEOS = frozenset({".avi", ".m4v", ".mjpeg", ".mkv", ".mov", ".mp4", ".mpg", ".webm"})
