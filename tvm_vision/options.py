@@ -67,13 +67,14 @@ class CompileOptions:
         "auto",
         ("auto", "branch", "select"),
         "loads under a condition on GPUs, branch: passed over; select: made at a valid index "
-        "instead, without a branch; auto: select on integrated GPUs and where the driver needs it",
+        "instead, without a branch; auto: select on integrated GPUs, AMD's and Intel's cards, and "
+        "where the driver needs it",
     )
     packed_fp16: str = _option(
         "auto",
         ("auto", "on", "off"),
         "products of fp16 added up in fp16 over some 8 to 32 terms, in float32 beyond, on GPUs; "
-        "auto: on integrated GPUs",
+        "auto: on AMD's GPUs and integrated ones of subgroups of 64",
     )
     wide_subgroups: bool = _switch(
         "kernels without products compiled for the widest subgroups, on integrated GPUs whose "
@@ -81,7 +82,7 @@ class CompileOptions:
     )
     weights_by_window: bool = _switch(
         "weights of convolutions keep the channels of each place of the window side by side, on "
-        "integrated GPUs"
+        "GPUs that kernels were not timed on"
     )
     fuse_data_movement: bool = _switch(
         "concatenations, slices and resizing inside the convolution that reads them, on GPUs"

@@ -14,12 +14,14 @@ from collections.abc import Iterable
 # Parts of a device that run workgroups, and of one: schedulers, threads at once, registers.
 COMPUTE_UNITS, SCHEDULERS = "compute_units", "unit_schedulers"
 THREADS, REGISTERS = "unit_threads", "unit_registers"
+# Lanes of the narrowest subgroups, where the driver compiles for several widths by its registers.
+LEAST_LANES = "least_lanes"
 # What a calibration measured: multiply-adds and additions in float32, in float16 and of four bytes
 # at once, memory, shared memory, a launch.
 FLOPS, FLOPS_FP16, DP4A = "measured_mflops", "measured_fp16_mflops", "measured_dp4a_mops"
 BANDWIDTH, SHARED, LAUNCH = "measured_mb_s", "measured_shared_mb_s", "measured_launch_ns"
 NUMBERS = (
-    COMPUTE_UNITS, SCHEDULERS, THREADS, REGISTERS,
+    COMPUTE_UNITS, SCHEDULERS, THREADS, REGISTERS, LEAST_LANES,
     FLOPS, FLOPS_FP16, DP4A, BANDWIDTH, SHARED, LAUNCH,
 )  # fmt: skip
 FLOAT16_MATRICES, INT8_MATRICES = "", "int8_"

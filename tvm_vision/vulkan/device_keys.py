@@ -10,6 +10,7 @@ from ..target_keys import (
     FEW_BRANCHES,
     FLOAT16_MATRICES,
     INT8_MATRICES,
+    LEAST_LANES,
     REGISTERS,
     SCHEDULERS,
     THREADS,
@@ -43,8 +44,10 @@ _SWIFTSHADER = "SwiftShader"
 def keys_of(device: Mapping[str, Any]) -> list[str]:
     """The keys, see ``tvm_vision.target_keys``, of a device as the backend describes it."""
     told = [(name, int(device.get(name, 0))) for name in (COMPUTE_UNITS, *_OF_A_UNIT)]
-    if not told[0][1] and int(device.get("vendor_id", 0)) == _INTEL:
-        told[0] = (COMPUTE_UNITS, _INTEL_UNITS.get(int(device.get("device_id", 0)), 0))
+    if int(device.get("vendor_id", 0)) == _INTEL:
+        if not told[0][1]:
+            told[0] = (COMPUTE_UNITS, _INTEL_UNITS.get(int(device.get("device_id", 0)), 0))
+        told.append((LEAST_LANES, int(device["min_subgroup_size"])))
     numbers = [number_key(name, n) for name, n in told if n]
     return [*numbers, *_matrix_keys(device), *_driver_keys(device)]
 
@@ -59,22 +62,20 @@ def _driver_keys(device: Mapping[str, Any]) -> list[str]:
     return [FEW_BRANCHES] if str(device["driver_name"]).startswith(_SWIFTSHADER) else []
 
 
-def _emulates_matrices(device: Mapping[str, Any]) -> bool:
-    """Whether a driver offers matrices that the device has no units for.
+def _spills_matrices(device: Mapping[str, Any]) -> bool:
+    """Whether a driver offers matrices that make kernels slow: Intel's of subgroups of 8 lanes.
 
-    Mesa does from version 25 on for Intel's GPUs that share the processor's memory, and writes them
-    out: a kernel of 1,199 instructions has 22,410. Those with matrix units have no subgroups of 8
-    lanes any more, or memory of their own.
+    Mesa offers them from version 25 on for those that share the processor's memory, which have no
+    units for them, and writes them out: a kernel of 1,199 instructions has 22,410. Arc's first
+    cards have units, but registers are short there: of 52 tiles of ResNet-18's and SqueezeNet's
+    convolutions each spills in the 32 lanes that Mesa takes, and in 8 all but the shortest sums
+    (benchmarks/static.md).
     """
-    return (
-        int(device["vendor_id"]) == _INTEL
-        and str(device["type"]) == "integrated"
-        and int(device["min_subgroup_size"]) < 16
-    )
+    return int(device["vendor_id"]) == _INTEL and int(device["min_subgroup_size"]) < 16
 
 
 def _matrix_keys(device: Mapping[str, Any]) -> list[str]:
-    if _emulates_matrices(device):
+    if _spills_matrices(device):
         return []
     found: dict[str, None] = {}  # each once: shapes are told again for what saturates
     for m, n, k, *types in (tuple(shape) for shape in device["cooperative_matrix_shapes"]):

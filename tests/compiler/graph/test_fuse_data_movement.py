@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,12 +15,14 @@ from support.networks import NETWORKS, Builder, _upsample
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.build import prepare
 from tvm_vision.compiler.graph.fuse_data_movement import fuse_data_movement, is_selection
+from tvm_vision.compiler.graph.selection_cost import pick_cycles
 from tvm_vision.devices import known_devices
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.schedules import TargetLimits, schedule_function
 from tvm_vision.schedules.common import left_to_host
 from tvm_vision.schedules.cost.device_model import FITTED
+from tvm_vision.schedules.cost.tile_costs import PipelineCosts
 
 SIZE = 16
 
@@ -186,7 +188,9 @@ def fused_on(tail: Any, **device: Any) -> bool:
     limits = TargetLimits.of(Target(described.target_config()))
     assert limits.device.rates is not None
     rates = {name: device.pop(name) for name in ("bandwidth", "launch") if name in device}
-    model = replace(limits.device, rates=replace(limits.device.rates, **rates), **device)
+    costs = {name: device.pop(name) for name in ("pick",) if name in device}
+    gemm = replace(cast(PipelineCosts, limits.device.gemm), **costs)
+    model = replace(limits.device, rates=replace(limits.device.rates, **rates), gemm=gemm, **device)
     module, _ = import_onnx(network(tail))
     options = {"concat_in_place": False, "fuse_data_movement": False}
     graph = prepare(module, target=Target(described.target_config()), options=options)
@@ -203,6 +207,15 @@ def test_the_device_decides(tail: Any) -> None:
     assert not fused_on(tail, pick=1e5, bandwidth=1e13, launch=1e-9)
     assert fused_on(tail, pick=1e5, bandwidth=1e6)
     assert fused_on(tail, pick=1e5, bandwidth=1e13, launch=1.0)
+
+
+def test_what_it_costs_to_find_a_value_is_of_the_device_and_its_template() -> None:
+    """Sixteen instructions: of GCN's scheduler four cycles each, of RDNA3's two."""
+    found = {}
+    for name in ("renoir", "phoenix", "tgl"):
+        device = TargetLimits.of(Target(known_devices()[name].target_config())).device
+        found[name] = [pick_cycles(each, device) for each in ("contraction", "direct_conv")]
+    assert found == {"renoir": [64.0, 90.0], "phoenix": [32.0, 90.0], "tgl": [90.0, 90.0]}
 
 
 def test_what_is_picked_from_one_tensor_costs_nothing_more() -> None:

@@ -92,6 +92,32 @@ def test_what_the_device_tells_takes_the_place_of_what_was_assumed() -> None:
     assert told.rates == INTEGRATED.rates
 
 
+def test_amds_cards_have_the_costs_of_amds_waves() -> None:
+    """A GPU of memory of its own is no H200 where its subgroups are waves of 64."""
+    card = DeviceModel.of(target("discrete", "compute_units_96", thread_warp_size=64))
+    for costs in ("gemm", "coopmat", "direct_conv"):
+        assert getattr(card, costs) == getattr(INTEGRATED, costs)
+    assert (card.kind, card.source) == ("discrete", TOLD)
+    assert (card.units.count, card.units.lanes) == (96, 64)
+    assert card.rates is not None and DISCRETE.rates is not None and INTEGRATED.rates is not None
+    assert INTEGRATED.rates.bandwidth < card.rates.bandwidth < DISCRETE.rates.bandwidth
+    assert card.split_k == card.rates.split_k and not card.measured
+    for lanes in (1, 8, 16, 32):  # NVIDIA's, and what was told nothing
+        assert DeviceModel.of(target("discrete", thread_warp_size=lanes)) == DISCRETE
+
+
+def test_intels_cards_have_the_costs_of_its_integrated_gpus() -> None:
+    made = target("discrete", "compute_units_32", "least_lanes_8", thread_warp_size=32)
+    card, other = DeviceModel.of(made), DeviceModel.of(target("integrated", thread_warp_size=32))
+    for costs in ("gemm", "coopmat", "direct_conv"):
+        assert getattr(card, costs) == getattr(other, costs)
+    assert (card.kind, card.units.count) == ("discrete", 32)
+    assert not card.packed_fp16 and card.selects_loads
+    assert TargetLimits.of(made).wide_subgroup == 32
+    for keys in ((), ("least_lanes_32",)):  # NVIDIA's has one width
+        assert DeviceModel.of(target("discrete", *keys, thread_warp_size=32)) == DISCRETE
+
+
 @pytest.mark.parametrize("key", ["compute_units_0", "compute_units_", "compute_units_x", "units_9"])
 def test_a_key_that_tells_no_units_changes_nothing(key: str) -> None:
     assert DeviceModel.of(target("integrated", key)) == INTEGRATED
@@ -136,7 +162,8 @@ def test_keys_of_a_device_that_tells_its_units(
     [
         (0x8086, "integrated", 8, False),  # Tiger Lake to Meteor Lake
         (0x8086, "integrated", 16, True),  # Lunar Lake
-        (0x8086, "discrete", 8, True),  # Arc
+        (0x8086, "discrete", 8, False),  # Arc's first cards, whose registers do not suffice
+        (0x8086, "discrete", 16, True),  # and its second
         (0x1002, "integrated", 32, True),
         (0x10005, "cpu", 8, True),  # lavapipe, which emulates all
     ],
@@ -156,7 +183,9 @@ def test_matrices_that_a_driver_writes_out_are_left_alone(
         "driver_name": "a driver",
     }
     monkeypatch.setattr(module.tvm_ffi, "get_global_func", lambda name: lambda: [device])
-    assert module.device_keys(0) == (["cooperative_matrix_8x8x16"] if used else [])
+    keys = [f"least_lanes_{lanes}"] if vendor == 0x8086 else []
+    keys += ["cooperative_matrix_8x8x16"] if used else []
+    assert module.device_keys(0) == keys and all(map(is_key, keys))
 
 
 @pytest.mark.parametrize(("driver", "few"), [("SwiftShader driver", True), ("llvmpipe", False)])

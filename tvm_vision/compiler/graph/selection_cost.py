@@ -16,8 +16,10 @@ from tvm import tirx
 
 from ...schedules import TargetLimits, choices
 from ...schedules.cost import coopmat_gemm, direct_conv, gemm
+from ...schedules.cost.device_model import DeviceModel
 from ...schedules.cost.direct_conv import DirectConvTile, Windows
 from ...schedules.cost.gemm_tile import VECTOR, Product
+from ...schedules.cost.tile_costs import PipelineCosts
 from ...schedules.templates import shape_of
 
 
@@ -36,11 +38,19 @@ def pays(selection: tirx.PrimFunc, product: tirx.PrimFunc, at: int, limits: Targ
     arithmetic = _CYCLES[choice.template](choice.parameters, shape, device) / rates.clock
     vectors = _fetched(choice.parameters, shape, math.prod(_sizes(product.params[at])))
     units = device.units
-    issued = device.pick * (len(read) - 1) * vectors / units.lanes
+    issued = pick_cycles(choice.template, device) * (len(read) - 1) * vectors / units.lanes
     finding = issued / (units.count * units.schedulers) / rates.clock
     inside = max(arithmetic + finding, (sum(read) + others) / rates.bandwidth)
     apart = rates.launch + (sum(read) + made) / rates.bandwidth
     return inside <= apart + max(arithmetic, (made + others) / rates.bandwidth)
+
+
+def pick_cycles(template: str, device: DeviceModel) -> float:
+    """Of a scheduler, to find neighbours in one of several tensors, for each but the first."""
+    costs, units = device.gemm, device.units
+    if template != "contraction" or not isinstance(costs, PipelineCosts):
+        return device.pick
+    return costs.pick * units.lanes * units.schedulers / costs.width
 
 
 _CYCLES: dict[str, Any] = {

@@ -24,6 +24,7 @@ from ...target_keys import (
     FLOPS,
     FLOPS_FP16,
     LAUNCH,
+    LEAST_LANES,
     REGISTERS,
     SCHEDULERS,
     SHARED,
@@ -134,8 +135,8 @@ class DeviceModel:
         gemm, coopmat, direct_conv, split_k: cycles of the tile models.
         selects_loads: loads under a condition are faster without a branch.
         packed_fp16: two values of fp16 are multiplied and added like one of float32.
-        pick: cycles of a scheduler to find four neighbours in one of several tensors, for each but
-            the first.
+        pick: cycles of a scheduler to find neighbours in one of several tensors, for each but the
+            first; where products are not those of ``PipelineCosts``, which have their own.
         wide_subgroups: the driver chooses the lanes of subgroups, and wide ones are faster where
             their registers suffice.
         cuts_sums: products may leave partial sums to a second kernel without a tuner's word.
@@ -173,6 +174,10 @@ class DeviceModel:
         lanes = int(target.attrs.get("thread_warp_size", 1))
         if model is INTEGRATED and 1 < lanes < GCN_LANES:
             model = INTEGRATED_NARROW
+        if model is DISCRETE and lanes == GCN_LANES:
+            model = DISCRETE_WAVES
+        if model is DISCRETE and told.get(LEAST_LANES, lanes) < lanes:
+            model = DISCRETE_NARROW
         model = replace(model, rates=model.rates and model.rates.measured(told))
         if model.source == FITTED:
             return model
@@ -306,6 +311,7 @@ GCN = PipelineCosts(
     fetch=750.0,
     shared=146.0,
     start=235.0,
+    pick=16.0,
     registers=4.0,
     edge=5.8,
 )
@@ -389,6 +395,28 @@ INTEGRATED_NARROW = replace(
     packed_fp16=False,
     wide_subgroups=True,
     cuts_sums=False,
+)
+# Intel's cards, likewise. Units, clock and memory are those of an Arc A770's data sheet (32 units,
+# 2.4 GHz, 560 GB/s), of which as much as of AMD's is taken to be reached; a launch as above.
+DISCRETE_NARROW = replace(
+    INTEGRATED_NARROW,
+    kind="discrete",
+    units=replace(INTEGRATED_NARROW.units, count=32),
+    enough=_OF_8_UNITS.scaled(8, 32),
+    rates=Rates(flops=6.5e12, bandwidth=373e9, launch=10e-6, clock=2.4e9),
+)
+# AMD's cards, whose waves, matrices and registers are those of its integrated GPUs; nobody measured
+# one. Units, clock and memory are those of a Radeon RX 7800 XT's data sheet (60 units, 2.4 GHz, 624
+# GB/s), of which two thirds of the bandwidth and a third of the arithmetic are taken to be reached.
+# A launch is what machines.py assumes.
+_CARD = Rates(flops=6.1e12, bandwidth=416e9, launch=5e-6, clock=2.4e9)
+DISCRETE_WAVES = replace(
+    INTEGRATED,
+    kind="discrete",
+    units=replace(INTEGRATED.units, count=60),
+    enough=_WAVES_OF_8_UNITS.scaled(8, 60),
+    rates=_CARD,
+    split_k=_CARD.split_k,
 )
 # On processors Vulkan is for tests, and of a target that names no kind nothing is known: what is
 # compiled is what a discrete GPU gets, but Winograd's convolution is no gain that one may count on.

@@ -85,6 +85,7 @@ class PipelineCosts:
         convert: to convert a sum of fp16 and add it to one of float32.
         load: to find and load four neighbours.
         window: besides, where they are of an image that is read by windows.
+        pick: and where they are of one of several tensors, for each but the first.
         step: of a tile along k, besides.
         output: of an output of a thread.
         chain: cycles of a wave by itself over those in which its instructions are issued.
@@ -103,6 +104,7 @@ class PipelineCosts:
     convert: float
     load: float
     window: float
+    pick: float
     step: float
     output: float
     chain: float
