@@ -18,7 +18,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,8 @@ from tvm_vision.tools.table import table
 from tvm_vision.whole_files import ScratchFolder, write_whole
 
 ROOT = Path(__file__).resolve().parents[1]
-PRECISIONS = ("fp32", "fp16")
+INT8 = "int8"  # a network that was quantized
+PRECISIONS = ("fp32", "fp16", INT8)
 Frame = dict[str, Any]
 PATH = click.Path(path_type=Path)
 # Run in a checkout, with its own Python: what it compiles is its own business.
@@ -50,9 +51,22 @@ import json, sys
 import tvm_vision
 from benchmarks.peers.networks import NETWORKS
 job = json.load(sys.stdin)
+model = NETWORKS[job["network"]].model()
+if job["quantized"]:
+    import os, tempfile
+    import numpy as np, onnx
+    folder = tempfile.TemporaryDirectory()
+    source, made = (os.path.join(folder.name, name) for name in ("source.onnx", "made.onnx"))
+    onnx.save(model, source)
+    shape = [each.dim_value for each in model.graph.input[0].type.tensor_type.shape.dim]
+    random = np.random.default_rng(1)
+    samples = [os.path.join(folder.name, f"{number}.npz") for number in range(2)]
+    for path in samples:
+        np.savez(path, **{model.graph.input[0].name: random.random(shape, dtype="float32")})
+    tvm_vision.quantize(source, made, sample_images=samples)
+    model = made
 tvm_vision.compile(
-    NETWORKS[job["network"]].model(), job["output"], target=job["target"],
-    precision=job["precision"], name=job["network"],
+    model, job["output"], target=job["target"], precision=job["precision"], name=job["network"],
 )
 """
 
@@ -78,7 +92,9 @@ class Source:
         output = folder / f"{self.name}-{self.precision}-{device}.tar"
         job = {
             "network": self.name,
-            "precision": self.precision,
+            # Of what stays in floating point.
+            "precision": "fp32" if self.precision == INT8 else self.precision,
+            "quantized": self.precision == INT8,
             # Written out, for a checkout that does not know the name, or knows it otherwise.
             "target": known_devices()[device].target_config(),
             "output": str(output.resolve()),
@@ -117,7 +133,8 @@ def _listed(_: Any, option: click.Parameter, value: str) -> tuple[str, ...]:
 )  # fmt: skip
 @click.option(
     "--precision", "precisions", default="fp32", show_default=True, callback=_listed,
-    help="Of networks that are compiled here: fp32, fp16 or both, with a comma.",
+    help="Of networks that are compiled here: fp32, fp16, int8, several with commas. int8 is "
+    "quantized by two samples of noise.",
 )  # fmt: skip
 @click.option("--kernels", type=int, default=0, help="List so many kernels of each network, too.")
 @click.option("--tree", type=PATH, default=ROOT, help="Compile with this checkout.")
@@ -181,6 +198,8 @@ def _sources(networks: Sequence[str], precisions: Sequence[str]) -> Iterator[Sou
 
 def _examine(source: Source, device: str, tree: Path, folder: Path, text: Path | None) -> Frame:
     found = network.read_network(source.package(folder, device, tree))
+    if source.precision is not None:
+        found = replace(found, precision=source.precision)
     compiled = pipelines.compile_kernels(list(found.kernels.values()), drivers.find(device))
     if text is not None:
         _write_texts(compiled, text / f"{found.name}-{found.precision}-{device}")

@@ -21,7 +21,7 @@ from tvm_vision.offline.model import examine
 from tvm_vision.offline.network import Network, read_network
 from tvm_vision.offline.survey import survey
 
-DEVICES = ("renoir", "phoenix", "tgl")
+DEVICES = ("renoir", "phoenix", "tgl", "arc")
 # At the sizes they are used at: tiles, and so registers, depend on them.
 NETWORKS: dict[str, Callable[[], Any]] = {
     "squeezenet1_1": networks.squeezenet1_1,
@@ -73,6 +73,7 @@ def test_kernels_fit_the_device(device: str, name: str, precision: str, tmp_path
     if device not in machines.MACHINES:
         for kernel in survey(network, compiled, device)["kernels"].values():
             assert kernel["lanes"] in (8, 16, 32), kernel
+            assert precision == "fp32" or not kernel["spills"], kernel
             assert kernel["shared_bytes"] <= int(limits["max_shared_memory_per_block"]), kernel
         return
     machine = machines.find(device)

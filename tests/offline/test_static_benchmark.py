@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import tvm_vision
-from benchmarks import static
+from benchmarks import static, static_summary
 from support import small_network
 from support.compiled import MATRIX_GPU
 from tvm_vision.errors import DeviceError
@@ -92,6 +92,49 @@ def test_what_is_wrong_is_one_line(arguments: tuple[str, ...], status: int, said
     done = run(*arguments)
     assert done.exit_code == status
     assert said in done.output + str(done.exception)
+
+
+def test_what_was_asked_for_and_what_is_said_of_it(tmp_path: Path) -> None:
+    def frame(precision: str, device: str, **said: Any) -> dict[str, Any]:
+        return {"network": "resnet18", "precision": precision, "device": device, **said}
+
+    before, after, later = (tmp_path / f"{name}.json" for name in ("before", "after", "later"))
+    before.write_text(json.dumps([frame("fp32", "renoir", seconds=4e-3)]))
+    kernels = {"a": {"cycles": 1_200_000}, "b": {"cycles": 300_000}}
+    whole = [frame("fp32", device, seconds=9e-3) for device in ("renoir", "phoenix")]
+    after.write_text(json.dumps([*whole, frame("fp32", "tgl", kernels=kernels)]))
+    halves = [frame("fp16", "renoir", seconds=2e-3), frame("int8", "phoenix", seconds=5e-3)]
+    later.write_text(json.dumps([frame("fp32", "renoir", seconds=3e-3), *halves]))
+    page = tmp_path / "page.md"
+    page.write_text("above\n<!-- asked -->\n<!-- end -->\n")
+    paths = [str(each) for each in (before, after, later)]
+    done = CliRunner().invoke(static_summary.main, [*paths, "--document", str(page)])
+    assert done.exit_code == 0, done.output
+    (line,) = [each for each in page.read_text().splitlines() if "resnet18" in each]
+    found = [cell.strip() for cell in line.strip("|").split("|")]
+    assert found[1:6] == ["7.2", "4.00 → 3.00", "≤ 4.5", "2.00", "**0.67**"]
+    assert found[6:] == ["9.00", "", "5.00", "**0.56**", "1.50", ""]
+    assert "| yoeo | 28.2 |  | ≤ 16.0 |" in page.read_text()
+
+
+def test_a_quantized_network_is_compiled_as_what_stays_in_floating_point(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[Any] = []
+
+    class Done:
+        returncode = 0
+
+    def ran(command: Any, input: str, **rest: Any) -> Done:
+        asked.append(json.loads(input))
+        return Done()
+
+    monkeypatch.setattr(static.subprocess, "run", ran)
+    for precision in static.PRECISIONS:
+        static.Source("resnet18", precision).package(tmp_path, "phoenix", tmp_path)
+    assert [(job["precision"], job["quantized"]) for job in asked] == [
+        ("fp32", False), ("fp16", False), ("fp32", True),
+    ]  # fmt: skip
 
 
 def test_a_driver_that_is_missing_is_said(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
