@@ -18,6 +18,9 @@ from tvm_vision.package import (
 from tvm_vision.package.info import plain
 
 SIZE = (64, 96)
+HEAD = DetectionInfo(
+    ("y",), box="anchors", strides=(16,), anchors=(1.0, 2.0, 3.0, 4.0), row="objectness"
+)
 PREPROCESSING = Preprocessing(SIZE, stretch=True)
 NAMES = ("a", "b", "c")
 
@@ -37,6 +40,8 @@ SOUND = [
         model(detection=DetectionInfo(("y",), box="grid", strides=(8, 16, 32), row="objectness")),
         outputs(y=(1, 126, 8)),
     ),
+    (model(detection=HEAD), outputs(y=(1, 2, 4, 6, 8))),
+    (model(detection=HEAD), outputs(y=(1, 2 * 8, 4, 6))),
     (model(detection=DetectionInfo(("y",), box="xyxy", row="best")), outputs(y=(1, 9, 6))),
     (
         model(detection=DetectionInfo(("y",), transposed=True, prototypes="p", keypoints=2)),
@@ -89,6 +94,10 @@ def test_packages_from_before_have_none_of_it():
         (DetectionInfo(("y",)), outputs(y=(2, 9, 7)), "of 7 values for each box"),
         (DetectionInfo(("y",), box="grid"), outputs(y=(1, 9, 7)), "strides must be there"),
         (DetectionInfo(("y",), strides=(8,)), outputs(y=(1, 9, 7)), "strides must be there for"),
+        (HEAD, outputs(y=(1, 2, 4, 4, 8)), r"of grids with \[32\] cells"),
+        (replace(HEAD, anchors=(1.0, 2.0, 3.0)), outputs(y=(1, 3, 4, 6, 8)), "anchors must be"),
+        (replace(HEAD, anchors=()), outputs(y=(1, 3, 4, 6, 8)), "anchors must be pairs"),
+        (HEAD, outputs(y=(1, 2, 4, 6, 9)), "of 8 values for each box"),
         (
             DetectionInfo(("y",), box="grid", strides=(8,)),
             outputs(y=(1, 95, 7)),

@@ -55,6 +55,23 @@ def yolov5(output: Any) -> list[Row]:
     return rows
 
 
+def yolov5_heads(heads: list[Any], strides: tuple[int, ...], anchors: Any) -> list[Row]:
+    """For each stride [1, anchors, rows, columns, 5 + classes] of logits; anchors [stride][anchor]
+    are width and height in pixels."""
+    rows: list[Row] = []
+    for head, stride, pairs in zip(heads, strides, anchors, strict=True):
+        _, count, height, width, _ = head.shape
+        for anchor in range(count):
+            for y in range(height):
+                for x in range(width):
+                    s = [sigmoid(float(v)) for v in head[0, anchor, y, x]]
+                    centre = ((2 * s[0] - 0.5 + x) * stride, (2 * s[1] - 0.5 + y) * stride)
+                    sides = [(2 * s[2 + i]) ** 2 * pairs[anchor][i] for i in (0, 1)]
+                    score, best = best_of(s[5:])
+                    rows.append((score * s[4], best, centred(*centre, *sides), []))
+    return rows
+
+
 def yolox(output: Any, size: tuple[int, int], strides: tuple[int, ...]) -> list[Row]:
     """[1, cells, 5 + classes] of grids, row by row, one stride after the other."""
     index = 0

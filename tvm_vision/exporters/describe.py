@@ -81,6 +81,9 @@ def kind_line(info: ModelInfo, candidates: Sequence[str] = ()) -> str:
             "masks" if detection.prototypes else "",
             "oriented" if detection.oriented else "",
             "" if detection.suppress else "suppressed within",
+            f"anchors {','.join(f'{side:g}' for side in detection.anchors)}"
+            if detection.anchors
+            else "",
         ]
         said = ", ".join(filter(None, parts))
         words.append(f"boxes in {' '.join(detection.boxes)}{f' ({said})' if said else ''}")
@@ -194,6 +197,8 @@ def _value(text: str, like: Any) -> Any:
         return ("off", "on").index({"false": "off", "true": "on"}.get(text, text)) == 1
     if isinstance(like, tuple):
         items = [item for item in text.split(",") if item]
+        if like and all(isinstance(item, float) for item in like):
+            return tuple(map(float, items))
         return tuple(int(item) if item.isdigit() else item for item in items)
     return type(like)(text)
 

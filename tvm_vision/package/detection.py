@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .fields import Fields, integer, text, wrong
+from .fields import Fields, integer, number, text, wrong
 from .tensors import TensorInfo
 
-BOX_FORMS = ("cxcywh", "xyxy", "yxyx", "grid", "distances")
+BOX_FORMS = ("cxcywh", "xyxy", "yxyx", "grid", "anchors", "distances")
 ROWS = ("scores", "objectness", "best")
 ACTIVATIONS = ("none", "sigmoid", "softmax")
 BACKGROUNDS = ("none", "first", "last")
@@ -28,10 +28,14 @@ class DetectionInfo:
     transposed: they are [1, values, candidates].
     box: what the four values of a box are. "cxcywh": centre and sides; "xyxy", "yxyx": two corners;
         "grid": centre and logarithm of the sides in cells of a grid, x = (t + cell) * stride,
-        width = exp(t) * stride; "distances": for each edge a distribution of its distance from the
-        cell's middle, in cells, a softmax over 0, 1, ....
+        width = exp(t) * stride; "anchors": in cells of a grid for each anchor, of a sigmoid s(t),
+        x = (2 s + cell - 1/2) * stride, width = (2 s)^2 * anchor; "distances": for each edge a
+        distribution of its distance from the cell's middle, in cells, a softmax over 0, 1, ....
     relative: boxes are parts of the input's sides, instead of pixels of the input.
     strides: pixels of the input in a cell of each grid, of boxes that are in grids.
+    anchors: width and height in pixels of the input of each anchor of each stride, one after the
+        other, as many for each stride; the outputs are [1, anchors, rows, columns, values] or
+        [1, anchors * values, rows, columns] then.
     row: what comes behind the box. "scores": the score of each class; "objectness": that it is an
         object at all, by which the scores are multiplied, and the score of each class; "best": the
         score and the number of the best class.
@@ -57,6 +61,7 @@ class DetectionInfo:
     box: str = "cxcywh"
     relative: bool = False
     strides: tuple[int, ...] = ()
+    anchors: tuple[float, ...] = ()
     row: str = "scores"
     scores: tuple[str, ...] = ()
     classes: str = ""
@@ -84,6 +89,7 @@ class DetectionInfo:
             box=fields.text("box", among=BOX_FORMS),
             relative=fields.boolean("relative"),
             strides=fields.items("strides", _stride),
+            anchors=fields.optional("anchors", _anchors) or (),
             row=fields.text("row", among=ROWS),
             scores=fields.items("scores", text),
             classes=fields.text("classes", empty=True),
@@ -104,6 +110,11 @@ class DetectionInfo:
         )
         fields.done()
         return info
+
+    @property
+    def anchors_of_stride(self) -> int:
+        """How many anchors each stride has; 0 where there are none."""
+        return len(self.anchors) // (2 * len(self.strides)) if self.strides else 0
 
     @property
     def box_values(self) -> int:
@@ -141,13 +152,29 @@ class DetectionInfo:
             wrong(f"{where}.box", "cxcywh, where boxes are oriented", self.box)
         if self.box == "distances" and not self.scores:
             wrong(f"{where}.scores", "there, where boxes are distances", [])
-        in_grids = self.box in ("grid", "distances")
+        in_grids = self.box in ("grid", "anchors", "distances")
         if in_grids != bool(self.strides):
             wrong(f"{where}.strides", "there for boxes in grids alone", list(self.strides))
-        rows = {name: _rows(shapes[name], self.transposed) for name in self.boxes}
+        if (self.box == "anchors") != bool(self.anchors) or (
+            self.anchors and len(self.anchors) % (2 * len(self.strides))
+        ):
+            found = list(self.anchors)
+            wrong(f"{where}.anchors", "pairs, as many for each stride, for boxes of anchors", found)
+        rows = {name: self._rows_of(shapes[name]) for name in self.boxes}
         self._check_rows(labels, shapes, rows)
         if in_grids:
             self._check_grids(size, [rows[name][0] for name in self.boxes])
+
+    def _rows_of(self, shape: tuple[int, ...]) -> tuple[int, int]:
+        """Candidates, and values of each, of an output's shape; (-1, -1) for what has none."""
+        anchors = self.anchors_of_stride
+        if not anchors:
+            return _rows(shape, self.transposed)
+        if len(shape) == 4 and shape[0] == 1 and shape[1] % anchors == 0:
+            shape = (1, anchors, *shape[2:], shape[1] // anchors)
+        if len(shape) != 5 or shape[:2] != (1, anchors):
+            return (-1, -1)
+        return _size(shape[:4]), shape[4]
 
     def _check_rows(
         self,
@@ -198,7 +225,8 @@ class DetectionInfo:
             wrong("model.labels", f"as many as the scores {list(shape)} are for", len(labels))
 
     def _check_grids(self, size: tuple[int, int], counts: Sequence[int]) -> None:
-        cells = [cells_of(size, stride) for stride in self.strides]
+        each = self.anchors_of_stride or 1
+        cells = [each * cells_of(size, stride) for stride in self.strides]
         if len(counts) == 1:
             cells = [sum(cells)]
         if cells != list(counts):
@@ -232,6 +260,16 @@ def _size(shape: tuple[int, ...]) -> int:
 
 def _stride(value: Any, where: str) -> int:
     return integer(value, where, 1, 65536)
+
+
+def _anchors(value: Any, where: str) -> tuple[float, ...]:
+    if not isinstance(value, list):
+        wrong(where, "a list", value)
+    sides = [number(side, f"{where}[{index}]") for index, side in enumerate(value)]
+    for side in sides:
+        if side <= 0:
+            wrong(where, "of sides above 0", side)
+    return tuple(sides)
 
 
 def _fraction(fields: Fields, name: str) -> float:

@@ -105,6 +105,24 @@ def test_grids(across):
     assert_same(found, rows, "corner")
 
 
+@pytest.mark.parametrize("axes", [5, 4])
+def test_heads_with_anchors(axes):
+    """YOLOv5 and v7 without their decoding, with an axis for the anchors and as convolved."""
+    strides, rng = (8, 16, 32), np.random.default_rng(6)
+    anchors = rng.integers(4, 30, (3, 3, 2))
+    sides = [(SIZE[0] // stride, SIZE[1] // stride) for stride in strides]
+    heads = [rng.normal(0, 1.5, (1, 3, *side, 8)).astype(np.float32) for side in sides]
+    info = DetectionInfo(
+        ("a", "b", "c"), box="anchors", strides=strides, row="objectness", activation="sigmoid",
+        anchors=tuple(anchors.reshape(-1).astype(float)),
+    )  # fmt: skip
+    rows = reference.chosen(reference.yolov5_heads(heads, strides, anchors), CONFIDENCE, IOU)
+    if axes == 4:
+        moved = [head.transpose(0, 1, 4, 2, 3) for head in heads]
+        heads = [head.reshape(1, -1, *head.shape[3:]) for head in moved]
+    assert_same(found_by(info, dict(zip("abc", heads, strict=True))), rows)
+
+
 @pytest.mark.parametrize("first", [0, 1])
 def test_what_has_been_suppressed_within(first):
     """YOLOv10, YOLO26, and exports with suppression: padded with rows of zeros."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -253,6 +255,23 @@ def test_raw_grids_are_those_of_yolox():
     assert_reads(reading, "yolo", {"box": "grid", "strides": (8, 16, 32)}, given)
     made = reading.preprocessing
     assert (made.color_order, made.pad_corner, made.std) == ("bgr", True, (1.0, 1.0, 1.0))
+
+
+@pytest.mark.parametrize("strides", [(8, 16, 32), (8, 16, 32, 64)])
+def test_raw_heads_are_those_of_yolov5(strides):
+    """In any order; their anchors are no part of the file, so that the kind has to be said."""
+    heads = {f"o{s}": (1, 3, 320 // s, 320 // s, 7) for s in reversed(strides)}
+    given = facts(heads, raw=frozenset(heads))
+    assert recognise(given).candidates == ("yolo",)
+    info = read_as("yolo", given).detection
+    assert (info.box, info.boxes, info.strides) == (
+        "anchors", tuple(f"o{stride}" for stride in strides), strides,
+    )  # fmt: skip
+    assert (info.anchors_of_stride, info.activation) == (3, "sigmoid")
+    with pytest.raises(InputError, match="2 labels are needed"):
+        read_as("yolo", replace(given, labels=("one",)))
+    for other in (facts(heads), facts({**heads, "o8": (1, 3, 40, 40, 9)}, raw=given.raw)):
+        assert recognise(other).candidates == ()
 
 
 def test_paddles_names():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,9 +31,17 @@ class Candidates:
     class_ids: Ints
 
 
-def table(outputs: Outputs, names: tuple[str, ...], transposed: bool) -> Floats:
-    """Values of all candidates, float [values, candidates], of outputs one behind the other."""
-    parts = [_plain(outputs[name]) for name in names]
+def box_table(outputs: Outputs, info: DetectionInfo) -> Floats:
+    """Values of all candidates' rows, float [values, candidates]."""
+    return table(outputs, info.boxes, info.transposed, info.anchors_of_stride)
+
+
+def table(outputs: Outputs, names: Sequence[str], transposed: bool, anchors: int = 0) -> Floats:
+    """Values of all candidates, float [values, candidates], of outputs one behind the other.
+
+    anchors: in each cell, of outputs with the axes of their grids.
+    """
+    parts = [_plain(outputs[name], anchors) for name in names]
     parts = parts if transposed else [part.T for part in parts]
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
@@ -74,14 +82,14 @@ def _of_the_best(
     if info.scores:
         scores = np.concatenate([outputs[name].reshape(-1) for name in info.scores])
     else:
-        scores = table(outputs, info.boxes, info.transposed)[4]
+        scores = box_table(outputs, info)[4]
     scores = scores[:limit]
     refuse_nan(scores)
     places = np.flatnonzero(_activated(scores, info) > confidence)
     if info.classes:
         numbers = outputs[info.classes].reshape(-1)[places]
     else:
-        numbers = table(outputs, info.boxes, info.transposed)[5, places]
+        numbers = box_table(outputs, info)[5, places]
     class_ids = np.round(numbers).astype(np.int64) - info.first_class
     chosen = _activated(scores[places], info).astype(np.float32)
     return Candidates(places, chosen, class_ids)
@@ -94,7 +102,7 @@ def _of_each_class(
     if info.scores:
         values = table(outputs, info.scores, False)
     else:
-        rows = table(outputs, info.boxes, info.transposed)
+        rows = box_table(outputs, info)
         extra = _extra_values(outputs, info)
         values = rows[info.box_values : len(rows) - extra]
     values = values[:, :limit]
@@ -134,9 +142,12 @@ def _extra_values(outputs: Outputs, info: DetectionInfo) -> int:
     return info.extra_values(outputs[info.prototypes].shape[1] if info.prototypes else 0)
 
 
-def _plain(output: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """An output without its batch of one."""
-    return output[0] if output.ndim == 3 else output
+def _plain(output: npt.NDArray[Any], anchors: int) -> npt.NDArray[Any]:
+    """An output [candidates, values] without its batch of one, its anchors one after the other."""
+    if output.ndim == 4:
+        parts = output.reshape(anchors, output.shape[1] // anchors, -1)
+        output = parts.transpose(0, 2, 1)
+    return output.reshape(-1, output.shape[-1]) if output.ndim > 2 else output
 
 
 def _activated(values: npt.NDArray[Any], info: DetectionInfo) -> npt.NDArray[Any]:

@@ -15,7 +15,7 @@ from ..results import Detections, box_corners
 from ..thresholds import Thresholds
 from ..values import Floats
 from .boxes import Grid, read_boxes
-from .candidates import find_candidates, table
+from .candidates import box_table, find_candidates
 from .masks import read_masks
 
 
@@ -54,7 +54,7 @@ class ObjectDetector(Thresholds, FrameModel):
         }  # fmt: skip
         self.produces = ("detections", *(name for name, there in more.items() if there))
         self._info = info
-        self._grid = Grid(self.size, info.strides) if info.strides else None
+        self._grid = Grid(self.size, info.strides, info.anchors) if info.strides else None
 
     def interpret(self, outputs: Arrays, letterbox: Letterbox) -> dict[str, Any]:
         return {"detections": self.find(outputs, letterbox)}
@@ -114,7 +114,7 @@ class ObjectDetector(Thresholds, FrameModel):
         count = info.extra_values(coefficients)
         if not count:
             return np.empty((len(places), 0), np.float32)
-        values = table(outputs, info.boxes, info.transposed)
+        values = box_table(outputs, info)
         return values[len(values) - count :, places].T.astype(np.float32, copy=False)
 
     def _keypoints(self, extras: Floats, letterbox: Letterbox) -> Floats:

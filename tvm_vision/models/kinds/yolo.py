@@ -13,11 +13,18 @@ from .preparation import CORNER_LETTERBOX, GREY_LETTERBOX
 
 FORM = (
     "one output [1, 4 + classes + more, cells], [1, cells, 5 + classes] or [1, boxes, 6 + more], "
-    "and for masks one more, [1, n, height, width]"
+    "and for masks one more, [1, n, height, width]; or for each stride an output "
+    "[1, 3, rows, columns, 5 + classes]"
 )
 # Of the grids that boxes are in: three, and with one for larger or smaller objects.
 STRIDES = ((8, 16, 32), (8, 16, 32, 64), (4, 8, 16, 32))
 ANCHORS = 3
+# Of YOLOv5 as its authors trained it on COCO, by the number of strides, in pixels.
+HEADS = {
+    3: (10, 13, 16, 30, 33, 23, 30, 61, 62, 45, 59, 119, 116, 90, 156, 198, 373, 326),
+    4: (19, 27, 44, 40, 38, 94, 96, 68, 86, 152, 180, 137, 140, 301, 303, 264, 238, 542, 436, 615,
+        739, 380, 925, 792),
+}  # fmt: skip
 # An export that has suppressed within has a few hundred boxes.
 MOST_BOXES = 1000
 # Of COCO, where nothing says how many there are.
@@ -27,6 +34,8 @@ USUAL_CLASSES = 80
 def find(facts: Facts) -> Reading | None:
     """What a YOLO network's outputs say; None where they are no such outputs."""
     rows, size = facts.of_rank(3), facts.size
+    if not rows and size is not None:
+        return _of_heads(facts, size)
     if len(rows) != 1 or size is None:
         return None
     planes = facts.of_rank(4)
@@ -68,6 +77,35 @@ def _of_cells(
         info = replace(info, box="grid", strides=strides, confidence=0.3)
         return Reading("yolo", names, CORNER_LETTERBOX, info)
     return Reading("yolo", names, GREY_LETTERBOX, info)
+
+
+def _of_heads(facts: Facts, size: tuple[int, int]) -> Reading | None:
+    """An output of raw values for each stride, with axes for anchors, rows and columns, as YOLOv5
+    and v7 have them where decoding was left out. No file says which anchors they were trained
+    with."""
+    heads = sorted(
+        (s for s in facts.of_rank(5) if s.name in facts.raw),
+        key=lambda head: -head.shape[2] * head.shape[3],
+    )
+    strides = next((those for those in STRIDES[:2] if len(those) == len(heads)), None)
+    if strides is None:
+        return None
+    for head, stride in zip(heads, strides, strict=True):
+        grid = tuple(-(-side // stride) for side in size)
+        if head.shape[1:4] != (ANCHORS, *grid) or head.shape[4] != heads[0].shape[4]:
+            return None
+    classes = heads[0].shape[4] - 5
+    if classes < 1:
+        return None
+    names = facts.names(classes)
+    if len(names) != classes:
+        _wrong_labels(classes, heads[0], names)
+    info = DetectionInfo(
+        tuple(head.name for head in heads),
+        box="anchors", strides=strides, anchors=tuple(map(float, HEADS[len(heads)])),
+        row="objectness", activation="sigmoid",
+    )  # fmt: skip
+    return Reading("yolo", names, GREY_LETTERBOX, info, sure=False)
 
 
 def _of_boxes(facts: Facts, output: Spec, prototypes: Spec | None) -> Reading | None:
