@@ -86,6 +86,16 @@ def test_kinds_without_images_are_refused(tmp_path, classifier):
         load_model(plain)
 
 
+def test_networks_of_several_inputs_are_refused_with_what_takes_them(tmp_path):
+    images = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, 3, 4, 4)) for n in "ab"]
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 3, 4, 4))
+    graph = helper.make_graph([helper.make_node("Sub", ["a", "b"], ["y"])], "g", images, [result])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+    two = compile_network(model, tmp_path / "two.tar", target="llvm")
+    with pytest.raises(InputError, match="takes a, b: 'tvm-vision run --inputs' gives it an array"):
+        load_model(two)
+
+
 def test_a_classifier_without_images_is_refused(tmp_path):
     with pytest.raises(InputError, match="'tiny' is none: compile it with --kind classifier"):
         load_model(handmade.write_package_file(tmp_path / "tiny.tar"))

@@ -34,6 +34,13 @@ def predictor(info: PackageInfo) -> type[VisionModel]:
     model = info.model
     found = PREDICTORS.get(model.kind)
     if found is None:
+        if len(info.inputs) != 1:
+            names = ", ".join(spec.name for spec in info.inputs)
+            raise InputError(
+                f"a network that takes one image is needed, and '{model.name}' takes {names}: "
+                "'tvm-vision run --inputs' gives it an array for each, or compile the part of it "
+                "that takes the image"
+            )
         *kinds, last = PREDICTORS
         likely = recognise(Facts(info.inputs, info.outputs, model.labels)).candidates
         remedy = f" {' or '.join(likely)}" if likely else ""

@@ -220,3 +220,19 @@ def test_a_size_of_one_name_is_one_size_in_all_inputs():
     assert [spec.shape for spec in signature.inputs] == [(3, 4), (2, 3, 4), (5, 6)]
     with pytest.raises(UnsupportedModelError, match=r"input 'other' is \(\?, rows\)"):
         import_onnx(model, input_shapes={"x": (3, 4)})
+
+
+@pytest.mark.parametrize("reduction", ["add", "max", "min"])
+def test_reductions_of_a_later_opset_are_read(reduction):
+    """As torch.scatter_reduce is exported for opset 17; places occur twice."""
+    places = np.array([[0, 2, 0], [2, 2, 1]])
+    node = helper.make_node("ScatterElements", ["x", "places", "y"], ["z"], reduction=reduction)
+    model = make_model(
+        [node], [("x", (3, 3)), ("y", (2, 3))], [("z", (3, 3))], [("places", places)], opset=17
+    )
+    rng = np.random.default_rng(RNG_SEED)
+    x, y = (rng.standard_normal(shape, np.float32) for shape in ((3, 3), (2, 3)))
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    (wanted,) = session.run(None, {"x": x, "y": y})
+    (found,) = run_on_cpu(import_onnx(model)[0], x, y)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)

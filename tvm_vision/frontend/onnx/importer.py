@@ -26,6 +26,9 @@ from .own_operators import OWN_CONVERTERS
 FIX_PARAMETERS = "make constants of the inputs that decide about its shapes"
 # How TVM writes an operator into a message.
 _OPERATOR = re.compile(r'ir\.Op\(.*?name="([^"]+)".*?support_level=\d+\)')
+# Opsets to read operators as at least: PyTorch's exporter writes reductions of a later one, which
+# onnxruntime takes.
+_LEAST_OPSET = {"ScatterElements": 18, "ScatterND": 18}
 # What TVM stacks to one tensor and reduces: a copy of all, and more tensors than a kernel may see.
 _PAIRWISE = {
     "Max": relax.op.maximum,
@@ -80,6 +83,7 @@ class Importer(ONNXGraphImporter):
             elif op_name == "Gather" and _takes_fixed_places(inputs[0], inputs[1]):
                 value = self.bb.normalize(_taken(inputs[0], inputs[1], attrs.get("axis", 0)))
             else:
+                opset = max(opset, _LEAST_OPSET.get(op_name, 0))
                 value = super()._convert_operator(op_name, inputs, attrs, opset)
             missing = self._missing_results(value, name)
             if missing:
