@@ -47,6 +47,7 @@ LAYERS = (
     "tuning",
     "api",
     "doctor",
+    "evaluate.variants",
     "demo",
     "tools",
     "__main__",

@@ -18,6 +18,7 @@ from .demo_classifier import demo_classifier
 from .detect import detect
 from .devices import devices
 from .doctor import doctor
+from .evaluate import evaluate
 from .inspect import inspect
 from .options import SETTINGS, OneLineErrors
 from .other_names import no_such_command
@@ -68,6 +69,7 @@ COMMANDS = (
     detect,
     devices,
     doctor,
+    evaluate,
     inspect,
     package,
     profile,

@@ -58,6 +58,7 @@ def test_the_commands():
         "detect",
         "devices",
         "doctor",
+        "evaluate",
         "inspect",
         "package",
         "profile",

@@ -170,6 +170,8 @@ COMMANDS: dict[str, tuple[list[str], set[str]]] = {
     "show": (["show", "FILE", "-o", "OUT.html"], PACKAGES | {"onnx"}),
     "show --model": (["show", "GOOD", "--model", "FILE", "-o", "OUT.html"], {"onnx"}),
     "show --layer": (["show", "FILE", "--model", "MODEL", "--layer", "Relu_2"], PACKAGES),
+    "evaluate": (["evaluate", "FILE", "IMAGE"], {"onnx"}),
+    "evaluate DATA": (["evaluate", "MODEL", "FILE"], {"folder"}),
     "check": (["check", "FILE", "MODEL"], PACKAGES),
     "check MODEL": (["check", "GOOD", "FILE"], {"onnx"}),
     "classify": (["classify", "FILE", "IMAGE"], PACKAGES),

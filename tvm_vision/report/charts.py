@@ -95,6 +95,55 @@ class Point:
     marks: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Spot:
+    """A thing in a scatter: x and y in the chart's units; name: beside it; hover, key: as of a
+    Bar."""
+
+    x: float
+    y: float
+    name: str
+    hover: str
+    key: str
+
+
+def scatter(spots: Sequence[Spot], x_unit: str, y_unit: str, about: str) -> str:
+    """Spots over two axes, x from 0, y from 0 to 1 in percent."""
+    height = 360.0
+    most = 1.15 * max((spot.x for spot in spots), default=1.0) or 1.0
+    low = max(0.0, min((spot.y for spot in spots), default=0.0) - 0.1)
+
+    def x(value: float) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * value / most
+
+    def y(value: float) -> float:
+        return TOP + (height - TOP - BOTTOM) * (1 - (value - low) / (1.0 - low))
+
+    parts = [_open(WIDTH, height, about)]
+    for i in range(6):
+        value = low + (1.0 - low) * i / 5
+        parts.append(
+            f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(value):.1f}" '
+            f'y2="{y(value):.1f}"/><text class="tick y" x="{LEFT - 6}" y="{y(value) + 4:.1f}">'
+            f"{100 * value:.0f} %</text>"
+        )
+    for tick in ticks(most):
+        parts.append(
+            f'<text class="tick" x="{x(tick):.1f}" y="{height - BOTTOM + 16}">{tick:g}</text>'
+        )
+    for spot in spots:
+        parts.append(
+            f'<g class="point" data-k="{escape(spot.key)}"><title>{escape(spot.hover)}</title>'
+            f'<circle cx="{x(spot.x):.1f}" cy="{y(spot.y):.1f}" r="7"/><text class="start" '
+            f'x="{x(spot.x) + 11:.1f}" y="{y(spot.y) + 4:.1f}">{escape(spot.name)}</text></g>'
+        )
+    parts.append(
+        f'<text class="unit" x="4" y="{TOP + 10}">{escape(y_unit)}</text><text class="tick" '
+        f'x="{(LEFT + WIDTH) / 2:.0f}" y="{height - 3}">{escape(x_unit)}</text></svg>'
+    )
+    return "\n".join(parts)
+
+
 class _Axis:
     """Powers of ten between two pixels."""
 

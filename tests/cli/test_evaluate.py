@@ -1,0 +1,171 @@
+"""evaluate: variants of a network that tells colours apart, on images that are one colour each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import cv2
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import tvm_vision
+from support import reports
+from tvm_vision.models.results import Detections, Timing, VisionResult
+from tvm_vision.package import ModelInfo, Preprocessing
+
+if TYPE_CHECKING:
+    from tvm_vision.models.vision_model import VisionModel
+
+NAMES = ("red", "green", "blue")
+OPTIONS = ("--target", "llvm", "--precision", "fp32,fp16", "--opt-level", "0,3")
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    """The mean of each channel is the score of its class; and a package that says what it is."""
+    folder = tmp_path_factory.mktemp("network")
+    value = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("GlobalAveragePool", ["x"], ["mean"]),
+        helper.make_node("Flatten", ["mean"], ["y"]),
+    ]
+    ends = [value("x", TensorProto.FLOAT, (1, 3, 8, 8))], [value("y", TensorProto.FLOAT, (1, 3))]
+    graph = helper.make_graph(nodes, "colours", *ends)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, folder / "colours.onnx")
+    info = ModelInfo(
+        "colours", "classifier", labels=NAMES, preprocessing=Preprocessing(std=(255.0,) * 3)
+    )
+    tvm_vision.compile(model, folder / "like.tar", target="llvm", model_info=info)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """Ten of a colour each, of which one lies with another colour's."""
+    folder = tmp_path_factory.mktemp("photos")
+    for i in range(10):
+        colour = i % 3
+        name = NAMES[2] if i == 0 else NAMES[colour]
+        photo = np.zeros((12, 16, 3), np.uint8)
+        photo[..., 2 - colour] = 200
+        (folder / name).mkdir(exist_ok=True)
+        cv2.imwrite(str(folder / name / f"{i}.png"), photo)
+    return folder
+
+
+def arguments(network: Path, photos: Path, output: Path) -> list[object]:
+    like = ["--like", network / "like.tar", "-o", output]
+    return ["evaluate", network / "colours.onnx", photos, *OPTIONS, *like]
+
+
+def test_variants_of_a_classifier(command, network, photos, tmp_path):
+    page = tmp_path / "page.html"
+    result = command(*arguments(network, photos, tmp_path / "kept"), "--html", page, "--json")
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)
+    assert [row["name"] for row in rows] == [
+        "llvm fp32 O0", "llvm fp32 O3", "llvm fp16 O0", "llvm fp16 O3", "reference",
+    ]  # fmt: skip
+    for row in rows:
+        assert row["scores"]["top1"] == 0.9 and row["scores"]["top5"] == 1.0
+        # Sets are by name: blue, green, red; the first photo is red, and lies with the blue ones.
+        assert row["scores"]["confusion"] == [[3, 0, 1, 0], [0, 3, 0, 0], [0, 0, 3, 0]]
+        assert 0 < row["latency_ms"]["median"] <= row["latency_ms"]["p95"]
+        assert row["package_bytes"] > 0 and row["images"] == 10
+    assert rows[-1]["device"] == "onnxruntime on the CPU" and rows[-1]["memory_bytes"] is None
+    found = reports.Page(page.read_text())
+    assert found.document("evaluation") == rows and found.open_at_end == []
+    assert len(found.with_class("matrix")) == len(rows)
+
+
+def test_what_is_finished_is_kept(command, network, photos, tmp_path, monkeypatch):
+    from tvm_vision.evaluate import variants
+
+    words = arguments(network, photos, tmp_path)
+    first = json.loads(command(*words, "--json").stdout)
+    (tmp_path / "llvm-fp32-O3.json").unlink()
+    (tmp_path / "llvm-fp16-O0.json").write_text("{cut off")
+    compiled = []
+
+    def compile_counted(model, path, **options):
+        compiled.append(path.name)
+        return tvm_vision.compile(model, path, **options)
+
+    monkeypatch.setattr(variants, "compile_package", compile_counted)
+    second = json.loads(command(*words, "--json").stdout)
+    assert compiled == ["llvm-fp32-O3.tar", "llvm-fp16-O0.tar"]
+    assert [second[0], *second[3:]] == [first[0], *first[3:]]
+    # Other images are another evaluation.
+    command(*words, "--limit", "4", "--json")
+    assert len(compiled) == 6
+
+
+def test_a_variant_that_fails_does_not_stop_the_others(command, network, photos, tmp_path):
+    words = arguments(network, photos, tmp_path)
+    words[words.index("llvm")] = "nonsense,llvm"
+    result = command(*words, "--opt-level", "3", "--precision", "fp32", "--no-reference")
+    assert result.exit_code == 0, result.output
+    table, error = result.stdout.splitlines()[1:]
+    assert table.split()[:3] == ["llvm", "fp32", "O3"] and "90.0 %" in table
+    assert error.startswith("nonsense fp32 O3: ")
+    words[words.index("nonsense,llvm")] = "nonsense"
+    assert command(*words, "--no-reference", "-o", tmp_path / "other").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--precision", "fp8"], ["--opt-level", ""], ["--layout", "nchw,odd"], ["--limit", "0"]],
+)
+def test_usage(command, network, photos, options):
+    assert command("evaluate", network / "colours.onnx", photos, *options).exit_code == 2
+
+
+def test_what_goes_not_together(refuses, network, photos, tmp_path):
+    missing = tmp_path / "none"
+    assert f"'{missing}' is not there" in refuses("evaluate", network / "colours.onnx", missing)
+    assert "an ONNX or TFLite file is needed" in refuses("evaluate", photos, photos)
+
+
+def test_a_detector_over_boxes(tmp_path):
+    """By a stand-in for the network: its boxes are right, with another number for each class."""
+    from tvm_vision.evaluate.datasets import read_data_set
+    from tvm_vision.evaluate.run_set import run_set
+    from tvm_vision.report.evaluation_page import evaluation_page
+
+    cv2.imwrite(str(tmp_path / "a.png"), np.zeros((40, 60, 3), np.uint8))
+    document = {
+        "images": [{"id": 1, "file_name": "a.png"}],
+        "categories": [{"id": 1, "name": "ball"}, {"id": 2, "name": "robot"}],
+        "annotations": [
+            {"image_id": 1, "category_id": 1, "bbox": [5, 5, 10, 10]},
+            {"image_id": 1, "category_id": 2, "bbox": [30, 10, 20, 25]},
+        ],
+    }
+    (tmp_path / "set.json").write_text(json.dumps(document))
+
+    class Detector:
+        produces = ("detections",)
+        name, kind, class_names = "stand-in", "yolo", ("robot", "goal", "ball")
+
+        def __call__(self, image):
+            boxes = np.array([[5, 5, 15, 15], [30, 10, 50, 35], [1, 1, 2, 2]], np.float32)
+            scores = np.array([0.9, 0.8, 0.7], np.float32)
+            ids = np.array([2, 0, 1], np.int32)
+            return VisionResult(Timing(1, 2, 3), Detections(boxes, scores, ids, self.class_names))
+
+    data = read_data_set(tmp_path / "set.json")
+    told: list[int] = []
+    row = run_set(cast("VisionModel", Detector()), data, told.append)
+    assert row["scores"]["ap50_95"] == pytest.approx(1.0) and told == [1]
+    assert row["latency_ms"] == {"median": 6.0, "p95": 6.0}
+    row |= {"name": "one", "package_bytes": 10, "memory_bytes": None, "warnings": ["careful"],
+            "device": "none"}  # fmt: skip
+    failed = {"name": "two", "error": "it does not compile"}
+    found = reports.Page(evaluation_page([row, failed], data.kind, data.names, "t"))
+    assert "careful" in found.texts["warnings"] and "does not compile" in found.texts["warnings"]
+    assert found.open_at_end == []

@@ -1,0 +1,134 @@
+"""Labelled sets of images: folders, CSV, COCO and YOLO."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+from tvm_vision.errors import InputError
+from tvm_vision.evaluate.datasets import BOXES, CLASSES, class_numbers, read_data_set
+
+
+def image(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    cv2.imwrite(str(path), np.zeros((4, 6, 3), np.uint8))
+    return path
+
+
+def coco(folder: Path, **change: Any) -> Path:
+    image(folder / "images" / "a.png")
+    image(folder / "images" / "b.png")
+    document = {
+        "images": [{"id": 7, "file_name": "a.png"}, {"id": 9, "file_name": "b.png"}],
+        "categories": [{"id": 5, "name": "dog"}, {"id": 3, "name": "cat"}],
+        "annotations": [
+            {"image_id": 7, "category_id": 5, "bbox": [1, 2, 3, 4]},
+            {"image_id": 7, "category_id": 3, "bbox": [0, 0, 2, 2], "iscrowd": 1},
+        ],
+        **change,
+    }
+    path = folder / "val.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_a_folder_of_classes(tmp_path: Path) -> None:
+    for name in ("dog/1.png", "dog/2.jpg", "cat/x.png", "dog/.hidden.png", "dog/notes.txt"):
+        image(tmp_path / name) if name.endswith(("png", "jpg")) else (tmp_path / name).write_text(
+            ""
+        )
+    (tmp_path / "empty").mkdir()
+    found = read_data_set(tmp_path)
+    assert (found.kind, found.names) == (CLASSES, ("cat", "dog"))
+    assert [(s.path.name, s.label) for s in found.samples] == [
+        ("x.png", 0), ("1.png", 1), ("2.jpg", 1)
+    ]  # fmt: skip
+    assert [s.path.name for s in found.first(2).samples] == ["x.png", "1.png"]
+    assert found.first(99) == found == found.first(None)
+
+
+@pytest.mark.parametrize("head", ["", "image,label\n", "\ufeffImage, Label\n"])
+def test_a_csv(tmp_path: Path, head: str) -> None:
+    image(tmp_path / "in" / "a.png")
+    path = tmp_path / "set.csv"
+    path.write_text(f'{head}in/a.png,"tench, Tinca"\nin/a.png, eel\n')
+    found = read_data_set(path)
+    assert found.names == ("eel", "tench, Tinca")
+    assert [s.label for s in found.samples] == [1, 0]
+
+
+def test_coco(tmp_path: Path) -> None:
+    found = read_data_set(coco(tmp_path))
+    assert (found.kind, found.names) == (BOXES, ("cat", "dog"))
+    first, second = (sample.boxes(6, 4) for sample in found.samples)
+    assert first.boxes.tolist() == [[1, 2, 4, 6]] and first.class_ids.tolist() == [1]
+    assert first.doubtful.tolist() == [[0, 0, 2, 2]]
+    assert second.boxes.shape == (0, 4) and second.class_ids.shape == (0,)
+
+
+def test_yolo(tmp_path: Path) -> None:
+    image(tmp_path / "set" / "images" / "val" / "a.png")
+    image(tmp_path / "set" / "images" / "val" / "b.png")
+    labels = tmp_path / "set" / "labels" / "val"
+    labels.mkdir(parents=True)
+    (labels / "a.txt").write_text("1 0.5 0.5 0.5 1.0\n\n")
+    path = tmp_path / "data.yaml"
+    path.write_text("path: set\nval: images/val\nnames:\n  0: cat\n  1: dog\n")
+    found = read_data_set(path)
+    assert (found.kind, found.names) == (BOXES, ("cat", "dog"))
+    first, second = (sample.boxes(100, 50) for sample in found.samples)
+    assert first.boxes.tolist() == [[25, 0, 75, 50]] and first.class_ids.tolist() == [1]
+    assert len(second.boxes) == 0
+    (labels / "a.txt").write_text("2 0.5 0.5 0.5 1.0")
+    with pytest.raises(InputError, match=r"a\.txt.*class 2 of 2"):
+        read_data_set(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("set.csv", "a.png\n", "lines of image,label are needed"),
+        ("set.csv", "image,label\n", "lines of image,label are needed"),
+        ("set.csv", "none.png,cat\n", "names the image '.*none.png', which is not there"),
+        ("set.json", '{"images": []}', "COCO's images, annotations and categories"),
+        ("set.json", "[1]", "COCO's images, annotations and categories"),
+        ("set.yaml", "names: [a]\nval: none\n", "a folder of images is needed"),
+        ("set.yaml", "val: 3\n", "'names', and a folder"),
+        ("set.txt", "a", r"has none of these endings"),
+    ],
+)
+def test_what_is_no_set(tmp_path: Path, name: str, text: str, message: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match=message) as raised:
+        read_data_set(tmp_path / name)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_folder_without_classes(tmp_path: Path) -> None:
+    image(tmp_path / "a.png")
+    with pytest.raises(InputError, match="a sub-folder of images for each class"):
+        read_data_set(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("names", "labels", "numbers"),
+    [
+        (["Cat", "dog"], ["dog", "cat"], [1, 0]),
+        (["tench"], ["goldfish", "tench, Tinca tinca"], [1]),
+        (["traffic_light"], ["car", "traffic light"], [1]),
+        (["1", "0"], ["a", "b"], [1, 0]),
+        (["x", "y"], [], [0, 1]),
+    ],
+)
+def test_classes_go_by_their_names(names: list, labels: list, numbers: list) -> None:
+    assert class_numbers(names, labels) == numbers
+
+
+def test_a_class_that_the_network_has_not() -> None:
+    with pytest.raises(InputError, match="'eel' is none of its 2, such as a, b: rename it"):
+        class_numbers(["a", "eel"], ["a", "b"])

@@ -1,0 +1,215 @@
+"""Images with what is on them: folders of classes, CSV, COCO and YOLO sets."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..file_kinds import FOLDER, JSON, TEXT, need
+from ..models.yaml_file import read_yaml
+from ..plain_files import read_plain
+from ..runtime.sources import IMAGES
+from .detection import Truth
+
+CLASSES, BOXES = "classes", "boxes"
+MOST_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One image. label: its class, of a set of CLASSES; truth: its boxes, of a set of BOXES: in
+    pixels, or, where ``relative``, in parts of its width and height."""
+
+    path: Path
+    label: int = -1
+    truth: Truth | None = None
+    relative: bool = False
+
+    def boxes(self, width: int, height: int) -> Truth:
+        """What is on it, in pixels of an image of this size."""
+        assert self.truth is not None
+        scale = np.array([width, height] * 2, float) if self.relative else 1.0
+        return Truth(self.truth.boxes * scale, self.truth.class_ids, self.truth.doubtful * scale)
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A labelled set. kind: CLASSES or BOXES; names: of its classes."""
+
+    kind: str
+    names: tuple[str, ...]
+    samples: tuple[Sample, ...]
+
+    def first(self, count: int | None) -> DataSet:
+        """The same with so many images, evenly spread over all of them."""
+        if count is None or count >= len(self.samples):
+            return self
+        chosen = [i * len(self.samples) // count for i in range(count)]
+        return DataSet(self.kind, self.names, tuple(self.samples[i] for i in chosen))
+
+
+def read_data_set(path: Path) -> DataSet:
+    """A folder with a sub-folder of images for each class; a .csv with the columns image and label;
+    a .json as COCO has it, with images beside it; a .yaml as of YOLO sets.
+
+    Raises InputError where it is none of these, or names images that are not there.
+    """
+    need(path, "a folder with a sub-folder for each class, a .csv, COCO's .json or YOLO's .yaml",
+         FOLDER, TEXT, JSON)  # fmt: skip
+    try:
+        if path.is_dir():
+            return _folder(path)
+        reader = {".csv": _csv, ".json": _coco, ".yaml": _yolo, ".yml": _yolo}.get(path.suffix)
+        if reader is None:
+            raise InputError(
+                f"a set's text is needed, image,label in a .csv, COCO's JSON in a .json or YOLO's "
+                f".yaml, and '{path}' has none of these endings: rename it"
+            )
+        return reader(path)
+    except OSError as error:
+        raise InputError(f"'{path}' cannot be read ({error.strerror}): check the path") from None
+
+
+def _images(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.iterdir() if p.suffix.lower() in IMAGES and p.name[0] != ".")
+
+
+def _folder(folder: Path) -> DataSet:
+    found = {sub.name: _images(sub) for sub in sorted(folder.iterdir()) if sub.is_dir()}
+    names = tuple(name for name, images in found.items() if images)
+    if not names:
+        raise InputError(
+            f"a sub-folder of images for each class is needed, and '{folder}' has none"
+        )
+    samples = [Sample(path, i) for i, name in enumerate(names) for path in found[name]]
+    return DataSet(CLASSES, names, tuple(samples))
+
+
+def _csv(path: Path) -> DataSet:
+    text = read_plain(path, MOST_BYTES).decode("utf-8", "replace").lstrip("\ufeff")
+    rows = [row for row in csv.reader(io.StringIO(text)) if row]
+    if rows and [cell.strip().lower() for cell in rows[0][:2]] == ["image", "label"]:
+        del rows[0]
+    if not rows or any(len(row) < 2 for row in rows):
+        raise InputError(f"lines of image,label are needed, and '{path}' has another: check it")
+    names = sorted({row[1].strip() for row in rows})
+    number = {name: i for i, name in enumerate(names)}
+    samples = [Sample(path.parent / row[0].strip(), number[row[1].strip()]) for row in rows]
+    return _checked(DataSet(CLASSES, tuple(names), tuple(samples)), path)
+
+
+def _coco(path: Path) -> DataSet:
+    try:
+        document = json.loads(read_plain(path, MOST_BYTES))
+        categories = sorted(document["categories"], key=lambda each: each["id"])
+        number = {each["id"]: i for i, each in enumerate(categories)}
+        found: dict[Any, list[Any]] = {each["id"]: [] for each in document["images"]}
+        for each in document["annotations"]:
+            found[each["image_id"]].append(each)
+        samples = [
+            Sample(_beside(path, each["file_name"]), truth=_coco_truth(found[each["id"]], number))
+            for each in document["images"]
+        ]
+        names = tuple(str(each["name"]) for each in categories)
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise InputError(
+            f"COCO's images, annotations and categories are needed, and '{path}' has none such "
+            f"({type(error).__name__}: {error}): check that it is of object detection"
+        ) from None
+    return _checked(DataSet(BOXES, names, tuple(samples)), path)
+
+
+def _beside(path: Path, name: str) -> Path:
+    """An image of a COCO file: beside it, or in a folder images beside it or beside its own."""
+    places = (path.parent, path.parent / "images", path.parent.parent / "images")
+    return next((p / name for p in places if (p / name).is_file()), path.parent / name)
+
+
+def _coco_truth(annotations: Sequence[Any], number: dict[Any, int]) -> Truth:
+    def boxes(crowd: bool) -> np.ndarray:
+        found = [a["bbox"] for a in annotations if bool(a.get("iscrowd")) is crowd]
+        x, y, width, height = np.array(found, float).reshape(-1, 4).T
+        return np.stack([x, y, x + width, y + height], axis=1)
+
+    kept = [number[a["category_id"]] for a in annotations if not a.get("iscrowd")]
+    return Truth(boxes(False), np.array(kept, int), boxes(True))
+
+
+def _yolo(path: Path) -> DataSet:
+    document = read_yaml(path)
+    names, where = document.get("names"), document.get("val") or document.get("train")
+    if isinstance(names, dict):
+        names = [names[key] for key in sorted(names)]
+    if not isinstance(names, list) or not isinstance(where, str):
+        raise InputError(f"'names', and a folder 'val' or 'train', are needed in '{path}'")
+    folder = path.parent / str(document.get("path") or ".") / where
+    if not folder.is_dir():
+        raise InputError(f"a folder of images is needed, and '{folder}' of '{path}' is none")
+    samples = []
+    for image in _images(folder):
+        parts = list(image.parent.parts)
+        if "images" in parts:  # as YOLO has it: the last one stands for labels
+            parts[len(parts) - 1 - parts[::-1].index("images")] = "labels"
+        samples.append(Sample(image, truth=_yolo_truth(Path(*parts) / f"{image.stem}.txt",
+                                                       len(names)), relative=True))  # fmt: skip
+    return _checked(DataSet(BOXES, tuple(map(str, names)), tuple(samples)), path)
+
+
+def _yolo_truth(path: Path, classes: int) -> Truth:
+    """Lines of class, x, y, width, height in parts of the image; of a missing file none."""
+    lines = read_plain(path).decode("utf-8", "replace").splitlines() if path.is_file() else []
+    try:
+        rows = np.array([line.split()[:5] for line in lines if line.strip()], float).reshape(-1, 5)
+        ids = rows[:, 0].astype(int)
+        if rows.size and not (0 <= ids.min() and ids.max() < classes):
+            raise ValueError(f"class {ids.max()} of {classes}")
+    except ValueError as error:
+        raise InputError(
+            f"lines of class x y width height are needed in '{path}': {error}"
+        ) from None
+    middle, half = rows[:, 1:3], rows[:, 3:5] / 2
+    return Truth(np.hstack([middle - half, middle + half]), ids, np.empty((0, 4)))
+
+
+def _checked(found: DataSet, path: Path) -> DataSet:
+    if not found.samples:
+        raise InputError(f"images are needed, and '{path}' names none")
+    for sample in found.samples:
+        if not sample.path.is_file():
+            raise InputError(f"'{path}' names the image '{sample.path}', which is not there")
+    return found
+
+
+def class_numbers(names: Sequence[str], labels: Sequence[str]) -> list[int]:
+    """For each class of a set the number of the network's.
+
+    A name is a label, or its first word before a comma, whatever the case, or a number. Where the
+    network has no labels the order is the same. Raises InputError for a name without a class.
+    """
+    if not labels:
+        return list(range(len(names)))
+    plain = [label.casefold().strip() for label in labels]
+    first = [label.partition(",")[0].strip() for label in plain]
+    found = []
+    for name in names:
+        wanted = name.casefold().strip().replace("_", " ")
+        for known in (plain, first, [label.replace("_", " ") for label in plain]):
+            if wanted in known:
+                found.append(known.index(wanted))
+                break
+        else:
+            if not (name.isdecimal() and int(name) < len(labels)):
+                raise InputError(
+                    f"a class of the network is needed for each of the set, and '{name}' is none "
+                    f"of its {len(labels)}, such as {', '.join(labels[:5])}: rename it"
+                )
+            found.append(int(name))
+    return found
