@@ -35,6 +35,12 @@ _OPTIONS = {
     "RESIZE_NEAREST_NEIGHBOR": "ResizeNearestNeighborOptions",
     "BATCH_MATMUL": "BatchMatMulOptions",
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTMOptions",
+    "BIDIRECTIONAL_SEQUENCE_LSTM": "BidirectionalSequenceLSTMOptions",
+    "UNIDIRECTIONAL_SEQUENCE_RNN": "SequenceRNNOptions",
+    "BIDIRECTIONAL_SEQUENCE_RNN": "BidirectionalSequenceRNNOptions",
+    "LSTM": "LSTMOptions",
+    "RNN": "RNNOptions",
+    "SVDF": "SVDFOptions",
     "ARG_MAX": "ArgMaxOptions",
     "CONCATENATION": "ConcatenationOptions",
     "SPACE_TO_BATCH_ND": "SpaceToBatchNDOptions",
@@ -57,6 +63,7 @@ class _Tensor:
     zero_point: Any
     axis: int
     signature: tuple[int, ...] | None
+    variable: bool
 
 
 @dataclass
@@ -74,6 +81,8 @@ class Graph:
 
     tensors: list[_Tensor] = field(default_factory=list)
     operators: list[_Operator] = field(default_factory=list)
+    # Of a graph that another one calls: tensors that are its inputs and outputs.
+    ends: tuple[Sequence[int], Sequence[int]] = ((), ())
 
     def tensor(
         self,
@@ -86,6 +95,7 @@ class Graph:
         axis: int = 0,
         signature: Sequence[int] | None = None,
         name: str = "",
+        variable: bool = False,
     ) -> int:
         """The number of a new tensor; of ``data`` a weight."""
         array = None if data is None else np.asarray(data)
@@ -95,7 +105,7 @@ class Graph:
         self.tensors.append(
             _Tensor(
                 name or f"t{number}", tuple(shape), dtype, array, scale, zero_point, axis,
-                None if signature is None else tuple(signature),
+                None if signature is None else tuple(signature), variable,
             )
         )  # fmt: skip
         return number
@@ -113,14 +123,14 @@ class Graph:
         self.operators.append(_Operator(kind, inputs, outputs, options, custom))
 
     def bytes(self, inputs: Sequence[int], outputs: Sequence[int], *others: Graph) -> bytes:
-        """The file, perhaps with graphs that this one calls, which have no ends."""
+        """The file, perhaps with graphs that this one calls."""
         builder = flatbuffers.Builder(1024)
         buffers = [_buffer(builder, None)]
         graphs = [self, *others]
         kinds = list(
             dict.fromkeys((o.kind, o.custom is not None) for g in graphs for o in g.operators)
         )
-        ends = [(inputs, outputs), *[((), ())] * len(others)]
+        ends = [(inputs, outputs), *(other.ends for other in others)]
         written = [
             graph._graph(builder, buffers, kinds, *of)
             for graph, of in zip(graphs, ends, strict=True)
@@ -205,6 +215,8 @@ def _tensor(builder: Any, tensor: _Tensor, buffer: int) -> int:
     }
     if tensor.signature is not None:
         fields["ShapeSignature"] = builder.CreateNumpyVector(np.array(tensor.signature, np.int32))
+    if tensor.variable:
+        fields["IsVariable"] = True
     if tensor.scale is not None:
         scale = np.atleast_1d(np.array(tensor.scale, np.float32))
         zero = np.broadcast_to(np.array(tensor.zero_point, np.int64), scale.shape).copy()

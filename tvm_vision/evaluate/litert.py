@@ -80,6 +80,7 @@ class LiteRtReference:
         need_inputs(inputs, self.inputs)
         if self.states:  # which an interpreter keeps as long as it lives
             self._interpreter = self._open()
+        self._interpreter.reset_all_variables()
         interpreter = self._interpreter
         try:
             details = interpreter.get_input_details()

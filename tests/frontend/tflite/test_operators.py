@@ -13,6 +13,9 @@ import pytest
 from support.tflite_models import Graph
 from tvm_vision.evaluate import LiteRtReference, Reference
 from tvm_vision.evaluate.litert import has_litert
+from tvm_vision.frontend.tflite.control import CONTROL
+from tvm_vision.frontend.tflite.recurrent import RECURRENT_OPERATORS
+from tvm_vision.frontend.tflite.states import STATES
 from tvm_vision.frontend.tflite.table import BUILT_IN
 
 SAME, VALID = 0, 1
@@ -218,7 +221,7 @@ CASES = [
     case("DEQUANTIZE", [numbers(2, 3).astype(np.float16)], (2, 3)),
 ]  # fmt: skip
 # Of files of several operators, below.
-ELSEWHERE = {"DENSIFY", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE"}
+ELSEWHERE = {"DENSIFY", *STATES, *RECURRENT_OPERATORS, *CONTROL}
 
 
 def fed_array(shape, kind):

@@ -115,7 +115,6 @@ def one(kind, inputs, *, custom=None, tmp_path, **options):
         ("FlexErf", b"", "built-in operators alone"),
         ("edgetpu-custom-op", b"", "edgetpu_compiler"),
         ("MaxUnpooling2D", b"", "end the model before it"),
-        ("WHILE", None, "without control flow"),
         ("WHERE", None, "depends on the data"),
     ],
 )

@@ -64,7 +64,7 @@ def tflite_to_onnx(
     with _in_one_line("VAR_HANDLE", "its name"):
         states = state_names(file)
     names = {tensor.name for tensor in ends}.union(states, (state + NEXT for state in states))
-    values = Values(Network(names), file.tensors)
+    values = Values(Network(names), file.tensors, file.others)
     values.states = States(file, lambda tensor: _enter(values, tensor, tensor.shape, raw_io))
     given = dict(input_shapes or {})
     for tensor in file.inputs:
@@ -89,11 +89,19 @@ def tflite_to_onnx(
 
 
 def _convert(file: TfliteModel, values: Values) -> None:
+    values.convert = _convert_step
     for number, operator in enumerate(file.operators):
-        convert = converter_of(operator)
-        assert convert is not None
         with _in_one_line(operator.kind, _name(file, number)):
-            convert(Step(operator, values))
+            _convert_step(Step(operator, values))
+
+
+def _convert_step(step: Step) -> None:
+    """Raises Unsupported for an operator of a graph that is called, and that is not there."""
+    convert = converter_of(step.operator)
+    if convert is None:
+        refusal = refusal_of(step.operator, step.label)
+        raise Unsupported(f"it calls {refusal.operator}, {refusal.reason}", refusal.remedy)
+    convert(step)
 
 
 @contextlib.contextmanager

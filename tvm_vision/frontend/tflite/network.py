@@ -40,6 +40,11 @@ class Network:
         self._taken = set(reserved)
         self._inputs: list[Value] = []
 
+    @property
+    def nodes(self) -> int:
+        """How many there are."""
+        return len(self._nodes)
+
     def input(self, name: str, dtype: Any, shape: tuple[int, ...]) -> Value:
         """A new input of the graph, of that very name."""
         self._types[name] = _type(np.dtype(dtype), shape)

@@ -12,19 +12,25 @@ from dataclasses import replace
 import numpy as np
 
 from ..onnx.graph import Unsupported
-from .network import EXPORT
+from .network import EXPORT, Value
 from .read import Operator, Tensor, TfliteModel
 from .step import Converter, Step
 from .values import real_numbers
 
+# Operators of one step, with the places of the tensors in which they keep their states.
+KEPT = {"LSTM": (18, 19), "RNN": (4,), "SVDF": (4,)}
 # What is added to the name of a variable for its value after a frame.
 NEXT = "/next"
 
 
 def state_names(file: TfliteModel) -> list[str]:
-    """The names of a file's variables, in order."""
+    """The names of a file's variables, in order, and of tensors that operators keep."""
     handles = [operator for operator in file.operators if operator.kind == "VAR_HANDLE"]
-    return list(dict.fromkeys(_shared_name(operator) for operator in handles))
+    names = [_shared_name(operator) for operator in handles]
+    for operator in file.operators:
+        places = [place for place in KEPT.get(operator.kind, ()) if place < len(operator.inputs)]
+        names += [file.tensors[operator.inputs[place]].name for place in places]
+    return list(dict.fromkeys(names))
 
 
 class States:
@@ -61,6 +67,20 @@ class States:
         if name not in self._read:
             raise Unsupported(f"the state '{name}' is assigned before it is read", EXPORT)
         self.assigned[name] = step.index(1)
+
+    def variable(self, step: Step, place: int) -> Value:
+        """The state in a tensor that an operator keeps. Raises Unsupported for any other tensor."""
+        tensor = step.tensor(place)
+        if not tensor.is_variable or tensor.data is not None:
+            raise Unsupported(f"'{tensor.name}' is no state", EXPORT)
+        self._enter(tensor)
+        return step.real(place)
+
+    def assign_variable(self, step: Step, place: int, value: Value) -> None:
+        """Give it its value for the next frame."""
+        index = step.index(place)
+        step.values.set_real(index, value)
+        self.assigned[step.tensor(place).name] = index
 
     def _name(self, step: Step) -> str:
         name = self._handles.get(step.index(0))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from ..refusals import CUT, Refusal
+from .control import CONTROL
 from .detection import CUSTOM_DETECTION
 from .elementwise import ELEMENTWISE
 from .moves import MOVES
 from .pads import PADS
 from .read import Operator
+from .recurrent import RECURRENT_OPERATORS
 from .states import STATES
 from .step import Converter
 from .sums import SUMS
@@ -22,16 +24,14 @@ BUILT_IN: dict[str, Converter] = {
     **SUMS,
     **TYPES,
     **STATES,
+    **RECURRENT_OPERATORS,
+    **CONTROL,
 }
 CUSTOM: dict[str, Converter] = {**CUSTOM_WINDOWS, **CUSTOM_DETECTION}
 
 _SELECTION = "end the network at the boxes and scores, and select among them by your own code"
-_UNROLL = "export the network without control flow"
 _LANDMARKS = "end the network before it: its inputs are points and features of fixed sizes"
 _REMEDIES = {
-    "IF": _UNROLL,
-    "WHILE": _UNROLL,
-    "CALL": _UNROLL,
     "NON_MAX_SUPPRESSION_V4": _SELECTION,
     "NON_MAX_SUPPRESSION_V5": _SELECTION,
     "WHERE": "the number of its results depends on the data: use SELECT_V2",

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..onnx.graph import Unsupported
 from .network import EXPORT, Network, Value
-from .read import Quantization, Tensor
+from .read import Quantization, Tensor, TfliteModel
 
 # Orders of axes: as the file has them, and with the last axis second.
 LAST, FIRST = "last", "first"
@@ -42,14 +42,20 @@ def is_rounded(tensor: Tensor) -> bool:
 class Values:
     """The values of tensors, by their index and order of axes."""
 
-    def __init__(self, network: Network, tensors: Sequence[Tensor]) -> None:
+    def __init__(
+        self, network: Network, tensors: Sequence[Tensor], others: Sequence[TfliteModel] = ()
+    ) -> None:
+        """others: the graphs that may be called, in the file's order, from the second on."""
         self.network = network
         self.tensors = tensors
+        self.others = others
         self._stored: dict[int, dict[str, Value]] = {}
         self._real: dict[tuple[int, str], Value] = {}
         self._arrays: dict[int, np.ndarray] = {}
         # What a streaming network keeps; see ``states``.
         self.states: Any = None
+        # Takes a Step and gives its results, whatever operator it is of.
+        self.convert: Any = None
 
     def label(self, index: int) -> str:
         """What nodes of a tensor are called by: TFLite lists all that was fused, with ; between."""
