@@ -16,6 +16,7 @@ from .table import table
 
 if TYPE_CHECKING:
     import numpy as np
+    import onnx
 
     from tvm_vision.evaluate import Agreement, LiteRtReference, OutputError, Reference
     from tvm_vision.runtime.graph_executor import GraphExecutor
@@ -112,11 +113,7 @@ def _reference(executor: GraphExecutor, model: Path) -> Reference | LiteRtRefere
     cut = _cut(executor)
     if not cut:
         return reference_of(model, raw_io=has_raw_io(executor))
-    from tvm_vision.frontend.onnx.cut import plain_onnx
-
-    shapes = {end["name"]: end["shape"] for end in executor.info["inputs"]}
-    whole = plain_onnx(model, shapes)
-    outputs = [value.name for value in whole.graph.output]
+    whole, outputs = _whole(executor, model)
     known = {name for node in whole.graph.node for name in node.output if name}
     # Rows that the data counts come with their number, which is no value of the model.
     counts = tuple(f"{name}_count" for name in known)
@@ -128,6 +125,21 @@ def _reference(executor: GraphExecutor, model: Path) -> Reference | LiteRtRefere
             "it the model that the package was made from?"
         )
     return Reference(whole, values=executor.output_names)
+
+
+def _whole(executor: GraphExecutor, model: Path) -> tuple[onnx.ModelProto, list[str]]:
+    """A model as it is cut, of a TFLite file as much as has an ONNX form, and all its outputs."""
+    from tvm_vision.file_kinds import TFLITE, kind_of
+    from tvm_vision.frontend.onnx.cut import plain_onnx
+    from tvm_vision.frontend.tflite.cut import tflite_head
+
+    shapes = {end["name"]: end["shape"] for end in executor.info["inputs"]}
+    if kind_of(model) is not TFLITE:
+        whole = plain_onnx(model, shapes)
+        return whole, [value.name for value in whole.graph.output]
+    head = tflite_head(model, input_shapes=shapes, raw_io=has_raw_io(executor))
+    outputs = [value.name for value in head.form.model.graph.output]
+    return head.form.model, [*outputs, *head.lost]
 
 
 def _cut(executor: GraphExecutor) -> Sequence[str]:

@@ -171,13 +171,16 @@ def compile(  # the command's name
     )
     chosen = chosen_target(target, model)
     with interruptible(NOTHING_WRITTEN), progress(f"compiling {model.name}") as tell:
-        parts = cut_model(model, input_shapes, tell) if cut else None
+        parts = None
+        if cut:
+            wanted = rest is not None
+            parts = cut_model(model, input_shapes, tell, raw_io=raw_io, with_rest=wanted)
         compile_network(
             model if parts is None else parts.imported,
             output,
             target=chosen,
             input_shapes=input_shapes if parts is None else None,
-            raw_io=raw_io,
+            raw_io=raw_io and parts is None,
             options=how,
             model_info=described,
             tuning_records=tuning_records,

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import onnx
-
     from tvm_vision.frontend.onnx.cut import CutModel
 
 # Operators that a line names; the others are counted.
@@ -17,15 +15,30 @@ MOST_OPERATORS = 8
 
 
 def cut_model(
-    model: Path, input_shapes: Mapping[str, tuple[int, ...]], tell: Callable[[str], object]
+    model: Path,
+    input_shapes: Mapping[str, tuple[int, ...]],
+    tell: Callable[[str], object],
+    *,
+    raw_io: bool = False,
+    with_rest: bool = False,
 ) -> CutModel:
-    """As much of an ONNX file as can be compiled."""
-    from tvm_vision.file_kinds import ONNX, need
+    """As much of an ONNX or TFLite file as can be compiled. Raises InputError for what is neither,
+    and for a TFLite file whose rest is wanted."""
+    from tvm_vision.errors import InputError
+    from tvm_vision.file_kinds import ONNX, TFLITE, kind_of, need
     from tvm_vision.frontend.onnx.cut import cut_onnx
+    from tvm_vision.frontend.tflite.cut import cut_tflite
 
-    need(model, "an ONNX file to cut", ONNX)
+    need(model, "an ONNX or TFLite file to cut", ONNX, TFLITE)
     tell("looking for what can be compiled")
-    return cut_onnx(model, input_shapes=input_shapes)
+    if kind_of(model) is not TFLITE:
+        return cut_onnx(model, input_shapes=input_shapes)
+    if with_rest:
+        raise InputError(
+            f"an ONNX file is needed for --rest, and '{model}' is a TFLite file, whose operators "
+            "have no other form: leave --rest out"
+        )
+    return cut_tflite(model, input_shapes=input_shapes, raw_io=raw_io)
 
 
 def write_rest(parts: CutModel, path: Path) -> None:
@@ -38,7 +51,7 @@ def write_rest(parts: CutModel, path: Path) -> None:
 
 def cut_lines(parts: CutModel, rest: Path | None) -> Iterator[str]:
     """What was left out and why, which results the package has, and what the caller does next."""
-    if parts.rest is None:
+    if not parts.left:
         yield "nothing had to be cut: the whole network is in the package"
         if rest is not None:
             yield f"nothing is left, and {rest} is not written"
@@ -46,16 +59,15 @@ def cut_lines(parts: CutModel, rest: Path | None) -> Iterator[str]:
     for reason in parts.reasons:
         yield f"cut: {reason}"
     yield "outputs of the package: " + ", ".join(map(str, parts.imported[1].outputs))
-    yield f"left to the caller: {_described(parts.rest, parts.nodes)}"
+    yield f"left to the caller: {_described(parts)}"
     if rest is not None:
         yield f"wrote {rest}: run it with onnxruntime on the package's outputs"
 
 
-def _described(rest: onnx.ModelProto, nodes: int) -> str:
-    graph = rest.graph
-    counts = Counter(node.op_type for node in graph.node).most_common()
+def _described(parts: CutModel) -> str:
+    counts = Counter(parts.left).most_common()
     named = [f"{count} {name}" if count > 1 else name for name, count in counts[:MOST_OPERATORS]]
     if len(counts) > MOST_OPERATORS:
         named.append("others")
-    inputs, outputs = (", ".join(v.name for v in values) for values in (graph.input, graph.output))
-    return f"{len(graph.node)} of {nodes} nodes ({', '.join(named)}), {outputs} from {inputs}"
+    inputs, outputs = (", ".join(names) for names in (parts.reads, parts.imported[1].cut))
+    return f"{len(parts.left)} of {parts.nodes} nodes ({', '.join(named)}), {outputs} from {inputs}"

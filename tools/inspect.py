@@ -137,7 +137,7 @@ def bytes_note(model: Path, info: PackageInfo) -> str:
 
     if bytes_line(info) or kind_of(model) not in (ONNX, TFLITE):
         return ""
-    if not is_quantized(onnx_form(model)):
+    if not is_quantized(onnx_form(model, cut=bool(info.model.cut))):
         return ""
     return (
         f"note: {model.name} is quantized, and is computed in float32 here, every rounding "

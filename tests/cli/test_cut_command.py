@@ -121,4 +121,4 @@ def test_wrong_uses(command, with_a_tail, tmp_path):
     saved.write_bytes(b"PK\x03\x04")
     other = command("compile", saved, "-o", tmp_path / "o.tar", "--target", "llvm", "--cut")
     assert other.exit_code == 1
-    assert "an ONNX file to cut is needed" in other.stderr
+    assert "an ONNX or TFLite file to cut is needed" in other.stderr

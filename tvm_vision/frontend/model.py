@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,16 +64,25 @@ def import_model(
 
 
 def onnx_form(
-    path: Path, input_shapes: Mapping[str, Sequence[int]] | None = None, *, raw_io: bool = False
+    path: Path,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    *,
+    raw_io: bool = False,
+    cut: bool = False,
 ) -> Path | onnx.ModelProto:
     """The ONNX model of a TFLite file; any other path as it is, for who reads ONNX files.
+
+    cut: whether what cannot be converted is left out.
 
     Raises InputError and UnsupportedModelError as ``tflite_to_onnx`` does.
     """
     if kind_of(path) is not TFLITE:
         return path
+    from .tflite.cut import tflite_head
     from .tflite.load import tflite_to_onnx
 
+    if cut:
+        return tflite_head(path, input_shapes=input_shapes, raw_io=raw_io).form.model
     return tflite_to_onnx(path, input_shapes=input_shapes, raw_io=raw_io).model
 
 
@@ -82,16 +90,11 @@ def _import_tflite(
     path: str | os.PathLike[str], shapes: Mapping[str, Sequence[int]] | None, raw_io: bool
 ) -> tuple[tvm.IRModule, Signature]:
     from .onnx.load import import_onnx
-    from .signature import Signature
     from .tflite.load import tflite_to_onnx
 
     form = tflite_to_onnx(path, input_shapes=shapes, raw_io=raw_io)
     module, signature = import_onnx(form.model)
-    inputs, outputs = (
-        tuple(replace(spec, quantization=form.steps.get(spec.name)) for spec in specs)
-        for specs in (signature.inputs, signature.outputs)
-    )
-    return module, Signature(inputs, outputs)
+    return module, form.of_steps(signature)
 
 
 def _is_torch(model: Any) -> bool:

@@ -47,12 +47,15 @@ class CutModel:
         where nothing had to be cut.
     nodes: how many nodes the model has once its constants are folded.
     reasons: what could not be compiled, a line for each time that the model was cut.
+    left: the operators behind the first part, in order. reads: the values that they take.
     """
 
     imported: tuple[tvm.IRModule, Signature]
     rest: onnx.ModelProto | None
     nodes: int
     reasons: tuple[str, ...]
+    left: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
 
 
 def cut_onnx(
@@ -84,9 +87,11 @@ def cut_onnx(
             refusal = error
             continue
         rest = _last_part(whole, behind)
-        left = tuple(value.name for value in rest.graph.output)
-        imported = (imported[0], replace(imported[1], cut=left))
-        return CutModel(imported, rest, len(whole.graph.node), tuple(reasons))
+        lost = tuple(value.name for value in rest.graph.output)
+        imported = (imported[0], replace(imported[1], cut=lost))
+        left = tuple(node.op_type for node in rest.graph.node)
+        reads = tuple(value.name for value in rest.graph.input)
+        return CutModel(imported, rest, len(whole.graph.node), tuple(reasons), left, reads)
 
 
 def plain_onnx(model: str | os.PathLike[str] | onnx.ModelProto, shapes: Shapes) -> onnx.ModelProto:

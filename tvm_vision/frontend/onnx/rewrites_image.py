@@ -18,6 +18,7 @@ from .graph import (
     with_attributes,
 )
 from .resize import AxisResize, nearest_indices, weights
+from .rewrites_windows import check_window
 
 Nodes = Sequence[onnx.NodeProto] | None
 
@@ -202,6 +203,7 @@ def _axis_by_axis(
 
 def conv_transpose(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """ConvTranspose with the pads that follow from output_shape, which TVM does not read."""
+    check_window(node, graph)
     wanted = attribute(node, "output_shape")
     if not wanted:
         return None

@@ -16,6 +16,15 @@ Nodes = Sequence[onnx.NodeProto] | None
 MOST_AXES = 3
 
 
+def check_window(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """None. Raises Unsupported for a window whose places lie in the wrong direction."""
+    for name in ("strides", "dilations", "kernel_shape"):
+        given = attribute(node, name, [1])
+        if min(given) < 1:
+            raise Unsupported(f"{name} of {list(given)}", "use numbers of at least 1")
+    return None
+
+
 def col2im(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """Windows added up where they lie in the image: a transposed convolution with weights of 1, or
     no more than another order of the numbers where windows lie side by side."""
@@ -69,6 +78,7 @@ def col2im(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 def max_pool(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """MaxPool that also tells where its results came from: a comparison for each place in the
     window. TVM has the values alone."""
+    check_window(node, graph)
     if len(node.output) < 2 or not node.output[1]:
         return None
     shape, after = graph.shape(node.input[0]), graph.shape(node.output[0])[2:]
@@ -215,6 +225,7 @@ def _taps(node: onnx.NodeProto, kernel: Sequence[int], after: Sequence[int]) -> 
 
 
 WINDOW_REWRITES: dict[str, Rewrite] = {
+    **dict.fromkeys(("AveragePool", "Conv", "LpPool"), check_window),
     "Col2Im": col2im,
     "DeformConv": deform_conv,
     "MaxPool": max_pool,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,6 +16,7 @@ from ...errors import InputError, UnsupportedModelError
 from ...package.tensors import IntegersInfo
 from ..onnx.graph import Unsupported
 from ..refusals import Refusal, describe
+from ..signature import Signature
 from .network import Network, Value
 from .read import Tensor, TfliteModel, read_tflite
 from .states import NEXT, States, state_names
@@ -32,6 +33,14 @@ class OnnxForm:
 
     model: onnx.ModelProto
     steps: dict[str, IntegersInfo]
+
+    def of_steps(self, signature: Signature) -> Signature:
+        """What an importer says of ``model``, with the steps."""
+        inputs, outputs = (
+            tuple(replace(spec, quantization=self.steps.get(spec.name)) for spec in specs)
+            for specs in (signature.inputs, signature.outputs)
+        )
+        return replace(signature, inputs=inputs, outputs=outputs)
 
 
 def tflite_to_onnx(
@@ -54,13 +63,24 @@ def tflite_to_onnx(
     """
     file = read_tflite(path)
     refused = [
-        refusal_of(operator, _name(file, number))
+        refusal_of(operator, operator_name(file, number))
         for number, operator in enumerate(file.operators)
         if converter_of(operator) is None
     ]
     if refused:
         raise UnsupportedModelError(describe(refused))
-    ends = [*file.inputs, *file.outputs]
+    values = entered(file, input_shapes, raw_io)
+    for number, operator in enumerate(file.operators):
+        convert_operator(file, number, Step(operator, values))
+    return left(file, values, file.outputs, raw_io)
+
+
+def entered(
+    file: TfliteModel, input_shapes: Shapes | None, raw_io: bool, more: Iterable[Tensor] = ()
+) -> Values:
+    """The values of a file before any operator: its inputs. more: what may be an output beside the
+    file's own. Raises as ``tflite_to_onnx`` does."""
+    ends = [*file.inputs, *file.outputs, *more]
     with _in_one_line("VAR_HANDLE", "its name"):
         states = state_names(file)
     names = {tensor.name for tensor in ends}.union(states, (state + NEXT for state in states))
@@ -74,25 +94,30 @@ def tflite_to_onnx(
             f"input_shapes names '{next(iter(given))}', and the model's inputs are: "
             f"{', '.join(tensor.name for tensor in file.inputs)}; use their names"
         )
-    _convert(file, values)
+    values.convert = _convert_step
+    return values
+
+
+def left(file: TfliteModel, values: Values, ends: Sequence[Tensor], raw_io: bool) -> OnnxForm:
+    """The ONNX model whose outputs are these tensors, and the states behind a frame."""
     outputs = []
     last = values.states.assigned
-    ends += [replace(file.tensors[index], name=state) for state, index in last.items()]
+    known = [*file.inputs, *ends]
+    known += [replace(file.tensors[index], name=state) for state, index in last.items()]
     kept = [replace(file.tensors[index], name=state + NEXT) for state, index in last.items()]
-    for tensor in (*file.outputs, *kept):
+    for tensor in (*ends, *kept):
         with _in_one_line("the output", tensor.name):
             outputs.append((tensor.name, _leave(values, tensor, raw_io)))
     steps = {
-        tensor.name: found for tensor in (*ends, *kept) if (found := _steps(tensor)) is not None
+        tensor.name: found for tensor in (*known, *kept) if (found := _steps(tensor)) is not None
     }
     return OnnxForm(values.network.model(outputs), steps)
 
 
-def _convert(file: TfliteModel, values: Values) -> None:
-    values.convert = _convert_step
-    for number, operator in enumerate(file.operators):
-        with _in_one_line(operator.kind, _name(file, number)):
-            _convert_step(Step(operator, values))
+def convert_operator(file: TfliteModel, number: int, step: Step) -> None:
+    """Give the results of an operator, by its place in the file. Raises UnsupportedModelError."""
+    with _in_one_line(step.operator.kind, operator_name(file, number)):
+        _convert_step(step)
 
 
 def _convert_step(step: Step) -> None:
@@ -119,7 +144,7 @@ def _in_one_line(kind: str, name: str) -> Iterator[None]:
         ) from error
 
 
-def _name(file: TfliteModel, number: int) -> str:
+def operator_name(file: TfliteModel, number: int) -> str:
     """An operator by its first result; those that have none by their place."""
     outputs = file.operators[number].outputs
     return file.tensors[outputs[0]].name if outputs and outputs[0] >= 0 else f"operator {number}"
