@@ -124,9 +124,7 @@ def in_fp16(case: Case, imported: Any) -> tuple[Case, list[np.ndarray]]:
         raise NoReference("nothing in float32")
     rounded = {
         # astype of a number is a number, not an array of none.
-        name: np.asarray(array, np.float16).astype(np.float32)
-        if name in names
-        else array
+        name: np.asarray(array, np.float16).astype(np.float32) if name in names else array
         for name, array in case.inputs.items()
     }
     wanted = executor(imported, "llvm")(*rounded.values())
