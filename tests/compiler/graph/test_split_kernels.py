@@ -73,6 +73,28 @@ def test_splits(device_info: Any, opt_level: int, tensors: int) -> None:
         assert np.abs(one - other).max() <= 1e-6
 
 
+@pytest.mark.parametrize("target", ["vulkan", "llvm"])
+@pytest.mark.parametrize("opt_level", [0, 3])
+def test_parts_without_elements(device_info: Any, opt_level: int, target: str) -> None:
+    """As rotary embeddings of whole heads have them: all is in one part, and others are joined."""
+    shape = (2, 3, 8)
+
+    def split(b: Any, x: Any) -> Any:
+        parts = b.emit(relax.op.split(relax.op.sigmoid(x), [8], axis=2))
+        everything, nothing = (b.emit(relax.TupleGetItem(parts, i)) for i in range(2))
+        joined = relax.op.concat([relax.op.negative(everything), nothing], axis=2)
+        return [b.emit(joined), nothing]
+
+    module, signature = module_of(split, shape)
+    made = compile_model(module, signature, target=target, opt_level=opt_level)
+    executor = executor_of(made, tvm.cpu(0) if target == "llvm" else None)
+    (value,) = inputs_of([shape])
+    executor.set_input(0, value)
+    executor.run()
+    joined, nothing = (executor.get_output(i).numpy() for i in range(2))
+    assert np.abs(joined + 1 / (1 + np.exp(-value))).max() <= 1e-6 and nothing.shape == (2, 3, 0)
+
+
 def test_small_operators_stay_as_they_are() -> None:
     module, _ = module_of(lambda b, *x: relax.op.concat(list(x), axis=2), *[SHAPE] * 4)
     graph = prepare(module, target=limited(5))

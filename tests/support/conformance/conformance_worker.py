@@ -123,15 +123,17 @@ def in_fp16(case: Case, imported: Any) -> tuple[Case, list[np.ndarray]]:
     if not names:
         raise NoReference("nothing in float32")
     rounded = {
-        # astype of a number is a number, not an array of none.
-        name: np.asarray(array, np.float16).astype(np.float32) if name in names else array
+        name: array.astype(np.float16).astype(np.float32) if name in names else array
         for name, array in case.inputs.items()
     }
     wanted = executor(imported, "llvm")(*rounded.values())
     reals = [array for array in [*rounded.values(), *wanted] if array.dtype.kind == "f"]
     if any(np.any(np.abs(a[np.isfinite(a)]) > FP16_LARGEST) for a in reals):
         raise NoReference("beyond the range of fp16")
-    negated = {name: -array if name in names else array for name, array in rounded.items()}
+    # The negative of an array of no axes is a number.
+    negated = {
+        name: np.asarray(-array) if name in names else array for name, array in rounded.items()
+    }
     specs = imported[1].outputs
     turned = [
         spec.name in {v.name for v in case.model.graph.output} and spec.dtype == "float32"

@@ -1,11 +1,14 @@
-"""Kernels of more tensors than a device lets a shader see, as several of fewer.
+"""Kernels of more tensors than a device lets a shader see, as several of fewer; and of results
+that have no elements, as kernels without them.
 
-Fusion makes none; single operators do: a concatenation of 40 tensors, a split into 40. Parts of a
-concatenation are joined first, and the results of a split are computed by kernels of some each.
+Fusion makes none; single operators do: a concatenation of 40 tensors, a split into 40, of which one
+has all. Parts of a concatenation are joined first, and the results of a split are computed by
+kernels of some each.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from tvm import s_tir, te, tirx, topi
@@ -23,17 +26,31 @@ def split_kernels(graph: StaticGraph, axes: Mapping[int, int], most: int) -> Sta
     axes: of the concatenations, by the kernels' positions. What cannot be split stays.
     """
     kernels: list[KernelCall] = []
-    for position, kernel in enumerate(graph.kernels):
+    for position, given in enumerate(graph.kernels):
+        kernel = _with_elements(graph, given)
+        if kernel is None:
+            continue
         if len(kernel.inputs) + len(kernel.outputs) <= most:
             kernels.append(kernel)
         elif position in axes:
             kernels += _joined_in_steps(graph, kernel, axes[position], most)
         else:
             kernels += _by_results(graph, kernel, most)
-    if len(kernels) == len(graph.kernels):
+    if kernels == graph.kernels:
         return graph
     graph.kernels = kernels
     return drop_unused(graph)
+
+
+def _with_elements(graph: StaticGraph, kernel: KernelCall) -> KernelCall | None:
+    """The kernel for its results that have elements; None where none of them has."""
+    kept = [i for i, t in enumerate(kernel.outputs) if math.prod(graph.tensors[t].shape)]
+    function = graph.functions[kernel.function]
+    if len(kept) == len(kernel.outputs) or not kept:
+        return kernel if kept else None
+    if not isinstance(function.body, s_tir.SBlockRealize):
+        return kernel
+    return _part(graph, kernel, kept, f"{kernel.function}_kept")
 
 
 def _joined_in_steps(
@@ -83,18 +100,17 @@ def _by_results(graph: StaticGraph, kernel: KernelCall, most: int) -> list[Kerne
     made = []
     for first in range(0, results, each):
         chosen = range(first, min(first + each, results))
-        part, read = _computing(function, inputs, chosen)
-        name = unused_name(f"{kernel.function}_{first}", graph.functions)
-        graph.functions[name] = part
-        made.append(
-            KernelCall(
-                name,
-                [kernel.inputs[i] for i in read],
-                [kernel.outputs[i] for i in chosen],
-                list(kernel.nodes),
-            )
-        )
+        made.append(_part(graph, kernel, chosen, f"{kernel.function}_{first}"))
     return made
+
+
+def _part(graph: StaticGraph, kernel: KernelCall, chosen: Sequence[int], name: str) -> KernelCall:
+    """A kernel for some of the results of another."""
+    part, read = _computing(graph.functions[kernel.function], len(kernel.inputs), chosen)
+    name = unused_name(name, graph.functions)
+    graph.functions[name] = part
+    inputs = [kernel.inputs[i] for i in read]
+    return KernelCall(name, inputs, [kernel.outputs[i] for i in chosen], list(kernel.nodes))
 
 
 def _computing(
