@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 # Of the process that hands out the tests: its workers share what they compile, as robots' processes
 # share a cache.
@@ -65,6 +66,27 @@ def device_info() -> vulkan.DeviceInfo:
 def unpoisoned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Networks as robots run them: poison comes by copies, behind barriers of their own."""
     monkeypatch.setenv("TVM_VISION_POISON", "off")
+
+
+# What makes kernels: see tvm_vision/compiler/kernels.
+_MAKERS = ("compiler", "schedules", "topi", "vulkan", "package")
+
+
+@pytest.fixture
+def monkeypatch(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """pytest's own. What a compiler makes that a test has changed is not for other tests, which
+    share the cache of kernels, nor does such a test get what they made."""
+    change = monkeypatch.setattr
+
+    def setattr_(target: Any, *arguments: Any, **options: Any) -> None:
+        module = target if isinstance(target, str) else getattr(target, "__module__", None)
+        name = str(module or getattr(target, "__name__", ""))
+        if name.startswith(tuple(f"tvm_vision.{room}" for room in _MAKERS)):
+            monkeypatch.setenv("TVM_VISION_KERNEL_CACHE", "off")
+        change(target, *arguments, **options)
+
+    monkeypatch.setattr = setattr_  # type: ignore[method-assign]
+    return monkeypatch
 
 
 @pytest.fixture(autouse=True)

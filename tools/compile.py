@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -29,6 +29,9 @@ from .options import (
 from .progress import progress
 from .table import data_size
 from .verbosity import note
+
+if TYPE_CHECKING:
+    from tvm_vision.compiler import CompiledModel
 
 # As mod.json has them; said here, for help imports nothing.
 KINDS = ("network", "classifier", "yoeo", "yolo", "detr", "ssd", "segmenter", "depth")
@@ -170,6 +173,7 @@ def compile(  # the command's name
         tell=lines.append,
     )
     chosen = chosen_target(target, model)
+    made: list[CompiledModel] = []
     with interruptible(NOTHING_WRITTEN), progress(f"compiling {model.name}") as tell:
         parts = None
         if cut:
@@ -190,6 +194,7 @@ def compile(  # the command's name
             dump_ir=dump_ir,
             dump_shaders=dump_shaders,
             progress=tell,
+            on_compiled=made.append,
         )
         if parts is not None and rest is not None:
             write_rest(parts, rest)
@@ -198,9 +203,10 @@ def compile(  # the command's name
         info = package.info
         size = sum(package.sizes().values())
     place = info.device.name if info.device else info.target["kind"]
+    known = f" ({made[0].known} of {len(made[0].library.kernels)} different ones made before)"
     click.echo(
-        f"wrote {output}: {data_size(size)}, {len(info.graph.kernels)} kernels for {place}, "
-        f"{data_size(info.memory.peak)} of device memory"
+        f"wrote {output}: {data_size(size)}, {len(info.graph.kernels)} kernels for {place}"
+        f"{known if made[0].known else ''}, {data_size(info.memory.peak)} of device memory"
     )
     for tensor in info.outputs:
         if tensor.units:

@@ -47,6 +47,7 @@ def compile(
     dump_ir: PathLike | None = None,
     dump_shaders: PathLike | None = None,
     progress: Callable[[str], object] | None = None,
+    on_compiled: Callable[[CompiledModel], object] | None = None,
 ) -> CompiledModel: ...
 @overload
 def compile(
@@ -70,6 +71,7 @@ def compile(
     dump_ir: PathLike | None = None,
     dump_shaders: PathLike | None = None,
     progress: Callable[[str], object] | None = None,
+    on_compiled: Callable[[CompiledModel], object] | None = None,
 ) -> Path: ...
 def compile(
     model: Any,
@@ -92,6 +94,7 @@ def compile(
     dump_ir: PathLike | None = None,
     dump_shaders: PathLike | None = None,
     progress: Callable[[str], object] | None = None,
+    on_compiled: Callable[[CompiledModel], object] | None = None,
 ) -> Path | CompiledModel:
     """Compile a model and write it as a package.
 
@@ -128,6 +131,7 @@ def compile(
     dump_ir: a folder for the network's form after each step of the compiler.
     dump_shaders: a folder for each kernel of a GPU, as GLSL (.comp) and SPIR-V (.spv).
     progress: called with a few words before each step.
+    on_compiled: called with what was compiled, before it is written.
 
     Returns the package's path; without ``output`` the CompiledModel.
 
@@ -167,6 +171,9 @@ def compile(
         dump=None if dump_ir is None else Path(dump_ir),
         dump_shaders=None if dump_shaders is None else Path(dump_shaders),
     )
+    tell(f"{compiled.known} of {len(compiled.library.kernels)} kernels made before")
+    if on_compiled is not None:
+        on_compiled(compiled)
     if output is None:
         return compiled
     tell(f"writing {output}")

@@ -89,6 +89,10 @@ class CompileOptions:
     )
     concat_in_place: bool = _switch("concatenations without a kernel, where memory allows it")
     reorder: bool = _switch("kernels of different branches side by side, on GPUs")
+    kernel_cache: bool = _switch(
+        "kernels that were made before of the same function, for the same target, are not made "
+        "again; they are in the folder of TVM_VISION_CACHE_DIR"
+    )
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

@@ -254,18 +254,18 @@ def test_names_of_functions_stay_short():
 
 
 FINGERPRINT = """
-import hashlib, json, pathlib, tempfile
+import hashlib, json
 from support.networks import NETWORKS
 from tvm_vision.compiler import compile_model
 from tvm_vision.frontend.onnx.load import import_onnx
-model = compile_model(*import_onnx(NETWORKS["squeezenet1_1"](32)), target="llvm", precision="fp16")
+model = compile_model(
+    *import_onnx(NETWORKS["squeezenet1_1"](32)), target="llvm", precision="fp16", kernel_cache=False
+)
 digest = hashlib.sha256(json.dumps(model.graph).encode())
 for name, value in model.params.items():
     digest.update(name.encode() + value.tobytes())
-with tempfile.TemporaryDirectory() as folder:
-    code = pathlib.Path(folder) / "code.o"
-    model.library.write_to_file(str(code), "o")
-    digest.update(code.read_bytes())
+for name, code in model.library.kernels.items():
+    digest.update(name.encode() + code.host)
 print(digest.hexdigest())
 """
 
@@ -303,7 +303,7 @@ def test_what_tvm_cannot_compile_is_one_line(monkeypatch):
     def fail(*_):
         raise tvm.error.InternalError("Check failed: x\n  a stack")
 
-    monkeypatch.setattr("tvm_vision.compiler.pipeline.cpu_schedules", fail)
+    monkeypatch.setattr("tvm_vision.compiler.kernels.make.cpu_schedules", fail)
     module, signature = module_of(lambda b, x: b.emit(OP.exp(x)), (4,))
     with pytest.raises(UnsupportedModelError, match="kernels of the network: Check failed: x$"):
         compile_model(module, signature, target="llvm")
@@ -318,7 +318,8 @@ def test_compile_writes_a_package(tmp_path):
     ]  # fmt: skip
     first, second = (hashlib.sha256(path.read_bytes()).hexdigest() for path in paths)
     assert first == second
-    assert steps[0] == "reading the model" and len(steps) == 6
+    assert steps[0] == "reading the model" and len(steps) == 8
+    assert steps[6] == "3 of 3 kernels made before"
     from tvm_vision.package import read_package
 
     with read_package(paths[0]) as package:

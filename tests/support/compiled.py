@@ -51,7 +51,7 @@ def executor_of(made: CompiledModel, device: Any = None) -> graph_executor.Graph
         "inputs": [{"name": spec.name} for spec in made.inputs],
         "outputs": [{"name": spec.name} for spec in made.outputs],
     }
-    executor = graph_executor.create(description, made.library, device or tvm.vulkan(0))
+    executor = graph_executor.create(description, made.library.module, device or tvm.vulkan(0))
     executor.load_params(made.params)
     return executor
 

@@ -34,7 +34,9 @@ def run(compiled, inputs):
     for kernel in graph["kernels"]:
         for t in apart.keys() & set(kernel["args"]):
             tensors[t].copyto(apart[t])
-        compiled.library[kernel["function"]](*(apart.get(t, tensors[t]) for t in kernel["args"]))
+        compiled.library.module[kernel["function"]](
+            *(apart.get(t, tensors[t]) for t in kernel["args"])
+        )
         for t in apart.keys() & set(kernel["args"][-kernel["num_outputs"] :]):
             apart[t].copyto(tensors[t])
     device.sync()

@@ -23,15 +23,16 @@ from ..schedules import Chooser, ScheduleConfig, TargetLimits, choices, schedule
 from ..vulkan.codegen.dump import shaders_into
 from .graph.short_names import short_names
 from .graph.static_graph import StaticGraph, describe
+from .kernels.library import KernelLibrary
 from .pipeline import Compilation, run
 from .precision.convert_fp16 import to_fp16
 from .precision.fp16_emulation import Fp16Emulation
 from .precision.mixed_precision_search import Fp16Choice, Part, Samples, choose_fp16
 from .target import parse_target
 
-# Steps of the pipeline: the last in float32, the last before schedules, and those after.
-FLOAT32, PREPARED, SCHEDULE, BUILT, ORDER = (
-    "find_concats", "short_names", "schedule", "build", "reorder"
+# Steps of the pipeline: the last in float32, the last before kernels are made, and those after.
+FLOAT32, PREPARED, KERNELS, BUILT, ORDER = (
+    "find_concats", "short_names", "known_kernels", "build", "reorder"
 )  # fmt: skip
 
 
@@ -41,7 +42,8 @@ class CompiledModel:
 
     Attributes:
         name: of the network.
-        library: tvm.runtime.Module with a function for each kernel of ``graph``; exportable.
+        library: a function for each kernel of ``graph``; ``library.module`` is a
+            tvm.runtime.Module that runs here.
         graph: the static graph as plain data: storages (bytes), tensors, params, inputs, outputs,
             kernels.
         params: the constants by their name in ``graph``.
@@ -50,11 +52,12 @@ class CompiledModel:
         options: how it was compiled.
         memory: device memory in bytes: "weights", "activations", "peak".
         tuned: kernels, each structure once, whose schedule ``choose`` gave.
+        known: kernels, each structure once, that were made before.
         measured_precision: which layers keep float32, where that was chosen by samples.
     """
 
     name: str
-    library: Any
+    library: KernelLibrary
     graph: dict[str, Any]
     params: dict[str, np.ndarray]
     target: Target
@@ -63,6 +66,7 @@ class CompiledModel:
     options: CompileOptions
     memory: dict[str, int]
     tuned: int = 0
+    known: int = 0
     measured_precision: MeasuredPrecision | None = None
 
 
@@ -95,13 +99,15 @@ def compile_model(
     """
     network = Compilation(module, parse_target(target), CompileOptions.of(options, **given))
     network.choose = choose
+    # Who wants to see the steps sees those of all kernels.
+    network.anew = dump is not None
     _check_target(network)
     measured = None if samples is None else measure_fp16(network, samples)
     network.fp16_parts = None if measured is None else measured.fp16
     with _one_line("operators of the network"):
         run(network, last=PREPARED, dump=dump)
     with _one_line("kernels of the network"), shaders_into(dump_shaders):
-        run(network, first=SCHEDULE, last=BUILT, dump=dump)
+        run(network, first=KERNELS, last=BUILT, dump=dump)
     _check_sizes(network.graph, network.target)
     run(network, first=ORDER, dump=dump)
     graph = network.graph
@@ -120,7 +126,8 @@ def compile_model(
             "activations": memory.activations,
             "peak": memory.peak,
         },
-        tuned=network.tuned,
+        tuned=network.kernels.tuned,
+        known=network.kernels.known,
         measured_precision=None if measured is None else measured.report,
     )
 
@@ -163,8 +170,8 @@ def measure_fp16(network: Compilation, samples: Samples) -> Fp16Choice:
     joined = here.concat_axes if in_place else {}
     matrices = _matrix_kernels(here)
     with _one_line("kernels of the network"):
-        run(here, first=SCHEDULE, last=BUILT)
-    emulation = Fp16Emulation(here.graph, here.library)
+        run(here, first=KERNELS, last=BUILT)
+    emulation = Fp16Emulation(here.graph, here.library.module)
     return choose_fp16(here.graph, joined, emulation, samples, matrices=matrices)
 
 

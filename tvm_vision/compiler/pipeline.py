@@ -24,8 +24,7 @@ from tvm import relax
 from tvm.target import Target
 
 from ..options import CompileOptions
-from ..schedules import TUNED, Chooser, TargetLimits, check_writes, schedule_module
-from ..schedules.cpu.module import cpu_schedules
+from ..schedules import Chooser, TargetLimits
 from ..tvm_compat.relax import quiet_take
 from ..whole_files import write_whole
 from .graph.bound_kernels import bound_kernels
@@ -37,7 +36,7 @@ from .graph.reorder import in_levels
 from .graph.short_names import short_names
 from .graph.split_kernels import split_kernels
 from .graph.static_graph import StaticGraph
-from .graph.workspaces import plan_workspaces
+from .kernels.network import NetworkKernels
 from .precision.convert_fp16 import to_fp16
 from .precision.mixed_precision_search import Part, fp32_roots
 from .relax.fold_constants import fold_constants
@@ -54,7 +53,6 @@ from .relax.qdq.to_int8 import bytes_wanted, in_bytes
 from .relax.weights_by_window import weights_by_window
 from .relax.winograd import winograd
 from .tir.dead_block_elimination import eliminate_dead_blocks
-from .tir.prescheduled import finish_prescheduled
 
 RELAX, GRAPH, TIR = "relax", "graph", "tir"
 
@@ -75,8 +73,9 @@ class Compilation:
         graph: GRAPH.
         concat_axes: position of each kernel that is a concatenation -> its axis.
         steps: for each kernel, what runs side by side; None for one after the other.
+        anew: whether all kernels are made, those that were made before, too.
+        kernels: the graph's functions on their way to code.
         library: the compiled functions.
-        tuned: how many of them ``choose`` gave a schedule.
     """
 
     module: tvm.IRModule
@@ -89,13 +88,19 @@ class Compilation:
     graph: StaticGraph = field(default_factory=StaticGraph)
     concat_axes: dict[int, int] = field(default_factory=dict)
     steps: list[int] | None = None
+    anew: bool = False
+    kernels: Any = None
     library: Any = None
-    tuned: int = 0
 
     @cached_property
     def limits(self) -> TargetLimits:
         """What kernels for the target may have."""
         return TargetLimits.of(self.target, self.options)
+
+    @property
+    def built_for(self) -> Target:
+        """What code is made for."""
+        return self.runs_on or self.target
 
     @property
     def on_gpu(self) -> bool:
@@ -220,27 +225,26 @@ def _fuse_data_movement(network: Compilation) -> None:
     network.graph = fuse_data_movement(network.graph, network.limits)
 
 
+def _known_kernels(network: Compilation) -> None:
+    network.kernels = NetworkKernels.of(
+        network.graph.functions, network.built_for, network.limits, network.choose
+    )
+    if network.options.kernel_cache and not network.anew:
+        network.kernels.look_up()
+
+
 def _schedule(network: Compilation) -> None:
-    target = network.runs_on or network.target
-    named = sorted(network.graph.functions.items())
-    module = tvm.IRModule({name: f.with_attr("global_symbol", name) for name, f in named})
-    if "gpu" in target.keys:
-        module = finish_prescheduled(module)
-        module = schedule_module(module, target, network.choose, network.limits)
-        network.tuned = sum(TUNED in (f.attrs or {}) for _, f in module.functions_items())
-    else:
-        module = cpu_schedules(module, target)
-        for gv, function in module.functions_items():
-            check_writes(gv.name_hint, function)
-    network.module = module
+    network.module = network.kernels.scheduled()
 
 
 def _plan_workspaces(network: Compilation) -> None:
-    network.graph, network.module = plan_workspaces(network.graph, network.module)
+    network.module = network.kernels.with_workspaces(network.module)
+    network.graph.add_workspaces(network.kernels.workspaces_of)
 
 
 def _build(network: Compilation) -> None:
-    network.library = tvm.tirx.build(network.module, target=network.runs_on or network.target)
+    keep = network.options.kernel_cache
+    network.library = network.kernels.library(network.module, keep=keep)
 
 
 def _reorder(network: Compilation) -> None:
@@ -248,7 +252,7 @@ def _reorder(network: Compilation) -> None:
 
 
 def _runs_on_gpu(network: Compilation) -> bool:
-    return "gpu" in (network.runs_on or network.target).keys
+    return "gpu" in network.built_for.keys
 
 
 DEAD_CODE = relax.transform.DeadCodeElimination()
@@ -293,6 +297,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("fuse_data_movement", GRAPH, _fuse_data_movement, 2,
           lambda n: n.on_gpu and n.options.fuse_data_movement),
     Phase("short_names", GRAPH, _on_graph(short_names)),
+    Phase("known_kernels", GRAPH, _known_kernels),
     # Their functions, for one device.
     Phase("schedule", TIR, _schedule),
     Phase("plan_workspaces", TIR, _plan_workspaces, 0, _runs_on_gpu),
@@ -317,7 +322,7 @@ def run(
             continue
         with ExitStack() as stack:
             if phase.ir != GRAPH:
-                stack.enter_context(network.runs_on or network.target)
+                stack.enter_context(network.built_for)
                 stack.enter_context(tvm.transform.PassContext(opt_level=3))
             phase.run(network)
         if dump is not None:
@@ -330,7 +335,7 @@ def _write(path: Path, phase: Phase, network: Compilation) -> None:
     if phase.ir == GRAPH:
         lines: list[str] = list(network.graph.lines())
     elif network.library is not None:
-        lines = [module.inspect_source("glsl") for module in network.library.imports]
+        lines = [network.library.source()]
     else:
         lines = [network.module.script()]
     write_whole(path, ("\n".join(lines) + "\n").encode())

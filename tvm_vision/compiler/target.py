@@ -81,6 +81,13 @@ def choose_target(target: TargetLike) -> tuple[Target, str]:
     )
 
 
+def host_of(target: Target) -> Target:
+    """The processor that calls kernels for a target, or is the target."""
+    if target.host is not None:
+        return target.host
+    return target if "cpu" in target.keys else Target({"kind": "llvm"})
+
+
 def is_elsewhere(target: Target) -> bool:
     """Whether a target is a Vulkan device that this machine has not; no where it names none."""
     name = str(target.attrs.get("device_name", "")) if target.kind.name == "vulkan" else ""

@@ -45,9 +45,10 @@ class Spec(Protocol):
 class Compiled(Protocol):
     """What ``write_package`` needs of a compiled network (the compiler's CompiledModel has it).
 
-    library: tvm.runtime.Module with the functions of ``graph`` (a dict, as in mod.json); params:
-    arrays by name; target: tvm.target.Target; memory: bytes of weights, activations, peak;
-    tuned: kernels whose schedule came from records; measured_precision: where it was measured.
+    library: the functions of ``graph`` (a dict, as in mod.json), with the method export_library of
+    ``tvm.runtime.Module``; params: arrays by name; target: tvm.target.Target; memory: bytes of
+    weights, activations, peak; tuned: kernels whose schedule came from records;
+    measured_precision: where it was measured.
     """
 
     @property
@@ -197,6 +198,22 @@ def write_library(library: Any, path: Path, target: Any) -> None:
 
     Raises PackageError where no C++ compiler for the target's processor is installed.
     """
+    compiler = cpp_compiler(target)
+    # Not where TVM would put them: from there nobody removes them after a kill.
+    objects = path.with_name("objects")
+    objects.mkdir()
+    try:
+        # No hash of the linker's own, and no path of this run, so that the bytes are the same.
+        with ctrl_c_as_itself():
+            library.export_library(
+                str(path), workspace_dir=str(objects), cc=compiler, options=["-Wl,--build-id=none"]
+            )
+    except (RuntimeError, OSError) as error:
+        raise PackageError(f"mod.so cannot be linked with {compiler}: {last_line(error)}") from None
+
+
+def cpp_compiler(target: Any) -> str:
+    """The C++ compiler that links for a target's host. Raises PackageError where none is."""
     from tvm.support import cc
 
     compiler = cc.get_cc()
@@ -210,17 +227,7 @@ def write_library(library: Any, path: Path, target: Any) -> None:
             f"linking mod.so for {machine} needs a C++ compiler for it, and none is installed: apt "
             f"install {debian}"
         )
-    # Not where TVM would put them: from there nobody removes them after a kill.
-    objects = path.with_name("objects")
-    objects.mkdir()
-    try:
-        # No hash of the linker's own, and no path of this run, so that the bytes are the same.
-        with ctrl_c_as_itself():
-            library.export_library(
-                str(path), workspace_dir=str(objects), cc=compiler, options=["-Wl,--build-id=none"]
-            )
-    except (RuntimeError, OSError) as error:
-        raise PackageError(f"mod.so cannot be linked with {compiler}: {last_line(error)}") from None
+    return str(compiler)
 
 
 def _machine(target: Any) -> str:

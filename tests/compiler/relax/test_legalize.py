@@ -27,7 +27,7 @@ def shader(last: str | None) -> str:
 
     module, signature = module_of(network, IMAGE.shape)
     made = compile_model(module, signature, target=Target(GPU, host="llvm"))
-    return str(made.library.imports[0].inspect_source("glsl"))
+    return made.library.source()
 
 
 @pytest.mark.parametrize("last", ["int32", "uint8", "float32"])

@@ -93,7 +93,7 @@ def compiled(name: str, target: dict[str, Any], **options: Any) -> tuple[Any, An
 
 def check_workgroups(made: Any, wave: int) -> None:
     """Workgroups fill waves where there is work for one, and a unit holds two of them."""
-    found = list(workgroups(str(made.library.imports[0].inspect_source("glsl"))))
+    found = list(workgroups(made.library.source()))
     assert found
     for kernel, threads, grid, shared in found:
         assert threads >= min(wave, grid), kernel

@@ -61,7 +61,7 @@ def executor(imported: Any, target: str, **options: Any) -> Executor:
         "outputs": [_described(spec) for spec in compiled.outputs],
     }
     device = tvm.cpu(0) if target == "llvm" else tvm.vulkan(0)
-    runner = graph_executor.create(info, compiled.library, device)
+    runner = graph_executor.create(info, compiled.library.module, device)
     runner.load_params(compiled.params)
 
     def execute(*arrays: np.ndarray) -> list[np.ndarray]:

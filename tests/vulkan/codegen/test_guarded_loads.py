@@ -33,7 +33,7 @@ def compiled(model: Any, how: str, **options: Any) -> Any:
 
 
 def source(made: Any) -> str:
-    return str(made.library.imports[0].inspect_source("glsl"))
+    return made.library.source()
 
 
 def outputs(made: Any, **image: np.ndarray) -> list[np.ndarray]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -120,9 +121,10 @@ def test_unwritable_cache_is_no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 def test_only_the_newest_entries_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TVM_VISION_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(spirv_cache, "MOST_ENTRIES", 3)
     where = tmp_path / "spirv"
     code = (0x07230203).to_bytes(4, "little") * 5
+    three = replace(spirv_cache.SHADERS, most_total=3 * (32 + len(code)))
+    monkeypatch.setattr(spirv_cache, "SHADERS", three)
     for number, key in enumerate(("a1", "a2", "a3", "a4")):
         spirv_cache.store(key, code)
         os.utime(where / f"{key}.spv", (number, number))
@@ -137,7 +139,7 @@ def test_only_the_newest_entries_stay(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_default_folder_follows_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TVM_VISION_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "/some/cache")
-    assert spirv_cache.folder() == Path("/some/cache/tvm_vision/spirv")
+    assert spirv_cache.SHADERS.folder() == Path("/some/cache/tvm_vision/spirv")
 
 
 def test_a_word_of_constant_bytes_is_one_constant() -> None:

@@ -8,7 +8,7 @@ the executor.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,6 +75,17 @@ class StaticGraph:
         place = (position, 0) if behind is None else (behind.root, behind.offset)
         self.tensors.append(Tensor(tuple(shape), dtype, *place))
         return position
+
+    def add_workspaces(self, of: Callable[[str], Iterable[tuple[Iterable[int], str]]]) -> None:
+        """Give kernels tensors for what their launches share, shapes and types by function.
+
+        They are outputs: a kernel writes them before it reads them.
+        """
+        for kernel in self.kernels:
+            kernel.outputs = [
+                *kernel.outputs,
+                *(self.add_tensor(shape, dtype) for shape, dtype in of(kernel.function)),
+            ]
 
     def root(self, tensor: int) -> int:
         """The tensor whose memory ``tensor`` uses."""

@@ -4,7 +4,7 @@ A product with few results and a long sum (the late layers of a network at batch
 tiles to occupy a large GPU. Cut along k it has as many times more, each of which leaves a partial
 sum in device memory; the second kernel adds those up, always in the same order, and computes what
 follows the product. The memory between is planned with the network's
-(compiler/graph/workspaces.py).
+(compiler/kernels/workspaces.py).
 """
 
 from __future__ import annotations

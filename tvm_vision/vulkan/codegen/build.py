@@ -35,7 +35,12 @@ def build_vulkan(mod: IRModule, target: Target) -> Any:
         UnsupportedKernelError: a kernel cannot be written for this target.
     """
     kernels = print_kernels(mod, target)
-    shaders = compile_kernels(kernels, target)
+    return module_of(kernels, compile_kernels(kernels, target))
+
+
+def module_of(kernels: list[Shader], shaders: dict[str, bytes]) -> Any:
+    """A runtime module of kind "vulkan", of kernels sorted by name and their SPIR-V by name."""
+    dump({kernel.name: kernel.source for kernel in kernels}, shaders)
     create = tvm_ffi.get_global_func("tvm_vision.vulkan.module_create")
     source = "\n".join(kernel.source for kernel in kernels)
     return create(describe(kernels), shaders, {"glsl": source})
@@ -77,9 +82,7 @@ def compile_kernels(kernels: list[Shader], target: Target) -> dict[str, bytes]:
             pool.submit(spirv.compile_glsl, kernel.source, name=kernel.name, target_env=environment)
             for kernel in kernels
         ]
-        shaders = {kernel.name: job.result() for kernel, job in zip(kernels, jobs, strict=True)}
-    dump({kernel.name: kernel.source for kernel in kernels}, shaders)
-    return shaders
+        return {kernel.name: job.result() for kernel, job in zip(kernels, jobs, strict=True)}
 
 
 def target_environment(target: Target) -> str:

@@ -346,6 +346,39 @@ def _finish(spirv: bytes, name: str) -> bytes:
     return b"".join(word.to_bytes(4, "little") for word in head + out)
 
 
+def with_entry_point(spirv: bytes, name: str) -> bytes:
+    """The same module of one kernel, its entry point of another name, as ``compile_glsl`` names it.
+
+    Raises UnsupportedKernelError for words without one.
+    """
+    words = memoryview(spirv).cast("I")
+    encoded = _literal_string(name)
+    out, at, copied, entry = bytearray(), 5, 0, -1
+    while at < len(words):
+        count, opcode = words[at] >> 16, words[at] & 0xFFFF
+        if count == 0:
+            break
+        # OpEntryPoint model, id, name, interface; OpName id, name.
+        place = {_OP_ENTRY_POINT: 3, _OP_NAME: 2}.get(opcode, 0)
+        if opcode == _OP_ENTRY_POINT:
+            entry = words[at + 2]
+        if place and words[at + place - 1] == entry:
+            end = at + place
+            while words[end] >> 24:  # the last word of a string ends with zero
+                end += 1
+            length = count + len(encoded) - (end + 1 - at - place)
+            out += spirv[4 * copied : 4 * at] + (length << 16 | opcode).to_bytes(4, "little")
+            out += spirv[4 * (at + 1) : 4 * (at + place)]
+            out += b"".join(word.to_bytes(4, "little") for word in encoded)
+            copied = end + 1
+            if opcode == _OP_NAME:
+                break
+        at += count
+    if entry < 0:
+        raise UnsupportedKernelError(f"kernel {name}: SPIR-V without an entry point")
+    return bytes(out + spirv[4 * copied :])
+
+
 def _literal_string(text: str) -> list[int]:
     data = text.encode() + b"\0"
     data += b"\0" * (-len(data) % 4)

@@ -13,29 +13,20 @@ import tvm
 from tvm import s_tir, tirx
 
 from ..tir.prescheduled import launches, parts_of, variables_of
-from .static_graph import KernelCall, StaticGraph
+from .code import Workspace
 
 
-def plan_workspaces(graph: StaticGraph, mod: tvm.IRModule) -> tuple[StaticGraph, tvm.IRModule]:
-    """Arguments for the workspaces of the scheduled GPU functions in ``mod``, and tensors for them.
-
-    The tensors of a kernel are its outputs: it writes them before it reads them.
-    """
+def with_workspaces(mod: tvm.IRModule) -> tuple[tvm.IRModule, dict[str, tuple[Workspace, ...]]]:
+    """The scheduled GPU functions of ``mod`` with arguments for their workspaces, and these by the
+    functions' names."""
     functions, added = {}, {}
     for gv, func in mod.functions_items():
         buffers = _handed_on(func)
-        added[gv.name_hint] = buffers
         functions[gv] = _with_arguments(func, buffers) if buffers else func
-    kernels = []
-    for kernel in graph.kernels:
-        extra = [
-            graph.add_tensor((int(n.value) for n in b.ty.shape), str(b.ty.dtype))
-            for b in added[kernel.function]
-        ]
-        outputs = [*kernel.outputs, *extra]
-        kernels.append(KernelCall(kernel.function, kernel.inputs, outputs, kernel.nodes))
-    graph.kernels = kernels
-    return graph, tvm.IRModule(functions, attrs=mod.attrs)
+        added[gv.name_hint] = tuple(
+            (tuple(int(n.value) for n in b.ty.shape), str(b.ty.dtype)) for b in buffers
+        )
+    return tvm.IRModule(functions, attrs=mod.attrs), added
 
 
 def _handed_on(func: Any) -> list[Any]:

@@ -1,0 +1,86 @@
+"""Keys of kernels: digests of all that their code depends on.
+
+That is the function itself, the target, what kernels for it may have, the schedule that tuning
+chose, and whatever takes part in making code of them: TVM, the compilers of shaders, and all
+sources of this package, so that who changes a schedule never gets what the former one made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from functools import cache
+from pathlib import Path
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+from tvm.target import Target
+
+from ...schedules import ScheduleConfig, TargetLimits
+from ...version import __version__
+from ...vulkan.codegen.spirv import tool_versions
+from .code import PLACEHOLDER_LENGTH
+
+_PACKAGE = Path(__file__).parents[2]
+
+
+def _sources() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        digest.update(str(path.relative_to(_PACKAGE)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+# Of what was imported: sources may change while this process runs.
+_SOURCES = _sources()
+
+
+@cache
+def makers() -> str:
+    """What makes code of functions, in this process."""
+    library = Path(tvm.__file__).parent / "lib" / "libtvm_compiler.so"
+    return "\0".join(
+        [
+            __version__,
+            _SOURCES,
+            tvm.__version__,
+            # Somebody's own build has the version of the release that it was made from.
+            str(library.stat().st_size if library.exists() else 0),
+            tvm_ffi.__version__,
+            tool_versions(),
+            platform.machine(),
+        ]
+    )
+
+
+def kernel_digest(
+    function: tirx.PrimFunc,
+    target: Target,
+    limits: TargetLimits | None,
+    choice: ScheduleConfig | None,
+) -> str:
+    """The key of a kernel: 64 hexadecimal digits.
+
+    function: without a schedule; what it is called does not count, names of its variables do, as
+    shaders have them. limits: None on a processor, where nothing asks for them.
+    """
+    if "global_symbol" in (function.attrs or {}):
+        function = function.without_attr("global_symbol")
+    parts = [
+        makers(),
+        str(target),
+        repr(limits),
+        json.dumps(None if choice is None else choice.to_dict()),
+        tvm.ir.save_json(function),
+    ]
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(hashlib.sha256(part.encode()).digest())
+    return digest.hexdigest()
+
+
+def placeholder(key: str) -> str:
+    """What stands for a kernel's name in code that is kept under a key."""
+    return f"kernel_{key}_".ljust(PLACEHOLDER_LENGTH, "x")

@@ -1,0 +1,89 @@
+"""The code of a network's kernels as one library, in memory or as a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm.support import cc
+from tvm.target import Target
+
+from ...package.build import cpp_compiler
+from ...runtime.library import load_library
+from ...vulkan.codegen.build import module_of
+from ...whole_files import ScratchFolder
+from ..target import host_of
+from .code import KernelCode
+
+# What machine code may call, beside TVM's runtime, which is there.
+_SYSTEM = ["-lgcc", "-lm", "-lc"]
+
+
+class KernelLibrary:
+    """A function for each kernel, and all their shaders.
+
+    Attributes:
+        kernels: their code, by name.
+        device: a runtime module of kind "vulkan"; None on a processor.
+    """
+
+    def __init__(self, kernels: Mapping[str, KernelCode], target: Target) -> None:
+        self.kernels = dict(sorted(kernels.items()))
+        self._host = host_of(target)
+        shaders = {s.told.name: s for code in self.kernels.values() for s in code.shaders}
+        ordered = [shaders[name] for name in sorted(shaders)]
+        self.device: Any = (
+            module_of([s.told for s in ordered], {s.told.name: s.spirv for s in ordered})
+            if target.kind.name == "vulkan"
+            else None
+        )
+
+    @cached_property
+    def module(self) -> Any:
+        """A ``tvm.runtime.Module`` that runs here, linked on first use.
+
+        Raises PackageError where no C++ compiler is installed.
+        """
+        with ScratchFolder() as folder:
+            path = folder / "kernels.so"
+            objects = self._objects(folder)
+            cc.create_shared(
+                str(path), [*objects, *_SYSTEM], ["-nostdlib"], cc=cpp_compiler(self._host)
+            )
+            module = load_library(path)
+        if self.device is not None:
+            module.import_module(self.device)
+        return module
+
+    def source(self) -> str:
+        """The GLSL of all kernels; "" on a processor."""
+        return "" if self.device is None else str(self.device.inspect_source("glsl"))
+
+    def export_library(
+        self, path: str, *, workspace_dir: str, cc: str, options: Sequence[str]
+    ) -> None:
+        """Link it into a file, as ``tvm.runtime.Module`` does. Raises what that raises."""
+        empty = tvm_ffi.get_global_func(f"target.build.{self._host.kind.name}")
+        root = empty(tvm.IRModule({}), self._host)
+        if self.device is not None:
+            root.import_module(self.device)
+        root.export_library(
+            path,
+            workspace_dir=workspace_dir,
+            addons=self._objects(Path(workspace_dir)),
+            cc=cc,
+            options=list(options),
+        )
+
+    def _objects(self, folder: Path) -> list[str]:
+        """Each kernel's object file, in an order that does not depend on what was known."""
+        paths = []
+        for number, code in enumerate(self.kernels.values()):
+            path = folder / f"kernel{number}.o"
+            path.write_bytes(code.host)
+            paths.append(str(path))
+        return paths

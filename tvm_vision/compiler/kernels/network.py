@@ -1,0 +1,116 @@
+"""All kernels of a network on their way to a library: what is known is taken, the rest made.
+
+Functions with the same key are one kernel, whatever a network calls them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import tvm
+from tvm import tirx
+from tvm.target import Target
+
+from ...schedules import Chooser, ScheduleConfig, TargetLimits
+from .code import KernelCode, Workspace
+from .kept import KERNELS
+from .key import kernel_digest, placeholder
+from .library import KernelLibrary
+from .make import build_kernels, schedule_kernels
+from .workspaces import with_workspaces
+
+
+@dataclass
+class NetworkKernels:
+    """The functions of a network for one target.
+
+    Attributes:
+        functions: without schedules, by name.
+        target: what code is made for.
+        limits: what kernels may have; None on a processor, where nothing asks for them.
+        keys: the key of each function.
+        choices: what tuning chose for a kernel, by key.
+        code: of kernels, by key.
+        workspaces: what the launches of a scheduled kernel share, by key.
+        known: how many functions were made before.
+    """
+
+    functions: Mapping[str, tirx.PrimFunc]
+    target: Target
+    limits: TargetLimits | None
+    keys: dict[str, str] = field(default_factory=dict)
+    choices: dict[str, ScheduleConfig | None] = field(default_factory=dict)
+    code: dict[str, KernelCode] = field(default_factory=dict)
+    workspaces: dict[str, tuple[Workspace, ...]] = field(default_factory=dict)
+    known: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        functions: Mapping[str, tirx.PrimFunc],
+        target: Target,
+        limits: TargetLimits,
+        choose: Chooser | None,
+    ) -> NetworkKernels:
+        """limits, choose: of GPUs, see ``schedule_module``."""
+        on_gpu = "gpu" in target.keys
+        kernels = cls(functions, target, limits if on_gpu else None)
+        for name, function in functions.items():
+            choice = choose(function) if choose and on_gpu else None
+            key = kernel_digest(function, target, kernels.limits, choice)
+            kernels.keys[name], kernels.choices[key] = key, choice
+        return kernels
+
+    def look_up(self) -> None:
+        """Take what this process or another one made before."""
+        for key in self.choices:
+            code = KERNELS.load(key)
+            if code is not None:
+                self.code[key] = code
+                self.workspaces[key] = code.workspaces
+        self.known = sum(key in self.code for key in self.keys.values())
+
+    def missing(self) -> dict[str, str]:
+        """The names of the functions that are to be made, one for each key."""
+        first = {key: name for name, key in sorted(self.keys.items(), reverse=True)}
+        return {name: key for key, name in first.items() if key not in self.code}
+
+    def scheduled(self) -> tvm.IRModule:
+        """These functions with schedules. Raises UnsupportedKernelError where there is none."""
+        missing = self.missing()
+        functions = {name: self.functions[name] for name in missing}
+        choices = {name: self.choices[key] for name, key in missing.items()}
+        return schedule_kernels(functions, self.target, self.limits, choices)
+
+    def with_workspaces(self, module: tvm.IRModule) -> tvm.IRModule:
+        """Scheduled functions of a GPU with arguments for what their launches share."""
+        module, found = with_workspaces(module)
+        self.workspaces |= {self.keys[name]: shared for name, shared in found.items()}
+        return module
+
+    def workspaces_of(self, name: str) -> tuple[Workspace, ...]:
+        """The workspaces of a function."""
+        return self.workspaces[self.keys[name]]
+
+    def library(self, module: tvm.IRModule, *, keep: bool) -> KernelLibrary:
+        """All functions, those in ``module`` made now, and kept for others where ``keep`` says so.
+
+        Raises UnsupportedKernelError, and what TVM raises.
+        """
+        missing = self.missing()
+        names = {name: placeholder(key) for name, key in missing.items()}
+        shared = {name: self.workspaces.get(key, ()) for name, key in missing.items()}
+        for name, code in build_kernels(module, self.target, names, shared).items():
+            key = missing[name]
+            self.code[key] = code
+            # A record that is passed over says so each time.
+            if keep and code.tuned == (self.choices[key] is not None):
+                KERNELS.store(key, code)
+        named = {name: self.code[key].named(name) for name, key in self.keys.items()}
+        return KernelLibrary(named, self.target)
+
+    @property
+    def tuned(self) -> int:
+        """How many functions have a schedule from a record."""
+        return sum(self.code[key].tuned for key in self.keys.values())

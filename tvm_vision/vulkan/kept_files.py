@@ -1,0 +1,92 @@
+"""What was compiled, kept on disk by content: one file an entry, a checksum in front.
+
+The folders lie in that of TVM_VISION_CACHE_DIR, as the native library reads it. One that cannot be
+read or written means no cache, and a damaged entry is none. A folder bounds itself: entries that
+were used last stay; one that is used after a day counts as new again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import InputError
+from ..plain_files import read_plain
+from ..whole_files import write_whole
+from .options import device_options
+
+_DAY = 86400.0
+_DIGEST_BYTES = 32
+
+
+@dataclass(frozen=True)
+class KeptFiles:
+    """Entries of one kind.
+
+    Attributes:
+        name: of the folder.
+        suffix: of its files.
+        most_bytes: of one entry.
+        most_total: bytes of all together, now and then somewhat more.
+    """
+
+    name: str
+    suffix: str
+    most_bytes: int
+    most_total: int
+
+    def folder(self) -> Path | None:
+        """Where the entries are, or None when caching is switched off."""
+        chosen = device_options()["TVM_VISION_CACHE_DIR"]
+        return Path(chosen) / self.name if chosen else None
+
+    def load(self, key: str) -> bytes | None:
+        """What is stored under ``key``; None when absent, no plain file, too large or damaged."""
+        where = self.folder()
+        if where is None:
+            return None
+        path = where / f"{key}{self.suffix}"
+        try:
+            entry = read_plain(path, self.most_bytes + _DIGEST_BYTES)
+        except OSError:
+            return None
+        digest, content = entry[:_DIGEST_BYTES], entry[_DIGEST_BYTES:]
+        if hashlib.sha256(content).digest() != digest:
+            return None
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > _DAY:
+                os.utime(path)
+        return content
+
+    def store(self, key: str, content: bytes) -> None:
+        """Write an entry, whole or not at all; nothing where the folder cannot be written.
+
+        key: hexadecimal digits.
+        """
+        where = self.folder()
+        if where is None or len(content) > self.most_bytes:
+            return
+        with contextlib.suppress(InputError, OSError):
+            digest = hashlib.sha256(content).digest()
+            write_whole(where / f"{key}{self.suffix}", digest + content)
+            if key.startswith("00"):  # one of 256: to list a folder takes longer than to store
+                self._keep_newest(where)
+
+    def _keep_newest(self, where: Path) -> None:
+        entries = []
+        with os.scandir(where) as found:
+            for entry in found:
+                if entry.name.endswith(self.suffix):
+                    with contextlib.suppress(OSError):  # another process may tidy up, too
+                        status = entry.stat()
+                        entries.append((status.st_mtime, status.st_size, entry.path))
+        total = 0
+        for _, size, path in sorted(entries, reverse=True):
+            total += size
+            if total > self.most_total:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
