@@ -11,6 +11,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.target import Target
 
+from support.lowering import HOST
 from tvm_vision.schedules import schedule_function
 from tvm_vision.schedules.common import TargetLimits
 
@@ -22,7 +23,7 @@ def target() -> Target:
     """The target of the first device, asked of it; with a dot product also where the driver has to
     write it out, as lavapipe's does."""
     config = {"kind": "vulkan", "from_device": 0, "supports_integer_dot_product": True}
-    return Target(config, "llvm")
+    return Target(config, Target(HOST))
 
 
 def fused(
