@@ -8,6 +8,7 @@ from onnx import TensorProto, helper
 
 from support.onnx_models import OPSET, RNG_SEED, conv_model, make_model, relu_model, run_on_cpu
 from tvm_vision.errors import InputError, UnsupportedModelError
+from tvm_vision.frontend.onnx.fold import folded
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.frontend.signature import Signature, TensorSpec
 
@@ -236,3 +237,29 @@ def test_reductions_of_a_later_opset_are_read(reduction):
     (wanted,) = session.run(None, {"x": x, "y": y})
     (found,) = run_on_cpu(import_onnx(model)[0], x, y)
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+def test_sizes_of_what_became_a_constant_are_seen():
+    """A weight padded by a computed number: its size is not known until it is folded, and those
+    behind it follow then."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["sizes"]),
+        helper.make_node("Concat", ["sizes", "sizes"], ["pads"], axis=0),
+        helper.make_node("Pad", ["w", "pads"], ["wide"]),
+        helper.make_node("MatMul", ["x", "part"], ["product"]),
+        helper.make_node("Slice", ["wide", "start", "end"], ["part"]),
+        helper.make_node("Shape", ["product"], ["of_product"]),
+        helper.make_node("ConstantOfShape", ["of_product"], ["zeros"]),
+        helper.make_node("Add", ["product", "zeros"], ["y"]),
+    ]
+    nodes[3], nodes[4] = nodes[4], nodes[3]
+    weights = {
+        "w": np.ones((2, 3), np.float32),
+        "start": np.array([1]),
+        "end": np.array([4]),
+    }
+    model = make_model(nodes, [("x", (2, 3))], [("y", (2, "n"))], list(weights.items()), opset=17)
+    done = folded(model)
+    assert [node.op_type for node in done.graph.node] == ["MatMul", "Add"]
+    (result,) = [value for value in done.graph.value_info if value.name == "product"]
+    assert [size.dim_value for size in result.type.tensor_type.shape.dim] == [2, 9]

@@ -16,6 +16,8 @@ FIX_SHAPES = (
     "pass input_shapes, or --input-shape, or end the model before what data decides, as "
     "'compile --cut' does"
 )
+# What names begin with that shape inference gives to sizes.
+INFERRED = "unk__"
 # For what is not known any better.
 CUT = "end the model before it, as 'compile --cut' does, or express it by other operators"
 # Operators that only quantized networks have.
@@ -182,12 +184,24 @@ class GraphEditor:
     def with_nodes(
         self, model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]
     ) -> onnx.ModelProto:
-        """A copy of ``model`` with other nodes, and with the constants that were made for them."""
+        """A copy of ``model`` with other nodes, and with the constants that were made for them.
+
+        What was inferred of values that are constants now is forgotten, and so are the names that
+        inference gave to sizes: it would keep them where it knows the sizes now.
+        """
         changed = onnx.ModelProto()
         changed.CopyFrom(model)
         del changed.graph.node[:]
         changed.graph.node.extend(nodes)
         changed.graph.initializer.extend(self.new_constants)
+        constants = {tensor.name for tensor in self.new_constants}
+        kept = [value for value in changed.graph.value_info if value.name not in constants]
+        for value in kept:
+            for size in value.type.tensor_type.shape.dim:
+                if size.dim_param.startswith(INFERRED):
+                    size.Clear()
+        del changed.graph.value_info[:]
+        changed.graph.value_info.extend(kept)
         return changed
 
     def fresh(self, like: str) -> str:

@@ -9,7 +9,7 @@ import contextlib
 import io
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ from ...interrupts import ctrl_c_as_itself
 from ..node_names import name_nodes
 from ..refusals import NodesRefused, Refusal, RefusedNodes
 from ..signature import Signature, spec_of
-from .bounded import ROWS, drop_traced_shapes
+from .bounded import ROWS, drop_traced_shapes, undecided
 from .checks import check_sizes, check_tensors, drop_false_shapes, load_weights
 from .contributed import standard_operators
 from .declared import complete_declarations, declared_somehow
@@ -325,7 +325,8 @@ def _convert(
         fixed = of_fixed_shape(model)
         # Bodies of branches and loops are nodes of the model now.
         expanded = expand_functions(fixed)
-        rewritten = rewrite(fixed if expanded is fixed else of_fixed_shape(folded(expanded)))
+        fixed = fixed if expanded is fixed else of_fixed_shape(folded(expanded))
+        rewritten = rewrite(fixed)
     except RefusedNodes as error:
         raise NodesRefused(error.refusals) from None
     # The importer prints before it raises, and warns of each name that it makes an identifier.
@@ -335,12 +336,28 @@ def _convert(
             warnings.simplefilter("ignore")
             return convert(rewritten, shapes), rewritten
     except RefusedNodes as error:
-        raise NodesRefused(error.refusals) from None
+        causes = undecided(fixed)
+        behind = _behind(fixed.graph, {refusal.node for refusal in causes})
+        others = [refusal for refusal in error.refusals if refusal.node not in behind]
+        raise NodesRefused([*causes, *others]) from None
     except Exception as error:  # the importer raises every kind there is
+        if causes := undecided(fixed):
+            raise NodesRefused(causes) from None
         raise UnsupportedModelError(
             f"TVM cannot import the model ({first_line(error)}): export it with another "
             "exporter or opset"
         ) from None
+
+
+def _behind(graph: onnx.GraphProto, names: Collection[str]) -> set[str]:
+    """The names of some nodes, and of those that need what they compute."""
+    values: set[str] = set()
+    found = set()
+    for node in graph.node:
+        if node.name in names or not values.isdisjoint(node.input):
+            found.add(node.name)
+            values.update(filter(None, node.output))
+    return found
 
 
 def _signature(proto: onnx.ModelProto, module: tvm.IRModule) -> Signature:

@@ -2,6 +2,6 @@
 rows: an abstract interpretation of axes, one small rule an operator, by kind in one file each.
 """
 
-from .rewrite import ROWS, bounded, drop_traced_shapes
+from .rewrite import ROWS, bounded, drop_traced_shapes, undecided
 
-__all__ = ["ROWS", "bounded", "drop_traced_shapes"]
+__all__ = ["ROWS", "bounded", "drop_traced_shapes", "undecided"]

@@ -17,7 +17,7 @@ from ..tools import ToolError, light_step
 from .extents import Extent, Ranges, as_extents
 
 Axes = Mapping[int, Extent]
-REMEDY = "end the model before it"
+REMEDY = "end the model before it, as 'compile --cut' does"
 # Inference by value of more elements is slow, and says nothing about shapes.
 _SMALL = 1024
 

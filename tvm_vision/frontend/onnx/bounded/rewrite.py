@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -41,9 +42,7 @@ def bounded(model: onnx.ModelProto) -> onnx.ModelProto:
     """
     if not _depends_on_data(model):
         return model
-    graph = BoundedGraph(model)
-    for node in model.graph.node:
-        _write(node, graph)
+    graph = _followed(model)
     try:
         outputs = _outputs(model, graph)
     except RefusedNodes:
@@ -52,6 +51,25 @@ def bounded(model: onnx.ModelProto) -> onnx.ModelProto:
         # Sizes that ONNX cannot tell, and the importer may.
         return model
     return _written(model, graph, outputs)
+
+
+def undecided(model: onnx.ModelProto) -> Sequence[Refusal]:
+    """The nodes whose sizes follow from nothing that is known, where ``bounded`` has left a model
+    as it is; none where all sizes follow."""
+    if not _depends_on_data(model):
+        return []
+    try:
+        _outputs(model, _followed(model))
+    except RefusedNodes as error:
+        return error.refusals
+    return []
+
+
+def _followed(model: onnx.ModelProto) -> BoundedGraph:
+    graph = BoundedGraph(model)
+    for node in model.graph.node:
+        _write(node, graph)
+    return graph
 
 
 def drop_traced_shapes(model: onnx.ModelProto) -> None:
