@@ -10,20 +10,21 @@ from html import escape
 from .floors import Ceilings
 
 WIDTH, HEIGHT = 1160.0, 260.0
-LEFT, RIGHT, TOP, BOTTOM = 64.0, 12.0, 12.0, 34.0
+LEFT, RIGHT, TOP, BOTTOM = 64.0, 12.0, 24.0, 34.0
 LEAST_BAR = 4.0  # pixels that a bar takes, so that a finger finds it
 
 
 @dataclass(frozen=True)
 class Bar:
     """One bar. height: in the chart's unit; line: a mark across it, such as a floor; key: see
-    ``drawing.Box``; marks: classes of style."""
+    ``drawing.Box``; marks: classes of style; label: below it, in place of its number."""
 
     height: float
     hover: str
     key: str
     line: float | None = None
     marks: tuple[str, ...] = ()
+    label: str = ""
 
 
 def bar_chart(bars: Sequence[Bar], unit: str, about: str) -> str:
@@ -64,9 +65,9 @@ def bar_chart(bars: Sequence[Bar], unit: str, about: str) -> str:
     for index in _labelled(len(bars)):
         parts.append(
             f'<text class="tick" x="{LEFT + step * (index + 0.5):.1f}" '
-            f'y="{TOP + high + 16:.1f}">{index}</text>'
+            f'y="{TOP + high + 16:.1f}">{escape(bars[index].label or str(index))}</text>'
         )
-    parts.append(f'<text class="unit" x="4" y="{TOP + 10}">{escape(unit)}</text></svg>')
+    parts.append(f'<text class="unit" x="4" y="13">{escape(unit)}</text></svg>')
     return "\n".join(parts)
 
 
@@ -125,23 +126,38 @@ def scatter(spots: Sequence[Spot], x_unit: str, y_unit: str, about: str) -> str:
         parts.append(
             f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(value):.1f}" '
             f'y2="{y(value):.1f}"/><text class="tick y" x="{LEFT - 6}" y="{y(value) + 4:.1f}">'
-            f"{100 * value:.0f} %</text>"
+            f"{100 * value:.1f} %</text>"
         )
     for tick in ticks(most):
         parts.append(
             f'<text class="tick" x="{x(tick):.1f}" y="{height - BOTTOM + 16}">{tick:g}</text>'
         )
-    for spot in spots:
+    for spot, (label_x, label_y) in zip(
+        spots, _labels([(x(s.x), y(s.y), s.name) for s in spots]), strict=True
+    ):
         parts.append(
             f'<g class="point" data-k="{escape(spot.key)}"><title>{escape(spot.hover)}</title>'
-            f'<circle cx="{x(spot.x):.1f}" cy="{y(spot.y):.1f}" r="7"/><text class="start" '
-            f'x="{x(spot.x) + 11:.1f}" y="{y(spot.y) + 4:.1f}">{escape(spot.name)}</text></g>'
+            f'<circle cx="{x(spot.x):.1f}" cy="{y(spot.y):.1f}" r="7"/><text '
+            f'class="start name" x="{label_x:.1f}" y="{label_y:.1f}">{escape(spot.name)}</text></g>'
         )
     parts.append(
-        f'<text class="unit" x="4" y="{TOP + 10}">{escape(y_unit)}</text><text class="tick" '
+        f'<text class="unit" x="4" y="13">{escape(y_unit)}</text><text class="tick" '
         f'x="{(LEFT + WIDTH) / 2:.0f}" y="{height - 3}">{escape(x_unit)}</text></svg>'
     )
     return "\n".join(parts)
+
+
+def _labels(spots: Sequence[tuple[float, float, str]]) -> list[tuple[float, float]]:
+    """Where names stand: right of their spots, and further down where another one is."""
+    placed: list[tuple[float, float, float]] = []
+    found = []
+    for x, y, name in spots:
+        begin, end, at = x + 11, x + 11 + 7 * len(name), y + 4
+        while any(abs(at - b) < 14 and begin < c and a < end for a, b, c in placed):
+            at += 2
+        placed.append((begin, at, end))
+        found.append((begin, at))
+    return found
 
 
 class _Axis:
@@ -197,7 +213,7 @@ def roofline(points: Sequence[Point], ceilings: Ceilings, about: str) -> str:
             f'<title>{escape(p.hover)}</title><circle cx="{x(p.intensity):.1f}" '
             f'cy="{y(p.rate):.1f}" r="{radius:.1f}"/></g>'
         )
-    parts.append(f'<text class="unit" x="4" y="{TOP + 10}">Gop/s</text>')
+    parts.append('<text class="unit" x="4" y="13">Gop/s</text>')
     parts.append(
         f'<text class="tick" x="{(LEFT + WIDTH) / 2:.0f}" y="{height - 3}">operations a byte</text>'
         "</svg>"

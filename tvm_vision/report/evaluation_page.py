@@ -49,7 +49,10 @@ def evaluation_page(rows: Sequence[Row], kind: str, names: Sequence[str], title:
         Section("sizes", "Sizes", "Of packages, in MB.", f'<div class="wide">{_sizes(good)}</div>'),
     ]  # fmt: skip
     if kind == "classes":
-        sections += [_confusion(row, names, index) for index, row in enumerate(good)]
+        more = f" The {MOST_CLASSES} with most errors." if len(names) > MOST_CLASSES else ""
+        text = f"Rows: what an image shows; columns: what was found.{more}"
+        body = "".join(_confusion(row, names) for row in good)
+        sections.append(Section("confusions", "Confusions", text, body))
     else:
         sections.append(_by_class(good, names))
     warned = [(row["name"], line) for row in good for line in row["warnings"]]
@@ -91,13 +94,14 @@ def _sizes(rows: Sequence[Row]) -> str:
             row["package_bytes"] / 1e6,
             f"{row['name']}: {row['package_bytes'] / 1e6:.2f} MB",
             row["name"],
+            label=row["name"],
         )
         for row in rows
     ]
     return bar_chart(bars, "MB", "sizes of packages")
 
 
-def _confusion(row: Row, names: Sequence[str], index: int) -> Section:
+def _confusion(row: Row, names: Sequence[str]) -> str:
     """The matrix of a variant: a row for what an image shows, a column for what was found."""
     matrix = row["scores"]["confusion"]
     shown = range(len(names))
@@ -114,13 +118,10 @@ def _confusion(row: Row, names: Sequence[str], index: int) -> Section:
             for n in columns
         )
         lines.append(f'<tr><td class="name">{escape(names[i])}</td>{cells}</tr>')
-    body = (
-        f'<div class="wide"><table class="matrix"><thead><tr><th></th>{heads}<th>other</th></tr>'
-        f"</thead><tbody>{''.join(lines)}</tbody></table></div>"
+    return (
+        f'<h3>{escape(row["name"])}</h3><div class="wide"><table class="matrix"><thead><tr>'
+        f"<th></th>{heads}<th>other</th></tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
     )
-    more = f" The {MOST_CLASSES} classes with most errors." if len(names) > MOST_CLASSES else ""
-    text = f"Rows: what an image shows; columns: what was found.{more}"
-    return Section(f"confusion-{index}", f"Confusions: {row['name']}", text, body)
 
 
 def _by_class(rows: Sequence[Row], names: Sequence[str]) -> Section:
