@@ -79,11 +79,14 @@ def evaluate(
     """Judge a model's variants on labelled images.
 
     MODEL is an ONNX or TFLite file. DATA is a folder with a sub-folder of images for each
-    class, a .csv of image,label, COCO's .json of boxes, or the .yaml of a YOLO set.
+    class, or with images/ and masks/ (grey PNGs of the same names with numbers of classes,
+    255 where a pixel does not count), a .csv of image,label, COCO's .json of boxes, or the
+    .yaml of a YOLO set.
 
     Every combination of --target, --precision, --opt-level and --layout is compiled and run
     over all images: classifiers by top 1 and top 5, detectors by AP50 and AP50-95 (with
-    pycocotools), beside the latency of whole frames, the package's size and its memory.
+    pycocotools), segmenters by IoU, beside the latency of whole frames, the package's size
+    and its memory.
     What is finished is kept in the folder: the same command goes on where it was cut off.
 
     \b

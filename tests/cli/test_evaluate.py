@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 
 import tvm_vision
 from support import reports
-from tvm_vision.models.results import Detections, Timing, VisionResult
+from tvm_vision.models.results import Detections, SegmentationMask, Timing, VisionResult
 from tvm_vision.package import ModelInfo, Preprocessing
 
 if TYPE_CHECKING:
@@ -169,3 +169,37 @@ def test_a_detector_over_boxes(tmp_path):
     found = reports.Page(evaluation_page([row, failed], data.kind, data.names, "t"))
     assert "careful" in found.texts["warnings"] and "does not compile" in found.texts["warnings"]
     assert found.open_at_end == []
+
+
+def test_a_segmenter_over_masks(tmp_path):
+    """By a stand-in that sees the left half of the frame as the first class."""
+    from tvm_vision.evaluate.datasets import read_data_set
+    from tvm_vision.evaluate.run_set import run_set
+    from tvm_vision.report.evaluation_page import evaluation_page
+
+    for name in ("images", "masks"):
+        (tmp_path / name).mkdir()
+    cv2.imwrite(str(tmp_path / "images" / "a.png"), np.zeros((4, 8, 3), np.uint8))
+    truth = np.ones((4, 8), np.uint8)
+    truth[:, :4], truth[0] = 0, 255
+    truth[3, 0] = 1
+    cv2.imwrite(str(tmp_path / "masks" / "a.png"), truth)
+
+    class Segmenter:
+        produces = ("segmentation",)
+        name, kind, class_names = "stand-in", "segmenter", ()
+        segmentation_names = ("field", "lines")
+
+        def __call__(self, image):
+            mask = np.ones(image.shape[:2], np.uint8)
+            mask[:, :4] = 0
+            return VisionResult(
+                Timing(1, 2, 3), segmentation=SegmentationMask(mask, self.segmentation_names)
+            )
+
+    data = read_data_set(tmp_path)
+    row = run_set(cast("VisionModel", Segmenter()), data)
+    assert row["scores"]["classes"] == {"field": 11 / 12, "lines": 12 / 13}
+    row |= {"name": "one", "package_bytes": 10, "memory_bytes": 5, "warnings": [], "device": "d"}
+    found = reports.Page(evaluation_page([row], data.kind, data.names, "t"))
+    assert "92.3 %" in found.texts["by-class"] and found.open_at_end == []

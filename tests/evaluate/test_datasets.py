@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tvm_vision.errors import InputError
-from tvm_vision.evaluate.datasets import BOXES, CLASSES, class_numbers, read_data_set
+from tvm_vision.evaluate.datasets import BOXES, CLASSES, MASKS, class_numbers, read_data_set
 
 
 def image(path: Path) -> Path:
@@ -107,6 +107,21 @@ def test_what_is_no_set(tmp_path: Path, name: str, text: str, message: str) -> N
     with pytest.raises(InputError, match=message) as raised:
         read_data_set(tmp_path / name)
     assert "\n" not in str(raised.value)
+
+
+def test_masks(tmp_path: Path) -> None:
+    image(tmp_path / "images" / "a.jpg")
+    mask = tmp_path / "masks" / "a.png"
+    with pytest.raises(InputError, match="a sub-folder of images|which is not there"):
+        mask.parent.mkdir()
+        read_data_set(tmp_path)
+    cv2.imwrite(str(mask), np.full((4, 6), 255, np.uint8))
+    found = read_data_set(tmp_path)
+    assert (found.kind, found.names) == (MASKS, ())
+    assert found.samples[0].classes().tolist() == [[255] * 6] * 4
+    image(mask)
+    with pytest.raises(InputError, match="a grey PNG whose values are numbers of classes"):
+        found.samples[0].classes()
 
 
 def test_a_folder_without_classes(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tvm_vision.evaluate.detection import Found, Truth, average_precisions
-from tvm_vision.evaluate.scores import box_scores, class_scores
+from tvm_vision.evaluate.detection import Found, MaskScore, Truth, average_precisions
+from tvm_vision.evaluate.scores import box_scores, class_scores, mask_scores
 
 NONE = np.empty((0, 4))
 
@@ -58,6 +58,14 @@ def test_a_crowd_is_neither_found_nor_false() -> None:
     truths = [Truth(boxes((0, 0, 10, 10)), np.array([0]), boxes((50, 50, 90, 90)))]
     guess = Found(boxes((55, 55, 80, 80), (0, 0, 10, 10)), np.array([0.9, 0.8]), np.array([0, 0]))
     assert box_scores([guess], truths, ["a"])["ap50"] == pytest.approx(1.0)
+
+
+def test_masks() -> None:
+    score = MaskScore(4, 255)
+    score.add(np.array([[0, 0, 1, 1]]), np.array([[0, 1, 1, 255]]))
+    found = mask_scores(score, ["a", "b", "c", "d"])
+    assert found["classes"] == {"a": 0.5, "b": 0.5, "c": None, "d": None}
+    assert (found["miou"], found["pixels"]) == (0.5, pytest.approx(2 / 3))
 
 
 def test_as_the_measure_of_our_training() -> None:

@@ -1,4 +1,4 @@
-"""Images with what is on them: folders of classes, CSV, COCO and YOLO sets."""
+"""Images with what is on them: folders of classes or masks, CSV, COCO and YOLO sets."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 
 from ..errors import InputError
@@ -19,17 +20,20 @@ from ..plain_files import read_plain
 from ..runtime.sources import IMAGES
 from .detection import Truth
 
-CLASSES, BOXES = "classes", "boxes"
+CLASSES, BOXES, MASKS = "classes", "boxes", "masks"
+NOT_COUNTED = 255  # in a mask: pixels that do not count
 MOST_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
 class Sample:
     """One image. label: its class, of a set of CLASSES; truth: its boxes, of a set of BOXES: in
-    pixels, or, where ``relative``, in parts of its width and height."""
+    pixels, or, where ``relative``, in parts of its width and height; mask: the file of a set of
+    MASKS with its classes."""
 
     path: Path
     label: int = -1
+    mask: Path | None = None
     truth: Truth | None = None
     relative: bool = False
 
@@ -39,10 +43,27 @@ class Sample:
         scale = np.array([width, height] * 2, float) if self.relative else 1.0
         return Truth(self.truth.boxes * scale, self.truth.class_ids, self.truth.doubtful * scale)
 
+    def classes(self) -> np.ndarray:
+        """The class of each pixel, uint8 [height, width], NOT_COUNTED where it does not count.
+
+        Raises InputError where the mask is no image of one channel of bytes.
+        """
+        assert self.mask is not None
+        found = cv2.imdecode(
+            np.frombuffer(read_plain(self.mask, MOST_BYTES), np.uint8), cv2.IMREAD_UNCHANGED
+        )
+        if found is None or found.ndim != 2 or found.dtype != np.uint8:
+            raise InputError(
+                f"a mask is needed, a grey PNG whose values are numbers of classes, and "
+                f"'{self.mask}' is none"
+            )
+        return found
+
 
 @dataclass(frozen=True)
 class DataSet:
-    """A labelled set. kind: CLASSES or BOXES; names: of its classes."""
+    """A labelled set. kind: CLASSES, BOXES or MASKS; names: of its classes, those of the network
+    for MASKS."""
 
     kind: str
     names: tuple[str, ...]
@@ -57,8 +78,9 @@ class DataSet:
 
 
 def read_data_set(path: Path) -> DataSet:
-    """A folder with a sub-folder of images for each class; a .csv with the columns image and label;
-    a .json as COCO has it, with images beside it; a .yaml as of YOLO sets.
+    """A folder with a sub-folder of images for each class, or with the two sub-folders images and
+    masks, whose grey PNGs of the same names have numbers of the network's classes; a .csv with the
+    columns image and label; a .json as COCO has it, with images beside it; a .yaml as of YOLO sets.
 
     Raises InputError where it is none of these, or names images that are not there.
     """
@@ -83,6 +105,10 @@ def _images(folder: Path) -> list[Path]:
 
 
 def _folder(folder: Path) -> DataSet:
+    if (folder / "images").is_dir() and (folder / "masks").is_dir():
+        images = _images(folder / "images")
+        pairs = [Sample(p, mask=folder / "masks" / f"{p.stem}.png") for p in images]
+        return _checked(DataSet(MASKS, (), tuple(pairs)), folder)
     found = {sub.name: _images(sub) for sub in sorted(folder.iterdir()) if sub.is_dir()}
     names = tuple(name for name, images in found.items() if images)
     if not names:
@@ -183,8 +209,9 @@ def _checked(found: DataSet, path: Path) -> DataSet:
     if not found.samples:
         raise InputError(f"images are needed, and '{path}' names none")
     for sample in found.samples:
-        if not sample.path.is_file():
-            raise InputError(f"'{path}' names the image '{sample.path}', which is not there")
+        for each in (sample.path, sample.mask):
+            if each is not None and not each.is_file():
+                raise InputError(f"'{path}' names the image '{each}', which is not there")
     return found
 
 

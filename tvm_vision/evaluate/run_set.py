@@ -12,9 +12,9 @@ from ..errors import InputError
 from ..models.results import VisionResult
 from ..models.vision_model import VisionModel
 from ..runtime.sources import read_image
-from .datasets import BOXES, CLASSES, DataSet, class_numbers
-from .detection import Found
-from .scores import box_scores, class_scores
+from .datasets import BOXES, CLASSES, MASKS, NOT_COUNTED, DataSet, Sample, class_numbers
+from .detection import Found, MaskScore, Truth
+from .scores import box_scores, class_scores, mask_scores
 
 Told = Callable[[int], object]
 
@@ -54,47 +54,88 @@ def run_set(model: VisionModel, data: DataSet, tell: Told = lambda done: None) -
     The first image is run twice: what comes once does not count. tell: called with the number of
     images that are done. Raises InputError where network and set do not go together.
     """
-    needed = {CLASSES: "classification", BOXES: "detections"}[data.kind]
+    needed = {CLASSES: "classification", BOXES: "detections", MASKS: "segmentation"}[data.kind]
     if needed not in model.produces:
         raise InputError(
             f"a network with {needed} is needed for a set of {data.kind}, and '{model.name}' is of "
             f"kind {model.kind}"
         )
-    numbers = class_numbers(data.names, model.class_names)
-    ours = {number: i for i, number in enumerate(numbers)}
-    times, guesses, found, truths = [], [], [], []
+    kinds: dict[str, type[_Classes | _Boxes | _Masks]] = {
+        CLASSES: _Classes, BOXES: _Boxes, MASKS: _Masks
+    }  # fmt: skip
+    judge = kinds[data.kind](model, data)
+    times = []
     model(read_image(data.samples[0].path))
     for done, sample in enumerate(data.samples, 1):
         image = read_image(sample.path)
         result = model(image)
         times.append(result.timing.total_ms)
-        if data.kind == CLASSES:
-            guesses.append(_classes(result, ours))
-        else:
-            found.append(_boxes(result, ours))
-            truths.append(sample.boxes(image.shape[1], image.shape[0]))
+        judge.add(result, sample, image.shape)
         tell(done)
-    scores = (
-        class_scores(guesses, [sample.label for sample in data.samples], data.names)
-        if data.kind == CLASSES
-        else box_scores(found, truths, data.names)
-    )
     return {
         "images": len(data.samples),
         "latency_ms": {"median": float(np.median(times)), "p95": float(np.percentile(times, 95))},
-        "scores": scores,
+        "scores": judge.scores(),
     }
 
 
-def _classes(result: VisionResult, ours: Mapping[int, int]) -> list[int]:
-    """The guessed classes as those of the set; -1 for one that is none of them."""
-    assert result.classification is not None
-    return [ours.get(i, -1) for i in result.classification.class_ids]
+class _Classes:
+    """Of a classifier."""
+
+    def __init__(self, model: VisionModel, data: DataSet) -> None:
+        self._ours = _numbers(model, data)
+        self._names = data.names
+        self._guesses: list[list[int]] = []
+        self._labels: list[int] = []
+
+    def add(self, result: VisionResult, sample: Sample, shape: tuple[int, ...]) -> None:
+        """The guessed classes as those of the set; -1 for one that is none of them."""
+        assert result.classification is not None
+        self._guesses.append([self._ours.get(i, -1) for i in result.classification.class_ids])
+        self._labels.append(sample.label)
+
+    def scores(self) -> dict[str, Any]:
+        return class_scores(self._guesses, self._labels, self._names)
 
 
-def _boxes(result: VisionResult, ours: Mapping[int, int]) -> Found:
-    detections = result.detections
-    assert detections is not None
-    kept = np.array([int(i) in ours for i in detections.class_ids], bool)
-    ids = np.array([ours[int(i)] for i in detections.class_ids[kept]], int)
-    return Found(detections.boxes[kept], detections.scores[kept], ids)
+class _Boxes:
+    """Of a detector."""
+
+    def __init__(self, model: VisionModel, data: DataSet) -> None:
+        self._ours = _numbers(model, data)
+        self._names = data.names
+        self._found: list[Found] = []
+        self._truths: list[Truth] = []
+
+    def add(self, result: VisionResult, sample: Sample, shape: tuple[int, ...]) -> None:
+        """The boxes of classes that the set has."""
+        detections = result.detections
+        assert detections is not None
+        kept = np.array([int(i) in self._ours for i in detections.class_ids], bool)
+        ids = np.array([self._ours[int(i)] for i in detections.class_ids[kept]], int)
+        self._found.append(Found(detections.boxes[kept], detections.scores[kept], ids))
+        self._truths.append(sample.boxes(shape[1], shape[0]))
+
+    def scores(self) -> dict[str, Any]:
+        return box_scores(self._found, self._truths, self._names)
+
+
+class _Masks:
+    """Of a segmenter."""
+
+    def __init__(self, model: VisionModel, data: DataSet) -> None:
+        self._names = model.segmentation_names
+        self._score = MaskScore(len(self._names), NOT_COUNTED)
+
+    def add(self, result: VisionResult, sample: Sample, shape: tuple[int, ...]) -> None:
+        """The classes of all pixels."""
+        assert result.segmentation is not None
+        self._score.add(result.segmentation.mask, sample.classes())
+
+    def scores(self) -> dict[str, Any]:
+        return mask_scores(self._score, self._names)
+
+
+def _numbers(model: VisionModel, data: DataSet) -> dict[int, int]:
+    """The set's number of each of the network's classes that it has."""
+    return {n: i for i, n in enumerate(class_numbers(data.names, model.class_names))}

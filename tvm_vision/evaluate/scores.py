@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from .detection import Found, Truth
+from .detection import Found, MaskScore, Truth
 
 
 def class_scores(
@@ -85,6 +85,23 @@ def box_scores(
     return {
         "ap50_95": _mean(precision), "ap50": _mean(precision[0]), "classes": by_class
     }  # fmt: skip
+
+
+def mask_scores(score: MaskScore, names: Sequence[str]) -> dict[str, Any]:
+    """Intersection over union: "miou", the mean over the classes that occur, and of each in
+    "classes", None for one that neither an image nor a result has; "pixels": the share that is
+    right."""
+    counts = score.confusion
+    by_class = {
+        name: None if np.isnan(iou) else float(iou)
+        for name, iou in zip(names, score.iou(), strict=True)
+    }
+    mean = score.mean_iou()
+    return {
+        "miou": None if np.isnan(mean) else mean,
+        "pixels": float(np.trace(counts) / max(1, counts.sum())),
+        "classes": by_class,
+    }
 
 
 def _nothing(truths: Sequence[Truth], names: Sequence[str]) -> dict[str, Any]:

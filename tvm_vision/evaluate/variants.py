@@ -179,10 +179,11 @@ def _content(model: Path, data: DataSet, info: ModelInfo | None) -> str:
     digest = hashlib.sha256(model.read_bytes())
     digest.update(repr((data.kind, data.names, info)).encode())
     for sample in data.samples:
-        stat = sample.path.stat()
         truth = sample.truth and (sample.truth.boxes.tolist(), sample.truth.class_ids.tolist())
-        told = (str(sample.path), stat.st_size, stat.st_mtime_ns, sample.label, truth)
-        digest.update(repr(told).encode())
+        digest.update(repr((sample.label, truth)).encode())
+        for path in filter(None, (sample.path, sample.mask)):
+            stat = path.stat()
+            digest.update(repr((str(path), stat.st_size, stat.st_mtime_ns)).encode())
     return digest.hexdigest()
 
 

@@ -16,6 +16,7 @@ Row = Mapping[str, Any]
 MEASURES = {
     "classes": {"top1": "top 1", "top5": "top 5"},
     "boxes": {"ap50_95": "AP50-95", "ap50": "AP50"},
+    "masks": {"miou": "mean IoU", "pixels": "pixels"},
 }
 
 
@@ -54,13 +55,14 @@ def evaluation_page(rows: Sequence[Row], kind: str, names: Sequence[str], title:
         body = "".join(_confusion(row, names) for row in good)
         sections.append(Section("confusions", "Confusions", text, body))
     else:
-        sections.append(_by_class(good, names))
+        sections.append(_by_class(good, words))
     warned = [(row["name"], line) for row in good for line in row["warnings"]]
     warned += [(row["name"], row["error"]) for row in rows if "error" in row]
     if warned:
         body = "".join(f"<li><b>{escape(n)}</b>: {escape(line)}</li>" for n, line in warned)
         sections.append(Section("warnings", "Warnings and errors", "", f"<ul>{body}</ul>"))
-    facts = [f"{len(rows)} variants over {images} images of {len(names)} classes"]
+    classes = len(good[0]["scores"]["classes"]) if good else len(names)
+    facts = [f"{len(rows)} variants over {images} images of {classes} classes"]
     return page(title, facts, sections, {"evaluation": list(rows)})
 
 
@@ -124,18 +126,15 @@ def _confusion(row: Row, names: Sequence[str]) -> str:
     )
 
 
-def _by_class(rows: Sequence[Row], names: Sequence[str]) -> Section:
-    header = ["class", *(f"{row['name']} AP50-95" for row in rows)]
-    body = [
-        (
-            "",
-            [
-                Cell(name, marks="name"),
-                *(_score(row["scores"]["classes"][name]["ap50_95"]) for row in rows),
-            ],
-        )
-        for name in names
-    ]
+def _by_class(rows: Sequence[Row], words: str) -> Section:
+    """The first measure of each class in each variant."""
+    header = ["class", *(f"{row['name']} {words}" for row in rows)]
+    names = rows[0]["scores"]["classes"] if rows else ()
+    body = []
+    for name in names:
+        found = [row["scores"]["classes"][name] for row in rows]
+        values = [each["ap50_95"] if isinstance(each, Mapping) else each for each in found]
+        body.append(("", [Cell(name, marks="name"), *map(_score, values)]))
     return Section("classes", "By class", "", sortable("by-class", header, body))
 
 
