@@ -1,6 +1,5 @@
 """How much arithmetic a kernel is, counted."""
 
-import numpy as np
 import pytest
 from tvm import te, tirx
 
@@ -9,7 +8,6 @@ from support.compiled import FIXED
 from tvm_vision.compiler.build import prepare
 from tvm_vision.compiler.graph.operations import count_operations
 from tvm_vision.compiler.graph.static_graph import describe
-from tvm_vision.compiler.target import parse_target
 from tvm_vision.frontend.onnx.load import import_onnx
 
 
@@ -51,12 +49,11 @@ def test_what_has_no_fixed_loops_has_no_count():
     assert count_operations(function) is None
 
 
-@pytest.mark.parametrize("target", ["vulkan", "llvm"])
-def test_a_network_has_as_many_as_its_layers(target):
-    """ResNet-18 on 96×96: 1.82e9 multiply-adds at 224, and nearly all go with the pixels."""
-    module, _ = import_onnx(networks.resnet18(96))
-    graph = prepare(module, target=FIXED if target == "vulkan" else parse_target("llvm"))
-    plain, _ = describe(graph)
-    total = sum(kernel["operations"] for kernel in plain["kernels"])
-    assert total == pytest.approx(2 * 1.82e9 * (96 / 224) ** 2, rel=0.03)
-    assert np.all([kernel["operations"] >= 0 for kernel in plain["kernels"]])
+def test_a_network_has_as_many_as_its_layers():
+    """MobileNetV2 on 96×96: 301e6 multiply-adds at 224, nearly all of which go with the pixels;
+    activations are on top."""
+    module, _ = import_onnx(networks.mobilenet_v2(96))
+    plain, _ = describe(prepare(module, target=FIXED))
+    counts = [kernel["operations"] for kernel in plain["kernels"]]
+    assert sum(counts) == pytest.approx(2 * 301e6 * (96 / 224) ** 2, rel=0.07)
+    assert min(counts) >= 0
