@@ -63,13 +63,14 @@ def real(*shape):
     return RANDOM.standard_normal(shape).astype(np.float32)
 
 
+slow = pytest.mark.slow
 COL2IM = [
     # image, block, windows, attributes
     ((6, 8), (2, 2), 12, {"strides": [2, 2]}),
-    ((5, 5), (2, 2), 16, {}),
+    pytest.param((5, 5), (2, 2), 16, {}, marks=slow),
     ((6, 7), (3, 2), 9, {"strides": [2, 3], "pads": [1, 0, 1, 1]}),
-    ((7, 7), (3, 3), 9, {"dilations": [2, 2]}),
-    ((9,), (3,), 4, {"strides": [2]}),
+    pytest.param((7, 7), (3, 3), 9, {"dilations": [2, 2]}, marks=slow),
+    pytest.param((9,), (3,), 4, {"strides": [2]}, marks=slow),
 ]
 
 
@@ -85,11 +86,13 @@ def test_col2im(image, block, windows, attributes):
 @pytest.mark.parametrize(
     "attributes",
     [
-        {"kernel_shape": [2, 2], "strides": [2, 2]},
+        pytest.param({"kernel_shape": [2, 2], "strides": [2, 2]}, marks=slow),
         {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]},
         {"kernel_shape": [2, 2], "dilations": [2, 1], "storage_order": 1},
-        {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1},
-        {"kernel_shape": [3, 3], "strides": [2, 2], "auto_pad": "SAME_LOWER"},
+        pytest.param({"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}, marks=slow),
+        pytest.param(
+            {"kernel_shape": [3, 3], "strides": [2, 2], "auto_pad": "SAME_LOWER"}, marks=slow
+        ),
     ],
 )
 def test_max_pool_with_places(attributes):
@@ -109,7 +112,9 @@ def test_an_output_shape_that_onnx_and_onnxruntime_read_in_two_ways():
         import_onnx(model)
 
 
-@pytest.mark.parametrize(("group", "parts", "masked"), [(1, 1, False), (2, 2, True)])
+@pytest.mark.parametrize(
+    ("group", "parts", "masked"), [pytest.param(1, 1, False, marks=slow), (2, 2, True)]
+)
 def test_deform_conv(group, parts, masked):
     inputs = [real(2, 4, 6, 5), real(4, 4 // group, 3, 2), real(2, parts * 12, 3, 5), real(4)]
     inputs += [RANDOM.random((2, parts * 6, 3, 5), np.float32)] if masked else []
@@ -128,7 +133,12 @@ def test_deform_conv(group, parts, masked):
 
 @pytest.mark.parametrize(
     ("parts", "inverse", "onesided", "axis", "opset", "length"),
-    [(1, 0, 0, 1, 17, None), (1, 0, 1, 1, 20, 9), (2, 1, 0, -2, 20, None), (2, 0, 0, -2, 20, 4)],
+    [
+        pytest.param(1, 0, 0, 1, 17, None, marks=slow),
+        (1, 0, 1, 1, 20, 9),
+        (2, 1, 0, -2, 20, None),
+        pytest.param(2, 0, 0, -2, 20, 4, marks=slow),
+    ],
 )
 def test_dft(parts, inverse, onesided, axis, opset, length):
     attributes = {"inverse": inverse, "onesided": onesided}
@@ -146,7 +156,7 @@ def test_dft(parts, inverse, onesided, axis, opset, length):
     check(model, feeds, [pairs], atol=1e-4)
 
 
-@pytest.mark.parametrize(("onesided", "windowed"), [(0, True), (1, False)])
+@pytest.mark.parametrize(("onesided", "windowed"), [(0, True), pytest.param(1, False, marks=slow)])
 def test_stft(onesided, windowed):
     constants = {
         1: np.array(4),
@@ -173,7 +183,7 @@ def test_determinants():
         import_onnx(model)
 
 
-@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", [np.int32, pytest.param(np.int64, marks=slow)])
 def test_powers_of_whole_numbers(dtype):
     base = np.array([-3, -1, 0, 1, 2, 7], dtype)
     exponents = np.array([3, 5, 0, 11, 30, 10], dtype)
