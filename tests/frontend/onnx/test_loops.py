@@ -58,7 +58,18 @@ def loop_body(until=None):
     )
 
 
-@pytest.mark.parametrize(("trip", "until"), [("five", None), ("five", 2), ("", 3), ("shape", None)])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("trip", "until"),
+    [
+        ("five", 2),
+        pytest.param("five", None, marks=SLOW),
+        pytest.param("", 3, marks=SLOW),
+        ("shape", None),
+    ],
+)
 def test_loops_of_known_length(trip, until):
     constants = [("five", np.array(5)), ("true", np.array(True)), ("first", np.array(0))]
     steps = [node("Shape", ["x"], ["all"]), node("Gather", ["all", "first"], ["shape"])]
@@ -76,7 +87,7 @@ def test_a_loop_whose_length_the_data_decides_is_refused():
         import_onnx(model_of(steps, ["y", "rows"]))
 
 
-@pytest.mark.parametrize("backwards", [0, 1])
+@pytest.mark.parametrize("backwards", [pytest.param(0, marks=SLOW), 1])
 def test_scans(backwards):
     body = helper.make_graph(
         [
@@ -107,7 +118,7 @@ def sequence(name):
     return onnx.helper.make_tensor_sequence_value_info(name, F, None)
 
 
-@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("keepdims", [0, pytest.param(1, marks=SLOW)])
 def test_sequences_are_the_tensors_in_them(keepdims):
     constants = [("one", np.array(1)), ("last", np.array(-1))]
     steps = [
