@@ -12,6 +12,7 @@ import click
 from .options import PATH, interruptible
 from .progress import progress
 from .table import data_size, table
+from .verbosity import note
 
 if TYPE_CHECKING:
     from tvm_vision.package import ModelInfo
@@ -115,7 +116,7 @@ def evaluate(
 
         text = evaluation_page(rows, found.kind, found.names, f"Evaluation of {model.stem}")
         write_page(html, text)
-        click.echo(f"page: {html}", err=True)
+        note(f"page: {html}")
     for line in [json.dumps(rows, indent=2)] if as_json else row_lines(rows, found.kind):
         click.echo(line)
     if all("error" in row for row in rows):

@@ -7,9 +7,9 @@ import click
 COMMANDS = {
     **dict.fromkeys(("predict", "infer", "segment", "pose", "obb"), "detect"),
     "track": "detect, and its results in Python through to_supervision to a tracker",
-    **dict.fromkeys(("val", "test"), "check"),
+    **dict.fromkeys(("val", "test"), "evaluate, of a labelled set, or check, against the model"),
     **dict.fromkeys(("export", "convert", "build"), "compile"),
-    **dict.fromkeys(("info", "show", "summary"), "inspect"),
+    **dict.fromkeys(("info", "summary"), "inspect"),
     **dict.fromkeys(("bench", "speed", "time"), "benchmark"),
     **dict.fromkeys(("checks", "check-env", "env", "diagnose"), "doctor"),
     "train": "compile, of what PyTorch has trained and exported to ONNX",

@@ -22,6 +22,7 @@ from .options import (
 from .progress import progress
 from .session import load_network, set_inputs
 from .table import table
+from .verbosity import note
 
 if TYPE_CHECKING:
     import numpy as np
@@ -133,7 +134,7 @@ def profile(
         from tvm_vision.report.profile_page import profile_page
 
         write_page(html, profile_page(document, executor.info, ceilings, changes, before))
-        click.echo(f"page: {html}", err=True)
+        note(f"page: {html}")
     if as_json:
         if before is not None:
             document["changes"] = [change.to_dict() for change in changes]
@@ -166,10 +167,7 @@ def _write_trace(executor: GraphExecutor, arrays: Mapping[str, np.ndarray], path
     write_trace(path, traced, executor.info["model"]["name"])
     frame = traced.frames[0]
     apart = max(f.uncertainty for f in traced.frames) / 1e3
-    click.echo(
-        f"trace: {path}, for ui.perfetto.dev (clocks {frame.clocks}, within {apart:.3g} us)",
-        err=True,
-    )
+    note(f"trace: {path}, for ui.perfetto.dev (clocks {frame.clocks}, within {apart:.3g} us)")
 
 
 def report_lines(

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -15,6 +16,7 @@ from tvm_vision.tools.other_names import COMMANDS as COMMANDS_OF_OTHERS
 from tvm_vision.tools.other_names import OPTIONS as OPTIONS_OF_OTHERS
 
 COMMANDS = sorted(main.commands)
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
 SCRIPTS = {
     script.name: script.value
     for script in metadata.distribution("tvm_vision").entry_points
@@ -145,7 +147,7 @@ def test_version():
     ("arguments", "words"),
     [
         (["predict", "source=0"], "no such command 'predict': use detect"),
-        (["val"], "no such command 'val': use check"),
+        (["val"], "no such command 'val': use evaluate"),
         (["detect", "p.tar", "x.png", "--conf", "0.5"], "option '--conf': use --confidence"),
         (["detect", "p.tar", "x.png", "--imgsz", "640"], "'--imgsz': use compile --input-shape"),
     ],
@@ -162,10 +164,18 @@ def test_what_is_unknown_everywhere_is_said_as_ever():
 
 
 def test_what_those_lines_name_is_there():
-    for words in COMMANDS_OF_OTHERS.values():
+    for other, words in COMMANDS_OF_OTHERS.items():
+        assert other not in COMMANDS
         first = words.replace(",", " ").split()[0]
         assert first in COMMANDS or run(first).exit_code == 0, words
     options = {o for c in main.commands.values() for p in c.params for o in p.opts}
     for name, words in OPTIONS_OF_OTHERS.items():
         assert all(f"--{word}" in options for word in re.findall(r"--([a-z-]+)", words)), words
         assert name not in {o for p in main.commands["detect"].params for o in p.opts}
+
+
+def test_what_stands_beside_results_can_be_left_out():
+    """Lines on standard error are notes, which --quiet leaves out, or a warning of danger."""
+    texts = {path.name: path.read_text("utf-8") for path in TOOLS.glob("*.py")}
+    found = {name for name, text in texts.items() if re.search(r"\berr=True", text)}
+    assert found == {"verbosity.py", "rpc_server.py"}
