@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from tvm_vision.doctor import examine as examination
+from tvm_vision.doctor import self_test, steps
 from tvm_vision.doctor.child import ask
 from tvm_vision.doctor.finding import Finding, Machine
+from tvm_vision.errors import PackageError
 
 ENDS = "#include <stdlib.h>\n__attribute__((constructor)) static void f(void) { abort(); }\n"
 HANGS = "#include <unistd.h>\n__attribute__((constructor)) static void f(void) { sleep(60); }\n"
@@ -107,3 +109,21 @@ def test_a_cpu_where_a_gpu_was_expected(tmp_path: Path) -> None:
     assert found.state == "fail"
     assert "though there is a Intel GPU at 0000:00:02.0" in found.words
     assert found.remedy.startswith("apt install mesa-vulkan-drivers")
+
+
+def test_a_robot_without_a_compiler_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The steps end with a warning where there is no network to try."""
+
+    def none() -> None:
+        raise PackageError("linking needs a C++ compiler, and none is there: apt install g++")
+
+    monkeypatch.setattr(self_test, "_network", none)
+    kept = [step for step in self_test.STEPS if step[0] in ("kernel", "network")]
+    monkeypatch.setattr(steps, "STEPS", kept)
+    reads, writes = os.pipe()
+    with os.fdopen(reads, "rb") as pipe:
+        steps.self_test(writes, Machine())
+        os.close(writes)
+        begins, found = map(json.loads, pipe.read().splitlines())
+    assert begins == {"begins": "kernel"}
+    assert (found["name"], found["state"], found["remedy"]) == ("kernel", "warn", "apt install g++")
