@@ -8,14 +8,20 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from onnx import TensorProto
 
 import tvm_vision
-from benchmarks import static, static_summary
+from benchmarks import few_waves, static, static_summary
+from benchmarks.peers import networks
 from support import small_network
 from support.compiled import MATRIX_GPU
+from support.networks import Builder
+from tvm_vision.devices import known_devices
 from tvm_vision.errors import DeviceError
 from tvm_vision.offline import drivers, pipelines
+from tvm_vision.tuning.session import TuningNetwork
 
+RENOIR = known_devices()["renoir"].target_config()
 AMD = {
     "VGPRs": 24, "Spilled VGPRs": 0, "Spilled SGPRs": 0, "LDS size": 0, "Code size": 100,
 }  # fmt: skip
@@ -115,6 +121,46 @@ def test_what_was_asked_for_and_what_is_said_of_it(tmp_path: Path) -> None:
     assert found[1:6] == ["7.2", "4.00 → 3.00", "≤ 4.5", "2.00", "**0.67**"]
     assert found[6:] == ["9.00", "", "5.00", "**0.56**", "1.50", ""]
     assert "| yoeo | 28.2 |  | ≤ 16.0 |" in page.read_text()
+
+
+def test_kernels_of_few_waves_are_listed_beside_what_more_would_take(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(networks.NETWORKS, "small", networks.Network("small", _convolutions, 56))
+    network = TuningNetwork.of(_convolutions(56), target=RENOIR)
+    names = [kernel.job.name for kernel in network.kernels]
+    (of_few,) = [kernel for kernel in network.kernels if "conv2d1" in kernel.job.name]
+    kernels = {
+        f"{name}_kernel": {
+            "occupancy": {
+                "per_simd": 2.0 if name == of_few.job.name else 8.0,
+                "bound": "registers",
+            },
+            "launches": [{"seconds": 1e-3, "bound": "memory"}],
+        }
+        for name in names
+    }
+    frame = {"network": "small", "precision": "fp32", "device": "renoir", "kernels": kernels}
+    (found,) = few_waves.few_waves(frame)
+    assert (found.name, found.waves, found.held_up) == (of_few.job.name, 2.0, "memory")
+    # The tile that a kernel gets has the least cycles of all.
+    assert found.ratio is not None and found.ratio >= 1.0
+    path, page = tmp_path / "after.json", tmp_path / "page.md"
+    path.write_text(json.dumps([frame]))
+    page.write_text("above\n<!-- few waves -->\n<!-- end -->\n")
+    done = CliRunner().invoke(few_waves.main, [str(path), "--document", str(page)])
+    assert done.exit_code == 0, done.output
+    assert of_few.job.name in done.output
+    assert (
+        f"| small | fp32 | renoir | {len(names)} | 1 | 1 | {found.ratio:.2f} |" in page.read_text()
+    )
+
+
+def _convolutions(size: int) -> Any:
+    builder = Builder(5)
+    x = builder.conv("input", 3, 16, 3, act="relu")
+    x = builder.conv(x, 16, 64, 1, act="relu")
+    return builder.model(size, [(x, TensorProto.FLOAT)])
 
 
 def test_a_quantized_network_is_compiled_as_what_stays_in_floating_point(

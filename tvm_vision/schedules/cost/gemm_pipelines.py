@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 VECTOR = 4  # elements that a thread fetches at once
 
 
+def tile_registers(tile: GemmTile, costs: PipelineCosts) -> float:
+    """Registers of a thread, estimated."""
+    fetched = (tile.m + tile.n) * tile.k / VECTOR / tile.threads
+    return costs.registers + costs.edge * (tile.thread_m + tile.thread_n) + fetched
+
+
 def product_cycles(
     tile: GemmTile,
     shape: Product,
@@ -50,6 +56,5 @@ def product_cycles(
 
     wave = WaveCycles(costs.chain * issued + waited, issued, shared, fetched)
     groups = shape.b * tile.split_k * up(shape.m, tile.m) * up(shape.n, tile.n)
-    registers = costs.registers + costs.edge * edge + sum(fetches.values())
-    resident = resident_groups(tile.threads, tile.shared_bytes, registers, units)
+    resident = resident_groups(tile.threads, tile.shared_bytes, tile_registers(tile, costs), units)
     return cycles_of_groups(wave, groups, waves, resident, units)
