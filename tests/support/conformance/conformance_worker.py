@@ -150,20 +150,21 @@ def in_fp16(case: Case, imported: Any) -> tuple[Case, list[np.ndarray]]:
 def between_negations(
     model: onnx.ModelProto, inputs: list[str], outputs: list[str]
 ) -> onnx.ModelProto:
-    """The model of negated inputs whose outputs are negated."""
+    """The model of negated inputs whose outputs are negated.
+
+    Outside tensors have other names: the graphs within nodes keep theirs.
+    """
     changed = onnx.ModelProto()
     changed.CopyFrom(model)
+    for values, names in ((changed.graph.input, inputs), (changed.graph.output, outputs)):
+        for value in values:
+            if value.name in names:
+                value.name += ".outside"
+    before = [onnx.helper.make_node("Neg", [f"{name}.outside"], [name]) for name in inputs]
+    after = [onnx.helper.make_node("Neg", [name], [f"{name}.outside"]) for name in outputs]
+    nodes = [*before, *model.graph.node, *after]
     del changed.graph.node[:]
-    inner = {name: f"{name}.inner" for name in [*inputs, *outputs]}
-    for name in inputs:
-        changed.graph.node.append(onnx.helper.make_node("Neg", [name], [inner[name]]))
-    for node in model.graph.node:
-        step = changed.graph.node.add()
-        step.CopyFrom(node)
-        step.input[:] = [inner.get(name, name) for name in node.input]
-        step.output[:] = [inner.get(name, name) for name in node.output]
-    for name in outputs:
-        changed.graph.node.append(onnx.helper.make_node("Neg", [inner[name]], [name]))
+    changed.graph.node.extend(nodes)
     return changed
 
 

@@ -26,8 +26,6 @@ FEW_FACTORS = 8
 LARGEST_DET = 4
 # The version of TopK that takes the number as an input, which TVM reads as an attribute.
 LARGEST_AS_INPUT = 10
-# Where mish is the number itself, with as many digits as the type has; exp(x)² is finite there.
-MISH_IS_X = {np.dtype(np.float16): 5.0}
 
 
 def power(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
@@ -92,14 +90,17 @@ def modulo(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 
 def mish(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """x tanh(log(1 + e)), e = exp(x), as x (e² + 2e) / (e² + 2e + 2): 1 + e has no digits left of a
-    small e."""
+    """x tanh(log(1 + exp x)) with n = exp(-|x|): x (1 + 2n) / (1 + 2n + 2n²) where x > 0, else
+    x (n² + 2n) / (n² + 2n + 2). exp x would be more than fp16 has, and 1 + n without the digits of
+    a small n."""
     steps, dtype = NodeBuilder(graph, node), graph.dtype(node.input[0])
-    limit = np.array(MISH_IS_X.get(dtype, 20.0), dtype)
-    e = steps("Exp", steps("Min", node.input[0], limit))
-    two = np.array(2, dtype)
-    top = steps("Mul", e, steps("Add", e, two))
-    return steps.finish(steps("Mul", node.input[0], steps("Div", top, steps("Add", top, two))))
+    x, (zero, one, two) = node.input[0], (np.array(i, dtype) for i in range(3))
+    n = steps("Exp", steps("Neg", steps("Abs", x)))
+    square, double = steps("Mul", n, n), steps("Mul", n, two)
+    above = steps("Greater", x, zero)
+    top = steps("Add", steps("Where", above, one, square), double)
+    rest = steps("Where", above, steps("Mul", square, two), two)
+    return steps.finish(steps("Mul", x, steps("Div", top, steps("Add", top, rest))))
 
 
 def shrink(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
