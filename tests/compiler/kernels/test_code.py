@@ -75,8 +75,9 @@ def test_bytes_and_back(code):
         assert KernelCode.from_bytes(kernel.to_bytes()) == kernel
 
 
-def test_damaged_bytes_are_no_kernel(code):
-    content = next(iter(code.values())).to_bytes()
+def test_damaged_bytes_are_no_other_kernel(code):
+    kernel = next(iter(code.values()))
+    content = kernel.to_bytes()
     rng = random.Random(3)
     for cut in (b"", content[:-1], content[:9]):
         with pytest.raises(ValueError):
@@ -84,8 +85,10 @@ def test_damaged_bytes_are_no_kernel(code):
     for _ in range(50):
         damaged = bytearray(content)
         damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
-        with pytest.raises(ValueError):
-            KernelCode.from_bytes(bytes(damaged))
+        try:  # some bits are padding
+            assert KernelCode.from_bytes(bytes(damaged)) == kernel
+        except ValueError:
+            continue
 
 
 @pytest.mark.parametrize("name", ["f", "fused_conv2d_add", "n" * PLACEHOLDER_LENGTH])
