@@ -241,6 +241,7 @@ def test_many_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
 TEMPFILE = {
     "tvm_vision/vulkan/codegen/spirv.py": "a shader that was refused, kept to be looked at",
     "tvm_vision/tuning/worker.py": "tells TVM the scratch folder",
+    "tvm_vision/doctor/installation.py": "tries whether a folder takes a file, which is none",
     "ros2_node/main.py": "where ROS logs, without a home",
 }
 

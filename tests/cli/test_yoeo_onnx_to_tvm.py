@@ -179,7 +179,7 @@ def test_frames_prepared_on_the_device(command, network, target):
     cv2.imwrite("photo.png", yoeo_networks.random_image(200, 300))
     result = command("check", "camera.tar", network, "--image", "photo.png")
     assert result.exit_code == 0, result.output
-    assert "photo.png: " in result.stdout and "all the same within 1 px" in result.stdout
+    assert "photo.png: " in result.stdout and "all the same within 1.67 px" in result.stdout
 
 
 def test_bad_files(refuses, target):
