@@ -68,18 +68,21 @@ def test_weights_that_come_as_an_input_stay() -> None:
 
 
 @pytest.mark.parametrize(
-    ("device_type", "option", "changed"),
+    ("device_type", "lanes", "option", "changed"),
     [
-        ("integrated", True, True),
-        ("integrated", False, False),
-        ("discrete", True, False),
-        ("cpu", True, False),
+        ("integrated", 64, True, True),
+        ("integrated", 64, False, False),
+        # A card as it was measured, and one of waves, which is as integrated ones are.
+        ("discrete", 32, True, False),
+        ("discrete", 64, True, True),
+        ("cpu", 64, True, False),
     ],
 )
-def test_for_whom(device_type: str, option: bool, changed: bool) -> None:
+def test_for_whom(device_type: str, lanes: int, option: bool, changed: bool) -> None:
     """Their terms are then in another order: channels last."""
     module, _ = network(8, 16, 3, 3, padding=1)
-    target = Target({**GPU, "device_type": device_type}, host="llvm")
+    gpu = {**GPU, "device_type": device_type, "thread_warp_size": lanes}
+    target = Target(gpu, host="llvm")
     graph = prepare(module, target=target, weights_by_window=option, winograd="off")
     (kernel,) = graph.kernels
     found = as_product(tvm.s_tir.Schedule(graph.functions[kernel.function]))[2]

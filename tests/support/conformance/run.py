@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -185,13 +186,22 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def _settings(results: Iterable[Result]) -> str:
+    """What ran where, for the page; of results from several runs, how many are from each."""
+    counts = Counter(result["setting"] for result in results)
+    if len(counts) == 1:
+        return f"Made with {next(iter(counts))}."
+    lines = [f"- {count} with {setting}" for setting, count in counts.most_common()]
+    return "\n".join(["Results:", "", *lines])
+
+
 def _setting() -> str:
-    """What ran where, for the page."""
+    """What runs where."""
     import tvm_vision.vulkan
 
     versions = ", ".join(f"{name} {version(name)}" for name in ("onnx", "onnxsim", "apache-tvm"))
     devices = tvm_vision.vulkan.devices()
-    return f"Made with {versions} on {devices[0].describe() if devices else 'no Vulkan device'}."
+    return f"{versions} on {devices[0].describe() if devices else 'no Vulkan device'}"
 
 
 def main() -> int:
@@ -209,13 +219,15 @@ def main() -> int:
         if options.only.search(name) and any((name, target) not in done for target in targets)
     ]
     print(f"{len(names)} cases to run, {len(results)} results kept", file=sys.stderr)
+    setting = _setting()
     with options.results.open("a") as file:
         for result in run_cases(names, targets, jobs=options.jobs, timeout=options.timeout):
+            result["setting"] = setting
             results.append(result)
             file.write(json.dumps(result) + "\n")
             file.flush()
     if options.report:
-        options.report.write_text(markdown(results, _setting()))
+        options.report.write_text(markdown(results, _settings(results)))
     for target in targets:
         print(target, totals(results, target))
     differing = differences(results)

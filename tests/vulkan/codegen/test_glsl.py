@@ -200,6 +200,7 @@ def test_dump_writes_source_and_binary(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setenv("TVM_VISION_DUMP_SHADERS", str(tmp_path / "dump"))
     kernels = lowering.kernels(vectors())
     shaders = build.compile_kernels(kernels, lowering.target())
+    build.module_of(kernels, shaders)
     name = kernels[0].name
     assert (tmp_path / "dump" / f"{name}.comp").read_text() == kernels[0].source
     assert (tmp_path / "dump" / f"{name}.spv").read_bytes() == shaders[name]

@@ -59,7 +59,9 @@ def tflite_head(
     reads = _read(file, behind, missing, values)
     wanted = [*ends, *(t for t in reads if t not in ends and t not in file.inputs)]
     if not wanted:
-        raise UnsupportedModelError(reasons[0])
+        raise UnsupportedModelError(
+            f"nothing is left before the first operator that is refused; change that: {reasons[0]}"
+        )
     return TfliteHead(
         left(file, values, wanted, raw_io),
         tuple(reasons),
