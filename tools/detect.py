@@ -123,7 +123,7 @@ def outputs(
     from tvm_vision.runtime.sinks import FrameWriter
     from tvm_vision.runtime.window import DisplayWindow
 
-    writer = None
+    writer, ended = None, False
     try:
         with contextlib.ExitStack() as stack:
             for export in exports:
@@ -131,11 +131,14 @@ def outputs(
             window = stack.enter_context(DisplayWindow("tvm-vision detect")) if show else None
             writer = None if folder is None else stack.enter_context(FrameWriter(folder))
             yield writer, window
+        ended = True
     finally:
         for path in writer.written if writer is not None else ():
             note(f"wrote {path}")
         for export in exports:
-            note(wrote(export.written))
+            # That there is nothing is no news where an error says why.
+            if ended or export.written:
+                note(wrote(export.written))
 
 
 def wrote(paths: Sequence[Path]) -> str:

@@ -147,6 +147,13 @@ def test_files_of_results(command, network, photo, video, tmp_path):
     assert "wrote 2 files, the last one" in result.stderr
 
 
+def test_nothing_is_said_of_files_where_there_are_no_sources(command, network, tmp_path):
+    exports = ("--save-json", tmp_path / "found.json", "--save-txt", tmp_path / "labels")
+    result = command("detect", network, "--source", tmp_path / "*.none", *exports)
+    assert result.exit_code == 1 and "no file fits" in result.stderr
+    assert "wrote" not in result.stderr and not (tmp_path / "found.json").exists()
+
+
 def test_a_source_is_needed(network):
     from click.testing import CliRunner
 
