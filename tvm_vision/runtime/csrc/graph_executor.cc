@@ -207,7 +207,7 @@ class GraphExecutor : public ffi::ModuleObj {
 
   void GetOutput(ffi::PackedArgs args, ffi::Any* rv) {
     size_t i = OutputIndex(args[0]);
-    if (!ran_) {
+    if (!ran_ || overwritten_) {
       TVM_VISION_THROW(InputError) << "there are no outputs before the first run; call run";
     }
     if (outputs_.Replaced()) {
@@ -249,6 +249,8 @@ class GraphExecutor : public ffi::ModuleObj {
   size_t SlotToTime() {
     size_t slot = !ran_ || set_anew_ ? next_ : last_;
     CheckInputs(slot);
+    // Its outputs, too, are those of the frame that is timed, unless that fails on the way.
+    overwritten_ = true;
     return slot;
   }
 
@@ -279,6 +281,7 @@ class GraphExecutor : public ffi::ModuleObj {
     for (auto& [input, turns] : set_by_) turns.Used();
     set_anew_ = false;
     ran_ = true;
+    overwritten_ = false;
     last_ = slot;
     outputs_.Take();
   }
@@ -312,6 +315,8 @@ class GraphExecutor : public ffi::ModuleObj {
   bool set_anew_ = false;
   /*! \brief Whether a frame has begun, or was timed. */
   bool ran_ = false;
+  /*! \brief Whether a frame that was timed failed, and left outputs that are no frame's. */
+  bool overwritten_ = false;
   uint64_t tickets_[GraphRunner::kSlots] = {};
   uint64_t submitted_ = 0;
   /*! \brief Frames from this ticket on were not waited for. */
