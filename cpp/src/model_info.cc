@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "fields.h"
-
 namespace tvm_vision {
 
 namespace {
@@ -127,7 +125,7 @@ SegmentationReading ReadSegmentation(const Fields& fields) {
 
 }  // namespace
 
-NetworkInfo NetworkInfo::Parse(std::string_view text) {
+Fields ParseInfo(std::string_view text) {
   tvm::ffi::String message;
   tvm::ffi::Any value = tvm::ffi::json::Parse(tvm::ffi::String(std::string(text)), &message);
   if (!message.empty()) {
@@ -143,6 +141,10 @@ NetworkInfo NetworkInfo::Parse(std::string_view text) {
                     std::to_string(kFormatVersion) + ", found " + std::to_string(version) +
                     ": compile the model again, or install the tvm_vision that made it");
   }
+  return fields;
+}
+
+NetworkInfo NetworkInfo::Read(const Fields& fields) {
   NetworkInfo info;
   Fields model = fields.Object("model");
   info.model.name = model.Text("name");

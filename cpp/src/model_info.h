@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "fields.h"
+
 namespace tvm_vision {
 
 struct YoeoHead {
@@ -77,8 +79,11 @@ struct NetworkInfo {
   std::optional<SegmentationReading> segmentation;
 
   /*! \brief Throws PackageError for what is not as it must be. */
-  static NetworkInfo Parse(std::string_view json);
+  static NetworkInfo Read(const Fields& fields);
 };
+
+/*! \brief mod.json, of a format and version that is known. Throws PackageError for another. */
+Fields ParseInfo(std::string_view text);
 
 }  // namespace tvm_vision
 

@@ -124,12 +124,13 @@ size_t BytesOf(const TensorSpec& spec) {
 Network Network::Load(const std::string& path, Device device) {
   StartRuntime();
   Package package = Package::Read(path);
-  NetworkInfo info = Guarded([&] { return NetworkInfo::Parse(package.info()); });
+  Fields fields = Guarded([&] { return ParseInfo(package.info()); });
+  NetworkInfo info = NetworkInfo::Read(fields);
   std::future<void> opening;
   if (device != Device::kCpu && info.target_kind == "vulkan") {
     opening = std::async(std::launch::async, [] { tvm_vision_vulkan_open(kFirstDevice); });
   }
-  Guarded([&] { package.Check(); });
+  package.Check(fields);
   if (opening.valid()) opening.wait();
   auto state = std::make_unique<State>();
   state->info = std::move(info);

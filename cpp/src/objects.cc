@@ -92,7 +92,7 @@ class Reader {
     }
     std::vector<Candidate> kept = Kept(std::move(found));
     std::vector<Detection> objects =
-        info_.oriented ? PlaceOriented(&kept) : PlaceBoxes(&kept, frame_);
+        PlaceBoxes(&kept, frame_, info_.oriented ? PlaceOriented : PlaceUpright);
     for (size_t i = 0; i < objects.size(); ++i) {
       if (info_.keypoints != 0) ReadKeypoints(kept[i], &objects[i]);
       if (!info_.prototypes.empty()) ReadMask(kept[i], &objects[i]);
@@ -135,16 +135,17 @@ class Reader {
     size_t end = scores.values() - (info_.scores.empty() ? extras_ : 0);
     bool objectness = info_.row == "objectness";
     std::vector<Candidate> found;
+    std::vector<float> row(end - begin);
     for (size_t i = 0; i < std::min(limit_of_rows_, scores.candidates()); ++i) {
-      std::vector<float> row(end - begin);
       for (size_t k = begin; k < end; ++k) row[k - begin] = scores.At(k, i);
-      AddClasses(std::move(row), objectness, i, &found);
+      AddClasses(&row, objectness, i, &found);
     }
     return found;
   }
 
-  void AddClasses(std::vector<float> row, bool objectness, size_t place,
+  void AddClasses(std::vector<float>* values, bool objectness, size_t place,
                   std::vector<Candidate>* found) const {
+    const std::vector<float>& row = *values;
     float factor = 1;
     size_t first = 0, last = row.size();
     if (objectness) {
@@ -153,7 +154,7 @@ class Reader {
       if (!(factor > confidence_)) return;
       first = 1;
     } else {
-      if (info_.activation == "softmax") Softmax(&row);
+      if (info_.activation == "softmax") Softmax(values);
       first = info_.background == "first" ? 1 : 0;
       last -= info_.background == "last" ? 1 : 0;
     }
@@ -268,43 +269,6 @@ class Reader {
                      [](const Candidate& x, const Candidate& y) { return x.score > y.score; });
     if (found.size() > limit_) found.resize(limit_);
     return found;
-  }
-
-  /*! \brief Oriented boxes in the frame, and the upright ones around them, cut at its edges. */
-  std::vector<Detection> PlaceOriented(std::vector<Candidate>* kept) const {
-    const Letterbox& place = frame_.place;
-    std::vector<Detection> objects;
-    std::vector<Candidate> seen;
-    for (const Candidate& box : *kept) {
-      float cosine = std::cos(box.angle), sine = std::sin(box.angle);
-      float along[2] = {cosine * place.scale_x(), sine * place.scale_y()};
-      float across[2] = {-sine * place.scale_x(), cosine * place.scale_y()};
-      Detection one;
-      one.oriented = true;
-      one.oriented_box = {place.ToImageX(box.a), place.ToImageY(box.b),
-                          box.c * std::hypot(along[0], along[1]),
-                          box.d * std::hypot(across[0], across[1]), std::atan2(along[1], along[0])};
-      float angle = one.oriented_box[4];
-      float reach_x = (std::fabs(one.oriented_box[2] * std::cos(angle)) +
-                       std::fabs(one.oriented_box[3] * std::sin(angle))) /
-                      2;
-      float reach_y = (std::fabs(one.oriented_box[2] * std::sin(angle)) +
-                       std::fabs(one.oriented_box[3] * std::cos(angle))) /
-                      2;
-      float width = static_cast<float>(place.columns), height = static_cast<float>(place.rows);
-      one.x1 = std::clamp(one.oriented_box[0] - reach_x, 0.0f, width);
-      one.y1 = std::clamp(one.oriented_box[1] - reach_y, 0.0f, height);
-      one.x2 = std::clamp(one.oriented_box[0] + reach_x, 0.0f, width);
-      one.y2 = std::clamp(one.oriented_box[1] + reach_y, 0.0f, height);
-      if (!(one.x2 > one.x1 && one.y2 > one.y1)) continue;
-      one.score = box.score;
-      one.class_id = box.class_id;
-      one.label = frame_.labels[static_cast<size_t>(box.class_id)];
-      objects.push_back(std::move(one));
-      seen.push_back(box);
-    }
-    *kept = std::move(seen);
-    return objects;
   }
 
   void ReadKeypoints(const Candidate& box, Detection* object) const {

@@ -12,7 +12,6 @@
 #include <tvm_vision/tvm_vision.hpp>
 #include <utility>
 
-#include "fields.h"
 #include "sha256.h"
 
 namespace tvm_vision {
@@ -195,9 +194,7 @@ void Package::ReadTar(std::string_view tar) {
   }
 }
 
-void Package::Check() const {
-  Fields fields(tvm::ffi::json::Parse(tvm::ffi::String(std::string(info_))), "");
-  if (fields.Text("format") != "tvm_vision") fields.Refuse("format", "'tvm_vision'");
+void Package::Check(const Fields& fields) const {
   std::string checksum = fields.Text("checksum");
   std::string content = WithoutChecksum(info_, checksum);
   if (Sha256(content.data(), content.size()) != checksum) {

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "fields.h"
+
 namespace tvm_vision {
 
 /*! \brief A file in memory, as it is on disk. */
@@ -42,8 +44,8 @@ class Package {
   Package(Package&&) noexcept = default;
 
   /*! \brief Throws PackageError unless every member is as mod.json says, by SHA-256, and mod.so is
-   * for this kind of processor. */
-  void Check() const;
+   * for this kind of processor. info: mod.json. */
+  void Check(const Fields& info) const;
   std::string_view info() const { return info_; }
   /*! \brief The weights. Throws PackageError where a size does not fit. */
   std::vector<StoredTensor> Params() const;

@@ -47,9 +47,15 @@ Segmentation ReadSegments(const Outputs& outputs, const Frame& frame);
 float PlaceAcross(const Frame& frame, const Plane& plane, int x);
 float PlaceDown(const Frame& frame, const Plane& plane, int y);
 
-/*! \brief Boxes that stayed, as detections in pixels of the frame; those that lie in the padding
- * alone are left out, and `kept` loses them too. */
-std::vector<Detection> PlaceBoxes(std::vector<Candidate>* kept, const Frame& frame);
+/*! \brief A candidate's box in pixels of the frame, not cut at its edges: an upright one, or an
+ * oriented one with the upright one around it. */
+Detection PlaceUpright(const Candidate& box, const Frame& frame);
+Detection PlaceOriented(const Candidate& box, const Frame& frame);
+
+/*! \brief Boxes that stayed, as detections in the frame, cut at its edges. Those that lie in the
+ * padding alone are left out, and `kept` loses them too. placed: one of the two above. */
+std::vector<Detection> PlaceBoxes(std::vector<Candidate>* kept, const Frame& frame,
+                                  Detection (*placed)(const Candidate&, const Frame&));
 
 }  // namespace tvm_vision
 

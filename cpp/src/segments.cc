@@ -50,18 +50,6 @@ Segmentation OfPixels(const Frame& frame, const Plane& like, Value value) {
 
 }  // namespace
 
-float PlaceAcross(const Frame& frame, const Plane& plane, int x) {
-  const Letterbox& place = frame.place;
-  float cells = static_cast<float>(plane.width) / frame.info.model.preprocessing.width;
-  return (place.left + (x + 0.5f) / place.scale_x()) * cells - 0.5f;
-}
-
-float PlaceDown(const Frame& frame, const Plane& plane, int y) {
-  const Letterbox& place = frame.place;
-  float cells = static_cast<float>(plane.height) / frame.info.model.preprocessing.height;
-  return (place.top + (y + 0.5f) / place.scale_y()) * cells - 0.5f;
-}
-
 Segmentation ReadSegments(const Outputs& outputs, const Frame& frame) {
   const SegmentationReading& info = *frame.info.segmentation;
   const FloatTensor& output = outputs.At(info.output);

@@ -13,11 +13,12 @@ constexpr int kMaxDetections = 300;
 // Centre x, y, width, height and objectness come before the classes.
 constexpr size_t kBoxValues = 5;
 
-/*! \brief The boxes of one row: one for each class whose score is above the confidence. */
-void AddRow(const std::vector<float>& row, const YoeoReading& info, float confidence,
+/*! \brief The boxes of one row of so many values: one for each class whose score is above the
+ * confidence. */
+void AddRow(const float* row, size_t values, const YoeoReading& info, float confidence,
             std::vector<Candidate>* found) {
   if (!(row[4] > confidence)) return;
-  for (size_t i = kBoxValues; i < row.size(); ++i) {
+  for (size_t i = kBoxValues; i < values; ++i) {
     Candidate box;
     box.score = row[4] * row[i];
     bool is_score = box.score >= 0 && box.score <= 1 + kRounding;
@@ -38,8 +39,7 @@ void AddDecoded(const FloatTensor& output, const YoeoReading& info, float confid
   size_t values = static_cast<size_t>(output.shape.back());
   for (size_t at = 0; at + values <= output.values.size(); at += values) {
     if (std::isnan(output.values[at + 4])) RefuseNan("scores");
-    AddRow({output.values.begin() + at, output.values.begin() + at + values}, info, confidence,
-           found);
+    AddRow(&output.values[at], values, info, confidence, found);
   }
 }
 
@@ -66,7 +66,7 @@ void AddHead(const FloatTensor& output, const YoeoHead& head, const YoeoReading&
       };
       row[2] = side(2) * head.anchors[anchor].first;
       row[3] = side(3) * head.anchors[anchor].second;
-      AddRow(row, info, confidence, found);
+      AddRow(row.data(), values, info, confidence, found);
     }
   }
 }
@@ -87,7 +87,7 @@ std::vector<Detection> ReadYoeoBoxes(const Outputs& outputs, const Frame& frame,
   CheckScores(found, "was it exported as YOEO's, and compiled from that file?");
   for (Candidate& box : found) box.score = std::min(box.score, 1.0f);
   std::vector<Candidate> kept = Suppress(std::move(found), iou, static_cast<size_t>(limit), false);
-  return PlaceBoxes(&kept, frame);
+  return PlaceBoxes(&kept, frame, PlaceUpright);
 }
 
 Segmentation ReadYoeoMask(const Outputs& outputs, const Frame& frame) {
@@ -102,30 +102,6 @@ Segmentation ReadYoeoMask(const Outputs& outputs, const Frame& frame) {
                  width};
   Pixels mask = Resize(part, place.rows, place.columns, Interpolation::kNearestExact);
   return {place.rows, place.columns, std::move(mask.bytes), info.segmentation_labels};
-}
-
-std::vector<Detection> PlaceBoxes(std::vector<Candidate>* kept, const Frame& frame) {
-  const Letterbox& place = frame.place;
-  std::vector<Detection> detections;
-  std::vector<Candidate> seen;
-  for (const Candidate& box : *kept) {
-    auto x = [&](float value) {
-      return std::clamp(place.ToImageX(value), 0.0f, static_cast<float>(place.columns));
-    };
-    auto y = [&](float value) {
-      return std::clamp(place.ToImageY(value), 0.0f, static_cast<float>(place.rows));
-    };
-    Detection one;
-    one.x1 = x(box.a), one.y1 = y(box.b), one.x2 = x(box.c), one.y2 = y(box.d);
-    if (!(one.x2 > one.x1 && one.y2 > one.y1)) continue;
-    one.score = box.score;
-    one.class_id = box.class_id;
-    one.label = frame.labels[static_cast<size_t>(box.class_id)];
-    detections.push_back(std::move(one));
-    seen.push_back(box);
-  }
-  *kept = std::move(seen);
-  return detections;
 }
 
 }  // namespace tvm_vision
