@@ -1,13 +1,16 @@
 """Channels last: the same results, and turned axes only where they pay."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tvm
+from onnx import TensorProto
 from tvm import relax
 from tvm.target import Target
 
 from support.compiled import MATRIX_GPU, executor_of, kernels_of
-from support.networks import NETWORKS
+from support.networks import NETWORKS, Builder, reference
 from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.graph.lower import lower_to_graph
@@ -126,3 +129,68 @@ def test_what_cannot_be_turned_stays_as_it_is(network, monkeypatch):
     assert lower_to_graph(kernels).kernels
     with pytest.raises(UnsupportedModelError, match="--layout auto"):
         kernels_of(module, Target(MATRIX_GPU), layout="nhwc", precision="fp16")
+
+
+# Operators between two convolutions that TVM turns along, or turns back before: name, further
+# inputs, attributes. Some need four axes of their result to be those of an image.
+BETWEEN: list[tuple[str, list[Any], dict[str, Any]]] = [
+    ("ConvTranspose", [(8, 8, 3, 3)], {"strides": [2, 2]}),
+    ("ConvTranspose", [(8, 2, 2, 2)], {"strides": [2, 2], "group": 4}),
+    ("GroupNormalization", [(8,), (8,)], {"num_groups": 2}),
+    ("InstanceNormalization", [(8,), (8,)], {}),
+    ("LayerNormalization", [(12,), (12,)], {"axis": -1}),
+    ("PRelu", [(8, 1, 1)], {}),
+    ("Add", [(8, 12, 12)], {}),
+    ("MaxPool", [], {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}),
+    ("DepthToSpace", [], {"blocksize": 2, "mode": "CRD"}),
+    ("Gather", [np.array([1, 3, 3, 0, 7, 2, 5, 4])], {"axis": 1}),
+    ("Pad", [np.array([0, 0, 1, 2, 0, 0, 3, 1])], {"mode": "reflect"}),
+    ("CumSum", [np.array(1)], {}),
+    ("Resize", ["", np.array([1, 1, 2, 2], "float32")], {"mode": "linear"}),
+]
+
+
+@pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize(
+    "between",
+    [BETWEEN[1:3], pytest.param(BETWEEN, marks=pytest.mark.slow)],
+    ids=["turned wrongly by TVM", "all"],
+)
+def test_operators_between_convolutions(between):
+    """Each on its own way from one convolution to another, held to onnxruntime."""
+    random, b = np.random.default_rng(5), Builder(6)
+    x = b.conv("input", 3, 8, 3)
+    outputs = []
+    for operator, further, attributes in between:
+        given = [
+            value if isinstance(value, str)
+            else b.constant(value if isinstance(value, np.ndarray)
+                            else random.uniform(-0.5, 0.5, value).astype("float32"))
+            for value in further
+        ]  # fmt: skip
+        y = b.node(operator, [x, *given], **attributes)
+        channels = 2 if operator == "DepthToSpace" else 8
+        outputs.append((b.conv(y, channels, 4), TensorProto.FLOAT))
+    model = b.model(12, outputs)
+    model.opset_import[0].version, model.ir_version = 21, 10
+    image = random.standard_normal((1, 3, 12, 12)).astype("float32")
+    module, signature = import_onnx(model)
+    compiled = compile_model(module, signature, target="vulkan", layout="nhwc")
+    executor = executor_of(compiled)
+    executor.set_input(0, image)
+    executor.run()
+    for number, expected in enumerate(reference(model, image)):
+        found = executor.get_output(number).numpy()
+        bound = 1e-5 * np.abs(expected).max()
+        np.testing.assert_allclose(found, expected, atol=bound, err_msg=between[number][0])
+
+
+@pytest.mark.parametrize("kernel", [2, 3, 4])
+def test_transposed_convolutions_have_kernels_where_layouts_are_chosen(kernel):
+    """U-Nets in fp16 on a device with matrices."""
+    b = Builder(7)
+    weights = b.random.uniform(-1, 1, (16, 16, kernel, kernel)).astype("float32")
+    y = b.node("ConvTranspose", [b.conv("input", 3, 16, 3), b.constant(weights)], strides=[2, 2])
+    model = b.model(12, [(b.conv(y, 16, 16, 3), TensorProto.FLOAT)])
+    module, _ = import_onnx(model)
+    assert lower_to_graph(*kernels_of(module, Target(MATRIX_GPU), precision="fp16")).kernels

@@ -20,15 +20,20 @@ from .kernel_calls import bindings_of
 from .operators import operator_of
 from .rewriting import is_constant
 
-_CONVOLUTIONS = {"relax.nn.conv2d": ["NHWC", "HWIO"]}
+_CONVOLUTIONS = {
+    "relax.nn.conv2d": ["NHWC", "HWIO"],
+    # Which TVM would turn along, and has no kernel for then.
+    "relax.nn.conv2d_transpose": ["NCHW", "IOHW"],
+}
 
 
 def channels_last(mod: tvm.IRModule) -> tvm.IRModule:
     """``main`` with its two-dimensional convolutions, and what stands between them, in NHWC."""
     return tvm.transform.Sequential(
         [
-            _ActivationsAsMaxima(),
+            _rewritten("ActivationsAsMaxima", _Activations),
             relax.transform.ConvertLayout(_CONVOLUTIONS),
+            _rewritten("GroupNormsInSteps", _GroupNorms),
             relax.transform.Normalize(),
             relax.transform.EliminateCommonSubexpr(),
             relax.transform.DeadCodeElimination(),
@@ -49,7 +54,7 @@ def calls_of(mod: tvm.IRModule, operator: str) -> list[relax.Call]:
 
 
 @relax.expr_functor.mutator
-class _Rewriter(relax.PyExprMutator):
+class _Activations(relax.PyExprMutator):
     """Leaky ReLU and clips as maxima and minima: TVM turns no layouts through the operators
     themselves."""
 
@@ -97,13 +102,41 @@ def _constant(value: float, like: relax.Expr) -> relax.Expr:
     return relax.const(np.array(value, str(like.ty.dtype)))
 
 
-@tvm.transform.module_pass(opt_level=0, name="ActivationsAsMaxima")
-class _ActivationsAsMaxima:
-    def transform_module(
-        self, mod: tvm.IRModule, _context: tvm.transform.PassContext
-    ) -> tvm.IRModule:
-        rewriter = _Rewriter(mod)
-        for name, function in mod.functions_items():
+@relax.expr_functor.mutator
+class _GroupNorms(relax.PyExprMutator):
+    """Group normalizations of turned tensors, step by step: TVM's kernel takes the mean of each
+    group over the wrong pixels where the channels are last."""
+
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        call = self.visit_expr_post_order(call)
+        if operator_of(call) != "relax.nn.group_norm":
+            return call
+        x, gamma, beta = call.args
+        shape, attrs = [int(extent) for extent in x.ty.shape], call.attrs
+        channel, groups = int(attrs.channel_axis) % len(shape), int(attrs.num_groups)
+        if channel != len(shape) - 1:
+            return call
+        emit, op = self.builder_.emit, relax.op
+        x = emit(op.reshape(x, [*shape[:-1], groups, shape[-1] // groups]))
+        axes = [*(int(axis) % len(shape) for axis in attrs.axes), len(shape)]
+        x = emit(op.subtract(x, op.mean(x, axes, keepdims=True)))
+        variance = op.mean(op.multiply(x, x), axes, keepdims=True)
+        epsilon = relax.const(np.array(attrs.epsilon, str(call.ty.dtype)))
+        x = emit(op.multiply(x, op.rsqrt(op.add(variance, epsilon))))
+        x = emit(op.reshape(x, shape))
+        if attrs.scale:
+            x = emit(op.multiply(x, gamma))
+        return emit(op.add(x, beta)) if attrs.center else x
+
+
+def _rewritten(name: str, mutator: Any) -> tvm.transform.Pass:
+    """A pass of a mutator over all Relax functions."""
+
+    def rewrite(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
+        rewriter = mutator(mod)
+        for variable, function in mod.functions_items():
             if isinstance(function, relax.Function):
-                rewriter.builder_.update_func(name, rewriter.visit_expr(function))
+                rewriter.builder_.update_func(variable, rewriter.visit_expr(function))
         return rewriter.builder_.get()
+
+    return tvm.transform.module_pass(rewrite, opt_level=0, name=name)
