@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -60,3 +61,31 @@ def test_of_more_values_than_int32_counts_places_are_int64() -> None:
     graph = prepare(module, target=Target(GPU, host="llvm"))
     (function,) = graph.functions.values()
     assert "int32" not in str(function)
+
+
+@pytest.mark.parametrize(
+    ("divisor", "multiplied"),
+    [(np.float32(1.4142135), True), (np.float32(0), True), (np.float32(1e-39), False),
+     (np.float32(3e38), False), (np.full((6,), 3, "float32"), False)],
+)  # fmt: skip
+def test_a_quotient_by_a_number_is_a_product(divisor: Any, multiplied: bool) -> None:
+    """But where the inverse is no normal number: too large, or denormal, which devices drop."""
+    module, signature = module_of(
+        lambda b, x: b.emit(OP.divide(x, relax.const(divisor))), IMAGE.shape
+    )
+    made = compile_model(module, signature, target=Target(GPU, host="llvm"))
+    assert ("/" not in re.sub(r"//.*", "", made.library.source())) == multiplied
+
+
+@pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize("divisor", [3.0, 0.0, -0.0])
+def test_quotients_are_right_to_the_last_bit_but_one(divisor: float) -> None:
+    """Those by 0 too, which are infinite, or none of 0."""
+    module, signature = module_of(
+        lambda b, x: b.emit(OP.divide(x, relax.const(np.float32(divisor)))), IMAGE.shape
+    )
+    executor = executor_of(compile_model(module, signature, target="vulkan"))
+    executor.run(**{signature.inputs[0].name: IMAGE})
+    (found,) = executor.outputs().values()
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(found, IMAGE / np.float32(divisor), rtol=2.0**-22)
