@@ -14,17 +14,21 @@ from tvm import IRModule, ir, tirx, transform
 
 from tvm_vision.errors import UnsupportedKernelError
 
+from . import vector_forms
+
 PIPELINE = "s_tir"
 _MARK = "_tvm_vision_checks_hosts"
 
 
 def install() -> None:
-    """Put the check before TVM's pipeline; does nothing the second time, or without a compiler."""
+    """Put the check, and the forms of functions for vectors, before TVM's pipeline; does nothing
+    the second time, or without a compiler."""
     from tvm.tirx.compilation_pipeline import PIPELINE_MAP
 
     original = PIPELINE_MAP.get(PIPELINE)
     if original is None or hasattr(original, _MARK):
         return
+    vector_forms.install()
 
     def checked(*args: Any, **options: Any) -> Any:
         pipeline, *finalize = original(*args, **options)
@@ -32,7 +36,7 @@ def install() -> None:
         @transform.module_pass(opt_level=0, name="tvm_vision.CheckHost")
         def check_first(mod: IRModule, _context: transform.PassContext) -> IRModule:
             check_host(mod)
-            return pipeline(mod)
+            return pipeline(vector_forms.vector_forms(mod))
 
         return (check_first, *finalize)
 
