@@ -66,6 +66,9 @@ def emulate(source: str) -> str:
         elif kind == "int8_t":
             word = {"int": f"{at} / 4]", "ivec4": f"{at} / 16][{at} / 4 % 4]"}[held]
             memory = f"unpack8({array}[{start} + {word})[{at} % 4]"
+        elif held == "uvec4":
+            word = f"{array}[{start} + {at} / 8][{at} / 2 % 4]"
+            memory = f"unpackFloat2x16({word})[{at} % 2]"
         else:
             memory = f"{array}[{start} + {at} / 4][{at} % 4]"
         load = found[1] == "Load"

@@ -135,8 +135,8 @@ def test_shaders_are_valid_and_load_vectors(case: Case, tile: DirectConvTile) ->
     lines = kernel.source.splitlines()
     read = [line for line in lines if "readonly buffer" in line]
     assert len(read) == len(case.shapes)
-    assert all("f16vec4" in line for line in read)
-    types = {"f16vec4": 8, "vec4": 16}
+    assert all(re.search("uvec4|f16vec4", line) for line in read)
+    types = {"uvec4": 16, "f16vec4": 8, "vec4": 16}
     shared = re.findall(r"shared (\w+) \w+\[(\d+)\]", kernel.source)
     used = sum(types[name] * int(count) for name, count in shared)
     assert used == tile.shared_bytes(windows)

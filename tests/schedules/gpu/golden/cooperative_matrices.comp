@@ -13,10 +13,10 @@
 
 layout(local_size_x = 32, local_size_y = 2, local_size_z = 1) in;
 layout(std430, set = 0, binding = 0) writeonly buffer matmul_v4_block { f16vec4 matmul_v4[]; };
-layout(std430, set = 0, binding = 1) readonly buffer x0_v4_block { f16vec4 x0_v4[]; };
-layout(std430, set = 0, binding = 2) readonly buffer x1_v4_block { f16vec4 x1_v4[]; };
-shared f16vec4 x0_reindex_pad_shared_v4[320];
-shared f16vec4 x1_reindex_pad_shared_v4[320];
+layout(std430, set = 0, binding = 1) readonly buffer x0_v4_block { uvec4 x0_v4[]; };
+layout(std430, set = 0, binding = 2) readonly buffer x1_v4_block { uvec4 x1_v4[]; };
+shared uvec4 x0_reindex_pad_shared_v4[160];
+shared uvec4 x1_reindex_pad_shared_v4[160];
 shared vec4 matmul_sum_reindex_pad_shared_v4[256];
 
 void main() {
@@ -24,8 +24,8 @@ void main() {
   const int threadIdx_x = int(gl_LocalInvocationID.x);
   const int threadIdx_y = int(gl_LocalInvocationID.y);
   coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> matmul_sum_reindex_pad_shared_wmma_accumulator[2];
-  f16vec4 x0_reindex_pad_shared_local_v4[4];
-  f16vec4 x1_reindex_pad_shared_local_v4[4];
+  uvec4 x0_reindex_pad_shared_local_v4[2];
+  uvec4 x1_reindex_pad_shared_local_v4[2];
   coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> x0_reindex_pad_shared_wmma_matrix_a[2];
   coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> x1_reindex_pad_shared_wmma_matrix_b[1];
   coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> x0_reindex_pad_shared_wmma_matrix_a_1[2];
@@ -38,130 +38,98 @@ void main() {
   const int cse_v5 = threadIdx_x & 3;
   [[unroll]]
   for (int ax0_ax1_fused_0 = 0; ax0_ax1_fused_0 < 2; ++ax0_ax1_fused_0) {
-    f16vec4 t_1;
-    f16vec4 t_2;
+    uvec4 t;
     if (ax0_ax1_fused_0 * 4 + cse_v1 + cse_v2 < 5) {
-      const int at = ax0_ax1_fused_0 * 384 + threadIdx_y * 192 + cse_v4 * 24 + cse_v5 * 2;
-      t_1 = x0_v4[at];
-      t_2 = x0_v4[at + 1];
+      const uvec4 words = x0_v4[ax0_ax1_fused_0 * 192 + threadIdx_y * 96 + cse_v4 * 12 + cse_v5];
+      t = words;
     }
     else {
-      const float16_t t = float16_t(0.0);
-      t_1 = f16vec4(t);
-      t_2 = f16vec4(t);
+      t = uvec4(uvec2(0u), uvec2(0u));
     }
-    const int at_1 = ax0_ax1_fused_0 * 2;
-    x0_reindex_pad_shared_local_v4[at_1] = t_1;
-    x0_reindex_pad_shared_local_v4[at_1 + 1] = t_2;
+    x0_reindex_pad_shared_local_v4[ax0_ax1_fused_0] = t;
   }
   const int cse_v6 = blockIdx_x * 2;
   const int cse_v18 = cse_v6 + (cse_v5 >> 1);
   [[unroll]]
   for (int ax0_ax1_fused_0_1 = 0; ax0_ax1_fused_0_1 < 2; ++ax0_ax1_fused_0_1) {
-    f16vec4 t_4;
-    f16vec4 t_5;
+    uvec4 t_1;
     if (cse_v18 < 3) {
-      const int at_2 = ax0_ax1_fused_0_1 * 192 + threadIdx_y * 96 + cse_v4 * 12 + blockIdx_x * 8 + cse_v5 * 2;
-      t_4 = x1_v4[at_2];
-      t_5 = x1_v4[at_2 + 1];
+      const uvec4 words_1 = x1_v4[ax0_ax1_fused_0_1 * 96 + threadIdx_y * 48 + cse_v4 * 6 + blockIdx_x * 4 + cse_v5];
+      t_1 = words_1;
     }
     else {
-      const float16_t t_3 = float16_t(0.0);
-      t_4 = f16vec4(t_3);
-      t_5 = f16vec4(t_3);
+      t_1 = uvec4(uvec2(0u), uvec2(0u));
     }
-    const int at_3 = ax0_ax1_fused_0_1 * 2;
-    x1_reindex_pad_shared_local_v4[at_3] = t_4;
-    x1_reindex_pad_shared_local_v4[at_3 + 1] = t_5;
+    x1_reindex_pad_shared_local_v4[ax0_ax1_fused_0_1] = t_1;
   }
   for (int ax3_0 = 0; ax3_0 < 2; ++ax3_0) {
     barrier();
     [[unroll]]
     for (int ax0_ax1_fused_0_2 = 0; ax0_ax1_fused_0_2 < 2; ++ax0_ax1_fused_0_2) {
-      const int at_4 = ax0_ax1_fused_0_2 * 2;
-      const int at_5 = ax0_ax1_fused_0_2 * 160 + threadIdx_y * 80 + cse_v4 * 10 + cse_v5 * 2;
-      x0_reindex_pad_shared_v4[at_5] = x0_reindex_pad_shared_local_v4[at_4];
-      x0_reindex_pad_shared_v4[at_5 + 1] = x0_reindex_pad_shared_local_v4[at_4 + 1];
+      const uvec4 words_2 = x0_reindex_pad_shared_local_v4[ax0_ax1_fused_0_2];
+      x0_reindex_pad_shared_v4[ax0_ax1_fused_0_2 * 80 + threadIdx_y * 40 + cse_v4 * 5 + cse_v5] = words_2;
     }
     [[unroll]]
     for (int ax0_ax1_fused_0_3 = 0; ax0_ax1_fused_0_3 < 2; ++ax0_ax1_fused_0_3) {
-      f16vec4 t_7;
-      f16vec4 t_8;
+      uvec4 t_2;
       if (ax0_ax1_fused_0_3 * 4 + cse_v1 + cse_v2 < 5) {
-        const int at_6 = ax0_ax1_fused_0_3 * 384 + threadIdx_y * 192 + cse_v4 * 24 + ax3_0 * 8 + cse_v5 * 2 + 8;
-        t_7 = x0_v4[at_6];
-        t_8 = x0_v4[at_6 + 1];
+        const uvec4 words_3 = x0_v4[ax0_ax1_fused_0_3 * 192 + threadIdx_y * 96 + cse_v4 * 12 + ax3_0 * 4 + cse_v5 + 4];
+        t_2 = words_3;
       }
       else {
-        const float16_t t_6 = float16_t(0.0);
-        t_7 = f16vec4(t_6);
-        t_8 = f16vec4(t_6);
+        t_2 = uvec4(uvec2(0u), uvec2(0u));
       }
-      const int at_7 = ax0_ax1_fused_0_3 * 2;
-      x0_reindex_pad_shared_local_v4[at_7] = t_7;
-      x0_reindex_pad_shared_local_v4[at_7 + 1] = t_8;
+      x0_reindex_pad_shared_local_v4[ax0_ax1_fused_0_3] = t_2;
     }
     [[unroll]]
     for (int ax0_ax1_fused_0_4 = 0; ax0_ax1_fused_0_4 < 2; ++ax0_ax1_fused_0_4) {
-      const int at_8 = ax0_ax1_fused_0_4 * 2;
-      const int at_9 = ax0_ax1_fused_0_4 * 160 + threadIdx_y * 80 + cse_v4 * 10 + cse_v5 * 2;
-      x1_reindex_pad_shared_v4[at_9] = x1_reindex_pad_shared_local_v4[at_8];
-      x1_reindex_pad_shared_v4[at_9 + 1] = x1_reindex_pad_shared_local_v4[at_8 + 1];
+      const uvec4 words_4 = x1_reindex_pad_shared_local_v4[ax0_ax1_fused_0_4];
+      x1_reindex_pad_shared_v4[ax0_ax1_fused_0_4 * 80 + threadIdx_y * 40 + cse_v4 * 5 + cse_v5] = words_4;
     }
     [[unroll]]
     for (int ax0_ax1_fused_0_5 = 0; ax0_ax1_fused_0_5 < 2; ++ax0_ax1_fused_0_5) {
-      f16vec4 t_10;
-      f16vec4 t_11;
+      uvec4 t_3;
       if (cse_v18 < 3) {
-        const int at_10 = ax3_0 * 384 + ax0_ax1_fused_0_5 * 192 + threadIdx_y * 96 + cse_v4 * 12 + blockIdx_x * 8 + cse_v5 * 2 + 384;
-        t_10 = x1_v4[at_10];
-        t_11 = x1_v4[at_10 + 1];
+        const uvec4 words_5 = x1_v4[ax3_0 * 192 + ax0_ax1_fused_0_5 * 96 + threadIdx_y * 48 + cse_v4 * 6 + blockIdx_x * 4 + cse_v5 + 192];
+        t_3 = words_5;
       }
       else {
-        const float16_t t_9 = float16_t(0.0);
-        t_10 = f16vec4(t_9);
-        t_11 = f16vec4(t_9);
+        t_3 = uvec4(uvec2(0u), uvec2(0u));
       }
-      const int at_11 = ax0_ax1_fused_0_5 * 2;
-      x1_reindex_pad_shared_local_v4[at_11] = t_10;
-      x1_reindex_pad_shared_local_v4[at_11 + 1] = t_11;
+      x1_reindex_pad_shared_local_v4[ax0_ax1_fused_0_5] = t_3;
     }
     barrier();
-    coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a[0], x0_reindex_pad_shared_v4, 0, 10, gl_CooperativeMatrixLayoutRowMajor);
-    coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a[1], x0_reindex_pad_shared_v4, 160, 10, gl_CooperativeMatrixLayoutRowMajor);
-    coopMatLoad(x1_reindex_pad_shared_wmma_matrix_b[0], x1_reindex_pad_shared_v4, threadIdx_y * 4, 10, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a[0], x0_reindex_pad_shared_v4, 0, 5, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a[1], x0_reindex_pad_shared_v4, 80, 5, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatLoad(x1_reindex_pad_shared_wmma_matrix_b[0], x1_reindex_pad_shared_v4, cse_v1, 5, gl_CooperativeMatrixLayoutRowMajor);
     matmul_sum_reindex_pad_shared_wmma_accumulator[0] = coopMatMulAdd(x0_reindex_pad_shared_wmma_matrix_a[0], x1_reindex_pad_shared_wmma_matrix_b[0], matmul_sum_reindex_pad_shared_wmma_accumulator[0]);
     matmul_sum_reindex_pad_shared_wmma_accumulator[1] = coopMatMulAdd(x0_reindex_pad_shared_wmma_matrix_a[1], x1_reindex_pad_shared_wmma_matrix_b[0], matmul_sum_reindex_pad_shared_wmma_accumulator[1]);
-    coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a[0], x0_reindex_pad_shared_v4, 4, 10, gl_CooperativeMatrixLayoutRowMajor);
-    coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a[1], x0_reindex_pad_shared_v4, 164, 10, gl_CooperativeMatrixLayoutRowMajor);
-    coopMatLoad(x1_reindex_pad_shared_wmma_matrix_b[0], x1_reindex_pad_shared_v4, threadIdx_y * 4 + 160, 10, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a[0], x0_reindex_pad_shared_v4, 2, 5, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a[1], x0_reindex_pad_shared_v4, 82, 5, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatLoad(x1_reindex_pad_shared_wmma_matrix_b[0], x1_reindex_pad_shared_v4, cse_v1 + 80, 5, gl_CooperativeMatrixLayoutRowMajor);
     matmul_sum_reindex_pad_shared_wmma_accumulator[0] = coopMatMulAdd(x0_reindex_pad_shared_wmma_matrix_a[0], x1_reindex_pad_shared_wmma_matrix_b[0], matmul_sum_reindex_pad_shared_wmma_accumulator[0]);
     matmul_sum_reindex_pad_shared_wmma_accumulator[1] = coopMatMulAdd(x0_reindex_pad_shared_wmma_matrix_a[1], x1_reindex_pad_shared_wmma_matrix_b[0], matmul_sum_reindex_pad_shared_wmma_accumulator[1]);
   }
   barrier();
   [[unroll]]
   for (int ax0_ax1_fused_0_6 = 0; ax0_ax1_fused_0_6 < 2; ++ax0_ax1_fused_0_6) {
-    const int at_12 = ax0_ax1_fused_0_6 * 2;
-    const int at_13 = ax0_ax1_fused_0_6 * 160 + threadIdx_y * 80 + cse_v4 * 10 + cse_v5 * 2;
-    x0_reindex_pad_shared_v4[at_13] = x0_reindex_pad_shared_local_v4[at_12];
-    x0_reindex_pad_shared_v4[at_13 + 1] = x0_reindex_pad_shared_local_v4[at_12 + 1];
+    const uvec4 words_6 = x0_reindex_pad_shared_local_v4[ax0_ax1_fused_0_6];
+    x0_reindex_pad_shared_v4[ax0_ax1_fused_0_6 * 80 + threadIdx_y * 40 + cse_v4 * 5 + cse_v5] = words_6;
   }
   [[unroll]]
   for (int ax0_ax1_fused_0_7 = 0; ax0_ax1_fused_0_7 < 2; ++ax0_ax1_fused_0_7) {
-    const int at_14 = ax0_ax1_fused_0_7 * 2;
-    const int at_15 = ax0_ax1_fused_0_7 * 160 + threadIdx_y * 80 + cse_v4 * 10 + cse_v5 * 2;
-    x1_reindex_pad_shared_v4[at_15] = x1_reindex_pad_shared_local_v4[at_14];
-    x1_reindex_pad_shared_v4[at_15 + 1] = x1_reindex_pad_shared_local_v4[at_14 + 1];
+    const uvec4 words_7 = x1_reindex_pad_shared_local_v4[ax0_ax1_fused_0_7];
+    x1_reindex_pad_shared_v4[ax0_ax1_fused_0_7 * 80 + threadIdx_y * 40 + cse_v4 * 5 + cse_v5] = words_7;
   }
   barrier();
-  coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a_1[0], x0_reindex_pad_shared_v4, 0, 10, gl_CooperativeMatrixLayoutRowMajor);
-  coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a_1[1], x0_reindex_pad_shared_v4, 160, 10, gl_CooperativeMatrixLayoutRowMajor);
-  coopMatLoad(x1_reindex_pad_shared_wmma_matrix_b_1[0], x1_reindex_pad_shared_v4, threadIdx_y * 4, 10, gl_CooperativeMatrixLayoutRowMajor);
+  coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a_1[0], x0_reindex_pad_shared_v4, 0, 5, gl_CooperativeMatrixLayoutRowMajor);
+  coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a_1[1], x0_reindex_pad_shared_v4, 80, 5, gl_CooperativeMatrixLayoutRowMajor);
+  coopMatLoad(x1_reindex_pad_shared_wmma_matrix_b_1[0], x1_reindex_pad_shared_v4, cse_v1, 5, gl_CooperativeMatrixLayoutRowMajor);
   matmul_sum_reindex_pad_shared_wmma_accumulator[0] = coopMatMulAdd(x0_reindex_pad_shared_wmma_matrix_a_1[0], x1_reindex_pad_shared_wmma_matrix_b_1[0], matmul_sum_reindex_pad_shared_wmma_accumulator[0]);
   matmul_sum_reindex_pad_shared_wmma_accumulator[1] = coopMatMulAdd(x0_reindex_pad_shared_wmma_matrix_a_1[1], x1_reindex_pad_shared_wmma_matrix_b_1[0], matmul_sum_reindex_pad_shared_wmma_accumulator[1]);
-  coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a_1[0], x0_reindex_pad_shared_v4, 4, 10, gl_CooperativeMatrixLayoutRowMajor);
-  coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a_1[1], x0_reindex_pad_shared_v4, 164, 10, gl_CooperativeMatrixLayoutRowMajor);
-  coopMatLoad(x1_reindex_pad_shared_wmma_matrix_b_1[0], x1_reindex_pad_shared_v4, threadIdx_y * 4 + 160, 10, gl_CooperativeMatrixLayoutRowMajor);
+  coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a_1[0], x0_reindex_pad_shared_v4, 2, 5, gl_CooperativeMatrixLayoutRowMajor);
+  coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a_1[1], x0_reindex_pad_shared_v4, 82, 5, gl_CooperativeMatrixLayoutRowMajor);
+  coopMatLoad(x1_reindex_pad_shared_wmma_matrix_b_1[0], x1_reindex_pad_shared_v4, cse_v1 + 80, 5, gl_CooperativeMatrixLayoutRowMajor);
   matmul_sum_reindex_pad_shared_wmma_accumulator[0] = coopMatMulAdd(x0_reindex_pad_shared_wmma_matrix_a_1[0], x1_reindex_pad_shared_wmma_matrix_b_1[0], matmul_sum_reindex_pad_shared_wmma_accumulator[0]);
   matmul_sum_reindex_pad_shared_wmma_accumulator[1] = coopMatMulAdd(x0_reindex_pad_shared_wmma_matrix_a_1[1], x1_reindex_pad_shared_wmma_matrix_b_1[0], matmul_sum_reindex_pad_shared_wmma_accumulator[1]);
   coopMatStore(matmul_sum_reindex_pad_shared_wmma_accumulator[0], matmul_sum_reindex_pad_shared_v4, threadIdx_y * 4, 8, gl_CooperativeMatrixLayoutRowMajor);

@@ -264,15 +264,21 @@ class Analysis:
         use.accesses.append(self.matrix_access(call))
 
     def matrix_access(self, call: Any) -> Access:
-        """The first element of a matrix in memory; four, or up to sixteen bytes, where all rows
-        start at multiples of these."""
+        """The first element of a matrix in memory; four, or up to sixteen bytes of them, where all
+        rows start at multiples of these."""
         load, stride = call.args[5].args[0], call.args[6]
         element, index = self.element(load.source), load.indices[0]
         rows = int(stride.value) if isinstance(stride, prim.IntImm) else 1
-        for lanes in (16, 8, 4) if element.bits == 8 else (4,):
+        wide = {8: (16, 8), 16: (8,) if element.kind == "float" else ()}.get(element.bits, ())
+        for lanes in (*wide, 4):
             if rows % lanes == 0 and self.multiple_of(index, lanes):
                 return Access(element, element.with_lanes(lanes), prim.Ramp(index, 1, lanes))
         return Access(element, element, index)
+
+    @property
+    def uses_matrices(self) -> bool:
+        """Whether the kernel has cooperative matrices."""
+        return bool(self._matrix_places)
 
     # -- buffers --------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from tvm_vision.vulkan.codegen.glsl.vector import (
     lanewise,
     pack,
     partwise,
-    repeat_byte,
+    repeat_in_words,
     unpack,
     widths,
     wrap,
@@ -316,7 +316,9 @@ class ExpressionPrinter(NarrowingPrinter):
     def _broadcast(self, node: Any) -> Value:
         of = type_of(node)
         if type(node.value) is prim.IntImm and (of.is_integer, of.bits, of.lanes % 4) == (1, 8, 0):
-            return repeat_byte(of, int(node.value.value))
+            return repeat_in_words(of, int(node.value.value))
+        if type(node.value) is prim.FloatImm and (of.bits, of.lanes % 8) == (16, 0):
+            return repeat_in_words(of, float(node.value.value))
         inner = self.visit(node.value)
         if inner.type.lanes > 1:
             inner = self.atomic(inner)
@@ -397,7 +399,7 @@ class ExpressionPrinter(NarrowingPrinter):
             b = self.visit(call.args[2])
         if in_words(a) and in_words(b):
             words = self._either(condition.text, (first, pack(a)), (second, pack(b)))
-            return unpack(self.atomic(words) if words.type.lanes > 1 else words)
+            return unpack(self.atomic(words) if words.type.lanes > 1 else words, a.type)
         return self._either(condition.text, (first, a), (second, b))
 
     def _either(self, condition: str, yes: tuple[list, Value], no: tuple[list, Value]) -> Value:

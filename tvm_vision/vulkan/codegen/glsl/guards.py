@@ -78,6 +78,7 @@ def selected(printer: Printer, condition: str, call: Any) -> Value:
         values.append(printer.visit(value))
     printer.guard = outer
     found, otherwise = (_held(printer, value) for value in values)
+    of = found.type
     words = in_words(found) and in_words(otherwise)
     if words:
         found, otherwise = pack(found), pack(otherwise)
@@ -91,12 +92,12 @@ def selected(printer: Printer, condition: str, call: Any) -> Value:
     )
     if not words:
         return chosen
-    return unpack(printer.atomic(chosen) if chosen.type.lanes > 1 else chosen)
+    return unpack(printer.atomic(chosen) if chosen.type.lanes > 1 else chosen, of)
 
 
 def _held(printer: Printer, value: Value) -> Value:
     """A value in variables, but for constants: what is neither glslang chooses by a branch."""
-    words = in_words(value)
+    of, words = value.type, in_words(value)
     value = pack(value) if words else value
     parts = zip(value.parts, widths(value.type.lanes), strict=True)
     held = [
@@ -106,7 +107,7 @@ def _held(printer: Printer, value: Value) -> Value:
         for part, w in parts
     ]
     value = Value(value.type, held)
-    return unpack(value) if words else value
+    return unpack(value, of) if words else value
 
 
 _CONSTANT = re.compile(r"\w*\(?-?[\w.+-]+\)?")

@@ -197,7 +197,7 @@ def reinterpret(printer: NarrowingPrinter, args: list[Value], of: Type) -> Value
         return reinterpret(printer, [pack(value)], of)
     if of.is_integer and (of.bits, of.lanes, source.bits) == (8, 4, 32):
         word = reinterpret(printer, args, Type(of.kind, 32))
-        return unpack(word)
+        return unpack(word, of)
     if source.bits * source.lanes != of.bits * of.lanes or 64 < source.bits * source.lanes:
         raise UnsupportedKernelError(
             f"kernel {printer.kernel}: reinterpret of {source} as {of} has no form in a shader"

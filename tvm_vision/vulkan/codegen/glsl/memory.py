@@ -3,7 +3,9 @@
 A buffer that is only read may be seen through several blocks of one binding (float[] and vec4[]);
 one that is written is seen through a single array, so that no two names alias: vec4[] if every
 access is a whole aligned vec4, else scalars. Where four or more bytes are loaded or stored at once,
-they are words of 32 bits in memory, in registers too, and bytes only to compute with.
+they are words of 32 bits in memory, in registers too, and bytes only to compute with; so are eight
+halves in kernels with cooperative matrices, which load sixteen bytes from memory that is declared
+in such faster than from that in pieces of eight.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.vulkan.codegen.glsl import types
 from tvm_vision.vulkan.codegen.glsl.analysis import Access, Analysis, BufferUse, handle
 from tvm_vision.vulkan.codegen.glsl.printer import Printer
-from tvm_vision.vulkan.codegen.glsl.types import FLOAT32, INT32, UINT32, Type
+from tvm_vision.vulkan.codegen.glsl.types import FLOAT16, FLOAT32, INT32, UINT32, Type
 from tvm_vision.vulkan.codegen.glsl.vector import (
     CONDITIONAL,
     Code,
@@ -28,10 +30,10 @@ from tvm_vision.vulkan.codegen.glsl.vector import (
     pack,
     unpack,
     widths,
+    words_of,
 )
 
 _VIEW_BYTES = 16  # a vector view never asks for more alignment than a vec4
-WORD = 4  # bytes of a word
 _EXACT_SHARED = ("shared", "shared.dyn")
 
 
@@ -48,7 +50,9 @@ class Storage:
         self.arrays: dict[tuple[Type, int], str] = {}  # (scalar held, width) -> array name
         self.ranges: dict[Type, tuple[int, int]] = {}  # shared.dyn: part used by each type
         self.width = 0  # elements accessed at once; 0: each access chooses
-        self.of_bytes = False  # some elements are words of four bytes; all, where it is no buffer
+        self.per_word = (
+            1  # scalars in a word, where elements are words; all are, if it is no buffer
+        )
         self.as_words = False  # floats added to atomically are held as uint
 
 
@@ -167,7 +171,7 @@ class KernelMemory:
         if found is None:
             return 1
         base, lanes = found
-        wide = (16, 8) if _in_words(access.element, 16) else ()
+        wide = [width for width in (16, 8) if self._in_words(access.element.scalar, width)]
         for width in (*wide, 4, 2):
             if lanes % width == 0 and self._analysis.multiple_of(base, width):
                 return width
@@ -175,6 +179,12 @@ class KernelMemory:
 
     def _common_width(self, use: BufferUse) -> int:
         return min((self._width(access) for access in use.accesses), default=1)
+
+    def _in_words(self, scalar: Type, width: int) -> bool:
+        """Whether an array holds words for so many elements."""
+        if scalar == FLOAT16:
+            return width == 8 and self._analysis.uses_matrices
+        return scalar.is_integer and scalar.bits == 8 and width % 4 == 0
 
     # -- loads and stores -----------------------------------------------------
 
@@ -184,9 +194,10 @@ class KernelMemory:
         if storage.narrow:
             held = INT32
         whole = storage.size == width
-        if _in_words(scalar, width):
-            held, width = Type(scalar.kind, 32), width // WORD
-            storage.of_bytes = True
+        if self._in_words(scalar, width):
+            words = words_of(scalar.with_lanes(width))
+            storage.per_word = width // words.lanes
+            held, width = words.scalar, words.lanes
         key = (held, width)
         if key not in storage.arrays:
             name = storage.name if width == 1 else f"{storage.name}_v{width}"
@@ -265,20 +276,22 @@ class KernelMemory:
         """The value at an index."""
         storage, width, places = self._places(buffer, access)
         of = access.value
-        if _in_words(access.element.scalar, width):
-            return self._bytes_of(of, width, places)
+        if self._in_words(access.element.scalar, width):
+            return self._of_words(of, width, places)
         parts = [self._from_held(storage, of.with_lanes(width), Code(place)) for place in places]
         if width == 1:
             return construct(of, parts)
         return self._regroup(of, width, parts)
 
-    def _bytes_of(self, of: Type, width: int, places: list[str]) -> Value:
-        """Bytes of elements that are words."""
-        held = Type(of.kind, 32, width // WORD)
+    def _of_words(self, of: Type, width: int, places: list[str]) -> Value:
+        """Bytes or halves of elements that are words."""
+        element = of.with_lanes(width)
+        held = words_of(element)
         texts: list[str] = [Code(place) for place in places]
         if held.lanes > 1:
             texts = [self._printer.temporary(text, held, "words") for text in texts]
-        return Value(of, [part for text in texts for part in unpack(Value(held, [text])).parts])
+        parts = [part for text in texts for part in unpack(Value(held, [text]), element).parts]
+        return Value(of, parts)
 
     def _regroup(self, of: Type, width: int, parts: list[str]) -> Value:
         """Joins parts of two lanes into the usual parts of four."""
@@ -300,8 +313,8 @@ class KernelMemory:
         """Emits the assignments that write a value."""
         storage, width, places = self._places(buffer, access)
         of = access.value
-        if _in_words(access.element.scalar, width):
-            each = width // WORD
+        if self._in_words(access.element.scalar, width):
+            each = width // 4
             for number, place in enumerate(places):
                 parts = value.parts[number * each : (number + 1) * each]
                 words = pack(Value(of.with_lanes(width), parts))
@@ -386,8 +399,7 @@ class KernelMemory:
     def _elements(self, storage: Storage, held: Type, width: int) -> int:
         """The length of an array."""
         low, high = storage.ranges.get(held, (0, storage.size))
-        scalars = width * WORD if storage.of_bytes else width
-        return -(-(high - low) // scalars)
+        return -(-(high - low) // (width * storage.per_word))
 
     def shared_declarations(self) -> list[str]:
         """Declarations of all shared arrays."""
@@ -428,11 +440,6 @@ class KernelMemory:
                     f"buffer {name}_block {{ {typed} {name}[]; }};"
                 )
         return lines
-
-
-def _in_words(scalar: Type, width: int) -> bool:
-    """Whether an array holds words for elements of this many bytes."""
-    return scalar.is_integer and scalar.bits == 8 and width % WORD == 0
 
 
 def _sorted(storage: Storage) -> list[tuple[tuple[Type, int], str]]:

@@ -7,10 +7,11 @@ part by part, everything else lane by lane.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable, Iterable, Sequence
 
 from tvm_vision.vulkan.codegen.glsl import types
-from tvm_vision.vulkan.codegen.glsl.types import Type
+from tvm_vision.vulkan.codegen.glsl.types import UINT32, Type
 
 _ATOM = re.compile(r"[A-Za-z_0-9]+(\.[xyzw])?|\d+\.\d+(e[-+]\d+)?|\d+[ul]+|-\d+")
 _INTEGER = re.compile(r"-?\d{1,9}")
@@ -49,7 +50,8 @@ class Code(str):
     """GLSL text with the precedence of its outermost operator.
 
     Attributes:
-        word: of a vector of four bytes the word that they are, where that is known; else empty.
+        word: of four bytes the word that they are, of four halves the two words, where these are
+            known; else empty.
     """
 
     precedence: int
@@ -148,8 +150,13 @@ def broadcast(of: Type, scalar: str) -> Value:
     return construct(of, [scalar] * of.lanes)
 
 
+def words_of(of: Type) -> Type:
+    """The words of 32 bits that lanes of bytes or of halves lie in."""
+    return Type("uint" if of.kind == "float" else of.kind, 32, of.lanes * of.bits // 32)
+
+
 def in_words(value: Value) -> bool:
-    """Whether all bytes of a value are known as words of four."""
+    """Whether all lanes of a value are known as words."""
     return all(_word(part) for part in value.parts)
 
 
@@ -158,26 +165,52 @@ def _word(part: str) -> str:
 
 
 def pack(value: Value) -> Value:
-    """Words, of the same kind, of four bytes each."""
-    words = Type(value.type.kind, 32, len(value.parts))
-    lanes = [_word(part) or Code(f"pack32({part})") for part in value.parts]
-    whole = lanes[0].removesuffix(".x")
-    if lanes == [f"{whole}.{letter}" for letter in "xyzw"]:
-        return Value(words, [Code(whole)])
-    return construct(words, lanes)
+    """The words of bytes, or of halves, in fours."""
+    if value.type.bits == 8:
+        return _joined(words_of(value.type), [_word(p) or f"pack32({p})" for p in value.parts])
+    halves = (f"packFloat2x16({{0}}.{pair})" for pair in ("xy", "zw"))
+    both = f"uvec2({', '.join(halves)})"
+    pairs = [_word(p) or both.format(wrap(p, PRIMARY)) for p in value.parts]
+    words = [
+        _joined(UINT32.with_lanes(4), pairs[at : at + 2]).text for at in range(0, len(pairs), 2)
+    ]
+    return Value(words_of(value.type), words)
 
 
-def unpack(words: Value) -> Value:
-    """The bytes, of the same kind, of words; the parts of these should be atoms."""
-    lanes = [words.lane(i) for i in range(words.type.lanes)]
-    of = Type(words.type.kind, 8, 4 * words.type.lanes)
-    return Value(of, [Code(f"unpack8({lane})", word=lane) for lane in lanes])
+def _joined(of: Type, pieces: Sequence[str]) -> Value:
+    """Words of pieces of them; what they are all pieces of where that is one."""
+    whole = pieces[0].removesuffix(".x").removesuffix(".xy")
+    letters = "xyzw"[: of.lanes]
+    each = max(1, of.lanes // len(pieces))
+    cut = [letters[at : at + each] for at in range(0, of.lanes, each)]
+    if of.lanes > 1 and list(pieces) == [f"{whole}.{part}" for part in cut]:
+        return Value(of, [Code(whole)])
+    if of.lanes == len(pieces) or of.lanes == 1:
+        return construct(of, [Code(piece) for piece in pieces])
+    return Value(of, [Code(f"{types.name(of)}({', '.join(pieces)})")])
 
 
-def repeat_byte(of: Type, value: int) -> Value:
-    """The same constant byte in all lanes, a multiple of four."""
+def unpack(words: Value, of: Type) -> Value:
+    """The bytes or halves, of type ``of``, of words; the parts of these should be atoms."""
+    if of.bits == 8:
+        lanes = [words.lane(i) for i in range(words.type.lanes)]
+        return Value(of, [Code(f"unpack8({lane})", word=lane) for lane in lanes])
+    parts = []
+    for text in words.parts:
+        for x, y in ("xy", "zw"):
+            pair = ", ".join(f"unpackFloat2x16({text}.{lane})" for lane in (x, y))
+            parts.append(Code(f"f16vec4({pair})", word=f"{text}.{x}{y}"))
+    return Value(of, parts)
+
+
+def repeat_in_words(of: Type, value: float) -> Value:
+    """The same constant byte, or half, in all lanes, a multiple of four."""
     text = f"{types.name(of.with_lanes(4))}({types.literal(value, of.scalar)})"
-    word = types.literal((value & 255) * 0x01010101, Type(of.kind, 32))
+    if of.bits == 8:
+        word = types.literal((int(value) & 255) * 0x01010101, Type(of.kind, 32))
+    else:
+        half = int.from_bytes(struct.pack("<e", value), "little")
+        word = f"uvec2({types.literal(half * 0x00010001, UINT32)})"
     return Value(of, [Code(text, word=word)] * (of.lanes // 4))
 
 
