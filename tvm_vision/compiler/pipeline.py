@@ -50,6 +50,7 @@ from .relax.node_names import NodeNames
 from .relax.own_operators import LegalizeOwnOperators
 from .relax.qdq.legalize_int8 import WORD, integer_kernels
 from .relax.qdq.to_int8 import bytes_wanted, in_bytes
+from .relax.sink_reshapes import sink_reshapes
 from .relax.weights_by_window import weights_by_window
 from .relax.winograd import winograd
 from .tir.dead_block_elimination import eliminate_dead_blocks
@@ -172,6 +173,11 @@ def _fold_transposes(network: Compilation) -> None:
     network.module = fold_transposes(network.module)
 
 
+def _sink_reshapes(network: Compilation) -> None:
+    # Of a reshape behind a reshape one is left.
+    network.module = fold_transposes(sink_reshapes(network.module))
+
+
 def _name_nodes(network: Compilation) -> None:
     network.nodes = NodeNames(network.module).of_calls(network.module)
 
@@ -274,6 +280,7 @@ PHASES: tuple[Phase, ...] = (
           lambda n: n.on_gpu and n.options.weights_by_window and not n.limits.device.measured),
     Phase("legalize_int8", RELAX, _legalize_int8, 3, lambda n: n.int8),
     Phase("fold_transposes", RELAX, _fold_transposes, 1),
+    Phase("sink_reshapes", RELAX, _sink_reshapes, 3, lambda n: n.on_gpu),
     # Calls of TensorIR functions.
     Phase("sorts_and_scans", RELAX, _relax(relax.backend.DispatchSortScan())),
     Phase("own_operators", RELAX, _relax(LegalizeOwnOperators())),

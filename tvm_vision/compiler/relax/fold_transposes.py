@@ -1,12 +1,14 @@
 """Turns of axes that move nothing in memory become reshapes, which need no kernel.
 
 Where only axes of one element change places, as after a global pool with channels last, the numbers
-stay where they are. Reshapes of reshapes become one, so that none of them is fused to a kernel.
+stay where they are. Reshapes of reshapes become one, or none where they end as they began, so that
+none of them is fused to a kernel.
 """
 
 from __future__ import annotations
 
 import tvm
+import tvm_ffi
 from tvm import relax
 
 from .operators import operator_of
@@ -23,6 +25,15 @@ def fold_transposes(mod: tvm.IRModule) -> tvm.IRModule:
 
 @relax.expr_functor.mutator
 class _Rewriter(relax.PyExprMutator):
+    def visit_var_binding_(self, binding: relax.VarBinding) -> None:
+        if isinstance(binding.var, relax.DataflowVar) and operator_of(binding.value):
+            value = self.visit_expr(binding.value)
+            if isinstance(value, relax.Var):
+                # A second name for a tensor would end the kernel that makes it.
+                self.set_var_remap(binding.var, value)
+                return
+        super().visit_var_binding_(binding)
+
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
         if not (operator_of(call) == "relax.reshape" or _moves_nothing(call)):
@@ -31,6 +42,8 @@ class _Rewriter(relax.PyExprMutator):
         before = value_of(source, self.lookup_binding)
         if operator_of(before) == "relax.reshape":
             source = before.args[0]
+        if tvm_ffi.structural_equal(source.ty.shape, call.ty.shape):
+            return source
         return relax.op.reshape(source, call.ty.shape)
 
 

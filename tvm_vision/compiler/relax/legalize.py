@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from tvm import ir, relax, tirx, topi
+from tvm import ir, relax, te, tirx, topi
 
 from ...topi.arg_reduce import arg_reduce
 from .rewriting import constant_of
@@ -36,6 +36,26 @@ def _quotient(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     return builder.call_te(topi.multiply, call.args[0], factor, primfunc_name_hint="divide")
 
 
+def _selection(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """What lies at one place of an axis is read there by what uses it: with a tensor for the
+    place it would take a kernel."""
+    place, axis = constant_of(call.args[1], builder.lookup_binding), call.attrs.axis
+    if place is None or place.shape or axis is None:
+        return ir.Op.get("relax.take").get_attr("FLegalize")(builder, call)
+    return builder.call_te(
+        _selected, call.args[0], int(axis), int(place), primfunc_name_hint="select"
+    )
+
+
+def _selected(data: te.Tensor, axis: int, place: int) -> te.Tensor:
+    axis, extent = axis % len(data.shape), int(data.shape[axis])
+    at = place % extent if -extent <= place < extent else min(max(place, 0), extent - 1)
+    shape = [*data.shape[:axis], *data.shape[axis + 1 :]]
+    return te.compute(
+        shape, lambda *i: data(*i[:axis], at, *i[axis:]), name="select", tag=topi.tag.INJECTIVE
+    )
+
+
 def _inverse(value: np.ndarray | None) -> Any:
     """1 / x of a number of float32 where that is 1 / 0 or neither overflows nor is denormal; else
     None."""
@@ -51,6 +71,7 @@ OWN: dict[str, Any] = {
     "relax.argmax": _of_places(True),
     "relax.argmin": _of_places(False),
     "relax.divide": _quotient,
+    "relax.take": _selection,
 }
 
 
