@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.conformance.conformance_worker import executor
 from support.tflite_models import Graph
 from tvm_vision.evaluate import LiteRtReference, Reference
 from tvm_vision.evaluate.litert import has_litert
+from tvm_vision.frontend.model import import_model
 from tvm_vision.frontend.tflite.control import CONTROL
 from tvm_vision.frontend.tflite.recurrent import RECURRENT_OPERATORS
 from tvm_vision.frontend.tflite.states import STATES
@@ -299,3 +301,23 @@ def test_mediapipes_transposed_convolution_is_that_of_tflite(padding, kernel, tm
         results += engine.run({"t0": fed}).values()
     ours, theirs = results
     np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+@needs_litert
+@pytest.mark.parametrize("sizes", [(0, 3), (1, 0, 2), (3, 0)])
+def test_a_part_without_elements(sizes, tmp_path):
+    """It is computed with, and joined to the others."""
+    graph = Graph()
+    x = graph.tensor((2, 3))
+    parts = [graph.tensor((2, size)) for size in sizes]
+    given = [x, graph.tensor(data=ints(*sizes)), graph.tensor(data=np.int32(1))]
+    graph.operator("SPLIT_V", given, parts, NumSplits=len(sizes))
+    squares = [graph.tensor((2, size)) for size in sizes]
+    for part, square in zip(parts, squares, strict=True):
+        graph.operator("SQUARE", [part], [square])
+    joined = graph.tensor((2, 3), name="y")
+    graph.operator("CONCATENATION", squares[::-1], [joined], Axis=1)
+    path = graph.write(tmp_path / "parts.tflite", [x], [joined])
+    feed = {"t0": numbers(2, 3)}
+    ours = executor(import_model(path), "llvm")(feed["t0"])[0]
+    np.testing.assert_allclose(ours, LiteRtReference(path).run(feed)["y"], atol=1e-6)

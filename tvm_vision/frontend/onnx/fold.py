@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 
 from .branches import inline_known
+from .empty import known_of_nothing
 from .graph import GraphEditor, Unsupported, attribute, constant_value, inferred
 from .tools import ToolError, run
 
@@ -56,6 +57,8 @@ def fold(node: onnx.NodeProto, graph: GraphEditor) -> bool:
 def _computed(node: onnx.NodeProto, graph: GraphEditor) -> list[np.ndarray] | None:
     if node.op_type in ("Shape", "Size"):
         return _measured(node, graph)
+    if (known := known_of_nothing(node, graph)) is not None:
+        return known
     if (
         node.domain
         or node.op_type in RANDOM

@@ -10,6 +10,7 @@ import onnx
 
 from ..node_names import name_nodes
 from ..refusals import Refusal, RefusedNodes
+from .empty import around_nothing
 from .graph import GraphEditor, Rewrite, Unsupported, attribute, inferred
 from .rewrites_image import IMAGE_REWRITES
 from .rewrites_math import MATH_REWRITES
@@ -53,7 +54,9 @@ def rewrite(model: onnx.ModelProto) -> onnx.ModelProto:
     for node in model.graph.node:
         function = REWRITES.get(node.op_type)
         try:
-            replaced = function(node, graph) if function else None
+            replaced = around_nothing(node, graph)
+            if replaced is None and function:
+                replaced = function(node, graph)
         except Unsupported as error:
             refusals.append(Refusal(node.op_type, node.name, error.reason, error.remedy))
             replaced = None

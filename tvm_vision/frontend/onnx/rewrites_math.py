@@ -117,8 +117,6 @@ def lp_normalization(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 def reduce_extreme(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """ReduceMax and ReduceMin: TVM starts them from a finite number, and has none for bools."""
     dtype = graph.dtype(node.input[0])
-    if 0 in graph.shape(node.input[0]):
-        return reduce_nothing(node, graph)
     attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     steps = NodeBuilder(graph, node)
     if dtype == np.bool_:
@@ -135,51 +133,16 @@ def reduce_extreme(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     return steps.finish(steps("Where", at_limit, infinity, reduced))
 
 
-# What a reduction of no elements at all gives.
-_OF_NOTHING = {
-    "ReduceL1": 0.0,
-    "ReduceL2": 0.0,
-    "ReduceLogSum": -np.inf,
-    "ReduceLogSumExp": -np.inf,
-    "ReduceMax": -np.inf,
-    "ReduceMin": np.inf,
-    "ReduceProd": 1.0,
-    "ReduceSum": 0.0,
-    "ReduceSumSquare": 0.0,
-}
-
-
-def reduce_nothing(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """A reduction over an axis of no elements is a constant; no kernel can run over nothing."""
-    if 0 not in graph.shape(node.input[0]):
-        return None
-    dtype = graph.dtype(node.input[0])
-    value = _OF_NOTHING[node.op_type]
-    if np.isinf(value) and not np.issubdtype(dtype, np.floating):
-        low, high = (
-            (False, True) if dtype == np.bool_ else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-        )
-        value = high if value > 0 else low
-    filled = np.full(graph.shape(node.output[0]), value, dtype)
-    tensor = onnx.numpy_helper.from_array(filled, node.output[0])
-    return [helper.make_node("Constant", [], node.output[:], value=tensor)]
-
-
-def real_reduction(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """Reductions by logarithms and roots, which TVM has for real numbers alone."""
-    return reduce_nothing(node, graph) or in_float(node, graph)
-
-
 MATH_REWRITES: dict[str, Rewrite] = {
     "BitShift": bit_shift,
     "Constant": constant,
     "IsInf": is_inf,
     "LpNormalization": lp_normalization,
     "OneHot": one_hot,
-    **dict.fromkeys(_OF_NOTHING, reduce_nothing),
-    "ReduceL2": real_reduction,
-    "ReduceLogSum": real_reduction,
-    "ReduceLogSumExp": real_reduction,
+    # By logarithms and roots, which TVM has for real numbers alone.
+    "ReduceL2": in_float,
+    "ReduceLogSum": in_float,
+    "ReduceLogSumExp": in_float,
     "ReduceMax": reduce_extreme,
     "ReduceMin": reduce_extreme,
     "Slice": slice_of_inputs,

@@ -85,7 +85,7 @@ def sign(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 def mean(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """The mean of whole numbers, as their sum divided, without what is left over."""
     dtype, shape = graph.dtype(node.input[0]), graph.shape(node.input[0])
-    if np.issubdtype(dtype, np.floating) or 0 in shape:
+    if np.issubdtype(dtype, np.floating):
         return None
     given = constant_input(node, graph, 1)
     axes = attribute(node, "axes") if given is None else [int(axis) for axis in given]

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 import onnx
 
+from .fold import folded
 from .graph import (
     GraphEditor,
     Unsupported,
@@ -49,7 +50,8 @@ def simplified(
         again = _simplified_once(result, shapes)
         before, after = after, _open_values(again)
         result = again if again is not None and after < before else result
-    return result
+    # What it finds to have no elements it computes all the same, and TVM dies of some of that.
+    return folded(result) if result is not None and _has_empty_values(inferred(result)) else result
 
 
 def _simplified_once(
