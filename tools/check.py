@@ -112,7 +112,7 @@ def _reference(executor: GraphExecutor, model: Path) -> Reference | LiteRtRefere
 
     cut = _cut(executor)
     if not cut:
-        return reference_of(model, raw_io=has_raw_io(executor))
+        return reference_of(model, raw_io=has_raw_io(executor), input_values=_fixed(executor))
     whole, outputs = _whole(executor, model)
     known = {name for node in whole.graph.node for name in node.output if name}
     # Rows that the data counts come with their number, which is no value of the model.
@@ -135,11 +135,19 @@ def _whole(executor: GraphExecutor, model: Path) -> tuple[onnx.ModelProto, list[
 
     shapes = {end["name"]: end["shape"] for end in executor.info["inputs"]}
     if kind_of(model) is not TFLITE:
-        whole = plain_onnx(model, shapes)
+        whole = plain_onnx(model, shapes, _fixed(executor))
         return whole, [value.name for value in whole.graph.output]
-    head = tflite_head(model, input_shapes=shapes, raw_io=has_raw_io(executor))
+    head = tflite_head(
+        model, input_shapes=shapes, input_values=_fixed(executor), raw_io=has_raw_io(executor)
+    )
     outputs = [value.name for value in head.form.model.graph.output]
     return head.form.model, [*outputs, *head.lost]
+
+
+def _fixed(executor: GraphExecutor) -> dict[str, Any]:
+    """Inputs of the model that are constants of the package."""
+    found: dict[str, Any] = executor.info["model"].get("input_values", {})
+    return found
 
 
 def _cut(executor: GraphExecutor) -> Sequence[str]:

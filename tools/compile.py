@@ -21,6 +21,7 @@ from .options import (
     class_options,
     compile_options,
     input_shapes_option,
+    input_values_option,
     interruptible,
     named_options,
     parse_kind_options,
@@ -50,6 +51,7 @@ KINDS = ("network", "classifier", "yoeo", "yolo", "detr", "ssd", "segmenter", "d
     "device, else this machine's CPU.",
 )  # fmt: skip
 @input_shapes_option()
+@input_values_option()
 @click.option(
     "--raw-io",
     is_flag=True,
@@ -111,6 +113,7 @@ def compile(  # the command's name
     output: Path,
     target: str,
     input_shapes: dict[str, tuple[int, ...]],
+    input_values: dict[str, Any],
     raw_io: bool,
     opt_level: str | None,
     precision: str | None,
@@ -149,6 +152,7 @@ def compile(  # the command's name
       tvm-vision compile model.onnx -o model.tar --option winograd=off --option split_k=off
       tvm-vision compile model.onnx -o model.tar --cut --rest rest.onnx
       tvm-vision compile model.tflite -o model.tar --check
+      tvm-vision compile voice.onnx -o voice.tar --input-value sr=16000
     """
     from tvm_vision.api import compile as compile_network
     from tvm_vision.package import read_package
@@ -178,12 +182,15 @@ def compile(  # the command's name
         parts = None
         if cut:
             wanted = rest is not None
-            parts = cut_model(model, input_shapes, tell, raw_io=raw_io, with_rest=wanted)
+            parts = cut_model(
+                model, input_shapes, input_values, tell, raw_io=raw_io, with_rest=wanted
+            )
         compile_network(
             model if parts is None else parts.imported,
             output,
             target=chosen,
             input_shapes=input_shapes if parts is None else None,
+            input_values=input_values if parts is None else None,
             raw_io=raw_io and parts is None,
             options=how,
             model_info=described,

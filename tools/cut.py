@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tvm_vision.frontend.onnx.cut import CutModel
@@ -17,6 +17,7 @@ MOST_OPERATORS = 8
 def cut_model(
     model: Path,
     input_shapes: Mapping[str, tuple[int, ...]],
+    input_values: Mapping[str, Any],
     tell: Callable[[str], object],
     *,
     raw_io: bool = False,
@@ -32,13 +33,13 @@ def cut_model(
     need(model, "an ONNX or TFLite file to cut", ONNX, TFLITE)
     tell("looking for what can be compiled")
     if kind_of(model) is not TFLITE:
-        return cut_onnx(model, input_shapes=input_shapes)
+        return cut_onnx(model, input_shapes=input_shapes, input_values=input_values)
     if with_rest:
         raise InputError(
             f"an ONNX file is needed for --rest, and '{model}' is a TFLite file, whose operators "
             "have no other form: leave --rest out"
         )
-    return cut_tflite(model, input_shapes=input_shapes, raw_io=raw_io)
+    return cut_tflite(model, input_shapes=input_shapes, input_values=input_values, raw_io=raw_io)
 
 
 def write_rest(parts: CutModel, path: Path) -> None:

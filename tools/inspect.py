@@ -58,6 +58,8 @@ def summary(package: Package) -> Iterator[str]:
     yield f"model        {model.name} ({model.kind}{labels})"
     for tensor in info.inputs:
         yield f"input        {tensor}{_remark(tensor.layout, tensor.units)}"
+    for name, value in model.input_values.items():
+        yield f"constant     {name} = {json.dumps(value)}, an input of the model"
     for tensor in info.outputs:
         yield f"output       {tensor}{_remark(tensor.layout, tensor.units)}"
     if model.preprocessing is not None:
@@ -137,7 +139,9 @@ def bytes_note(model: Path, info: PackageInfo) -> str:
 
     if bytes_line(info) or kind_of(model) not in (ONNX, TFLITE):
         return ""
-    if not is_quantized(onnx_form(model, cut=bool(info.model.cut))):
+    if not is_quantized(
+        onnx_form(model, input_values=info.model.input_values, cut=bool(info.model.cut))
+    ):
         return ""
     return (
         f"note: {model.name} is quantized, and is computed in float32 here, every rounding "

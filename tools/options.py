@@ -8,6 +8,7 @@ under project.scripts; what the group ``tvm-vision`` does for its commands it th
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import traceback
 from collections.abc import Callable, Iterator
@@ -252,6 +253,33 @@ def input_shapes_option() -> Decorator:
     return click.option(
         "--input-shape", "--input-shapes", "input_shapes", multiple=True, callback=parse_shapes,
         metavar="NAME:SHAPE", help="Fixes a dynamic input, as in image:1,3,416,416; repeatable.",
+    )  # fmt: skip
+
+
+def parse_values(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> dict[str, Any]:
+    """NAME=16000, NAME=0.5,2 or NAME=true as {NAME: 16000}, {NAME: [0.5, 2]}, {NAME: True}."""
+    found: dict[str, Any] = {}
+    for value in values:
+        name, equals, text = value.rpartition("=")
+        try:
+            text = text.strip()
+            numbers = json.loads(text if text.startswith("[") else f"[{text}]")
+        except json.JSONDecodeError:
+            numbers = []
+        if not (equals and name and numbers and all(isinstance(n, int | float) for n in numbers)):
+            raise click.BadParameter(f"NAME=NUMBER or NAME=NUMBER,... is needed, found '{value}'")
+        found[name] = numbers if len(numbers) > 1 else numbers[0]
+    return found
+
+
+def input_values_option() -> Decorator:
+    """--input-value: NAME=VALUE, as a dictionary."""
+    return click.option(
+        "--input-value", "--input-values", "input_values", multiple=True, callback=parse_values,
+        metavar="NAME=VALUE",
+        help="Makes a small input a constant, as in sr=16000 or scale=1,0.5; repeatable.",
     )  # fmt: skip
 
 

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from .model_info import model_info
-from .options import NOTHING_WRITTEN, PATH, input_shapes_option, interruptible
+from .options import (
+    NOTHING_WRITTEN,
+    PATH,
+    input_shapes_option,
+    input_values_option,
+    interruptible,
+)
 from .progress import progress
 from .table import data_size
 from .verbosity import note
@@ -31,6 +38,7 @@ from .verbosity import note
     show_default=True, help="Which values count: all but the rarest, all, as many as lose least.",
 )  # fmt: skip
 @input_shapes_option()
+@input_values_option()
 @click.option(
     "--preprocess", metavar="NAME|FILE",
     help="How images are prepared, as for 'compile'.  [default: what files of "
@@ -43,6 +51,7 @@ def quantize(
     keep: tuple[str, ...],
     calibration: str,
     input_shapes: dict[str, tuple[int, ...]],
+    input_values: dict[str, Any],
     preprocess: str | None,
 ) -> None:
     """Give a network int8 weights and activations.
@@ -68,6 +77,7 @@ def quantize(
             output,
             sample_images=sample_images,
             input_shapes=input_shapes,
+            input_values=input_values,
             model_info=described,
             keep=keep,
             calibration=calibration,

@@ -16,6 +16,7 @@ from .options import (
     chosen_target,
     compile_options,
     input_shapes_option,
+    input_values_option,
     interruptible,
     named_options,
 )
@@ -100,6 +101,7 @@ def parse_tracker(
 )  # fmt: skip
 @click.option("--target", default="auto", show_default=True, help="As for compile.")
 @input_shapes_option()
+@input_values_option()
 @named_options
 @compile_options
 @click.option(
@@ -122,6 +124,7 @@ def tune(
     min_repeat_ms: int,
     target: str,
     input_shapes: dict[str, tuple[int, ...]],
+    input_values: dict[str, Any],
     opt_level: str | None,
     precision: str | None,
     layout: str | None,
@@ -153,6 +156,7 @@ def tune(
         # Where boards measure, one of them tells it.
         "target": chosen_target(target, model) if tracker is None else target,
         "input_shapes": input_shapes,
+        "input_values": input_values,
         "options": CompileOptions.of(
             options, opt_level=opt_level, precision=precision, layout=layout
         ),

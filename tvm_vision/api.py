@@ -32,6 +32,7 @@ def compile(
     *,
     target: Any = "auto",
     input_shapes: Mapping[str, Sequence[int]] | None = None,
+    input_values: Mapping[str, Any] | None = None,
     example_inputs: Sequence[Any] = (),
     raw_io: bool = False,
     opt_level: int | None = None,
@@ -56,6 +57,7 @@ def compile(
     *,
     target: Any = "auto",
     input_shapes: Mapping[str, Sequence[int]] | None = None,
+    input_values: Mapping[str, Any] | None = None,
     example_inputs: Sequence[Any] = (),
     raw_io: bool = False,
     opt_level: int | None = None,
@@ -79,6 +81,7 @@ def compile(
     *,
     target: Any = "auto",
     input_shapes: Mapping[str, Sequence[int]] | None = None,
+    input_values: Mapping[str, Any] | None = None,
     example_inputs: Sequence[Any] = (),
     raw_io: bool = False,
     opt_level: int | None = None,
@@ -106,6 +109,8 @@ def compile(
         devices --export`` wrote, for devices that need not be here. "auto" is the first Vulkan
         device, or this processor where there is none, which the log then says.
     input_shapes: input name -> shape, for inputs that an ONNX or TFLite model leaves open.
+    input_values: input name -> value, for small inputs that become constants of the network, such
+        as a rate: a number for all elements, or as many as the input has. mod.json keeps them.
     example_inputs: tensors to compile a torch.nn.Module for.
     raw_io: whether quantized inputs and outputs of a TFLite file are its integers; else they are
         float32, and the network converts them.
@@ -154,10 +159,12 @@ def compile(
     module, signature = import_model(
         model,
         input_shapes=input_shapes or open_shapes(model),
+        input_values=input_values,
         example_inputs=example_inputs,
         raw_io=raw_io,
     )
-    info = replace(_described(model, signature, name, model_info), cut=signature.cut)
+    described = _described(model, signature, name, model_info)
+    info = replace(described, cut=signature.cut, input_values=dict(signature.input_values))
     tell(f"compiling for {chosen.attrs.get('device_name', chosen.kind.name)}")
     records = load_records(tuning_records, shipped=shipped_records)
     compiled = compile_model(
@@ -218,6 +225,7 @@ def quantize(
     *,
     sample_images: Sequence[PathLike],
     input_shapes: Mapping[str, Sequence[int]] | None = None,
+    input_values: Mapping[str, Any] | None = None,
     model_info: ModelInfo | None = None,
     keep: Sequence[str] = (),
     calibration: str = "percentile",
@@ -234,7 +242,7 @@ def quantize(
         does so anyway.
     calibration: "percentile" leaves out the rarest values, "minmax" none, "entropy" as many as
         loses least.
-    input_shapes, progress: as for ``compile``.
+    input_shapes, input_values, progress: as for ``compile``.
 
     Returns for each output its error on the worst sample, as ``tvm-vision check`` has it: the
     largest difference, relative to the largest value; of integers the share that differs.
@@ -252,8 +260,10 @@ def quantize(
     tell = progress or (lambda words: None)
     paths = sample_paths(sample_images)
     tell("reading the model")
-    source = onnx_form(Path(model), input_shapes)
-    plain = plain_onnx(source, input_shapes or {})
+    source = onnx_form(Path(model), input_shapes, input_values=input_values)
+    # A TFLite file's are constants by now.
+    values = input_values if isinstance(source, Path) else None
+    plain = plain_onnx(source, input_shapes or {}, values)
     info, inputs = described_inputs(input_specs(plain), model_info or ModelInfo(_name_of(model)))
     samples = [read_sample(path, info, inputs) for path in paths]
     made = quantized(plain, samples, keep=keep, calibration=calibration, tell=tell)

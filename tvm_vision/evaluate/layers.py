@@ -77,7 +77,7 @@ def layer_errors(
     Kernels whose last node has no name in the model (what the compiler made itself), or whose
     output has another size (another layout), have none. Raises InputError where no kernel has one.
     """
-    proto = simplified_model(model, inputs)
+    proto = simplified_model(model, inputs, _fixed(package))
     errors = {
         layer.index: layer.error() for layer in _layers(package, inputs, proto, None, device=device)
     }
@@ -101,7 +101,7 @@ def layer_of(
 
     Raises InputError where no kernel ends in it, naming what can be asked for.
     """
-    proto = simplified_model(model, inputs)
+    proto = simplified_model(model, inputs, _fixed(package))
     for layer in _layers(package, inputs, proto, node, device=device):
         return layer
     with read_package(package) as opened:
@@ -161,8 +161,17 @@ def _in_order(output: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
     return output.reshape(shape) if output.size == math.prod(shape) else None
 
 
-def simplified_model(model: Path, inputs: Arrays) -> onnx.ModelProto:
-    """The model with its nodes named and simplified as the front end does it.
+def _fixed(package: str | os.PathLike[str]) -> dict[str, Any]:
+    """Inputs of the model that are constants of the package."""
+    with read_package(package) as opened:
+        return opened.info.model.input_values
+
+
+def simplified_model(
+    model: Path, inputs: Arrays, fixed: Mapping[str, Any] | None = None
+) -> onnx.ModelProto:
+    """The model with its nodes named and simplified as the front end does it, and with constants in
+    place of the inputs that are ``fixed``.
 
     A batch norm that went into a convolution is then in the reference's convolution too.
     Raises InputError where the file is no model that can be read.
@@ -171,18 +180,24 @@ def simplified_model(model: Path, inputs: Arrays) -> onnx.ModelProto:
 
     from ..frontend.model import onnx_form
     from ..frontend.node_names import name_nodes
+    from ..frontend.onnx.fixed_inputs import with_input_values
+    from ..frontend.onnx.fold import folded
+    from ..frontend.onnx.graph import with_input_shapes
     from ..frontend.onnx.simplify import simplified
 
     need(model, "an ONNX or TFLite file", ONNX, TFLITE)
     try:
-        form = onnx_form(model)
+        form = onnx_form(model, input_values=fixed)
         proto = onnx.load(form) if isinstance(form, Path) else form
     except TvmVisionError:
         raise
     except Exception as error:  # protobuf's and onnx's exceptions have no base of their own
         raise InputError(f"'{model}' cannot be read as ONNX: {error}") from None
     name_nodes(proto.graph)
-    return simplified(proto, {name: array.shape for name, array in inputs.items()}) or proto
+    shapes = {name: array.shape for name, array in inputs.items()}
+    if fixed and isinstance(form, Path):
+        with_input_values(proto, fixed, shapes)
+    return simplified(proto, shapes) or folded(with_input_shapes(proto, shapes))
 
 
 def _outputs(

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..error_lines import first_line
 from ..errors import InputError, UnsupportedModelError
+from ..frontend.input_values import InputValues, value_array
 from .feeds import need_inputs
 
 Arrays = dict[str, np.ndarray]
@@ -30,8 +31,16 @@ class LiteRtReference:
     are; outputs are real numbers, but for ``raw_io``.
     """
 
-    def __init__(self, model: Path, *, optimized: bool = True, raw_io: bool = False) -> None:
-        """optimized: whether its fast kernels compute, or its plain ones.
+    def __init__(
+        self,
+        model: Path,
+        *,
+        optimized: bool = True,
+        raw_io: bool = False,
+        input_values: InputValues | None = None,
+    ) -> None:
+        """optimized: whether its fast kernels compute, or its plain ones. input_values: of inputs
+        that are no longer asked for.
 
         Raises InputError where LiteRT is missing, UnsupportedModelError where it cannot run the
         file.
@@ -67,7 +76,15 @@ class LiteRtReference:
             raise UnsupportedModelError(f"LiteRT cannot load it: {first_line(error)}") from None
         self._raw_io = raw_io
         self.states = state_names(file)
-        self.inputs = [tensor.name for tensor in file.inputs]
+        self._names = [tensor.name for tensor in file.inputs]
+        self._fixed = {
+            tensor.name: value_array(tensor.name, (input_values or {})[tensor.name],
+                                     "float32" if tensor.quantization else tensor.dtype,
+                                     tensor.shape)
+            for tensor in file.inputs
+            if tensor.name in (input_values or {})
+        }  # fmt: skip
+        self.inputs = [name for name in self._names if name not in self._fixed]
         self.outputs = [tensor.name for tensor in file.outputs]
         self.quantized = any(
             tensor.dtype in ("int8", "uint8", "int16") and tensor.quantization is not None
@@ -78,17 +95,18 @@ class LiteRtReference:
         """Outputs by name. Raises InputError for inputs that do not fit the file."""
         inputs = {name: array for name, array in inputs.items() if name not in self.states}
         need_inputs(inputs, self.inputs)
+        inputs |= self._fixed
         if self.states:  # which an interpreter keeps as long as it lives
             self._interpreter = self._open()
         self._interpreter.reset_all_variables()
         interpreter = self._interpreter
         try:
             details = interpreter.get_input_details()
-            for detail, name in zip(details, self.inputs, strict=True):
+            for detail, name in zip(details, self._names, strict=True):
                 if tuple(detail["shape"]) != inputs[name].shape:
                     interpreter.resize_tensor_input(detail["index"], inputs[name].shape)
             interpreter.allocate_tensors()
-            for detail, name in zip(details, self.inputs, strict=True):
+            for detail, name in zip(details, self._names, strict=True):
                 interpreter.set_tensor(detail["index"], _integers(inputs[name], detail))
             interpreter.invoke()
         except Exception as error:

@@ -11,6 +11,7 @@ import numpy as np
 from ..error_lines import first_line
 from ..errors import InputError, UnsupportedModelError
 from ..file_kinds import ONNX, TFLITE, kind_of, need
+from ..frontend.input_values import InputValues, value_array
 from .feeds import need_inputs
 from .litert import LiteRtReference, has_litert
 
@@ -37,10 +38,11 @@ class Reference:
         values: Sequence[str] = (),
         optimized: bool = True,
         raw_io: bool = False,
+        input_values: InputValues | None = None,
     ) -> None:
         """model: a file, or a model already loaded. values: names to give beside the outputs.
         optimized: whether onnxruntime may fuse and reorder what the model says. raw_io: of a TFLite
-        file, see ``tvm_vision.compile``.
+        file, see ``tvm_vision.compile``. input_values: of inputs that are no longer asked for.
 
         Raises InputError where onnxruntime or the file is missing, UnsupportedModelError where it
         cannot run the model.
@@ -56,7 +58,10 @@ class Reference:
 
         if isinstance(model, Path):
             need(model, "an ONNX or TFLite file", ONNX, TFLITE)
-            model = onnx_form(model, raw_io=raw_io)
+            form = onnx_form(model, raw_io=raw_io, input_values=input_values)
+            # Those of a TFLite file are constants by now.
+            input_values = input_values if form is model else None
+            model = form
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         if not optimized:
@@ -83,7 +88,13 @@ class Reference:
         except Exception as error:  # onnxruntime's exceptions have no base of their own
             raise UnsupportedModelError(f"onnxruntime cannot load it: {_reason(error)}") from None
         self.quantized = is_quantized(model)
-        self.inputs = [value.name for value in self._session.get_inputs()]
+        self._fixed = {
+            value.name: value_array(value.name, (input_values or {})[value.name], *_kind(value))
+            for value in self._session.get_inputs()
+            if value.name in (input_values or {})
+        }
+        names = [value.name for value in self._session.get_inputs()]
+        self.inputs = [name for name in names if name not in self._fixed]
         self.outputs = [value.name for value in self._session.get_outputs()]
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
@@ -95,7 +106,7 @@ class Reference:
         from ..frontend.onnx.sequences import MEMBER
 
         try:
-            values = self._session.run(None, dict[str, Any](inputs))
+            values = self._session.run(None, {**inputs, **self._fixed})
         except Exception as error:
             raise InputError(f"onnxruntime cannot run the model: {_reason(error)}") from None
         found: Arrays = {}
@@ -108,16 +119,28 @@ class Reference:
 
 
 def reference_of(
-    model: Path, *, values: Sequence[str] = (), raw_io: bool = False
+    model: Path,
+    *,
+    values: Sequence[str] = (),
+    raw_io: bool = False,
+    input_values: InputValues | None = None,
 ) -> Reference | LiteRtReference:
     """What the results of a file are held to: LiteRT for TFLite files where it is installed and
     gives all that a package does; otherwise onnxruntime, which gives ``values`` beside the outputs.
-    Raises what these raise."""
+    input_values: of inputs that are no longer asked for. Raises what these raise."""
     if kind_of(model) is TFLITE and has_litert():
-        found = LiteRtReference(model, raw_io=raw_io)
+        found = LiteRtReference(model, raw_io=raw_io, input_values=input_values)
         if not found.states:
             return found
-    return Reference(model, values=values, raw_io=raw_io)
+    return Reference(model, values=values, raw_io=raw_io, input_values=input_values)
+
+
+def _kind(value: Any) -> tuple[str, list[int | None]]:
+    """Type and sizes of an input as onnxruntime tells them: tensor(float), and names of sizes that
+    are open."""
+    name = value.type.removeprefix("tensor(").removesuffix(")")
+    dtype = {"float": "float32", "double": "float64"}.get(name, name)
+    return dtype, [size if isinstance(size, int) else None for size in value.shape]
 
 
 def _of_an_older_format(model: Path | onnx.ModelProto) -> onnx.ModelProto:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from ..file_kinds import TFLITE, kind_of
+from .input_values import InputValues, plain_values
 
 if TYPE_CHECKING:
     import onnx
@@ -24,6 +26,7 @@ def import_model(
     model: Any,
     *,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
+    input_values: InputValues | None = None,
     example_inputs: Sequence[Any] = (),
     raw_io: bool = False,
 ) -> tuple[tvm.IRModule, Signature]:
@@ -33,6 +36,8 @@ def import_model(
         ``example_inputs``), a torch.export.ExportedProgram or a file of one (.pt2), or what an
         importer has returned.
     input_shapes: input name -> shape, for inputs that an ONNX or TFLite model leaves open.
+    input_values: input name -> value, for small inputs of these that become constants: a number for
+        all of its elements, or as many as it has.
     example_inputs: tensors of the shapes and types to compile a torch.nn.Module for.
     raw_io: whether quantized inputs and outputs of a TFLite file are its integers, not float32.
 
@@ -40,23 +45,27 @@ def import_model(
     """
     is_file = isinstance(model, (str, os.PathLike))
     if is_file and kind_of(Path(model)) is TFLITE:
-        return _import_tflite(model, input_shapes, raw_io)
+        return _import_tflite(model, input_shapes, input_values, raw_io)
     if raw_io:
         raise InputError(
             "a TFLite file is needed for raw_io, found another model: give one, or leave it out"
         )
     if isinstance(model, tuple) and len(model) == 2:
+        if input_values:
+            raise InputError("input_values are for who imports the model: give them there")
         return model
     if _is_torch(model) or (is_file and Path(model).suffix in TORCH_SUFFIXES):
         from .torch import import_torch
 
         if input_shapes:
             raise InputError("input_shapes are for ONNX models: export PyTorch models of that size")
+        if input_values:
+            raise InputError("input_values are for ONNX models: export PyTorch models with them")
         return import_torch(model, example_inputs)
     if is_file or type(model).__name__ == "ModelProto":
         from .onnx.load import import_onnx
 
-        return import_onnx(model, input_shapes=input_shapes)
+        return import_onnx(model, input_shapes=input_shapes, input_values=input_values)
     raise InputError(
         "a model is an ONNX file or model, a TFLite file, a PyTorch module or exported program, "
         f"found {type(model).__name__}: give one of them"
@@ -67,11 +76,13 @@ def onnx_form(
     path: Path,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     *,
+    input_values: InputValues | None = None,
     raw_io: bool = False,
     cut: bool = False,
 ) -> Path | onnx.ModelProto:
     """The ONNX model of a TFLite file; any other path as it is, for who reads ONNX files.
 
+    input_values: of a TFLite file; who reads ONNX files gives them there.
     cut: whether what cannot be converted is left out.
 
     Raises InputError and UnsupportedModelError as ``tflite_to_onnx`` does.
@@ -81,20 +92,26 @@ def onnx_form(
     from .tflite.cut import tflite_head
     from .tflite.load import tflite_to_onnx
 
+    given: dict[str, Any] = {
+        "input_shapes": input_shapes, "input_values": input_values, "raw_io": raw_io,
+    }  # fmt: skip
     if cut:
-        return tflite_head(path, input_shapes=input_shapes, raw_io=raw_io).form.model
-    return tflite_to_onnx(path, input_shapes=input_shapes, raw_io=raw_io).model
+        return tflite_head(path, **given).form.model
+    return tflite_to_onnx(path, **given).model
 
 
 def _import_tflite(
-    path: str | os.PathLike[str], shapes: Mapping[str, Sequence[int]] | None, raw_io: bool
+    path: str | os.PathLike[str],
+    shapes: Mapping[str, Sequence[int]] | None,
+    values: InputValues | None,
+    raw_io: bool,
 ) -> tuple[tvm.IRModule, Signature]:
     from .onnx.load import import_onnx
     from .tflite.load import tflite_to_onnx
 
-    form = tflite_to_onnx(path, input_shapes=shapes, raw_io=raw_io)
+    form = tflite_to_onnx(path, input_shapes=shapes, input_values=values, raw_io=raw_io)
     module, signature = import_onnx(form.model)
-    return module, form.of_steps(signature)
+    return module, replace(form.of_steps(signature), input_values=plain_values(values or {}))
 
 
 def _is_torch(model: Any) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import UnsupportedModelError
@@ -38,26 +39,32 @@ class TensorSpec:
         return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
 
 
+class OpenShape(UnsupportedModelError):
+    """A tensor whose size depends on the data."""
+
+
 @dataclass(frozen=True)
 class Signature:
     """Inputs and outputs of a model in the order of its parameters and results.
 
     cut: of a model that was cut, the names of its outputs that are none here any more.
+    input_values: of inputs of the model that are constants here, name -> value.
     """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     cut: tuple[str, ...] = ()
+    input_values: Mapping[str, Any] = field(default_factory=dict)
 
 
 def spec_of(name: str, tensor_type: Any) -> TensorSpec:
-    """The spec of a relax.TensorType. Raises UnsupportedModelError where its shape is not fixed."""
+    """The spec of a relax.TensorType. Raises OpenShape where its shape is not fixed."""
     shape = getattr(tensor_type, "shape", None)
     sizes = [getattr(size, "value", None) for size in shape] if shape is not None else [None]
     # A slice that ends before it starts has a size below 0 for TVM.
     fixed = tuple(max(0, int(size)) for size in sizes if size is not None)
     if len(fixed) < len(sizes):
-        raise UnsupportedModelError(
+        raise OpenShape(
             f"fixed shapes are needed, and '{name}' depends on the data: found {tensor_type}; "
             "end the model before what decides its size, as 'compile --cut' does"
         )

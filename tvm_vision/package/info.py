@@ -36,7 +36,13 @@ KINDS = {
 PARTS = ("yoeo", "detection", "segmentation", "depth")
 # Fields that came after others, with what is meant where they are not there.
 LATER: dict[str, dict[str, Any]] = {
-    "model": {"detection": None, "segmentation": None, "depth": None, "cut": []},
+    "model": {
+        "detection": None,
+        "segmentation": None,
+        "depth": None,
+        "cut": [],
+        "input_values": {},
+    },
     "preprocessing": {"stretch": False, "pad_value": 0.0, "pad_corner": False},
     "tensor": {"quantization": None},
     "kernel": {"operations": None},
@@ -52,6 +58,18 @@ def _size(value: Any, where: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 65536:
         wrong(where, "a whole number of pixels from 1 to 65536", value)
     return value
+
+
+def _values(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict) or not all(map(_is_numeric, value.values())):
+        wrong(where, "an object of numbers, or lists of them, by name", value)
+    return value
+
+
+def _is_numeric(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(map(_is_numeric, value))
+    return isinstance(value, (bool, int, float))
 
 
 def _names(value: Any, where: str) -> tuple[str, ...]:
@@ -129,7 +147,8 @@ class ModelInfo:
     kind: one of KINDS. labels: one a class, or none. yoeo, detection, segmentation, depth: how its
     outputs are read, of which a kind has the one that it needs, or none, and is not run as such.
     cut: of a model that was cut, its outputs that the package has not: a caller makes them of those
-    that it has.
+    that it has. input_values: of inputs of the model that are constants here, name -> number, bool,
+    or lists of them.
     """
 
     name: str
@@ -141,6 +160,7 @@ class ModelInfo:
     segmentation: SegmentationInfo | None = None
     depth: DepthInfo | None = None
     cut: tuple[str, ...] = ()
+    input_values: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, value: Any, where: str = "model") -> ModelInfo:
@@ -158,6 +178,7 @@ class ModelInfo:
             segmentation=fields.optional("segmentation", SegmentationInfo.from_json),
             depth=fields.optional("depth", DepthInfo.from_json),
             cut=fields.optional("cut", _names) or (),
+            input_values=fields.optional("input_values", _values) or {},
         )
         for part in PARTS:
             if getattr(info, part) is None:

@@ -89,6 +89,7 @@ class TuningNetwork:
         *,
         target: Any = "auto",
         input_shapes: Mapping[str, Sequence[int]] | None = None,
+        input_values: Mapping[str, Any] | None = None,
         options: CompileOptions | Mapping[str, Any] | None = None,
         **given: Any,
     ) -> TuningNetwork:
@@ -104,7 +105,7 @@ class TuningNetwork:
                 f"a target with a GPU is needed to tune, found {chosen.kind.name}: {ON_CPU}"
             )
         how = CompileOptions.of(options, **given)
-        module, _ = import_model(model, input_shapes=input_shapes)
+        module, _ = import_model(model, input_shapes=input_shapes, input_values=input_values)
         graph = prepare(module, target=chosen, options=how)
         kernels = tunable_kernels(graph, TargetLimits.of(chosen, how))
         return cls(chosen, place_of(chosen, how.precision), kernels)
@@ -139,6 +140,7 @@ def tune_model(
     tell: Callable[[TuningState], object] = lambda state: None,
     target: Any = "auto",
     input_shapes: Mapping[str, Sequence[int]] | None = None,
+    input_values: Mapping[str, Any] | None = None,
     opt_level: int | None = None,
     precision: str | None = None,
     layout: str | None = None,
@@ -146,7 +148,7 @@ def tune_model(
 ) -> TuningOutcome:
     """Search for the best schedules of a model's kernels and keep what is found.
 
-    model, target, input_shapes, opt_level, precision, layout, options: as for
+    model, target, input_shapes, input_values, opt_level, precision, layout, options: as for
         ``tvm_vision.compile``.
     records: a file of records; what is in it counts, what is measured is appended. It is complete
         after every measurement: an interrupted search goes on where it was.
@@ -186,6 +188,7 @@ def tune_model(
         model,
         target=target,
         input_shapes=input_shapes,
+        input_values=input_values,
         options=options,
         opt_level=opt_level,
         precision=precision,

@@ -7,22 +7,25 @@ choice of boxes by their score, an exporter's own operator. All before that is m
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import onnx
 
 from ...errors import UnsupportedModelError
+from ..input_values import InputValues, plain_values
 from ..refusals import NodesRefused
 from .declared import complete_inputs
+from .fixed_inputs import with_input_values
 from .fold import folded
 from .graph import (
     fixed_values,
     graph_inputs,
     inferred,
-    inner_graphs,
     is_fixed,
+    node_called,
+    reads,
     with_input_shapes,
 )
 from .load import Shapes, import_onnx, named_onnx
@@ -59,20 +62,24 @@ class CutModel:
 
 
 def cut_onnx(
-    model: str | os.PathLike[str] | onnx.ModelProto, *, input_shapes: Shapes | None = None
+    model: str | os.PathLike[str] | onnx.ModelProto,
+    *,
+    input_shapes: Shapes | None = None,
+    input_values: InputValues | None = None,
 ) -> CutModel:
     """Import as much of a model as can be compiled: all but what comes after a refused node.
 
-    model, input_shapes: as for ``import_onnx``.
+    model, input_shapes, input_values: as for ``import_onnx``.
 
     Raises InputError and UnsupportedModelError as that does where nothing is left that is worth
     it, and where it is not a node that cannot be compiled.
     """
-    shapes = input_shapes or {}
+    shapes, values = input_shapes or {}, plain_values(input_values or {})
     try:
-        return CutModel(import_onnx(model, input_shapes=shapes), None, 0, ())
+        imported = import_onnx(model, input_shapes=shapes, input_values=values)
+        return CutModel(imported, None, 0, ())
     except UnsupportedModelError as error:
-        whole = plain_onnx(model, shapes)
+        whole = plain_onnx(model, shapes, values)
         refusal, refused, reasons = error, set[str](), list[str]()
     while True:
         found = _nodes_of(refusal, whole) - refused
@@ -88,16 +95,21 @@ def cut_onnx(
             continue
         rest = _last_part(whole, behind)
         lost = tuple(value.name for value in rest.graph.output)
-        imported = (imported[0], replace(imported[1], cut=lost))
+        imported = (imported[0], replace(imported[1], cut=lost, input_values=values))
         left = tuple(node.op_type for node in rest.graph.node)
         reads = tuple(value.name for value in rest.graph.input)
         return CutModel(imported, rest, len(whole.graph.node), tuple(reasons), left, reads)
 
 
-def plain_onnx(model: str | os.PathLike[str] | onnx.ModelProto, shapes: Shapes) -> onnx.ModelProto:
+def plain_onnx(
+    model: str | os.PathLike[str] | onnx.ModelProto,
+    shapes: Shapes,
+    values: InputValues | None = None,
+) -> onnx.ModelProto:
     """The model with named nodes, fixed inputs, folded constants and known types: its values are
     those at which it is cut."""
     named = named_onnx(model)
+    shapes = with_input_values(named, values or {}, shapes)
     complete_inputs(named, shapes)
     return inferred(folded(with_input_shapes(named, shapes)))
 
@@ -108,16 +120,9 @@ def _nodes_of(error: UnsupportedModelError, model: onnx.ModelProto) -> set[str]:
     known = {node.name for node in model.graph.node}
     if not isinstance(error, NodesRefused):
         return _open_nodes(model)
-    found = {_node_called(refusal.node, known) for refusal in error.refusals}
+    found = {node_called(refusal.node, known) for refusal in error.refusals}
     # Of nodes that simplifying made there are no names here.
     return found - {""} or _open_nodes(model)
-
-
-def _node_called(name: str, known: Collection[str]) -> str:
-    """The node that ``name`` was made of: what replaces a node is named after it."""
-    while name and name not in known:
-        name = name.rpartition("/")[0]
-    return name
 
 
 def _open_nodes(model: onnx.ModelProto) -> set[str]:
@@ -136,20 +141,10 @@ def _behind(model: onnx.ModelProto, refused: Collection[str]) -> list[onnx.NodeP
     made: set[str] = set()
     found = []
     for node in model.graph.node:
-        if node.name in refused or not made.isdisjoint(_reads(node)):
+        if node.name in refused or not made.isdisjoint(reads(node)):
             found.append(node)
             made.update(filter(None, node.output))
     return found
-
-
-def _reads(node: onnx.NodeProto) -> Iterator[str]:
-    """Names of the values that a node reads, its branches and bodies too, whose own values have
-    names that no other value has."""
-    yield from filter(None, node.input)
-    for inner in inner_graphs(node):
-        yield from (value.name for value in inner.output)
-        for step in inner.node:
-            yield from _reads(step)
 
 
 def _first_part(
@@ -159,7 +154,7 @@ def _first_part(
     lost = {node.name for node in behind}
     kept = [node for node in model.graph.node if node.name not in lost]
     made = [name for node in kept for name in node.output if name]
-    read = {name for node in behind for name in _reads(node)}
+    read = {name for node in behind for name in reads(node)}
     own = [value.name for value in model.graph.output if value.name in made]
     outputs = own + [name for name in made if name in read and name not in own]
     part = _part(model, kept, [value.name for value in graph_inputs(model)], outputs)
@@ -173,7 +168,7 @@ def _first_part(
 
 def _last_part(model: onnx.ModelProto, behind: list[onnx.NodeProto]) -> onnx.ModelProto:
     made = {name for node in behind for name in node.output}
-    read = {name for node in behind for name in _reads(node)}
+    read = {name for node in behind for name in reads(node)}
     weights = {tensor.name for tensor in model.graph.initializer}
     before = [value.name for value in graph_inputs(model)]
     before += [name for node in model.graph.node for name in node.output if name not in made]
@@ -190,7 +185,7 @@ def _part(
     for node in reversed(nodes):
         if not wanted.isdisjoint(node.output):
             needed.append(node)
-            wanted.update(_reads(node))
+            wanted.update(reads(node))
     graph = model.graph
     types = {value.name: value for value in [*graph.input, *graph.value_info, *graph.output]}
     part = onnx.ModelProto()

@@ -9,7 +9,7 @@ import onnx
 
 from .branches import inline_known
 from .empty import known_of_nothing
-from .graph import GraphEditor, Unsupported, attribute, constant_value, inferred
+from .graph import GraphEditor, Unsupported, attribute, constant_value, inferred, reads
 from .tools import ToolError, run
 
 # Larger results are weights rather than shapes; they stay computations.
@@ -33,10 +33,24 @@ def folded(model: onnx.ModelProto) -> onnx.ModelProto:
         if len(kept) == len(model.graph.node):
             inlined = inline_known(model)
             if inlined is model:
-                return model
+                return _without_unread(model)
             model = inlined
             continue
         model = graph.with_nodes(model, kept)
+
+
+def _without_unread(model: onnx.ModelProto) -> onnx.ModelProto:
+    """``model``, in place, without weights that only nodes read that are gone."""
+    read = {name for node in model.graph.node for name in reads(node)}
+    # Old files list weights among the inputs: without a value they would be inputs.
+    read.update(value.name for value in [*model.graph.output, *model.graph.input])
+    kept = [tensor for tensor in model.graph.initializer if tensor.name in read]
+    if len(kept) < len(model.graph.initializer):
+        del model.graph.initializer[:]
+        for tensor in kept:
+            # ``extend`` would make a message of each, which has at most 2 GB.
+            model.graph.initializer.add().CopyFrom(tensor)
+    return model
 
 
 def fold(node: onnx.NodeProto, graph: GraphEditor) -> bool:

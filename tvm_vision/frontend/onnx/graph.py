@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,23 @@ def nodes_in(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
         yield node
         for inner in inner_graphs(node):
             yield from nodes_in(inner)
+
+
+def reads(node: onnx.NodeProto) -> Iterator[str]:
+    """Names of the values that a node reads, its branches and bodies too, whose own values have
+    names that no other value has."""
+    yield from filter(None, node.input)
+    for inner in inner_graphs(node):
+        yield from (value.name for value in inner.output)
+        for step in inner.node:
+            yield from reads(step)
+
+
+def node_called(name: str, known: Collection[str]) -> str:
+    """The node that ``name`` was made of: what replaces a node is named after it."""
+    while name and name not in known:
+        name = name.rpartition("/")[0]
+    return name
 
 
 def is_fixed(value: onnx.ValueInfoProto) -> bool:

@@ -21,13 +21,15 @@ from ...error_lines import first_line
 from ...errors import InputError, TvmVisionError, UnsupportedModelError
 from ...file_kinds import ONNX, need
 from ...interrupts import ctrl_c_as_itself
+from ..input_values import InputValues, plain_values
 from ..node_names import name_nodes
 from ..refusals import NodesRefused, Refusal, RefusedNodes
-from ..signature import Signature, spec_of
+from ..signature import OpenShape, Signature, spec_of
 from .bounded import ROWS, drop_traced_shapes, undecided
 from .checks import check_sizes, check_tensors, drop_false_shapes, load_weights
 from .contributed import standard_operators
 from .declared import complete_declarations, declared_somehow
+from .fixed_inputs import advice, naming_inputs, with_input_values
 from .fixed_shape import of_fixed_shape
 from .fold import folded
 from .graph import CUT, graph_inputs, inferred, nodes_in, with_input_shapes
@@ -49,23 +51,35 @@ Shapes = Mapping[str, Sequence[int]]
 
 
 def import_onnx(
-    model: str | os.PathLike[str] | onnx.ModelProto, *, input_shapes: Shapes | None = None
+    model: str | os.PathLike[str] | onnx.ModelProto,
+    *,
+    input_shapes: Shapes | None = None,
+    input_values: InputValues | None = None,
 ) -> tuple[tvm.IRModule, Signature]:
     """Import an ONNX model as a Relax module with the function ``main`` and bound weights.
 
     model: a file, or a model already loaded (it is not changed).
     input_shapes: input name -> shape, for inputs whose shape is not fixed in the model.
+    input_values: input name -> value, for small inputs that are constants of the network then: a
+        number for all of its elements, or as many as it has.
 
     The variables of the module are named after the nodes: see frontend.node_names.
 
     Raises InputError for a file or shapes that cannot be used, UnsupportedModelError for a model
     that is damaged, dynamic, or uses operators TVM does not have: one line that names each of them.
     """
-    prepared, shapes = checked_onnx(model, input_shapes or {})
+    values = plain_values(input_values or {})
+    prepared, shapes = checked_onnx(model, input_shapes or {}, values)
     try:
         prepared = expand_functions(prepared)
         module, imported = _convert_first(prepared, shapes)
-        return module, _signature(imported, module)
+        return module, replace(_signature(imported, module), input_values=values)
+    except NodesRefused as error:
+        raise NodesRefused(naming_inputs(error.refusals, prepared, shapes)) from None
+    except OpenShape as error:
+        if decided := advice(prepared, shapes):
+            raise UnsupportedModelError(f"{error}; or else: give {decided}") from None
+        raise
     except TvmVisionError:
         raise
     except Exception as error:  # what a node asks for can be impossible in as many ways as it says
@@ -75,13 +89,16 @@ def import_onnx(
 
 
 def checked_onnx(
-    model: str | os.PathLike[str] | onnx.ModelProto, input_shapes: Shapes
+    model: str | os.PathLike[str] | onnx.ModelProto,
+    input_shapes: Shapes,
+    input_values: InputValues | None = None,
 ) -> tuple[onnx.ModelProto, dict[str, list[int]]]:
     """A copy of a model whose nodes all have names, and the shape of each of its inputs.
 
-    Raises what ``import_onnx`` raises for files and shapes.
+    Raises what ``import_onnx`` raises for files, shapes and values.
     """
     prepared = named_onnx(model)
+    input_shapes = with_input_values(prepared, input_values or {}, input_shapes)
     try:
         prepared = standard_operators(prepared)
     except RefusedNodes as error:

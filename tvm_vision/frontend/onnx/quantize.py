@@ -21,6 +21,7 @@ import onnx
 from ...error_lines import first_line
 from ...errors import InputError, UnsupportedModelError
 from ...whole_files import ScratchFolder
+from ..input_values import InputValues
 from ..node_names import name_nodes
 from ..signature import TensorSpec
 from .fold import folded
@@ -63,13 +64,15 @@ def _name(model: Path | onnx.ModelProto) -> str:
     return f"'{model}'" if isinstance(model, Path) else "the model"
 
 
-def plain_onnx(model: Path | onnx.ModelProto, input_shapes: Shapes) -> onnx.ModelProto:
+def plain_onnx(
+    model: Path | onnx.ModelProto, input_shapes: Shapes, input_values: InputValues | None = None
+) -> onnx.ModelProto:
     """The network of an ONNX model as it is quantized: shapes fixed, constants folded, of an opset
     that has scales by channel, every node with a name, metadata as in the file.
 
     Raises InputError and UnsupportedModelError as ``import_onnx`` does.
     """
-    proto, shapes = checked_onnx(model, input_shapes)
+    proto, shapes = checked_onnx(model, input_shapes, input_values)
     if is_quantized(proto):
         raise InputError(
             f"a network in float32 is needed, and {_name(model)} is quantized already: compile it "

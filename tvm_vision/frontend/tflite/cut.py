@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...errors import UnsupportedModelError
+from ..input_values import InputValues, plain_values
 from ..onnx.cut import CutModel, cut_onnx
 from ..refusals import describe
 from .load import OnnxForm, Shapes, convert_operator, entered, left, operator_name
@@ -34,7 +35,11 @@ class TfliteHead:
 
 
 def tflite_head(
-    path: str | os.PathLike[str], *, input_shapes: Shapes | None = None, raw_io: bool = False
+    path: str | os.PathLike[str],
+    *,
+    input_shapes: Shapes | None = None,
+    input_values: InputValues | None = None,
+    raw_io: bool = False,
 ) -> TfliteHead:
     """Convert as much of a file as there are conversions for.
 
@@ -42,7 +47,7 @@ def tflite_head(
     nothing is left.
     """
     file = read_tflite(path)
-    values = entered(file, input_shapes, raw_io, file.tensors)
+    values = entered(file, input_shapes, raw_io, file.tensors, input_values)
     reasons: list[str] = []
     behind: list[Operator] = []
     missing: set[int] = set()
@@ -96,19 +101,26 @@ def _read(
 
 
 def cut_tflite(
-    path: str | os.PathLike[str], *, input_shapes: Shapes | None = None, raw_io: bool = False
+    path: str | os.PathLike[str],
+    *,
+    input_shapes: Shapes | None = None,
+    input_values: InputValues | None = None,
+    raw_io: bool = False,
 ) -> CutModel:
     """Import as much of a TFLite file as can be compiled. The rest has no form of its own.
 
     Raises as ``tflite_head`` and ``cut_onnx`` do.
     """
-    head = tflite_head(path, input_shapes=input_shapes, raw_io=raw_io)
+    fixed = plain_values(input_values or {})
+    head = tflite_head(path, input_shapes=input_shapes, input_values=fixed, raw_io=raw_io)
     found = cut_onnx(head.form.model)
     module, signature = found.imported
     lost = tuple(dict.fromkeys([*signature.cut, *head.lost]))
     own = {tensor.name for tensor in read_tflite(path).outputs}
+    kept = tuple(name for name in lost if name in own)
+    signature = replace(head.form.of_steps(signature), cut=kept, input_values=fixed)
     return CutModel(
-        (module, replace(head.form.of_steps(signature), cut=tuple(n for n in lost if n in own))),
+        (module, signature),
         None,
         len(head.form.model.graph.node) + len(head.behind),
         (*head.reasons, *found.reasons),

@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import onnx
@@ -14,6 +15,7 @@ from onnx import helper
 from ...error_lines import first_line
 from ...errors import InputError, UnsupportedModelError
 from ...package.tensors import IntegersInfo
+from ..input_values import InputValues, check_names, value_array
 from ..onnx.graph import Unsupported
 from ..refusals import Refusal, describe
 from ..signature import Signature
@@ -44,7 +46,11 @@ class OnnxForm:
 
 
 def tflite_to_onnx(
-    path: str | os.PathLike[str], *, input_shapes: Shapes | None = None, raw_io: bool = False
+    path: str | os.PathLike[str],
+    *,
+    input_shapes: Shapes | None = None,
+    input_values: InputValues | None = None,
+    raw_io: bool = False,
 ) -> OnnxForm:
     """The ONNX model of a TFLite file, with the names and the order of axes of its own inputs and
     outputs; in between, convolutions have channels first.
@@ -57,6 +63,7 @@ def tflite_to_onnx(
     and an output "NAME/next" for the next frame.
 
     input_shapes: input name -> shape, for sizes that the file leaves open; else they are 1.
+    input_values: input name -> value, for small inputs that become constants.
     raw_io: whether quantized inputs and outputs are integers, as in the file, and not float32.
 
     Raises InputError and UnsupportedModelError with one line.
@@ -69,26 +76,32 @@ def tflite_to_onnx(
     ]
     if refused:
         raise UnsupportedModelError(describe(refused))
-    values = entered(file, input_shapes, raw_io)
+    values = entered(file, input_shapes, raw_io, fixed=input_values)
     for number, operator in enumerate(file.operators):
         convert_operator(file, number, Step(operator, values))
     return left(file, values, file.outputs, raw_io)
 
 
 def entered(
-    file: TfliteModel, input_shapes: Shapes | None, raw_io: bool, more: Iterable[Tensor] = ()
+    file: TfliteModel,
+    input_shapes: Shapes | None,
+    raw_io: bool,
+    more: Iterable[Tensor] = (),
+    fixed: InputValues | None = None,
 ) -> Values:
     """The values of a file before any operator: its inputs. more: what may be an output beside the
-    file's own. Raises as ``tflite_to_onnx`` does."""
+    file's own; fixed: values of inputs that become constants. Raises as ``tflite_to_onnx`` does."""
     ends = [*file.inputs, *file.outputs, *more]
     with _in_one_line("VAR_HANDLE", "its name"):
         states = state_names(file)
     names = {tensor.name for tensor in ends}.union(states, (state + NEXT for state in states))
     values = Values(Network(names), file.tensors, file.others)
     values.states = States(file, lambda tensor: _enter(values, tensor, tensor.shape, raw_io))
-    given = dict(input_shapes or {})
+    given, constants = dict(input_shapes or {}), dict(fixed or {})
+    check_names(constants, [tensor.name for tensor in file.inputs])
     for tensor in file.inputs:
-        _enter(values, tensor, _shape(tensor, given.pop(tensor.name, None)), raw_io)
+        value = constants.get(tensor.name)
+        _enter(values, tensor, _shape(tensor, given.pop(tensor.name, None)), raw_io, value)
     if given:
         raise InputError(
             f"input_shapes names '{next(iter(given))}', and the model's inputs are: "
@@ -168,8 +181,11 @@ def _shape(tensor: Tensor, given: Sequence[int] | None) -> tuple[int, ...]:
     return sizes
 
 
-def _enter(values: Values, tensor: Tensor, shape: tuple[int, ...], raw_io: bool) -> None:
-    """Make a tensor an input: as numbers that are rounded here, or as the file has it."""
+def _enter(
+    values: Values, tensor: Tensor, shape: tuple[int, ...], raw_io: bool, known: Any = None
+) -> None:
+    """Make a tensor an input, or a constant of what is known: as numbers that are rounded here, or
+    as the file has it."""
     if tensor.dtype.startswith("type "):
         raise UnsupportedModelError(
             f"inputs of numbers are needed, and '{tensor.name}' is of TFLite's {tensor.dtype}: "
@@ -177,7 +193,11 @@ def _enter(values: Values, tensor: Tensor, shape: tuple[int, ...], raw_io: bool)
         )
     quantized = _steps(tensor) is not None
     dtype = "float32" if quantized and not raw_io else tensor.dtype
-    value = values.network.input(tensor.name, dtype, shape)
+    if known is None:
+        value = values.network.input(tensor.name, dtype, shape)
+    else:
+        array = value_array(tensor.name, known, dtype, shape)
+        value = values.network.constant(array, tensor.name)
     if raw_io and quantized and not is_rounded(tensor):
         value = _widened(values.network, value, tensor)
     if quantized and (not raw_io or not is_rounded(tensor)):
