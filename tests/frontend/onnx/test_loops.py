@@ -77,6 +77,48 @@ def test_loops_of_known_length(trip, until):
     check(model_of([*steps, loop], ["y", "rows"], constants), IMAGE)
 
 
+def recurrent_layer(name, given, steps):
+    """Keras' LSTM as tf2onnx writes it, but for its gates: a Loop that counts itself, takes a row
+    of its input, and stacks its states."""
+    body = helper.make_graph(
+        [
+            node("Add", ["t", "one"], ["next"]),
+            node("Gather", [given, "t"], ["row"]),
+            node("Add", ["h", "row"], ["sum"]),
+            node("Tanh", ["sum"], ["new"]),
+            node("Identity", ["new"], ["out"]),
+            node("Less", ["next", "n"], ["on"]),
+            node("Identity", ["n"], ["same"]),
+        ],
+        "body",
+        [info("i", I64, ()), info("go", B, ()), info("t", I64, ()), info("h", F, None),
+         info("n", I64, ())],
+        [info("on", B, ()), info("next", I64, None), info("new", F, None), info("same", I64, None),
+         info("out", F, None)],
+    )  # fmt: skip
+    ends = [f"{name}_t", f"{name}_h", f"{name}_n", f"{name}_rows"]
+    inputs = ["", "true", "zero", "empty", steps]
+    return node("Loop", inputs, ends, name, body=body)
+
+
+def counted(value, name):
+    return [
+        node("Shape", [value], [f"{name}_all"]),
+        node("Gather", [f"{name}_all", "zero"], [name]),
+    ]
+
+
+def test_layers_that_count_the_steps_of_the_layer_before():
+    """The second loop's steps follow once the first one's results are known to be stacked."""
+    constants = [("zero", np.array(0)), ("one", np.array(1)), ("true", np.array(True)),
+                 ("empty", np.zeros(3, np.float32))]  # fmt: skip
+    steps = [
+        *counted("x", "n"), recurrent_layer("first", "x", "n"),
+        *counted("first_rows", "m"), recurrent_layer("second", "first_rows", "m"),
+    ]  # fmt: skip
+    check(model_of(steps, ["second_rows", "second_h"], constants), IMAGE)
+
+
 def test_a_loop_whose_length_the_data_decides_is_refused():
     steps = [
         node("ReduceMax", ["x"], ["top"], keepdims=0),

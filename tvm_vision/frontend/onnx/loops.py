@@ -20,6 +20,8 @@ MOST_NODES = 20_000
 SCAN_WITHOUT_BATCH = 9
 BY_DATA = "make its number of steps a constant, or end the model before it, as 'compile --cut' does"
 
+TOO_LONG = "give the model shorter inputs, or end it before the node, as 'compile --cut' does"
+
 
 def has_loops(model: onnx.ModelProto) -> bool:
     """Whether a Loop or Scan is left."""
@@ -29,9 +31,12 @@ def has_loops(model: onnx.ModelProto) -> bool:
 def unrolled(model: onnx.ModelProto) -> onnx.ModelProto:
     """``model``, whose constants are folded, with the steps of each Loop and Scan.
 
-    Loops within these stay. Raises RefusedNodes where data decides how many steps there are.
+    Loops within these stay, and those whose number of steps may follow once the others are folded:
+    layers of Keras count the steps of the layer before. Raises RefusedNodes where data decides how
+    many steps there are, of all that are left.
     """
-    graph, nodes, refusals = GraphEditor(model), [], []
+    graph, refusals = GraphEditor(model), []
+    nodes: list[onnx.NodeProto] = []
     for node in model.graph.node:
         if node.op_type not in LOOPS:
             nodes.append(node)
@@ -40,7 +45,8 @@ def unrolled(model: onnx.ModelProto) -> onnx.ModelProto:
             nodes += _Unrolling(node, graph).nodes()
         except Unsupported as error:
             refusals.append(Refusal(node.op_type, node.name, error.reason, error.remedy))
-    if refusals:
+            nodes.append(node)
+    if len(refusals) == sum(node.op_type in LOOPS for node in model.graph.node):
         raise RefusedNodes(refusals)
     return named_anew(graph.with_nodes(model, nodes))
 
@@ -76,7 +82,7 @@ class _Unrolling:
         nodes, results = inlined(self.body, prefix, self.graph, names)
         self.steps.nodes += [node for node in nodes if not fold(node, self.graph)]
         if len(self.steps.nodes) > MOST_NODES:
-            raise Unsupported(f"its steps are more than {MOST_NODES} nodes", BY_DATA)
+            raise Unsupported(f"its steps are more than {MOST_NODES} nodes", TOO_LONG)
         return results
 
     def _loop(self) -> list[str]:
