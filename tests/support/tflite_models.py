@@ -13,7 +13,7 @@ import tflite
 
 from tvm_vision.frontend.tflite.read import DTYPES, builtin_names
 
-_TYPES = {name: number for number, name in DTYPES.items()} | {"resource": 13}
+_TYPES = {name: number for number, name in DTYPES.items()} | {"complex64": 8, "resource": 13}
 _NUMBERS = {name: number for number, name in builtin_names().items()}
 # Of those whose first version LiteRT does not have.
 _VERSIONS = {"BROADCAST_TO": 2}

@@ -15,6 +15,7 @@ from support.tflite_models import Graph
 from tvm_vision.evaluate import LiteRtReference, Reference
 from tvm_vision.evaluate.litert import has_litert
 from tvm_vision.frontend.model import import_model
+from tvm_vision.frontend.tflite.complex_numbers import COMPLEX_NUMBERS
 from tvm_vision.frontend.tflite.control import CONTROL
 from tvm_vision.frontend.tflite.recurrent import RECURRENT_OPERATORS
 from tvm_vision.frontend.tflite.states import STATES
@@ -223,7 +224,7 @@ CASES = [
     case("DEQUANTIZE", [numbers(2, 3).astype(np.float16)], (2, 3)),
 ]  # fmt: skip
 # Of files of several operators, below.
-ELSEWHERE = {"DENSIFY", *STATES, *RECURRENT_OPERATORS, *CONTROL}
+ELSEWHERE = {"DENSIFY", *STATES, *RECURRENT_OPERATORS, *CONTROL, *COMPLEX_NUMBERS}
 
 
 def fed_array(shape, kind):

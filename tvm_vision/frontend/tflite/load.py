@@ -19,6 +19,7 @@ from ..input_values import InputValues, check_names, value_array
 from ..onnx.graph import Unsupported
 from ..refusals import Refusal, describe
 from ..signature import Signature
+from .complex_numbers import APART, convert_in_parts
 from .network import Network, Value
 from .read import Tensor, TfliteModel, read_tflite
 from .states import NEXT, States, state_names
@@ -139,7 +140,7 @@ def _convert_step(step: Step) -> None:
     if convert is None:
         refusal = refusal_of(step.operator, step.label)
         raise Unsupported(f"it calls {refusal.operator}, {refusal.reason}", refusal.remedy)
-    convert(step)
+    convert_in_parts(convert, step)
 
 
 @contextlib.contextmanager
@@ -207,7 +208,9 @@ def _enter(
 
 
 def _leave(values: Values, tensor: Tensor, raw_io: bool) -> Value:
-    """The value of an output."""
+    """The value of an output. Raises Unsupported for complex numbers."""
+    if tensor.index in values.parts:
+        raise Unsupported("its numbers are complex", APART)
     if not raw_io or _steps(tensor) is None:
         return values.real(tensor.index)
     if is_rounded(tensor):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..refusals import CUT, Refusal
+from .complex_numbers import COMPLEX_NUMBERS
 from .control import CONTROL
 from .detection import CUSTOM_DETECTION
 from .elementwise import ELEMENTWISE
@@ -26,6 +27,7 @@ BUILT_IN: dict[str, Converter] = {
     **STATES,
     **RECURRENT_OPERATORS,
     **CONTROL,
+    **COMPLEX_NUMBERS,
 }
 CUSTOM: dict[str, Converter] = {**CUSTOM_WINDOWS, **CUSTOM_DETECTION}
 

@@ -41,6 +41,8 @@ def densify(step: Step) -> None:
 
 def cast(step: Step) -> None:
     order = step.order(0)
+    if step.result().dtype.startswith("type "):
+        raise Unsupported(f"its result is of TFLite's {step.result().dtype}", EXPORT)
     dtype = np.dtype(step.result().dtype)
     value = step.stored(0, order)
     if step.network.dtype(value) != dtype:

@@ -52,6 +52,8 @@ class Values:
         self._stored: dict[int, dict[str, Value]] = {}
         self._real: dict[tuple[int, str], Value] = {}
         self._arrays: dict[int, np.ndarray] = {}
+        # Of complex tensors the real and the imaginary parts; see ``complex_numbers``.
+        self.parts: dict[int, tuple[Value, Value]] = {}
         # What a streaming network keeps; see ``states``.
         self.states: Any = None
         # Takes a Step and gives its results, whatever operator it is of.
@@ -125,6 +127,11 @@ class Values:
             assert tensor.quantization is not None
             value = self.quantized(value, tensor.quantization, tensor.dtype, self.label(index))
         self.set_stored(index, value, order)
+
+    def set_parts(self, index: int, parts: tuple[Value, Value]) -> None:
+        """Give a complex tensor its real and imaginary parts."""
+        self.set_stored(index, parts[0])
+        self.parts[index] = parts
 
     def set_array(self, index: int, array: np.ndarray) -> None:
         """Make a tensor a constant."""
