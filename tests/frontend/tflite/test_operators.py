@@ -322,3 +322,16 @@ def test_a_part_without_elements(sizes, tmp_path):
     feed = {"t0": numbers(2, 3)}
     ours = executor(import_model(path), "llvm")(feed["t0"])[0]
     np.testing.assert_allclose(ours, LiteRtReference(path).run(feed)["y"], atol=1e-6)
+
+
+@needs_litert
+def test_sizes_of_a_scalar_have_no_bytes(tmp_path):
+    """A list of nothing is a constant too, though the file has no buffer for it."""
+    graph = Graph()
+    x, y = graph.tensor((1, 1)), graph.tensor((), name="y")
+    graph.operator("RESHAPE", [x, graph.tensor((0,), "int32")], [y])
+    path = graph.write(tmp_path / "scalar.tflite", [x], [y])
+    feed = {"t0": numbers(1, 1)}
+    found = Reference(path).run(feed)["y"]
+    assert found.shape == ()
+    np.testing.assert_array_equal(found, LiteRtReference(path).run(feed)["y"])

@@ -266,9 +266,12 @@ class _Reader:
         if number >= len(self._buffers):
             raise _Damaged(f"'{name}' is in buffer {number} of {len(self._buffers)}")
         content = self._content(self._buffers[number], name)
+        count = math.prod(shape)
+        if content is None and not count and dtype in DTYPES.values():
+            # Of nothing there is nothing to say, as of the sizes of a scalar.
+            return np.zeros(shape, "int8" if dtype == "int4" else dtype)
         if content is None or dtype not in DTYPES.values():
             return None
-        count = math.prod(shape)
         if tensor.Sparsity() is not None:
             return densified(tensor.Sparsity(), _values(content, dtype, -1), shape, _Damaged)
         needed = -(-count // 2) if dtype == "int4" else count * np.dtype(dtype).itemsize

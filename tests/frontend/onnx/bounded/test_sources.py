@@ -207,3 +207,18 @@ def test_sizes_that_an_exporter_met_are_no_sizes():
         "z: int64[5, 1]",
         "z_count: int64[]",
     ]
+
+
+@pytest.mark.slow
+def test_places_in_more_than_a_million():
+    """A mask of a large image: the kernels' grids are beyond 65,535 workgroups an axis."""
+    shape = (1100, 1024)
+    model = model_of(
+        [node("NonZero", ["x"], ["y"])], [("x", "i4", shape)], [("y", "i8", (2, "n"))], {}
+    )
+    x = np.random.default_rng(1).integers(0, 2, shape).astype(np.int32)
+    wanted = by_onnxruntime(model, [{"x": x}])
+    for target, device in TARGETS.items():
+        made = compile_model(*import_onnx(model), target=target)
+        found = outputs_for(executor_of(made, device()), [{"x": x}])
+        assert_same(found, wanted)

@@ -11,7 +11,7 @@ from .extents import Extent
 from .graph import REMEDY, Axes, BoundedGraph
 
 # Rows that a tensor may have because data might fill them.
-MOST_ROWS = 1 << 20
+MOST_ROWS = 1 << 24
 SEARCH = "SearchSorted"
 _ZERO = np.array(0, np.int64)
 
