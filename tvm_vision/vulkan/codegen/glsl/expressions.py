@@ -13,6 +13,7 @@ from tvm.ir.prim import expr as prim
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.vulkan.codegen.glsl import guards, intrinsics, types
 from tvm_vision.vulkan.codegen.glsl.analysis import Access, Analysis, handle, operator_name, type_of
+from tvm_vision.vulkan.codegen.glsl.flags import compared_flag
 from tvm_vision.vulkan.codegen.glsl.narrow import NarrowingPrinter
 from tvm_vision.vulkan.codegen.glsl.types import BOOL, INT32, INT64, Type
 from tvm_vision.vulkan.codegen.glsl.vector import (
@@ -208,6 +209,9 @@ class ExpressionPrinter(NarrowingPrinter):
         return self.named(partwise(a.type, lambda w, x, y: Code(f"{name}({x}, {y})"), a, b))
 
     def _compare(self, node: Any) -> Value:
+        if (flag := compared_flag(node)) is not None:
+            value = self.visit(flag[0])
+            return value if flag[1] else self._negate(value)
         left, right = node.a, node.b
         if type_of(left) == INT64 and all(map(self.analysis.narrowable, (left, right))):
             left, right = self.to_32_bits(left), self.to_32_bits(right)
