@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     "--tolerance",
     type=click.FloatRange(min=0.0),
     help="Largest error, relative to an output's largest value; for integers the share that "
-    "differs.  [default: 1e-3, for fp16 3e-2, for quantized networks 5e-2]",
+    "differs.  [default: 1e-3, for fp16, of PACKAGE or MODEL, 3e-2, for quantized networks 5e-2]",
 )
 @device_option()
 @json_option("the errors")
@@ -64,7 +64,8 @@ def check(
     executor = load_network(package, device)
     arrays = set_inputs(executor, inputs, image, fill_mode)
     reference = _reference(executor, model)
-    strictness = "int8" if reference.quantized else executor.info["precision"]
+    strictness = "fp16" if reference.fp16 else executor.info["precision"]
+    strictness = "int8" if reference.quantized else strictness
     if tolerance is None:
         tolerance = tolerance_for(strictness)
     with progress("running, here and in the reference"):

@@ -33,3 +33,16 @@ def test_a_model_of_a_newer_format_than_onnxruntime_knows(as_file, tmp_path):
     found = Reference(tmp_path / "new.onnx" if as_file else model)
     assert found.run({"x": np.array([-1, 2], np.float32)})["y"].tolist() == [0, 2]
     assert model.ir_version == 99
+
+
+@pytest.mark.parametrize(("cast", "computes"), [(False, True), (True, False)])
+def test_a_model_that_computes_in_fp16(cast, computes):
+    """Weights that are kept in fp16 and cast to float32 are no such model's."""
+    kind = TensorProto.FLOAT if cast else TensorProto.FLOAT16
+    nodes = [helper.make_node("Cast", ["half"], ["w"], to=TensorProto.FLOAT)] if cast else []
+    nodes.append(helper.make_node("MatMul", ["x", "w" if cast else "half"], ["y"]))
+    values = [helper.make_tensor_value_info(name, kind, (2, 2)) for name in "xy"]
+    weights = [numpy_helper.from_array(np.eye(2, dtype=np.float16), "half")]
+    graph = helper.make_graph(nodes, "half", values[:1], values[1:], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7)
+    assert Reference(model).fp16 is computes

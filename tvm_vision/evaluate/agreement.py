@@ -91,11 +91,12 @@ def seeing(executor: GraphExecutor) -> Seeing | None:
 
 
 def strictness_for(model: Seeing, reference: Reference | LiteRtReference) -> str:
-    """A network's precision; "int8" where it is quantized; "fp16" where frames are prepared on the
-    device, which does not round them to whole numbers after resizing, as OpenCV does."""
+    """A network's precision; "int8" where it is quantized; "fp16" where the model is of fp16, or
+    frames are prepared on the device, which does not round them to whole numbers after resizing, as
+    OpenCV does."""
     if reference.quantized:
         return "int8"
-    return model.precision if _frame_size(model) is None else "fp16"
+    return model.precision if _frame_size(model) is None and not reference.fp16 else "fp16"
 
 
 def compare_frames(

@@ -86,6 +86,7 @@ class LiteRtReference:
         }  # fmt: skip
         self.inputs = [name for name in self._names if name not in self._fixed]
         self.outputs = [tensor.name for tensor in file.outputs]
+        self.fp16 = False  # weights of fp16 are float32 to its kernels
         self.quantized = any(
             tensor.dtype in ("int8", "uint8", "int16") and tensor.quantization is not None
             for tensor in file.tensors

@@ -29,6 +29,7 @@ class Reference:
         quantized: whether the model rounds what is between its operators to int8 or uint8. A sum
             near the middle of two steps may then be rounded either way, and what follows from it
             differs by more than sums in another order do.
+        fp16: whether the model itself computes in fp16, of which each engine rounds other sums.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class Reference:
                 "the reference is onnxruntime, which is not installed: pip install onnxruntime"
             ) from None
         from ..frontend.model import onnx_form
-        from ..frontend.onnx.graph import is_quantized
+        from ..frontend.onnx.graph import computes_in_fp16, is_quantized
 
         if isinstance(model, Path):
             need(model, "an ONNX or TFLite file", ONNX, TFLITE)
@@ -87,7 +88,7 @@ class Reference:
                 self._session = session(_of_an_older_format(source))
         except Exception as error:  # onnxruntime's exceptions have no base of their own
             raise UnsupportedModelError(f"onnxruntime cannot load it: {_reason(error)}") from None
-        self.quantized = is_quantized(model)
+        self.quantized, self.fp16 = is_quantized(model), computes_in_fp16(model)
         self._fixed = {
             value.name: value_array(value.name, (input_values or {})[value.name], *_kind(value))
             for value in self._session.get_inputs()

@@ -37,12 +37,18 @@ class Trial:
     """A network of a file, imported, with the results of its reference."""
 
     def __init__(self, path: Path, said: Said) -> None:
-        """said: of inputs that the file says too little of, ``shape``, or ``low`` and ``high``."""
+        """said: of inputs that the file says too little of, ``shape``, or ``low`` and ``high``, or
+        the ``value`` that makes one a constant."""
         shapes = {name: words["shape"] for name, words in said.items() if "shape" in words}
         open_ones = _open_shapes(path)
         known = {name: shape for name, shape in shapes.items() if name in open_ones}
         started = time.perf_counter()
-        self.imported = import_model(path, input_shapes=open_ones | known or None)
+        self.values = {name: words["value"] for name, words in said.items() if "value" in words}
+        for name in self.values:
+            open_ones.pop(name, None)
+        self.imported = import_model(
+            path, input_shapes=open_ones | known or None, input_values=self.values
+        )
         self.seconds = time.perf_counter() - started
         _, signature = self.imported
         limits = {n: (w["low"], w["high"], 0.0) for n, w in said.items() if "low" in w}
@@ -60,9 +66,12 @@ class Trial:
             self.lacking = summary(error)
 
     def _refer(self, path: Path) -> None:
-        plain, fast = (reference(path, optimized=fast) for fast in (False, True))
+        plain, fast = (
+            reference(path, optimized=fast, input_values=self.values) for fast in (False, True)
+        )
         self.rounded = plain.quantized
-        self.tolerance = tolerance_for("int8" if plain.quantized else "fp32")
+        kind = "fp16" if plain.fp16 else "fp32"
+        self.tolerance = tolerance_for("int8" if plain.quantized else kind)
         for feed in self.feeds:
             wanted = plain.run(feed)
             self.wanted.append(wanted)
@@ -113,10 +122,10 @@ class Trial:
         return max(self.tolerance, (1 + self.rounded) * self.own.get(name, 0.0))
 
 
-def reference(path: Path, *, optimized: bool) -> Any:
+def reference(path: Path, *, optimized: bool, input_values: Mapping[str, Any]) -> Any:
     """The engine whose results count: LiteRT for TFLite files, else onnxruntime."""
     kind = Reference if path.suffix == ".onnx" else LiteRtReference
-    return kind(path, optimized=optimized)
+    return kind(path, optimized=optimized, input_values=input_values)
 
 
 def nudged(feed: Arrays, seed: int) -> Arrays:

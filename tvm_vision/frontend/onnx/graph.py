@@ -45,6 +45,20 @@ def is_quantized(model: Path | onnx.ModelProto) -> bool:
     return not _QUANTISED.isdisjoint(node.op_type for node in proto.graph.node)
 
 
+def computes_in_fp16(model: Path | onnx.ModelProto) -> bool:
+    """Whether a model, or that of a file, has weights of fp16 that more than a Cast reads: its sums
+    are rounded to fp16 then."""
+    proto = onnx.load(model, load_external_data=False) if isinstance(model, Path) else model
+    half = {
+        tensor.name
+        for tensor in proto.graph.initializer
+        if tensor.data_type == onnx.TensorProto.FLOAT16
+    }
+    return bool(half) and any(
+        not half.isdisjoint(node.input) for node in nodes_in(proto.graph) if node.op_type != "Cast"
+    )
+
+
 def graph_inputs(proto: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     """Inputs that the caller feeds: files of old IR versions list the weights among the inputs."""
     weights = {tensor.name for tensor in proto.graph.initializer}
