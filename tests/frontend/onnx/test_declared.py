@@ -132,3 +132,31 @@ def test_onnxsim_runs_again_as_long_as_that_fixes_shapes(found, runs, monkeypatc
     assert asked == ["simplify"] * runs
     assert isinstance(result, onnx.ModelProto)
     assert simplify._open_values(result) == 6 - max(found[:runs])
+
+
+@pytest.mark.parametrize(
+    ("node", "said"),
+    [
+        (helper.make_node("Split", ["x", "sizes"], ["a", "y"], axis=1), "sum of 'split' \\(2\\)"),
+        (helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3, 3]), "incorrect size"),
+        (helper.make_node("Add", ["x", "five"], ["y"]), "Incompatible dimensions"),
+    ],
+    ids=lambda value: getattr(value, "op_type", ""),
+)
+def test_a_model_that_contradicts_itself_says_where(node, said):
+    """onnxruntime refuses these as well; exporters wrote them from what they traced."""
+    weights = [("sizes", np.array([1, 1])), ("five", np.zeros(5, np.float32))]
+    model = helper.make_model(
+        helper.make_graph(
+            [node, helper.make_node("ReduceMean", ["y"], ["z"], keepdims=0)],
+            "wrong",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, (2, 3, 4))],
+            [helper.make_tensor_value_info("z", TensorProto.FLOAT, None)],
+            [onnx.numpy_helper.from_array(value, name) for name, value in weights],
+        ),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
+    )
+    pattern = f"{node.op_type} \\(it fits its inputs in no way: .*{said}.*: export the model again"
+    with pytest.raises(UnsupportedModelError, match=pattern):
+        import_onnx(model)

@@ -343,7 +343,6 @@ def _convert(
         # Bodies of branches and loops are nodes of the model now.
         expanded = expand_functions(fixed)
         fixed = fixed if expanded is fixed else of_fixed_shape(folded(expanded))
-        rewritten = rewrite(fixed)
     except RefusedNodes as error:
         raise NodesRefused(error.refusals) from None
     # The importer prints before it raises, and warns of each name that it makes an identifier.
@@ -351,6 +350,7 @@ def _convert(
         quiet = contextlib.redirect_stdout(io.StringIO())
         with ctrl_c_as_itself(), warnings.catch_warnings(), quiet:
             warnings.simplefilter("ignore")
+            rewritten = rewrite(fixed)
             return convert(rewritten, shapes), rewritten
     except RefusedNodes as error:
         causes = undecided(fixed)

@@ -32,8 +32,10 @@ def check(model: onnx.ModelProto) -> None:
     onnx.checker.check_model(model)
 
 
-def infer(model: onnx.ModelProto) -> onnx.ModelProto:
-    """With the types of all values that follow from the inputs."""
+def infer(model: onnx.ModelProto, strict: bool = False) -> onnx.ModelProto:
+    """With the types of all values that follow from the inputs. strict: raise what is wrong."""
+    if strict:
+        return onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     plain = onnx.shape_inference.infer_shapes(model)
     if _has_long_values(plain.graph):
         return plain

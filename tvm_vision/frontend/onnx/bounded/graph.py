@@ -18,6 +18,7 @@ from .extents import Extent, Ranges, as_extents
 
 Axes = Mapping[int, Extent]
 REMEDY = "end the model before it, as 'compile --cut' does"
+WRONG = f"export the model again, or {REMEDY}"
 # Inference by value of more elements is slow, and says nothing about shapes.
 _SMALL = 1024
 
@@ -217,13 +218,21 @@ class BoundedGraph:
         for name, kind in zip(node.output, self._inferred(node), strict=True):
             if name:
                 self.editor.set_type(name, kind.tensor_type)
-                self._need_shape(name)
+                self._need_shape(name, node)
 
-    def _need_shape(self, name: str) -> None:
+    def _need_shape(self, name: str, node: onnx.NodeProto) -> None:
+        """Raise Unsupported where a result of a node has no fixed shape: with what is wrong in the
+        model, where it contradicts itself, as some exporters' do."""
         try:
             self.editor.shape(name)
         except Unsupported:
-            raise Unsupported("its shape does not follow from its inputs", REMEDY) from None
+            reason, remedy = "its shape does not follow from its inputs", REMEDY
+            try:
+                light_step("infer", self._alone(node), strict=True)
+            except ToolError as error:
+                said = str(error).rpartition("InferenceError] ")[2]
+                reason, remedy = f"it fits its inputs in no way: {said}", WRONG
+            raise Unsupported(reason, remedy) from None
 
     def _append(self, node: onnx.NodeProto) -> None:
         node.name = self.editor.fresh(f"{self.node.name}/{node.op_type}")
@@ -243,6 +252,17 @@ class BoundedGraph:
 
     def _inferred(self, node: onnx.NodeProto) -> list[onnx.TypeProto]:
         """The types of a node's results."""
+        try:
+            typed = light_step("infer", self._alone(node))
+        except ToolError as error:
+            raise Unsupported(
+                f"its shape does not follow from its inputs ({error})", REMEDY
+            ) from None
+        found = {v.name: v.type for v in [*typed.graph.output, *typed.graph.value_info]}
+        return [found.get(name, onnx.TypeProto()) for name in node.output]
+
+    def _alone(self, node: onnx.NodeProto) -> onnx.ModelProto:
+        """A model of one node, with what is known of its inputs."""
         graph = onnx.GraphProto(name="node", node=[node])
         for name in dict.fromkeys(filter(None, node.input)):
             known = self.constant(name)
@@ -252,15 +272,7 @@ class BoundedGraph:
             kind = helper.np_dtype_to_tensor_dtype(self.dtype(name))
             graph.input.append(helper.make_tensor_value_info(name, kind, self.shape(name)))
         graph.output.extend(helper.make_empty_tensor_value_info(n) for n in node.output if n)
-        opsets = [helper.make_opsetid("", self.opset)]
-        try:
-            typed = light_step("infer", helper.make_model(graph, opset_imports=opsets))
-        except ToolError as error:
-            raise Unsupported(
-                f"its shape does not follow from its inputs ({error})", REMEDY
-            ) from None
-        found = {v.name: v.type for v in [*typed.graph.output, *typed.graph.value_info]}
-        return [found.get(name, onnx.TypeProto()) for name in node.output]
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)])
 
     # -- what rules have in common --------------------------------------------
 
