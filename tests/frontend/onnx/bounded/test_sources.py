@@ -111,10 +111,10 @@ def test_suppression(options, classes, images):
 
 
 def test_more_boxes_than_there_can_be_are_refused_with_a_remedy():
-    model = suppression_model(1, 80, 20000, np.iinfo(np.int64).max)
+    model = suppression_model(1, 80, 250000, np.iinfo(np.int64).max)
     with pytest.raises(
         UnsupportedModelError,
-        match="NonMaxSuppression .up to 1600000 boxes .* at 'NonMaxSuppression_0': "
+        match="NonMaxSuppression .up to 20000000 boxes .* at 'NonMaxSuppression_0': "
         "export the model with a smaller max_output_boxes_per_class, or end the model before it",
     ):
         import_onnx(model)
@@ -122,11 +122,11 @@ def test_more_boxes_than_there_can_be_are_refused_with_a_remedy():
 
 def test_more_places_than_there_can_be_are_refused_with_a_remedy():
     model = model_of(
-        [node("NonZero", ["x"], ["y"])], [("x", "f4", (2000000,))], [("y", "i8", (1, "n"))], {}
+        [node("NonZero", ["x"], ["y"])], [("x", "f4", (20000000,))], [("y", "i8", (1, "n"))], {}
     )
     with pytest.raises(
         UnsupportedModelError,
-        match="NonZero .up to 2000000 rows, .* at 'NonZero_0': use a smaller input, or end the",
+        match="NonZero .up to 20000000 rows, .* at 'NonZero_0': use a smaller input, or end the",
     ):
         import_onnx(model)
 
