@@ -5,6 +5,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from tvm_vision.errors import InputError
 from tvm_vision.evaluate import Reference
 
 
@@ -46,3 +47,16 @@ def test_a_model_that_computes_in_fp16(cast, computes):
     graph = helper.make_graph(nodes, "half", values[:1], values[1:], weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7)
     assert Reference(model).fp16 is computes
+
+
+def test_inputs_that_it_does_not_take_are_one_line(capfd):
+    """A word that is in no vocabulary; onnxruntime's own log is silent."""
+    nodes = [helper.make_node("Gather", ["words", "x"], ["y"])]
+    x = helper.make_tensor_value_info("x", TensorProto.INT64, (2,))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, (2, 3))
+    words = numpy_helper.from_array(np.zeros((5, 3), np.float32), "words")
+    graph = helper.make_graph(nodes, "embedding", [x], [y], [words])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7)
+    with pytest.raises(InputError, match="out of data bounds.*: give inputs that it takes, by"):
+        Reference(model).run({"x": np.array([0, 108])})
+    assert capfd.readouterr() == ("", "")

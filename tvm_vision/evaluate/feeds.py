@@ -6,6 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from ..errors import InputError
 
+# Numbers at random are no words of a vocabulary, for one.
+OTHER_INPUTS = "give inputs that it takes, by --inputs of an .npz file or --fill-mode zeros"
+
 
 def need_inputs(found: Iterable[str], needed: Sequence[str]) -> None:
     """Raises InputError unless ``found`` are the names of a reference's inputs."""

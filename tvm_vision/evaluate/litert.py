@@ -11,7 +11,7 @@ import numpy as np
 from ..error_lines import first_line
 from ..errors import InputError, UnsupportedModelError
 from ..frontend.input_values import InputValues, value_array
-from .feeds import need_inputs
+from .feeds import OTHER_INPUTS, need_inputs
 
 Arrays = dict[str, np.ndarray]
 
@@ -111,7 +111,9 @@ class LiteRtReference:
                 interpreter.set_tensor(detail["index"], _integers(inputs[name], detail))
             interpreter.invoke()
         except Exception as error:
-            raise InputError(f"LiteRT cannot run the model: {first_line(error)}") from None
+            raise InputError(
+                f"LiteRT cannot run the model ({first_line(error)}): {OTHER_INPUTS}"
+            ) from None
         return {
             name: self._result(interpreter.get_tensor(detail["index"]), detail)
             for name, detail in zip(self.outputs, interpreter.get_output_details(), strict=True)

@@ -12,7 +12,7 @@ from ..error_lines import first_line
 from ..errors import InputError, UnsupportedModelError
 from ..file_kinds import ONNX, TFLITE, kind_of, need
 from ..frontend.input_values import InputValues, value_array
-from .feeds import need_inputs
+from .feeds import OTHER_INPUTS, need_inputs
 from .litert import LiteRtReference, has_litert
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Reference:
             input_values = input_values if form is model else None
             model = form
         options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
+        options.log_severity_level = 4  # what it raises is said once, by us
         if not optimized:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         source = _with_outputs(model, values) if values else model
@@ -87,7 +87,9 @@ class Reference:
                     raise
                 self._session = session(_of_an_older_format(source))
         except Exception as error:  # onnxruntime's exceptions have no base of their own
-            raise UnsupportedModelError(f"onnxruntime cannot load it: {_reason(error)}") from None
+            raise UnsupportedModelError(
+                f"onnxruntime cannot load it ({_reason(error)}): export the model again"
+            ) from None
         self.quantized, self.fp16 = is_quantized(model), computes_in_fp16(model)
         self._fixed = {
             value.name: value_array(value.name, (input_values or {})[value.name], *_kind(value))
@@ -109,7 +111,9 @@ class Reference:
         try:
             values = self._session.run(None, {**inputs, **self._fixed})
         except Exception as error:
-            raise InputError(f"onnxruntime cannot run the model: {_reason(error)}") from None
+            raise InputError(
+                f"onnxruntime cannot run the model ({_reason(error)}): {OTHER_INPUTS}"
+            ) from None
         found: Arrays = {}
         for name, value in zip(self.outputs, values, strict=True):
             if isinstance(value, list):
