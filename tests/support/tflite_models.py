@@ -83,6 +83,8 @@ class Graph:
     operators: list[_Operator] = field(default_factory=list)
     # Of a graph that another one calls: tensors that are its inputs and outputs.
     ends: tuple[Sequence[int], Sequence[int]] = ((), ())
+    # What a signature calls inputs and outputs, and the numbers of these.
+    signature: tuple[Mapping[str, int], Mapping[str, int]] = field(default_factory=lambda: ({}, {}))
 
     def tensor(
         self,
@@ -142,6 +144,11 @@ class Graph:
             "Subgraphs": _tables(builder, written),
             "Buffers": _tables(builder, buffers),
         }
+        if any(self.signature):
+            inputs_of, outputs_of = (_called(builder, names) for names in self.signature)
+            fields = {"Inputs": inputs_of, "Outputs": outputs_of}
+            fields["SignatureKey"] = builder.CreateString("serving_default")
+            model["SignatureDefs"] = _tables(builder, [_table(builder, "SignatureDef", fields)])
         builder.Finish(_table(builder, "Model", model), b"TFL3")
         return bytes(builder.Output())
 
@@ -183,6 +190,14 @@ def _table(builder: Any, name: str, fields: Mapping[str, Any]) -> int:
     for key, value in fields.items():
         getattr(tflite, f"{name}Add{key}")(builder, value)
     return getattr(tflite, f"{name}End")(builder)
+
+
+def _called(builder: Any, names: Mapping[str, int]) -> int:
+    entries = []
+    for name, index in names.items():
+        fields = {"Name": builder.CreateString(name), "TensorIndex": index}
+        entries.append(_table(builder, "TensorMap", fields))
+    return _tables(builder, entries)
 
 
 def _tables(builder: Any, offsets: Sequence[int]) -> int:

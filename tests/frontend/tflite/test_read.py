@@ -11,6 +11,7 @@ import pytest
 from support.mutations import mutated
 from support.tflite_models import Graph
 from tvm_vision.errors import InputError, TvmVisionError, UnsupportedModelError
+from tvm_vision.frontend.model import import_model
 from tvm_vision.frontend.tflite.load import tflite_to_onnx
 from tvm_vision.frontend.tflite.read import read_tflite
 
@@ -163,3 +164,23 @@ def test_other_files_are_named(tmp_path):
     path.write_bytes(b"\x18\0\0\0TFL3")
     with pytest.raises(UnsupportedModelError, match="a whole TFLite file is needed"):
         read_tflite(path)
+
+
+def test_what_a_signature_calls_them_is_said(tmp_path):
+    """TensorFlow's converter calls every output by one name and a number."""
+    graph = Graph()
+    x = graph.tensor((1, 2), name="serving_default_image:0")
+    outputs = [graph.tensor((1, 2), name=f"PartitionedCall:{n}") for n in (0, 1)]
+    graph.operator("NEG", [x], [outputs[0]])
+    graph.operator("ABS", [x], [outputs[1]])
+    graph.signature = ({"image": x}, {"boxes": outputs[1], "scores": outputs[0]})
+    path = graph.write(tmp_path / "signed.tflite", [x], outputs)
+    _, signature = import_model(path)
+    assert [spec.units for spec in signature.inputs] == [""]
+    assert [spec.units for spec in signature.outputs] == [
+        "'scores' in the file's signature",
+        "'boxes' in the file's signature",
+    ]
+    graph.signature = ({"image": 99}, {})
+    with pytest.raises(UnsupportedModelError, match="its signature names tensor 99"):
+        import_model(graph.write(tmp_path / "damaged.tflite", [x], outputs))

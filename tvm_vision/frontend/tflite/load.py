@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from ...package.tensors import IntegersInfo
 from ..input_values import InputValues, check_names, value_array
 from ..onnx.graph import Unsupported
 from ..refusals import Refusal, describe
-from ..signature import Signature
+from ..signature import Signature, TensorSpec
 from .complex_numbers import APART, convert_in_parts
 from .network import Network, Value
 from .read import Tensor, TfliteModel, read_tflite
@@ -32,18 +32,25 @@ Shapes = Mapping[str, Sequence[int]]
 
 @dataclass(frozen=True)
 class OnnxForm:
-    """A TFLite network as ONNX. steps: of each quantized input and output, by its name."""
+    """A TFLite network as ONNX. steps: of each quantized input and output, by its name; called:
+    what the file's signature calls them."""
 
     model: onnx.ModelProto
     steps: dict[str, IntegersInfo]
+    called: Mapping[str, str] = field(default_factory=dict)
 
     def of_steps(self, signature: Signature) -> Signature:
-        """What an importer says of ``model``, with the steps."""
+        """What an importer says of ``model``, with the steps and what the signature says."""
         inputs, outputs = (
-            tuple(replace(spec, quantization=self.steps.get(spec.name)) for spec in specs)
+            tuple(self._known(spec) for spec in specs)
             for specs in (signature.inputs, signature.outputs)
         )
         return replace(signature, inputs=inputs, outputs=outputs)
+
+    def _known(self, spec: TensorSpec) -> TensorSpec:
+        name = self.called.get(spec.name)
+        units = f"'{name}' in the file's signature" if name and not spec.units else spec.units
+        return replace(spec, quantization=self.steps.get(spec.name), units=units)
 
 
 def tflite_to_onnx(
@@ -125,7 +132,7 @@ def left(file: TfliteModel, values: Values, ends: Sequence[Tensor], raw_io: bool
     steps = {
         tensor.name: found for tensor in (*known, *kept) if (found := _steps(tensor)) is not None
     }
-    return OnnxForm(values.network.model(outputs), steps)
+    return OnnxForm(values.network.model(outputs), steps, file.called)
 
 
 def convert_operator(file: TfliteModel, number: int, step: Step) -> None:

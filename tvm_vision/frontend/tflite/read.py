@@ -10,8 +10,8 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -81,6 +81,7 @@ class TfliteModel:
     """The first graph of a file; ``inputs`` and ``outputs`` have names of their own.
 
     others: the graphs that it calls, if any, in the file's order.
+    called: what the file's signature calls its inputs and outputs, by their names here.
     """
 
     tensors: tuple[Tensor, ...]
@@ -88,6 +89,7 @@ class TfliteModel:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     others: tuple[TfliteModel, ...] = ()
+    called: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_tflite(path: str | os.PathLike[str]) -> TfliteModel:
@@ -144,7 +146,26 @@ class _Reader:
         first, *others = [self._graph(self._model.Subgraphs(number)) for number in range(graphs)]
         if not first.outputs:
             raise _Damaged("the graph has no outputs")
-        return replace(first, others=tuple(others))
+        return replace(first, others=tuple(others), called=self._called(first.tensors))
+
+    def _called(self, tensors: Sequence[Tensor]) -> dict[str, str]:
+        """Names of the first graph's signature, where these say more than the tensors' own."""
+        found: dict[str, str] = {}
+        for signature in self._tables(self._model.SignatureDefsLength, self._model.SignatureDefs):
+            if signature.SubgraphIndex():
+                continue
+            for length, entry in (
+                (signature.InputsLength, signature.Inputs),
+                (signature.OutputsLength, signature.Outputs),
+            ):
+                for named in self._tables(length, entry):
+                    name = (named.Name() or b"").decode("utf-8", "replace")
+                    if named.TensorIndex() >= len(tensors):
+                        raise _Damaged(f"its signature names tensor {named.TensorIndex()}")
+                    tensor = tensors[named.TensorIndex()].name
+                    if name and name not in tensor:
+                        found[tensor] = name
+        return found
 
     def _graph(self, graph: Any) -> TfliteModel:
         named: set[str] = set()
