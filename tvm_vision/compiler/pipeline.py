@@ -39,7 +39,7 @@ from .graph.static_graph import StaticGraph
 from .kernels.network import NetworkKernels
 from .precision.convert_fp16 import to_fp16
 from .precision.mixed_precision_search import Part, fp32_roots
-from .relax.fold_constants import fold_constants
+from .relax.fold_constants import fold_constants, fold_moves
 from .relax.fold_scale_axis import fold_scales
 from .relax.fold_transposes import fold_transposes
 from .relax.fusion import fuse
@@ -281,6 +281,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("legalize_int8", RELAX, _legalize_int8, 3, lambda n: n.int8),
     Phase("fold_transposes", RELAX, _fold_transposes, 1),
     Phase("sink_reshapes", RELAX, _sink_reshapes, 3, lambda n: n.on_gpu),
+    Phase("fold_moves", RELAX, _relax(fold_moves), 1),
     # Calls of TensorIR functions.
     Phase("sorts_and_scans", RELAX, _relax(relax.backend.DispatchSortScan())),
     Phase("own_operators", RELAX, _relax(LegalizeOwnOperators())),

@@ -1,11 +1,22 @@
 """Folding with numpy: the same results as TVM's operators, and nothing folded that depends on x."""
 
 import numpy as np
+import onnx
 import pytest
 import tvm
 from tvm import relax
 
-from tvm_vision.compiler.relax.fold_constants import fold_constants
+from support.compiled import MATRIX_GPU
+from support.networks import Builder
+from support.quantized_networks import Quantized
+from tvm_vision.compiler.pipeline import Compilation
+from tvm_vision.compiler.pipeline import run as run_pipeline
+from tvm_vision.compiler.relax.fold_constants import fold_constants, fold_moves
+from tvm_vision.compiler.relax.kernel_calls import bindings_of
+from tvm_vision.compiler.relax.rewriting import constant_of
+from tvm_vision.compiler.target import parse_target
+from tvm_vision.frontend.onnx.load import import_onnx
+from tvm_vision.options import CompileOptions
 
 SEED = 5
 
@@ -64,3 +75,74 @@ def test_constants_fold_to_the_same_result(build, left):
 def test_what_depends_on_the_input_stays():
     module = module_of(lambda builder, x: relax.op.reshape(x, (2, 2)))
     assert operators(fold_constants(module)) == ["relax.reshape"]
+
+
+def transposed(builder, x):
+    """By axes, and reversed where there are none."""
+    table = relax.const(np.random.default_rng(SEED).standard_normal((2, 2, 1)).astype(np.float32))
+    turned = builder.emit(relax.op.permute_dims(table, [1, 2, 0]))
+    turned = builder.emit(relax.op.permute_dims(turned))
+    return relax.op.add(x, builder.emit(relax.op.reshape(turned, (4,))))
+
+
+def padded(mode):
+    def build(builder, x):
+        row = relax.const(np.array([[1, 2]], np.float32))
+        row = builder.emit(relax.op.nn.pad(row, [0, 0, 1, 1], mode, 0.5))
+        return relax.op.add(x, builder.emit(relax.op.reshape(row, (4,))))
+
+    return build
+
+
+@pytest.mark.parametrize(
+    ("build", "left"),
+    [
+        (transposed, ["relax.add"]),
+        (padded("constant"), ["relax.add"]),
+        (padded("reflect"), ["relax.nn.pad", "relax.reshape", "relax.add"]),
+    ],
+)
+def test_moves_fold_to_the_same_result(build, left):
+    module = module_of(build)
+    folded = fold_moves(module)
+    assert operators(folded) == left
+    x = np.random.default_rng(SEED).standard_normal(4).astype(np.float32)
+    np.testing.assert_array_equal(run(folded, x), run(module, x))
+
+
+def network():
+    """Three kinds of convolutions, and a product of matrices."""
+    b = Builder(2)
+    x = b.conv("input", 3, 16, 3, 2, act="relu")
+    x = b.conv(b.conv(x, 16, 16, 3, groups=16), 16, 32, 1)
+    return b.model(16, [(b.head(x, 32, 10), onnx.TensorProto.FLOAT)])
+
+
+def quantized_network():
+    net = Quantized((1, 3, 16, 16))
+    x = net.rounded("x", 0.01, 3)
+    x = net.rounded(net.conv(x, 16, 3, 3, 3, scale=0.01, pads=[1] * 4), 0.01, 3)
+    x = net.conv(x, 16, 1, 3, 3, scale=0.01, pads=[1] * 4, group=16)
+    return net.model(net.rounded(x, 0.01, 3))
+
+
+@pytest.mark.parametrize("build", [network, quantized_network])
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+@pytest.mark.parametrize("target", ["llvm", "renoir", MATRIX_GPU])
+def test_no_weights_are_left_to_be_compiled(build, layout, target):
+    """TVM would build a function with LLVM for each, in every compilation."""
+    module, _ = import_onnx(build())
+    options = CompileOptions.of(None, layout=layout, precision="fp16", int8="on")
+    made = Compilation(module, parse_target(target), options)
+    main = run_pipeline(made, last="fold_moves").module["main"]
+    lookup = dict(bindings_of(main)).get
+    left = [
+        value.op.name
+        for _, value in bindings_of(main)
+        if isinstance(value, relax.Call)
+        and all(
+            isinstance(arg.ty, relax.ShapeType) or constant_of(arg, lookup) is not None
+            for arg in value.args
+        )
+    ]
+    assert left == []

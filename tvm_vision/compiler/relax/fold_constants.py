@@ -1,13 +1,13 @@
 """Operators on constants, computed at once with numpy.
 
-TVM's own FoldConstant compiles each such operator with LLVM, about 25 ms apiece: for the bounds of
-clips and the biases of convolutions of one network that is seconds. What is not in the table here
-is left to it.
+TVM's own FoldConstant compiles each such operator with LLVM, 25 to 80 ms apiece: for the bounds of
+clips, the biases of convolutions and the weights that a layout turns, that is seconds a network.
+What is not in the tables here is left to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,47 +19,82 @@ from .rewriting import constant_of
 
 Array = Any
 
-# Relax operator -> function of its constant arguments and the shape of its result.
-FOLDS: dict[str, Callable[[Sequence[Array], tuple[int, ...]], Array]] = {
-    "relax.isnan": lambda args, shape: np.isnan(args[0]),
-    "relax.where": lambda args, shape: np.where(*args),
-    "relax.reshape": lambda args, shape: args[0].reshape(shape),
-    "relax.expand_dims": lambda args, shape: args[0].reshape(shape),
-    "relax.squeeze": lambda args, shape: args[0].reshape(shape),
-    "relax.astype": lambda args, shape: args[0],
-    "relax.add": lambda args, shape: args[0] + args[1],
-    "relax.subtract": lambda args, shape: args[0] - args[1],
-    "relax.multiply": lambda args, shape: args[0] * args[1],
-    "relax.negative": lambda args, shape: -args[0],
-    "relax.sqrt": lambda args, shape: np.sqrt(args[0]),
-    "relax.maximum": lambda args, shape: np.maximum(*args),
-    "relax.minimum": lambda args, shape: np.minimum(*args),
+# What a Relax operator with some attributes makes of constants, before it has the result's shape;
+# None where it is not known here.
+Fold = Callable[[Sequence[Array], Any], Array | None]
+FOLDS: dict[str, Fold] = {
+    "relax.isnan": lambda args, attrs: np.isnan(args[0]),
+    "relax.where": lambda args, attrs: np.where(*args),
+    "relax.reshape": lambda args, attrs: args[0],
+    "relax.expand_dims": lambda args, attrs: args[0],
+    "relax.squeeze": lambda args, attrs: args[0],
+    "relax.astype": lambda args, attrs: args[0],
+    "relax.add": lambda args, attrs: args[0] + args[1],
+    "relax.subtract": lambda args, attrs: args[0] - args[1],
+    "relax.multiply": lambda args, attrs: args[0] * args[1],
+    "relax.negative": lambda args, attrs: -args[0],
+    "relax.sqrt": lambda args, attrs: np.sqrt(args[0]),
+    "relax.maximum": lambda args, attrs: np.maximum(*args),
+    "relax.minimum": lambda args, attrs: np.minimum(*args),
 }
 
 
-@tvm.transform.module_pass(opt_level=0, name="FoldConstantsWithNumpy")
-def fold_constants(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
-    """A pass: operators of FOLDS on constants become constants, in every Relax function."""
-    folder = _Folder(mod)
-    for name, function in mod.functions_items():
-        if isinstance(function, relax.Function):
-            folder.builder_.update_func(name, folder.visit_expr(function))
-    return folder.builder_.get()
+def _transposed(args: Sequence[Array], attrs: Any) -> Array:
+    return args[0].transpose(attrs.axes and [int(axis) for axis in attrs.axes])
+
+
+def _padded(args: Sequence[Array], attrs: Any) -> Array | None:
+    if attrs.pad_mode != "constant":
+        return None
+    widths = np.reshape([int(width) for width in attrs.pad_width], (-1, 2))
+    return np.pad(args[0], widths, constant_values=attrs.pad_value)
+
+
+# What layouts do to weights. The passes that choose layouts look for weights behind these, so that
+# they fold once that is done.
+MOVES: dict[str, Fold] = {
+    "relax.permute_dims": _transposed,
+    "relax.nn.pad": _padded,
+    "relax.reshape": FOLDS["relax.reshape"],
+}
+
+
+def _pass(name: str, folds: Mapping[str, Fold]) -> Any:
+    def run(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
+        folder = _Folder(mod, folds)
+        for variable, function in mod.functions_items():
+            if isinstance(function, relax.Function):
+                folder.builder_.update_func(variable, folder.visit_expr(function))
+        return folder.builder_.get()
+
+    return tvm.transform.module_pass(run, opt_level=0, name=name)
+
+
+# Passes: operators of a table on constants become constants, in every Relax function.
+fold_constants = _pass("FoldConstantsWithNumpy", FOLDS)
+fold_moves = _pass("FoldMovesWithNumpy", MOVES)
 
 
 @mutator
 class _Folder(PyExprMutator):
+    def __init__(self, mod: tvm.IRModule, folds: Mapping[str, Fold]) -> None:
+        super().__init__(mod)
+        self._folds = folds
+
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = super().visit_call_(call)
-        fold = FOLDS.get(getattr(call.op, "name", ""))
-        if fold is None:
+        fold = self._folds.get(getattr(call.op, "name", ""))
+        shape = _fixed_shape(call.ty)
+        if fold is None or shape is None:
             return call
         tensors = [arg for arg in call.args if not isinstance(arg.ty, relax.ShapeType)]
         values = [constant_of(tensor, self.lookup_binding) for tensor in tensors]
-        shape = _fixed_shape(call.ty)
-        if shape is None or any(value is None for value in values):
+        if any(value is None for value in values):
             return call
-        result = np.ascontiguousarray(fold(values, shape), dtype=str(call.ty.dtype))
+        result = fold(values, call.attrs)
+        if result is None:
+            return call
+        result = np.ascontiguousarray(result, dtype=str(call.ty.dtype))
         return relax.const(result.reshape(shape))
 
 
