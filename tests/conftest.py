@@ -3,6 +3,7 @@ caches stay in a temporary folder."""
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -40,6 +41,13 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["TVM_VISION_VULKAN_VALIDATION"] = "0"
         vulkan.shutdown()
         config.stash[_VALIDATION] = "OFF, the package vulkan-validationlayers is not installed"
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What was collected stays, thousands of tests: the garbage collector need not look at it again
+    whenever it, or a test, looks for what nobody holds."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

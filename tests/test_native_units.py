@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,6 +30,7 @@ UNITS = {
         "module_format.cc", "spirv_reader.cc", "shader_types.cc", "cache_file.cc"
     ],
 }  # fmt: skip
+SANITIZED = ("-fsanitize=undefined", "-fno-sanitize-recover")
 
 
 # What throws out of a destructor: an exception raised beside it ends the process.
@@ -48,30 +52,46 @@ def test_every_unit_is_run() -> None:
     assert written == set(UNITS)
 
 
-@pytest.mark.parametrize("unit", UNITS)
-def test_native_unit(unit: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path, str], Path]:
+    """The object file of a source of a room, which several units may need: compiled once."""
+    folder = tmp_path_factory.mktemp("objects")
+
+    @cache
+    def compile_source(source: Path, room: str) -> Path:
+        folders = (PACKAGE / room / "csrc", PACKAGE, TESTS / "support" / "cpp")
+        includes = [
+            part for path in (*folders, *toolchain().include_dirs) for part in ("-I", str(path))
+        ]
+        made = folder / f"{room}-{source.stem}.o"
+        # Unoptimized: quicker to compile, and nothing undefined is optimized away.
+        command = [*toolchain().compiler, "-std=c++17", "-O0", *SANITIZED, *includes, "-c"]
+        subprocess.run([*command, str(source), "-o", str(made)], check=True)
+        return made
+
+    return compile_source
+
+
+@cache
+def toolchain() -> Any:
     sys.path.insert(0, str(ROOT))
     try:
         from native_build import find_toolchain
     finally:
         sys.path.pop(0)
-    toolchain = find_toolchain()
+    return find_toolchain()
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_native_unit(unit: str, compiled: Callable[[Path, str], Path], tmp_path: Path) -> None:
     room, name = unit.split("/")
     csrc = PACKAGE / room / "csrc"
     sources = [TESTS / room / "cpp" / f"{name}.cc", *(csrc / s for s in UNITS[unit])]
+    objects = [str(compiled(source, room)) for source in sources]
     program = tmp_path / name
-    folders = (csrc, PACKAGE, TESTS / "support" / "cpp", *toolchain.include_dirs)
-    includes = [part for folder in folders for part in ("-I", str(folder))]
-    libraries = [part for d in toolchain.library_dirs for part in (f"-L{d}", f"-Wl,-rpath,{d}")]
-    command = [
-        *toolchain.compiler,
-        "-std=c++17",
-        "-O1",
-        "-fsanitize=undefined",
-        "-fno-sanitize-recover",
-    ]
-    command += [*includes, *map(str, sources), *libraries, "-ltvm_ffi", "-o", str(program)]
-    subprocess.run(command, check=True)
+    libraries = [part for d in toolchain().library_dirs for part in (f"-L{d}", f"-Wl,-rpath,{d}")]
+    command = [*toolchain().compiler, *SANITIZED, *objects, *libraries, "-ltvm_ffi"]
+    subprocess.run([*command, "-o", str(program)], check=True)
     done = subprocess.run([str(program)], text=True, capture_output=True)
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr

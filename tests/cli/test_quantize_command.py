@@ -13,13 +13,15 @@ from tvm_vision.options import variable_of
 from tvm_vision.package import Preprocessing, read_package
 
 cv2 = pytest.importorskip("cv2")
+STAGES = 3  # of blocks: with and without a residual sum
+LAYERS = 20  # with weights
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """Folder with net.onnx, a classifier that says how its images are prepared, and photos/."""
     folder = tmp_path_factory.mktemp("quantize")
-    model = mobilenet_v2(64)
+    model = mobilenet_v2(64, STAGES)
     preparation = Preprocessing(size=(64, 64), mean=(127.5,) * 3, std=(127.5,) * 3)
     model.metadata_props.add(key=METADATA_KEY, value=metadata_text(preparation, ()))
     onnx.save(model, folder / "net.onnx")
@@ -53,7 +55,7 @@ def test_the_file_takes_the_place_of_the_model(files, command, monkeypatch):
         assert written.info.memory.weights < 0.4 * (files / "net.onnx").stat().st_size
     shown = command("inspect", package).stdout
     kernels = len(json.loads(command("inspect", package, "--json").stdout)["graph"]["kernels"])
-    assert f"precision    fp32 and int8 (weights of 53 of {kernels} kernels)" in shown
+    assert f"precision    fp32 and int8 (weights of {LAYERS} of {kernels} kernels)" in shown
     timed = command("benchmark", package, package, "--repeat", "2", "--warmup", "1")
     assert f"{package}  int8 " in timed.stdout
     image = files / "photos" / "0.png"
@@ -74,7 +76,7 @@ def test_errors_are_one_line_and_leave_no_file(files, refuses, tmp_path):
     assert "is not there" in refuses("quantize", tmp_path / "no.onnx", "-o", made,
                                       "--sample-images", photos)  # fmt: skip
     plain = tmp_path / "plain.onnx"
-    model = mobilenet_v2(64)
+    model = mobilenet_v2(64, STAGES)
     onnx.save(model, plain)
     assert "compile it with --preprocess, or name .npz files with its inputs" in refuses(
         "quantize", plain, "-o", made, "--sample-images", photos

@@ -12,6 +12,7 @@ from tvm.script import tirx as T
 from tvm.target import Target
 
 from support import networks
+from support.lowering import HOST
 from support.schedule_runs import fused
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.frontend.onnx.load import import_onnx
@@ -52,7 +53,7 @@ def kernels_of(name: str, size: int, target: Target) -> tvm.IRModule:
 
 @pytest.mark.parametrize("name", networks.NETWORKS)
 def test_no_kernel_of_a_network_is_left_unscheduled(name: str) -> None:
-    target = Target({"kind": "vulkan", **TARGETS[1]}, host="llvm")
+    target = Target({"kind": "vulkan", **TARGETS[1]}, host=Target(HOST))
     for function in kernels_of(name, 96, target).functions.values():
         if isinstance(function, tirx.PrimFunc):
             result, kind = schedule_function(function, TargetLimits.of(target))
@@ -62,7 +63,7 @@ def test_no_kernel_of_a_network_is_left_unscheduled(name: str) -> None:
 
 @pytest.mark.parametrize("attributes", TARGETS, ids=lambda a: str(a["thread_warp_size"]))
 def test_kernels_build_for_other_devices(attributes: dict[str, int]) -> None:
-    target = Target({"kind": "vulkan", "supports_int64": True, **attributes}, host="llvm")
+    target = Target({"kind": "vulkan", "supports_int64": True, **attributes}, host=Target(HOST))
     mod = schedule_module(kernels_of("shufflenet_v2", 64, target), target)
     with target:
         relax.build(mod, target=target)  # refuses too many threads, too much shared memory
@@ -74,14 +75,14 @@ def doubled(size: int) -> tirx.PrimFunc:
 
 
 def test_kernel_gets_threads_of_the_target() -> None:
-    target = Target({"kind": "vulkan", **TARGETS[0]}, host="llvm")
+    target = Target({"kind": "vulkan", **TARGETS[0]}, host=Target(HOST))
     scheduled = schedule_module(tvm.IRModule({"kernel": doubled(70000)}), target)["kernel"]
     assert is_scheduled(scheduled)
     assert "threadIdx.x" in scheduled.script()
 
 
 def test_scheduled_kernels_stay_as_they_are() -> None:
-    target = Target({"kind": "vulkan", **TARGETS[0]}, host="llvm")
+    target = Target({"kind": "vulkan", **TARGETS[0]}, host=Target(HOST))
     once = schedule_module(tvm.IRModule({"kernel": doubled(9)}), target)
     assert schedule_module(once, target)["kernel"].same_as(once["kernel"])
 
@@ -122,7 +123,7 @@ def product_and_copy(
 
 
 def test_what_a_template_leaves_to_the_host_is_refused() -> None:
-    target = Target({"kind": "vulkan", **TARGETS[1]}, host="llvm")
+    target = Target({"kind": "vulkan", **TARGETS[1]}, host=Target(HOST))
     limits = TargetLimits.of(target)
     choice = next(c for c in choices(product_and_copy, limits) if c.template == "contraction")
     with pytest.raises(NotThisKind, match="leaves unread without threads"):
@@ -139,7 +140,7 @@ def loop(a: T.Buffer((8,), "float32"), b: T.Buffer((8,), "float32")):
 
 
 def test_kernels_without_threads_are_refused() -> None:
-    target = Target({"kind": "vulkan", **TARGETS[1]}, host="llvm")
+    target = Target({"kind": "vulkan", **TARGETS[1]}, host=Target(HOST))
     with pytest.raises(UnsupportedKernelError, match="kernel 'name' has no schedule"):
         schedule_module(tvm.IRModule({"name": loop}), target)
     claimed = tvm.IRModule({"name": loop.with_attr("tirx.is_scheduled", True)})

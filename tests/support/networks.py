@@ -145,35 +145,37 @@ def _squeeze_excite(b: Builder, x: str, channels: int, squeezed: int) -> str:
     return b.node("Mul", [gate, x])
 
 
-def mobilenet_v2(size: int = 224) -> onnx.ModelProto:
+def mobilenet_v2(size: int = 224, stages: int = 7) -> onnx.ModelProto:
+    """stages: how many groups of blocks it has, from the first."""
     b = Builder(3)
     x, cin = b.conv("input", 3, 32, 3, 2, act="relu6"), 32
     for t, cout, repeat, stride in (
         (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2),
         (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1),
-    ):  # fmt: skip
+    )[:stages]:  # fmt: skip
         for i in range(repeat):
             x = _inverted_residual(b, x, cin, cout, 3, stride if i == 0 else 1, t)
             cin = cout
     return b.model(size, [(b.head(b.conv(x, cin, 1280, act="relu6"), 1280), TensorProto.FLOAT)])
 
 
-def efficientnet_lite0(size: int = 224, act: str = "relu6") -> onnx.ModelProto:
+def efficientnet_lite0(size: int = 224, act: str = "relu6", stages: int = 7) -> onnx.ModelProto:
+    """stages: how many groups of blocks it has, from the first."""
     b = Builder(4)
     x, cin = b.conv("input", 3, 32, 3, 2, act=act), 32
     for t, cout, repeat, stride, k in (
         (1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3),
         (6, 112, 3, 1, 5), (6, 192, 4, 2, 5), (6, 320, 1, 1, 3),
-    ):  # fmt: skip
+    )[:stages]:  # fmt: skip
         for i in range(repeat):
             x = _inverted_residual(b, x, cin, cout, k, stride if i == 0 else 1, t, act)
             cin = cout
     return b.model(size, [(b.head(b.conv(x, cin, 1280, act=act), 1280), TensorProto.FLOAT)])
 
 
-def efficientnet_b0(size: int = 224) -> onnx.ModelProto:
+def efficientnet_b0(size: int = 224, stages: int = 7) -> onnx.ModelProto:
     """The same blocks with gates: one value a channel, made of all pixels, times all pixels."""
-    return efficientnet_lite0(size, act="swish")
+    return efficientnet_lite0(size, "swish", stages)
 
 
 def _shuffle(b: Builder, x: str, channels: int, size: int) -> str:

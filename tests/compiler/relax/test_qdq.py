@@ -36,9 +36,16 @@ def _in_bytes_everywhere(monkeypatch):
 
 
 def run(model, x, target, layout="auto", precision="fp32"):
+    return outputs(compiled(model, target, layout, precision), x)
+
+
+def compiled(model, target, layout="auto", precision="fp32"):
     module, signature = import_onnx(model)
-    made = compile_model(module, signature, target=target, layout=layout, precision=precision)
-    executor = executor_of(made, tvm.cpu() if target == "llvm" else None)
+    return compile_model(module, signature, target=target, layout=layout, precision=precision)
+
+
+def outputs(made, x):
+    executor = executor_of(made, None if "gpu" in made.target.keys else tvm.cpu())
     executor.set_input(0, x)
     executor.run()
     return [executor.get_output(i).numpy() for i in range(executor.num_outputs)]
@@ -63,16 +70,21 @@ def random_image(shape, seed=1):
     return np.random.default_rng(seed).uniform(-1, 1, shape).astype(np.float32)
 
 
-def between(graph):
-    """Types of the tensors that kernels hand to each other."""
-    made = {graph.root(t) for kernel in graph.kernels for t in kernel.outputs}
-    read = {graph.root(t) for kernel in graph.kernels for t in kernel.inputs}
-    return {graph.tensors[t].dtype for t in made & read}
+def between(made):
+    """Types of the tensors that kernels of a compiled network hand to each other."""
+    written, read = set(), set()
+    for kernel in made.graph["kernels"]:
+        tensors = [made.graph["tensors"][t] for t in kernel["args"]]
+        places = [(t["storage"], t["offset"], t["dtype"]) for t in tensors]
+        written |= set(places[-kernel["num_outputs"] :])
+        read |= set(places[: -kernel["num_outputs"]])
+    return {dtype for _, _, dtype in written & read}
 
 
-def weight_types(graph):
-    """Types of constants with more than one axis of several numbers."""
-    return {str(v.dtype) for v in graph.params.values() if sum(n > 1 for n in v.shape) > 1}
+def weight_types(made):
+    """Types of constants with more than one axis of several numbers, of a graph or a compiled
+    network."""
+    return {str(v.dtype) for v in made.params.values() if sum(n > 1 for n in v.shape) > 1}
 
 
 CONVOLUTIONS: dict[str, Any] = {
@@ -103,11 +115,11 @@ def convolution(shape, weights, dtype=np.uint8, **attributes):
 def test_convolutions_are_of_bytes_and_padded_by_the_zero_point(kind, dtype, target, layout):
     shape, weights, attributes = CONVOLUTIONS[kind]
     model, step = convolution(shape, weights, dtype, single=kind == "dilated", **attributes)
-    graph = graph_of(model, target, layout)
-    assert weight_types(graph) <= {"int8"}
-    assert between(graph) == {"int8"}
+    made = compiled(model, target, layout)
+    assert weight_types(made) <= {"int8"}
+    assert between(made) == {"int8"}
     data = random_image(shape)
-    (found,), (expected,) = run(model, data, target, layout), as_written(model, data)
+    (found,), (expected,) = outputs(made, data), as_written(model, data)
     assert_same_steps(found, expected, step)
 
 
@@ -156,11 +168,11 @@ def whole_network(dtype=np.uint8):
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
 def test_bytes_travel_between_all_kernels_of_a_network(dtype, target, layout):
     model = whole_network(dtype)
-    graph = graph_of(model, target, layout)
-    assert weight_types(graph) == {"int8"}
-    assert between(graph) == {"int8"}
+    made = compiled(model, target, layout)
+    assert weight_types(made) == {"int8"}
+    assert between(made) == {"int8"}
     data = random_image((1, 3, 17, 19))
-    found, expected = run(model, data, target, layout), as_written(model, data)
+    found, expected = outputs(made, data), as_written(model, data)
     for one, other, step in zip(found, expected, (0.004, 0.02), strict=True):
         apart = np.abs(one - other)
         # Here a step that was rounded the other way goes through the layers that follow.
@@ -192,9 +204,10 @@ def test_a_gpu_with_an_instruction_for_it_puts_channels_last_by_itself(monkeypat
 def test_switched_off_the_network_is_computed_in_float32(target, monkeypatch):
     monkeypatch.setenv(variable_of("int8"), "off")
     model = whole_network()
-    assert weight_types(graph_of(model, target)) == {"float32"}
+    made = compiled(model, target)
+    assert weight_types(made) == {"float32"}
     data = random_image((1, 3, 17, 19))
-    for one, other in zip(run(model, data, target), as_written(model, data), strict=True):
+    for one, other in zip(outputs(made, data), as_written(model, data), strict=True):
         assert (np.abs(one - other) > 1e-3).mean() <= 0.03
 
 
@@ -211,9 +224,10 @@ def test_weights_with_zero_points_stay_real_numbers(target):
     x = net.rounded("x", 0.009, 120)
     out = net.conv(x, 5, 4, 3, 3, scale=0.009, weight_zero=3, bias=False)
     model = net.model(net.rounded(out, 0.012, 128))
-    assert weight_types(graph_of(model, target)) == {"float32"}
+    made = compiled(model, target)
+    assert weight_types(made) == {"float32"}
     data = random_image((1, 4, 8, 8))
-    assert_same_steps(run(model, data, target)[0], as_written(model, data)[0], 0.012)
+    assert_same_steps(outputs(made, data)[0], as_written(model, data)[0], 0.012)
 
 
 @pytest.mark.usefixtures("device_info")
@@ -222,9 +236,10 @@ def test_weights_may_be_rounded_by_the_network(target):
     net = Quantized((1, 4, 8, 8))
     out = net.node("Conv", net.rounded("x", 0.009, 120), net.rounded_weights(6, 4, 3, 3))
     model = net.model(net.rounded(net.node("Relu", out), 0.004, 0))
-    assert weight_types(graph_of(model, target)) == {"int8"}
+    made = compiled(model, target)
+    assert weight_types(made) == {"int8"}
     data = random_image((1, 4, 8, 8))
-    assert_same_steps(run(model, data, target)[0], as_written(model, data)[0], 0.004)
+    assert_same_steps(outputs(made, data)[0], as_written(model, data)[0], 0.004)
 
 
 def test_kernels_are_named_after_the_nodes_of_the_model():
@@ -297,10 +312,11 @@ def integer_operators():
 @pytest.mark.parametrize("target", ["llvm", GPU])
 @pytest.mark.parametrize("model", list(integer_operators()), ids=lambda m: m.graph.node[0].op_type)
 def test_operators_on_integers_are_the_same_kernels(model, target):
-    assert weight_types(graph_of(model, target)) == {"int8"}
+    made = compiled(model, target)
+    assert weight_types(made) == {"int8"}
     shape = [size.dim_value for size in model.graph.input[0].type.tensor_type.shape.dim]
     data = np.random.default_rng(4).integers(0, 256, shape).astype(np.uint8)
-    (found,) = run(model, data, target)
+    (found,) = outputs(made, data)
     # onnxruntime 1.23 has no ConvInteger of int8 weights.
     by_onnx = model.graph.node[0].op_type == "ConvInteger"
     (expected,) = (

@@ -14,6 +14,7 @@ from tvm import te, topi
 from tvm.target import Target
 
 from support.compiled import executor_of
+from support.lowering import HOST
 from support.networks import NETWORKS, reference
 from tvm_vision.compiler import compile_model
 from tvm_vision.frontend.onnx.load import import_onnx
@@ -42,7 +43,7 @@ def product(m: int, n: int, k: int) -> Any:
 
 
 def device() -> Target:
-    return Target({"kind": "vulkan", "from_device": 0}, "llvm")
+    return Target({"kind": "vulkan", "from_device": 0}, Target(HOST))
 
 
 def run(tile: GemmTile, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, str]:
@@ -92,7 +93,7 @@ def test_errors_are_within_their_bound(tile: GemmTile, k: int, positive: bool) -
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 300), st.integers(1, 3000), st.integers(1, 5000))
 def test_no_tile_has_more_terms_than_the_bound_is_for(m: int, n: int, k: int) -> None:
-    limits = TargetLimits.of(Target({"kind": "vulkan", "supports_float16": True}, "llvm"), ON)
+    limits = TargetLimits.of(Target({"kind": "vulkan", "supports_float16": True}, Target(HOST)), ON)
     for tile in gemm.candidates(Product(1, m, n, k, fp16=True), limits):
         assert tile.k // tile.slice_k <= MOST_TERMS
 
@@ -132,7 +133,7 @@ def test_networks_are_as_right_as_with_sums_in_float32(name: str) -> None:
     ],
 )
 def test_who_has_them(attributes: dict[str, Any], option: str, packed: bool) -> None:
-    target = Target({"kind": "vulkan", **attributes}, "llvm")
+    target = Target({"kind": "vulkan", **attributes}, Target(HOST))
     limits = TargetLimits.of(target, CompileOptions(packed_fp16=option))
     assert limits.device.packed_fp16 is packed
 

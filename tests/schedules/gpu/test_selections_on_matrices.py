@@ -13,6 +13,7 @@ from tvm.target import Target
 
 from support.compiled import MATRICES
 from support.emulated_matrices import emulated, need_right_arrays
+from support.lowering import HOST
 from support.networks import Builder, _upsample
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.build import prepare
@@ -84,7 +85,7 @@ def test_parts_are_fetched_in_vectors(
     monkeypatch.setenv("TVM_VISION_FUSE_DATA_MOVEMENT", "on")
     limits = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}
     halves = {"supports_float16": True, "supports_16bit_buffer": True, "thread_warp_size": 32}
-    target = Target({"kind": "vulkan", **MATRICES, **limits, **halves}, host="llvm")
+    target = Target({"kind": "vulkan", **MATRICES, **limits, **halves}, host=Target(HOST))
     module = import_onnx(network(resize))[0]
     graph = prepare(module, target=target, precision="fp16", layout="nhwc")
     chosen = next(k for k in graph.kernels if "concat" in k.function)
