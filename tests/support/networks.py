@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 
@@ -250,6 +251,14 @@ NETWORKS: dict[str, Callable[..., onnx.ModelProto]] = {
     "yoeo_like": yoeo_like,
     "efficientnet_lite0": efficientnet_lite0,
 }
+
+
+# For tests that compile and run each network. EfficientNet-Lite0 has all kinds of MobileNetV2's
+# blocks, and windows of 5.
+RUN = [
+    pytest.param(name, marks=pytest.mark.slow) if name == "mobilenet_v2" else name
+    for name in NETWORKS
+]
 
 
 def reference(model: onnx.ModelProto, image: np.ndarray) -> list[np.ndarray]:

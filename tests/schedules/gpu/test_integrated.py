@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tvm.target import Target
 
 from support.compiled import executor_of
-from support.networks import NETWORKS, reference
+from support.networks import NETWORKS, RUN, reference
 from tvm_vision.compiler import compile_model
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.schedules import TargetLimits
@@ -101,18 +101,19 @@ def check_workgroups(made: Any, wave: int) -> None:
 
 
 @pytest.mark.usefixtures("device_info")
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        *((name, {}) for name in NETWORKS),
-        ("yoeo_like", {"precision": "fp16"}),
-        ("shufflenet_v2", {"precision": "fp16"}),
-    ],
-)
-def test_networks_for_waves_of_64_fill_them_and_are_right(
-    name: str, options: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize("name", RUN)
+def test_networks_for_waves_of_64_fill_them_and_are_right(name: str) -> None:
     """lavapipe runs what has the limits of AMD's Vega: no kernel counts on waves of a size."""
+    check_network(name)
+
+
+@pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize("name", ["yoeo_like", "shufflenet_v2"])
+def test_networks_in_fp16_for_waves_of_64(name: str) -> None:
+    check_network(name, precision="fp16")
+
+
+def check_network(name: str, **options: Any) -> None:
     made, model = compiled(name, RENOIR, **options)
     check_workgroups(made, 64)
     image = np.random.default_rng(1).random((1, 3, 64, 64), "float32")
