@@ -64,7 +64,11 @@ def emulate(source: str) -> str:
         if held == kind:
             memory = f"{array}[{start} + {at}]"
         elif kind == "int8_t":
-            word = {"int": f"{at} / 4]", "ivec4": f"{at} / 16][{at} / 4 % 4]"}[held]
+            word = {
+                "int": f"{at} / 4]",
+                "ivec2": f"{at} / 8][{at} / 4 % 2]",
+                "ivec4": f"{at} / 16][{at} / 4 % 4]",
+            }[held]
             memory = f"unpack8({array}[{start} + {word})[{at} % 4]"
         elif held == "uvec4":
             word = f"{array}[{start} + {at} / 8][{at} / 2 % 4]"

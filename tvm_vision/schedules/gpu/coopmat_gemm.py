@@ -21,7 +21,7 @@ from ..cost.coopmat_gemm import VECTOR, CoopmatTile
 from ..factors import TYPES
 from .tensor_intrinsics import intrinsic
 from .tiles import add_up, cut_loops, inline_around, operands_of
-from .vectors import in_vectors
+from .vectors import in_vectors, widths
 
 
 def schedule_matrix(schedule: Schedule, block: Any, tile: CoopmatTile, lanes: int) -> None:
@@ -114,8 +114,9 @@ def _fetch(
     m, n, k = tile.matrix
     first = blocked(schedule, matrices, TYPES[tile.factors].b(n, k) if number else (m, k))
     count = tile.k * (tile.n if number else tile.m)
-    wide = [tile.wide] if count % (tile.wide * lanes * tile.subgroups) == 0 else []
-    in_vectors(schedule, operand, wide, fallback=VECTOR)
+    threads = lanes * tile.subgroups
+    even = [wide for wide in widths(tile.wide) if count % (wide * threads) == 0]
+    in_vectors(schedule, operand, even, fallback=VECTOR)
     schedule.compute_at(operand, loops["k_tile"], preserve_unit_loops=True)
     row, vector, own = schedule.get_loops(operand)[-3:]
     cut = [None, tile.subgroups, lanes]

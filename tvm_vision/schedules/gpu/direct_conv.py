@@ -38,7 +38,7 @@ from .direct_conv_form import (
 )
 from .split_k import schedule_total
 from .tensor_intrinsics import intrinsic
-from .vectors import in_vectors
+from .vectors import in_vectors, widths
 
 MOST_UNROLLED = 256  # turns of a thread
 
@@ -170,8 +170,8 @@ class _Scheduling:
         schedule, tile, block = self._schedule, self._tile, self._blocks[name]
         each, skew = self._windows.bytes_each, SKEW_BYTES // self._windows.bytes_each
         schedule.set_scope(block, 0, "shared")
-        wide = VECTOR_BYTES // each
-        in_vectors(schedule, block, [] if tile.k % wide else [wide], fallback=VECTOR)
+        even = [wide for wide in widths(VECTOR_BYTES // each) if tile.k % wide == 0]
+        in_vectors(schedule, block, even, fallback=VECTOR)
         schedule.compute_at(block, loop, preserve_unit_loops=True)
         *rows, own = schedule.get_loops(block)[-6:]
         cut = [None, tile.subgroups, self._lanes]

@@ -20,6 +20,18 @@ _DIVISIONS = (prim.FloorDiv, prim.FloorMod)
 _CONDITIONS = (prim.LT, prim.LE, prim.GT, prim.GE)
 
 
+LEAST = 4  # elements of a vector that is worth its own load
+
+
+def widths(most: int) -> list[int]:
+    """Lanes of vectors to try, from ``most`` down by halves, to above those of LEAST."""
+    found = []
+    while most > LEAST:
+        found.append(most)
+        most //= 2
+    return found
+
+
 def last_written(body: Any) -> tuple[int, int]:
     """Which variables of a block the last two dimensions that it writes are.
 
