@@ -27,6 +27,7 @@ from ..signature import TensorSpec
 from .fold import folded
 from .graph import graph_inputs, inferred, is_quantized, least_ir_version, with_input_shapes
 from .load import Shapes, checked_onnx
+from .shared_scales import share_scales
 from .simplify import simplified
 from .storage import constant_bytes, store_as_fp16
 from .tools import ToolError, run
@@ -143,6 +144,7 @@ def quantized(
     rest = [node.name for node in plain.graph.node if node.name not in leading]
     made = _by_onnxruntime(plain, samples, [*rest, *keep], calibration, tell)
     _keep_real(made, set(rest))
+    share_scales(made)
     store_as_fp16(made)
     del made.metadata_props[:]
     made.metadata_props.extend(plain.metadata_props)
