@@ -48,12 +48,14 @@ from .relax.legalize import legalize_ops
 from .relax.nchwc.block_channels import block_channels
 from .relax.node_names import NodeNames
 from .relax.own_operators import LegalizeOwnOperators
+from .relax.pool_before_concat import pools_before_concats
 from .relax.qdq.legalize_int8 import WORD, integer_kernels
 from .relax.qdq.to_int8 import bytes_wanted, in_bytes
 from .relax.sink_reshapes import sink_reshapes
 from .relax.weights_by_window import weights_by_window
 from .relax.winograd import winograd
 from .tir.dead_block_elimination import eliminate_dead_blocks
+from .tir.exact_casts import cancel_casts
 
 RELAX, GRAPH, TIR = "relax", "graph", "tir"
 
@@ -109,6 +111,11 @@ class Compilation:
         return "gpu" in self.target.keys
 
     @property
+    def on_new_gpu(self) -> bool:
+        """Whether kernels are made for a GPU that none were timed on: others keep what they had."""
+        return self.on_gpu and not self.limits.device.measured
+
+    @property
     def int8(self) -> bool:
         """Whether what is quantized is computed with int8."""
         return self.options.opt_level >= 3 and bytes_wanted(self.target, self.options.int8)
@@ -150,6 +157,10 @@ def _layout_on_gpu(network: Compilation) -> None:
     network.module = layout_on_gpu(network.module, network.options.layout, _matrices(network))
 
 
+def _pools_before_concats(network: Compilation) -> None:
+    network.module = pools_before_concats(network.module)
+
+
 def _winograd(network: Compilation) -> None:
     network.module = winograd(network.module, network.target, network.options, _matrices(network))
 
@@ -170,7 +181,7 @@ def _legalize_int8(network: Compilation) -> None:
 
 
 def _fold_transposes(network: Compilation) -> None:
-    network.module = fold_transposes(network.module)
+    network.module = fold_transposes(network.module, places=network.on_new_gpu)
 
 
 def _sink_reshapes(network: Compilation) -> None:
@@ -191,7 +202,7 @@ def _fuse(network: Compilation) -> None:
 
 
 def _fuse_tir(network: Compilation) -> None:
-    network.module = eliminate_dead_blocks(relax.transform.FuseTIR()(network.module))
+    network.module = cancel_casts(eliminate_dead_blocks(relax.transform.FuseTIR()(network.module)))
 
 
 def _lower(network: Compilation) -> None:
@@ -275,9 +286,10 @@ PHASES: tuple[Phase, ...] = (
     Phase("layout_nchwc", RELAX, _blocks_of_channels, 3,
           lambda n: n.options.layout == "auto" and channel_block(n.target) > 1),
     Phase("layout_on_gpu", RELAX, _layout_on_gpu, 3, lambda n: n.on_gpu),
+    Phase("pools_before_concats", RELAX, _pools_before_concats, 3, lambda n: n.on_new_gpu),
     Phase("winograd", RELAX, _winograd, 3, lambda n: n.on_gpu),
     Phase("weights_by_window", RELAX, _weights_by_window, 3,
-          lambda n: n.on_gpu and n.options.weights_by_window and not n.limits.device.measured),
+          lambda n: n.on_new_gpu and n.options.weights_by_window),
     Phase("legalize_int8", RELAX, _legalize_int8, 3, lambda n: n.int8),
     Phase("fold_transposes", RELAX, _fold_transposes, 1),
     Phase("sink_reshapes", RELAX, _sink_reshapes, 3, lambda n: n.on_gpu),
