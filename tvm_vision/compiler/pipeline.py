@@ -185,8 +185,8 @@ def _fold_transposes(network: Compilation) -> None:
 
 
 def _sink_reshapes(network: Compilation) -> None:
-    # Of a reshape behind a reshape one is left.
-    network.module = fold_transposes(sink_reshapes(network.module))
+    network.module = sink_reshapes(network.module)
+    _fold_transposes(network)  # of a reshape behind a reshape one is left
 
 
 def _name_nodes(network: Compilation) -> None:
