@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +29,10 @@ from .pipeline import Compilation, run
 from .precision.convert_fp16 import to_fp16
 from .precision.fp16_emulation import Fp16Emulation
 from .precision.mixed_precision_search import Fp16Choice, Part, Samples, choose_fp16
+from .relax.qdq.to_int8 import is_quantized
 from .target import parse_target
 
+LOGGER = logging.getLogger(__name__)
 # Steps of the pipeline: the last in float32, the last before kernels are made, and those after.
 FLOAT32, PREPARED, KERNELS, BUILT, ORDER = (
     "find_concats", "short_names", "known_kernels", "build", "reorder"
@@ -102,6 +105,7 @@ def compile_model(
     # Who wants to see the steps sees those of all kernels.
     network.anew = dump is not None
     _check_target(network)
+    _warn_of_rounding(network)
     measured = None if samples is None else measure_fp16(network, samples)
     network.fp16_parts = None if measured is None else measured.fp16
     with _one_line("operators of the network"):
@@ -242,6 +246,20 @@ def _check_target(network: Compilation) -> None:
         raise InputError(
             "precision fp16 needs supports_16bit_buffer, which the target "
             f"'{target.attrs.get('device_name', target.kind.name)}' lacks: compile with fp32"
+        )
+
+
+def _warn_of_rounding(network: Compilation) -> None:
+    """Say where a quantized network is slower than the one that it was made of."""
+    of_itself = network.options.int8 == "auto" and network.on_gpu and not network.int8
+    if of_itself and is_quantized(network.module):
+        target = network.target
+        LOGGER.warning(
+            "a quantized network does not pay on %s, which has no instruction for products of "
+            "bytes: it is computed in %s and rounded besides; compile the network that it was made "
+            "of, in fp16",
+            target.attrs.get("device_name", target.kind.name),
+            network.options.precision,
         )
 
 

@@ -211,6 +211,20 @@ def test_switched_off_the_network_is_computed_in_float32(target, monkeypatch):
         assert (np.abs(one - other) > 1e-3).mean() <= 0.03
 
 
+@pytest.mark.parametrize(
+    ("target", "way", "said"),
+    [(WITHOUT, "auto", True), (WITHOUT, "on", False), (WITHOUT, "off", False), (GPU, "auto", False),
+     ("llvm", "auto", False)],
+)  # fmt: skip
+@pytest.mark.usefixtures("device_info")
+def test_where_quantization_does_not_pay_it_is_said(target, way, said, caplog):
+    net = Quantized((1, 3, 4, 4))
+    model = net.model(net.rounded("x", 0.01, 128))
+    module, signature = import_onnx(model)
+    compile_model(module, signature, target=target, int8=way)
+    assert ("does not pay" in caplog.text) == said
+
+
 def test_another_value_of_the_switch_is_an_error(monkeypatch):
     monkeypatch.setenv(variable_of("int8"), "maybe")
     with pytest.raises(InputError, match="TVM_VISION_INT8 must be auto, on or off, found 'maybe'"):
