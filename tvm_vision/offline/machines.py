@@ -1,4 +1,4 @@
-"""What the model takes each device for. None of it is calibrated: nothing was measured on these.
+"""What the models take each device for. None of it is calibrated: nothing was measured on these.
 
 Sources. Units of GCN and their rates: AMD, "Vega" Instruction Set Architecture Reference Guide
 (2017), and the Graphics Core Next Architecture white paper (2012): four SIMDs of 16 lanes, an
@@ -10,6 +10,11 @@ Registers a lane and waves a SIMD are also what the driver tells of the device
 (VK_AMD_shader_core_properties), and a test compares them. Matrix products of RDNA3: 512 operations
 a cycle and unit (AMD, "How to accelerate AI applications on RDNA 3 using WMMA", 2023). Units, clock
 and memory are those of the data sheets of the processors named.
+
+Xe-LP: Intel, oneAPI GPU Optimization Guide ("Xe GPU Architecture"): 16 execution units of a dual
+subslice, each with seven threads, eight lanes of float32 or int32, 16 of float16, 8 dot products of
+four bytes and 2 lanes of extended mathematics a cycle; 128 KiB of shared memory, and a data port of
+128 bytes a cycle. Half of that is taken for device memory.
 
 Assumed, and by nobody's data sheet: latencies of memory, which depend on where the data lies; that
 half to two thirds of the memory's bandwidth is reached, by one kernel that shares it with a
@@ -31,7 +36,7 @@ _WAVE = 64
 
 @dataclass(frozen=True)
 class Machine:
-    """A GPU of AMD's, as far as the model needs to know it. Cycles are those of its clock.
+    """A GPU, as far as the models need to know it. Cycles are those of its clock.
 
     Attributes:
         device: its name here.
@@ -54,6 +59,8 @@ class Machine:
         memory_latency, store_latency, scalar_latency, shared_latency: cycles until a load's data
             are there, or a store counts as done.
         barrier, branch: cycles.
+        arithmetic_latency: cycles until an instruction's result can be read, where a wave that
+            needs it sooner waits; 0 where the next one has it.
         bandwidth: bytes of memory a second.
         launch: seconds from the end of a kernel to the begin of one that waits for it.
     """
@@ -83,6 +90,7 @@ class Machine:
     shared_latency: int = 100
     barrier: int = 20
     branch: int = 12
+    arithmetic_latency: int = 0
     launch: float = 5e-6
 
     def issue_cycles(self, each: Instruction, lanes: int) -> float:
@@ -146,6 +154,18 @@ MACHINES = {
         _rdna("strix", "Radeon 890M (Ryzen AI 370)", "RDNA3.5", 16, 2.9e9, 75e9, _WMMA),
     )
 }
+
+
+# Intel's Xe-LP. Its execution units are SIMDs here, of eight lanes of 32 bits, each with seven
+# hardware threads of registers of their own; a dual subslice is a unit.
+XE = {
+    "tgl": Machine(
+        "tgl", "Iris Xe, 96 units (Core i7-1165G7)", "Xe-LP", units=6, hertz=1.3e9, simds=16,
+        lanes=8, slots=7, registers=1 << 20, granule=1, groups=16, cache_rate=64, issue=1,
+        bandwidth=41e9, shared_bytes=131072, memory_latency=400, shared_latency=80,
+        arithmetic_latency=8,
+    ),
+}  # fmt: skip
 
 
 def find(device: str) -> Machine:
