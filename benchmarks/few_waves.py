@@ -74,24 +74,34 @@ def estimated_waves(tile: GemmTile, device: DeviceModel) -> float:
     return groups * up(tile.threads, units.lanes) / units.schedulers
 
 
-def few_waves(frame: Frame) -> list[FewWaves]:
-    """Its kernels of few waves, with what the estimate says of more.
-
-    Raises TvmVisionError where the network cannot be prepared for the frame's device.
-    """
-    from .peers.networks import NETWORKS
-
-    few = {
+def few_kernels(frame: Frame) -> dict[str, Any]:
+    """Those of its kernels that leave a SIMD less than four waves, by the names of functions."""
+    return {
         name.removesuffix("_kernel"): kernel
         for name, kernel in frame["kernels"].items()
         if kernel["occupancy"]["per_simd"] < FEW_WAVES
     }
+
+
+def network_of(frame: Frame) -> tuple[TuningNetwork, DeviceModel]:
+    """What was compiled, and what for. Raises TvmVisionError where it cannot be prepared."""
+    from .peers.networks import NETWORKS
+
     network = TuningNetwork.of(
         NETWORKS[frame["network"]].model(),
         target=known_devices()[frame["device"]].target_config(),
         precision=frame["precision"],
     )
-    device = TargetLimits.of(network.target).device
+    return network, TargetLimits.of(network.target).device
+
+
+def few_waves(frame: Frame) -> list[FewWaves]:
+    """Its kernels of few waves, with what the estimate says of more.
+
+    Raises TvmVisionError where the network cannot be prepared for the frame's device.
+    """
+    few = few_kernels(frame)
+    network, device = network_of(frame)
     ratios = {
         kernel.job.name: _ratio(kernel.function, kernel.decisions, device)
         for kernel in network.kernels

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..offline import drivers, machines
-from ..offline.model import examine_kernel, time_launch
+from ..offline.model import KernelReport, LaunchReport, examine_kernel, time_launch
 from ..offline.network import read_library
 from ..offline.pipelines import compile_kernels
 from ..package.graph import PlannedGraph, PlannedKernel, PlannedTensor
@@ -78,14 +78,25 @@ class StaticMeasurer(DeviceMeasurer):
 
         Raises DeviceError where the driver does not compile it.
         """
+        return sum(each.seconds for _, each in self.modelled(library, arguments))
+
+    def modelled(
+        self, library: str, arguments: Sequence[Argument]
+    ) -> list[tuple[KernelReport, LaunchReport]]:
+        """A kernel's launches in a frame, each with what is known of the code.
+
+        Raises DeviceError where the driver does not compile it.
+        """
         kernels, launches = read_library(load_library(library), _graph(arguments))
         made = compile_kernels(list(kernels.values()), self._driver).pipelines
         reports = {
             name: examine_kernel(kernel, made[name], self._machine)
             for name, kernel in kernels.items()
         }
-        modelled = [time_launch(each, reports[each.kernel], self._machine) for each in launches]
-        return sum(each.seconds for each in modelled)
+        return [
+            (reports[each.kernel], time_launch(each, reports[each.kernel], self._machine))
+            for each in launches
+        ]
 
 
 def _graph(arguments: Sequence[Argument]) -> PlannedGraph:

@@ -16,7 +16,14 @@ from ..common import TargetLimits, up
 from ..factors import FP16, INT8, TYPES
 from .device_model import DeviceModel
 from .gemm_tile import Product
-from .matrix_pipelines import ThreadData, WaveWork, factor_registers, fits_registers, matrix_cycles
+from .matrix_pipelines import (
+    ThreadData,
+    WaveWork,
+    factor_registers,
+    fits_registers,
+    matrix_cycles,
+    matrix_waves,
+)
 from .split_k import parts_of, split_k_cycles
 from .tile_costs import MatrixPipelineCosts
 
@@ -181,6 +188,15 @@ def cycles(tile: CoopmatTile, shape: Product, device: DeviceModel) -> float:
     end = costs.start + tile.m * tile.n * tile.slice_k / threads * costs.output
     alone = waves * (up(shape.k // tile.split_k, tile.k) * step + end)
     return split_k_cycles(alone, results, tile.split_k, device.split_k)
+
+
+def waves(tile: CoopmatTile, device: DeviceModel) -> float | None:
+    """Waves of a scheduler that a tile is estimated to have; None where costs know none."""
+    costs, units = device.coopmat, device.units
+    if not isinstance(costs, MatrixPipelineCosts):
+        return None
+    data = _data(tile, units.lanes, costs)
+    return matrix_waves(data, tile.subgroups, tile.shared_bytes, costs, units)
 
 
 def _own(tile: CoopmatTile) -> tuple[int, int, int]:

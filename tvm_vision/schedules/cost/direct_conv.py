@@ -15,7 +15,14 @@ from . import coopmat_gemm as coopmat_gemm_cost
 from .coopmat_gemm import SKEW_BYTES, VECTOR_BYTES
 from .device_model import DeviceModel
 from .gemm_tile import Product
-from .matrix_pipelines import ThreadData, WaveWork, factor_registers, fits_registers, matrix_cycles
+from .matrix_pipelines import (
+    ThreadData,
+    WaveWork,
+    factor_registers,
+    fits_registers,
+    matrix_cycles,
+    matrix_waves,
+)
 from .split_k import parts_of, split_k_cycles
 from .tile_costs import MatrixPipelineCosts
 
@@ -309,6 +316,15 @@ def cycles(tile: DirectConvTile, shape: Windows, device: DeviceModel) -> float:
     return split_k_cycles(alone, outputs, tile.split_k, device.split_k) * (
         1 if tile.columns else MARGIN
     )
+
+
+def waves(tile: DirectConvTile, shape: Windows, device: DeviceModel) -> float | None:
+    """Waves of a scheduler that a tile is estimated to have; None where costs know none."""
+    costs, units = device.direct_conv, device.units
+    if not isinstance(costs, MatrixPipelineCosts):
+        return None
+    data = _data(tile, shape, units.lanes, costs)
+    return matrix_waves(data, tile.subgroups, tile.shared_bytes(shape), costs, units)
 
 
 def _work(tile: DirectConvTile, shape: Windows, lanes: int) -> WaveWork:

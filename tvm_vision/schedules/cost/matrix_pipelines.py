@@ -77,6 +77,14 @@ def fits_registers(of: ThreadData, threads: int, costs: MatrixPipelineCosts, uni
     return registers(of, costs) <= min(costs.most, units.registers // threads)
 
 
+def matrix_waves(
+    of: ThreadData, waves: int, shared_bytes: int, costs: MatrixPipelineCosts, units: Units
+) -> float:
+    """Waves that a scheduler holds at once, estimated; ``waves`` and bytes are a workgroup's."""
+    groups = resident_groups(waves * units.lanes, shared_bytes, registers(of, costs), units)
+    return groups * waves / units.schedulers
+
+
 def matrix_cycles(
     work: WaveWork,
     data: ThreadData,
