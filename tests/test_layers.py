@@ -18,7 +18,7 @@ LAYERS = (
     "with_tvm",
     "plain_files whole_files drivers options",
     "package.container",
-    "file_kinds",
+    "file_kinds linking",
     "package",
     "tvm_compat",
     "vulkan.options",

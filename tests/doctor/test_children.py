@@ -111,7 +111,7 @@ def test_a_cpu_where_a_gpu_was_expected(tmp_path: Path) -> None:
     assert found.remedy.startswith("apt install mesa-vulkan-drivers")
 
 
-def test_a_robot_without_a_compiler_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_robot_on_which_nothing_can_be_compiled_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
     """The steps end with a warning where there is no network to try."""
 
     def none() -> None:

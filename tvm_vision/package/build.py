@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import platform
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..error_lines import last_line
 from ..errors import PackageError
 from ..interrupts import ctrl_c_as_itself
+from ..linking import link_library
 from ..options import CompileOptions
 from ..version import __version__
 from .info import FORMAT, FORMAT_VERSION, ModelInfo, PackageDevice, PackageInfo, plain
@@ -193,45 +192,16 @@ def _input_units(model: ModelInfo) -> str:
     return "(pixel of 0..255 - mean) / std, for each channel"
 
 
-def write_library(library: Any, path: Path, target: Any) -> None:
+def write_library(library: Any, path: Path) -> None:
     """Link the host code and shaders into a shared library.
 
-    Raises PackageError where no C++ compiler for the target's processor is installed.
+    Raises PackageError where that takes a C++ compiler that is not installed, see ``linking``.
     """
-    compiler = cpp_compiler(target)
     # Not where TVM would put them: from there nobody removes them after a kill.
     objects = path.with_name("objects")
     objects.mkdir()
     try:
-        # No hash of the linker's own, and no path of this run, so that the bytes are the same.
         with ctrl_c_as_itself():
-            library.export_library(
-                str(path), workspace_dir=str(objects), cc=compiler, options=["-Wl,--build-id=none"]
-            )
+            library.export_library(str(path), workspace_dir=str(objects), fcompile=link_library)
     except (RuntimeError, OSError) as error:
-        raise PackageError(f"mod.so cannot be linked with {compiler}: {last_line(error)}") from None
-
-
-def cpp_compiler(target: Any) -> str:
-    """The C++ compiler that links for a target's host. Raises PackageError where none is."""
-    from tvm.support import cc
-
-    compiler = cc.get_cc()
-    machine = _machine(target)
-    debian = "g++"
-    if machine != platform.machine():
-        compiler = shutil.which(f"{machine}-linux-gnu-g++")
-        debian = f"g++-{machine.replace('_', '-')}-linux-gnu"
-    if compiler is None:
-        raise PackageError(
-            f"linking mod.so for {machine} needs a C++ compiler for it, and none is installed: apt "
-            f"install {debian}"
-        )
-    return str(compiler)
-
-
-def _machine(target: Any) -> str:
-    """Processor of the host code, as platform.machine() names it."""
-    attributes = json.loads(str(target.host or target))
-    triple = attributes.get("mtriple", "")
-    return triple.partition("-")[0] or platform.machine()
+        raise PackageError(f"mod.so cannot be written: {last_line(error)}") from None

@@ -101,7 +101,7 @@ def write_package(
     with _scratch_folder() as folder:
         with (folder / PARAMS).open("wb") as stream:
             write_params(stream, compiled.params)
-        write_library(compiled.library, folder / LIBRARY, compiled.target)
+        write_library(compiled.library, folder / LIBRARY)
         members = {name: _checksum(folder / name) for name in (LIBRARY, PARAMS)}
         info = package_info(compiled, model_info, device=device, members=members)
         with (folder / PARAMS).open("rb") as stream:

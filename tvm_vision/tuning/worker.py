@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import tvm_ffi
 
+from ..linking import link_library
 from ..runtime.library import load_library
 from ..whole_files import hold
 from .busy import MOST_SECONDS, Busy, device_to_itself
@@ -122,7 +123,7 @@ def build(function: str, decision: Mapping[str, Any], target: str, folder: str) 
     library = build_function(kernel, Target(target), choice, name=ENTRY)
     handle, path = tempfile.mkstemp(suffix=".so", dir=folder)
     os.close(handle)
-    library.export_library(path)
+    library.export_library(path, fcompile=link_library)
     return path
 
 

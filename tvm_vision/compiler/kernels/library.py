@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm.support import cc
 from tvm.target import Target
 
-from ...package.build import cpp_compiler
+from ...linking import link_library
 from ...runtime.library import load_library
 from ...vulkan.codegen.build import module_of
 from ...whole_files import ScratchFolder
 from ..target import host_of
 from .code import KernelCode
-
-# What machine code may call, beside TVM's runtime, which is there.
-_SYSTEM = ["-lgcc", "-lm", "-lc"]
 
 
 class KernelLibrary:
@@ -46,14 +42,12 @@ class KernelLibrary:
     def module(self) -> Any:
         """A ``tvm.runtime.Module`` that runs here, linked on first use.
 
-        Raises PackageError where no C++ compiler is installed.
+        Raises PackageError where that takes a C++ compiler, and none is installed.
         """
         with ScratchFolder() as folder:
             path = folder / "kernels.so"
             objects = self._objects(folder)
-            cc.create_shared(
-                str(path), [*objects, *_SYSTEM], ["-nostdlib"], cc=cpp_compiler(self._host)
-            )
+            link_library(str(path), objects)
             module = load_library(path)
         if self.device is not None:
             module.import_module(self.device)
@@ -64,9 +58,10 @@ class KernelLibrary:
         return "" if self.device is None else str(self.device.inspect_source("glsl"))
 
     def export_library(
-        self, path: str, *, workspace_dir: str, cc: str, options: Sequence[str]
+        self, path: str, *, workspace_dir: str, fcompile: Callable[[str, Sequence[str]], None]
     ) -> None:
-        """Link it into a file, as ``tvm.runtime.Module`` does. Raises what that raises."""
+        """Link it into a file with ``fcompile``, as ``tvm.runtime.Module`` does. Raises what that
+        raises."""
         empty = tvm_ffi.get_global_func(f"target.build.{self._host.kind.name}")
         root = empty(tvm.IRModule({}), self._host)
         if self.device is not None:
@@ -75,8 +70,7 @@ class KernelLibrary:
             path,
             workspace_dir=workspace_dir,
             addons=self._objects(Path(workspace_dir)),
-            cc=cc,
-            options=list(options),
+            fcompile=fcompile,
         )
 
     def _objects(self, folder: Path) -> list[str]:
