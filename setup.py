@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from glob import glob
 from pathlib import Path
+from sysconfig import get_platform
 
 import setuptools
 from setuptools import Extension, find_packages, setup
@@ -42,7 +43,7 @@ class BuildNative(build_ext):
         output = Path(self.get_ext_fullpath(ext.name))
         in_source_tree = bool(self.inplace) or getattr(self, "editable_mode", False)
         # Kept outside build_temp, which pip makes anew each time, so that objects can be reused.
-        work = ROOT / "build" / "native"
+        work = ROOT / "build" / f"native-{get_platform()}"
         sources = [Path(source) for source in ext.sources]
         try:
             build_library(sources, output, work, absolute_rpath=in_source_tree)

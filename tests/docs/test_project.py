@@ -10,18 +10,28 @@ from pathlib import Path
 import pytest
 import yaml
 
+from support.scripts import load_script
+
+COMPILERS = load_script("scripts/wheel.py").COMPILERS
 ROOT = Path(__file__).resolve().parents[2]
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 
 
 def test_hosted_ci_takes_the_steps_of_ci_run_on_every_python() -> None:
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text("utf-8"))
-    (job,) = workflow["jobs"].values()
+    job = workflow["jobs"]["run"]
     assert [step["run"] for step in job["steps"] if "run" in step] == [".ci/run"]
     needed = re.search(r'python_requires=">=3\.(\d+),<3\.(\d+)"', (ROOT / "setup.py").read_text())
     assert needed is not None
     pythons = [f"3.{minor}" for minor in range(int(needed[1]), int(needed[2]))]
     assert job["strategy"]["matrix"]["python"] == pythons
+
+
+def test_hosted_ci_builds_every_wheel_as_make_does() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text("utf-8"))
+    job = workflow["jobs"]["wheel"]
+    assert "make wheel HOST=${{ matrix.host }}" in [step.get("run") for step in job["steps"]]
+    assert job["strategy"]["matrix"]["host"] == sorted(COMPILERS, reverse=True)
 
 
 def test_pre_commit_runs_the_tools_of_make_lint() -> None:
