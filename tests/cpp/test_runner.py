@@ -188,6 +188,19 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "all"
 
 
+def test_the_command_of_the_guide_configures_a_build(tmp_path: Path) -> None:
+    """With the backend built from its sources, as nobody's tests have the time to do."""
+    cmake = Path(sys.executable).with_name("cmake")
+    if not cmake.exists():
+        pytest.skip("cmake is needed to build cpp/: pip install -e '.[test]'")
+    folders = ["-S", str(ROOT / "cpp"), "-B", str(tmp_path)]
+    command = [str(cmake), *folders, f"-DTVM_VISION_SITE_PACKAGES={SITE}"]
+    done = subprocess.run(command, text=True, capture_output=True)
+    if "apt install libstb-dev" in done.stderr:
+        pytest.skip("stb is needed to build cpp/: apt install libstb-dev")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def package_of(unpacked: Path, model: ModelInfo, folder: Path) -> Path:
     """A package of the same network that says something else of it."""
     with read_package(unpacked) as package:
