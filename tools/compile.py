@@ -16,14 +16,17 @@ from .model_info import describer
 from .options import (
     NOTHING_WRITTEN,
     PATH,
+    check_runs_here,
     check_sample_options,
     chosen_target,
     class_options,
     compile_options,
+    host_option,
     input_shapes_option,
     input_values_option,
     interruptible,
     named_options,
+    other_processor,
     parse_kind_options,
     sample_options,
 )
@@ -50,6 +53,7 @@ KINDS = ("network", "classifier", "yoeo", "yolo", "detr", "ssd", "segmenter", "d
     "another name of 'devices --known'; a file of 'devices --export'; auto: the first Vulkan "
     "device, else this machine's CPU.",
 )  # fmt: skip
+@host_option
 @input_shapes_option()
 @input_values_option()
 @click.option(
@@ -112,6 +116,7 @@ def compile(  # the command's name
     model: Path,
     output: Path,
     target: str,
+    host: str | None,
     input_shapes: dict[str, tuple[int, ...]],
     input_values: dict[str, Any],
     raw_io: bool,
@@ -153,6 +158,9 @@ def compile(  # the command's name
       tvm-vision compile model.onnx -o model.tar --cut --rest rest.onnx
       tvm-vision compile model.tflite -o model.tar --check
       tvm-vision compile voice.onnx -o voice.tar --input-value sr=16000
+      tvm-vision compile model.onnx -o model.tar --target vulkan --host aarch64
+      tvm-vision compile model.onnx -o model.tar \\
+          --target "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76"
     """
     from tvm_vision.api import compile as compile_network
     from tvm_vision.package import read_package
@@ -176,7 +184,9 @@ def compile(  # the command's name
         options=kind_options,
         tell=lines.append,
     )
-    chosen = chosen_target(target, model)
+    chosen = chosen_target(target, model, host)
+    if check_after:
+        check_runs_here(chosen)
     made: list[CompiledModel] = []
     with interruptible(NOTHING_WRITTEN), progress(f"compiling {model.name}") as tell:
         parts = None
@@ -210,6 +220,8 @@ def compile(  # the command's name
         info = package.info
         size = sum(package.sizes().values())
     place = info.device.name if info.device else info.target["kind"]
+    if beside := other_processor(chosen):
+        place += f" beside {beside}" if info.device else f" on {beside}"
     known = f" ({made[0].known} of {len(made[0].library.kernels)} different ones made before)"
     click.echo(
         f"wrote {output}: {data_size(size)}, {len(info.graph.kernels)} kernels for {place}"

@@ -113,17 +113,45 @@ def class_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def chosen_target(target: str, model: Path) -> Any:
-    """What --target stands for, said on standard error where it was left to this machine; after a
-    look at whether ``model`` is any."""
+def host_option(command: Any) -> Any:
+    """--host: the processor of a package that is for another machine than this one."""
+    return click.option(
+        "--host", metavar="PROCESSOR",
+        help="Processor beside a GPU that is elsewhere: aarch64, riscv64, x86_64, or 'llvm "
+        "-mtriple=aarch64-linux-gnu -mcpu=cortex-a76'.  [default: this one, or the device's]",
+    )(command)  # fmt: skip
+
+
+def chosen_target(target: str, model: Path, host: str | None = None) -> Any:
+    """What --target and --host stand for, said on standard error where it was left to this machine;
+    after a look at whether ``model`` is any."""
     from tvm_vision.api import choose_target
     from tvm_vision.file_kinds import ONNX, TFLITE, TORCH_PROGRAM, ZIP, need
 
     need(model, "an ONNX or TFLite file", ONNX, TFLITE, TORCH_PROGRAM, ZIP)
-    chosen, why = choose_target(target)
+    chosen, why = choose_target(target, host)
     if why:
         note(f"target: {why}")
     return chosen
+
+
+def other_processor(target: Any) -> str:
+    """The processor that a target's packages run on, where that is not this machine's."""
+    import platform
+
+    from tvm_vision.compiler.target import machine_of
+
+    machine = machine_of(target)
+    return "" if machine == platform.machine() else machine
+
+
+def check_runs_here(target: Any) -> None:
+    """Refuse what runs a package for another processor."""
+    if other := other_processor(target):
+        raise click.UsageError(
+            f"--check runs the network, and {other} is not this machine: compile without it, and "
+            "use 'tvm-vision check' there"
+        )
 
 
 def parse_options(

@@ -15,6 +15,7 @@ from .options import (
     PATH,
     chosen_target,
     compile_options,
+    host_option,
     input_shapes_option,
     input_values_option,
     interruptible,
@@ -100,6 +101,7 @@ def parse_tracker(
     help="Least length of each measurement.",
 )  # fmt: skip
 @click.option("--target", default="auto", show_default=True, help="As for compile.")
+@host_option
 @input_shapes_option()
 @input_values_option()
 @named_options
@@ -123,6 +125,7 @@ def tune(
     number: int,
     min_repeat_ms: int,
     target: str,
+    host: str | None,
     input_shapes: dict[str, tuple[int, ...]],
     input_values: dict[str, Any],
     opt_level: str | None,
@@ -147,6 +150,8 @@ def tune(
     """
     if (tracker is None) != (key is None):
         raise click.UsageError("--tracker and --key are needed together")
+    if tracker is not None and host is not None:
+        raise click.UsageError("boards tell their processor: --tracker without --host")
     if static and (tracker is not None or search != "templates"):
         raise click.UsageError("--static measures nothing: without --tracker and --search")
     from tvm_vision.tuning import TuningOptions, list_kernels
@@ -154,7 +159,7 @@ def tune(
 
     network = {
         # Where boards measure, one of them tells it.
-        "target": chosen_target(target, model) if tracker is None else target,
+        "target": chosen_target(target, model, host) if tracker is None else target,
         "input_shapes": input_shapes,
         "input_values": input_values,
         "options": CompileOptions.of(

@@ -19,6 +19,7 @@ from .options import (
     chosen_target,
     class_options,
     compile_options,
+    host_option,
     interruptible,
     parse_size,
     sample_options,
@@ -53,6 +54,7 @@ INTERPOLATIONS = ("linear", "nearest", "area", "cubic")
     help="'vulkan', 'vulkan -from_device=1', 'llvm', renoir or another name of 'devices --known', "
     "a file of 'devices --export'; auto: the first Vulkan device, else this machine's CPU.",
 )  # fmt: skip
+@host_option
 @click.option(
     "--camera-size", callback=parse_size, metavar="HxW",
     help="Prepare frames on the device, by kernels before the network: the package then takes "
@@ -92,6 +94,7 @@ def yoeo_onnx_to_tvm(
     sample_images: tuple[Path, ...],
     max_error: float | None,
     target: str,
+    host: str | None,
     camera_size: tuple[int, int] | None,
     names: Path | None,
     groups: Path | None,
@@ -124,7 +127,7 @@ def yoeo_onnx_to_tvm(
       tvm-vision yoeo-onnx-to-tvm yoeo.onnx --names yoeo_names.yaml --target llvm
     """
     from tvm_vision.api import compile as compile_network
-    from tvm_vision.compiler.target import is_elsewhere
+    from tvm_vision.compiler.target import what_is_elsewhere
     from tvm_vision.errors import PackageError
     from tvm_vision.exporters.describe import kind_line
     from tvm_vision.exporters.yoeo.describe import input_shapes, write_camera_model, yoeo_model_info
@@ -141,7 +144,7 @@ def yoeo_onnx_to_tvm(
         size=input_size,
         interpolation=interpolation,
     )
-    chosen = chosen_target(target, onnx_path)
+    chosen = chosen_target(target, onnx_path, host)
     how = CompileOptions.of(options, precision="fp16" if half else None)
     network: dict[str, Any] = {"target": chosen, "options": how}
     # Beside the output, so that a folder that cannot be written shows before anything takes long.
@@ -170,7 +173,9 @@ def yoeo_onnx_to_tvm(
             verdict = "not compared, as asked"
             if check:
                 tell("comparing with onnxruntime")
-                verdict = compared_here(package, onnx_path, elsewhere=is_elsewhere(chosen))
+                verdict = compared_here(
+                    package, onnx_path, elsewhere=what_is_elsewhere(chosen) != ""
+                )
         if output.suffix == ".tar":
             with writing(output, PackageError):
                 put(package, output)

@@ -31,6 +31,7 @@ def compile(
     output: None = None,
     *,
     target: Any = "auto",
+    host: str | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     input_values: Mapping[str, Any] | None = None,
     example_inputs: Sequence[Any] = (),
@@ -56,6 +57,7 @@ def compile(
     output: PathLike,
     *,
     target: Any = "auto",
+    host: str | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     input_values: Mapping[str, Any] | None = None,
     example_inputs: Sequence[Any] = (),
@@ -80,6 +82,7 @@ def compile(
     output: PathLike | None = None,
     *,
     target: Any = "auto",
+    host: str | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     input_values: Mapping[str, Any] | None = None,
     example_inputs: Sequence[Any] = (),
@@ -108,6 +111,9 @@ def compile(
         another name of ``tvm_vision.devices.known_devices``, or a .json file that ``tvm-vision
         devices --export`` wrote, for devices that need not be here. "auto" is the first Vulkan
         device, or this processor where there is none, which the log then says.
+    host: the processor beside a GPU that is not this machine's: "aarch64", "riscv64", "x86_64", or
+        "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76"; None for this one, or the one that a
+        description of the device names.
     input_shapes: input name -> shape, for inputs that an ONNX or TFLite model leaves open.
     input_values: input name -> value, for small inputs that become constants of the network, such
         as a rate: a number for all elements, or as many as the input has. mod.json keeps them.
@@ -154,7 +160,7 @@ def compile(
     tell = progress or (lambda words: None)
     how = CompileOptions.of(options, opt_level=opt_level, precision=precision, layout=layout)
     limit = _limit_of(how.precision, sample_images, max_error)
-    chosen = parse_target(target)
+    chosen = parse_target(target, host)
     tell("reading the model")
     module, signature = import_model(
         model,
@@ -210,13 +216,13 @@ def _described(
     return info
 
 
-def choose_target(target: Any = "auto") -> tuple[Any, str]:
-    """What ``compile`` takes for a target, and, for "auto", a line that says what was chosen, why,
-    and what brings the other; else "". Raises InputError and DeviceError."""
+def choose_target(target: Any = "auto", host: str | None = None) -> tuple[Any, str]:
+    """What ``compile`` takes for a target and host, and, for "auto", a line that says what was
+    chosen, why, and what brings the other; else "". Raises InputError and DeviceError."""
     _need_compiler()
     from .compiler import target as targets
 
-    return targets.choose_target(target)
+    return targets.choose_target(target, host)
 
 
 def quantize(

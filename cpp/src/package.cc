@@ -212,8 +212,10 @@ void Package::Check(const Fields& fields) const {
   const std::pair<uint16_t, const char*> own = {62, "x86_64"};
 #elif defined(__aarch64__)
   const std::pair<uint16_t, const char*> own = {183, "aarch64"};
+#elif defined(__riscv) && __riscv_xlen == 64
+  const std::pair<uint16_t, const char*> own = {243, "riscv64"};
 #else
-#error "packages are made for x86_64 and aarch64"
+#error "packages are made for x86_64, aarch64 and riscv64"
 #endif
   uint16_t machine = 0;
   bool elf = library_.size() >= 20 && library_.substr(0, 6) == std::string_view(

@@ -90,6 +90,24 @@ def test_check(command, package, files):
     assert result.stdout.splitlines()[1].split()[-1] == "ok"
 
 
+def test_another_processor(command, files, tmp_path, monkeypatch):
+    """Compiled for it, named, and nothing of it is run here."""
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    path, model = tmp_path / "small.tar", files / "small.onnx"
+    target = ("--target", "renoir", "--host", "aarch64")
+    result = command("compile", model, "-o", path, *target)
+    assert result.exit_code == 0, result.output
+    assert " kernels for AMD Radeon Graphics (RADV RENOIR) beside aarch64, " in result.stdout
+    result = command("run", path, "--device", "vulkan")
+    assert result.exit_code == 1
+    assert "mod.so is made for aarch64, and this machine is x86_64: compile" in result.output
+    result = command("compile", model, "-o", path, "--check", *target)
+    assert (result.exit_code, "aarch64 is not this machine" in result.output) == (2, True)
+    boards = ("--tracker", "localhost:1", "--key", "x")
+    result = command("tune", model, "-r", tmp_path / "records.jsonl", *boards, *target)
+    assert (result.exit_code, "--tracker without --host" in result.output) == (2, True)
+
+
 def test_inspect(command, package):
     document = json.loads(command("inspect", package, "--json").stdout)
     assert document["model"]["labels"] == list(LABELS)

@@ -31,7 +31,7 @@ TARGETS = {
         "mattr": ["+m", "+a", "+f", "+d", "+c"], "mabi": "lp64d",
     },
 }  # fmt: skip
-# TVM's halves are wrong on RISC-V: see compiler/kernels/halves.py.
+# Halves of RISC-V are refused: see tests/compiler/test_hosts.py.
 KEPT = {"x86_64": "float16", "aarch64": "float16", "riscv64": "float32"}
 SOURCE = Path(__file__).parent / "c" / "call_kernel.c"
 Files = Callable[[str], list[str]]
@@ -100,6 +100,16 @@ def test_the_same_objects_give_the_same_bytes(files: Files, machine: str) -> Non
     assert undefined_names(contents(files(machine))) == {
         "TVMFFIErrorSetRaisedFromCStrParts", "expf",
     }  # fmt: skip
+
+
+def test_a_library_that_is_loaded_stays_as_it_was(tmp_path: Path, files: Files) -> None:
+    """Another one of its name may be written meanwhile."""
+    path = str(tmp_path / "kernel.so")
+    link_library(path, files("x86_64"))
+    loaded = ctypes.CDLL(path)
+    link_library(path, files("x86_64")[1:])
+    assert loaded.__tvm_ffi_kernel and loaded.__tvm_ffi_second
+    assert [file.name for file in tmp_path.iterdir()] == ["kernel.so"]
 
 
 class Bases(ctypes.Structure):

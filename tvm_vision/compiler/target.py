@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import platform
 import re
 import shlex
 from typing import Any, TypeAlias
@@ -16,6 +17,7 @@ from ..devices import described_device
 from ..devices.kept import described_here
 from ..error_lines import first_line
 from ..errors import DeviceError, InputError
+from ..hosts import HOSTS, host_config, host_of_triple, with_base
 
 LOGGER = logging.getLogger(__name__)
 AUTO = "auto"
@@ -29,7 +31,7 @@ EXAMPLES = (
 DESCRIBED = "what 'tvm-vision devices --export' writes there, or a name of 'devices --known'"
 
 
-def parse_target(target: TargetLike) -> Target:
+def parse_target(target: TargetLike, host: str | None = None) -> Target:
     """The target that ``target`` spells, as TVM wants it.
 
     "auto" is the first Vulkan device, or this processor where there is none, of which the log has a
@@ -41,8 +43,13 @@ def parse_target(target: TargetLike) -> Target:
     "renoir" and other names of ``tvm_vision.devices.known_devices``, and a description's .json
     file, are devices that need not be here.
 
+    host: the processor that launches a GPU's kernels, see ``parse_host``; None for this one, or
+    that of a description. "vulkan --host aarch64" says it, too.
+
     Raises InputError for a target that is not one, DeviceError for a device that is not there.
     """
+    if host is not None:
+        return _with_host(target, host)
     if target == AUTO:
         chosen, why = choose_target(target)
         LOGGER.log(logging.INFO if "gpu" in chosen.keys else logging.WARNING, "target: %s", why)
@@ -62,14 +69,45 @@ def parse_target(target: TargetLike) -> Target:
         raise InputError(f"TVM does not take the target {target!r}: {first_line(error)}") from None
 
 
-def choose_target(target: TargetLike) -> tuple[Target, str]:
+def _with_host(target: TargetLike, host: str) -> Target:
+    if target == AUTO:
+        raise InputError(
+            f"a target is needed for the host '{host}', since auto is what this machine has: "
+            "'vulkan', or the device there by its description: " + DESCRIBED
+        )
+    chosen = parse_target(target)
+    if chosen.kind.name != "vulkan":
+        raise InputError(
+            f"a target 'vulkan' or a device is needed with the host '{host}', found "
+            f"'{chosen.kind.name}': a processor is its own host, as in "
+            "'llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76'"
+        )
+    return chosen.with_host(parse_host(host))
+
+
+def parse_host(host: str | dict[str, Any]) -> Target:
+    """The processor that launches kernels: "aarch64", another of ``tvm_vision.hosts.HOSTS``, a
+    triple, or a target of LLVM such as "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76".
+
+    Raises InputError for anything else.
+    """
+    if isinstance(host, dict) or " " in host or host == "llvm":
+        config = dict(host) if isinstance(host, dict) else _config(host)
+        if config.get("kind") != "llvm":
+            raise InputError(f"a host of kind llvm is needed, found '{host}'")
+        return Target(_checked(config))
+    config = host_config(host) if "-" not in host else with_base({"kind": "llvm", "mtriple": host})
+    return Target(_checked(config))
+
+
+def choose_target(target: TargetLike, host: str | None = None) -> tuple[Target, str]:
     """``parse_target``, and a line for people where it was left to this machine ("auto"): what was
     chosen, why, and what brings the other; else "".
 
     Raises DeviceError where TVM_VISION_VULKAN_DEVICE names a device that is not there.
     """
-    if target != AUTO:
-        return parse_target(target), ""
+    if target != AUTO or host is not None:
+        return parse_target(target, host), ""
     devices = _vulkan_devices()
     if devices or _device_is_named():  # who names a device does not want another one
         chosen = parse_target("vulkan")
@@ -88,10 +126,20 @@ def host_of(target: Target) -> Target:
     return target if "cpu" in target.keys else Target({"kind": "llvm"})
 
 
-def is_elsewhere(target: Target) -> bool:
-    """Whether a target is a Vulkan device that this machine has not; no where it names none."""
+def what_is_elsewhere(target: Target) -> str:
+    """What of a target this machine has not: a Vulkan device, by its name, or the processor of its
+    host; "" where it has all, or the target names no device."""
     name = str(target.attrs.get("device_name", "")) if target.kind.name == "vulkan" else ""
-    return name != "" and all(device.name != name for device in _vulkan_devices())
+    if name and all(device.name != name for device in _vulkan_devices()):
+        return name
+    machine = machine_of(target)
+    return "" if machine == platform.machine() else f"a processor of {machine}"
+
+
+def machine_of(target: Target) -> str:
+    """The processor that a target's host code is for, as platform.machine() has it."""
+    triple = str(host_of(target).attrs.get("mtriple", ""))
+    return host_of_triple(triple) if triple else platform.machine()
 
 
 def _config(text: str) -> dict[str, Any]:
@@ -141,7 +189,7 @@ def _option_value(name: str, value: str) -> Any:
 
 def _vulkan(config: dict[str, Any]) -> dict[str, Any]:
     # Code on the host only launches kernels: any processor of the kind will do.
-    config.setdefault("host", {"kind": "llvm"})
+    config["host"] = _host_config(config.get("host", {"kind": "llvm"}))
     if set(config) <= {"kind", "host"}:
         config["from_device"] = 0
     if "from_device" in config:
@@ -157,7 +205,13 @@ def _vulkan(config: dict[str, Any]) -> dict[str, Any]:
     return config
 
 
+def _host_config(host: Any) -> Any:
+    """The host of a target as TVM takes it; words are one of ours."""
+    return json.loads(str(parse_host(host))) if isinstance(host, str) else host
+
+
 def _llvm(config: dict[str, Any]) -> dict[str, Any]:
+    config = _checked(config)
     native = codegen.llvm_get_system_cpu()
     if config.get("mcpu") == "native" or not {"mcpu", "mtriple", "mattr"}.intersection(config):
         config["mcpu"] = native
@@ -169,6 +223,20 @@ def _llvm(config: dict[str, Any]) -> dict[str, Any]:
             f"this one is {native}"
         )
     return config
+
+
+def _checked(config: dict[str, Any]) -> dict[str, Any]:
+    """A target of LLVM with what its triple takes for granted. Raises InputError for a processor
+    that packages are not made for."""
+    triple = config.get("mtriple")
+    if triple is None:
+        return config
+    if host_of_triple(str(triple)) not in HOSTS:
+        raise InputError(
+            f"a processor of {', '.join(HOSTS)} is needed, as in -mtriple=aarch64-linux-gnu, found "
+            f"'{triple}'"
+        )
+    return with_base(config)
 
 
 def _vulkan_devices() -> list[Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..drivers import driver_of
 from ..errors import InputError
 from ..file_kinds import DEVICE, INFO, JSON, TEXT, need
+from ..hosts import HOSTS, host_config
 from ..package.fields import Fields, integer, naming, parse_object, text, wrong
 from ..plain_files import read_plain
 from ..target_keys import is_key, number_key, numbers_in
@@ -28,7 +29,6 @@ REMEDY = "write it again with 'tvm-vision devices --export'"
 # Where the numbers are from: the device's own driver, which was asked, or what is published of it.
 DRIVER, PUBLISHED = "driver", "published"
 ORIGINS = {DRIVER: "from its driver", PUBLISHED: "from published limits"}
-MACHINES = ("x86_64", "aarch64")
 TYPES = ("discrete", "integrated", "virtual", "cpu", "other")
 # Attributes of TVM's Vulkan target, as the backend answers them (vulkan/csrc/device_info.cc).
 FLAGS = (
@@ -102,7 +102,7 @@ class DeviceDescription:
                 "title": device.name,
                 "origin": DRIVER,
                 "source": " ".join(filter(None, (device.driver_name, device.driver_info))),
-                "machine": platform.machine() if platform.machine() in MACHINES else "",
+                "machine": platform.machine() if platform.machine() in HOSTS else "",
                 "attributes": attributes,
                 "keys": list(device.target_keys),
             }
@@ -117,9 +117,8 @@ class DeviceDescription:
 
     def target_config(self) -> dict[str, Any]:
         """What ``tvm.target.Target`` takes: the device, and a host of its processor."""
-        host = {"kind": "llvm"}
-        if self.machine not in ("", platform.machine()):
-            host["mtriple"] = f"{self.machine}-linux-gnu"
+        here = self.machine in ("", platform.machine())
+        host = {"kind": "llvm"} if here else host_config(self.machine)
         return {
             "kind": "vulkan", "host": host, "keys": ["vulkan", "gpu", *self.all_keys()],
             **self.attributes,
@@ -138,7 +137,7 @@ class DeviceDescription:
             title=_line(fields.take("title"), "title"),
             origin=fields.text("origin", among=ORIGINS),
             source=_line(fields.take("source"), "source"),
-            machine=fields.text("machine", among=("", *MACHINES)),
+            machine=fields.text("machine", among=("", *HOSTS)),
             attributes=_attributes(Fields(fields.take("attributes"), "attributes")),
             keys=fields.items("keys", _key),
             measured=fields.optional("measured", Measured.from_json),

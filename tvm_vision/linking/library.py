@@ -10,9 +10,10 @@ from pathlib import Path
 
 from ..error_lines import last_line
 from ..errors import PackageError
-from .machines import MACHINES
-from .objects import HEADER, LinkError
-from .shared import link_shared, undefined_names
+from ..whole_files import write_whole
+from .machines import machine_of
+from .objects import LinkError
+from .shared import called_names, link_shared, undefined_names
 
 # What a process has that runs a package: TVM's runtime, and the C library.
 _OF_TVM = ("TVMFFI", "TVMBackend")
@@ -24,6 +25,9 @@ _MATHEMATICS = (
     "scalbn sin sincos sinh sqrt tan tanh tgamma trunc"
 )
 _OF_M = frozenset(name + kind for name in _MATHEMATICS.split() for kind in ("", "f"))
+# TVM's own conversions between halves and floats, which each object has: they take and return
+# halves as integers, which code for RISC-V has in registers for floats.
+_HALVES = frozenset(("__truncsfhf2", "__extendhfsf2"))
 _LIBRARIES = {"libm.so.6": _OF_M, "libc.so.6": _OF_C}
 # The rest of what machine code may call is linked from the compiler's own library. No hash of the
 # linker's own, so that the bytes are the same.
@@ -35,28 +39,34 @@ def link_library(path: str, files: Sequence[str]) -> None:
     """Write the shared library of object files, all for one processor, this one or another.
 
     Raises PackageError where that takes a C++ compiler, and none for the processor is installed, or
-    where it fails; OSError where a file cannot be read or written.
+    where it fails, or the library cannot be written; OSError where an object cannot be read.
     """
     objects = [Path(file).read_bytes() for file in files]
     try:
+        _check_halves(objects)
         names = undefined_names(objects)
         if unknown := sorted(name for name in names if not _is_there(name)):
             raise LinkError(f"code for it calls {', '.join(unknown[:3])}")
         needed = [library for library, known in _LIBRARIES.items() if known & names]
         content = link_shared(objects, needed)
     except LinkError as reason:
-        _compile(path, files, _machine(objects[0]), reason)
+        _compile(path, files, machine_of(objects[0][:20]) or platform.machine(), reason)
     else:
-        Path(path).write_bytes(content)
+        # A process may have the former one of that name loaded.
+        write_whole(Path(path), content, PackageError)
+
+
+def _check_halves(objects: Sequence[bytes]) -> None:
+    for content in objects:
+        if machine_of(content[:20]) == "riscv64" and _HALVES & called_names(content):
+            raise PackageError(
+                "float16 on riscv64 needs a processor with conversions of its own, and none was "
+                "named: compile in fp32, or for -mattr=+m,+a,+f,+d,+c,+zfhmin"
+            )
 
 
 def _is_there(name: str) -> bool:
     return name.startswith(_OF_TVM) or name in _OF_C or name in _OF_M
-
-
-def _machine(content: bytes) -> str:
-    number = int.from_bytes(content[18:20], "little") if len(content) >= HEADER.size else 0
-    return MACHINES[number].name if number in MACHINES else platform.machine()
 
 
 def _compile(path: str, files: Sequence[str], machine: str, reason: LinkError) -> None:

@@ -159,3 +159,10 @@ _RISC = Machine(
 MACHINES = {machine.number: machine for machine in (_X86, _ARM, _RISC)}
 # The length of each one's stub.
 STUB_BYTES = 16
+
+
+def machine_of(header: bytes) -> str:
+    """The processor that a file in ELF of 64 bits is for, as platform.machine() has it, from its
+    first 20 bytes; "" of one that is not among MACHINES, and of other files."""
+    machine = MACHINES.get(int.from_bytes(header[18:20], "little"))
+    return machine.name if machine is not None and header[:6] == b"\x7fELF\x02\x01" else ""

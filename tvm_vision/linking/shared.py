@@ -62,6 +62,17 @@ def undefined_names(objects: Iterable[bytes]) -> set[str]:
     return names - set(known)
 
 
+def called_names(content: bytes) -> set[str]:
+    """What the code of an object asks for, be it its own or not. Raises LinkError."""
+    read = read_object(content)
+    return {
+        read.symbols[relocation.symbol].name
+        for section in read.sections
+        if section.flags & EXECUTE
+        for relocation in section.relocations
+    }
+
+
 def _machine(number: int) -> Machine:
     if number not in MACHINES:
         names = ", ".join(machine.name for machine in MACHINES.values())

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from ..errors import PackageError
 from ..file_kinds import COMPRESSED, EMPTY, FOLDER, PACKAGES, TAR, need
+from ..linking.machines import machine_of
 from ..whole_files import ScratchFolder, clear_leftovers, whole
 from . import container
 from .build import package_info, write_library
@@ -72,16 +73,12 @@ class Package:
     def check_machine(self) -> None:
         """Raise PackageError where mod.so is made for another processor than this one."""
         with self.library_path.open("rb") as stream:
-            header = stream.read(20)
-        found = _MACHINES.get(header[18:20]) if header[:6] == b"\x7fELF\x02\x01" else None
+            found = machine_of(stream.read(20))
         if found != platform.machine():
             raise PackageError(
                 f"{LIBRARY} is made for {found or 'an unknown processor'}, and this machine is "
                 f"{platform.machine()}: compile the model for this machine"
             )
-
-
-_MACHINES = {b"\x3e\0": "x86_64", b"\xb7\0": "aarch64"}
 
 
 def write_package(

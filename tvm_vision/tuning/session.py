@@ -115,14 +115,14 @@ def reason_not_to_tune(target: Any) -> tuple[str, bool]:
     """Why a target should not be tuned, and whether that is no matter of taste; "" for a GPU."""
     from .. import vulkan
     from ..compiler import parse_target
-    from ..compiler.target import is_elsewhere
+    from ..compiler.target import what_is_elsewhere
 
     chosen = parse_target(target)
     if "gpu" not in chosen.keys:
         return f"it is compiled for the CPU: {ON_CPU}", True
     name = str(chosen.attrs.get("device_name", ""))
-    if is_elsewhere(chosen):
-        return f"{name} is not here: {ELSEWHERE}", True
+    if missing := what_is_elsewhere(chosen):
+        return f"{missing} is not here: {ELSEWHERE}", True
     if any(device.is_cpu and device.name == name for device in vulkan.devices()):
         return f"{name} is a CPU, whose times say nothing about GPUs", False
     return "", False
@@ -164,7 +164,7 @@ def tune_model(
 
     Raises InputError, TuningError, DeviceError, UnsupportedModelError.
     """
-    from ..compiler.target import is_elsewhere
+    from ..compiler.target import parse_host, what_is_elsewhere
     from .measure import LOCAL, DeviceMeasurer
     from .rpc import count_boards, remote_target
     from .worker import Board, MeasureRuns
@@ -195,16 +195,17 @@ def tune_model(
         layout=layout,
     )
     static = search == STATIC
-    if not static and tracker is None and is_elsewhere(found.target):
-        raise TuningError(
-            f"tuning measures on the device, and {found.place.device} is not here: {ELSEWHERE}"
-        )
+    missing = what_is_elsewhere(found.target)
+    if missing and not static and tracker is None:
+        raise TuningError(f"tuning measures on the device, and {missing} is not here: {ELSEWHERE}")
     searches = searches_of(found.kernels, known, found.place, tuning.only, static=static)
     jobs = {kernel.job.key: kernel.job for kernel in found.kernels}
     if static:
         from .static_measure import StaticMeasurer
 
-        measurer: DeviceMeasurer = StaticMeasurer.for_target(found.target)
+        # Only what a driver makes of the kernels counts: the host that launches them may be any.
+        here = found.target.with_host(parse_host("llvm"))
+        measurer: DeviceMeasurer = StaticMeasurer.for_target(here)
     else:
         measurer = DeviceMeasurer.of(found.target, timing or MeasureRuns(), boards)
     with RecordWriter(records) as writer, closing(measurer):
