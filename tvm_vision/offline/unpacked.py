@@ -77,33 +77,56 @@ def install(tell: Callable[[str], object]) -> Unpacked:
     Raises InputError where this is no Debian, its mirror has not the suite, or nothing can be
     reached: with the line that apt says of it.
     """
+    versions = unpack(folder(), PACKAGES, SUITES, tell)
+    found = find()
+    if found is None:
+        raise InputError(
+            f"drivers were unpacked into '{folder()}' and no dynamic linker is among them: "
+            f"{', '.join(versions)}"
+        )
+    tell(f"unpacked {len(versions)} packages into {found.root}; nothing was installed")
+    return found
+
+
+def unpack(
+    root: Path,
+    packages: Sequence[str],
+    suites: Sequence[str],
+    tell: Callable[[str], object],
+    architecture: str = "",
+) -> dict[str, str]:
+    """Fetch packages of Debian with what they need, and unpack them into a folder, in place of what
+    was there.
+
+    suites: the last one's versions are preferred. architecture: as dpkg names it; "" for this
+    machine's.
+
+    Returns the versions by name. Raises InputError as ``install`` does.
+    """
     mirror = _mirror()
     with ScratchFolder() as scratch:
-        options = _apt_folders(scratch, mirror)
-        tell(f"reading the lists of {' and '.join(SUITES)}")
-        _run(["apt-get", *options, "update", "-qq"], f"the lists of Debian {SUITES[0]}")
-        tell(f"fetching {', '.join(PACKAGES)} and what they need, about 60 MB")
-        wanted = ["-t", SUITES[-1], "install", "-y", "-qq", "--no-install-recommends"]
+        options = _apt_folders(scratch, mirror, suites)
+        if architecture:
+            options += ["-o", f"APT::Architecture={architecture}"]
+            options += ["-o", f"APT::Architectures={architecture}"]
+        tell(f"reading the lists of {' and '.join(suites)}")
+        _run(["apt-get", *options, "update", "-qq"], f"the lists of Debian {suites[0]}")
+        tell(f"fetching {', '.join(packages)} and what they need, about 60 MB")
+        wanted = ["-t", suites[-1], "install", "-y", "-qq", "--no-install-recommends"]
         _run(
-            ["apt-get", *options, *wanted, "--download-only", *PACKAGES],
-            f"{', '.join(PACKAGES)} of {SUITES[-1]}",
+            ["apt-get", *options, *wanted, "--download-only", *packages],
+            f"{', '.join(packages)} of {suites[-1]}",
         )
         archives = sorted((scratch / "archives").glob("*.deb"))
-        with whole(folder()) as fresh:
+        versions = _versions(archives)
+        with whole(root) as fresh:
             fresh.mkdir()
             for archive in archives:
                 _run(["dpkg-deb", "-x", str(archive), str(fresh)], f"unpacking {archive.name}")
             for name in _UNUSED:
                 shutil.rmtree(fresh / name, ignore_errors=True)
-            (fresh / MANIFEST).write_text(json.dumps(_versions(archives), indent=1))
-    found = find()
-    if found is None:
-        raise InputError(
-            f"drivers were unpacked into '{folder()}' and no dynamic linker is among them: "
-            f"{', '.join(a.name for a in archives)}"
-        )
-    tell(f"unpacked {len(archives)} packages into {found.root}; nothing was installed")
-    return found
+            (fresh / MANIFEST).write_text(json.dumps(versions, indent=1))
+    return versions
 
 
 def _mirror() -> str:
@@ -126,14 +149,14 @@ def _mirror() -> str:
     )
 
 
-def _apt_folders(scratch: Path, mirror: str) -> list[str]:
+def _apt_folders(scratch: Path, mirror: str, suites: Sequence[str]) -> list[str]:
     """Options that have apt work in ``scratch`` alone, with one suite after the other."""
     for name in ("lists/partial", "archives/partial", "preferences"):
         (scratch / name).mkdir(parents=True)
     (scratch / "status").touch()
     sources = scratch / "sources.list"
     sources.write_text(
-        "".join(f"deb [signed-by={KEYRING}] {mirror} {suite} main\n" for suite in SUITES)
+        "".join(f"deb [signed-by={KEYRING}] {mirror} {suite} main\n" for suite in suites)
     )
     settings = {
         "Dir::Etc::sourcelist": sources,
