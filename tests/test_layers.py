@@ -49,6 +49,8 @@ LAYERS = (
     "tuning",
     "api",
     "doctor",
+    "evaluate.board_session",
+    "evaluate.boards",
     "evaluate.variants",
     "demo",
     "tools",

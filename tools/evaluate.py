@@ -12,6 +12,7 @@ import click
 from .options import PATH, interruptible
 from .progress import progress
 from .table import data_size, table
+from .trackers import KEY, TRACKER, tracker_of
 from .verbosity import note
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def listed(
 @click.option("--layout", default="auto", show_default=True, metavar="LIST",
               callback=listed(("auto", "nchw", "nhwc")), help="Layouts.")  # fmt: skip
 @click.option("--target", default="auto", show_default=True, metavar="LIST", callback=listed(),
-              help="Targets that run here, as in vulkan,llvm.")  # fmt: skip
+              help="Targets that run here, or on the boards, as in vulkan,llvm.")  # fmt: skip
 @click.option("--like", type=PATH, metavar="PACKAGE",
               help="A package of the same network that says its kind, labels and how images are "
               "prepared, where MODEL does not.")  # fmt: skip
@@ -60,7 +61,10 @@ def listed(
 @click.option("--reference/--no-reference", default=True, show_default=True,
               help="Judge onnxruntime (LiteRT for TFLite files) too.")  # fmt: skip
 @click.option("--output", "-o", type=PATH, metavar="FOLDER",
-              help="Where packages and results are kept.  [default: MODEL-evaluation]")  # fmt: skip
+              help="Where packages and results are kept.  [default: MODEL-evaluation, or "
+              "MODEL-KEY-evaluation]")  # fmt: skip
+@TRACKER
+@KEY
 @click.option("--html", type=PATH, metavar="FILE", help="Write a page of it too.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def evaluate(
@@ -74,6 +78,8 @@ def evaluate(
     limit: int | None,
     reference: bool,
     output: Path | None,
+    tracker: tuple[str, int] | None,
+    key: str | None,
     html: Path | None,
     as_json: bool,
 ) -> None:
@@ -90,11 +96,15 @@ def evaluate(
     and its memory.
     What is finished is kept in the folder: the same command goes on where it was cut off.
 
+    With --tracker and --key the variants run on the boards that 'tvm-vision rpc-server'
+    registered there, several at once, which take the times themselves.
+
     \b
     Example:
       tvm-vision evaluate model.onnx photos/ --precision fp32,fp16,int8 --html report.html
       tvm-vision evaluate model.onnx val.json --target vulkan,llvm --limit 500
       tvm-vision evaluate model.onnx data.yaml --like model.tar --opt-level 1,3 --json
+      tvm-vision evaluate model.onnx photos/ --tracker 10.0.0.1:9190 --key nuc
     """
     from tvm_vision.evaluate.datasets import read_data_set
     from tvm_vision.evaluate.variants import Evaluation, matrix
@@ -102,12 +112,14 @@ def evaluate(
 
     need(model, "an ONNX or TFLite file", ONNX, TFLITE)
     found = read_data_set(data).first(limit)
-    folder = output or Path(f"{model.stem}-evaluation")
+    boards = tracker_of(tracker, key)
+    folder = output or Path(f"{model.stem}{f'-{key}' if key else ''}-evaluation")
     variants = matrix(target, precision, [int(level) for level in opt_level], layout)
-    rows: list[dict[str, Any]] = []
     with interruptible(KEPT), progress("evaluating") as show:
-        run = Evaluation(model, found, folder, info=_info(like), tell=show)
-        rows += [run.row(variant) for variant in variants]
+        run = Evaluation(
+            model, found, folder, info=_info(like), tracker=boards, tell=show, remark=note
+        )
+        rows = run.rows(variants)
         if reference:
             rows.append(run.reference())
     if html is not None:

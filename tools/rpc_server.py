@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from .tune import parse_tracker
+from .trackers import parse_tracker
 
 
 @click.command("rpc-server")
@@ -27,7 +27,7 @@ def rpc_server(
     port_end: int,
     address: str | None,
 ) -> None:
-    """Let other machines measure on this one.
+    """Let other machines measure and evaluate on this one.
 
     Runs TVM's RPC server with the Vulkan backend, and starts it again when a candidate brings it
     down. It does what it is told by whoever reaches its port, as this user and without a password:
@@ -38,6 +38,7 @@ def rpc_server(
       python -m tvm.exec.rpc_tracker --host 10.0.0.1 --port 9190       # on one machine
       tvm-vision rpc-server --key nuc --tracker 10.0.0.1:9190 --host 10.0.0.7   # on each robot
       tvm-vision tune yoeo.onnx -r yoeo.jsonl --tracker 10.0.0.1:9190 --key nuc
+      tvm-vision evaluate yoeo.onnx photos/ --tracker 10.0.0.1:9190 --key nuc
     """
     from tvm_vision.tuning.rpc import LOOPBACK, serve
 

@@ -22,6 +22,7 @@ from .options import (
     named_options,
 )
 from .table import table
+from .trackers import KEY, TRACKER, tracker_of
 from .tuning_display import tuning_display
 
 if TYPE_CHECKING:
@@ -45,18 +46,6 @@ class Duration(click.ParamType):
         if seconds <= 0:
             self.fail(f"a time above 0 such as 90s, 10m or 2h is needed, found '{value}'")
         return seconds
-
-
-def parse_tracker(
-    ctx: click.Context, param: click.Parameter, value: str | None
-) -> tuple[str, int] | None:
-    """HOST:PORT as (host, port)."""
-    if value is None:
-        return None
-    host, colon, port = value.rpartition(":")
-    if not (colon and host and port.isdigit()):
-        raise click.BadParameter(f"HOST:PORT is needed, found '{value}'")
-    return host, int(port)
 
 
 @click.command()
@@ -106,11 +95,8 @@ def parse_tracker(
 @input_values_option()
 @named_options
 @compile_options
-@click.option(
-    "--tracker", callback=parse_tracker, metavar="HOST:PORT",
-    help="RPC tracker whose boards measure, instead of this machine.",
-)  # fmt: skip
-@click.option("--key", help="Key of those boards.")
+@TRACKER
+@KEY
 def tune(
     model: Path,
     records: Path,
@@ -148,18 +134,17 @@ def tune(
       tvm-vision tune yoeo.onnx -r yoeo.jsonl --tracker 10.0.0.1:9190 --key nuc
       tvm-vision tune yoeo.onnx -r vega8.jsonl --static --target renoir
     """
-    if (tracker is None) != (key is None):
-        raise click.UsageError("--tracker and --key are needed together")
-    if tracker is not None and host is not None:
+    boards = tracker_of(tracker, key)
+    if boards is not None and host is not None:
         raise click.UsageError("boards tell their processor: --tracker without --host")
-    if static and (tracker is not None or search != "templates"):
+    if static and (boards is not None or search != "templates"):
         raise click.UsageError("--static measures nothing: without --tracker and --search")
     from tvm_vision.tuning import TuningOptions, list_kernels
     from tvm_vision.tuning.worker import MeasureRuns
 
     network = {
         # Where boards measure, one of them tells it.
-        "target": chosen_target(target, model, host) if tracker is None else target,
+        "target": chosen_target(target, model, host) if boards is None else target,
         "input_shapes": input_shapes,
         "input_values": input_values,
         "options": CompileOptions.of(
@@ -180,7 +165,7 @@ def tune(
         prior=prior_records,
         tuning=TuningOptions(time_budget=time_budget, trials=trials, only=tasks),
         timing=MeasureRuns(repeat, number, min_repeat_ms),
-        tracker=None if tracker is None or key is None else (*tracker, key),
+        tracker=boards,
         search="static" if static else search,
         **network,
     )

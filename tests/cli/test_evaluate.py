@@ -10,10 +10,9 @@ import cv2
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
 
 import tvm_vision
-from support import reports
+from support import onnx_models, reports
 from tvm_vision.models.results import Detections, SegmentationMask, Timing, VisionResult
 from tvm_vision.package import ModelInfo, Preprocessing
 
@@ -28,14 +27,7 @@ OPTIONS = ("--target", "llvm", "--precision", "fp32,fp16", "--opt-level", "0,3")
 def network(tmp_path_factory):
     """The mean of each channel is the score of its class; and a package that says what it is."""
     folder = tmp_path_factory.mktemp("network")
-    value = helper.make_tensor_value_info
-    nodes = [
-        helper.make_node("GlobalAveragePool", ["x"], ["mean"]),
-        helper.make_node("Flatten", ["mean"], ["y"]),
-    ]
-    ends = [value("x", TensorProto.FLOAT, (1, 3, 8, 8))], [value("y", TensorProto.FLOAT, (1, 3))]
-    graph = helper.make_graph(nodes, "colours", *ends)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = onnx_models.mean_of_channels()
     onnx.save(model, folder / "colours.onnx")
     info = ModelInfo(
         "colours", "classifier", labels=NAMES, preprocessing=Preprocessing(std=(255.0,) * 3)

@@ -40,6 +40,15 @@ def relu_model(shape, **options):
     return make_model([node], [("x", shape)], [("y", shape)], **options)
 
 
+def mean_of_channels():
+    """The mean of each channel of an image 8x8 is the score of its class."""
+    nodes = [
+        helper.make_node("GlobalAveragePool", ["x"], ["mean"]),
+        helper.make_node("Flatten", ["mean"], ["y"]),
+    ]
+    return make_model(nodes, [("x", (1, 3, 8, 8))], [("y", (1, 3))])
+
+
 def run_on_cpu(module, *arrays):
     import tvm
     from tvm import relax

@@ -1,28 +1,41 @@
-"""A tracker and two servers on loopback: measured in parallel, one of them killed in the middle."""
+"""A tracker and two servers on loopback: measured and evaluated in parallel, one of them killed in
+the middle."""
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from pathlib import Path
 
+import cv2
+import numpy as np
+import onnx
 import psutil
 import pytest
 import tvm
 from tvm import te, topi
 from tvm.rpc.tracker import Tracker
 
+from support import onnx_models
 from tvm_vision.compiler import parse_target
 from tvm_vision.errors import DeviceError, TuningError
+from tvm_vision.evaluate import board_session
+from tvm_vision.evaluate.datasets import DataSet, read_data_set
+from tvm_vision.evaluate.variants import Evaluation, Variant
+from tvm_vision.package import ModelInfo, Preprocessing
 from tvm_vision.schedules import TargetLimits, choices, kernel_key
 from tvm_vision.tuning.measure import DeviceMeasurer, MeasureJob
 from tvm_vision.tuning.rpc import count_boards, remote_target
 from tvm_vision.tuning.worker import Argument, Board, MeasureRuns
 
 KEY = "board"
+NAMES = ("red", "green", "blue")
 HOST = "127.0.0.1"
 PATIENCE = 60.0
 
@@ -51,9 +64,12 @@ def servers(tracker: Tracker) -> Iterator[list[subprocess.Popen[str]]]:
     ]
     wait_for(lambda: boards(tracker) == 2)
     yield started
+    listening = [psutil.Process(s.pid).children() for s in started if s.poll() is None]
     for server in started:
-        kill(server)
+        server.terminate()
         server.wait()
+    # Whatever ends the command ends what it started.
+    assert psutil.wait_procs([child for each in listening for child in each], PATIENCE)[1] == []
 
 
 def boards(tracker: Tracker) -> int:
@@ -77,6 +93,84 @@ def test_a_board_tells_what_to_compile_for(
     here = parse_target("vulkan")
     assert found["kind"] == "vulkan"
     assert found["device_name"] == here.attrs["device_name"]
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory) -> tuple[Path, DataSet, ModelInfo]:
+    """A network whose classes are the channels by their mean, and six images of one colour each."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    for i in range(6):
+        image = np.zeros((12, 16, 3), np.uint8)
+        image[..., 2 - i % 3] = 200
+        (folder / "set" / NAMES[i % 3]).mkdir(parents=True, exist_ok=True)
+        cv2.imwrite(str(folder / "set" / NAMES[i % 3] / f"{i}.png"), image)
+    onnx.save(onnx_models.mean_of_channels(), folder / "colours.onnx")
+    info = ModelInfo(
+        "colours", "classifier", labels=NAMES, preprocessing=Preprocessing(std=(255.0,) * 3)
+    )
+    return folder / "colours.onnx", read_data_set(folder / "set"), info
+
+
+def on_boards(tracker: Tracker, evaluated, folder: Path, told=print, remark=print) -> Evaluation:
+    model, data, info = evaluated
+    where = (HOST, tracker.port, KEY)
+    return Evaluation(
+        model, data, folder, info=info, tracker=where, tell=told, remark=remark
+    )  # fmt: skip
+
+
+def test_an_evaluation_on_boards_is_that_of_this_machine(
+    tracker: Tracker, servers: list[subprocess.Popen[str]], evaluated, tmp_path: Path
+) -> None:
+    variants = [Variant("vulkan", opt_level=0), Variant("llvm"), Variant("nonsense")]
+    rows = on_boards(tracker, evaluated, tmp_path / "there").rows(variants)
+    model, data, info = evaluated
+    here = Evaluation(model, data, tmp_path / "here", info=info).rows(variants[:2])
+    for row, other in zip(rows, here, strict=False):
+        assert row["scores"] == other["scores"] and row["scores"]["top1"] == 1.0
+        assert row["variant"] == {**other["variant"], "board": KEY}
+        assert 0 < row["latency_ms"]["median"] <= row["latency_ms"]["p95"]
+        assert row["device"] == other["device"]
+    assert "nonsense" in rows[2]["error"]
+
+
+def session_of(server: subprocess.Popen[str]) -> psutil.Process | None:
+    """The process of a server's session, where it has one: a child of the child that listens."""
+    with suppress(psutil.NoSuchProcess):
+        for listening in psutil.Process(server.pid).children():
+            for child in listening.children():
+                return child
+    return None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_board_that_vanishes_in_the_middle_of_an_evaluation(
+    tracker: Tracker, servers: list[subprocess.Popen[str]], evaluated, tmp_path: Path,
+    monkeypatch, how: signal.Signals,
+) -> None:  # fmt: skip
+    """Killed, its connection breaks; stopped, nothing ever comes back."""
+    monkeypatch.setattr(board_session, "LOOKING", 1.0)
+    wait_for(lambda: boards(tracker) == 2)
+    said: list[str] = []
+    ended: list[psutil.Process] = []
+
+    def told(words: str) -> None:
+        if words.endswith("2 of 6") and not ended:
+            # That of another client may not have ended yet.
+            found = [each for each in map(session_of, servers) if each is not None]
+            ended.append(max(found, key=psutil.Process.create_time))
+            ended[0].send_signal(how)
+
+    evaluation = on_boards(tracker, evaluated, tmp_path, told, said.append)
+    (row,) = evaluation.rows([Variant("llvm")])
+    for process in ended:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    assert row["scores"]["top1"] == 1.0
+    assert len(said) == 1 and said[0].startswith(f"a board '{KEY}' was lost during llvm fp32 O3")
+    kept = json.loads((tmp_path / "llvm-fp32-O3.json").read_text())
+    assert kept == row == evaluation.rows([Variant("llvm")])[0]
 
 
 def test_what_a_lost_board_was_doing_goes_to_the_other(
@@ -130,7 +224,7 @@ def test_a_key_that_nobody_has(tracker: Tracker, servers: list[subprocess.Popen[
         count_boards(HOST, tracker.port, "nuc")
 
 
-def test_a_server_that_is_brought_down_comes_back(tmp_path) -> None:
+def test_a_server_whose_session_crashes_comes_back() -> None:
     from tvm_vision.tuning import rpc
 
     said: list[str] = []
@@ -138,7 +232,11 @@ def test_a_server_that_is_brought_down_comes_back(tmp_path) -> None:
     def tell(line: str) -> None:
         said.append(line)
         if len(said) == 1:
-            max(psutil.Process().children(), key=psutil.Process.create_time).kill()
+            port = int(line.rpartition(":")[2])
+            session = tvm.rpc.connect(HOST, port, "k")
+            assert session.cpu().exist
+            server = max(psutil.Process().children(), key=psutil.Process.create_time)
+            server.children()[0].kill()
 
     rpc.serve(key="k", port=9600, port_end=9700, tell=tell, stop=lambda: len(said) >= 3)
     assert [line.split()[0] for line in said] == ["serving", "the", "serving"]

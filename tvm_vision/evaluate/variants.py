@@ -1,5 +1,5 @@
-"""A model in several variants over one labelled set: each compiled, run and judged, one after the
-other, and kept, so that what was cut off goes on."""
+"""A model in several variants over one labelled set: each compiled, run and judged, here or on
+boards behind an RPC tracker, and kept, so that what was cut off goes on."""
 
 from __future__ import annotations
 
@@ -11,17 +11,21 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..api import compile as compile_package
 from ..api import quantize
-from ..errors import InputError, TvmVisionError
+from ..devices import described_device
+from ..errors import DeviceError, InputError, TvmVisionError
 from ..models import load_model
 from ..models.registry import predictor
 from ..package import ModelInfo, read_package
+from ..tuning.rpc import remote_target
 from ..version import __version__
 from ..whole_files import write_whole
+from .boards import Boards
 from .datasets import DataSet
 from .reference import reference_of
 from .run_set import ReferenceExecutor, run_set
@@ -30,6 +34,7 @@ PRECISIONS = ("fp32", "fp16", "int8")
 SAMPLES = 32  # images of the set that decide the ranges of int8
 REFERENCE = "reference"
 Json = dict[str, Any]
+LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -69,50 +74,108 @@ class Evaluation:
         folder: Path,
         *,
         info: ModelInfo | None = None,
+        tracker: tuple[str, int, str] | None = None,
         tell: Callable[[str], object] = lambda words: None,
+        remark: Callable[[str], object] = LOGGER.warning,
     ) -> None:
-        """info: what the network is, where its file does not say. tell: called with a few words
-        before each step, and with the count of images."""
+        """info: what the network is, where its file does not say. tracker: host, port and key of
+        boards that run the variants instead of this machine. tell: called with a few words before
+        each step, and with the count of images. remark: with a line where a board is lost."""
         self._model, self._data, self._folder = model, data, folder
-        self._info, self._tell = info, tell
+        self._info, self._tracker, self._tell, self._remark = info, tracker, tell, remark
         self._content = _content(model, data, info)
 
-    def row(self, variant: Variant) -> Json:
-        """The result of a variant: the one that is kept, where it is of the same model, set and
-        version. What cannot be compiled or run has an "error", and is tried again the next time.
+    def rows(self, variants: Sequence[Variant]) -> list[Json]:
+        """The result of each variant: the one that is kept, where it is of the same model, set,
+        board and version. What cannot be compiled or run has an "error", and is tried again the
+        next time.
 
-        Raises InputError where the folder cannot be written.
+        Raises InputError where the folder cannot be written, TuningError for a tracker without
+        boards.
         """
-        return self._kept(variant.name, asdict(variant), lambda: self._compiled(variant))
+        if self._tracker is None:
+            return [self._kept(*self._named(v), partial(self._here, v)) for v in variants]
+        found = {v: self._found(*self._named(v)) for v in variants}
+        missing = [v for v in variants if found[v] is None]
+        if missing:
+            # First of all: a board that is busy tells nothing.
+            targets = {v.target: self._target_of_board(v.target) for v in missing}
+            with Boards(self._tracker, len(self._data.samples), self._remark) as boards:
+                # Each runs while the next is compiled.
+                begun = [(v, self._on_a_board(v, targets[v.target], boards)) for v in missing]
+                for variant, result in begun:
+                    found[variant] = self._kept(*self._named(variant), result)
+        return [row for row in found.values() if row is not None]
 
     def reference(self) -> Json:
-        """The result of onnxruntime, or LiteRT. It needs a variant that was compiled before, whose
-        package says how images are prepared and outputs read."""
+        """The result of onnxruntime, or LiteRT, on this machine. It needs a variant that was
+        compiled before, whose package says how images are prepared and outputs read."""
         return self._kept(REFERENCE, {}, self._of_reference)
 
     def package(self, variant: Variant) -> Path:
         """Where a variant's package lies."""
         return self._folder / f"{_stem(variant.name)}.tar"
 
-    def _kept(self, name: str, how: Json, make: Callable[[], Json]) -> Json:
-        path = self._folder / f"{_stem(name)}.json"
-        same = {"name": name, "variant": how, "of": self._content, "version": __version__}
+    def _named(self, variant: Variant) -> tuple[str, Json]:
+        board = {} if self._tracker is None else {"board": self._tracker[2]}
+        return variant.name, {**asdict(variant), **board}
+
+    def _same(self, name: str, how: Json) -> Json:
+        return {"name": name, "variant": how, "of": self._content, "version": __version__}
+
+    def _found(self, name: str, how: Json) -> Json | None:
+        same = self._same(name, how)
         try:
-            found = json.loads(path.read_bytes())
+            found = json.loads((self._folder / f"{_stem(name)}.json").read_bytes())
             if {key: found.get(key) for key in same} == same and "error" not in found:
                 return dict(found)
         except (OSError, ValueError, AttributeError):
             pass
+        return None
+
+    def _kept(self, name: str, how: Json, make: Callable[[], Json]) -> Json:
+        if (found := self._found(name, how)) is not None:
+            return found
         self._tell(name)
         try:
-            made = {**same, **make()}
+            made = {**self._same(name, how), **make()}
         except TvmVisionError as error:
-            made = {**same, "error": " ".join(str(error).split())}
+            made = {**self._same(name, how), "error": " ".join(str(error).split())}
+        path = self._folder / f"{_stem(name)}.json"
         write_whole(path, json.dumps(made, indent=1).encode(), InputError)
         return made
 
-    def _compiled(self, variant: Variant) -> Json:
-        path = self.package(variant)
+    def _here(self, variant: Variant) -> Json:
+        warned = self._compiled(variant, variant.target)
+        return self._judged(variant, warned, load_model(self.package(variant)))
+
+    def _on_a_board(
+        self, variant: Variant, target: Callable[[], Any], boards: Boards
+    ) -> Callable[[], Json]:
+        """Compiles a variant, and has it run; what is returned waits for its result, which is kept
+        as soon as it is there."""
+
+        def run(model: Any) -> Json:
+            return self._kept(*self._named(variant), lambda: self._judged(variant, warned, model))
+
+        try:
+            warned = self._compiled(variant, target())
+        except TvmVisionError as error:
+            return partial(_raise, error)
+        return boards.submit(variant.name, self.package(variant), run).result
+
+    def _target_of_board(self, target: str) -> Callable[[], Any]:
+        """Gives what a target is on a board, or raises why there is none; a device's description
+        says all itself."""
+        assert self._tracker is not None
+        try:
+            found = target if described_device(target) else remote_target(*self._tracker, target)
+        except DeviceError as error:
+            return partial(_raise, error)
+        return lambda: found
+
+    def _compiled(self, variant: Variant, target: Any) -> list[str]:
+        """Writes the package; returns what the compiler warned of."""
         with _warnings() as warned:
             model, options = self._model, {}
             precision = variant.precision
@@ -120,8 +183,8 @@ class Evaluation:
                 model, options, precision = self._quantized(), {"int8": "on"}, "fp32"
             compile_package(
                 model,
-                path,
-                target=variant.target,
+                self.package(variant),
+                target=target,
                 precision=precision,
                 opt_level=variant.opt_level,
                 layout=variant.layout,
@@ -130,15 +193,17 @@ class Evaluation:
                 name=self._model.stem,
                 progress=lambda words: self._tell(f"{variant.name}: {words}"),
             )
-            model_of = load_model(path)
-        count = len(self._data.samples)
+        return warned
+
+    def _judged(self, variant: Variant, warned: list[str], model: Any) -> Json:
+        path, count = self.package(variant), len(self._data.samples)
         result = run_set(
-            model_of, self._data, lambda done: self._tell(f"{variant.name}: {done} of {count}")
+            model, self._data, lambda done: self._tell(f"{variant.name}: {done} of {count}")
         )
         with read_package(path) as opened:
             memory = opened.info.memory.peak
         return {
-            **result, "device": model_of.device_description, "package_bytes": path.stat().st_size,
+            **result, "device": model.device_description, "package_bytes": path.stat().st_size,
             "memory_bytes": memory, "warnings": warned,
         }  # fmt: skip
 
@@ -185,6 +250,10 @@ def _content(model: Path, data: DataSet, info: ModelInfo | None) -> str:
             stat = path.stat()
             digest.update(repr((str(path), stat.st_size, stat.st_mtime_ns)).encode())
     return digest.hexdigest()
+
+
+def _raise(error: TvmVisionError) -> Any:
+    raise error
 
 
 def _stem(name: str) -> str:

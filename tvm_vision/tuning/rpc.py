@@ -1,13 +1,18 @@
-"""A machine that measures for others: TVM's RPC server with our backend, watched over.
+"""A machine that measures and evaluates for others: TVM's RPC server with our backend, watched
+over.
 
 Whoever reaches the port can run any code as this user: it is bound to loopback unless told.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import logging
-import socket
+import os
+import signal
+import sys
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -17,11 +22,12 @@ from typing import Any
 from ..error_lines import last_line
 from ..errors import DeviceError, TuningError
 from ..whole_files import ScratchFolder
-from .worker import use_scratch
+from .worker import Board, connect, session, use_scratch
 
 LOGGER = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"
 TARGET_FUNCTION = "tvm_vision.rpc.target"
+PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 SECONDS_BETWEEN_LOOKS = 1.0
 SECONDS_TO_RESTART = 2.0
 
@@ -91,35 +97,48 @@ def _start(
 
 
 def announce(folder: str) -> None:
-    """In the server: the backend, a function that tells what to compile for, and a scratch folder
-    for temporary files."""
+    """In the server: the backend, a function that tells what to compile for, those that run whole
+    packages, and a scratch folder for temporary files."""
     import tvm_ffi
 
     import tvm_vision.vulkan  # noqa: F401
 
+    from ..evaluate import on_board
+
+    _end_with_who_started_it()
+    _end_with_what_listens()
     use_scratch(folder)
     tvm_ffi.register_global_func(TARGET_FUNCTION, target_json, override=True)
+    on_board.register()
 
 
-def target_json(kind: str) -> str:
-    """JSON of the target of this machine's first device of a kind ("vulkan" or "llvm").
+def _end_with_who_started_it() -> None:
+    """A server whose watcher was killed would go on, unseen, and keep its port (prctl(2))."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
-    Raises DeviceError where there is none.
+
+def _end_with_what_listens() -> None:
+    """A session that crashes ends the server's thread that listens, and not the server: nobody
+    would see that it serves no more."""
+    serving = os.getpid()
+
+    def end(error: threading.ExceptHookArgs) -> None:
+        if os.getpid() == serving:
+            os._exit(1)
+        threading.__excepthook__(error)
+
+    threading.excepthook = end
+
+
+def target_json(spelling: str) -> str:
+    """JSON of what a target ("auto", "vulkan", "llvm", ...) is on this machine.
+
+    Raises DeviceError where there is no such device.
     """
     from ..compiler import parse_target
 
-    return str(parse_target(kind))
-
-
-def connect(host: str, port: int) -> Any:
-    """A session with a tracker: tvm.rpc.TrackerSession.
-
-    Raises OSError at once where nothing listens: TVM would try for a minute.
-    """
-    from tvm import rpc
-
-    socket.create_connection((host, port), timeout=5.0).close()
-    return rpc.connect_tracker(host, port)
+    return str(parse_target(spelling))
 
 
 def count_boards(host: str, port: int, key: str) -> int:
@@ -144,17 +163,17 @@ def count_boards(host: str, port: int, key: str) -> int:
     return found
 
 
-def remote_target(host: str, port: int, key: str, kind: str = "vulkan") -> dict[str, Any]:
-    """The target of a board behind a tracker.
+def remote_target(host: str, port: int, key: str, spelling: str = "vulkan") -> dict[str, Any]:
+    """What a target is on a board behind a tracker.
 
     Raises DeviceError where the board has no such device, or does not tell.
     """
     try:
-        session = connect(host, port).request(key, session_timeout=60)
-        found = json.loads(str(session.get_function(TARGET_FUNCTION)(kind)))
+        with session(Board(host, port, key)) as remote:
+            found = json.loads(str(remote.get_function(TARGET_FUNCTION)(spelling)))
     except Exception as error:
         raise DeviceError(
-            f"a board '{key}' with a {kind} device that tells its limits is needed "
+            f"a board '{key}' that tells what '{spelling}' is on it is needed "
             f"({last_line(error)}): start tvm-vision rpc-server on it, or pass "
             "--target as JSON"
         ) from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import os
 import signal
+import socket
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -300,22 +301,39 @@ def _local_device(kind: str) -> Any:
     return tvm.device("cpu" if kind == "llvm" else kind, 0)
 
 
+def connect(host: str, port: int) -> Any:
+    """A session with a tracker: tvm.rpc.TrackerSession.
+
+    Raises OSError at once where nothing listens: TVM would try for a minute.
+    """
+    from tvm import rpc
+
+    socket.create_connection((host, port), timeout=5.0).close()
+    return rpc.connect_tracker(host, port)
+
+
 @contextmanager
-def _session(board: Board) -> Iterator[Any]:
+def session(board: Board) -> Iterator[Any]:
+    """A session with a board of that key, which waits for one; None for this machine's own."""
     if not board.key:
         yield None
         return
-    from tvm import rpc
-
-    tracker = rpc.connect_tracker(board.host, board.port)
-    yield tracker.request(board.key, priority=1, session_timeout=board.patience)
+    remote = connect(board.host, board.port).request(
+        board.key, priority=1, session_timeout=board.patience
+    )
+    try:
+        yield remote
+    finally:
+        # Not left to the garbage collector: an error that is kept would keep the board.
+        with suppress(Exception):  # where the board was lost
+            remote.get_function("CloseRPCConnection")()
 
 
 @contextmanager
 def _loaded(path: str, kind: str, board: Board) -> Iterator[tuple[Any, Any]]:
     """The library and the device, here or on a board."""
-    with _session(board) as session:
-        if session is None:
+    with session(board) as remote:
+        if remote is None:
             if path not in _LIBRARIES:
                 # Two, since the last comparison takes turns between them.
                 while len(_LIBRARIES) > 1:
@@ -324,8 +342,8 @@ def _loaded(path: str, kind: str, board: Board) -> Iterator[tuple[Any, Any]]:
             yield _LIBRARIES[path], _local_device(kind)
             return
         name = Path(path).name
-        session.upload(path)
+        remote.upload(path)
         try:
-            yield session.load_module(name), session.device("cpu" if kind == "llvm" else kind, 0)
+            yield remote.load_module(name), remote.device("cpu" if kind == "llvm" else kind, 0)
         finally:
-            session.remove(name)
+            remote.remove(name)
