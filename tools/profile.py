@@ -254,6 +254,6 @@ def _stages(report: ProfileReport) -> list[str]:
         ("upload", report.upload_us, ""),
         ("read-back", report.readback_us, ""),
         ("wall", report.wall_us, f"a whole frame, median of {report.repeat}"),
-        ("unexplained", report.unexplained_us, "wall - span - upload - read-back"),
+        ("unexplained", report.unexplained_us, "beyond upload, span, read-back of a frame"),
     ]
     return [f"{name:<15}{value:>12.1f} us  {text}".rstrip() for name, value, text in rows]

@@ -62,7 +62,7 @@ def made_up_profile(info: dict[str, Any]) -> ProfileReport:
     )
     whole = sum(times)
     return ProfileReport(
-        "vulkan0", f"vulkan(0): {NASTY}", 3, kernels, whole, whole - 1, 2.0, 1.0, whole + 9
+        "vulkan0", f"vulkan(0): {NASTY}", 3, kernels, whole, whole - 1, 2.0, 1.0, whole + 9, 7.0
     )
 
 

@@ -93,10 +93,10 @@ def _frame(document: Document) -> Section:
     if document["ceilings"]["source"] != "unknown":
         floor = sum(kernel["floor_us"] for kernel in kernels)
         values += [("sum of floors", _time(floor)), (f"above {FLAGGED:g} × floor", str(flagged))]
-    whole = sum(max(0.0, document[f"{name}_us"]) for name, _ in _STAGES) or 1.0
+    whole = sum(document[f"{name}_us"] for name, _ in _STAGES) or 1.0
     parts, legend = [], []
     for name, colour in _STAGES:
-        share = max(0.0, document[f"{name}_us"]) / whole
+        share = document[f"{name}_us"] / whole
         text = f"{_WORDS.get(name, name)} {100 * share:.1f} %"
         parts.append(f'<span class="{colour}" style="flex:{share:.4f} 0 0" title="{text}"></span>')
         legend.append(f'<span><i class="{colour}"></i>{text}</span>')
@@ -106,7 +106,7 @@ def _frame(document: Document) -> Section:
     )
     words = (
         "Span: first to last kernel as they run in production; sum: each kernel alone between two "
-        "timestamps. Unexplained: driver, queue and host."
+        "timestamps. Unexplained: what the host waited beyond that, for driver, queue and itself."
     )
     return Section("frame", "A frame", words, body)
 

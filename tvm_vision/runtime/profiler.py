@@ -11,8 +11,8 @@ import numpy as np
 
 from ..package.tensors import ITEM_BYTES
 
-# After the kernels, a sample holds span, upload, read-back and wall time.
-STAGES = ("span", "upload", "readback", "wall")
+# After the kernels, a sample holds span, upload, read-back and wall time, and what is unexplained.
+STAGES = ("span", "upload", "readback", "wall", "unexplained")
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,9 @@ class ProfileReport:
 
     ``sum_us`` adds up the kernels, each timed alone between two timestamps; ``span_us`` is the time
     from the first to the last kernel of a frame as it runs in production, where neighbours may
-    overlap; ``wall_us`` is a whole frame by the host's clock.
+    overlap; ``wall_us`` is a whole frame by the host's clock; ``unexplained_us`` is what the host
+    waited for a frame beyond its upload, span and read-back, taken of each frame by itself: driver,
+    queue and host. It is never below 0, and medians of different frames need not add up.
     """
 
     device: str
@@ -68,15 +70,11 @@ class ProfileReport:
     upload_us: float
     readback_us: float
     wall_us: float
-
-    @property
-    def unexplained_us(self) -> float:
-        """What of the wall time is no upload, kernel or read-back: driver, queue and host."""
-        return self.wall_us - self.span_us - self.upload_us - self.readback_us
+    unexplained_us: float
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        return {**asdict(self), "unexplained_us": self.unexplained_us}
+        return asdict(self)
 
 
 def kernel_infos(graph: Mapping[str, Any]) -> tuple[KernelInfo, ...]:
@@ -99,7 +97,7 @@ def _kernel_info(kernel: Mapping[str, Any], tensors: Sequence[Mapping[str, Any]]
 def summarise(
     kernels: Sequence[KernelInfo], samples: np.ndarray, device: str, description: str
 ) -> ProfileReport:
-    """The report of ``samples``: float64 (runs, kernels + 4) nanoseconds, stages last.
+    """The report of ``samples``: float64 (runs, kernels + 5) nanoseconds, stages last.
 
     Raises ValueError when the columns do not fit the kernels.
     """
@@ -137,4 +135,5 @@ def summarise(
         upload_us=stages["upload"],
         readback_us=stages["readback"],
         wall_us=stages["wall"],
+        unexplained_us=stages["unexplained"],
     )

@@ -220,13 +220,15 @@ class GraphExecutor : public ffi::ModuleObj {
     *rv = out;
   }
 
-  /*! \brief One profiled run: nanoseconds of each kernel, then span, upload, read-back and wall. */
+  /*! \brief One profiled run: nanoseconds of each kernel, then span, upload, read-back, wall
+   * and what is unexplained. */
   void Profile(ffi::PackedArgs, ffi::Any* rv) {
     size_t slot = SlotToTime();
     ProfileSample sample = runner_->Profile(slot);
     BeginFrame(slot);
     ffi::Array<int64_t> flat(sample.kernels.begin(), sample.kernels.end());
-    for (int64_t value : {sample.span, sample.upload, sample.readback, sample.wall}) {
+    for (int64_t value :
+         {sample.span, sample.upload, sample.readback, sample.wall, sample.unexplained}) {
       flat.push_back(value);
     }
     *rv = flat;

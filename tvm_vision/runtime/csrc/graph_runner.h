@@ -29,6 +29,9 @@ struct ProfileSample {
   int64_t readback = 0;
   /*! \brief From handing the frame over to having its outputs, by the host's clock. */
   int64_t wall = 0;
+  /*! \brief What the host waited for the frame that span, upload and read-back are of, beyond them:
+   * the wall time of another frame may be shorter than these. */
+  int64_t unexplained = 0;
 };
 
 /*! \brief One frame on the host's steady clock, in nanoseconds. */
