@@ -48,6 +48,7 @@ LAYERS = (
     "exporters",
     "tuning",
     "api",
+    "fleets",
     "doctor",
     "evaluate.board_session",
     "evaluate.boards",

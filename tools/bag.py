@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from .options import PATH, device_option, interruptible
+from .options import PATH, device_option, interruptible, wanted_target
 from .progress import progress
 from .verbosity import note
 
@@ -52,7 +52,7 @@ def bag(
     # A file that is no bag shows before the network is loaded.
     need(bag, "a bag", BAG, FOLDER)
     with progress(f"loading {model.name}") as show:
-        network = load_and_warm(ModelRequest(str(model), device))
+        network = load_and_warm(ModelRequest(str(model), device, target=wanted_target()))
         note(f"device: {network.device_description}")
         if confidence is not None:
             set_confidence(network, confidence)

@@ -36,6 +36,7 @@ from .verbosity import note
 
 if TYPE_CHECKING:
     from tvm_vision.compiler import CompiledModel
+    from tvm_vision.package import PackageInfo
 
 # As mod.json has them; said here, for help imports nothing.
 KINDS = ("network", "classifier", "yoeo", "yolo", "detr", "ssd", "segmenter", "depth")
@@ -51,7 +52,7 @@ KINDS = ("network", "classifier", "yoeo", "yolo", "detr", "ssd", "segmenter", "d
     "--target", default="auto", show_default=True,
     help="'vulkan', 'vulkan --from_device 1', 'llvm -mcpu=cortex-a72', JSON; renoir or "
     "another name of 'devices --known'; a file of 'devices --export'; auto: the first Vulkan "
-    "device, else this machine's CPU.",
+    "device, else this machine's CPU. Several, as in renoir,tgl,llvm, make one package for all.",
 )  # fmt: skip
 @host_option
 @input_shapes_option()
@@ -161,8 +162,11 @@ def compile(  # the command's name
       tvm-vision compile model.onnx -o model.tar --target vulkan --host aarch64
       tvm-vision compile model.onnx -o model.tar \\
           --target "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76"
+      tvm-vision compile yoeo.onnx -o team.tar --target renoir,tgl,llvm
     """
     from tvm_vision.api import compile as compile_network
+    from tvm_vision.compiler.target import split_targets
+    from tvm_vision.fleets import compile_fleet, target_name
     from tvm_vision.package import read_package
 
     if rest is not None and not cut:
@@ -184,9 +188,11 @@ def compile(  # the command's name
         options=kind_options,
         tell=lines.append,
     )
-    chosen = chosen_target(target, model, host)
-    if check_after:
-        check_runs_here(chosen)
+    targets = split_targets(target)
+    variants = [target_name(each) for each in targets] if len(targets) > 1 else [""]
+    chosen = [chosen_target(each, model, host) for each in targets]
+    if check_after and all(map(other_processor, chosen)):
+        check_runs_here(chosen[0])
     made: list[CompiledModel] = []
     with interruptible(NOTHING_WRITTEN), progress(f"compiling {model.name}") as tell:
         parts = None
@@ -195,42 +201,43 @@ def compile(  # the command's name
             parts = cut_model(
                 model, input_shapes, input_values, tell, raw_io=raw_io, with_rest=wanted
             )
-        compile_network(
-            model if parts is None else parts.imported,
-            output,
-            target=chosen,
-            input_shapes=input_shapes if parts is None else None,
-            input_values=input_values if parts is None else None,
-            raw_io=raw_io and parts is None,
-            options=how,
-            model_info=described,
-            tuning_records=tuning_records,
-            shipped_records=shipped_records,
-            sample_images=sample_images,
-            max_error=max_error,
-            dump_ir=dump_ir,
-            dump_shaders=dump_shaders,
-            progress=tell,
-            on_compiled=made.append,
-        )
+        source = model if parts is None else parts.imported
+        how_compiled: dict[str, Any] = {
+            "input_shapes": input_shapes if parts is None else None,
+            "input_values": input_values if parts is None else None,
+            "raw_io": raw_io and parts is None,
+            "options": how,
+            "model_info": described,
+            "tuning_records": tuning_records,
+            "shipped_records": shipped_records,
+            "sample_images": sample_images,
+            "max_error": max_error,
+            "dump_ir": dump_ir,
+            "dump_shaders": dump_shaders,
+            "progress": tell,
+            "on_compiled": made.append,
+        }
+        if len(targets) > 1:
+            compile_fleet(source, output, targets=chosen, names=variants, **how_compiled)
+        else:
+            compile_network(source, output, target=chosen[0], **how_compiled)
         if parts is not None and rest is not None:
             write_rest(parts, rest)
 
-    with read_package(output) as package:
-        info = package.info
-        size = sum(package.sizes().values())
-    place = info.device.name if info.device else info.target["kind"]
-    if beside := other_processor(chosen):
-        place += f" beside {beside}" if info.device else f" on {beside}"
-    known = f" ({made[0].known} of {len(made[0].library.kernels)} different ones made before)"
-    click.echo(
-        f"wrote {output}: {data_size(size)}, {len(info.graph.kernels)} kernels for {place}"
-        f"{known if made[0].known else ''}, {data_size(info.memory.peak)} of device memory"
-    )
+    infos = []
+    for variant in variants:
+        with read_package(output, variant=variant) as package:
+            infos.append((package.info, sum(package.sizes().values())))
+    if len(targets) > 1:
+        size = sum(file.stat().st_size for file in _files_of(output))
+        click.echo(f"wrote {output}: {data_size(size)} for {len(targets)} devices")
+    for variant, (info, size), compiled, of in zip(variants, infos, made, chosen, strict=True):
+        click.echo(f"{variant or f'wrote {output}'}: {_summary(info, size, compiled, of)}")
+    info = infos[0][0]
     for tensor in info.outputs:
         if tensor.units:
             click.echo(f"{tensor}: {tensor.units}")
-    for line in (*lines, *precision_lines(info)):
+    for line in dict.fromkeys((*lines, *precision_lines(info))):
         click.echo(line)
     if parts is not None:
         for line in cut_lines(parts, rest):
@@ -239,3 +246,18 @@ def compile(  # the command's name
         note(line)
     if check_after:
         ctx.invoke(check, package=output, model=model)
+
+
+def _summary(info: PackageInfo, size: int, made: CompiledModel, target: Any) -> str:
+    place = info.device.name if info.device else info.target["kind"]
+    if beside := other_processor(target):
+        place += f" beside {beside}" if info.device else f" on {beside}"
+    known = f" ({made.known} of {len(made.library.kernels)} different ones made before)"
+    return (
+        f"{data_size(size)}, {len(info.graph.kernels)} kernels for {place}"
+        f"{known if made.known else ''}, {data_size(info.memory.peak)} of device memory"
+    )
+
+
+def _files_of(package: Path) -> list[Path]:
+    return list(package.iterdir()) if package.is_dir() else [package]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import PATH, device_option, interruptible, package_argument
+from .options import PATH, device_option, interruptible, package_argument, wanted_target
 from .progress import progress
 from .sources import export_options, exports, source_options
 from .verbosity import note
@@ -87,8 +87,9 @@ def detect(
 
     with progress(f"loading {package.name}"):
         detector = load_model(
-            package, device, confidence=confidence, iou=iou, max_detections=max_detections
-        )
+            package, device, wanted_target(),
+            confidence=confidence, iou=iou, max_detections=max_detections,
+        )  # fmt: skip
         detector.warm_up()
     note(f"device: {detector.device_description}")
     kept = exports(**saved, produces=detector.produces, name=detector.name)

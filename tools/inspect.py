@@ -13,17 +13,18 @@ import click
 
 from tvm_vision.options import CompileOptions
 
-from .options import json_option, package_argument
+from .options import json_option, package_argument, variant_option
 from .table import data_size, table
 
 MAX_LAYERS = 12
 
 if TYPE_CHECKING:
-    from tvm_vision.package import Package, PackageInfo, YoeoInfo
+    from tvm_vision.package import Fleet, Package, PackageInfo, YoeoInfo
 
 
 @click.command()
 @package_argument()
+@variant_option()
 @click.option("--kernels", is_flag=True, help="List every kernel with its tensors and nodes.")
 @json_option("mod.json")
 def inspect(package: Path, kernels: bool, as_json: bool) -> None:
@@ -37,17 +38,28 @@ def inspect(package: Path, kernels: bool, as_json: bool) -> None:
       tvm-vision inspect model.tar --kernels
       tvm-vision inspect model.tar --json | jq .model.labels
     """
-    from tvm_vision.package import read_package
+    from tvm_vision.package import read_fleet
 
-    with read_package(package) as opened:
+    from .session import read_any
+
+    fleet = read_fleet(package)
+    with read_any(package) as opened:
         if as_json:
             click.echo(json.dumps(opened.info.to_json(), indent=2, ensure_ascii=False))
             return
-        for line in summary(opened):
+        for line in (*variant_lines(fleet, opened), *summary(opened)):
             click.echo(line)
         if kernels:
             for line in kernel_lines(opened.info):
                 click.echo(line)
+
+
+def variant_lines(fleet: Fleet | None, shown: Package) -> Iterator[str]:
+    """The variants of a package for several devices; "*" stands at the one that is shown."""
+    for variant in fleet.variants if fleet is not None else ():
+        mark = "*" if variant.target == shown.info.target else " "
+        own = sum(piece.size for piece in (*variant.info, *variant.params, variant.library))
+        yield f"variant    {mark} {variant.describe()}, {data_size(own)} of its own and shared"
 
 
 def summary(package: Package) -> Iterator[str]:

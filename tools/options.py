@@ -28,6 +28,8 @@ from .verbosity import add_verbosity, is_verbose, note
 NOTHING_WRITTEN = "nothing was written; the same command begins again"
 UNMEASURED = "nothing was measured to the end; a smaller --repeat takes less time"
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+# Where the target is kept that a command was given.
+_TARGET = f"{__name__}.target"
 # Whether a path is there and usable is for the library to say: its messages tell what to do.
 PATH = click.Path(path_type=Path)
 
@@ -316,13 +318,34 @@ def package_argument() -> Decorator:
 
 
 def device_option() -> Decorator:
-    return click.option(
+    """--device, as the parameter ``device``, and --target, see ``wanted_target``."""
+    device = click.option(
         "--device",
         type=click.Choice(DEVICES),
         default="auto",
         show_default=True,
         help="auto: the device that the package was made for.",
     )
+    return lambda command: device(variant_option()(command))
+
+
+def variant_option() -> Decorator:
+    """--target of commands that take packages, see ``wanted_target``."""
+
+    def keep(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+        ctx.meta[_TARGET] = value or ""
+
+    return click.option(
+        "--target", callback=keep, expose_value=False, metavar="NAME",
+        help="Of a package for several devices the variant to take.  [default: that for this "
+        "machine]",
+    )  # fmt: skip
+
+
+def wanted_target() -> str:
+    """What was given for ``variant_option``; "" for what fits this machine."""
+    ctx = click.get_current_context(silent=True)
+    return str(ctx.meta.get(_TARGET, "")) if ctx else ""
 
 
 def input_options(command: Callable[..., Any]) -> Callable[..., Any]:

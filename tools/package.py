@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from .options import PATH, package_argument
+from .options import PATH, package_argument, variant_option, wanted_target
 
 
 @click.group()
@@ -23,18 +23,21 @@ def package() -> None:
 @package.command()
 @package_argument()
 @click.argument("folder", type=PATH)
+@variant_option()
 def unpack(package: Path, folder: Path) -> None:
     """Write what is in the tar PACKAGE into FOLDER, which is made.
 
-    FOLDER is a package as well: every command takes it.
+    FOLDER is a package as well: every command takes it. Of a package for several devices it is that
+    of one, which --target names.
 
     \b
     Example:
       tvm-vision package unpack model.tar model
+      tvm-vision package unpack team.tar renoir --target renoir
     """
     from tvm_vision.package import unpack_package
 
-    unpack_package(package, folder)
+    unpack_package(package, folder, variant=wanted_target())
     click.echo(f"wrote {folder}: mod.json, mod.params, mod.so")
 
 

@@ -18,6 +18,7 @@ from .options import (
     json_option,
     package_argument,
     rate_option,
+    wanted_target,
 )
 from .progress import progress
 from .session import load_network, set_inputs
@@ -123,7 +124,9 @@ def profile(
         from tvm_vision.evaluate.layers import layer_errors
 
         with progress("comparing layers"):
-            errors = layer_errors(package, arrays, per_layer_error, device=device)
+            errors = layer_errors(
+                package, arrays, per_layer_error, device=device, target=wanted_target()
+            )
     ceilings = ceilings_of(executor.device)
     document = profile_document(report, executor.info, ceilings, errors)
     changes = [] if before is None else compare_profiles(report.kernels, before.kernels)

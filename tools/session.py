@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .options import wanted_target
 from .progress import progress
 from .verbosity import note
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from tvm_vision.package import Package
     from tvm_vision.runtime.graph_executor import GraphExecutor
 
 
@@ -21,9 +23,26 @@ def load_network(package: Path, device: str) -> GraphExecutor:
     from tvm_vision.runtime.loader import load
 
     with progress(f"loading {package.name}"):
-        executor = load(package, device=device)
+        executor = load(package, device, wanted_target())
     note(f"device: {executor.device_description}")
     return executor
+
+
+def read_any(package: Path) -> Package:
+    """A package to look at; of one for several devices the variant that --target names, else that
+    for this machine, else the first."""
+    from tvm_vision.errors import DeviceError
+    from tvm_vision.package import read_fleet, read_package
+    from tvm_vision.runtime.variants import choose_variant
+
+    fleet = read_fleet(package)
+    if fleet is None:
+        return read_package(package)
+    try:
+        name = choose_variant(fleet, target=wanted_target()).name
+    except DeviceError:
+        name = fleet.names[0]
+    return read_package(package, variant=name)
 
 
 def set_inputs(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from .options import PATH, device_option
+from .options import PATH, device_option, wanted_target
 from .progress import progress
 
 
@@ -71,11 +71,12 @@ def show(
 
 def _write_drawing(path: Path, output: Path, model: Path | None) -> None:
     from tvm_vision.file_kinds import PACKAGES, kind_of
-    from tvm_vision.package import read_package
     from tvm_vision.report.model_graph import model_drawing, read_model
     from tvm_vision.report.page import write_page
     from tvm_vision.report.show_page import model_page, package_drawing, package_page
     from tvm_vision.report.svg import svg_of
+
+    from .session import read_any
 
     if output.suffix not in (".html", ".svg"):
         raise click.UsageError(f"--output ends in .html or .svg, found '{output.name}'")
@@ -89,7 +90,7 @@ def _write_drawing(path: Path, output: Path, model: Path | None) -> None:
         else:
             nodes = () if model is None else read_model(model).graph.node
             operators = {node.name: node.op_type for node in nodes}
-            with read_package(path) as opened:
+            with read_any(path) as opened:
                 info = opened.info
             drawn = package_drawing(info, operators)
             text = svg_of(drawn, alone=True) if alone else package_page(info, operators)
@@ -114,7 +115,7 @@ def _write_layer(
     executor = load_network(package, device)
     arrays = set_inputs(executor, inputs, image, FILL_MODES[0])
     with progress(f"running {package.name} and {model.name}"):
-        found = layer_of(package, arrays, model, layer, device=device)
+        found = layer_of(package, arrays, model, layer, device=device, target=wanted_target())
     pictures = pictures_of(found.ours, found.reference)
     stem = re.sub(r"[^A-Za-z0-9._-]+", "_", layer)
     for path in write_pictures(pictures, folder, stem):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from . import vulkan
     from .api import compile, quantize
     from .compiler.build import CompiledModel
+    from .fleets import compile_fleet
     from .models import load_model
     from .models.converters import to_coco, to_pandas, to_supervision
     from .models.instance_masks import InstanceMasks
@@ -69,6 +70,7 @@ __all__ = [
     "VisionResult",
     "__version__",
     "compile",
+    "compile_fleet",
     "load",
     "load_model",
     "quantize",
@@ -89,6 +91,7 @@ if not TYPE_CHECKING:  # for which no name would be a wrong one
             **dict.fromkeys(_RESULTS, ".models.results"),
             **dict.fromkeys(("TuningOptions", "TuningOutcome"), ".tuning.tuner"),
             **dict.fromkeys(("compile", "quantize"), ".api"),
+            "compile_fleet": ".fleets",
             **dict.fromkeys(("to_coco", "to_pandas", "to_supervision"), ".models.converters"),
             "CompileOptions": ".options",
             "CompiledModel": ".compiler.build",

@@ -18,9 +18,10 @@ import numpy as np
 
 from ..errors import InputError, TvmVisionError
 from ..file_kinds import ONNX, TFLITE, need
-from ..package import PlannedGraph, PlannedKernel, read_package
+from ..package import PlannedGraph, PlannedKernel
 from ..runtime.device import choose_device
 from ..runtime.library import load_library
+from ..runtime.loader import open_package
 from .compare import OutputError, compare
 from .reference import Reference
 
@@ -71,15 +72,17 @@ def layer_errors(
     model: Path,
     *,
     device: str = "auto",
+    target: str = "",
 ) -> dict[int, LayerError]:
     """The error of each kernel that computes a value of the ONNX model, by the kernel's position.
 
     Kernels whose last node has no name in the model (what the compiler made itself), or whose
     output has another size (another layout), have none. Raises InputError where no kernel has one.
     """
-    proto = simplified_model(model, inputs, _fixed(package))
+    proto = simplified_model(model, inputs, _fixed(package, device, target))
     errors = {
-        layer.index: layer.error() for layer in _layers(package, inputs, proto, None, device=device)
+        layer.index: layer.error()
+        for layer in _layers(package, inputs, proto, None, device=device, target=target)
     }
     if not errors:
         raise InputError(
@@ -96,15 +99,16 @@ def layer_of(
     node: str,
     *,
     device: str = "auto",
+    target: str = "",
 ) -> Layer:
     """What the kernel that ends in a node computes, beside the model's value.
 
     Raises InputError where no kernel ends in it, naming what can be asked for.
     """
-    proto = simplified_model(model, inputs, _fixed(package))
-    for layer in _layers(package, inputs, proto, node, device=device):
+    proto = simplified_model(model, inputs, _fixed(package, device, target))
+    for layer in _layers(package, inputs, proto, node, device=device, target=target):
         return layer
-    with read_package(package) as opened:
+    with open_package(package, device, target) as opened:
         kernels = opened.info.graph.kernels
     inside = next((kernel for kernel in kernels if node in kernel.nodes), None)
     if inside is not None:
@@ -127,10 +131,11 @@ def _layers(
     node: str | None,
     *,
     device: str,
+    target: str,
 ) -> Iterator[Layer]:
     """Each kernel that computes a value of the model, or the one that ends in ``node`` alone."""
     values = {each.name: each.output[0] for each in proto.graph.node if each.output}
-    with read_package(package) as opened:
+    with open_package(package, device, target) as opened:
         graph = opened.info.graph
         wanted = {
             index: values[kernel.nodes[-1]]
@@ -161,9 +166,9 @@ def _in_order(output: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
     return output.reshape(shape) if output.size == math.prod(shape) else None
 
 
-def _fixed(package: str | os.PathLike[str]) -> dict[str, Any]:
+def _fixed(package: str | os.PathLike[str], device: str, target: str) -> dict[str, Any]:
     """Inputs of the model that are constants of the package."""
-    with read_package(package) as opened:
+    with open_package(package, device, target) as opened:
         return opened.info.model.input_values
 
 

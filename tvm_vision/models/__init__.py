@@ -28,13 +28,16 @@ class ModelOptions(TypedDict, total=False):
 
 
 def load_model(
-    path: str | os.PathLike[str] | Package, device: str = "auto", **options: Unpack[ModelOptions]
+    path: str | os.PathLike[str] | Package,
+    device: str = "auto",
+    target: str = "",
+    **options: Unpack[ModelOptions],
 ) -> VisionModel:
     """The network of a package, as the class that is made for its kind.
 
-    path: of the package, tar or folder, or the package as it was read. device: see
-    ``tvm_vision.load``. options: of that class, for example ``confidence`` of one that finds
-    boxes; those of other classes say nothing about this one and are passed over.
+    path: of the package, tar or folder, or the package as it was read. device, target: see
+    ``tvm_vision.load``. options: of that class, for example ``confidence`` of one that finds boxes;
+    those of other classes say nothing about this one and are passed over.
 
     Raises PackageError and DeviceError as ``tvm_vision.load`` does; InputError where the package
     is of a kind that looks at no frames, or lacks what its class needs.
@@ -43,7 +46,7 @@ def load_model(
 
     from ..runtime.loader import open_package
 
-    package = open_package(path, device) if isinstance(path, (str, os.PathLike)) else path
+    package = open_package(path, device, target) if isinstance(path, (str, os.PathLike)) else path
     # OpenCV and TVM's Python, while the device is being opened.
     from .registry import predictor
 
@@ -51,4 +54,4 @@ def load_model(
     taken = inspect.signature(cls).parameters
     # None is as good as unsaid: the package decides, or the class.
     own = {k: v for k, v in options.items() if k in taken and v is not None}
-    return cls.load(package, device, **own)
+    return cls.load(package, device, "", **own)

@@ -79,13 +79,14 @@ class VisionModel:
         cls: type[Model],
         path: str | os.PathLike[str] | Package,
         device: str = "auto",
+        target: str = "",
         **options: Any,
     ) -> Model:
         """A package, tar or folder, on its device (see ``tvm_vision.load``).
 
         options: of the class. Raises InputError where the package is not of this kind.
         """
-        return cls(load(path, device), **options)
+        return cls(load(path, device, target), **options)
 
     def __call__(self, image_bgr: Image) -> VisionResult:
         """The results for one frame, uint8 [height, width, 3] in BGR."""

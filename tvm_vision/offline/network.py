@@ -83,11 +83,11 @@ def read_network(package: str | os.PathLike[str] | Package) -> Network:
 
     Raises PackageError for a package that is damaged, for a processor or for another machine.
     """
-    from ..package import read_package
     from ..runtime.library import load_library
+    from ..runtime.loader import open_package
 
     if isinstance(package, (str, os.PathLike)):
-        with read_package(package) as opened:
+        with open_package(package) as opened:
             return read_network(opened)
     kind = str(package.info.target.get("kind"))
     if kind != "vulkan":

@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from .detection import DetectionInfo
     from .files import (
         Package,
+        read_fleet,
         read_package,
         repack_package,
         unpack_package,
+        write_fleet,
         write_package,
     )
+    from .fleet import Fleet, Variant
     from .graph import PlannedGraph, PlannedKernel, PlannedTensor
     from .info import (
         FORMAT,
@@ -40,6 +43,7 @@ __all__ = [
     "ClassGroup",
     "DepthInfo",
     "DetectionInfo",
+    "Fleet",
     "Fp32Layer",
     "MeasuredPrecision",
     "MemoryUse",
@@ -53,11 +57,14 @@ __all__ = [
     "Preprocessing",
     "SegmentationInfo",
     "TensorInfo",
+    "Variant",
     "YoeoHead",
     "YoeoInfo",
+    "read_fleet",
     "read_package",
     "repack_package",
     "unpack_package",
+    "write_fleet",
     "write_package",
 ]
 
@@ -66,9 +73,18 @@ if not TYPE_CHECKING:  # for which no name would be a wrong one
         __name__,
         {
             **dict.fromkeys(
-                ("Package", "read_package", "repack_package", "unpack_package", "write_package"),
+                (
+                    "Package",
+                    "read_fleet",
+                    "read_package",
+                    "repack_package",
+                    "unpack_package",
+                    "write_fleet",
+                    "write_package",
+                ),
                 ".files",
             ),
+            **dict.fromkeys(("Fleet", "Variant"), ".fleet"),
             **dict.fromkeys(
                 (
                     "FORMAT",

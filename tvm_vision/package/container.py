@@ -44,6 +44,10 @@ class Extent:
     size: int
 
 
+# Of a member that lies in several places, in order.
+Pieces = tuple[Extent, ...]
+
+
 @contextlib.contextmanager
 def open_file(path: Path) -> Iterator[BinaryIO]:
     """A plain file to read. Raises PackageError for anything else, without waiting for it."""
@@ -112,41 +116,52 @@ def read_extent(stream: BinaryIO, name: str, extent: Extent) -> bytes:
 
 
 def load_extent(stream: BinaryIO, name: str, extent: Extent) -> tuple[mmap.mmap, str]:
+    """``load_pieces`` of a member that lies in one place."""
+    return load_pieces(stream, name, (extent,))
+
+
+def load_pieces(stream: BinaryIO, name: str, pieces: Pieces) -> tuple[mmap.mmap, str]:
     """A member in memory that can be written, and its SHA-256.
 
     Raises PackageError where it is empty, or larger than the memory.
     """
     import hashlib
 
-    if not extent.size:
+    total = sum(piece.size for piece in pieces)
+    if not total:
         _refuse(f"'{name}' is empty")
     try:
         # Private, and in large pages below: handing out 4 KiB at a time took half as long as all
         # that is done with them here.
-        memory = mmap.mmap(-1, extent.size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory = mmap.mmap(-1, total, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:
         raise PackageError(
-            f"{extent.size} bytes of memory are needed for '{name}', and there are not so many "
+            f"{total} bytes of memory are needed for '{name}', and there are not so many "
             f"({error.strerror}): stop other programs"
         ) from None
     with contextlib.suppress(OSError):  # of a kernel without them
         memory.madvise(mmap.MADV_HUGEPAGE)
     digest = hashlib.sha256()
     hashing = threading.Thread()
-    stream.seek(extent.offset)
     at = 0
     with memoryview(memory) as view:
-        while at < extent.size:
-            count = stream.readinto(view[at : at + LOAD_CHUNK])  # type: ignore[attr-defined]
-            if not count:
-                _refuse("it became shorter while it was read")
-            # While the next piece is read.
-            if at:
-                hashing.join()
-            piece = view[at : at + count]
-            hashing = threading.Thread(target=digest.update, args=(piece,), name="tvm_vision hash")
-            hashing.start()
-            at += count
+        for piece in pieces:
+            stream.seek(piece.offset)
+            end = at + piece.size
+            while at < end:
+                chunk = view[at : min(end, at + LOAD_CHUNK)]
+                count = stream.readinto(chunk)  # type: ignore[attr-defined]
+                if not count:
+                    _refuse("it became shorter while it was read")
+                # While the next bytes are read.
+                if at:
+                    hashing.join()
+                read = view[at : at + count]
+                hashing = threading.Thread(
+                    target=digest.update, args=(read,), name="tvm_vision hash"
+                )
+                hashing.start()
+                at += count
         hashing.join()
     return memory, digest.hexdigest()
 

@@ -8,10 +8,10 @@ import os
 import platform
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ..errors import PackageError
 from ..file_kinds import COMPRESSED, EMPTY, FOLDER, PACKAGES, TAR, need
@@ -19,7 +19,9 @@ from ..linking.machines import machine_of
 from ..whole_files import ScratchFolder, clear_leftovers, whole
 from . import container
 from .build import package_info, write_library
-from .container import INFO, LIBRARY, MAX_INFO_BYTES, MEMBERS, PARAMS, Extent, Loading
+from .container import INFO, LIBRARY, MAX_INFO_BYTES, MEMBERS, PARAMS, Extent, Loading, Pieces
+from .fields import parse_object
+from .fleet import Fleet, Variant, check_inside, is_fleet, join
 from .info import ModelInfo, PackageDevice, PackageInfo
 from .params import check_params, list_params, write_params
 
@@ -72,13 +74,17 @@ class Package:
 
     def check_machine(self) -> None:
         """Raise PackageError where mod.so is made for another processor than this one."""
-        with self.library_path.open("rb") as stream:
-            found = machine_of(stream.read(20))
+        found = self.machine()
         if found != platform.machine():
             raise PackageError(
                 f"{LIBRARY} is made for {found or 'an unknown processor'}, and this machine is "
                 f"{platform.machine()}: compile the model for this machine"
             )
+
+    def machine(self) -> str | None:
+        """The processor that mod.so is for, as platform.machine() says it; None for another."""
+        with self.library_path.open("rb") as stream:
+            return machine_of(stream.read(20))
 
 
 def write_package(
@@ -108,25 +114,108 @@ def write_package(
     return info
 
 
-def read_package(path: PathLike, params: Loading | None = None) -> Package:
+def read_package(path: PathLike, params: Loading | None = None, *, variant: str = "") -> Package:
     """Check a package, tar or folder, and make its members ready to be loaded.
 
-    params: its mod.params, if it is being read already (``peek``).
+    params: its mod.params, if it is being read already (``peek``). variant: of a package for
+    several devices the one to read, by its name, without reading the others;
+    ``tvm_vision.runtime.loader.open_package`` chooses the one for this machine.
 
     Nothing of it is executed. Raises PackageError for whatever is damaged, inconsistent or of
-    another version, and where there is none.
+    another version, where there is none, and for a package for several devices without
+    ``variant``.
     """
     path = Path(path)
     if not path.exists():
         # Where names cannot be exchanged, who was killed while replacing a folder left it aside.
         clear_leftovers(path.parent)
+    with _opened(path) as members, _naming(path):
+        document = members.document()
+        if is_fleet(document):
+            return _read_variant(members, Fleet.from_document(document).variant(variant))
     if path.is_dir():
         return _read_folder(path, params)
     with container.open_file(path) as stream:
         extents = _list_tar(stream, path)
         with _naming(path):
-            info = PackageInfo.from_bytes(container.read_extent(stream, INFO, extents[INFO]))
+            info = PackageInfo.from_document(document)
             return _extract(stream, extents, info, params)
+
+
+def read_fleet(path: PathLike) -> Fleet | None:
+    """What a package for several devices has; None for one for one device, and what is no package,
+    of which ``read_package`` says what is wrong. Raises PackageError where it is not sound."""
+    path = Path(path)
+    try:
+        with _opened(path) as members:
+            document = members.document()
+    except PackageError:
+        return None
+    with _naming(path):
+        return Fleet.from_document(document) if is_fleet(document) else None
+
+
+def write_fleet(path: PathLike, packages: Sequence[tuple[str, Package]]) -> Fleet:
+    """Write packages of one network, each with a name, as one for several devices; a tar where
+    ``path`` ends in .tar, else a folder; the whole or nothing.
+
+    What is the same in several is stored once. Raises PackageError where names are not different,
+    where the packages are not of one network, or where it cannot be written.
+    """
+    with _scratch_folder() as folder:
+        with (folder / PARAMS).open("wb") as params, (folder / LIBRARY).open("wb") as library:
+            fleet = join(packages, params, library)
+        (folder / INFO).write_bytes(fleet.to_bytes())
+        Fleet.from_document(parse_object((folder / INFO).read_bytes()))
+        _store(folder, Path(path))
+    return fleet
+
+
+@dataclass(frozen=True)
+class _Members:
+    """The members of a package that is open, each in a file, at a place."""
+
+    files: Mapping[str, tuple[BinaryIO, Extent]]
+
+    def document(self) -> Any:
+        """mod.json, parsed."""
+        stream, extent = self.files[INFO]
+        return parse_object(container.read_extent(stream, INFO, extent))
+
+    def pieces(self, name: str, pieces: Pieces) -> tuple[BinaryIO, Pieces]:
+        """Where pieces of a member lie in its file. Raises PackageError for one beyond its end."""
+        stream, extent = self.files[name]
+        check_inside(pieces, extent.size, name)
+        return stream, tuple(Extent(extent.offset + p.offset, p.size) for p in pieces)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[_Members]:
+    if path.is_dir():
+        need(path, "a package", *PACKAGES, FOLDER, error=PackageError)
+        sizes = {name: _plain_size(path, name) for name in MEMBERS}
+        with contextlib.ExitStack() as held:
+            yield _Members(
+                {
+                    name: (held.enter_context(container.open_file(path / name)), Extent(0, size))
+                    for name, size in sizes.items()
+                }
+            )
+        return
+    with container.open_file(path) as stream:
+        extents = _list_tar(stream, path)
+        yield _Members({name: (stream, extent) for name, extent in extents.items()})
+
+
+def _read_variant(members: _Members, variant: Variant) -> Package:
+    """One variant alone, as if it were a package of its own."""
+    stream, pieces = members.pieces(PARAMS, variant.info)
+    with memoryview(container.load_pieces(stream, INFO, pieces)[0]) as text:
+        info = PackageInfo.from_bytes(bytes(text))
+    stream, pieces = members.pieces(PARAMS, variant.params)
+    params, checksum = container.load_pieces(stream, PARAMS, pieces)
+    stream, (lies,) = members.pieces(LIBRARY, (variant.library,))
+    return _checked(info, params, {PARAMS: checksum}, stream, lies)
 
 
 def _list_tar(stream: BinaryIO, path: Path) -> dict[str, Extent]:
@@ -144,12 +233,23 @@ def _extract(
 ) -> Package:
     """The members checked, mod.so in a folder that goes with the package."""
     params, checksum = _load_params(stream, extents[PARAMS], loading)
+    return _checked(info, params, {PARAMS: checksum}, stream, extents[LIBRARY])
+
+
+def _checked(
+    info: PackageInfo,
+    params: mmap.mmap,
+    found: Mapping[str, str],
+    stream: BinaryIO,
+    library: Extent,
+) -> Package:
+    """A package, its mod.so out of a file, in a folder that goes with it. found: checksums."""
     with _scratch_errors():
         scratch = ScratchFolder()
         package = Package(info, scratch.path, params, scratch=scratch)
         try:
-            library = container.copy_extent(stream, extents[LIBRARY], package.library_path)
-            _check_members({PARAMS: checksum, LIBRARY: library}, info)
+            copied = container.copy_extent(stream, library, package.library_path)
+            _check_members({**found, LIBRARY: copied}, info)
             _check_params(package)
         except BaseException:
             package.close()
@@ -166,11 +266,12 @@ def _load_params(
     return container.load_extent(stream, PARAMS, extent)
 
 
-def unpack_package(path: PathLike, folder: PathLike) -> PackageInfo:
-    """Write a package's members into a new folder. Raises PackageError where it is not sound."""
+def unpack_package(path: PathLike, folder: PathLike, *, variant: str = "") -> PackageInfo:
+    """Write a package's members, or those of a variant, into a new folder. Raises PackageError
+    where it is not sound."""
     if Path(folder).suffix == ".tar":
         raise PackageError(f"a folder is needed to unpack into, found '{folder}': drop the .tar")
-    return _copy(Path(path), Path(folder))
+    return _copy(Path(path), Path(folder), variant=variant)
 
 
 def repack_package(folder: PathLike, path: PathLike) -> PackageInfo:
@@ -187,8 +288,8 @@ def repack_package(folder: PathLike, path: PathLike) -> PackageInfo:
     return _copy(folder, path, edited=True)
 
 
-def _copy(source: Path, target: Path, *, edited: bool = False) -> PackageInfo:
-    package = _read_folder(source, edited=True) if edited else read_package(source)
+def _copy(source: Path, target: Path, *, edited: bool = False, variant: str = "") -> PackageInfo:
+    package = _read_folder(source, edited=True) if edited else read_package(source, variant=variant)
     with package, _scratch_folder() as folder:
         shutil.copyfile(package.library_path, folder / LIBRARY)
         (folder / PARAMS).write_bytes(package.params)

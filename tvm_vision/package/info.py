@@ -274,15 +274,14 @@ class PackageInfo:
 
         Raises PackageError saying what was needed and found.
         """
-        value = parse_object(data)
+        return cls.from_document(parse_object(data), edited=edited)
+
+    @classmethod
+    def from_document(cls, value: Any, *, edited: bool = False) -> PackageInfo:
+        """The same of parsed JSON."""
         info = cls.from_json(value)
-        found = value.get("checksum")
-        if not edited and found != info.checksum:
-            raise PackageError(
-                f"mod.json must have the checksum {info.checksum[:12]}..., found "
-                f"{str(found)[:12]}...: it was changed or damaged; compile the model again, or, "
-                "where it was edited on purpose, use 'tvm-vision package repack'"
-            )
+        if not edited:
+            check_checksum(value.get("checksum"), info.checksum)
         return info
 
     @classmethod
@@ -302,11 +301,11 @@ class PackageInfo:
             inputs=_tensors(fields, "inputs"),
             outputs=_tensors(fields, "outputs"),
             graph=PlannedGraph.from_json(fields.take("graph")),
-            target=_target(fields.take("target")),
+            target=read_target(fields.take("target")),
             device=None if device is None else PackageDevice.from_json(device),
             versions=fields.mapping("versions", text),
             precision=fields.text("precision", among=PRECISIONS),
-            options=fields.mapping("options", _option),
+            options=fields.mapping("options", read_option),
             memory=MemoryUse.from_json(fields.take("memory")),
             members=fields.mapping("members", _sha256),
             records=None if records is None else text(records, "records"),
@@ -326,7 +325,7 @@ class PackageInfo:
     @property
     def checksum(self) -> str:
         """SHA-256 of the canonical text of everything else in mod.json."""
-        return hashlib.sha256(_canonical(self._document())).hexdigest()
+        return hashlib.sha256(canonical(self._document())).hexdigest()
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain JSON values, with the checksum; ``from_json`` gives it back."""
@@ -346,10 +345,21 @@ class PackageInfo:
 
     def to_bytes(self) -> bytes:
         """The text of mod.json, the same for the same content."""
-        return _canonical(self.to_json()) + b"\n"
+        return canonical(self.to_json()) + b"\n"
 
 
-def _canonical(document: dict[str, Any]) -> bytes:
+def check_checksum(found: object, needed: str) -> None:
+    """Raise PackageError unless a mod.json has the checksum of its content."""
+    if found != needed:
+        raise PackageError(
+            f"mod.json must have the checksum {needed[:12]}..., found "
+            f"{str(found)[:12]}...: it was changed or damaged; compile the model again, or, "
+            "where it was edited on purpose, use 'tvm-vision package repack'"
+        )
+
+
+def canonical(document: dict[str, Any]) -> bytes:
+    """The text of a mod.json, the same for the same content."""
     document_text = json.dumps(document, sort_keys=True, ensure_ascii=False, allow_nan=False)
     try:
         return document_text.encode("utf-8")
@@ -384,7 +394,8 @@ def _check_version(fields: Fields) -> None:
         )
 
 
-def _option(value: Any, where: str) -> Option:
+def read_option(value: Any, where: str) -> Option:
+    """How a network was compiled: one of ``options``."""
     if not isinstance(value, (bool, int, str)):
         wrong(where, "a text, a number or true or false", value)
     return value
@@ -398,7 +409,8 @@ def _tensors(fields: Fields, name: str) -> tuple[TensorInfo, ...]:
     return tensors
 
 
-def _target(value: Any) -> dict[str, Any]:
+def read_target(value: Any) -> dict[str, Any]:
+    """TVM's target as an object."""
     if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
         wrong("target", "an object with a kind", value)
     return value

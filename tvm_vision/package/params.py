@@ -33,11 +33,13 @@ CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """A tensor in mod.params: its bytes begin at ``offset`` in the file."""
+    """A tensor in mod.params: its header begins at ``begin`` in the file, its bytes at
+    ``offset``."""
 
     shape: tuple[int, ...]
     dtype: str
     offset: int
+    begin: int
 
 
 def _type_of(dtype: str) -> tuple[int, int]:
@@ -136,6 +138,7 @@ class _Reader:
             _refuse("a name is not UTF-8")
 
     def _tensor(self, name: str) -> StoredTensor:
+        begin = self._stream.tell()
         magic, _, device, _, rank, code, bits, lanes = self._unpack("QQ2iiBBH")
         dtype = TYPES.get((code, bits)) if lanes == 1 else None
         if magic != TENSOR_MAGIC or device != CPU or not 0 <= rank <= MAX_RANK or dtype is None:
@@ -146,7 +149,7 @@ class _Reader:
         if not fits or math.prod(shape) * ITEM_BYTES[dtype] != size or size > self._size - offset:
             _refuse(f"weight '{name[:60]}' has {size} bytes, which fits neither its shape nor file")
         self._stream.seek(size, os.SEEK_CUR)
-        return StoredTensor(tuple(shape), dtype, offset)
+        return StoredTensor(tuple(shape), dtype, offset, begin)
 
 
 def _refuse(reason: str) -> NoReturn:

@@ -17,11 +17,14 @@ class Peek:
     Attributes:
         target_kind: of the target in mod.json ("vulkan", "llvm"); None where it cannot be told, for
             whatever reason.
-        params: mod.params, which is being read meanwhile; None likewise.
+        params: mod.params, which is being read meanwhile; None likewise, and for a package for
+            several devices.
+        is_fleet: whether it is for several devices; its kind is "vulkan" then where any is.
     """
 
     target_kind: str | None
     params: Loading | None
+    is_fleet: bool = False
 
 
 def peek(path: str | os.PathLike[str]) -> Peek:
@@ -34,7 +37,11 @@ def peek(path: str | os.PathLike[str]) -> Peek:
                 extents = {name: Extent(0, file.stat().st_size) for name, file in files.items()}
             else:
                 extents = list_tar(stream)
-            kind = str(json.loads(read_extent(stream, INFO, extents[INFO]))["target"]["kind"])
+            document = json.loads(read_extent(stream, INFO, extents[INFO]))
+        if "variants" in document:
+            kinds = {str(variant["target"]["kind"]) for variant in document["variants"]}
+            return Peek("vulkan" if "vulkan" in kinds else "llvm", None, is_fleet=True)
+        kind = str(document["target"]["kind"])
         return Peek(kind, Loading(files[PARAMS], PARAMS, extents[PARAMS]))
     except Exception:
         return Peek(None, None)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import vulkan
 from ..error_lines import last_line
-from ..errors import DeviceError, PackageError
+from ..errors import DeviceError, InputError, PackageError
 from ..package.peek import peek
 from .choices import DEVICES
 
@@ -27,17 +27,21 @@ if TYPE_CHECKING:
     from .graph_executor import GraphExecutor
 
 
-def load(path: str | os.PathLike[str] | Package, device: str = "auto") -> GraphExecutor:
+def load(
+    path: str | os.PathLike[str] | Package, device: str = "auto", target: str = ""
+) -> GraphExecutor:
     """Load a package, a tar or folder, onto its device; the network is ready for its first frame.
 
     device: "auto" takes the kind of device that the package was compiled for; "vulkan" and "cpu"
     insist on one. With several Vulkan devices TVM_VISION_VULKAN_DEVICE chooses.
+    target: of a package for several devices the variant of that name; else the one for this
+        machine, see ``tvm_vision.runtime.variants.plan_variant``. The others are not read.
 
     mod.so is native code: loading a package is trusting who made it. Everything else of it is
     checked before. Raises PackageError for a package that is damaged or for another machine,
     DeviceError where the device is absent or lacks what a kernel needs.
     """
-    package = open_package(path, device) if isinstance(path, (str, os.PathLike)) else path
+    package = open_package(path, device, target) if isinstance(path, (str, os.PathLike)) else path
     from .graph_executor import create, made_for_another
     from .library import load_library
 
@@ -65,9 +69,9 @@ def load(path: str | os.PathLike[str] | Package, device: str = "auto") -> GraphE
     return executor
 
 
-def open_package(path: str | os.PathLike[str], device: str = "auto") -> Package:
-    """``read_package``, while the device is being opened, weights are read, and imported is what
-    ``load`` will need.
+def open_package(path: str | os.PathLike[str], device: str = "auto", target: str = "") -> Package:
+    """``read_package``, of the variant for this machine where there are several, while the device
+    is being opened, weights are read, and imported is what ``load`` will need.
 
     All of these take a while, and none waits for another.
     """
@@ -80,10 +84,22 @@ def open_package(path: str | os.PathLike[str], device: str = "auto") -> Package:
     seen = peek(path)
     if device != "cpu" and seen.target_kind == "vulkan":
         vulkan.begin_to_open_device()
-    from ..package import read_package
+    from ..package import read_fleet, read_package
 
     threading.Thread(target=import_executor, name="tvm_vision import").start()
-    return read_package(path, seen.params)
+    fleet = read_fleet(path) if seen.is_fleet else None
+    if fleet is None:
+        if target:
+            raise InputError(
+                f"a package for several devices is needed to take '{target}' of, and "
+                f"'{os.fspath(path)}' is for one: leave the target out"
+            )
+        return read_package(path, seen.params)
+    from .variants import choose_variant
+
+    chosen = choose_variant(fleet, device, target)
+    LOGGER.info("of %s: %s", ", ".join(fleet.names), chosen.describe())
+    return read_package(path, variant=chosen.name)
 
 
 def _weights(package: Package) -> dict[str, np.ndarray] | bytes:
