@@ -2,11 +2,14 @@
 
 #include <algorithm>
 
+#include "fleet.h"
+
 namespace tvm_vision {
 
 namespace {
 
 constexpr int64_t kFormatVersion = 4;
+constexpr int64_t kFleetVersion = 100;  // of a package for several devices
 constexpr int64_t kMostPixels = 65536;
 constexpr int64_t kLargest = int64_t{1} << 40;
 
@@ -135,10 +138,11 @@ Fields ParseInfo(std::string_view text) {
   Fields fields(value, "");
   if (fields.Text("format") != "tvm_vision") fields.Refuse("format", "'tvm_vision'");
   int64_t version = fields.Integer("format_version", 0, kLargest);
-  if (version != kFormatVersion) {
+  int64_t needed = IsFleet(fields) ? kFleetVersion : kFormatVersion;
+  if (version != needed) {
     throw Error("PackageError",
                 "mod.json: this tvm_vision reads packages of format version " +
-                    std::to_string(kFormatVersion) + ", found " + std::to_string(version) +
+                    std::to_string(needed) + ", found " + std::to_string(version) +
                     ": compile the model again, or install the tvm_vision that made it");
   }
   return fields;

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <numeric>
 
+#include "fleet.h"
 #include "network_state.h"
 #include "package.h"
 
@@ -70,6 +71,17 @@ ffi::Map<ffi::String, ffi::Tensor> Weights(const Package& package) {
   return weights;
 }
 
+/*! \brief The first Vulkan device, or why there is none. */
+VulkanHere FirstVulkanDevice() {
+  VulkanHere here;
+  auto status = ffi::Function::GetGlobalRequired("tvm_vision.vulkan.status");
+  here.why = std::string(status().cast<ffi::String>());
+  if (!here.why.empty()) return here;
+  here.device = ffi::Function::GetGlobalRequired("tvm_vision.vulkan.devices")()
+                    .cast<ffi::Array<DeviceProperties>>()[kFirstDevice];
+  return here;
+}
+
 DLDevice ChooseDevice(const NetworkInfo& info, Device wanted) {
   bool vulkan = info.target_kind == "vulkan";
   if (wanted != Device::kAuto && (wanted == Device::kVulkan) != vulkan) {
@@ -121,10 +133,19 @@ size_t BytesOf(const TensorSpec& spec) {
 }  // namespace
 
 /*! \brief One loading: the device opens while the package is read and checked. */
-Network Network::Load(const std::string& path, Device device) {
+Network Network::Load(const std::string& path, Device device, const std::string& target) {
   StartRuntime();
   Package package = Package::Read(path);
   Fields fields = Guarded([&] { return ParseInfo(package.info()); });
+  if (IsFleet(fields)) {
+    package.CheckInfo(fields);
+    package.Select(
+        Guarded([&] { return ChooseVariant(fields, device, target, FirstVulkanDevice); }));
+    fields = Guarded([&] { return ParseInfo(package.info()); });
+  } else if (!target.empty()) {
+    throw Error("InputError", "a package for several devices is needed to take '" + target +
+                                  "' of, and '" + path + "' is for one: leave the target out");
+  }
   NetworkInfo info = NetworkInfo::Read(fields);
   std::future<void> opening;
   if (device != Device::kCpu && info.target_kind == "vulkan") {

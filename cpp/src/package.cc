@@ -194,7 +194,27 @@ void Package::ReadTar(std::string_view tar) {
   }
 }
 
-void Package::Check(const Fields& fields) const {
+void Package::Select(const Variant& variant) {
+  info_ = PutTogether(params_, variant.info, kParams);
+  params_ = PutTogether(params_, variant.params, kParams);
+  library_ = PutTogether(library_, {variant.library}, kLibrary);
+}
+
+std::string_view Package::PutTogether(std::string_view member, const std::vector<Piece>& pieces,
+                                      const char* name) {
+  for (auto [offset, size] : pieces) {
+    if (offset > member.size() || size > member.size() - offset) {
+      Refuse("'" + path_ + "': " + name + " was changed or damaged: it is too short");
+    }
+  }
+  if (pieces.size() == 1) return member.substr(pieces[0].first, pieces[0].second);
+  auto whole = std::make_unique<std::string>();
+  for (auto [offset, size] : pieces) whole->append(member.substr(offset, size));
+  put_together_.push_back(std::move(whole));
+  return *put_together_.back();
+}
+
+void Package::CheckInfo(const Fields& fields) const {
   std::string checksum = fields.Text("checksum");
   std::string content = WithoutChecksum(info_, checksum);
   if (Sha256(content.data(), content.size()) != checksum) {
@@ -202,6 +222,10 @@ void Package::Check(const Fields& fields) const {
            "': mod.json was changed or damaged: its checksum does not fit (after an "
            "edit on purpose use 'tvm-vision package repack')");
   }
+}
+
+void Package::Check(const Fields& fields) const {
+  CheckInfo(fields);
   Fields members = fields.Object("members");
   for (auto [name, bytes] : {std::pair{kParams, params_}, {kLibrary, library_}}) {
     if (members.Text(name) != Sha256(bytes.data(), bytes.size())) {

@@ -5,11 +5,13 @@
 #ifndef TVM_VISION_CPP_PACKAGE_H_
 #define TVM_VISION_CPP_PACKAGE_H_
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "fields.h"
+#include "fleet.h"
 
 namespace tvm_vision {
 
@@ -36,13 +38,19 @@ struct StoredTensor {
   std::string_view bytes;
 };
 
-/*! \brief The three members. Nothing of it has been executed. */
+/*! \brief The three members; of a package for several devices those of one, once it is selected.
+ * Nothing of it has been executed. */
 class Package {
  public:
   /*! \brief Read one; `Check` has to follow. Throws PackageError for what is none. */
   static Package Read(const std::string& path);
   Package(Package&&) noexcept = default;
 
+  /*! \brief Throws PackageError unless mod.json is as it was written. info: mod.json. */
+  void CheckInfo(const Fields& info) const;
+  /*! \brief Put the members of a variant in the place of those of all. Throws PackageError for
+   * one that lies beyond its member. */
+  void Select(const Variant& variant);
   /*! \brief Throws PackageError unless every member is as mod.json says, by SHA-256, and mod.so is
    * for this kind of processor. info: mod.json. */
   void Check(const Fields& info) const;
@@ -67,8 +75,11 @@ class Package {
  private:
   Package() = default;
   void ReadTar(std::string_view tar);
+  std::string_view PutTogether(std::string_view member, const std::vector<Piece>& pieces,
+                               const char* name);
   std::string path_;
   std::vector<MappedFile> files_;
+  std::vector<std::unique_ptr<std::string>> put_together_;
   std::string_view info_;
   std::string_view params_;
   std::string_view library_;

@@ -33,6 +33,8 @@ constexpr const char* kHelp =
     "  --normalize HOW     package (default), imagenet, none, unit, or MEAN,MEAN,MEAN/STD,STD,STD\n"
     "                      in 0..255, in the order of the tensor's channels\n"
     "  --device DEVICE     vulkan, cpu or auto (default): where the package was compiled for\n"
+    "  --target NAME       of a package for several devices the variant (default: for this "
+    "machine)\n"
     "  --topk N            classes of a classifier (5)\n"
     "  --repeat N          time so many frames, after the first\n"
     "  --confidence X, --iou X   of boxes; default: what the package says\n"
@@ -42,6 +44,7 @@ constexpr const char* kHelp =
 struct Arguments {
   std::string name, package, image, labels, input_name, normalize = "package", mask;
   Device device = Device::kAuto;
+  std::string target;
   size_t top = 5;
   int repeat = 0;
   Thresholds thresholds;
@@ -74,6 +77,7 @@ Arguments Parse(int count, char** words) {
   const option options[] = {{"input-name", required_argument, nullptr, 'i'},
                             {"normalize", required_argument, nullptr, 'n'},
                             {"device", required_argument, nullptr, 'd'},
+                            {"target", required_argument, nullptr, 't'},
                             {"topk", required_argument, nullptr, 'k'},
                             {"repeat", required_argument, nullptr, 'r'},
                             {"confidence", required_argument, nullptr, 'c'},
@@ -92,6 +96,9 @@ Arguments Parse(int count, char** words) {
         break;
       case 'd':
         arguments.device = DeviceOf(optarg);
+        break;
+      case 't':
+        arguments.target = optarg;
         break;
       case 'k':
         arguments.top = static_cast<size_t>(Number(optarg, "a number", 1, 1e6));
@@ -195,7 +202,7 @@ class Program {
  public:
   explicit Program(Arguments arguments)
       : arguments_(std::move(arguments)),
-        model_(VisionModel::Load(arguments_.package, arguments_.device)) {
+        model_(VisionModel::Load(arguments_.package, arguments_.device, arguments_.target)) {
     const Network& network = model_.network();
     if (!arguments_.input_name.empty()) network.InputIndex(arguments_.input_name);
     if (!arguments_.labels.empty()) model_.set_labels(ReadLabels(arguments_.labels));

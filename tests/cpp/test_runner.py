@@ -24,12 +24,14 @@ from tvm_vision.package import (
     DetectionInfo,
     ModelInfo,
     Package,
+    PackageDevice,
     Preprocessing,
     SegmentationInfo,
     YoeoHead,
     YoeoInfo,
     read_package,
     unpack_package,
+    write_fleet,
 )
 from tvm_vision.package.files import repack_package
 from tvm_vision.vulkan.device import LIBRARY_NAME
@@ -440,6 +442,33 @@ def test_wrong_input_is_one_line(built, unpacked, tmp_path):
         assert needed in refused(built, *words)
     plain = package_of(unpacked, ModelInfo("plain"), tmp_path)
     assert "--kind and --preprocess" in refused(built, "t", plain, image)
+
+
+def test_a_package_for_several_devices(built, unpacked, tmp_path):
+    """The variant for this machine is taken, or the one that is named, as in Python."""
+    package = package_of(unpacked, MODELS["classifier"], tmp_path)
+    image = tmp_path / "image.png"
+    assert cv2.imwrite(str(image), np.full((9, 9, 3), 99, np.uint8))
+    with read_package(package) as one, read_package(package) as other:
+        # Of a GPU that this machine has not, with a weight that differs.
+        target = {"kind": "vulkan", "device_name": "Big", "max_threads_per_block": 1 << 30}
+        other.info = replace(one.info, target=target, device=PackageDevice("Big", ""))
+        write_fleet(tmp_path / "team.tar", [("big", other), ("here", one)])
+        write_fleet(tmp_path / "big.tar", [("big", other)])
+    single = run(built / "run_model", "t", package, image)
+    lines = [line for line in single.stdout.splitlines() if "ms" not in line]
+    for words in ((), ("--target", "here")):
+        done = run(built / "run_model", "t", tmp_path / "team.tar", image, *words)
+        assert done.returncode == 0, done.stderr
+        found = [line for line in done.stdout.splitlines() if "ms" not in line]
+        assert [line.replace("team.tar", "package.tar") for line in found] == lines
+    for words, needed in (
+        (("t", tmp_path / "team.tar", image, "--target", "none"), "it has big (Big, "),
+        (("t", tmp_path / "big.tar", image), "a variant for this machine ("),
+        (("t", tmp_path / "team.tar", image, "--device", "vulkan"), "a variant for this machine ("),
+        (("t", package, image, "--target", "big"), "leave the target out"),
+    ):  # fmt: skip
+        assert needed in refused(built, *words)
 
 
 def test_damaged_packages_are_refused(built, unpacked, tmp_path):

@@ -105,8 +105,12 @@ class TVM_VISION_PUBLIC Network {
    * mod.so is native code: loading a package is trusting who made it. Everything else of it is
    * checked before. Throws Error: PackageError for one that is damaged or for another machine,
    * DeviceError where the device is absent or lacks what a kernel needs.
+   *
+   * target: of a package for several devices the variant of that name; "" for the one for this
+   * machine. InputError for a name where the package is for one device.
    */
-  static Network Load(const std::string& path, Device device = Device::kAuto);
+  static Network Load(const std::string& path, Device device = Device::kAuto,
+                      const std::string& target = "");
 
   Network(Network&&) noexcept;
   Network& operator=(Network&&) noexcept;
@@ -206,7 +210,8 @@ class TVM_VISION_PUBLIC VisionModel {
   /*! \brief For a loaded network. Throws InputError where its package does not say how frames are
    * prepared, or how its outputs are read. */
   explicit VisionModel(Network network);
-  static VisionModel Load(const std::string& path, Device device = Device::kAuto);
+  static VisionModel Load(const std::string& path, Device device = Device::kAuto,
+                          const std::string& target = "");
   /*! \brief Why a network cannot be one, as the constructor would throw it; "" where it can. */
   static std::string WhyNot(const Network& network);
 

@@ -1,0 +1,56 @@
+/*!
+ * \file fleet.h
+ * \brief A package for several devices: its variants, and which is the one for this machine; the
+ * fields of tvm_vision/package/fleet.py, of which each says what it means.
+ */
+#ifndef TVM_VISION_CPP_FLEET_H_
+#define TVM_VISION_CPP_FLEET_H_
+
+#include <tvm/ffi/container/map.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <tvm_vision/tvm_vision.hpp>
+#include <utility>
+#include <vector>
+
+#include "fields.h"
+
+namespace tvm_vision {
+
+/*! \brief An offset and a size in bytes, of a member. */
+using Piece = std::pair<uint64_t, uint64_t>;
+
+/*! \brief One network for one device, and where it lies. */
+struct Variant {
+  std::string name;
+  std::string host;
+  /*! \brief Name of the Vulkan device that it was made for; "" for a processor. */
+  std::string device;
+  Fields target;
+  std::vector<Piece> info;
+  std::vector<Piece> params;
+  Piece library;
+};
+
+/*! \brief What Vulkan says of its first device, or nothing and why. Asked for where a variant is
+ * for one. */
+using DeviceProperties = tvm::ffi::Map<tvm::ffi::String, tvm::ffi::Any>;
+struct VulkanHere {
+  std::optional<DeviceProperties> device;
+  std::string why;
+};
+
+/*! \brief Whether a parsed mod.json is that of a package for several devices. */
+bool IsFleet(const Fields& fields);
+
+/*! \brief The variant of a name, or, for "", the one for this machine, by the rule of
+ * tvm_vision/runtime/variants.py. Throws PackageError for a name or a content that is wrong,
+ * DeviceError where none fits. */
+Variant ChooseVariant(const Fields& fields, Device wanted, const std::string& name,
+                      const std::function<VulkanHere()>& vulkan);
+
+}  // namespace tvm_vision
+
+#endif  // TVM_VISION_CPP_FLEET_H_
