@@ -20,7 +20,7 @@ import tvm_vision
 from tvm_vision import errors
 from tvm_vision.compiler.pipeline import PHASES
 from tvm_vision.options import CompileOptions, variable_of
-from tvm_vision.package import detection, graph, info, pixels, precision, yoeo
+from tvm_vision.package import detection, fleet, graph, info, pixels, precision, yoeo
 from tvm_vision.vulkan import describe_options
 from tvm_vision_ros.settings import markdown
 
@@ -78,6 +78,7 @@ MOD_JSON = {
     "graph.kernels": graph.PlannedKernel,
     "measured_precision": precision.MeasuredPrecision,
     "measured_precision.kept": precision.Fp32Layer,
+    "variants": fleet.Variant,
 }
 
 

@@ -69,6 +69,16 @@ def test_one_line_where_there_is_no_such_variant(refuses, team, tiny_package):
     assert "leave the target out" in refuses("run", tiny_package, "--target", "tgl")
 
 
+def test_a_variant_for_a_processor_opens_no_vulkan_device(team, monkeypatch):
+    def opened(*arguments):
+        raise AssertionError("opened")
+
+    for name in ("begin_to_open_device", "devices"):
+        monkeypatch.setattr(f"tvm_vision.vulkan.{name}", opened)
+    assert tvm_vision.load(team, target="llvm").device.type == "cpu"
+    assert tvm_vision.load(team, "cpu").device.type == "cpu"
+
+
 def test_unpack_takes_one_out(command, team, tmp_path):
     folder = tmp_path / "llvm"
     assert command("package", "unpack", team, folder, "--target", "llvm").exit_code == 0

@@ -43,6 +43,10 @@ SIZE = (64, 96)
 SANITIZER = "-fsanitize=address -fno-omit-frame-pointer"
 CELLS = 126  # of strides 8, 16 and 32 over an input of SIZE
 NAMES = ("ball", "post", "robot")
+SMALL_TARGET = {
+    "kind": "vulkan", "device_name": "Small", "max_threads_per_block": 64,
+    "supports_int64": False, "supports_int8": True, "thread_warp_size": 64,
+}  # fmt: skip
 PLAIN = Preprocessing(SIZE, letterbox=True, std=(255.0,) * 3, interpolation="linear")
 # Height, width, channels: larger, smaller, turned, a strip, and the input's own size.
 IMAGES = ((90, 130, 3), (40, 50, 3), (200, 61, 3), (7, 300, 3), (64, 96, 3), (90, 130, 1))
@@ -450,22 +454,27 @@ def test_a_package_for_several_devices(built, unpacked, tmp_path):
     image = tmp_path / "image.png"
     assert cv2.imwrite(str(image), np.full((9, 9, 3), 99, np.uint8))
     with read_package(package) as one, read_package(package) as other:
-        # Of a GPU that this machine has not, with a weight that differs.
+        # Of GPUs that this machine has not: it has less than the one, and all of the other, which
+        # lavapipe comes after a processor for.
         target = {"kind": "vulkan", "device_name": "Big", "max_threads_per_block": 1 << 30}
         other.info = replace(one.info, target=target, device=PackageDevice("Big", ""))
-        write_fleet(tmp_path / "team.tar", [("big", other), ("here", one)])
         write_fleet(tmp_path / "big.tar", [("big", other)])
+        small = {**SMALL_TARGET, "keys": ["vulkan", "gpu", "compute_units_8"]}
+        device = PackageDevice("Small", "")
+        with read_package(package) as third:
+            third.info = replace(one.info, target=small, device=device)
+            write_fleet(tmp_path / "team.tar", [("big", other), ("small", third), ("here", one)])
     single = run(built / "run_model", "t", package, image)
     lines = [line for line in single.stdout.splitlines() if "ms" not in line]
-    for words in ((), ("--target", "here")):
-        done = run(built / "run_model", "t", tmp_path / "team.tar", image, *words)
+    for more in ((), ("--target", "here")):
+        done = run(built / "run_model", "t", tmp_path / "team.tar", image, *more)
         assert done.returncode == 0, done.stderr
         found = [line for line in done.stdout.splitlines() if "ms" not in line]
         assert [line.replace("team.tar", "package.tar") for line in found] == lines
     for words, needed in (
         (("t", tmp_path / "team.tar", image, "--target", "none"), "it has big (Big, "),
         (("t", tmp_path / "big.tar", image), "a variant for this machine ("),
-        (("t", tmp_path / "team.tar", image, "--device", "vulkan"), "a variant for this machine ("),
+        (("t", tmp_path / "team.tar", image, "--device", "vulkan"), "device_type"),
         (("t", package, image, "--target", "big"), "leave the target out"),
     ):  # fmt: skip
         assert needed in refused(built, *words)

@@ -82,7 +82,9 @@ def open_package(path: str | os.PathLike[str], device: str = "auto", target: str
             from . import graph_executor  # noqa: F401
 
     seen = peek(path)
-    if device != "cpu" and seen.target_kind == "vulkan":
+    # Of a variant that is named it is known below whether it needs one.
+    named = seen.is_fleet and bool(target)
+    if device != "cpu" and seen.target_kind == "vulkan" and not named:
         vulkan.begin_to_open_device()
     from ..package import read_fleet, read_package
 
@@ -99,6 +101,8 @@ def open_package(path: str | os.PathLike[str], device: str = "auto", target: str
 
     chosen = choose_variant(fleet, device, target)
     LOGGER.info("of %s: %s", ", ".join(fleet.names), chosen.describe())
+    if named and chosen.is_vulkan and device != "cpu":
+        vulkan.begin_to_open_device()
     return read_package(path, variant=chosen.name)
 
 
