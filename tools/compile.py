@@ -165,9 +165,9 @@ def compile(  # the command's name
       tvm-vision compile yoeo.onnx -o team.tar --target renoir,tgl,llvm
     """
     from tvm_vision.api import compile as compile_network
-    from tvm_vision.compiler.target import split_targets
     from tvm_vision.fleets import compile_fleet, target_name
     from tvm_vision.package import read_package
+    from tvm_vision.target_lists import split_targets
 
     if rest is not None and not cut:
         raise click.UsageError("--rest writes what --cut leaves: give --cut as well")

@@ -6,7 +6,7 @@ import re
 import pytest
 import tvm
 
-from tvm_vision.compiler.target import choose_target, parse_target, split_targets
+from tvm_vision.compiler.target import choose_target, parse_target
 from tvm_vision.errors import DeviceError, InputError
 from tvm_vision.schedules.cpu.processor import vector_lanes, vector_registers
 
@@ -27,26 +27,6 @@ def test_every_spelling_of_a_device_asks_it(spelling, device_info):
     assert target.kind.name == "vulkan"
     assert target.attrs["device_name"] == device_info.name
     assert target.host.kind.name == "llvm"
-
-
-@pytest.mark.parametrize(
-    ("text", "targets"),
-    [
-        ("vulkan", ["vulkan"]),
-        ("renoir,tgl, llvm", ["renoir", "tgl", "llvm"]),
-        ("llvm -mattr=+avx2,+fma,-avx512f,tgl", ["llvm -mattr=+avx2,+fma,-avx512f", "tgl"]),
-        ('"vulkan --keys=vulkan,gpu",tgl', ["vulkan --keys=vulkan,gpu", "tgl"]),
-        ('{"kind": "llvm", "mcpu": "znver2"}', ['{"kind": "llvm", "mcpu": "znver2"}']),
-    ],
-)
-def test_lists_of_targets(text: str, targets: list[str]) -> None:
-    assert split_targets(text) == targets
-
-
-@pytest.mark.parametrize("text", ["", "renoir,", ",llvm"])
-def test_lists_without_a_target(text: str) -> None:
-    with pytest.raises(InputError, match="targets such as"):
-        split_targets(text)
 
 
 def test_auto_takes_the_device_where_there_is_one(device_info):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import logging
 import os
@@ -118,25 +117,6 @@ def choose_target(target: TargetLike, host: str | None = None) -> tuple[Target, 
         f"auto is this machine's processor (llvm -mcpu={chosen.attrs['mcpu']}), without Vulkan: "
         f"{_vulkan_status()}; for a device that is elsewhere name its description: {DESCRIBED}"
     )
-
-
-def split_targets(text: str) -> list[str]:
-    """The targets of a list such as "renoir,tgl,llvm -mattr=+avx2,+fma": what begins with + or -
-    goes on with what is before it; quotes hold other commas; JSON is one.
-
-    Raises InputError for an empty one.
-    """
-    if text.lstrip().startswith("{"):
-        return [text]
-    found: list[str] = []
-    for part in next(csv.reader([text], skipinitialspace=True), []):
-        if found and part.startswith(("+", "-")):
-            found[-1] += f",{part}"
-        else:
-            found.append(part.strip())
-    if not all(found) or not found:
-        raise InputError(f"targets such as {EXAMPLES} are needed, found {text!r}")
-    return found
 
 
 def host_of(target: Target) -> Target:
