@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 import onnx
 import pytest
+import tvm
 
 import tvm_vision
 from support import onnx_models, reports
@@ -121,6 +122,20 @@ def test_what_goes_not_together(refuses, network, photos, tmp_path):
     missing = tmp_path / "none"
     assert f"'{missing}' is not there" in refuses("evaluate", network / "colours.onnx", missing)
     assert "an ONNX or TFLite file is needed" in refuses("evaluate", photos, photos)
+
+
+def test_the_reference_takes_what_an_executor_takes():
+    from tvm_vision.evaluate.run_set import ReferenceExecutor
+
+    class Echo:
+        def run(self, inputs):
+            return {name: value + 1 for name, value in inputs.items()}
+
+    executor = ReferenceExecutor(Echo(), {}, "echo")
+    for value in (np.ones(3, np.float32), tvm.runtime.tensor(np.ones(3, np.float32))):
+        executor.set_input("x", value)
+        executor.run()
+        assert executor.outputs()["x"].tolist() == [2, 2, 2]
 
 
 def test_a_detector_over_boxes(tmp_path):

@@ -34,9 +34,9 @@ class ReferenceExecutor:
         self._inputs: dict[str, np.ndarray] = {}
         self._outputs: dict[str, np.ndarray] = {}
 
-    def set_input(self, key: str, value: np.ndarray) -> None:
-        """Keep an input of the next run."""
-        self._inputs[key] = value
+    def set_input(self, key: str, value: Any) -> None:
+        """Keep an input of the next run, an array or, as YOEO's detector has it, a tensor."""
+        self._inputs[key] = value if isinstance(value, np.ndarray) else value.numpy()
 
     def run(self) -> None:
         """Run one frame."""
