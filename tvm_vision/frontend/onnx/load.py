@@ -346,6 +346,7 @@ def _convert(
     except RefusedNodes as error:
         raise NodesRefused(error.refusals) from None
     # The importer prints before it raises, and warns of each name that it makes an identifier.
+    rewritten: onnx.ModelProto | None = None
     try:
         quiet = contextlib.redirect_stdout(io.StringIO())
         with ctrl_c_as_itself(), warnings.catch_warnings(), quiet:
@@ -353,10 +354,12 @@ def _convert(
             rewritten = rewrite(fixed)
             return convert(rewritten, shapes), rewritten
     except RefusedNodes as error:
-        causes = undecided(fixed)
-        behind = _behind(fixed.graph, {refusal.node for refusal in causes})
+        # A rule for an operator says more of it than that its shape does not follow.
+        own = {} if rewritten else {refusal.node: refusal for refusal in error.refusals}
+        first = [own.get(cause.node, cause) for cause in undecided(fixed)]
+        behind = _behind(fixed.graph, {refusal.node for refusal in first})
         others = [refusal for refusal in error.refusals if refusal.node not in behind]
-        raise NodesRefused([*causes, *others]) from None
+        raise NodesRefused([*first, *others]) from None
     except Exception as error:  # the importer raises every kind there is
         if causes := undecided(fixed):
             raise NodesRefused(causes) from None
