@@ -13,6 +13,15 @@ from tvm_vision.frontend.tflite.load import tflite_to_onnx
 SAME = 0
 RELU, RELU6 = 1, 3
 RNG = np.random.default_rng(3)
+START = RNG.bit_generator.state
+
+
+@pytest.fixture(autouse=True)
+def own_numbers():
+    """The same for a test whichever ran before it."""
+    RNG.bit_generator.state = START
+
+
 pytestmark = pytest.mark.skipif(not has_litert(), reason="ai-edge-litert is not installed")
 
 IMAGE = (1, 6, 7, 4)
@@ -140,7 +149,7 @@ def test_an_operator_is_at_most_a_step_off(name, dtype, tmp_path):
     (found,) = Reference(path, raw_io=True).run(fed).values()
     assert found.dtype == wanted.dtype == dtype
     assert np.abs(found.astype(int) - wanted.astype(int)).max() <= 1
-    assert np.unique(found).size > 3
+    assert np.unique(found).size > min(3, found.size // 2)
 
 
 def test_numbers_in_place_of_integers_are_rounded_at_the_ends(tmp_path):
