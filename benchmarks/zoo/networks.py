@@ -1,0 +1,157 @@
+"""The networks of the zoo: families of torchvision, timm and transformers, weights random.
+
+Trained weights say nothing about time. Batch normalizations are moved from their initial values, so
+that what is folded into weights shows in the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SEED = 0
+OPSET = 17
+LICENCES = {"torchvision": "BSD-3-Clause", "timm": "Apache-2.0", "transformers": "Apache-2.0"}
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network of a library.
+
+    Attributes:
+        source: the library, which is its licence's too (LICENCES).
+        model: its name there.
+        shape: of the one input, (n, 3, height, width).
+    """
+
+    source: str
+    model: str
+    shape: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """Unique in the zoo."""
+        batch = f", batch {self.shape[0]}" if self.shape[0] > 1 else ""
+        return f"{self.source} {self.model}{batch}"
+
+    @property
+    def file(self) -> str:
+        """The name as part of a file's."""
+        return f"{self.source}_{self.model}_{self.shape[0]}"
+
+    def build(self) -> Any:
+        """The module, in evaluation, with random weights of SEED. Raises ImportError without the
+        library."""
+        import torch
+
+        torch.manual_seed(SEED)
+        module = _BUILDERS[self.source](self.model)
+        random = torch.Generator().manual_seed(SEED + 1)
+        for part in module.modules():
+            if isinstance(part, torch.nn.modules.batchnorm._BatchNorm):
+                mean, variance = part.running_mean, part.running_var
+                mean.copy_(0.05 * torch.randn(mean.shape, generator=random))
+                variance.copy_(0.75 + 0.5 * torch.rand(variance.shape, generator=random))
+        return module.eval()
+
+    def export(self, path: Path) -> None:
+        """Writes the ONNX file, whole or not at all."""
+        import torch
+
+        # What PyTorch computes attention with by itself has no form in ONNX.
+        torch.backends.mha.set_fastpath_enabled(False)
+        written = path.with_suffix(".part.onnx")
+        with torch.no_grad():
+            torch.onnx.export(
+                self.build(), (torch.randn(self.shape),), str(written), opset_version=OPSET,
+                dynamo=False, input_names=["input"], output_names=["output"],
+            )  # fmt: skip
+        written.rename(path)
+
+
+def _of_torchvision(model: str) -> Any:
+    import torchvision
+
+    if model in _SEGMENTERS:
+        whole = getattr(torchvision.models.segmentation, model)(weights=None, weights_backbone=None)
+        return _one_output(whole, lambda found: found["out"])
+    extra = {"init_weights": False} if model == "inception_v3" else {}
+    module = getattr(torchvision.models, model)(weights=None, **extra)
+    if model == "inception_v3":
+        module.aux_logits, module.AuxLogits = False, None
+    return module
+
+
+def _of_timm(model: str) -> Any:
+    import timm
+
+    return timm.create_model(model, pretrained=False, exportable=True)
+
+
+def _of_transformers(model: str) -> Any:
+    import transformers
+
+    small = {"hidden_size": 384, "num_attention_heads": 6}
+    if model == "segformer_b0":
+        config = transformers.SegformerConfig(num_labels=19)
+        made = transformers.SegformerForSemanticSegmentation(config)
+    elif model == "dinov2_small":
+        made = transformers.Dinov2Model(transformers.Dinov2Config(**small, image_size=224))
+    else:
+        backbone = transformers.Dinov2Config(
+            **small, image_size=518, out_indices=[3, 6, 9, 12], reshape_hidden_states=False,
+            apply_layernorm=True,
+        )  # fmt: skip
+        config = transformers.DepthAnythingConfig(
+            backbone_config=backbone, neck_hidden_sizes=[48, 96, 192, 384], fusion_hidden_size=64,
+            reassemble_hidden_size=384,
+        )  # fmt: skip
+        made = transformers.DepthAnythingForDepthEstimation(config)
+    return _one_output(made, lambda found: found[0])
+
+
+def _one_output(module: Any, chosen: Callable[[Any], Any]) -> Any:
+    import torch
+
+    class OneOutput(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.whole = module
+
+        def forward(self, image: Any) -> Any:
+            return chosen(self.whole(image))
+
+    return OneOutput()
+
+
+_BUILDERS: dict[str, Callable[[str], Any]] = {
+    "torchvision": _of_torchvision,
+    "timm": _of_timm,
+    "transformers": _of_transformers,
+}
+_SEGMENTERS = ("deeplabv3_mobilenet_v3_large", "lraspp_mobilenet_v3_large", "fcn_resnet50")
+
+
+def _all(source: str, edge: int, models: str, batch: int = 1) -> list[Network]:
+    return [Network(source, model, (batch, 3, edge, edge)) for model in models.split()]
+
+
+NETWORKS = (
+    *_all("torchvision", 224, "resnet18 resnet50 resnext50_32x4d regnet_y_800mf mobilenet_v2 "
+          "mobilenet_v3_large squeezenet1_1 efficientnet_b0 efficientnet_v2_s densenet121 vgg16 "
+          "convnext_tiny vit_b_16 swin_t maxvit_t"),
+    *_all("torchvision", 256, "swin_v2_t"),
+    *_all("torchvision", 299, "inception_v3"),
+    *_all("torchvision", 320, " ".join(_SEGMENTERS)),
+    *_all("torchvision", 224, "vit_b_16", 4),
+    *_all("torchvision", 224, "resnet50 mobilenet_v2", 16),
+    *_all("timm", 224, "mobilenetv4_conv_small ghostnet_100 efficientformer_l1 levit_128s "
+          "deit_tiny_patch16_224 hrnet_w18_small mixer_s16_224 convnextv2_atto repvit_m1 "
+          "res2net50_26w_4s coatnet_0_rw_224 nfnet_l0 dla34"),
+    *_all("timm", 256, "fastvit_t8 mobilevit_s"),
+    *_all("transformers", 512, "segformer_b0"),
+    *_all("transformers", 266, "depth_anything_small"),
+    *_all("transformers", 224, "dinov2_small"),
+)  # fmt: skip

@@ -1,0 +1,77 @@
+"""The zoo's table: every network once, the worst first, and what does not run before all others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from benchmarks.zoo.__main__ import main
+from benchmarks.zoo.networks import LICENCES, NETWORKS
+from benchmarks.zoo.report import page, ratio
+
+RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "nvidia-h200-zoo.json"
+
+
+def row(name: str, ours: float, theirs: float, **failed: str) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": name,
+        "shape": [1, 3, 8, 8],
+        "failed": failed,
+        "compile_s": 2.0,
+    }
+    for precision in ("fp32", "fp16"):
+        if precision not in failed:
+            found[precision] = {"frame": ours, "device": ours / 2, "kernels": 3}
+        found[f"cuda_{precision}"] = {"frame": theirs, "device": theirs / 2}
+    return found
+
+
+def test_networks_have_names_files_and_licences_of_their_own() -> None:
+    assert len(NETWORKS) >= 36
+    assert len({network.name for network in NETWORKS}) == len(NETWORKS)
+    assert len({network.file for network in NETWORKS}) == len(NETWORKS)
+    assert {network.source for network in NETWORKS} == set(LICENCES)
+
+
+def test_the_worst_comes_first() -> None:
+    rows = [row("good", 1, 4), row("broken", 1, 4, fp16="no kernel"), row("bad", 4, 1)]
+    text = page({"device": "a GPU", "rows": rows})
+    places = [text.index(f"| {name} ") for name in ("broken", "bad", "good")]
+    assert places == sorted(places)
+    assert "- broken, fp16: no kernel" in text
+    assert (
+        "fp32: a frame takes 0.25 of the CUDA graph's (median of 3 networks); slower in 1" in text
+    )
+    assert "fp16: a frame takes 2.12" in text
+    assert ratio(rows[1], "fp16") is None
+
+
+def test_fp16_slower_than_fp32_is_said() -> None:
+    slow = row("slow", 1, 4)
+    slow["fp16"]["device"] = 1.0
+    assert "slower in fp16 than in fp32 on the device: slow." in page(
+        {"device": "", "rows": [slow]}
+    )
+
+
+def test_the_page_has_the_recorded_results() -> None:
+    """Of networks of the zoo alone, and as the command shows them."""
+    results = json.loads(RESULTS.read_text())
+    assert {found["name"] for found in results["rows"]} <= {network.name for network in NETWORKS}
+    document = (RESULTS.parents[2] / "docs" / "performance" / "zoo.md").read_text("utf-8")
+    assert page(results) in document
+    shown = CliRunner().invoke(main, [str(RESULTS)])
+    assert shown.exit_code == 0, shown.output
+    assert page(results) in shown.output
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[1]"])
+def test_what_is_no_result_is_one_line(tmp_path: Path, content: str) -> None:
+    (tmp_path / "x.json").write_text(content)
+    shown = CliRunner().invoke(main, [str(tmp_path / "x.json")])
+    assert shown.exit_code == 1
+    assert "results that this program wrote are needed" in shown.output
