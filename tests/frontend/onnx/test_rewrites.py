@@ -4,6 +4,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 from support.conformance.conformance_worker import executor
 from support.onnx_models import make_model, run_on_cpu
@@ -303,3 +304,31 @@ def test_compiling_a_gather_prints_nothing(fixed, capfd):
     (result,) = execute(data, *([] if fixed else [np.array([0, 4])]))
     np.testing.assert_array_equal(result, data[:, [0, 4]])
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("image_type", "places_type"),
+    [("f4", "f8"), ("f2", "f4"), ("f4", "f2"), ("f8", "f4"), ("f2", "f2")],
+)
+def test_an_image_is_sampled_at_places_of_another_type(image_type, places_type):
+    """As in networks that compute where they look in float64: TVM gave the type of the places."""
+    kinds = [helper.np_dtype_to_tensor_dtype(np.dtype(of)) for of in (image_type, places_type)]
+    shapes = (("x", (2, 3, 6, 7)), ("g", (2, 4, 5, 2)))
+    inputs = [
+        helper.make_tensor_value_info(name, kind, shape)
+        for (name, shape), kind in zip(shapes, kinds, strict=True)
+    ]
+    output = helper.make_tensor_value_info("y", kinds[0], (2, 3, 4, 5))
+    node = helper.make_node("GridSample", ["x", "g"], ["y"], mode="linear")
+    graph = helper.make_graph([node], "sampled", inputs, [output])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    x = image(2, 3, 6, 7).astype(image_type)
+    places = (1.8 * image(2, 4, 5, 2) - 0.9).astype(places_type)
+    (expected,) = ReferenceEvaluator(model).run(None, {"x": x, "g": places})
+    module, signature = import_onnx(model)
+    (found,) = run_on_cpu(module, x, places)
+    assert found.dtype == expected.dtype == np.dtype(image_type)
+    assert signature.outputs[0].dtype == str(found.dtype)
+    # The reference computes the places in halves, too, where they are.
+    bound = 1e-2 if "f2" in (image_type, places_type) else 1e-5
+    np.testing.assert_allclose(found.astype("f8"), expected.astype("f8"), atol=bound)

@@ -15,7 +15,7 @@ Nodes = Sequence[onnx.NodeProto] | None
 # Operators that processors have no function of float16 for, or TVM no result of.
 NOT_IN_HALF = (
     *("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh"),
-    *("GridSample", "LRN"),
+    "LRN",
 )
 # Those that TVM writes with a constant in float32.
 IN_SINGLE = ("Elu", "Selu", "ThresholdedRelu")
@@ -24,6 +24,22 @@ IN_SINGLE = ("Elu", "Selu", "ThresholdedRelu")
 def half_in_single(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """An operator on float16 as one on float32 whose result is rounded."""
     return _in_single(node, graph, np.dtype(np.float16))
+
+
+def sampled(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """GridSample of an image and places of two types, or of halves: TVM has it for one type, and
+    no halves. The result is of the image's."""
+    image, places = (graph.dtype(name) for name in node.input)
+    if image == places and image != np.float16:
+        return None
+    steps, work = NodeBuilder(graph, node), np.dtype(np.float64 if image == np.float64 else "f4")
+    inputs = [
+        name if dtype == work else steps.cast(name, work)
+        for name, dtype in zip(node.input, (image, places), strict=True)
+    ]
+    attributes = {entry.name: helper.get_attribute_value(entry) for entry in node.attribute}
+    result = steps(node.op_type, *inputs, **attributes)
+    return steps.finish(result if image == work else steps.cast(result, image))
 
 
 def in_single(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
@@ -100,6 +116,7 @@ def mean(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 TYPE_REWRITES: dict[str, Rewrite] = {
     **dict.fromkeys(NOT_IN_HALF, half_in_single),
+    "GridSample": sampled,
     **dict.fromkeys(IN_SINGLE, in_single),
     "Equal": equal,
     "PRelu": prelu,
