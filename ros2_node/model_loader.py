@@ -15,13 +15,12 @@ from .reasons import one_line
 class ModelRequest:
     """The value of the parameter ``model``, with the device and the options of the network.
 
-    target: of a package for several devices the variant; "" for that for this machine.
+    Each field is a parameter of the node, which sets them back where a network is refused.
     """
 
     model: str
     device: str = "auto"
     top: int = 5
-    target: str = ""
 
 
 def load_and_warm(request: ModelRequest) -> Any:
@@ -41,7 +40,7 @@ def _load(source: ModelSource, request: ModelRequest) -> Any:
     # Takes most of a second: not before it is needed.
     from tvm_vision.models import load_model
 
-    return load_model(source.package, request.device, request.target, top=request.top)
+    return load_model(source.package, request.device, top=request.top)
 
 
 Loaded = Callable[[ModelRequest, Any, str], object]

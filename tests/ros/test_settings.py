@@ -1,7 +1,10 @@
 """The table of parameters: types, ranges, words."""
 
+from dataclasses import fields
+
 import pytest
 
+from tvm_vision_ros.model_loader import ModelRequest
 from tvm_vision_ros.settings import (
     NOW,
     RELOAD,
@@ -18,6 +21,11 @@ def test_every_default_is_taken():
     for item in parameters().values():
         assert item.problem(item.default) == ""
         assert item.description.endswith(".")
+
+
+def test_what_a_network_is_asked_for_by_are_parameters():
+    """The node sets them back where a network is refused, and ends where it does not have one."""
+    assert {field.name for field in fields(ModelRequest)} <= set(parameters())
 
 
 def test_numbers_have_ranges_and_the_times_units():
