@@ -23,24 +23,26 @@ class ModelRequest:
     top: int = 5
 
 
-def load_and_warm(request: ModelRequest) -> Any:
+def load_and_warm(request: ModelRequest, target: str = "") -> Any:
     """The network of a request, after a first run on a black image.
+
+    target: of a package for several devices the variant; "" for that for this machine.
 
     Raises TvmVisionError (PackageError, DeviceError, InputError) with what to do.
     """
     source = find_model(request.model)
-    model = _load(source, request)
+    model = _load(source, request, target)
     if source.detection is not None or source.segmentation is not None:
         model = RenamedModel(model, source)
     model.warm_up()
     return model
 
 
-def _load(source: ModelSource, request: ModelRequest) -> Any:
+def _load(source: ModelSource, request: ModelRequest, target: str) -> Any:
     # Takes most of a second: not before it is needed.
     from tvm_vision.models import load_model
 
-    return load_model(source.package, request.device, top=request.top)
+    return load_model(source.package, request.device, target, top=request.top)
 
 
 Loaded = Callable[[ModelRequest, Any, str], object]

@@ -52,7 +52,7 @@ def bag(
     # A file that is no bag shows before the network is loaded.
     need(bag, "a bag", BAG, FOLDER)
     with progress(f"loading {model.name}") as show:
-        network = load_and_warm(ModelRequest(str(model), device, target=wanted_target()))
+        network = load_and_warm(ModelRequest(str(model), device), wanted_target())
         note(f"device: {network.device_description}")
         if confidence is not None:
             set_confidence(network, confidence)
