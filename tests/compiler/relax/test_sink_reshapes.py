@@ -13,6 +13,8 @@ from tvm.target import Target
 from support.compiled import executor_of
 from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model, prepare
+from tvm_vision.compiler.relax.channels_last import calls_of
+from tvm_vision.compiler.relax.sink_reshapes import sink_reshapes
 
 OP = relax.op
 SHAPE = (1, 6, 8)
@@ -97,3 +99,15 @@ def test_one_place_of_an_axis_takes_no_kernel(place: int) -> None:
     executor.run(**{signature.inputs[0].name: IMAGE})
     (found,) = executor.outputs().values()
     np.testing.assert_array_equal(found, IMAGE[:, place].T + np.float32(1))
+
+
+def test_a_long_chain_without_a_product_takes_no_longer_for_each_step() -> None:
+    """Each step reads the one before twice: to follow both anew from every reshape would double."""
+
+    def network(b: relax.BlockBuilder, x: Any) -> Any:
+        for _ in range(60):
+            x = b.emit(OP.add(x, b.emit(OP.sigmoid(x))))
+        return b.emit(OP.add(b.emit(OP.reshape(x, (6, 8))), b.emit(OP.reshape(x, (6, 8)))))
+
+    module, _ = module_of(network, SHAPE)
+    assert len(calls_of(sink_reshapes(module), "relax.add")) == 61

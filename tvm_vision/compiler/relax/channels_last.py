@@ -18,7 +18,7 @@ from tvm.ir.prim import expr as prim
 
 from .kernel_calls import bindings_of
 from .operators import operator_of
-from .rewriting import is_constant
+from .rewriting import is_constant, rewritten
 
 _CONVOLUTIONS = {
     "relax.nn.conv2d": ["NHWC", "HWIO"],
@@ -31,9 +31,9 @@ def channels_last(mod: tvm.IRModule) -> tvm.IRModule:
     """``main`` with its two-dimensional convolutions, and what stands between them, in NHWC."""
     return tvm.transform.Sequential(
         [
-            _rewritten("ActivationsAsMaxima", _Activations),
+            _pass("ActivationsAsMaxima", _Activations),
             relax.transform.ConvertLayout(_CONVOLUTIONS),
-            _rewritten("GroupNormsInSteps", _GroupNorms),
+            _pass("GroupNormsInSteps", _GroupNorms),
             relax.transform.Normalize(),
             relax.transform.EliminateCommonSubexpr(),
             relax.transform.DeadCodeElimination(),
@@ -129,14 +129,10 @@ class _GroupNorms(relax.PyExprMutator):
         return emit(op.add(x, beta)) if attrs.center else x
 
 
-def _rewritten(name: str, mutator: Any) -> tvm.transform.Pass:
+def _pass(name: str, mutator: Any) -> tvm.transform.Pass:
     """A pass of a mutator over all Relax functions."""
 
     def rewrite(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
-        rewriter = mutator(mod)
-        for variable, function in mod.functions_items():
-            if isinstance(function, relax.Function):
-                rewriter.builder_.update_func(variable, rewriter.visit_expr(function))
-        return rewriter.builder_.get()
+        return rewritten(mod, mutator(mod))
 
     return tvm.transform.module_pass(rewrite, opt_level=0, name=name)

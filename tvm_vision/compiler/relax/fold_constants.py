@@ -15,7 +15,7 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from .rewriting import constant_of
+from .rewriting import constant_of, rewritten
 
 Array = Any
 
@@ -61,11 +61,7 @@ MOVES: dict[str, Fold] = {
 
 def _pass(name: str, folds: Mapping[str, Fold]) -> Any:
     def run(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
-        folder = _Folder(mod, folds)
-        for variable, function in mod.functions_items():
-            if isinstance(function, relax.Function):
-                folder.builder_.update_func(variable, folder.visit_expr(function))
-        return folder.builder_.get()
+        return rewritten(mod, _Folder(mod, folds))
 
     return tvm.transform.module_pass(run, opt_level=0, name=name)
 

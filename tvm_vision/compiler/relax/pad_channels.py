@@ -12,7 +12,7 @@ import tvm
 from tvm import relax
 
 from .operators import is_int8, operator_of
-from .rewriting import value_of
+from .rewriting import rewritten, value_of
 
 VECTOR = 4
 
@@ -54,8 +54,4 @@ def _is_dense_channels_last(call: relax.Call) -> bool:
 
 def pad_channels(mod: tvm.IRModule) -> tvm.IRModule:
     """``main`` with whole vectors of channels in convolutions of what was turned to them."""
-    padding = _Padding(mod)
-    for name, function in mod.functions_items():
-        if isinstance(function, relax.Function):
-            padding.builder_.update_func(name, padding.visit_expr(function))
-    return padding.builder_.get()
+    return rewritten(mod, _Padding(mod))

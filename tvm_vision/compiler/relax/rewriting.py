@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import tvm
 from tvm import relax
 from tvm.ir.expr import GenericConst
 
@@ -70,3 +71,11 @@ def rebind(mutator: Any, var: relax.Var, expr: Any) -> None:
     inside = isinstance(var, relax.DataflowVar)
     emit = mutator.builder_.emit if inside else mutator.builder_.emit_output
     mutator.set_var_remap(var, emit(expr, str(var.name)))
+
+
+def rewritten(mod: tvm.IRModule, mutator: Any) -> tvm.IRModule:
+    """A module with what a mutator, made of it, makes of each of its Relax functions."""
+    for variable, function in mod.functions_items():
+        if isinstance(function, relax.Function):
+            mutator.builder_.update_func(variable, mutator.visit_expr(function))
+    return mutator.builder_.get()

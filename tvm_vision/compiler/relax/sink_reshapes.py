@@ -15,7 +15,7 @@ import tvm
 from tvm import relax
 
 from .operators import operator_of
-from .rewriting import constant_of, value_of
+from .rewriting import constant_of, resolve, rewritten, value_of
 
 _OF_ONE = {f"relax.{name}" for name in ("nn.relu", "nn.silu", "sigmoid", "tanh", "erf", "exp")}
 _OF_TWO = {
@@ -26,14 +26,31 @@ _SUMS = {f"relax.{name}" for name in ("matmul", "nn.conv1d", "nn.conv2d", "nn.co
 
 def sink_reshapes(mod: tvm.IRModule) -> tvm.IRModule:
     """``main`` with reshapes of products behind the elementwise operators that follow them."""
-    rewriter = _Rewriter(mod)
-    main = mod.get_global_var("main")
-    rewriter.builder_.update_func(main, rewriter.visit_expr(mod[main]))
-    return relax.transform.DeadCodeElimination()(rewriter.builder_.get())
+    return relax.transform.DeadCodeElimination()(rewritten(mod, _Rewriter(mod)))
 
 
 @relax.expr_functor.mutator
 class _Rewriter(relax.PyExprMutator):
+    def __init__(self, mod: tvm.IRModule) -> None:
+        super().__init__(mod)
+        # Variables that a product made, with nothing after but operators of single elements.
+        self._of_sum: set[Any] = set()
+
+    def visit_var_binding_(self, binding: relax.VarBinding) -> None:
+        super().visit_var_binding_(binding)
+        self._note(self.visit_expr(binding.var))
+
+    def _note(self, var: relax.Var) -> None:
+        """Whether what a variable is bound to comes of a product; its operands are known."""
+        found = self.lookup_binding(var)
+        name = operator_of(found)
+        if name in _SUMS or (
+            name in _OF_ONE | _OF_TWO
+            and any(resolve(a, self.lookup_binding) in self._of_sum for a in found.args
+                    if _shape(a) == _shape(found))
+        ):  # fmt: skip
+            self._of_sum.add(var)
+
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
         name = operator_of(call)
@@ -45,22 +62,15 @@ class _Rewriter(relax.PyExprMutator):
             if operator_of(before) != "relax.reshape" or -1 in whole or _shape(argument) != whole:
                 continue
             source = before.args[0]
-            if not self._of_sum(source):
+            if resolve(source, self.lookup_binding) not in self._of_sum:
                 continue
             others = [self._like(a, source, call) for a in call.args]
             others[place] = source
             if None not in others:
                 inner = self.builder_.emit(relax.Call(call.op, others, call.attrs))
+                self._note(inner)
                 return relax.op.reshape(inner, call.ty.shape)
         return call
-
-    def _of_sum(self, expr: Any) -> bool:
-        """Whether a product made it, with nothing after but operators of single elements."""
-        found = value_of(expr, self.lookup_binding)
-        name = operator_of(found)
-        if name in _OF_ONE | _OF_TWO:
-            return any(self._of_sum(a) for a in found.args if _shape(a) == _shape(found))
-        return name in _SUMS
 
     def _like(self, other: Any, source: Any, call: relax.Call) -> Any:
         """Another operand for a result of the shape of ``source``; None where there is none."""

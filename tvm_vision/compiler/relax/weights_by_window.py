@@ -15,7 +15,7 @@ import tvm
 from tvm import relax
 
 from .operators import operator_of
-from .rewriting import constant_of
+from .rewriting import constant_of, rewritten
 
 LEAST_CHANNELS = 8  # of the image: fewer than a tile of terms has
 VECTOR = 4  # channels that are fetched at once
@@ -63,8 +63,4 @@ def _has_window(call: Any) -> bool:
 
 def weights_by_window(mod: tvm.IRModule) -> tvm.IRModule:
     """``main`` with such weights wherever they are constants."""
-    rewriter = _Rewriter(mod)
-    for name, function in mod.functions_items():
-        if isinstance(function, relax.Function):
-            rewriter.builder_.update_func(name, rewriter.visit_expr(function))
-    return rewriter.builder_.get()
+    return rewritten(mod, _Rewriter(mod))

@@ -12,16 +12,13 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from .cast_buffers import block_with
+from .functions import in_each_function
 from .prescheduled import parts_of, variables_of
 
 
 def eliminate_dead_blocks(mod: tvm.IRModule) -> tvm.IRModule:
     """The same module, its TensorIR functions without what none of their results depends on."""
-    functions = {
-        gv: without_dead_blocks(f) if isinstance(f, tirx.PrimFunc) else f
-        for gv, f in mod.functions_items()
-    }
-    return tvm.IRModule(functions, attrs=mod.attrs)
+    return in_each_function(mod, without_dead_blocks)
 
 
 def without_dead_blocks(func: tirx.PrimFunc) -> tirx.PrimFunc:

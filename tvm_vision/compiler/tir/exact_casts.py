@@ -14,14 +14,12 @@ import tvm_ffi
 from tvm import tirx
 from tvm.ir import prim
 
+from .functions import in_each_function
+
 
 def cancel_casts(mod: tvm.IRModule) -> tvm.IRModule:
     """The same module, its TensorIR functions without conversions that change no value."""
-    functions = {
-        gv: without_exact_casts(f) if isinstance(f, tirx.PrimFunc) else f
-        for gv, f in mod.functions_items()
-    }
-    return tvm.IRModule(functions, attrs=mod.attrs)
+    return in_each_function(mod, without_exact_casts)
 
 
 def without_exact_casts(function: tirx.PrimFunc) -> tirx.PrimFunc:

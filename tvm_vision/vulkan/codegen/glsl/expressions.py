@@ -321,7 +321,8 @@ class ExpressionPrinter(NarrowingPrinter):
         of = type_of(node)
         if type(node.value) is prim.IntImm and (of.is_integer, of.bits, of.lanes % 4) == (1, 8, 0):
             return repeat_in_words(of, int(node.value.value))
-        if type(node.value) is prim.FloatImm and (of.bits, of.lanes % 8) == (16, 0):
+        halves = (of.bits, of.lanes % 8) == (16, 0) and self.analysis.uses_matrices
+        if halves and type(node.value) is prim.FloatImm:
             return repeat_in_words(of, float(node.value.value))
         inner = self.visit(node.value)
         if inner.type.lanes > 1:

@@ -50,9 +50,7 @@ class Storage:
         self.arrays: dict[tuple[Type, int], str] = {}  # (scalar held, width) -> array name
         self.ranges: dict[Type, tuple[int, int]] = {}  # shared.dyn: part used by each type
         self.width = 0  # elements accessed at once; 0: each access chooses
-        self.per_word = (
-            1  # scalars in a word, where elements are words; all are, if it is no buffer
-        )
+        self.per_word = 1  # scalars in an array's words; 1 where its elements are none
         self.as_words = False  # floats added to atomically are held as uint
 
 
