@@ -42,7 +42,7 @@ class _Rewriter(relax.PyExprMutator):
 
     def _note(self, var: relax.Var) -> None:
         """Whether what a variable is bound to comes of a product; its operands are known."""
-        found = self.lookup_binding(var)
+        found = value_of(var, self.lookup_binding)
         name = operator_of(found)
         if name in _SUMS or (
             name in _OF_ONE | _OF_TWO
