@@ -23,14 +23,22 @@ from tvm_vision.whole_files import whole
 from .images import any_image
 from .journal import Journal
 from .messages import MessageBuilder
-from .result_topics import LABEL_TOPICS, LABELS, RESULT_TOPICS, labels_of, messages_of, topics_of
+from .result_topics import (
+    LATCHED,
+    RESULT_TOPICS,
+    label_messages,
+    latched_of,
+    messages_of,
+    rules_of,
+    topics_of,
+)
 
 INTERFACES = Path(__file__).resolve().parent / "interfaces"
 IMAGE_TYPES = ("sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage")
 # Topic -> message, in the order of the journal's kinds: results first, names of classes then.
 TOPICS = {
     **{topic.name: topic.message.replace("/", "/msg/") for topic in RESULT_TOPICS},
-    **dict.fromkeys(LABEL_TOPICS, LABELS.replace("/", "/msg/")),
+    **{name: message.replace("/", "/msg/") for name, message in LATCHED.items()},
 }
 KINDS = {topic: kind for kind, topic in enumerate(TOPICS)}
 
@@ -74,7 +82,7 @@ def process_bag(
         raise InputError(f"'{target}' exists: remove it, or choose another name")
     with reading(source) as reader:
         connection = choose_topic(reader.connections, topic)
-        names = [*(topic.name for topic in topics_of(model)), *labels_of(model)]
+        names = [*(topic.name for topic in topics_of(model)), *latched_of(model)]
         topics = {name: _join(namespace, name) for name in names}
         if not results_only:
             _check_new(reader.connections, topics.values())
@@ -138,12 +146,8 @@ def _infer(
 
 
 def labels(builder: MessageBuilder, header: Any, model: Any) -> list[tuple[str, Any]]:
-    """The names of the classes, once."""
-    threshold = float(getattr(model, "confidence", 0.0))
-    return [
-        (topic, builder.label_info(header, names, threshold))
-        for topic, names in labels_of(model).items()
-    ]
+    """The names of the classes and what counts of each, once."""
+    return label_messages(builder, header, model, rules_of(model))
 
 
 def _write(
@@ -220,7 +224,7 @@ def _outputs(writer: Any, topics: dict[str, str]) -> dict[int, Any]:
             topic,
             TOPICS[name],
             typestore=store,
-            offered_qos_profiles=[_qos(latched=name.endswith("label_info"))],
+            offered_qos_profiles=[_qos(latched=name in LATCHED)],
         )
         for name, topic in topics.items()
     }
@@ -280,16 +284,18 @@ def _own(header: Any, builder: MessageBuilder) -> Any:
 
 def _identity(source: Path, topic: str, model: Any) -> dict[str, Any]:
     """What decides the results: the bag's files, the topic, the network and its thresholds."""
+    rules = rules_of(model)
     files = [source] if source.is_file() else sorted(source.iterdir())
     listing = [(item.name, item.stat().st_size, item.stat().st_mtime_ns) for item in files]
     return {
-        "format": 2,
+        "format": 3,
         "bag": hashlib.sha256(repr(listing).encode()).hexdigest(),
         "topic": topic,
         "network": model.checksum,
         "thresholds": [
             getattr(model, name, None) for name in ("confidence", "iou", "max_detections")
         ],
+        "class_rules": None if rules is None else rules.described(model.class_names),
         "classes": [*model.class_names, *model.segmentation_names],
     }
 

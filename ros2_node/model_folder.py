@@ -6,6 +6,7 @@ or in ``tvm/``. The names count over those of the package.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from reprlib import repr as short
@@ -13,6 +14,7 @@ from typing import Any
 
 from tvm_vision.errors import InputError, PackageError
 from tvm_vision.models.results import VisionResult
+from tvm_vision.models.thresholds import Thresholds
 from tvm_vision.models.yaml_file import read_yaml
 
 CONFIG = "model_config.yaml"
@@ -71,22 +73,30 @@ def _package_in(folder: Path) -> Path:
     if found:
         names = ", ".join(str(path.relative_to(folder)) for path in found)
         raise InputError(f"one package is needed in '{folder}', found {names}: name one in model")
-    if all((folder / "tvm" / name).exists() for name in FORMER):
-        raise InputError(_former(folder))
+    former = all((folder / "tvm" / name).exists() for name in FORMER)
+    command = _command(folder, former)
+    if former:
+        raise InputError(
+            f"'{folder / 'tvm'}' holds a network for TVM's former graph executor "
+            f"({', '.join(FORMER)}), which TVM no longer has: compile its ONNX file anew with "
+            f"{command}"
+        )
     raise InputError(
         f"a package (.tar, or a folder with mod.json) is needed, and '{folder}' has none: compile "
-        f"one with tvm-vision compile network.onnx -o {folder / 'yoeo.tar'}"
+        f"one with {command}"
     )
 
 
-def _former(folder: Path) -> str:
+def _command(folder: Path, former: bool) -> str:
+    """What makes the package of a folder, to be pasted into a shell."""
     networks = sorted(folder.glob("*.onnx")) + sorted(folder.glob("onnx/*.onnx"))
-    network = networks[0] if networks else "yoeo.onnx"
-    return (
-        f"'{folder / 'tvm'}' holds a network for TVM's former graph executor "
-        f"({', '.join(FORMER)}), which TVM no longer has: compile its ONNX file anew with "
-        f"tvm-vision yoeo-onnx-to-tvm {network} -o {folder / 'yoeo.tar'}"
-    )
+    network = networks[0] if networks else Path("yoeo.onnx" if former else "network.onnx")
+    if network.stem != "yoeo" and not former:
+        return shlex.join(["tvm-vision", "compile", str(network), "-o", f"{folder}/model.tar"])
+    config = folder / CONFIG
+    names = ["--names", str(config)] if config.is_file() else []
+    target = str(folder / "yoeo.tar")
+    return shlex.join(["tvm-vision", "yoeo-onnx-to-tvm", str(network), *names, "-o", target])
 
 
 def read_config(path: Path) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
@@ -124,6 +134,8 @@ class RenamedModel:
         self.segmentation_names = _names(
             source.segmentation, model.segmentation_names, "segmentation"
         )
+        if isinstance(model, Thresholds):
+            model.call_classes(self.class_names)
 
     def __call__(self, image: Any) -> VisionResult:
         result = self._model(image)

@@ -17,8 +17,10 @@ from std_msgs.msg import Header
 from std_srvs.srv import SetBool, Trigger
 
 from tvm_vision.errors import InputError
+from tvm_vision.models.class_options import ClassOptions
 
 from . import ros_parameters
+from .class_parameters import ClassParameters
 from .diagnostics import Conditions, is_stalled, statuses
 from .model_folder import find_model
 from .model_loader import ModelRequest, load_and_warm
@@ -48,7 +50,9 @@ class VisionNode(LifecycleNode):
     def __init__(self, load: Callable[[ModelRequest], Any] = load_and_warm, **more: Any) -> None:
         """load: makes a network of a request. Raises InputError for a wrong parameter."""
         super().__init__("vision", **more)
+        others = ros_parameters.take_others(self)
         self.settings = ros_parameters.declare(self)
+        ros_parameters.name_unknown(self, others.known)
         self.statistics = Statistics()
         log = self.get_logger()
         self.pipeline = Pipeline(
@@ -86,6 +90,7 @@ class VisionNode(LifecycleNode):
             ),
         ]
         ros_parameters.watch(self, self._check_parameters, self._apply_parameters)
+        self.classes = ClassParameters(self, frozenset(others.values), self._use_class_options)
 
     # Lifecycle
 
@@ -159,7 +164,14 @@ class VisionNode(LifecycleNode):
         self.outputs.open(model, self.settings)
 
     def _use(self, model: Any) -> None:
+        names = model.class_names if "detections" in model.produces else ()
+        self.pipeline.class_options = self.classes.open(names)
         self.pipeline.job = NetworkJob(model, self.outputs)
+        if self._active:
+            self._publish_labels()
+
+    def _use_class_options(self, options: dict[str, ClassOptions]) -> None:
+        self.pipeline.class_options = options
         if self._active:
             self._publish_labels()
 
@@ -194,9 +206,8 @@ class VisionNode(LifecycleNode):
     def _publish_labels(self) -> None:
         job = self.pipeline.job
         if job is not None:
-            # A classifier publishes all of its best classes.
-            threshold = self.settings.confidence if hasattr(job.model, "confidence") else 0.0
-            self.outputs.publish_labels(job.model, self._header(), threshold)
+            rules = self.pipeline.class_rules(job.model)
+            self.outputs.publish_labels(job.model, self._header(), rules)
 
     # Images
 

@@ -11,7 +11,9 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from tvm_vision.errors import DeviceError, InputError
+from tvm_vision.models.class_options import UNSAID, ClassOptions, ClassRules
 from tvm_vision.models.results import VisionResult
+from tvm_vision.models.thresholds import Thresholds
 
 from .images import Image, UnknownEncodingError, any_image
 from .reasons import one_line
@@ -21,7 +23,6 @@ from .statistics import FAILED, LIMITED, STALE, UNREADABLE, Statistics
 
 # Frames arrive with some jitter: one that is early by this part of the period is on time.
 JITTER = 0.1
-THRESHOLDS = ("confidence", "iou", "max_detections")
 
 
 class Sink(Protocol):
@@ -88,11 +89,13 @@ class Pipeline:
     ) -> None:
         """clock: seconds, that of the stamps. device_failed: told of errors of the device."""
         self.settings = settings
+        self.class_options: dict[str, ClassOptions] = {}
         self.statistics = statistics
         self._clock = clock
         self._log = log
         self._device_failed = device_failed
         self._job: NetworkJob | None = None
+        self._applied: tuple[Any, ...] = ()
         self._due = float("-inf")
         self._stamps = Stamps(self._jumped)
         self._warned: set[str] = set()
@@ -146,7 +149,7 @@ class Pipeline:
         start = perf_counter()
         image = any_image(frame.message)
         decode = 1e3 * (perf_counter() - start)
-        _apply_thresholds(job.model, settings)
+        self._apply_thresholds(job.model, settings)
         result = job.model(image)
         timing = result.timing
         times = Times(
@@ -154,6 +157,30 @@ class Pipeline:
         )
         job.sink.publish(frame.message.header, image, result, times)
         self.statistics.finished(timing.total_ms, 1e3 * age)
+
+    def class_rules(self, model: Any) -> ClassRules | None:
+        """What counts of each class, as the parameters say; None for a network without boxes."""
+        network = getattr(model, "network", model)
+        if not isinstance(network, Thresholds):
+            return None
+        return network.rules_for(_said(self.settings.confidence), self.class_options)
+
+    def _apply_thresholds(self, model: Any, settings: Settings) -> None:
+        """Give a detector what the parameters say, from the thread that uses it."""
+        network = getattr(model, "network", model)
+        if not isinstance(network, Thresholds):
+            return
+        values = (settings.confidence, settings.iou, settings.max_detections)
+        wanted = (network, *values, self.class_options)
+        if wanted == self._applied:
+            return
+        network.confidence = _said(settings.confidence)
+        network.iou = _said(settings.iou)
+        network.max_detections = settings.max_detections
+        options = self.class_options
+        # Set beside this thread: they may be those of the network that comes next.
+        network.class_options = {k: v for k, v in options.items() if k in model.class_names}
+        self._applied = wanted
 
     def _age(self, frame: CameraFrame, now: float, limit: float) -> float:
         """Seconds since the stamp; since the arrival where the stamp is of no use."""
@@ -202,10 +229,6 @@ class Pipeline:
         self._stamps.forget()
 
 
-def _apply_thresholds(model: Any, settings: Settings) -> None:
-    """Give a detector the thresholds of the parameters, from the thread that uses it."""
-    network = getattr(model, "network", model)
-    for name in THRESHOLDS:
-        value = getattr(settings, name)
-        if getattr(network, name, value) != value:
-            setattr(network, name, value)
+def _said(value: float) -> float | None:
+    """A parameter's number; None for the one that leaves the choice to the package."""
+    return None if value == UNSAID else value

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tvm_vision.models.class_options import ClassRules
 from tvm_vision.models.results import VisionResult
+from tvm_vision.models.thresholds import Thresholds
 
 from .messages import Message, MessageBuilder
 
@@ -87,6 +90,10 @@ LABEL_TOPICS = {
     "detections/label_info": ("detections",),
 }
 
+# Latched beside the names of the detected classes.
+CLASS_OPTIONS = "detections/class_options"
+LATCHED = {**dict.fromkeys(LABEL_TOPICS, LABELS), CLASS_OPTIONS: "std_msgs/String"}
+
 
 def topics_of(model: Any) -> list[ResultTopic]:
     """The results that a network has."""
@@ -101,6 +108,35 @@ def labels_of(model: Any) -> dict[str, tuple[str, ...]]:
         if part is not None:
             pixels = part == "segmentation"
             found[topic] = model.segmentation_names if pixels else model.class_names
+    return found
+
+
+def latched_of(model: Any) -> list[str]:
+    """The latched topics that a network has."""
+    boxes = [CLASS_OPTIONS] if "detections" in model.produces else []
+    return [*labels_of(model), *boxes]
+
+
+def rules_of(model: Any) -> ClassRules | None:
+    """What counts of each class of a network that finds boxes, else None."""
+    network = getattr(model, "network", model)
+    return network.class_rules if isinstance(network, Thresholds) else None
+
+
+def label_messages(
+    builder: MessageBuilder, header: Any, model: Any, rules: ClassRules | None
+) -> list[tuple[str, Message]]:
+    """The latched messages by topic: names of classes, with the least confidence at which one of
+    them counts (of a classifier all do), and what counts of each, as JSON.
+
+    rules: of a network that finds boxes, else None.
+    """
+    least = 0.0 if rules is None else rules.least
+    names = labels_of(model)
+    found = [(topic, builder.label_info(header, names[topic], least)) for topic in names]
+    if rules is not None:
+        text = json.dumps(rules.described(model.class_names), ensure_ascii=False)
+        found.append((CLASS_OPTIONS, builder.make("std_msgs/String", data=text)))
     return found
 
 

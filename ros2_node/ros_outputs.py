@@ -10,6 +10,7 @@ from typing import Any
 from rclpy.node import Node
 from std_msgs.msg import Header
 
+from tvm_vision.models.class_options import ClassRules
 from tvm_vision.models.draw import draw_result
 from tvm_vision.models.results import VisionResult
 
@@ -17,14 +18,20 @@ from . import result_topics, soccer
 from .images import Image
 from .messages import MessageBuilder
 from .pipeline import Times
-from .result_topics import IMAGE, LABEL_TOPICS, LABELS, RESULT_TOPICS, labels_of
+from .result_topics import (
+    CLASS_OPTIONS,
+    IMAGE,
+    LABEL_TOPICS,
+    LATCHED,
+    RESULT_TOPICS,
+    label_messages,
+)
 from .ros_messages import message_class
 from .ros_qos import profile, publisher_events
 from .settings import Settings
 
 DEPTH = 5
-# Kept for who subscribes later; nobody who listens to them alone needs results.
-LATCHED = tuple(LABEL_TOPICS)
+# Nobody who listens to these alone needs results.
 SIDE_TOPICS = (*LATCHED, "latency")
 
 
@@ -34,7 +41,9 @@ def topics_of(model: Any, settings: Settings) -> dict[str, str]:
     parts = {topic.part for topic in wanted}
     topics = {topic.name: topic.message for topic in wanted}
     for name, of in LABEL_TOPICS.items():
-        topics |= {name: LABELS} if not parts.isdisjoint(of) else {}
+        topics |= {name: LATCHED[name]} if not parts.isdisjoint(of) else {}
+    if "detections/label_info" in topics:
+        topics[CLASS_OPTIONS] = LATCHED[CLASS_OPTIONS]
     pixels = "segmentation" in model.produces
     if pixels and settings.publish_masks:
         topics |= {mask_topic(name): IMAGE for name in model.segmentation_names}
@@ -110,12 +119,11 @@ class Outputs:
                 if topic not in SIDE_TOPICS
             )
 
-    def publish_labels(self, model: Any, header: Header, threshold: float) -> None:
-        """The names of the classes, latched. threshold: least confidence of what is published."""
+    def publish_labels(self, model: Any, header: Header, rules: ClassRules | None) -> None:
+        """The names of the classes and what counts of each, latched; see ``label_messages``."""
         with self._lock:
-            for topic, names in labels_of(model).items():
+            for topic, message in label_messages(self._builder, header, model, rules):
                 if topic in self._publishers:
-                    message = self._builder.label_info(header, names, threshold)
                     self._publishers[topic].publish(message)
 
     def publish(self, header: Header, image: Image, result: VisionResult, times: Times) -> None:

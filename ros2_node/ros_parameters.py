@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from difflib import get_close_matches
 from typing import Any
 
@@ -17,7 +17,9 @@ from rclpy.parameter import Parameter as RosParameter
 
 from tvm_vision.errors import InputError
 
-from .settings import START, Parameter, Settings, parameters, problem_in, widened
+from .class_settings import split, widened
+from .other_parameters import OwnParameters, own_parameters
+from .settings import START, Parameter, Settings, parameters, problem_in
 
 
 def declare(node: Node) -> Settings:
@@ -26,14 +28,23 @@ def declare(node: Node) -> Settings:
     Raises InputError, naming the parameter, for a value of the wrong type or out of range.
     """
     values = {item.name: _declare(node, item) for item in parameters().values()}
-    _name_unknown(node)
     return Settings(**values)
 
 
-def _name_unknown(node: Node) -> None:
+def take_others(node: Node) -> OwnParameters:
+    """Let parameters by other nodes' names count as ours, and say so; before ``declare``."""
+    overrides = node._parameter_overrides
+    own = own_parameters({name: item.value for name, item in overrides.items()})
+    overrides.update({name: RosParameter(name, value=v) for name, v in own.values.items()})
+    for line in own.lines:
+        node.get_logger().info(line)
+    return own
+
+
+def name_unknown(node: Node, understood: Container[str]) -> None:
     """Say what was given and means nothing here: rclpy passes over it without a word."""
     for name in sorted(node._parameter_overrides):
-        if not node.has_parameter(name):
+        if not (node.has_parameter(name) or name in understood or split(name)):
             close = get_close_matches(name, parameters(), n=1)
             known = "docs/reference/node.md lists all there are"
             hint = f"did you mean {close[0]}?" if close else known
@@ -62,12 +73,13 @@ def descriptor(item: Parameter) -> ParameterDescriptor:
         read_only=item.effect == START,
         additional_constraints=f"One of {item.allowed}." if item.choices else "",
     )
-    if item.low is not None and item.high is not None:
+    if item.span is not None:
+        low, high = item.span
         if item.kind is int:
-            bounds = IntegerRange(from_value=int(item.low), to_value=int(item.high), step=0)
+            bounds = IntegerRange(from_value=int(low), to_value=int(high), step=0)
             result.integer_range = [bounds]
         else:
-            span = FloatingPointRange(from_value=item.low, to_value=item.high, step=0.0)
+            span = FloatingPointRange(from_value=low, to_value=high, step=0.0)
             result.floating_point_range = [span]
     return result
 
@@ -87,7 +99,8 @@ def watch(
 
     def allow(changes: list[RosParameter]) -> SetParametersResult:
         values = {item.name: item.value for item in changes}
-        problem = problem_in(values) or check(values)
+        known = {name: value for name, value in values.items() if name in parameters()}
+        problem = problem_in(known) or check(known)
         return SetParametersResult(successful=not problem, reason=problem)
 
     def changed(changes: list[RosParameter]) -> None:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any
 
+from tvm_vision.models.class_options import UNSAID
+
 # When a new value counts.
 START = "at start only"
 CONFIGURE = "at the next configure"
@@ -31,7 +33,8 @@ _TOPIC = re.compile(r"(~/|/)?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*")
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter. low, high: inclusive. choices: all values there are, where not empty."""
+    """One parameter. low, high: inclusive. choices: all values there are, where not empty. unsaid:
+    a number outside the range that leaves the choice to the package."""
 
     name: str
     default: Any
@@ -41,6 +44,14 @@ class Parameter:
     low: float | None = None
     high: float | None = None
     choices: tuple[str, ...] = ()
+    unsaid: float | None = None
+
+    @property
+    def span(self) -> tuple[float, float] | None:
+        """The least and the largest number that is taken; None where it is no number."""
+        if self.low is None or self.high is None:
+            return None
+        return (self.low if self.unsaid is None else self.unsaid), self.high
 
     @property
     def kind(self) -> type:
@@ -52,7 +63,8 @@ class Parameter:
         """The values that are taken, in words."""
         if self.choices:
             return ", ".join(choice or '""' for choice in self.choices)
-        return "" if self.low is None else f"{self.low:g} to {self.high:g}"
+        other = "" if self.unsaid is None else f", or {self.unsaid:g}"
+        return "" if self.low is None else f"{self.low:g} to {self.high:g}{other}"
 
     def problem(self, value: Any) -> str:
         """Why a value is not taken, in one line; "" where it is."""
@@ -71,6 +83,8 @@ class Parameter:
     def _range_problem(self, value: Any, found: str) -> str:
         if self.choices and value not in self.choices:
             return f"{self.name} must be one of {self.allowed}, {found}"
+        if self.unsaid is not None and value == self.unsaid:
+            return ""
         if self.low is not None and not (math.isfinite(value) and self.low <= value <= self.high):
             unit = f" {self.unit}" if self.unit else ""
             return f"{self.name} must be in {self.allowed}{unit}, {found}"
@@ -134,12 +148,17 @@ class Settings:
         "0: none are.",
     )
     max_rate: float = _rate(0.0, "Images are passed over to stay below this; 0: no limit.")
-    confidence: float = _parameter(0.5, "Detections have a score above this.", low=0.0, high=1.0)
+    confidence: float = _parameter(
+        UNSAID, "Detections have a score above this; -1: as the package says, YOEO: 0.5.",
+        low=0.0, high=1.0, unsaid=UNSAID,
+    )  # fmt: skip
     iou: float = _parameter(
-        0.4,
-        "Of two boxes of one class that overlap by more (intersection over union), one stays.",
+        UNSAID,
+        "Of two boxes of one class that overlap by more (intersection over union), one stays; -1: "
+        "as the package says, YOEO: 0.4.",
         low=0.0,
         high=1.0,
+        unsaid=UNSAID,
     )
     max_detections: int = _parameter(
         300, "Most detections in one image.", unit="boxes", low=1, high=10000
@@ -197,9 +216,12 @@ def effects(names: Iterable[str]) -> set[str]:
 def widened(name: str, value: Any) -> Any:
     """A whole number as a double where one is wanted: YAML and people write 1 for 1.0."""
     known = parameters().get(name)
-    if known is not None and known.kind is float and type(value) is int:
-        return float(value)
-    return value
+    return widened_to(None if known is None else known.kind, value)
+
+
+def widened_to(kind: type | None, value: Any) -> Any:
+    """The same for a value of which the type is known that is wanted."""
+    return float(value) if kind is float and type(value) is int else value
 
 
 def markdown() -> str:

@@ -22,6 +22,7 @@ from tvm_vision.compiler.pipeline import PHASES
 from tvm_vision.options import CompileOptions, variable_of
 from tvm_vision.package import detection, fleet, graph, info, pixels, precision, yoeo
 from tvm_vision.vulkan import describe_options
+from tvm_vision_ros import class_settings
 from tvm_vision_ros.settings import markdown
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -305,7 +306,11 @@ def _text(cls: type) -> str:
 
 
 DOCUMENTS: dict[Path, dict[str, Callable[[], str]]] = {
-    DOCS / "reference" / "node.md": {"parameters": markdown, "arguments": launch_table},
+    DOCS / "reference" / "node.md": {
+        "parameters": markdown,
+        "class parameters": class_settings.markdown,
+        "arguments": launch_table,
+    },
     DOCS / "reference" / "environment.md": {"variables": variables_table},
     DOCS / "reference" / "options.md": {"options": options_table},
     DOCS / "reference" / "mod-json.md": {"keys": mod_json_tables},

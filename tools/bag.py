@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
+from .class_options import class_option, set_thresholds
 from .options import PATH, device_option, interruptible, wanted_target
 from .progress import progress
 from .verbosity import note
@@ -19,6 +21,7 @@ from .verbosity import note
 @click.option("--topic", default="", help="Topic of the images, where the bag has several.")
 @click.option("--namespace", default="", help="Of the topics of the results.")
 @click.option("--confidence", type=float, help="Detections have a score above this.")
+@class_option()
 @click.option("--results-only", is_flag=True, help="Leave out the messages of the bag itself.")
 @click.option("--restart", is_flag=True, help="Drop what an earlier run left.")
 @device_option()
@@ -29,6 +32,7 @@ def bag(
     topic: str,
     namespace: str,
     confidence: float | None,
+    class_options: Mapping[str, Any],
     results_only: bool,
     restart: bool,
     device: str,
@@ -44,6 +48,7 @@ def bag(
     Example:
       tvm-vision bag match.mcap match-seen.mcap --model yoeo.tar
       tvm-vision bag match/ seen.mcap -m yoeo.tar --topic /camera/image_raw --results-only
+      tvm-vision bag match.mcap seen.mcap -m yoeo.tar --class-option ball.max_count=1
     """
     from tvm_vision.file_kinds import BAG, FOLDER, need
     from tvm_vision_ros.bag import process_bag
@@ -54,8 +59,7 @@ def bag(
     with progress(f"loading {model.name}") as show:
         network = load_and_warm(ModelRequest(str(model), device), wanted_target())
         note(f"device: {network.device_description}")
-        if confidence is not None:
-            set_confidence(network, confidence)
+        set_thresholds(network, {"confidence": confidence, "class_options": class_options})
         with interruptible(f"what was done is in {output}.progress; the same command goes on"):
             summary = process_bag(
                 bag,
@@ -72,10 +76,3 @@ def bag(
     if summary.unreadable:
         note(f"note: {summary.unreadable} images have no results; {summary.first_problem}")
     click.echo(f"wrote {output}: {summary.images} images, {summary.messages} messages")
-
-
-def set_confidence(network: Any, confidence: float) -> None:
-    """Of a network that finds boxes. Raises click.UsageError for another."""
-    if "detections" not in network.produces:
-        raise click.UsageError(f"--confidence is for networks that find boxes, not {network.name}")
-    getattr(network, "network", network).confidence = confidence

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from .class_options import class_option, set_thresholds
 from .options import PATH, device_option, interruptible, package_argument, wanted_target
 from .progress import progress
 from .sources import export_options, exports, source_options
@@ -46,6 +47,7 @@ FRACTION = click.FloatRange(0.0, 1.0)
     "--max-detections", type=click.IntRange(min=1),
     help="Boxes in a frame at the most.  [default: as the package says; YOEO: 300]",
 )  # fmt: skip
+@class_option()
 @click.option("--limit", type=click.IntRange(min=1), help="Stop after so many frames.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each frame.")
 @device_option()
@@ -57,6 +59,7 @@ def detect(
     confidence: float | None,
     iou: float | None,
     max_detections: int | None,
+    class_options: Mapping[str, Any],
     limit: int | None,
     as_json: bool,
     device: str,
@@ -77,6 +80,7 @@ def detect(
     Example:
       tvm-vision detect yoeo.tar photos/ --save annotated
       tvm-vision detect yoeo.tar game.mp4 --save annotated --confidence 0.3
+      tvm-vision detect yoeo.tar game.mp4 --class-option ball.max_count=1
       tvm-vision detect yoeo.tar --source 0 --json --limit 100
       tvm-vision detect yoeo.tar "photos/**/*.jpg" --save-txt labels --save-json found.json
       tvm-vision detect yoeo.tar rtsp://robot.local/camera --show
@@ -90,6 +94,7 @@ def detect(
             package, device, wanted_target(),
             confidence=confidence, iou=iou, max_detections=max_detections,
         )  # fmt: skip
+        set_thresholds(detector, {"class_options": class_options})
         detector.warm_up()
     note(f"device: {detector.device_description}")
     kept = exports(**saved, produces=detector.produces, name=detector.name)

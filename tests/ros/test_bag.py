@@ -58,7 +58,7 @@ def test_every_image_has_its_results_and_nothing_else_changes(bag, tmp_path, tar
     summary = process_bag(bag, tmp_path / target, fakes.FakeModel())
     assert (summary.images, summary.resumed, summary.unreadable) == (IMAGES, 0, 0)
     written = contents(tmp_path / target)
-    assert summary.messages == len(written) == IMAGES * 4 + 2
+    assert summary.messages == len(written) == IMAGES * 4 + 3
     assert stamps(written, "/detections") == stamps(written, "/segmentation") == ALL
     times = {topic: [t for name, t, _ in written if name == topic] for topic, _, _ in written}
     assert times["/detections"] == times["/image"]
@@ -91,6 +91,7 @@ def test_results_only_and_a_namespace(bag, tmp_path):
         "/robot/segmentation",
         "/robot/label_info",
         "/robot/detections/label_info",
+        "/robot/detections/class_options",
     }
 
 
@@ -107,7 +108,8 @@ def test_masks_of_objects_and_depth(bag, tmp_path):
     written = contents(tmp_path / "out.mcap")
     assert stamps(written, "/instances") == stamps(written, "/depth") == ALL
     assert {topic for topic, _, _ in written} == {
-        "/detections", "/detections/label_info", "/instances", "/depth",
+        "/detections", "/detections/label_info", "/detections/class_options", "/instances",
+        "/depth",
     }  # fmt: skip
     image = next(m for name, _, m in written if name == "/depth")
     assert image.encoding == "32FC1" and image.step == 4 * image.width

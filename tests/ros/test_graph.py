@@ -1,5 +1,6 @@
 """One node and one camera over real DDS: every topic, and every fault a camera can have."""
 
+import json
 import statistics
 import time
 
@@ -28,7 +29,9 @@ DEFAULTS = {
 def process(graph):
     from support.ros.graph import Process
 
-    with Process("model:=fake:2", "diagnostics_period:=0.1", "stall_timeout:=0.5") as made:
+    arguments = ("model:=fake:2", "diagnostics_period:=0.1", "stall_timeout:=0.5")
+    # By the name that bit-bots have for it.
+    with Process(*arguments, "ball.max_count:=3") as made:
         graph.wait_for_state("active")
         yield made
 
@@ -334,6 +337,26 @@ def test_thresholds_count_at_once(graph, camera, detections):
     send_until(graph, camera, detections, lambda: graph.image(scene()), lambda m: not m.detections)
 
 
+def test_options_of_classes_count_at_once_and_are_told(graph, node, camera, detections):
+    from std_msgs.msg import String
+
+    assert graph.get("classes.ball.max_count") == 3
+    send_until(graph, camera, detections, lambda: graph.image(scene()), lambda m: m.detections)
+    with graph.listen(String, "detections/class_options", latched=True) as inbox:
+        assert graph.set(**{"classes.ball.confidence": 0.95}) == ""
+        told = inbox.until(lambda message: "0.95" in message.data)
+        assert json.loads(told.data)["ball"]["max_count"] == 3
+    send_until(graph, camera, detections, lambda: graph.image(scene()), lambda m: not m.detections)
+    assert "or -1, found -0.5" in graph.set(**{"classes.ball.confidence": -0.5})
+    # A whole number for a double.
+    assert graph.set(**{"classes.ball.confidence": -1}) == ""
+    send_until(graph, camera, detections, lambda: graph.image(scene()), lambda m: m.detections)
+
+
+def test_parameters_of_every_node_are_no_concern_of_the_network(graph, node):
+    assert graph.set(use_sim_time=False) == ""
+
+
 def test_the_labels_tell_the_threshold(graph, node):
     from vision_msgs.msg import LabelInfo
 
@@ -351,7 +374,7 @@ def test_parameters_are_described(graph, node):
         assert found.read_only == (item.name == "autostart")
         ranges = [*found.integer_range, *found.floating_point_range]
         if item.low is not None:
-            assert (ranges[0].from_value, ranges[0].to_value) == (item.low, item.high)
+            assert (ranges[0].from_value, ranges[0].to_value) == item.span
         if item.unit:
             assert f"[{item.unit}]" in found.description
 

@@ -1,12 +1,14 @@
 """What the parameter model may name, and how networks are loaded beside each other."""
 
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from support.ros import fakes
 from tvm_vision.errors import InputError, PackageError
+from tvm_vision.exporters.yoeo.names import ClassNames, read_names
 from tvm_vision_ros.model_folder import ModelSource, RenamedModel, find_model, read_config
 from tvm_vision_ros.model_loader import ModelLoader, ModelRequest
 
@@ -71,10 +73,47 @@ def test_the_former_formats_owner_is_told_what_to_do(folder):
         find_model(str(folder))
     text = str(refused.value)
     assert "\n" not in text
-    assert f"tvm-vision yoeo-onnx-to-tvm {folder}/onnx/net.onnx -o {folder}/yoeo.tar" in text
+    assert (
+        f"tvm-vision yoeo-onnx-to-tvm {folder}/onnx/net.onnx --names {folder}/model_config.yaml "
+        f"-o {folder}/yoeo.tar"
+    ) in text
     # Compiled as it says, the folder is a model.
     (folder / "yoeo.tar").touch()
     assert find_model(str(folder)).package == folder / "yoeo.tar"
+
+
+@pytest.mark.parametrize(
+    ("network", "command"),
+    [
+        ("onnx/yoeo.onnx", "yoeo-onnx-to-tvm {0}/onnx/yoeo.onnx --names {0}/model_config.yaml "),
+        ("onnx/rfdetr.onnx", "compile {0}/onnx/rfdetr.onnx -o {0}/model.tar"),
+    ],
+)
+def test_a_folder_with_onnx_alone_is_compiled_by_the_command_it_names(tmp_path, network, command):
+    """bit-bots' folder of 2026."""
+    (tmp_path / "model_config.yaml").write_text(CONFIG)
+    (tmp_path / "onnx").mkdir()
+    (tmp_path / network).touch()
+    with pytest.raises(InputError) as refused:
+        find_model(str(tmp_path))
+    words = str(refused.value).split("compile one with ")[1]
+    assert words.startswith(f"tvm-vision {command.format(tmp_path)}")
+    # The file that the command names is one that it reads.
+    if "--names" in words:
+        assert read_names(tmp_path / "model_config.yaml") == ClassNames(
+            ("ball", "goalpost", "robot"), ("background", "lines", "field")
+        )
+    # Written where the command does, the folder is a model.
+    (target := Path(words.split(" -o ")[1])).touch()
+    assert find_model(str(tmp_path)).package == target
+
+
+def test_options_of_classes_go_by_the_folders_names(tmp_path):
+    model = RenamedModel(fakes.FakeModel(), ModelSource(tmp_path, ("red", "green", "blue")))
+    model.network.class_options = {"red": {"enabled": False}}
+    assert not len(model(np.full((8, 8, 3), 255, np.uint8)).detections)
+    with pytest.raises(InputError, match="found 'ball': it has red, green, blue"):
+        model.network.class_options = {"ball": {"enabled": False}}
 
 
 def test_what_is_no_model(tmp_path, folder):

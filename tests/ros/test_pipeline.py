@@ -190,7 +190,6 @@ def test_thresholds_reach_the_network_before_the_next_frame():
 def test_a_classifier_has_no_thresholds():
     bench = Bench()
     model = fakes.FakeClassifier()
-    del model.confidence, model.iou, model.max_detections
     bench.pipeline.job = NetworkJob(model, bench.sink)
     bench.send()
     assert not hasattr(model, "confidence")

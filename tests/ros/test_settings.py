@@ -43,8 +43,8 @@ def test_numbers_have_ranges_and_the_times_units():
     [
         ("confidence", "high", "confidence must be a double, found 'high' (string)"),
         ("confidence", 1, "confidence must be a double, found 1 (integer): write 1.0"),
-        ("confidence", 1.5, "confidence must be in 0 to 1, found 1.5"),
-        ("confidence", float("nan"), "confidence must be in 0 to 1, found nan"),
+        ("confidence", 1.5, "confidence must be in 0 to 1, or -1, found 1.5"),
+        ("confidence", float("nan"), "confidence must be in 0 to 1, or -1, found nan"),
         ("max_frame_age", -0.1, "max_frame_age must be in 0 to 60 s, found -0.1"),
         ("max_rate", float("inf"), "max_rate must be in 0 to 1000 Hz, found inf"),
         ("input_depth", 0, "input_depth must be in 1 to 100 images, found 0"),

@@ -13,16 +13,18 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ..package import Package
+    from .class_options import Given
     from .vision_model import VisionModel
 
 
 class ModelOptions(TypedDict, total=False):
-    """What ``load_model`` passes on, each to the classes that have it: the first three to those
+    """What ``load_model`` passes on, each to the classes that have it: the first four to those
     that find boxes, the others to an ImageClassifier, which say what they mean."""
 
     confidence: float | None
     iou: float | None
     max_detections: int | None
+    class_options: Given | None
     labels: Sequence[str] | None
     top: int
 

@@ -40,6 +40,11 @@ def corners_of(boxes: Floats) -> Floats:
     return np.concatenate((centre - half, centre + half), axis=1)
 
 
+def sides_of(boxes: Floats) -> Floats:
+    """Width and height, [n, 2], of boxes [n, 4], x1, y1, x2, y2."""
+    return boxes[:, 2:4] - boxes[:, :2]
+
+
 def refuse_nan(scores: npt.NDArray[Any]) -> None:
     """Raise InputError where a score is NaN."""
     count = np.count_nonzero(np.isnan(scores))

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..drivers import spelled_out
 from ..errors import PackageError
+from .class_thresholds import check_class_thresholds, read_class_thresholds
 from .container import LIBRARY, PARAMS
 from .detection import DetectionInfo
 from .fields import REMEDY, Fields, boolean, number, parse_object, shown, text, wrong
@@ -42,6 +43,7 @@ LATER: dict[str, dict[str, Any]] = {
         "depth": None,
         "cut": [],
         "input_values": {},
+        "class_thresholds": {},
     },
     "preprocessing": {"stretch": False, "pad_value": 0.0, "pad_corner": False},
     "tensor": {"quantization": None},
@@ -148,7 +150,8 @@ class ModelInfo:
     outputs are read, of which a kind has the one that it needs, or none, and is not run as such.
     cut: of a model that was cut, its outputs that the package has not: a caller makes them of those
     that it has. input_values: of inputs of the model that are constants here, name -> number, bool,
-    or lists of them.
+    or lists of them. class_thresholds: of networks with boxes, name of a class -> the confidence in
+    0..1 above which its boxes count where nothing else is asked for; the general one for others.
     """
 
     name: str
@@ -161,6 +164,7 @@ class ModelInfo:
     depth: DepthInfo | None = None
     cut: tuple[str, ...] = ()
     input_values: dict[str, Any] = field(default_factory=dict)
+    class_thresholds: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, value: Any, where: str = "model") -> ModelInfo:
@@ -179,6 +183,7 @@ class ModelInfo:
             depth=fields.optional("depth", DepthInfo.from_json),
             cut=fields.optional("cut", _names) or (),
             input_values=fields.optional("input_values", _values) or {},
+            class_thresholds=fields.optional("class_thresholds", read_class_thresholds) or {},
         )
         for part in PARTS:
             if getattr(info, part) is None:
@@ -195,6 +200,8 @@ class ModelInfo:
         had = [tensor.name for tensor in outputs if tensor.name in self.cut]
         if had:
             wrong("model.cut", "names of what the package does not give", had[0])
+        if self.class_thresholds:
+            check_class_thresholds(self.class_thresholds, self.kind, self.labels)
         if self.preprocessing is None:
             return
         size = self.preprocessing.size

@@ -23,13 +23,14 @@ from tvm_vision.models.results import (
     Timing,
 )
 from tvm_vision.models.results import VisionResult as Result
+from tvm_vision.models.thresholds import Thresholds, UsualThresholds
 
 NAMES = ("ball", "goalpost", "robot")
 PIXELS = ("background", "lines", "field")
 
 
-class FakeModel:
-    """Finds what is brighter than 200 and calls it a ball; the lower half is field."""
+class FakeNetwork:
+    """Sees nothing."""
 
     kind = "yoeo"
     produces: tuple[str, ...] = ("detections", "segmentation")
@@ -42,12 +43,22 @@ class FakeModel:
     def __init__(self, name: str = "fake", milliseconds: float = 0.0) -> None:
         self.name = name
         self.checksum = f"{name:0<64.64}"
-        self.confidence, self.iou, self.max_detections = 0.5, 0.4, 300
         self.milliseconds = milliseconds
         self.frames = 0
 
     def warm_up(self) -> None:
         self(np.zeros((4, 4, 3), np.uint8))
+
+    def __call__(self, image: np.ndarray) -> Result:
+        return Result(Timing(0.0, 0.0, 0.0))
+
+
+class FakeModel(Thresholds, FakeNetwork):
+    """Finds what is brighter than 200 and calls it a ball; the lower half is field."""
+
+    def __init__(self, name: str = "fake", milliseconds: float = 0.0) -> None:
+        FakeNetwork.__init__(self, name, milliseconds)
+        Thresholds.__init__(self, self.class_names, UsualThresholds(0.5, 0.4, 300))
 
     def __call__(self, image: np.ndarray) -> Result:
         self.frames += 1
@@ -68,7 +79,7 @@ class FakeModel:
 
     def _detections(self, image: np.ndarray) -> Detections:
         x, y, width, height = cv2.boundingRect(cv2.inRange(image[..., 1], 200, 255))
-        if not width or self.confidence > 0.9:
+        if not width or self.class_rules.confidences[0] > 0.9:
             return Detections.none(self.class_names)
         return Detections(
             np.array([[x, y, x + width, y + height]], np.float32),
@@ -78,7 +89,7 @@ class FakeModel:
         )
 
 
-class FakeClassifier(FakeModel):
+class FakeClassifier(FakeNetwork):
     kind = "classifier"
     produces = ("classification",)
     class_names = ("cat", "dog")
@@ -109,7 +120,7 @@ class FakeSeer(FakeModel):
         )
 
 
-def load(request) -> FakeModel:
+def load(request) -> FakeNetwork:
     """Stands for model_loader.load_and_warm."""
     name, _, milliseconds = Path(request.model).name.partition(":")
     if name == "changing":
@@ -121,7 +132,7 @@ def load(request) -> FakeModel:
         raise RuntimeError("an error that\nnobody expected")
     if name == "slow":
         time.sleep(1.0)
-    cls = {"classifier": FakeClassifier, "seer": FakeSeer}.get(name, FakeModel)
+    cls: type[FakeNetwork] = {"classifier": FakeClassifier, "seer": FakeSeer}.get(name, FakeModel)
     model = cls(name, float(milliseconds or 0.0))
     model.warm_up()
     return model

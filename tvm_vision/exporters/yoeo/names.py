@@ -60,13 +60,19 @@ def check_groups(groups: Sequence[ClassGroup], names: ClassNames) -> None:
 def read_names(path: Path) -> ClassNames:
     """YOEO's YAML of names: lists under "detection" and "segmentation"; one may be missing.
 
-    Raises InputError where it cannot be read or is of another form.
+    A robot's model_config.yaml, with the lists under "classes" in each, is taken too. Raises
+    InputError where it cannot be read or is of another form.
     """
     document = _mapping(read_yaml(path), path, "detection", "segmentation")
     return ClassNames(
-        _strings(document.get("detection"), path, "detection"),
-        _strings(document.get("segmentation"), path, "segmentation"),
+        _strings(_list_of(document, "detection"), path, "detection"),
+        _strings(_list_of(document, "segmentation"), path, "segmentation"),
     )
+
+
+def _list_of(document: Mapping[str, Any], part: str) -> Any:
+    found = document.get(part)
+    return found["classes"] if isinstance(found, Mapping) and "classes" in found else found
 
 
 def read_groups(path: Path) -> tuple[ClassGroup, ...]:

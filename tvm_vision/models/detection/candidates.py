@@ -30,6 +30,10 @@ class Candidates:
     scores: Floats
     class_ids: Ints
 
+    def __getitem__(self, some: npt.NDArray[np.bool_]) -> Candidates:
+        """Those that are chosen, by bool [n]."""
+        return Candidates(self.places[some], self.scores[some], self.class_ids[some])
+
 
 def box_table(outputs: Outputs, info: DetectionInfo) -> Floats:
     """Values of all candidates' rows, float [values, candidates]."""

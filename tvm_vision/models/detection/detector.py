@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ...runtime.graph_executor import GraphExecutor
+from ..class_options import Given
 from ..frame_model import Arrays, FrameModel
 from ..frames import Letterbox
 from ..nms import oriented_exceed, suppress
 from ..results import Detections, box_corners
-from ..thresholds import Thresholds
-from ..values import Floats
+from ..thresholds import Thresholds, UsualThresholds
+from ..values import Floats, sides_of
 from .boxes import Grid, read_boxes
 from .candidates import box_table, find_candidates
 from .masks import read_masks
@@ -34,20 +35,25 @@ class ObjectDetector(Thresholds, FrameModel):
         confidence: float | None = None,
         iou: float | None = None,
         max_detections: int | None = None,
+        class_options: Given | None = None,
     ) -> None:
-        """confidence, iou, max_detections: see the properties, by which they can be changed; None:
-        what the package says.
+        """confidence, iou, max_detections, class_options: see the properties, by which they can be
+        changed; None: what the package says.
 
         Raises InputError where the package does not say how boxes are read, or for other values.
         """
         FrameModel.__init__(self, executor)
         info = self._model.detection
         assert info is not None  # FrameModel has looked for it
+        thresholds = self._model.class_thresholds
         Thresholds.__init__(
             self,
-            info.confidence if confidence is None else confidence,
-            info.iou if iou is None else iou,
-            info.max_detections if max_detections is None else max_detections,
+            self.class_names,
+            UsualThresholds(info.confidence, info.iou, info.max_detections, thresholds),
+            confidence=confidence,
+            iou=iou,
+            max_detections=max_detections,
+            class_options=class_options,
         )
         more = {
             "masks": info.prototypes, "keypoints": info.keypoints, "oriented": info.oriented,
@@ -61,12 +67,17 @@ class ObjectDetector(Thresholds, FrameModel):
 
     def find(self, outputs: Arrays, letterbox: Letterbox) -> Detections:
         """The objects that the network's outputs say are in the frame that lies there."""
-        info, names = self._info, self._model.labels
-        found = find_candidates(outputs, info, len(names), self.confidence)
+        info, names, rules = self._info, self._model.labels, self.class_rules
+        found = find_candidates(outputs, info, len(names), rules.least)
+        if not rules.alike:
+            found = found[rules.admitted(found.scores, found.class_ids)]
         boxes = read_boxes(outputs, info, found.places, self.size, self._grid)
         extras = self._extras(outputs, found.places)
         if info.oriented:
             boxes = np.concatenate((boxes, extras[:, -1:]), axis=1)
+        if not rules.any_size:
+            large = rules.large_enough(self._sides(boxes, letterbox), found.class_ids)
+            found, boxes, extras = found[large], boxes[large], extras[large]
         kept = self._kept(boxes, found.scores, found.class_ids)
         oriented = _turned(boxes[kept], letterbox) if info.oriented else None
         placed = _around(oriented, letterbox) if oriented is not None else (
@@ -94,18 +105,26 @@ class ObjectDetector(Thresholds, FrameModel):
         self, boxes: Floats, scores: Floats, class_ids: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int64]:
         """Positions of the boxes that stay, the best first."""
-        info = self._info
+        info, rules = self._info, self.class_rules
         if not info.suppress or self.iou >= 1:  # no two boxes overlap by more
-            return np.argsort(-scores, kind="stable")[: self.max_detections]
-        groups = np.zeros_like(class_ids) if info.across_classes else class_ids
-        return suppress(
-            boxes,
-            scores,
-            groups.astype(np.int32),
-            iou=self.iou,
-            limit=self.max_detections,
-            exceeds=oriented_exceed if info.oriented else None,
-        )
+            kept = np.argsort(-scores, kind="stable")
+        else:
+            groups = np.zeros_like(class_ids) if info.across_classes else class_ids
+            kept = suppress(
+                boxes,
+                scores,
+                groups.astype(np.int32),
+                iou=self.iou,
+                limit=rules.limit(self.max_detections, len(scores)),
+                exceeds=oriented_exceed if info.oriented else None,
+            )
+        return kept[rules.first(class_ids[kept])][: self.max_detections]
+
+    def _sides(self, boxes: Floats, letterbox: Letterbox) -> Floats:
+        """Of boxes of the input the sides in pixels of the frame, float32 [n, 2]."""
+        if self._info.oriented:
+            return _turned(boxes, letterbox)[:, 2:4]
+        return sides_of(letterbox.to_image(boxes))
 
     def _extras(self, outputs: Arrays, places: npt.NDArray[np.int64]) -> Floats:
         """What stands behind the scores in the rows of candidates, float32 [n, values]."""

@@ -13,9 +13,10 @@ from ...package import Preprocessing, TensorInfo, YoeoInfo
 from ...runtime.graph_executor import GraphExecutor
 from ...runtime.inputs import input_specs
 from ...tvm_compat.ffi import tvm_ffi
+from ..class_options import Given
 from ..frames import CameraFrames, Letterbox, Preprocessor
 from ..results import Timing, VisionResult
-from ..thresholds import Thresholds
+from ..thresholds import Thresholds, UsualThresholds
 from ..vision_model import WARM_UP_SHAPE, Image, VisionModel
 from .postprocess import decoded_rows, find_detections, find_mask, group_numbers, head_rows
 
@@ -34,18 +35,29 @@ class YoeoDetector(Thresholds, VisionModel):
         self,
         executor: GraphExecutor,
         *,
-        confidence: float = CONFIDENCE,
-        iou: float = IOU,
-        max_detections: int = MAX_DETECTIONS,
+        confidence: float | None = None,
+        iou: float | None = None,
+        max_detections: int | None = None,
+        class_options: Given | None = None,
     ) -> None:
-        """confidence: of objectness, and of objectness * class score. iou: of the boxes of a class
-        or group. They and max_detections are properties, by which they can be changed; see
-        ``Thresholds``.
+        """confidence: of objectness, and of objectness * class score; None: 0.5, and what the
+        package says of single classes. iou: of the boxes of a class or group; None: 0.4. They,
+        max_detections (None: 300) and class_options are properties, by which they can be changed;
+        see ``Thresholds``.
 
         Raises InputError where the package's network is no YOEO network, or for other values.
         """
         VisionModel.__init__(self, executor)
-        Thresholds.__init__(self, confidence, iou, max_detections)
+        usual = UsualThresholds(CONFIDENCE, IOU, MAX_DETECTIONS, self._model.class_thresholds)
+        Thresholds.__init__(
+            self,
+            self.class_names,
+            usual,
+            confidence=confidence,
+            iou=iou,
+            max_detections=max_detections,
+            class_options=class_options,
+        )
         self._info, self._preprocessing, spec = _parts(self._model, input_specs(executor.info))
         finds = {
             "detections": self._info.detections or self._info.heads,
@@ -121,18 +133,20 @@ class YoeoDetector(Thresholds, VisionModel):
         info = self._info
         detections = segmentation = None
         if info.detections or info.heads:
+            rules = self.class_rules
             if info.detections:
-                rows = decoded_rows(outputs[info.detections], self.confidence)
+                rows = decoded_rows(outputs[info.detections], rules.least)
             else:
-                rows = head_rows(outputs, info.heads, self.confidence)
+                rows = head_rows(outputs, info.heads, rules.least)
             detections = find_detections(
                 rows,
                 self.class_names,
                 self._groups,
                 letterbox,
-                confidence=self.confidence,
+                confidence=rules.least,
                 iou=self.iou,
                 limit=self.max_detections,
+                rules=rules,
             )
         if info.segmentation:
             output = outputs[info.segmentation]

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from ...errors import InputError
 from ...package import ClassGroup, YoeoHead
+from ..class_options import ClassRules
 from ..frames import Letterbox
 from ..nms import suppress
 from ..results import Detections, SegmentationMask
@@ -24,6 +25,7 @@ from ..values import (
     logit,
     refuse_nan,
     refuse_nan_boxes,
+    sides_of,
     sigmoid,
 )
 
@@ -39,12 +41,13 @@ def find_detections(
     confidence: float,
     iou: float,
     limit: int,
+    rules: ClassRules | None = None,
 ) -> Detections:
     """The boxes that are left of rows, in pixels of the frame.
 
     groups: for each class the number of its group (``group_numbers``). confidence: objectness and
     objectness * class score must be above it; each class that is gives a box. iou: see
-    ``suppress``. limit: most boxes that are given.
+    ``suppress``. limit: most boxes that are given. rules: what else must hold of boxes of a class.
 
     Raises InputError for scores that are none: the network went wrong.
     """
@@ -58,7 +61,16 @@ def find_detections(
     row, class_id = np.nonzero(scores > confidence)
     boxes, scores = corners_of(rows[row, :4]), np.minimum(scores[row, class_id], 1)
     refuse_nan_boxes(boxes)
-    kept = suppress(boxes, scores, groups[class_id], iou=iou, limit=limit)
+    most = limit
+    if rules is not None:
+        counts = rules.admitted(scores, class_id)
+        if not rules.any_size:
+            counts &= rules.large_enough(sides_of(letterbox.to_image(boxes)), class_id)
+        boxes, scores, class_id = boxes[counts], scores[counts], class_id[counts]
+        most = rules.limit(limit, len(scores))
+    kept = suppress(boxes, scores, groups[class_id], iou=iou, limit=most)
+    if rules is not None:
+        kept = kept[rules.first(class_id[kept])][:limit]
     placed = letterbox.to_image(boxes[kept])
     # What lay in the padding alone has no area in the frame.
     seen = (placed[:, 2] > placed[:, 0]) & (placed[:, 3] > placed[:, 1])
