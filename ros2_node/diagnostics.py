@@ -17,6 +17,8 @@ REMEDIES = {
     frames.UNREADABLE: "the log says what is wrong with them",
     frames.FAILED: "the log says why",
     frames.DROPPED: "one frame takes the network very long",
+    frames.UNHEARD: "subscribe to a result, or set lazy to false",
+    frames.STOPPED: "activate the node",
 }
 
 
@@ -95,7 +97,10 @@ def frames_status(name: str, device: str, numbers: Snapshot, now: Conditions) ->
         "rate in [Hz]": f"{numbers.rate_in:.1f}",
         "rate out [Hz]": f"{numbers.rate_out:.1f}",
         "received": numbers.counts.get("received", 0),
-        **{outcome: numbers.counts.get(outcome, 0) for outcome in (frames.LOST, *OUTCOMES)},
+        # What was received is the sum of all outcomes and of those in hand.
+        **{outcome: numbers.counts.get(outcome, 0) for outcome in OUTCOMES},
+        "in hand": numbers.in_hand,
+        frames.LOST: numbers.counts.get(frames.LOST, 0),
         "time jumps": numbers.counts.get("time jumps", 0),
         "clock offset [s]": f"{numbers.clock_offset:.3f}",
     }

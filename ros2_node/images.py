@@ -5,6 +5,7 @@ Messages are taken by their fields, so that those of rclpy and of rosbags will d
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +16,12 @@ import numpy.typing as npt
 
 from tvm_vision.errors import InputError
 
+from .image_headers import MOST_PIXELS, size_of
+
 Image = npt.NDArray[np.uint8]
 Pixels = npt.NDArray[Any]
+# OpenCV's names of numbers in rows, which say nothing of what they are.
+_NUMBERS = re.compile(r"(8|16|32|64)[USF]C\d+")
 
 
 class UnknownEncodingError(InputError):
@@ -70,7 +75,6 @@ ENCODINGS: dict[str, Encoding] = {
     "8UC4": Encoding(4, _color(cv2.COLOR_BGRA2BGR)),
     "rgba8": Encoding(4, _color(cv2.COLOR_RGBA2BGR)),
     "mono16": Encoding(1, _GRAY, item=2),
-    "16UC1": Encoding(1, _GRAY, item=2),
     "bgr16": Encoding(3, _as_it_is, item=2),
     "16UC3": Encoding(3, _as_it_is, item=2),
     "rgb16": Encoding(3, _RGB, item=2),
@@ -86,22 +90,21 @@ ENCODINGS: dict[str, Encoding] = {
 }
 
 
-def image_from(message: Any) -> Image:
+def image_from(message: Any, most_pixels: int = MOST_PIXELS) -> Image:
     """A sensor_msgs/Image as BGR; for bgr8 a view of the message's data, else a copy.
 
     Rows may be padded (``step``); values of 16 bits are read by ``is_bigendian`` and lose their
     lower 8 bits.
 
-    Raises UnknownEncodingError, and InputError where size, step and data do not fit together.
+    Raises UnknownEncodingError, and InputError where size, step and data do not fit together, or
+    where it has more than ``most_pixels``.
     """
     encoding = ENCODINGS.get(message.encoding)
     if encoding is None:
-        raise UnknownEncodingError(
-            f"an image in one of {', '.join(sorted(ENCODINGS))} is needed, found encoding "
-            f"'{message.encoding}': convert it before, for example with image_proc"
-        )
+        raise UnknownEncodingError(_unknown(message.encoding))
     height, width = int(message.height), int(message.width)
     _check_size(message.encoding, encoding, height, width)
+    _check_pixels(width, height, most_pixels)
     rows = height * encoding.rows // 2
     pixel = encoding.channels * encoding.item
     # Some drivers leave step at 0 and write rows without padding.
@@ -143,10 +146,35 @@ def _check_size(name: str, encoding: Encoding, height: int, width: int) -> None:
             raise InputError(f"{name} needs an even {side}, found {width} x {height}")
 
 
-def image_from_compressed(message: Any) -> Image:
+def _unknown(encoding: str) -> str:
+    """Why it is not read, and what to do."""
+    # Depth by REP 118; a driver that has seen light in it calls it mono16.
+    depth = {"16UC1": "depth in millimetres", "32FC1": "depth in metres"}.get(encoding)
+    if depth or _NUMBERS.fullmatch(encoding):
+        meaning = depth or "numbers of any meaning"
+        return (
+            f"a picture is needed, found encoding '{encoding}', which is {meaning}: set "
+            "image_topic to the camera's color or mono image"
+        )
+    return (
+        f"an image in one of {', '.join(sorted(ENCODINGS))} is needed, found encoding "
+        f"'{encoding}': convert it before, for example with image_proc"
+    )
+
+
+def _check_pixels(width: int, height: int, most: int) -> None:
+    if width * height > most:
+        raise InputError(
+            f"an image of at most {most} pixels (max_image_pixels) is needed, found {width} x "
+            f"{height}: let the camera send a smaller one, or raise the limit"
+        )
+
+
+def image_from_compressed(message: Any, most_pixels: int = MOST_PIXELS) -> Image:
     """A sensor_msgs/CompressedImage, JPEG or PNG, as BGR.
 
-    Raises UnknownEncodingError for depth images, InputError for data that is no image.
+    Raises UnknownEncodingError for depth images, InputError for data that is no image, and, before
+    it is decoded, for one of more than ``most_pixels``.
     """
     if "compressedDepth" in message.format:
         raise UnknownEncodingError(
@@ -154,18 +182,23 @@ def image_from_compressed(message: Any) -> Image:
             "color image"
         )
     data = np.frombuffer(message.data, np.uint8)
+    size = size_of(data.data)
+    if size is not None:
+        _check_pixels(*size, most_pixels)
     try:
-        image = cv2.imdecode(data, cv2.IMREAD_COLOR) if data.size else None
+        # Of other kinds the size is not known before: they are not decoded.
+        image = cv2.imdecode(data, cv2.IMREAD_COLOR) if size is not None else None
     except cv2.error:
         image = None
     if image is None:
         raise InputError(
-            f"a JPEG or PNG is needed, found {data.size} bytes of '{message.format}' that OpenCV "
-            "does not read: check the camera driver"
+            f"a JPEG or PNG is needed, found {data.size} bytes of '{message.format}' that are "
+            "none, or broken: check the camera driver"
         )
     return image.astype(np.uint8, copy=False)
 
 
-def any_image(message: Any) -> Image:
+def any_image(message: Any, most_pixels: int = MOST_PIXELS) -> Image:
     """Either kind of message as BGR; a compressed one has a ``format``."""
-    return image_from_compressed(message) if hasattr(message, "format") else image_from(message)
+    read = image_from_compressed if hasattr(message, "format") else image_from
+    return read(message, most_pixels)

@@ -31,7 +31,7 @@ from .ros_camera import RosCamera
 from .ros_messages import builder
 from .ros_outputs import Outputs
 from .settings import CONFIGURE, RELOAD, SUBSCRIBE, effects
-from .statistics import DROPPED, Statistics
+from .statistics import DROPPED, STOPPED, Statistics
 from .worker import Worker
 
 SUCCESS = TransitionCallbackReturn.SUCCESS
@@ -61,6 +61,7 @@ class VisionNode(LifecycleNode):
         self.worker: Worker[CameraFrame] = Worker(
             self.pipeline.process,
             dropped=lambda frame: self.statistics.count(DROPPED),
+            let_go=lambda frame: self.statistics.count(STOPPED),
             failed=self.pipeline.failed,
         )
         self._builder = builder()

@@ -19,7 +19,16 @@ from .images import Image, UnknownEncodingError, any_image
 from .reasons import one_line
 from .settings import Settings
 from .stamps import Stamps
-from .statistics import FAILED, LIMITED, STALE, UNREADABLE, Statistics
+from .statistics import (
+    DONE,
+    FAILED,
+    LIMITED,
+    STALE,
+    STOPPED,
+    UNHEARD,
+    UNREADABLE,
+    Statistics,
+)
 
 # Frames arrive with some jitter: one that is early by this part of the period is on time.
 JITTER = 0.1
@@ -110,44 +119,53 @@ class Pipeline:
         self._job = job
 
     def process(self, frame: CameraFrame) -> None:
-        """Handle one frame; errors end in the counts and, once a kind, in the log."""
+        """Handle one frame; errors end in the log, once a kind. It is counted once, as what became
+        of it, whatever happens."""
+        outcome = FAILED
+        try:
+            outcome = self._outcome(frame)
+        except Exception as error:
+            self.failed(error)
+        finally:
+            if outcome != DONE:  # those were counted with their times
+                self.statistics.count(outcome)
+
+    def failed(self, error: Exception) -> None:
+        """Something was raised that nobody expects: the frame is lost, not the node."""
+        reason = one_line(error)
+        self._warn_once(reason, f"a frame was lost: {reason}")
+
+    def _outcome(self, frame: CameraFrame) -> str:
         job, settings = self._job, self.settings
         if job is None:
-            return
+            return STOPPED
         now = self._clock()
         age = self._age(frame, now, settings.max_frame_age)
         if settings.max_frame_age and age > settings.max_frame_age:
-            self.statistics.count(STALE)
             self._warn_once(
                 "stale",
                 f"an image was {age:.3f} s old and passed over, as all above max_frame_age "
                 f"({settings.max_frame_age:g} s) are: see /diagnostics for how many",
             )
-            return
+            return STALE
         if settings.lazy and not job.sink.wanted():
-            return
+            return UNHEARD
         if not self._is_due(now, settings.max_rate):
-            self.statistics.count(LIMITED)
-            return
+            return LIMITED
         try:
             self._run(job, settings, frame, age)
         except InputError as error:
-            self.statistics.count(UNREADABLE)
             self._warn_once(self._kind(error, frame), f"{error}; such images are passed over")
+            return UNREADABLE
         except DeviceError as error:
-            self.statistics.count(FAILED)
             self.statistics.count("device errors")
             self._device_failed(error)
-
-    def failed(self, error: Exception) -> None:
-        """``process`` raised something that nobody expects: the frame is lost, not the node."""
-        self.statistics.count(FAILED)
-        reason = one_line(error)
-        self._warn_once(reason, f"a frame was lost: {reason}")
+            return FAILED
+        return DONE
 
     def _run(self, job: NetworkJob, settings: Settings, frame: CameraFrame, age: float) -> None:
         start = perf_counter()
-        image = any_image(frame.message)
+        image = any_image(frame.message, settings.max_image_pixels)
         decode = 1e3 * (perf_counter() - start)
         self._apply_thresholds(job.model, settings)
         result = job.model(image)
@@ -188,9 +206,7 @@ class Pipeline:
         age = stamps.age(frame.stamp, frame.received, now, limit)
         self.statistics.tell_clock(stamps.offset, stamps.problem)
         if stamps.problem:
-            # Once a kind, whatever the number of seconds.
-            kind = "".join(letter for letter in stamps.problem if not letter.isdigit())
-            self._warn_once(kind, stamps.problem)
+            self._warn_once(_without_numbers(stamps.problem), stamps.problem)
         return age
 
     def _jumped(self, seconds: float) -> None:
@@ -215,7 +231,7 @@ class Pipeline:
     def _kind(self, error: InputError, frame: CameraFrame) -> str:
         if isinstance(error, UnknownEncodingError):
             return f"encoding {getattr(frame.message, 'encoding', '')}"
-        return str(error)
+        return _without_numbers(str(error))
 
     def _warn_once(self, kind: str, message: str) -> None:
         if kind in self._warned or len(self._warned) > 100:
@@ -232,3 +248,8 @@ class Pipeline:
 def _said(value: float) -> float | None:
     """A parameter's number; None for the one that leaves the choice to the package."""
     return None if value == UNSAID else value
+
+
+def _without_numbers(problem: str) -> str:
+    """The same for all of a kind, whatever the number of seconds, bytes or pixels."""
+    return "".join(letter for letter in problem if not letter.isdigit())

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 from tvm_vision.models.class_options import UNSAID
+from .image_headers import MOST_PIXELS
 
 # When a new value counts.
 START = "at start only"
@@ -147,6 +148,10 @@ class Settings:
         "Images older than this when their turn comes are passed over, unless all are so old; "
         "0: none are.",
     )
+    max_image_pixels: int = _parameter(
+        MOST_PIXELS, "Images of more, width times height, are passed over, undecoded.",
+        unit="pixels", low=1, high=1 << 30,
+    )  # fmt: skip
     max_rate: float = _rate(0.0, "Images are passed over to stay below this; 0: no limit.")
     confidence: float = _parameter(
         UNSAID, "Detections have a score above this; -1: as the package says, YOEO: 0.5.",

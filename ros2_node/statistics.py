@@ -15,14 +15,16 @@ WINDOW_SECONDS = 5.0
 MOST_SAMPLES = 2000
 
 LOST = "lost"  # on the way here, as the middleware tells
-# What can become of a frame that came in.
+# What can become of a frame that came in: one of these, once.
 DONE = "done"
 DROPPED = "dropped"  # a newer one came before its turn
 STALE = "stale"  # older than max_frame_age when its turn came
 LIMITED = "limited"  # max_rate
 UNREADABLE = "unreadable"
 FAILED = "failed"  # the network or a publisher raised an error
-OUTCOMES = (DONE, DROPPED, STALE, LIMITED, UNREADABLE, FAILED)
+UNHEARD = "unheard"  # nobody listened to results when its turn came
+STOPPED = "stopped"  # the node was stopped before its turn, or had no network
+OUTCOMES = (DONE, DROPPED, STALE, LIMITED, UNREADABLE, FAILED, UNHEARD, STOPPED)
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,12 @@ class Snapshot:
     clock_offset: float = 0.0
     clock_problem: str = ""
     lately: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def in_hand(self) -> int:
+        """Frames that came in and have no outcome yet: one that waits, one that is handled."""
+        ended = sum(self.counts.get(outcome, 0) for outcome in OUTCOMES)
+        return self.counts.get("received", 0) - ended
 
 
 class Statistics:

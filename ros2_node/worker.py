@@ -20,14 +20,18 @@ class Worker(Generic[Item]):
         handle: Callable[[Item], object],
         *,
         dropped: Callable[[Item], object],
+        let_go: Callable[[Item], object],
         failed: Callable[[Exception], object],
     ) -> None:
         """handle: runs in the thread. dropped: gets each item that a newer one replaced.
 
-        failed: gets what ``handle`` raised; the thread goes on.
+        let_go: gets each item that waited when it was stopped, or came while it was not started.
+        failed: gets what ``handle`` raised; the thread goes on. So each item that is offered goes
+        to just one of handle, dropped and let_go.
         """
         self._handle = handle
         self._dropped = dropped
+        self._let_go = let_go
         self._failed = failed
         self._condition = threading.Condition()
         self._newest: Item | None = None
@@ -43,13 +47,15 @@ class Worker(Generic[Item]):
         self._thread.start()
 
     def offer(self, item: Item) -> None:
-        """Keep an item as the newest; without effect while not started."""
+        """Keep an item as the newest; let go at once while not started."""
         with self._condition:
-            if not self._running:
-                return
-            replaced, self._newest = self._newest, item
-            self._condition.notify()
-        if replaced is not None:
+            running = self._running
+            if running:
+                replaced, self._newest = self._newest, item
+                self._condition.notify()
+        if not running:
+            self._let_go(item)
+        elif replaced is not None:
             self._dropped(replaced)
 
     def stop(self, timeout: float | None = None) -> bool:
@@ -62,8 +68,10 @@ class Worker(Generic[Item]):
             return True
         with self._condition:
             self._running = False
-            self._newest = None
+            waiting, self._newest = self._newest, None
             self._condition.notify()
+        if waiting is not None:
+            self._let_go(waiting)
         thread.join(timeout)
         if thread.is_alive():
             return False

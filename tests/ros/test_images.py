@@ -74,7 +74,6 @@ TABLE = {
     "8UC4": (BGRA, BGR),
     "rgba8": (BGRA[..., [2, 1, 0, 3]], BGR),
     "mono16": (sixteen(GRAY), FROM_GRAY),
-    "16UC1": (sixteen(GRAY), FROM_GRAY),
     "bgr16": (sixteen(BGR), BGR),
     "16UC3": (sixteen(BGR), BGR),
     "rgb16": (sixteen(BGR[..., ::-1]), BGR),
@@ -154,7 +153,8 @@ def test_the_last_row_needs_no_padding():
         ({"step": 29}, "rows of at least 30 bytes are needed for 10 pixels of bgr8"),
         ({"data": b""}, "180 bytes are needed for 10 x 6 bgr8 with a step of 30, found 0"),
         ({"data": bytes(179)}, "found 179"),
-        ({"height": 2**31}, "are needed"),
+        ({"height": 2**22}, "bytes are needed"),
+        ({"height": 2**31}, r"at most 50000000 pixels \(max_image_pixels\) is needed, found 10 x"),
         ({"encoding": "yuv422", "width": 9, "step": 18}, "yuv422 needs an even width"),
         ({"encoding": "nv12", "height": 5}, "nv12 needs an even height"),
         ({"encoding": "bayer_rggb8", "height": 1}, "bayer_rggb8 needs at least 2 x 2 pixels"),
@@ -166,9 +166,27 @@ def test_what_does_not_fit_together_is_refused(changes, words):
     assert not isinstance(refused.value, UnknownEncodingError)
 
 
-@pytest.mark.parametrize("encoding", ["", "32FC1", "BGR8", "jpeg"])
+@pytest.mark.parametrize("encoding", ["", "BGR8", "jpeg", "16UC", "C1"])
 def test_an_unknown_encoding_is_named(encoding):
     with pytest.raises(UnknownEncodingError, match=f"bgr8.*found encoding '{encoding}'"):
+        image_from(message(BGR, encoding))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "meaning"),
+    [
+        ("16UC1", "depth in millimetres"),
+        ("32FC1", "depth in metres"),
+        *[
+            (f"{kind}C{n}", "numbers")
+            for kind in ("8S", "16S", "32S", "32F", "64F")
+            for n in (2, 4)
+        ],
+    ],
+)
+def test_numbers_are_no_picture(encoding, meaning):
+    words = f"found encoding '{encoding}', which is {meaning}"
+    with pytest.raises(UnknownEncodingError, match=words):
         image_from(message(BGR, encoding))
 
 
@@ -204,3 +222,29 @@ def test_what_is_no_image_is_refused(data):
 def test_depth_images_are_refused():
     with pytest.raises(UnknownEncodingError, match="found a depth image"):
         image_from_compressed(compressed(b"", "16UC1; compressedDepth png"))
+
+
+@pytest.mark.parametrize("suffix", [".png", ".jpg"])
+def test_the_limit_of_pixels_is_exact(suffix):
+    sent = compressed(cv2.imencode(suffix, BGR)[1].tobytes())
+    for seen in (sent, message(BGR, "bgr8")):
+        assert any_image(seen, 60).shape == BGR.shape
+        with pytest.raises(InputError, match="at most 59 pixels .* found 10 x 6: let the camera"):
+            any_image(seen, 59)
+
+
+def test_what_is_too_large_is_never_decoded(monkeypatch):
+    # A bomb: half a megabyte that would take a gigabyte.
+    def decode(*_):
+        raise AssertionError("decoded")
+
+    data = cv2.imencode(".png", np.zeros((1, 1), np.uint8))[1].tobytes()
+    bomb = data[:16] + (20000).to_bytes(4, "big") * 2 + data[24:]
+    monkeypatch.setattr(cv2, "imdecode", decode)
+    with pytest.raises(InputError, match="found 20000 x 20000"):
+        image_from_compressed(compressed(bomb))
+    # Whatever says not how large it is, before it is decoded.
+    for suffix in (".bmp", ".tiff", ".ppm"):
+        other = cv2.imencode(suffix, BGR)[1].tobytes()
+        with pytest.raises(InputError, match="a JPEG or PNG is needed"):
+            image_from_compressed(compressed(other))

@@ -15,11 +15,17 @@ class Recorder:
     def __init__(self):
         self.handled: list[Any] = []
         self.dropped: list[Any] = []
+        self.let_go: list[Any] = []
         self.failures: list[Any] = []
         self.gate = threading.Event()
         self.gate.set()
         self.busy = threading.Event()
-        self.worker = Worker(self.handle, dropped=self.dropped.append, failed=self.failures.append)
+        self.worker = Worker(
+            self.handle,
+            dropped=self.dropped.append,
+            let_go=self.let_go.append,
+            failed=self.failures.append,
+        )
 
     def handle(self, item):
         self.busy.set()
