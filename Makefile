@@ -23,12 +23,13 @@ HOST ?= $(shell uname -m)
 ELSEWHERE := build/elsewhere
 OTHER_HOST := $(filter-out $(shell uname -m),$(HOST))
 WHEEL_TOOLS := $(VENV)/.wheel
+LOCK_TOOLS := build/lock-tools
 EXPORT := $(VENV)/.export
 ROS := $(VENV)/.ros
 ROS_WHEELS := $(filter x86_64,$(shell uname -m))
 
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-classifier test test-full ros no-ros-wheels ros-demo lint wheel elsewhere bench static-drivers test-driver clean distclean system force
+.PHONY: help demo demo-classifier test test-full ros no-ros-wheels ros-demo lint wheel elsewhere bench static-drivers test-driver lock clean distclean system force
 
 help:
 	@echo "make demo       find balls, goalposts, robots and the field in images and a clip"
@@ -43,6 +44,7 @@ help:
 	@echo "make bench      compare with other engines on this machine's GPU, and say so where there is none"
 	@echo "make static-drivers  unpack drivers for GPUs that are not here, to examine kernels (Debian)"
 	@echo "make test-driver  run the backend's tests on a newer lavapipe, or on DRIVER=FILE.json"
+	@echo "make lock       write requirements.lock, sbom.cdx.json and the list of dependencies anew"
 	@echo "make clean      remove what was built; 'make distclean' removes $(VENV) too"
 
 demo: $(NATIVE)
@@ -101,6 +103,12 @@ lint: $(PACKAGES)
 
 wheel: $(WHEEL_TOOLS) $(if $(OTHER_HOST),$(ELSEWHERE)/$(HOST)/.complete)
 	@$(BIN)/python scripts/wheel.py --host $(HOST) --elsewhere $(ELSEWHERE)
+
+# In an environment of their own: nobody else needs them.
+lock: $(PACKAGES)
+	@test -x $(LOCK_TOOLS)/bin/uv || $(BIN)/python -m venv $(LOCK_TOOLS)
+	@$(LOCK_TOOLS)/bin/pip install -q --disable-pip-version-check uv cyclonedx-bom
+	@$(BIN)/python scripts/lock.py $(LOCK_TOOLS)/bin
 
 # What the tests run for another processor: an emulator, the runner without Python, a driver.
 elsewhere: $(NATIVE) $(ELSEWHERE)/$(HOST)/.complete

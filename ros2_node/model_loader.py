@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from .model_folder import ModelSource, RenamedModel, find_model
@@ -21,6 +22,7 @@ class ModelRequest:
     model: str
     device: str = "auto"
     top: int = 5
+    verify_key: str = ""
 
 
 def load_and_warm(request: ModelRequest, target: str = "") -> Any:
@@ -42,7 +44,9 @@ def _load(source: ModelSource, request: ModelRequest, target: str) -> Any:
     # Takes most of a second: not before it is needed.
     from tvm_vision.models import load_model
 
-    return load_model(source.package, request.device, target, top=request.top)
+    # A "~" is known here as it is in the parameter model.
+    keys = Path(request.verify_key).expanduser() if request.verify_key else None
+    return load_model(source.package, request.device, target, keys, top=request.top)
 
 
 Loaded = Callable[[ModelRequest, Any, str], object]

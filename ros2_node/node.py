@@ -30,7 +30,7 @@ from .reasons import one_line
 from .ros_camera import RosCamera
 from .ros_messages import builder
 from .ros_outputs import Outputs
-from .settings import CONFIGURE, RELOAD, SUBSCRIBE, effects
+from .settings import CONFIGURE, RELOAD, START, SUBSCRIBE, effects, parameters
 from .statistics import DROPPED, STOPPED, Statistics
 from .worker import Worker
 
@@ -159,7 +159,8 @@ class VisionNode(LifecycleNode):
     # Network
 
     def _request(self) -> ModelRequest:
-        return ModelRequest(self.settings.model, self.settings.device, self.settings.top)
+        wanted = self.settings
+        return ModelRequest(wanted.model, wanted.device, wanted.top, wanted.verify_key)
 
     def _open_outputs(self, model: Any) -> None:
         self.outputs.open(model, self.settings)
@@ -185,7 +186,11 @@ class VisionNode(LifecycleNode):
         self._restoring = True
         try:
             result = self.set_parameters_atomically(
-                [RosParameter(name, value=value) for name, value in vars(request).items()]
+                [
+                    RosParameter(name, value=value)
+                    for name, value in vars(request).items()
+                    if parameters()[name].effect != START
+                ]
             )
         finally:
             self._restoring = False

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 from tvm_vision.models.class_options import UNSAID
+
 from .image_headers import MOST_PIXELS
 
 # When a new value counts.
@@ -117,6 +118,12 @@ class Settings:
     )
     device: str = _parameter(
         "auto", "Where it runs; auto: what it was compiled for.", RELOAD, choices=DEVICES
+    )
+    verify_key: str = _parameter(
+        "",
+        "A file of public keys (PEM, Ed25519): networks that none of them signed are refused; "
+        "empty: whoever made them.",
+        START,
     )
     autostart: bool = _parameter(
         True, "Configure and activate without being told to by a lifecycle manager.", START

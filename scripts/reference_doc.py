@@ -58,6 +58,10 @@ PUBLIC = {
         "SegmentationInfo",
         "DepthInfo",
         "read_package",
+        "sign_package",
+        "verify_package",
+        "PrivateKey",
+        "PublicKeys",
     ],
 }
 # Key of mod.json -> the class that reads it.

@@ -30,6 +30,7 @@ from .replay import replay
 from .rpc_server import rpc_server
 from .run import run
 from .show import show
+from .sign import sign, verify
 from .tune import tune
 from .verbosity import add_verbosity
 from .yoeo_onnx_to_tvm import yoeo_onnx_to_tvm
@@ -79,7 +80,9 @@ COMMANDS = (
     rpc_server,
     run,
     show,
+    sign,
     tune,
+    verify,
     yoeo_onnx_to_tvm,
     yoeo_to_onnx,
 )

@@ -64,6 +64,8 @@ def variant_lines(fleet: Fleet | None, shown: Package) -> Iterator[str]:
 
 def summary(package: Package) -> Iterator[str]:
     """What a package is, in a dozen lines."""
+    from tvm_vision.package.signature import signer
+
     info = package.info
     model = info.model
     labels = f", {len(model.labels)} labels" if model.labels else ""
@@ -103,6 +105,8 @@ def summary(package: Package) -> Iterator[str]:
     yield from precision_lines(info)
     yield f"made by      {', '.join(f'{name} {v}' for name, v in sorted(info.versions.items()))}"
     yield f"tuned by     {info.records or 'nothing: default schedules'}"
+    if package.signature is not None:
+        yield f"signed by    {signer(package.signature)[:12]}, as it says: tvm-vision verify checks"
     for name, size in package.sizes().items():
         yield f"{name:<12} {data_size(size)}, SHA-256 {info.members[name][:16]}..."
 

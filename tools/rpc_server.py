@@ -30,8 +30,9 @@ def rpc_server(
     """Let other machines measure and evaluate on this one.
 
     Runs TVM's RPC server with the Vulkan backend, and starts it again when a candidate brings it
-    down. It does what it is told by whoever reaches its port, as this user and without a password:
-    open it to a network only where everybody may run code on this machine.
+    down. It does what it is told by whoever reaches its port, as this user. The key tells boards
+    apart and goes over the network in the clear: it is no password. Open the port to a network only
+    where everybody may run code on this machine.
 
     \b
     Example:
@@ -40,11 +41,11 @@ def rpc_server(
       tvm-vision tune yoeo.onnx -r yoeo.jsonl --tracker 10.0.0.1:9190 --key nuc
       tvm-vision evaluate yoeo.onnx photos/ --tracker 10.0.0.1:9190 --key nuc
     """
-    from tvm_vision.tuning.rpc import LOOPBACK, serve
+    from tvm_vision.tuning.rpc import is_loopback, serve
 
     if port_end < port:
         raise click.UsageError(f"--port-end must be at least --port, {port}, found {port_end}")
-    if host not in (LOOPBACK, "localhost", "::1"):
+    if not is_loopback(host):
         click.echo(f"warning: whoever reaches {host}:{port} can run any code here", err=True)
     try:
         serve(

@@ -21,6 +21,8 @@ namespace {
 constexpr const char* kInfo = "mod.json";
 constexpr const char* kParams = "mod.params";
 constexpr const char* kLibrary = "mod.so";
+// Who made it, where that was signed: checked by tvm-vision alone.
+constexpr const char* kSignature = "mod.sig";
 constexpr const char* kRemedy = ": copy the package again, or compile the model again";
 constexpr size_t kBlock = 512;  // of a tar
 constexpr uint64_t kLargest = uint64_t{1} << 40;
@@ -177,10 +179,12 @@ void Package::ReadTar(std::string_view tar) {
     auto [name, size] = ReadHeader(header);
     at += kBlock;
     if (size > tar.size() - at) Refuse("'" + name + "' in the tar is cut");
-    std::string_view* member = name == kInfo      ? &info_
-                               : name == kParams  ? &params_
-                               : name == kLibrary ? &library_
-                                                  : nullptr;
+    std::string_view signature;
+    std::string_view* member = name == kInfo        ? &info_
+                               : name == kParams    ? &params_
+                               : name == kLibrary   ? &library_
+                               : name == kSignature ? &signature
+                                                    : nullptr;
     if (member == nullptr || !member->empty()) {
       Refuse("'" + name +
              "' is in the tar, and a package has mod.json, mod.params and mod.so, "

@@ -70,7 +70,9 @@ def test_the_commands():
         "rpc-server",
         "run",
         "show",
+        "sign",
         "tune",
+        "verify",
         "yoeo-onnx-to-tvm",
         "yoeo-to-onnx",
     ]

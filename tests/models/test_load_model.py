@@ -10,7 +10,7 @@ from tvm_vision.api import compile as compile_network
 from tvm_vision.errors import InputError, PackageError
 from tvm_vision.models import load_model
 from tvm_vision.models.classifier.image_classifier import ImageClassifier
-from tvm_vision.package import ModelInfo, Preprocessing, files, read_package
+from tvm_vision.package import ModelInfo, Preprocessing, read_package, reading
 
 
 def write_brightness(path):
@@ -61,13 +61,13 @@ def test_the_node_reads_a_package_once(classifier, monkeypatch):
     """Also where it has to know the kind before it can give options of the kind."""
     from tvm_vision_ros.model_loader import ModelRequest, load_and_warm
 
-    read, paths = files.read_package, []
+    read, paths = reading.read_package, []
 
-    def noted(path, *more):
+    def noted(path, *more, **named):
         paths.append(path)
-        return read(path, *more)
+        return read(path, *more, **named)
 
-    monkeypatch.setattr(files, "read_package", noted)
+    monkeypatch.setattr(reading, "read_package", noted)
     model = load_and_warm(ModelRequest(str(classifier), "cpu", top=1))
     assert len(model(np.zeros((4, 4, 3), np.uint8)).classification.labels) == 1
     assert paths == [classifier]

@@ -113,7 +113,7 @@ def test_readers_of_single_packages_refuse_it_by_its_version(tmp_path, packages,
     write_fleet(tmp_path / "t.tar", packages)
     with (tmp_path / "t.tar").open("rb") as stream:
         assert set(list_tar(stream)) == set(sample_members())
-    monkeypatch.setattr("tvm_vision.package.files.is_fleet", lambda document: False)
+    monkeypatch.setattr("tvm_vision.package.reading.is_fleet", lambda document: False)
     with pytest.raises(PackageError, match=f"of format version .*found {FLEET_VERSION}: compile"):
         read_package(tmp_path / "t.tar")
 

@@ -75,10 +75,10 @@ def test_it_needs_nothing_that_takes_long_to_import():
     code = """
 import sys
 from tvm_vision.package import peek
-slow = ("tarfile", "numpy", "tvm_vision.package.info", "tvm_vision.package.files")
+slow = ("tarfile", "numpy", "tvm_vision.package.info", "tvm_vision.package.reading")
 assert not set(slow) & set(sys.modules)
 from tvm_vision.package import PackageInfo, read_package
-assert "tvm_vision.package.files" in sys.modules
+assert "tvm_vision.package.reading" in sys.modules
 """
     environment = {**os.environ, "TVM_USE_RUNTIME_LIB": "1"}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)

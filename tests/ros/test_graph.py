@@ -371,7 +371,7 @@ def test_parameters_are_described(graph, node):
     names = list(parameters())
     for item, found in zip(parameters().values(), graph.describe(names), strict=True):
         assert item.description in found.description
-        assert found.read_only == (item.name == "autostart")
+        assert found.read_only == (item.name in ("autostart", "verify_key"))
         ranges = [*found.integer_range, *found.floating_point_range]
         if item.low is not None:
             assert (ranges[0].from_value, ranges[0].to_value) == item.span

@@ -233,6 +233,8 @@ def test_a_server_whose_session_crashes_comes_back() -> None:
         said.append(line)
         if len(said) == 1:
             port = int(line.rpartition(":")[2])
+            with pytest.raises(Exception, match="key"):
+                tvm.rpc.connect(HOST, port, "other")
             session = tvm.rpc.connect(HOST, port, "k")
             assert session.cpu().exist
             server = max(psutil.Process().children(), key=psutil.Process.create_time)

@@ -33,22 +33,23 @@ def load_model(
     path: str | os.PathLike[str] | Package,
     device: str = "auto",
     target: str = "",
+    verify: str | os.PathLike[str] | None = None,
     **options: Unpack[ModelOptions],
 ) -> VisionModel:
     """The network of a package, as the class that is made for its kind.
 
-    path: of the package, tar or folder, or the package as it was read. device, target: see
-    ``tvm_vision.load``. options: of that class, for example ``confidence`` of one that finds boxes;
-    those of other classes say nothing about this one and are passed over.
+    path: of the package, tar or folder, or the package as it was read. device, target, verify:
+    see ``tvm_vision.load``. options: of that class, for example ``confidence`` of one that finds
+    boxes; those of other classes say nothing about this one and are passed over.
 
     Raises PackageError and DeviceError as ``tvm_vision.load`` does; InputError where the package
     is of a kind that looks at no frames, or lacks what its class needs.
     """
     import inspect
 
-    from ..runtime.loader import open_package
+    from ..runtime.loader import opened
 
-    package = open_package(path, device, target) if isinstance(path, (str, os.PathLike)) else path
+    package = opened(path, device, target, verify)
     # OpenCV and TVM's Python, while the device is being opened.
     from .registry import predictor
 
@@ -56,4 +57,4 @@ def load_model(
     taken = inspect.signature(cls).parameters
     # None is as good as unsaid: the package decides, or the class.
     own = {k: v for k, v in options.items() if k in taken and v is not None}
-    return cls.load(package, device, "", **own)
+    return cls.load(package, device, "", None, **own)

@@ -80,13 +80,14 @@ class VisionModel:
         path: str | os.PathLike[str] | Package,
         device: str = "auto",
         target: str = "",
+        verify: str | os.PathLike[str] | None = None,
         **options: Any,
     ) -> Model:
-        """A package, tar or folder, on its device (see ``tvm_vision.load``).
+        """A package, tar or folder, on its device, signed by a key (see ``tvm_vision.load``).
 
         options: of the class. Raises InputError where the package is not of this kind.
         """
-        return cls(load(path, device, target), **options)
+        return cls(load(path, device, target, verify), **options)
 
     def __call__(self, image_bgr: Image) -> VisionResult:
         """The results for one frame, uint8 [height, width, 3] in BGR."""

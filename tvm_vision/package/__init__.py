@@ -12,15 +12,7 @@ from ..lazy import lazy_names
 
 if TYPE_CHECKING:
     from .detection import DetectionInfo
-    from .files import (
-        Package,
-        read_fleet,
-        read_package,
-        repack_package,
-        unpack_package,
-        write_fleet,
-        write_package,
-    )
+    from .files import repack_package, sign_package, unpack_package, write_fleet, write_package
     from .fleet import Fleet, Variant
     from .graph import PlannedGraph, PlannedKernel, PlannedTensor
     from .info import (
@@ -34,6 +26,8 @@ if TYPE_CHECKING:
     )
     from .pixels import DepthInfo, SegmentationInfo
     from .precision import Fp32Layer, MeasuredPrecision
+    from .reading import Package, read_fleet, read_package, verify_package
+    from .signature import PrivateKey, PublicKeys
     from .tensors import TensorInfo
     from .yoeo import ClassGroup, YoeoHead, YoeoInfo
 
@@ -55,6 +49,8 @@ __all__ = [
     "PlannedKernel",
     "PlannedTensor",
     "Preprocessing",
+    "PrivateKey",
+    "PublicKeys",
     "SegmentationInfo",
     "TensorInfo",
     "Variant",
@@ -63,7 +59,9 @@ __all__ = [
     "read_fleet",
     "read_package",
     "repack_package",
+    "sign_package",
     "unpack_package",
+    "verify_package",
     "write_fleet",
     "write_package",
 ]
@@ -74,16 +72,18 @@ if not TYPE_CHECKING:  # for which no name would be a wrong one
         {
             **dict.fromkeys(
                 (
-                    "Package",
-                    "read_fleet",
-                    "read_package",
                     "repack_package",
+                    "sign_package",
                     "unpack_package",
                     "write_fleet",
                     "write_package",
                 ),
                 ".files",
             ),
+            **dict.fromkeys(
+                ("Package", "read_fleet", "read_package", "verify_package"), ".reading"
+            ),
+            **dict.fromkeys(("PrivateKey", "PublicKeys"), ".signature"),
             **dict.fromkeys(("Fleet", "Variant"), ".fleet"),
             **dict.fromkeys(
                 (

@@ -1,6 +1,6 @@
 """The tar itself: written the same for the same content, read without trusting a byte of it.
 
-Only what this module writes is read: plain files of three names, in ustar headers. No links, no
+Only what this module writes is read: plain files of known names, in ustar headers. No links, no
 devices, no extensions; sizes are held against the file's own before anything is allocated.
 Format of a header: POSIX.1-1988 ustar, fields at fixed places of 512 bytes, numbers in octal.
 """
@@ -25,6 +25,8 @@ CHUNK = 1 << 20
 LOAD_CHUNK = 16 << 20  # of weights
 INFO, PARAMS, LIBRARY = "mod.json", "mod.params", "mod.so"
 MEMBERS = (INFO, PARAMS, LIBRARY)
+# Of a package that was signed, beside the others.
+SIGNATURE = "mod.sig"
 # Enough for a graph of a hundred thousand kernels.
 MAX_INFO_BYTES = 64 << 20
 REMEDY = "copy the package again, or compile the model again"
@@ -108,7 +110,7 @@ def list_tar(stream: BinaryIO) -> dict[str, Extent]:
 
 
 def read_extent(stream: BinaryIO, name: str, extent: Extent) -> bytes:
-    """A member as bytes: only mod.json, whose size is bounded."""
+    """A member as bytes: mod.json and mod.sig, whose size is bounded."""
     if extent.size > MAX_INFO_BYTES:
         _refuse(f"'{name}' has {extent.size} bytes, and {MAX_INFO_BYTES} are allowed")
     stream.seek(extent.offset)
@@ -241,8 +243,10 @@ def _compressed(header: bytes) -> str:
 def _check_member(name: str, kind: str, found: Mapping[str, Extent]) -> None:
     if kind:
         _refuse(f"'{name[:60]}' is {kind}, and only plain files are allowed")
-    if name not in MEMBERS:
-        _refuse(f"'{name[:60]}' is in it, and only {', '.join(MEMBERS)} are allowed")
+    if name not in (*MEMBERS, SIGNATURE):
+        _refuse(
+            f"'{name[:60]}' is in it, and only {', '.join(MEMBERS)} and {SIGNATURE} are allowed"
+        )
     if name in found:
         _refuse(f"'{name}' is in it twice")
 

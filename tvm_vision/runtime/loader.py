@@ -23,12 +23,15 @@ LOGGER = logging.getLogger(__name__)
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..package import Package
+    from ..package import Fleet, Package
     from .graph_executor import GraphExecutor
 
 
 def load(
-    path: str | os.PathLike[str] | Package, device: str = "auto", target: str = ""
+    path: str | os.PathLike[str] | Package,
+    device: str = "auto",
+    target: str = "",
+    verify: str | os.PathLike[str] | None = None,
 ) -> GraphExecutor:
     """Load a package, a tar or folder, onto its device; the network is ready for its first frame.
 
@@ -36,12 +39,15 @@ def load(
     insist on one. With several Vulkan devices TVM_VISION_VULKAN_DEVICE chooses.
     target: of a package for several devices the variant of that name; else the one for this
         machine, see ``tvm_vision.runtime.variants.plan_variant``. The others are not read.
+    verify: a file of public keys (PEM, Ed25519), one of which has to have signed the package; what
+        is loaded are the bytes that were checked. None: whoever made it.
 
     mod.so is native code: loading a package is trusting who made it. Everything else of it is
-    checked before. Raises PackageError for a package that is damaged or for another machine,
-    DeviceError where the device is absent or lacks what a kernel needs.
+    checked before. Raises PackageError for a package that is damaged, not signed as it has to be or
+    for another machine, DeviceError where the device is absent or lacks what a kernel needs,
+    InputError for keys that cannot be read.
     """
-    package = open_package(path, device, target) if isinstance(path, (str, os.PathLike)) else path
+    package = opened(path, device, target, verify)
     from .graph_executor import create, made_for_another
     from .library import load_library
 
@@ -69,7 +75,29 @@ def load(
     return executor
 
 
-def open_package(path: str | os.PathLike[str], device: str = "auto", target: str = "") -> Package:
+def opened(
+    path: str | os.PathLike[str] | Package,
+    device: str,
+    target: str,
+    verify: str | os.PathLike[str] | None,
+) -> Package:
+    """``open_package``, or the package itself where it was read already; then nothing says any more
+    who signed it, and InputError is raised for ``verify``."""
+    if isinstance(path, (str, os.PathLike)):
+        return open_package(path, device, target, verify)
+    if verify is not None:
+        raise InputError(
+            "verify needs the path of a package, found one that was read: give the path"
+        )
+    return path
+
+
+def open_package(
+    path: str | os.PathLike[str],
+    device: str = "auto",
+    target: str = "",
+    verify: str | os.PathLike[str] | None = None,
+) -> Package:
     """``read_package``, of the variant for this machine where there are several, while the device
     is being opened, weights are read, and imported is what ``load`` will need.
 
@@ -86,24 +114,26 @@ def open_package(path: str | os.PathLike[str], device: str = "auto", target: str
     named = seen.is_fleet and bool(target)
     if device != "cpu" and seen.target_kind == "vulkan" and not named:
         vulkan.begin_to_open_device()
-    from ..package import read_fleet, read_package
+    from ..package import PublicKeys, read_package
 
     threading.Thread(target=import_executor, name="tvm_vision import").start()
-    fleet = read_fleet(path) if seen.is_fleet else None
-    if fleet is None:
-        if target:
-            raise InputError(
-                f"a package for several devices is needed to take '{target}' of, and "
-                f"'{os.fspath(path)}' is for one: leave the target out"
-            )
-        return read_package(path, seen.params)
-    from .variants import choose_variant
+    keys = None if verify is None else PublicKeys.read(verify)
+    if target and not seen.is_fleet:
+        raise InputError(
+            f"a package for several devices is needed to take '{target}' of, and "
+            f"'{os.fspath(path)}' is for one: leave the target out"
+        )
 
-    chosen = choose_variant(fleet, device, target)
-    LOGGER.info("of %s: %s", ", ".join(fleet.names), chosen.describe())
-    if named and chosen.is_vulkan and device != "cpu":
-        vulkan.begin_to_open_device()
-    return read_package(path, variant=chosen.name)
+    def choose(fleet: Fleet) -> str:
+        from .variants import choose_variant
+
+        chosen = choose_variant(fleet, device, target)
+        LOGGER.info("of %s: %s", ", ".join(fleet.names), chosen.describe())
+        if named and chosen.is_vulkan and device != "cpu":
+            vulkan.begin_to_open_device()
+        return chosen.name
+
+    return read_package(path, seen.params, variant=choose, verify=keys)
 
 
 def _weights(package: Package) -> dict[str, np.ndarray] | bytes:

@@ -7,6 +7,7 @@ Whoever reaches the port can run any code as this user: it is bound to loopback 
 from __future__ import annotations
 
 import ctypes
+import ipaddress
 import json
 import logging
 import os
@@ -66,6 +67,15 @@ def serve(
         if not stop():
             tell("the server was brought down by what it ran: starting it again")
             time.sleep(SECONDS_TO_RESTART)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches what is bound to an address. No for a name, but localhost:
+    what it stands for may change."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _start(
