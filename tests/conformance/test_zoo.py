@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from support.zoo import __main__ as zoo
+from support.zoo import trial
 from support.zoo.files import find, package_of
 from support.zoo.table import markdown
 
@@ -100,3 +101,81 @@ def test_the_page_says_why_a_network_is_not_right():
     page = markdown([{**result, "outcome": "refused", "message": "a | b"}])
     assert "| refused | 1 | not compiled" in page
     assert "- `b.onnx` (llvm): a | b" in page
+
+
+class TestNetworksThatChoose:
+    """Rows of a table by the order of scores, two of which are a rounding apart."""
+
+    SCORES = np.float32([0.5, 1.0, 1.0 + 3e-7, 2.0])
+    TABLE = np.float32([[1, 2], [3, 4], [50, 60], [7, 8]])
+
+    @pytest.fixture
+    def chooser(self, tmp_path):
+        nodes = [
+            helper.make_node("Mul", ["x", "one"], ["scores"]),
+            helper.make_node("TopK", ["scores", "k"], ["best", "places"]),
+            helper.make_node("Gather", ["table", "places"], ["rows"]),
+            helper.make_node("Greater", ["rows", "limit"], ["above"]),
+            helper.make_node("Compress", ["table", "chosen"], ["kept"], axis=0),
+            helper.make_node("Reshape", ["inner", "flat"], ["chosen"]),
+            helper.make_node("Slice", ["above", "from", "to", "axis"], ["inner"]),
+        ]
+        constants = {
+            "one": np.float32(1), "k": np.int64([4]), "table": self.TABLE, "limit": np.float32(2.5),
+            "flat": np.int64([4]), "from": np.int64([0]), "to": np.int64([1]), "axis": np.int64([1])
+        }  # fmt: skip
+        nodes = [nodes[index] for index in (0, 1, 2, 3, 6, 5, 4)]
+        ends = [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, sizes)
+            for name, sizes in (("x", [4]), ("rows", [4, 2]), ("kept", None))
+        ]
+        held = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+        graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], held)
+        opsets = [helper.make_opsetid("", 17)]
+        path = tmp_path / "chooser.onnx"
+        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+        return path
+
+    def ours(self, scores, damage=0.0):
+        """What an engine has whose scores are those; damage: added to a row that it takes."""
+        order = np.argsort(-scores, kind="stable")
+        rows = self.TABLE[order] + np.float32(damage)
+        above = rows[:, 0] > 2.5
+        kept = np.zeros((4, 2), np.float32)
+        kept[: above.sum()] = self.TABLE[above]
+        count = np.int64(above.sum())
+        return {"rows": rows, "kept": kept, "kept_count": count, "scores": scores}
+
+    def judged(self, path, monkeypatch, ours):
+        """The outcome of a network whose compiled form gives ``ours``."""
+
+        def pretended(imported, target):
+            names = [spec.name for spec in imported[1].outputs]
+            return lambda *_: [ours[name] for name in names]
+
+        monkeypatch.setattr(trial, "executor", pretended)
+        tried = trial.Trial(path, {})
+        feed = {"x": self.SCORES}
+        tried.feeds, tried.own = [feed], {}
+        tried.wanted = [trial.reference(path, optimized=False, input_values={}).run(feed)]
+        return tried.run("llvm")
+
+    def test_a_near_tie_is_no_fault(self, chooser, monkeypatch):
+        nearly = self.SCORES * np.float32([1, 1 + 6e-7, 1, 1])
+        found = self.judged(chooser, monkeypatch, self.ours(nearly))
+        assert (found["outcome"], found["error"] < 1e-6) == ("right", True)
+        assert found["ties"].startswith("TopK")
+
+    def test_a_fault_behind_a_near_tie_is_one(self, chooser, monkeypatch):
+        nearly = self.SCORES * np.float32([1, 1 + 6e-7, 1, 1])
+        found = self.judged(chooser, monkeypatch, self.ours(nearly, damage=0.25))
+        assert (found["outcome"], found["message"]) == (
+            "wrong",
+            "'rows' is off by 0.0042, with the same choices before it",
+        )
+
+    def test_scores_beyond_the_tolerance_are_a_fault(self, chooser, monkeypatch):
+        other = self.SCORES * np.float32([1, 1.1, 1, 1])
+        found = self.judged(chooser, monkeypatch, self.ours(other))
+        assert found["outcome"] == "wrong"
+        assert "'scores' is off by 0.05" in found["message"]

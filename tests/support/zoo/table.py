@@ -26,6 +26,7 @@ def summary_lines(results: Sequence[Result]) -> Iterator[str]:
         words += [f"error {result['error']:.1e}"] if "error" in result else []
         words += [f"{result['seconds']} s"] if "seconds" in result else []
         words += [result["message"]] if result["message"] else []
+        words += [f"near tie: {result['ties']}"] if "ties" in result else []
         yield "  ".join(words)
 
 
@@ -51,8 +52,10 @@ def markdown(results: Sequence[Result], setting: str = "") -> str:
         "compiling. Right is within the tolerance of `tvm-vision check`, or within what the",
         "reference differs from itself by, with optimisations and without, and with inputs a",
         "millionth away, where networks that sort or choose may change; of quantized networks",
-        "within twice that, as each of three may be that far from the exact result. Streaming",
-        "networks are held to it in their first frame.",
+        "within twice that, as each of three may be that far from the exact result. A network that",
+        "chooses (sorts, compares, suppresses) otherwise than the reference is compared once more",
+        "with the reference choosing by our numbers: right then is a near tie. Streaming networks",
+        "are held to it in their first frame.",
         "",
         *([setting, ""] if setting else []),
         *_counts(results, targets),
