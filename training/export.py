@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 import torch
-from measure import BOXES, PIXELS
+from photographs import BOXES, PIXELS
 
 from tvm_vision.exporters.yoeo.config import YoeoConfig, parse_config
 from tvm_vision.exporters.yoeo.export import export_onnx

@@ -9,46 +9,18 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import augment
 import numpy as np
 import torch
+from found import found_of
+from photographs import BOXES, PIXELS
 
 from tvm_vision.evaluate.detection import Found, MaskScore, Truth, average_precisions
 
 CLEAR, CLEAR_OF = 16, 416  # pixels, of an image so broad
-BOXES, PIXELS = ("ball", "goalpost", "robot"), ("background", "lines", "field")
-
-
-def suppress(boxes: np.ndarray, scores: np.ndarray, iou: float) -> np.ndarray:
-    """Indices [k] that greedy non-maximum suppression keeps, best first; boxes [n,4] as corners."""
-    order, kept = np.argsort(-scores, kind="stable"), []
-    area = (boxes[:, 2:] - boxes[:, :2]).prod(1)
-    while len(order):
-        first, rest = order[0], order[1:]
-        kept.append(int(first))
-        low, high = (
-            np.maximum(boxes[first, :2], boxes[rest, :2]),
-            np.minimum(boxes[first, 2:], boxes[rest, 2:]),
-        )
-        inter = (high - low).clip(min=0).prod(1)
-        order = rest[inter / (area[first] + area[rest] - inter + 1e-9) <= iou]
-    return np.array(kept, np.int64)
-
-
-def found_of(detections: np.ndarray, confidence: float = 0.005, iou: float = 0.5) -> Found:
-    """Boxes [n, 5 + classes] as YOEO's output has them, through score and suppression."""
-    scores = detections[:, 4:5] * detections[:, 5:]
-    row, kind = np.nonzero(scores > confidence)
-    boxes, score = detections[row, :4], scores[row, kind]
-    corners = np.concatenate([boxes[:, :2] - boxes[:, 2:] / 2, boxes[:, :2] + boxes[:, 2:] / 2], 1)
-    kept = []
-    for class_id in range(scores.shape[1]):
-        mine = np.nonzero(kind == class_id)[0]
-        mine = mine[np.argsort(-score[mine])][:300]
-        kept += list(mine[suppress(corners[mine], score[mine], iou)])
-    return Found(corners[kept], score[kept], kind[kept])
 
 
 def truth_of(boxes: np.ndarray, smallest: float = 0.0) -> Truth:
@@ -60,11 +32,23 @@ def truth_of(boxes: np.ndarray, smallest: float = 0.0) -> Truth:
     return Truth(corners[sure], label[sure].astype(int), corners[doubt | (real & small)])
 
 
+@dataclass
+class Examined:
+    """Of each image what was found, what is there, and the same with small objects doubtful."""
+
+    found: list[Found] = field(default_factory=list)
+    truths: list[Truth] = field(default_factory=list)
+    clear: list[Truth] = field(default_factory=list)
+    masks: MaskScore = field(default_factory=lambda: MaskScore(len(PIXELS), ignored=255))
+
+
 @torch.no_grad()
-def measure(detect: Callable, folder: Path, prefix: str, device: torch.device, size: int) -> dict:
-    """The report as a dictionary. detect: images float [n,3,size,size] -> (detections,
+def examine(
+    detect: Callable, folder: Path, prefix: str, device: torch.device, size: int
+) -> Examined:
+    """Runs a network over shards. detect: images float [n,3,size,size] -> (detections,
     segmentation), tensors as YOEO has them. prefix: of the shards' names."""
-    found, clear, truths, masks = [], [], [], MaskScore(len(PIXELS), ignored=255)
+    result = Examined()
     for path in sorted(folder.glob(f"{prefix}*.npz")):
         shard = np.load(path)
         images, masks_of, boxes = (
@@ -73,20 +57,29 @@ def measure(detect: Callable, folder: Path, prefix: str, device: torch.device, s
         image, mask, box = augment.crop(images, masks_of, boxes, size, plain=True)
         detections, segmentation = detect(image)
         for row in range(len(image)):
-            found.append(found_of(detections[row].float().cpu().numpy()))
-            truths.append(truth_of(box[row].cpu().numpy()))
-            clear.append(truth_of(box[row].cpu().numpy(), CLEAR * size / CLEAR_OF))
-            masks.add(segmentation[row].cpu().numpy(), mask[row].cpu().numpy())
+            result.found.append(found_of(detections[row].float().cpu().numpy()))
+            result.truths.append(truth_of(box[row].cpu().numpy()))
+            result.clear.append(truth_of(box[row].cpu().numpy(), CLEAR * size / CLEAR_OF))
+            result.masks.add(segmentation[row].cpu().numpy(), mask[row].cpu().numpy())
+    return result
+
+
+def measure(detect: Callable, folder: Path, prefix: str, device: torch.device, size: int) -> dict:
+    """The report as a dictionary, of what examine() found; its parameters."""
+    seen = examine(detect, folder, prefix, device, size)
 
     def by_name(names: tuple[str, ...], values: np.ndarray) -> dict[str, float]:
         return {name: round(float(value), 4) for name, value in zip(names, values, strict=True)}
 
+    def precisions(truths: list[Truth]) -> dict[str, float]:
+        return by_name(BOXES, average_precisions(seen.found, truths, len(BOXES)))
+
     return {
-        "held_out_images": len(found),
-        "ap50": by_name(BOXES, average_precisions(found, truths, len(BOXES))),
-        f"ap50_from_{CLEAR}_pixels": by_name(BOXES, average_precisions(found, clear, len(BOXES))),
-        "iou": by_name(PIXELS, masks.iou()),
-        "miou": round(masks.mean_iou(), 4),
+        "held_out_images": len(seen.found),
+        "ap50": precisions(seen.truths),
+        f"ap50_from_{CLEAR}_pixels": precisions(seen.clear),
+        "iou": by_name(PIXELS, seen.masks.iou()),
+        "miou": round(seen.masks.mean_iou(), 4),
     }
 
 

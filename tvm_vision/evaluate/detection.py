@@ -72,20 +72,28 @@ def average_precisions(
 
     Raises InputError where the numbers of images differ.
     """
+    result = np.full(classes, np.nan)
+    for class_id in range(classes):
+        result[class_id] = average_precision(*judged(found, truths, class_id, iou))
+    return result
+
+
+def judged(
+    found: Sequence[Found], truths: Sequence[Truth], class_id: int, iou: float = 0.5
+) -> tuple[Array, Array, int]:
+    """Of one class, over all images: whether each detection that counts hit, bool [n], its score
+    [n], and how many objects there were to find; as average_precisions tells.
+
+    Raises InputError where the numbers of images differ.
+    """
     if len(found) != len(truths):
         raise InputError(
             f"results for every image are needed, found {len(found)} for {len(truths)} images"
         )
-    result = np.full(classes, np.nan)
-    for class_id in range(classes):
-        judged = [
-            _judge(guess, truth, class_id, iou) for guess, truth in zip(found, truths, strict=True)
-        ]
-        hits = np.concatenate([item[0] for item in judged]) if judged else np.zeros(0, bool)
-        scores = np.concatenate([item[1] for item in judged]) if judged else np.zeros(0)
-        positives = sum(int(np.sum(truth.class_ids == class_id)) for truth in truths)
-        result[class_id] = average_precision(hits, scores, positives)
-    return result
+    each = [_judge(guess, truth, class_id, iou) for guess, truth in zip(found, truths, strict=True)]
+    hits = np.concatenate([item[0] for item in each]) if each else np.zeros(0, bool)
+    scores = np.concatenate([item[1] for item in each]) if each else np.zeros(0)
+    return hits, scores, sum(int(np.sum(truth.class_ids == class_id)) for truth in truths)
 
 
 def _judge(guess: Found, truth: Truth, class_id: int, threshold: float) -> tuple[Array, Array]:
