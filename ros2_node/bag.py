@@ -6,9 +6,8 @@ run can go on with; then everything is written to a temporary name that gets the
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tvm_vision.errors import InputError
-from tvm_vision.file_kinds import BAG, FOLDER, need
 from tvm_vision.whole_files import whole
 
+from .bag_reading import Bag, choose_topic, reading
+from .image_headers import MOST_PIXELS
 from .images import any_image
 from .journal import Journal
 from .messages import MessageBuilder
@@ -34,7 +34,6 @@ from .result_topics import (
 )
 
 INTERFACES = Path(__file__).resolve().parent / "interfaces"
-IMAGE_TYPES = ("sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage")
 # Topic -> message, in the order of the journal's kinds: results first, names of classes then.
 TOPICS = {
     **{topic.name: topic.message.replace("/", "/msg/") for topic in RESULT_TOPICS},
@@ -47,7 +46,8 @@ KINDS = {topic: kind for kind, topic in enumerate(TOPICS)}
 class Summary:
     """images: read. resumed: of them, done by an earlier run. unreadable: of them, no results.
 
-    first_problem: why the first of those had none. messages: written.
+    first_problem: why the first of those had none. messages: written. lost: what of a damaged bag
+    could not be read, in lines.
     """
 
     images: int
@@ -55,6 +55,7 @@ class Summary:
     unreadable: int
     first_problem: str
     messages: int
+    lost: tuple[str, ...] = ()
 
 
 def process_bag(
@@ -66,6 +67,7 @@ def process_bag(
     namespace: str = "",
     results_only: bool = False,
     restart: bool = False,
+    most_pixels: int = MOST_PIXELS,
     progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> Summary:
     """Run ``model`` over the images of one topic of ``source`` and write ``target``.
@@ -73,7 +75,8 @@ def process_bag(
     source: .mcap or .db3 file, or the folder of a bag. target: a file that ends in .mcap, or a
     folder; it must not exist. topic: of the images, where the bag has several. namespace: of the
     results' topics. results_only: leave out what the bag has. restart: drop what an earlier run
-    left. progress: called with the images done and their number.
+    left. most_pixels: images of more have no results, and are not decoded. progress: called with
+    the images done and their number.
 
     Every result has the header of its image, and its place right behind it, at the same time.
     Raises InputError where the bag cannot be read, or the target not written.
@@ -92,56 +95,44 @@ def process_bag(
         identity = _identity(source, connection.topic, model)
         with Journal(journal_path, identity) as journal:
             resumed = journal.images
-            problems = _infer(reader, connection, model, journal, progress)
+            problems = _infer(reader, connection, model, journal, most_pixels, progress)
         unreadable, messages = _write(reader, connection, topics, journal, target, results_only)
         journal_path.unlink()
-    return Summary(journal.images, resumed, unreadable, problems[0] if problems else "", messages)
-
-
-def choose_topic(connections: Sequence[Any], topic: str) -> Any:
-    """The connection with the images. Raises InputError where it is not clear which one."""
-    images = [item for item in connections if item.msgtype in IMAGE_TYPES]
-    named = {item.topic: item for item in images}
-    listing = ", ".join(sorted(named)) or "none"
-    if topic:
-        if topic not in named:
-            raise InputError(f"images on the topic {topic} are needed, the bag has: {listing}")
-        return named[topic]
-    if len(named) != 1:
-        raise InputError(f"one topic with images is needed, the bag has: {listing}; use --topic")
-    return images[0]
+        lost = tuple(reader.lost)
+    problem = problems[0] if problems else ""
+    return Summary(journal.images, resumed, unreadable, problem, messages, lost)
 
 
 def _infer(
-    reader: Any,
+    bag: Bag,
     connection: Any,
     model: Any,
     journal: Journal,
+    most_pixels: int,
     progress: Callable[[int, int], object],
 ) -> list[str]:
     """Results of all images that the journal lacks; returns why some have none."""
     store = result_types()
     builder = _builder(store)
-    first, problems = journal.images == 0, []
-    progress(journal.images, connection.msgcount)
-    for index, (_, timestamp, data) in enumerate(reader.messages([connection])):
+    problems, total = [], bag.count(connection)
+    progress(journal.images, total)
+    for index, (_, timestamp, data) in enumerate(bag.of_topic(connection)):
         if index < journal.images:
             continue
-        message = reader.deserialize(data, connection.msgtype)
-        header = _own(message.header, builder)
         found: list[tuple[str, Any]] = []
         try:
-            found = messages_of(builder, header, model(any_image(message)))
+            message = bag.deserialize(data, connection.msgtype)
+            header = _own(message.header, builder)
+            # With the first image, whether it can be read or not.
+            found += labels(builder, header, model) if index == 0 else []
+            found = messages_of(builder, header, model(any_image(message, most_pixels))) + found
         except InputError as error:
             problems.append(f"image {index}: {error}")
-        if first:
-            found += labels(builder, header, model)
-            first = False
         journal.append(
             timestamp,
             [(KINDS[name], bytes(store.serialize_cdr(m, TOPICS[name]))) for name, m in found],
         )
-        progress(journal.images, connection.msgcount)
+        progress(journal.images, total)
     return problems
 
 
@@ -151,7 +142,7 @@ def labels(builder: MessageBuilder, header: Any, model: Any) -> list[tuple[str, 
 
 
 def _write(
-    reader: Any,
+    reader: Bag,
     connection: Any,
     topics: dict[str, str],
     journal: Journal,
@@ -168,7 +159,7 @@ def _write(
 
 
 def _write_bag(
-    reader: Any,
+    reader: Bag,
     connection: Any,
     topics: dict[str, str],
     journal: Journal,
@@ -312,33 +303,3 @@ def _check_new(connections: Sequence[Any], topics: Any) -> None:
 def _join(namespace: str, topic: str) -> str:
     inner = namespace.strip("/")
     return f"/{inner}/{topic}" if inner else f"/{topic}"
-
-
-def _rosbags() -> None:
-    try:
-        import rosbags  # noqa: F401
-    except ImportError:
-        raise InputError(
-            "reading bags needs the package rosbags, which is not installed: pip install rosbags"
-        ) from None
-
-
-@contextlib.contextmanager
-def reading(source: Path) -> Iterator[Any]:
-    """A bag, opened. Raises InputError where it cannot be read."""
-    _rosbags()
-    from rosbags.highlevel import AnyReader, AnyReaderError
-    from rosbags.typesys import Stores, get_typestore
-
-    need(source, "a bag", BAG, FOLDER)
-    try:
-        reader = AnyReader([source], default_typestore=get_typestore(Stores.ROS2_JAZZY))
-        reader.open()
-    # Whatever a damaged file makes the readers stumble over.
-    except (AnyReaderError, OSError, ValueError, KeyError, AssertionError, TypeError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"'{source}' is not a bag that can be read ({reason})") from None
-    try:
-        yield reader
-    finally:
-        reader.close()

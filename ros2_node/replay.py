@@ -12,12 +12,12 @@ from typing import Any
 from tvm_vision.errors import InputError
 from tvm_vision.runtime.sources import VIDEOS, frames
 
+from .bag_reading import BAG_FILES
 from .images import Image, any_image
 from .stop import Stop
 
 # Of images in a folder, and of videos that do not say.
 DEFAULT_RATE = 10.0
-BAGS = frozenset({".mcap", ".db3"})
 
 
 @dataclass(frozen=True)
@@ -28,17 +28,24 @@ class Shot:
     moment: float
 
 
-def shots(source: Path, *, rate: float = 0.0, topic: str = "") -> Iterator[Shot]:
+def shots(
+    source: Path,
+    *,
+    rate: float = 0.0,
+    topic: str = "",
+    tell: Callable[[str], object] = lambda words: None,
+) -> Iterator[Shot]:
     """The images of a bag, a video, a folder of images or an image.
 
-    rate: in Hz; 0: as it was recorded, else 10 Hz. topic: of a bag with several cameras.
+    rate: in Hz; 0: as it was recorded, else 10 Hz. topic: of a bag with several cameras. tell: gets
+    a line for what of a damaged bag is lost.
 
     Raises InputError for a source that cannot be read.
     """
     if not source.exists():
         raise InputError(f"a bag, video, folder or image is needed, '{source}' does not exist")
     if is_bag(source):
-        recorded = _bag(source, topic)
+        recorded = _bag(source, topic, tell)
         if not rate:
             yield from recorded
             return
@@ -53,17 +60,22 @@ def shots(source: Path, *, rate: float = 0.0, topic: str = "") -> Iterator[Shot]
 def is_bag(source: Path) -> bool:
     """Whether it is a recorded bag: a file by its name, a folder by what is in it."""
     if source.is_dir():
-        return (source / "metadata.yaml").exists()
-    return source.suffix.lower() in BAGS
+        # A recorder that was killed has written no metadata.
+        return any(
+            path.name == "metadata.yaml" or path.suffix in BAG_FILES for path in source.iterdir()
+        )
+    return source.suffix.lower() in BAG_FILES
 
 
-def _bag(source: Path, topic: str) -> Iterator[Shot]:
-    from .bag import choose_topic, reading
+def _bag(source: Path, topic: str, tell: Callable[[str], object]) -> Iterator[Shot]:
+    from .bag_reading import choose_topic, reading
 
     with reading(source) as reader:
+        for words in reader.lost:
+            tell(words)
         connection = choose_topic(reader.connections, topic)
         first = None
-        for _, timestamp, data in reader.messages([connection]):
+        for _, timestamp, data in reader.of_topic(connection):
             first = timestamp if first is None else first
             message = reader.deserialize(data, connection.msgtype)
             yield Shot(any_image(message), 1e-9 * (timestamp - first))

@@ -39,11 +39,14 @@ def _parse(
 
 def set_thresholds(network: Any, values: Mapping[str, Any]) -> None:
     """Of a network that finds boxes, what was asked for of its ``Thresholds``, by name; None and
-    nothing are left out. Raises click.UsageError for another network, InputError for other
-    classes."""
+    nothing are left out. Raises click.UsageError for another network, and for one that has no such
+    threshold; InputError for other classes."""
+    boxes = getattr(network, "network", network)
     wanted = {name: value for name, value in values.items() if value is not None and value != {}}
     for name, value in wanted.items():
         if "detections" not in network.produces:
             option = "--class-option" if name == "class_options" else f"--{name}"
             raise click.UsageError(f"{option} is for networks that find boxes, not {network.name}")
-        setattr(getattr(network, "network", network), name, value)
+        if not hasattr(boxes, name):
+            raise click.UsageError(f"--{name} means nothing to {network.name}, which needs none")
+        setattr(boxes, name, value)

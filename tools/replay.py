@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from .options import PATH
+from .verbosity import note
 
 
 @click.command()
@@ -56,7 +57,7 @@ def replay(
     stop.on_signals()
 
     def make():
-        return shots(source, rate=rate or 0.0, topic=bag_topic)
+        return shots(source, rate=rate or 0.0, topic=bag_topic, tell=note)
 
     stream = endless(make) if loop else make()
     images = (shot.image for shot in stream) if fast else paced(stream, sleep=stop.wait)

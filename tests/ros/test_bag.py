@@ -234,10 +234,9 @@ def test_what_is_no_bag(tmp_path, content, words):
         process_bag(source, tmp_path / "out.mcap", fakes.FakeModel())
 
 
-def test_a_bag_that_was_cut_off(bag, tmp_path):
-    data = bag.read_bytes()
+def test_a_bag_of_which_nothing_is_left(bag, tmp_path):
     source = tmp_path / "in.mcap"
-    source.write_bytes(data[: len(data) // 2])
+    source.write_bytes(bag.read_bytes()[:100])
     with pytest.raises(InputError, match="is not a bag"):
         process_bag(source, tmp_path / "out.mcap", fakes.FakeModel())
 
