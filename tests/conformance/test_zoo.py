@@ -106,8 +106,8 @@ def test_the_page_says_why_a_network_is_not_right():
 class TestNetworksThatChoose:
     """Rows of a table by the order of scores, two of which are a rounding apart."""
 
-    SCORES = np.float32([0.5, 1.0, 1.0 + 3e-7, 2.0])
-    TABLE = np.float32([[1, 2], [3, 4], [50, 60], [7, 8]])
+    SCORES = np.array([0.5, 1.0, 1.0 + 3e-7, 2.0], np.float32)
+    TABLE = np.array([[1, 2], [3, 4], [50, 60], [7, 8]], np.float32)
 
     @pytest.fixture
     def chooser(self, tmp_path):
@@ -121,8 +121,9 @@ class TestNetworksThatChoose:
             helper.make_node("Slice", ["above", "from", "to", "axis"], ["inner"]),
         ]
         constants = {
-            "one": np.float32(1), "k": np.int64([4]), "table": self.TABLE, "limit": np.float32(2.5),
-            "flat": np.int64([4]), "from": np.int64([0]), "to": np.int64([1]), "axis": np.int64([1])
+            "one": np.float32(1), "table": self.TABLE, "limit": np.float32(2.5),
+            **{name: np.array([value]) for name, value in (("k", 4), ("flat", 4))},
+            **{name: np.array([value]) for name, value in (("from", 0), ("to", 1), ("axis", 1))},
         }  # fmt: skip
         nodes = [nodes[index] for index in (0, 1, 2, 3, 6, 5, 4)]
         ends = [
@@ -161,13 +162,13 @@ class TestNetworksThatChoose:
         return tried.run("llvm")
 
     def test_a_near_tie_is_no_fault(self, chooser, monkeypatch):
-        nearly = self.SCORES * np.float32([1, 1 + 6e-7, 1, 1])
+        nearly = self.SCORES * np.array([1, 1 + 6e-7, 1, 1], np.float32)
         found = self.judged(chooser, monkeypatch, self.ours(nearly))
         assert (found["outcome"], found["error"] < 1e-6) == ("right", True)
         assert found["ties"].startswith("TopK")
 
     def test_a_fault_behind_a_near_tie_is_one(self, chooser, monkeypatch):
-        nearly = self.SCORES * np.float32([1, 1 + 6e-7, 1, 1])
+        nearly = self.SCORES * np.array([1, 1 + 6e-7, 1, 1], np.float32)
         found = self.judged(chooser, monkeypatch, self.ours(nearly, damage=0.25))
         assert (found["outcome"], found["message"]) == (
             "wrong",
@@ -175,7 +176,7 @@ class TestNetworksThatChoose:
         )
 
     def test_scores_beyond_the_tolerance_are_a_fault(self, chooser, monkeypatch):
-        other = self.SCORES * np.float32([1, 1.1, 1, 1])
+        other = self.SCORES * np.array([1, 1.1, 1, 1], np.float32)
         found = self.judged(chooser, monkeypatch, self.ours(other))
         assert found["outcome"] == "wrong"
         assert "'scores' is off by 0.05" in found["message"]

@@ -116,7 +116,8 @@ class Trial:
             return {}
         imported = import_model(selections.model())
         execute, names = executor(imported, target), [spec.name for spec in imported[1].outputs]
-        found, ties = [], []
+        found: list[tuple[OutputError, float]] = []
+        ties = []
         for feed in self.feeds:
             ours = dict(zip(names, execute(*feed.values()), strict=True))
             near = [nudged(feed, number) for number in range(NUDGES)]
