@@ -44,7 +44,9 @@ class Selections:
         self._inputs = [value.name for value in graph_inputs(self._plain)]
         self._kinds = self._computed()
         self._nodes = [node for node in self._plain.graph.node if any(self._read_by(node))]
-        self.read = list(dict.fromkeys(name for node in self._nodes for name in self._read_by(node)))
+        self.read = list(
+            dict.fromkeys(name for node in self._nodes for name in self._read_by(node))
+        )
 
     def _computed(self) -> dict[str, int]:
         """The type of each value that depends on the inputs."""
