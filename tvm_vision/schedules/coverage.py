@@ -7,8 +7,9 @@ reaches is proven by TVM's iterator maps where these find an answer, and counted
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -198,15 +199,7 @@ def _used(store: _Store) -> list[tuple[Any, int]]:
 
 
 def _count(store: _Store, sizes: list[int], reached: np.ndarray) -> None:
-    loops = _used(store)
-    steps = math.prod(extent for _, extent in loops)
-    for first in range(0, steps, _AT_ONCE):
-        # The last axis is for the lanes of a vector.
-        left = np.arange(first, min(first + _AT_ONCE, steps))[:, None]
-        at: dict[Any, np.ndarray] = {}
-        for var, extent in reversed(loops):
-            at[var] = left % extent
-            left = left // extent
+    for at in _steps(_used(store)):
         lanes: Any = np.zeros((), np.int64)
         for index, size in zip(store.indices, sizes, strict=True):
             lanes = lanes * size + _value(index, at)
@@ -215,6 +208,24 @@ def _count(store: _Store, sizes: list[int], reached: np.ndarray) -> None:
             kept = kept & _value(condition, at)
         places, chosen = np.broadcast_arrays(lanes, kept)
         reached[places[chosen.astype(bool)]] = True
+
+
+def _steps(loops: list[tuple[Any, int]]) -> Iterator[dict[Any, np.ndarray]]:
+    """The values of the loops' variables, _AT_ONCE steps at a time, each along an axis of its own:
+    what depends on a few of them is computed for those alone."""
+    inner, whole = 1, len(loops)
+    while whole and inner * loops[whole - 1][1] <= _AT_ONCE:
+        whole -= 1
+        inner *= loops[whole][1]
+    parts = []
+    for place, (var, extent) in enumerate(loops):
+        values = np.arange(extent)
+        # The last axis is for the lanes of a vector.
+        values = values.reshape(-1, *[1] * (len(loops) - place))
+        fitting = extent if place >= whole else _AT_ONCE // inner if place == whole - 1 else 1
+        size = max(1, fitting)
+        parts.append([(var, values[first : first + size]) for first in range(0, extent, size)])
+    yield from map(dict, itertools.product(*parts))
 
 
 _OPERATORS: dict[Any, Callable[[Any, Any], Any]] = {

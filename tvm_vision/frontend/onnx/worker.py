@@ -22,6 +22,8 @@ import onnx
 DONE, FAILED = b"\1", b"\0"
 # Elements; no shape and no list of indices has as many.
 LONG = 1 << 16
+# A domain that inference knows nothing of.
+_HIDDEN = "hidden"
 # Bytes that a step may take for itself, and for each byte of a model: onnxsim copies it often.
 MEMORY = 4 << 30
 MEMORY_OF_MODEL = 8
@@ -37,23 +39,38 @@ def infer(model: onnx.ModelProto, strict: bool = False) -> onnx.ModelProto:
     if strict:
         return onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     plain = onnx.shape_inference.infer_shapes(model)
-    if _has_long_values(plain.graph):
-        return plain
-    return onnx.shape_inference.infer_shapes(model, data_prop=True)
+    hidden = _nodes_of_long_values(plain.graph)
+    if not hidden:
+        return onnx.shape_inference.infer_shapes(model, data_prop=True)
+    for node in hidden:
+        node.domain = _HIDDEN
+    plain.opset_import.append(onnx.helper.make_opsetid(_HIDDEN, 1))
+    made = onnx.shape_inference.infer_shapes(plain, data_prop=True)
+    for node in made.graph.node:
+        if node.domain == _HIDDEN:
+            node.domain = ""
+    del made.opset_import[-1]
+    return made
 
 
-def _has_long_values(graph: onnx.GraphProto) -> bool:
-    """Whether something that follows from shapes and constants is no shape itself: inference by
-    value would compute it, element by element, in minutes and gigabytes."""
-    types = {value.name: value.type.tensor_type for value in graph.value_info}
-    known = {tensor.name for tensor in graph.initializer}
-    for node in graph.node:
-        if node.op_type in ("Shape", "Size") or known.issuperset(filter(None, node.input)):
-            known.update(node.output)
-            shapes = [types[name].shape.dim for name in node.output if name in types]
-            if any(math.prod(d.dim_value for d in shape) > LONG for shape in shapes):
-                return True
-    return False
+def _nodes_of_long_values(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
+    """Nodes of known types that inference by value would compute element by element, in minutes
+    and gigabytes: what has as many elements is no shape."""
+    values = [*graph.value_info, *graph.input, *graph.output]
+    types = {value.name: value.type.tensor_type for value in values}
+    sizes = {
+        name: math.prod(size.dim_value for size in kind.shape.dim)
+        for name, kind in types.items()
+        if kind.HasField("shape") and all(size.HasField("dim_value") for size in kind.shape.dim)
+    }
+    sizes |= {tensor.name: math.prod(tensor.dims) for tensor in graph.initializer}
+    return [
+        node
+        for node in graph.node
+        if not node.domain
+        and any(sizes.get(name, 0) > LONG for name in (*node.input, *node.output))
+        and all(name in sizes for name in node.output if name)
+    ]
 
 
 def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
