@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from .result_topics import (
     rules_of,
     topics_of,
 )
+from .tracks import MessageTracks
 
 INTERFACES = Path(__file__).resolve().parent / "interfaces"
 # Topic -> message, in the order of the journal's kinds: results first, names of classes then.
@@ -68,6 +70,7 @@ def process_bag(
     results_only: bool = False,
     restart: bool = False,
     most_pixels: int = MOST_PIXELS,
+    tracking: float = 0.0,
     progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> Summary:
     """Run ``model`` over the images of one topic of ``source`` and write ``target``.
@@ -75,8 +78,9 @@ def process_bag(
     source: .mcap or .db3 file, or the folder of a bag. target: a file that ends in .mcap, or a
     folder; it must not exist. topic: of the images, where the bag has several. namespace: of the
     results' topics. results_only: leave out what the bag has. restart: drop what an earlier run
-    left. most_pixels: images of more have no results, and are not decoded. progress: called with
-    the images done and their number.
+    left. most_pixels: images of more have no results, and are not decoded. tracking: objects have
+    ids, and keep them for so many seconds without being seen; 0: they have none. progress: called
+    with the images done and their number.
 
     Every result has the header of its image, and its place right behind it, at the same time.
     Raises InputError where the bag cannot be read, or the target not written.
@@ -89,6 +93,8 @@ def process_bag(
         topics = {name: _join(namespace, name) for name in names}
         if not results_only:
             _check_new(reader.connections, topics.values())
+        # Over what is journaled, so that a run which was cut off gives the same ids.
+        tracks = MessageTracks(model, tracking) if tracking else None
         journal_path = target.with_name(f"{target.name}.progress")
         if restart:
             journal_path.unlink(missing_ok=True)
@@ -96,7 +102,9 @@ def process_bag(
         with Journal(journal_path, identity) as journal:
             resumed = journal.images
             problems = _infer(reader, connection, model, journal, most_pixels, progress)
-        unreadable, messages = _write(reader, connection, topics, journal, target, results_only)
+        unreadable, messages = _write(
+            reader, connection, topics, journal, target, results_only, tracks
+        )
         journal_path.unlink()
         lost = tuple(reader.lost)
     problem = problems[0] if problems else ""
@@ -148,11 +156,12 @@ def _write(
     journal: Journal,
     target: Path,
     results_only: bool,
+    tracks: MessageTracks | None,
 ) -> tuple[int, int]:
     """The bag, under its name only when it is complete; returns images without, and messages."""
     with whole(target) as fresh:
         bag = fresh.with_name(f"{target.stem}.bag") if target.suffix == ".mcap" else fresh
-        counts = _write_bag(reader, connection, topics, journal, bag, results_only)
+        counts = _write_bag(reader, connection, topics, journal, bag, results_only, tracks)
         if bag is not fresh:
             (bag / f"{bag.name}.mcap").rename(fresh)
     return counts
@@ -165,6 +174,7 @@ def _write_bag(
     journal: Journal,
     bag: Path,
     results_only: bool,
+    tracks: MessageTracks | None,
 ) -> tuple[int, int]:
     from rosbags.rosbag2 import StoragePlugin, Writer
 
@@ -183,9 +193,16 @@ def _write_bag(
             group = next(groups)
             unreadable += all(kind >= KINDS["label_info"] for kind, _, _ in group)
             for kind, when, result in group:
-                writer.write(outputs[kind], when, result)
+                ided = tracks is not None and kind == KINDS["detections"]
+                writer.write(outputs[kind], when, _with_ids(tracks, result) if ided else result)
                 messages += 1
     return unreadable, messages
+
+
+def _with_ids(tracks: MessageTracks | None, result: bytes) -> bytes:
+    assert tracks is not None
+    store, kind = result_types(), TOPICS["detections"]
+    return bytes(store.serialize_cdr(tracks.set_ids(store.deserialize_cdr(result, kind)), kind))
 
 
 def _copies(reader: Any, writer: Any) -> dict[tuple[str, str], Any]:
@@ -246,6 +263,7 @@ def _qos(*, latched: bool) -> Any:
     )
 
 
+@cache
 def result_types() -> Any:
     """A store of message types that knows vision_msgs too."""
     from rosbags.typesys import Stores, get_types_from_msg, get_typestore

@@ -64,7 +64,7 @@ class MessageBuilder:
 
     def detections(self, header: Message, detections: Detections) -> Message:
         """Detection2DArray: the class's name as class_id, centre and size in pixels; of oriented
-        boxes the angle, too."""
+        boxes the angle, too; of tracked objects the id, else ""."""
         if detections.oriented_boxes is None:
             boxes = [self.box(box) for _, _, box in detections]
         else:
@@ -75,10 +75,11 @@ class MessageBuilder:
                 header=header,
                 results=[self._hypothesis_with_pose(name, score)],
                 bbox=bbox,
-                # For trackers; the network does not know one frame's objects from the next one's.
-                id="",
+                id=number,
             )
-            for (name, score, _), bbox in zip(detections, boxes, strict=True)
+            for (name, score, _), bbox, number in zip(
+                detections, boxes, detections.track_names(), strict=True
+            )
         ]
         return self.make("vision_msgs/Detection2DArray", header=header, detections=found)
 

@@ -18,6 +18,7 @@ from std_srvs.srv import SetBool, Trigger
 
 from tvm_vision.errors import InputError
 from tvm_vision.models.class_options import ClassOptions
+from tvm_vision.models.tracking import need_tracker
 
 from . import ros_parameters
 from .class_parameters import ClassParameters
@@ -52,6 +53,8 @@ class VisionNode(LifecycleNode):
         super().__init__("vision", **more)
         others = ros_parameters.take_others(self)
         self.settings = ros_parameters.declare(self)
+        if self.settings.tracking:
+            need_tracker()
         ros_parameters.name_unknown(self, others.known)
         self.statistics = Statistics()
         log = self.get_logger()
@@ -89,6 +92,7 @@ class VisionNode(LifecycleNode):
                 self._on_load_model,
                 callback_group=ReentrantCallbackGroup(),
             ),
+            self.create_service(Trigger, "~/reset_tracking", self._on_reset_tracking),
         ]
         ros_parameters.watch(self, self._check_parameters, self._apply_parameters)
         self.classes = ClassParameters(self, frozenset(others.values), self._use_class_options)
@@ -239,9 +243,11 @@ class VisionNode(LifecycleNode):
 
     def _check_parameters(self, values: dict[str, Any]) -> str:
         job = self.pipeline.job
-        if self._restoring or job is None:
-            return ""
         try:
+            if values.get("tracking"):
+                need_tracker()
+            if self._restoring or job is None:
+                return ""
             if "model" in values:
                 find_model(values["model"])
             self.outputs.check(job.model, replace(self.settings, **values))
@@ -297,6 +303,14 @@ class VisionNode(LifecycleNode):
         done: Future = Future(executor=self.executor)
         self.networks.ask(lambda success, message: done.set_result((success, message)))
         response.success, response.message = await done
+        return response
+
+    def _on_reset_tracking(self, request: Any, response: Any) -> Any:
+        response.success = self.settings.tracking
+        response.message = "the objects of the next image get new ids"
+        if not response.success:
+            response.message = "nothing is tracked: set the parameter tracking to true"
+        self.pipeline.tracks.reset()
         return response
 
     # Watching

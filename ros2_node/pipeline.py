@@ -29,6 +29,7 @@ from .statistics import (
     UNREADABLE,
     Statistics,
 )
+from .tracks import CameraTracks
 
 # Frames arrive with some jitter: one that is early by this part of the period is on time.
 JITTER = 0.1
@@ -104,6 +105,7 @@ class Pipeline:
         self._log = log
         self._device_failed = device_failed
         self._job: NetworkJob | None = None
+        self.tracks = CameraTracks()
         self._applied: tuple[Any, ...] = ()
         self._due = float("-inf")
         self._stamps = Stamps(self._jumped)
@@ -169,6 +171,7 @@ class Pipeline:
         decode = 1e3 * (perf_counter() - start)
         self._apply_thresholds(job.model, settings)
         result = job.model(image)
+        result = self.tracks.follow(job.model, result, settings, frame.stamp or frame.received)
         timing = result.timing
         times = Times(
             1e3 * age, decode, timing.preprocess_ms, timing.inference_ms, timing.postprocess_ms

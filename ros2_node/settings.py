@@ -175,6 +175,15 @@ class Settings:
     max_detections: int = _parameter(
         300, "Most detections in one image.", unit="boxes", low=1, high=10000
     )
+    tracking: bool = _parameter(
+        False, "Give objects ids that stay from image to image, in the id of a detection."
+    )
+    tracking_memory: float = _parameter(
+        1.0, "An object that is not seen keeps its id for so long.", unit="s", low=0.1, high=60.0
+    )
+    tracking_start: float = _parameter(
+        0.0, "An object gets a new id with a score of at least this.", low=0.0, high=1.0
+    )
     top: int = _parameter(
         5, "Classes in the result of a classifier.", RELOAD, unit="classes", low=1, high=1000
     )

@@ -29,6 +29,7 @@ from .verbosity import note
 @click.option(
     "--max-image-pixels", type=click.IntRange(min=1), help="Images of more are passed over."
 )
+@click.option("--track", is_flag=True, help="Give objects ids that stay from image to image.")
 @click.option("--results-only", is_flag=True, help="Leave out the messages of the bag itself.")
 @click.option("--restart", is_flag=True, help="Drop what an earlier run left.")
 @device_option()
@@ -42,6 +43,7 @@ def bag(
     class_options: Mapping[str, Any],
     iou: float | None,
     max_image_pixels: int | None,
+    track: bool,
     results_only: bool,
     restart: bool,
     device: str,
@@ -60,6 +62,7 @@ def bag(
       tvm-vision bag match.mcap seen.mcap -m yoeo.tar --class-option ball.max_count=1
     """
     from tvm_vision.file_kinds import BAG, FOLDER, need
+    from tvm_vision.models.tracking import MEMORY, need_tracker
     from tvm_vision_ros.bag import process_bag
     from tvm_vision_ros.image_headers import MOST_PIXELS
     from tvm_vision_ros.model_loader import ModelRequest, load_and_warm
@@ -70,6 +73,9 @@ def bag(
         network = load_and_warm(ModelRequest(str(model), device), wanted_target())
         note(f"device: {network.device_description}")
         wanted = {"confidence": confidence, "iou": iou, "class_options": class_options}
+        if track:
+            # That the package is missing shows before anything takes long.
+            need_tracker()
         set_thresholds(network, wanted)
         with interruptible(f"what was done is in {output}.progress; the same command goes on"):
             summary = process_bag(
@@ -81,6 +87,7 @@ def bag(
                 results_only=results_only,
                 restart=restart,
                 most_pixels=max_image_pixels or MOST_PIXELS,
+                tracking=MEMORY if track else 0.0,
                 progress=progress_of(bag.name, show),
             )
     for words in summary.lost:

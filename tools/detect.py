@@ -49,6 +49,9 @@ FRACTION = click.FloatRange(0.0, 1.0)
 )  # fmt: skip
 @class_option()
 @click.option("--limit", type=click.IntRange(min=1), help="Stop after so many frames.")
+@click.option(
+    "--track", is_flag=True, help="Give objects ids that stay from frame to frame of a video."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each frame.")
 @device_option()
 def detect(
@@ -61,6 +64,7 @@ def detect(
     max_detections: int | None,
     class_options: Mapping[str, Any],
     limit: int | None,
+    track: bool,
     as_json: bool,
     device: str,
     **saved: Any,
@@ -81,12 +85,14 @@ def detect(
       tvm-vision detect yoeo.tar photos/ --save annotated
       tvm-vision detect yoeo.tar game.mp4 --save annotated --confidence 0.3
       tvm-vision detect yoeo.tar game.mp4 --class-option ball.max_count=1
+      tvm-vision detect yoeo.tar game.mp4 --track --save annotated
       tvm-vision detect yoeo.tar --source 0 --json --limit 100
       tvm-vision detect yoeo.tar "photos/**/*.jpg" --save-txt labels --save-json found.json
       tvm-vision detect yoeo.tar rtsp://robot.local/camera --show
     """
     from tvm_vision.models import load_model
     from tvm_vision.models.draw import draw_result
+    from tvm_vision.models.tracking import FrameTracker
     from tvm_vision.runtime.sources import frames
 
     with progress(f"loading {package.name}"):
@@ -96,6 +102,7 @@ def detect(
         )  # fmt: skip
         set_thresholds(detector, {"class_options": class_options})
         detector.warm_up()
+    follow = FrameTracker(detector) if track else None
     note(f"device: {detector.device_description}")
     kept = exports(**saved, produces=detector.produces, name=detector.name)
     count = itertools.count()
@@ -103,6 +110,7 @@ def detect(
     with seen, outputs(save, show, kept) as (writer, window):
         for frame in itertools.islice(frames(sources), limit):
             result = detector(frame.image)
+            result = result if follow is None else follow(frame, result)
             next(count)
             for export in kept:
                 export.write(frame, result)
@@ -194,6 +202,9 @@ def objects(found: Detections) -> list[dict[str, object]]:
         for name, score, box in found
     ]
     corners = found.corners()
+    for item, number in zip(listed, found.track_names(), strict=True):
+        if number:
+            item["id"] = int(number)
     for index, item in enumerate(listed):
         if corners is not None:
             item["corners"] = corners[index].round(1).tolist()

@@ -95,6 +95,24 @@ def test_results_only_and_a_namespace(bag, tmp_path):
     }
 
 
+def ids_in(path):
+    return [[d.id for d in m.detections] for name, _, m in contents(path) if name == "/detections"]
+
+
+def test_ids_are_the_same_where_a_run_was_cut_off(bag, tmp_path):
+    process_bag(bag, tmp_path / "whole.mcap", fakes.FakeModel(), tracking=30.0)
+    ids = ids_in(tmp_path / "whole.mcap")
+    assert len(ids) == IMAGES and {name for found in ids for name in found} == {"1"}
+    with pytest.raises(DeviceError):
+        process_bag(bag, tmp_path / "cut.mcap", Failing(5), tracking=30.0)
+    assert process_bag(bag, tmp_path / "cut.mcap", fakes.FakeModel(), tracking=30.0).resumed == 5
+    assert ids_in(tmp_path / "cut.mcap") == ids
+    process_bag(bag, tmp_path / "none.mcap", fakes.FakeModel())
+    assert {name for found in ids_in(tmp_path / "none.mcap") for name in found} == {""}
+    with pytest.raises(InputError, match="tracking needs a network that finds boxes, not fake"):
+        process_bag(bag, tmp_path / "x.mcap", fakes.FakeClassifier(), tracking=30.0)
+
+
 def test_a_classifier(bag, tmp_path):
     process_bag(bag, tmp_path / "out.mcap", fakes.FakeClassifier(), results_only=True)
     written = contents(tmp_path / "out.mcap")

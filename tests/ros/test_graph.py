@@ -21,6 +21,7 @@ DEFAULTS = {
     "max_rate": 0.0,
     "publish_soccer_vision": False,
     "own_team_color": "",
+    "tracking": False,
     "stall_timeout": 0.5,
 }
 
@@ -351,6 +352,26 @@ def test_options_of_classes_count_at_once_and_are_told(graph, node, camera, dete
     # A whole number for a double.
     assert graph.set(**{"classes.ball.confidence": -1}) == ""
     send_until(graph, camera, detections, lambda: graph.image(scene()), lambda m: m.detections)
+
+
+def test_ids_stay_and_a_service_begins_anew(graph, node, camera, detections):
+    from std_srvs.srv import Trigger
+
+    def next_id(*others):
+        message = send_until(
+            graph, camera, detections, lambda: graph.image(scene()),
+            lambda m: m.detections and m.detections[0].id not in ("", *others),
+        )  # fmt: skip
+        return message.detections[0].id
+
+    assert not graph.call(Trigger, "/vision/reset_tracking", Trigger.Request()).success
+    assert graph.set(tracking=True) == ""
+    first = next_id()
+    detections.clear()
+    assert next_id() == first
+    assert graph.call(Trigger, "/vision/reset_tracking", Trigger.Request()).success
+    assert int(next_id(first)) == int(first) + 1
+    assert graph.set(tracking=False) == ""
 
 
 def test_parameters_of_every_node_are_no_concern_of_the_network(graph, node):

@@ -187,6 +187,38 @@ def test_thresholds_reach_the_network_before_the_next_frame():
     assert (model.confidence, model.iou, model.max_detections) == (0.7, 0.3, 11)
 
 
+def bright(bench, column, **fields):
+    """A frame with a ball at a column, a thirtieth of a second later."""
+    pixels = np.zeros((4, 6, 3), np.uint8)
+    pixels[1:3, column : column + 2] = 255
+    bench.now += 1 / 30
+    bench.send(data=pixels.tobytes(), **fields)
+    detections = bench.sink.published[-1][1].detections
+    return None if detections.track_ids is None else detections.track_ids.tolist()
+
+
+def test_ids_stay_until_they_are_reset_or_the_stamps_jump():
+    bench = Bench(tracking=True, max_frame_age=0.0)
+    assert [bright(bench, column) for column in (0, 1, 2, 3)] == [[1]] * 4
+    bench.pipeline.tracks.reset()
+    assert [bright(bench, column) for column in (3, 2)] == [[2], [2]]
+    bench.now += 5.0
+    assert bright(bench, 2) == [3]
+    bench.now -= 100.0
+    assert bright(bench, 2) == [4]
+    bench.pipeline.settings = Settings(tracking=False)
+    assert bright(bench, 2) is None
+    bench.pipeline.settings = Settings(tracking=True)
+    assert bright(bench, 2) == [1]
+
+
+def test_each_camera_has_ids_of_its_own():
+    first, second = Bench(tracking=True), Bench(tracking=True)
+    assert bright(first, 0) == bright(second, 3) == [1]
+    first.pipeline.tracks.reset()
+    assert (bright(first, 0), bright(second, 3)) == ([2], [1])
+
+
 def test_a_classifier_has_no_thresholds():
     bench = Bench()
     model = fakes.FakeClassifier()

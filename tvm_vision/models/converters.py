@@ -17,7 +17,8 @@ Bools = npt.NDArray[np.bool_]
 
 
 def to_supervision(found: Detections | SegmentationMask | VisionResult) -> Any:
-    """``supervision.Detections`` with the same boxes, scores and masks.
+    """``supervision.Detections`` with the same boxes, scores and masks, and ids where objects are
+    tracked, -1 for one without.
 
     Of Detections its ``data`` has class_name for each box; keypoints, float32 [n, k, 3], and
     xyxyxyxy, the corners of oriented boxes, float32 [n, 4, 2], where there are such. Of a
@@ -38,6 +39,8 @@ def to_supervision(found: Detections | SegmentationMask | VisionResult) -> Any:
     if isinstance(found, SegmentationMask):
         return _classes_as_masks(sv, found)
     names = np.array([found.class_names[i] for i in found.class_ids.tolist()], np.str_)
+    ids = found.track_ids
+    tracked = {} if ids is None else {"tracker_id": np.where(ids == 0, -1, ids)}
     data: dict[str, Any] = {"class_name": names}
     if found.keypoints is not None:
         data["keypoints"] = found.keypoints
@@ -50,6 +53,7 @@ def to_supervision(found: Detections | SegmentationMask | VisionResult) -> Any:
         confidence=found.scores,
         class_id=found.class_ids.astype(np.int64),
         data=data,
+        **tracked,
     )
 
 
@@ -68,8 +72,8 @@ def _classes_as_masks(sv: Any, found: SegmentationMask) -> Any:
 def to_pandas(found: Detections | SegmentationMask | Classification | VisionResult) -> Any:
     """A ``pandas.DataFrame`` with a row for each object, class, or class of pixels.
 
-    Columns: name, class_id; of objects score, x1, y1, x2, y2 (pixels of the frame), of classes
-    score, of pixels share, in 0..1. Of a VisionResult the first of these that it has.
+    Columns: name, class_id; of objects score, x1, y1, x2, y2 (pixels of the frame), and, where they
+    are tracked, track_id (0: none); of classes score, of pixels share, in 0..1. Of a VisionResult the first of these that it has.
 
     Raises InputError where the package pandas is not installed, or a result has none of these.
     """
@@ -96,7 +100,9 @@ def _columns(found: Detections | SegmentationMask | Classification) -> dict[str,
         return {"name": [names[i] for i in ids], "class_id": ids, "share": shares}
     edges = dict(zip(("x1", "y1", "x2", "y2"), found.boxes.T, strict=True))
     ids = found.class_ids.tolist()
-    return {"name": [names[i] for i in ids], "class_id": ids, "score": found.scores, **edges}
+    tracks = {} if found.track_ids is None else {"track_id": found.track_ids}
+    named = {"name": [names[i] for i in ids], "class_id": ids, "score": found.scores}
+    return {**named, **edges, **tracks}
 
 
 def _package(name: str, what: str) -> Any:

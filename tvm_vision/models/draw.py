@@ -122,7 +122,8 @@ def draw_detections(
     caption: str = "",
 ) -> Image:
     """A copy of the image with boxes, names and scores, over the masks in colours; with keypoints,
-    and with oriented boxes in place of the upright ones, where there are such.
+    and with oriented boxes in place of the upright ones, where there are such. Objects that are
+    tracked keep their colour and have their id behind their name.
 
     image: uint8 [height, width, 3] in BGR, or grey; the copy has its height and width and three
     channels. Lines and text grow with it; text that has no room is left out.
@@ -131,17 +132,21 @@ def draw_detections(
     if segmentation is not None:
         drawn = _with_mask(drawn, segmentation.mask)
     if detections is not None:
-        colors = [BOXES[class_id % len(BOXES)] for class_id in detections.class_ids.tolist()]
+        ids = detections.class_ids if detections.track_ids is None else detections.track_ids
+        colors = [BOXES[number % len(BOXES)] for number in ids.tolist()]
         found = list(zip(detections, colors, strict=True))
         if detections.masks is not None:
             # By object, for those of one class touch each other.
             several = [BOXES[index % len(BOXES)] for index in range(len(found))]
+            several = colors if detections.track_ids is not None else several
             draw_masks(drawn, detections.masks, several, _measures(drawn)[0])
             colors, found = several, list(zip(detections, several, strict=True))
         _draw_objects(drawn, detections, colors)
         taken: list[Rectangle] = []
-        for (name, score, box), color in found:
-            _draw_name(drawn, f"{name} {100 * score:.0f}", box, color, taken)
+        numbers = detections.track_names()
+        for ((name, score, box), color), number in zip(found, numbers, strict=True):
+            text = f"{name} #{number} {100 * score:.0f}" if number else f"{name} {100 * score:.0f}"
+            _draw_name(drawn, text, box, color, taken)
     if caption:
         _draw_caption(drawn, caption)
     return drawn

@@ -11,6 +11,7 @@ OF_OBJECTS = {
     "mask": "masks",
     **dict.fromkeys(("obb", "xyxyxyxy", "xywhr"), "oriented_boxes, and corners()"),
     "kpts": "keypoints",
+    **dict.fromkeys(("id", "ids", "tracker_id"), "track_ids"),
 }  # fmt: skip
 _DRAW = "tvm_vision.models.draw.draw_result(image, result), an image to write or show with OpenCV"
 OF_RESULTS = {

@@ -98,6 +98,8 @@ class Detections:
         the angle in radians by which the width is turned from the x axis towards the y axis
         (clockwise to the eye); ``boxes`` then are the upright boxes around them. None where boxes
         are upright.
+    track_ids: int64 [n], from 1 on, the same for an object from frame to frame; 0 for one without.
+        None where nothing is tracked.
 
     Raises ValueError, naming what was expected and what was given, when these do not hold.
     """
@@ -109,6 +111,7 @@ class Detections:
     masks: InstanceMasks | None = None
     keypoints: npt.NDArray[np.float32] | None = None
     oriented_boxes: npt.NDArray[np.float32] | None = None
+    track_ids: npt.NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         _check_array("scores", self.scores, np.float32, (None,))
@@ -121,6 +124,8 @@ class Detections:
             _check_array("keypoints", self.keypoints, np.float32, (count, None, 3))
         if self.oriented_boxes is not None:
             _check_array("oriented_boxes", self.oriented_boxes, np.float32, (count, 5))
+        if self.track_ids is not None:
+            _check_array("track_ids", self.track_ids, np.int64, (count,))
         if count == 0:
             return
         if not np.isfinite(self.boxes).all() or (self.boxes[:, :2] > self.boxes[:, 2:]).any():
@@ -178,7 +183,14 @@ class Detections:
             masks=None if self.masks is None else self.masks.select(chosen.tolist()),
             keypoints=None if self.keypoints is None else self.keypoints[chosen],
             oriented_boxes=None if self.oriented_boxes is None else self.oriented_boxes[chosen],
+            track_ids=None if self.track_ids is None else self.track_ids[chosen],
         )
+
+    def track_names(self) -> list[str]:
+        """Of each object its id as text, "" for one without."""
+        if self.track_ids is None:
+            return [""] * len(self)
+        return [str(number) if number else "" for number in self.track_ids.tolist()]
 
     def of_class(self, *names: str) -> Detections:
         """The objects of some classes. Raises ValueError for a name that the network lacks."""
@@ -339,7 +351,11 @@ class VisionResult:
             likely = [f"{label} {100 * part:.0f}" for label, part in self.classification]
             words.append(", ".join(likely))
         if self.detections is not None:
-            boxes = [f"{name} {100 * score:.0f}" for name, score, _ in self.detections]
+            numbers = [f"#{name} " if name else "" for name in self.detections.track_names()]
+            boxes = [
+                f"{name} {number}{100 * score:.0f}"
+                for number, (name, score, _) in zip(numbers, self.detections, strict=True)
+            ]
             words.append(", ".join(boxes) or "nothing")
         if self.segmentation is not None:
             mask = self.segmentation

@@ -62,6 +62,12 @@ class ObjectDetector(Thresholds, FrameModel):
         self._info = info
         self._grid = Grid(self.size, info.strides, info.anchors) if info.strides else None
 
+    @property
+    def class_groups(self) -> npt.NDArray[np.int32]:
+        """For each class a number that it shares with the classes whose boxes it suppresses."""
+        count = len(self.class_names)
+        return np.zeros(count, np.int32) if self._info.across_classes else np.arange(count)
+
     def interpret(self, outputs: Arrays, letterbox: Letterbox) -> dict[str, Any]:
         return {"detections": self.find(outputs, letterbox)}
 

@@ -86,6 +86,11 @@ class YoeoDetector(Thresholds, VisionModel):
         return frames.frame if isinstance(frames, CameraFrames) else None
 
     @property
+    def class_groups(self) -> npt.NDArray[np.int32]:
+        """For each class a number that it shares with the classes whose boxes it suppresses."""
+        return self._groups
+
+    @property
     def segmentation_names(self) -> tuple[str, ...]:
         return self._info.segmentation_labels
 
