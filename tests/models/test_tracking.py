@@ -58,7 +58,8 @@ def world(seed, count, frames=150, miss=0.1):
 @pytest.mark.parametrize(("count", "most"), [(1, 0), (5, 2), (10, 12)])
 def test_objects_that_move_keep_their_ids(count, most):
     """With a tenth of them missed in each frame. most: changes of an id in 150 frames."""
-    tracker, last, changes = Tracker([0, 1, 1]), {}, 0
+    tracker, changes = Tracker([0, 1, 1]), 0
+    last: dict[int, int] = {}
     for frame, (who, found) in enumerate(world(1, count)):
         ids = tracker(found, frame * STEP).track_ids.tolist()
         assert len(set(ids)) == len(ids) and min(ids, default=1) >= 1

@@ -73,7 +73,8 @@ def to_pandas(found: Detections | SegmentationMask | Classification | VisionResu
     """A ``pandas.DataFrame`` with a row for each object, class, or class of pixels.
 
     Columns: name, class_id; of objects score, x1, y1, x2, y2 (pixels of the frame), and, where they
-    are tracked, track_id (0: none); of classes score, of pixels share, in 0..1. Of a VisionResult the first of these that it has.
+    are tracked, track_id (0: none); of classes score, of pixels share, in 0..1. Of a VisionResult
+    the first of these that it has.
 
     Raises InputError where the package pandas is not installed, or a result has none of these.
     """
