@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import PATH, interruptible
+from .options import PATH, host_option, input_shapes_option, input_values_option, interruptible
 from .progress import progress
 from .table import data_size, table
 from .trackers import KEY, TRACKER, tracker_of
@@ -63,8 +63,11 @@ def listed(
 @click.option("--output", "-o", type=PATH, metavar="FOLDER",
               help="Where packages and results are kept.  [default: MODEL-evaluation, or "
               "MODEL-KEY-evaluation]")  # fmt: skip
+@input_shapes_option()
+@input_values_option()
 @TRACKER
 @KEY
+@host_option
 @click.option("--html", type=PATH, metavar="FILE", help="Write a page of it too.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def evaluate(
@@ -78,8 +81,11 @@ def evaluate(
     limit: int | None,
     reference: bool,
     output: Path | None,
+    input_shapes: dict[str, tuple[int, ...]],
+    input_values: dict[str, Any],
     tracker: tuple[str, int] | None,
     key: str | None,
+    host: str | None,
     html: Path | None,
     as_json: bool,
 ) -> None:
@@ -97,7 +103,8 @@ def evaluate(
     What is finished is kept in the folder: the same command goes on where it was cut off.
 
     With --tracker and --key the variants run on the boards that 'tvm-vision rpc-server'
-    registered there, several at once, which take the times themselves.
+    registered there, several at once, which take the times themselves. Boards tell their
+    processor; where --target names a described device, --host does where it has another.
 
     \b
     Example:
@@ -111,14 +118,17 @@ def evaluate(
     from tvm_vision.file_kinds import ONNX, TFLITE, need
 
     need(model, "an ONNX or TFLite file", ONNX, TFLITE)
+    if host is not None and tracker is None:
+        raise click.UsageError("--host is the processor of boards: add --tracker and --key")
     found = read_data_set(data).first(limit)
     boards = tracker_of(tracker, key)
     folder = output or Path(f"{model.stem}{f'-{key}' if key else ''}-evaluation")
     variants = matrix(target, precision, [int(level) for level in opt_level], layout)
     with interruptible(KEPT), progress("evaluating") as show:
         run = Evaluation(
-            model, found, folder, info=_info(like), tracker=boards, tell=show, remark=note
-        )
+            model, found, folder, info=_info(like), input_shapes=input_shapes,
+            input_values=input_values, tracker=boards, host=host, tell=show, remark=note,
+        )  # fmt: skip
         rows = run.rows(variants)
         if reference:
             rows.append(run.reference())

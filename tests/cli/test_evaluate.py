@@ -124,6 +124,78 @@ def test_what_goes_not_together(refuses, network, photos, tmp_path):
     assert "an ONNX or TFLite file is needed" in refuses("evaluate", photos, photos)
 
 
+@pytest.fixture(scope="module")
+def scaled(tmp_path_factory):
+    """Its images of any height and width, and a number that all means are multiplied by."""
+    model = onnx_models.mean_of_channels()
+    nodes = [*model.graph.node, onnx.helper.make_node("Mul", ["y", "scale"], ["scores"])]
+    ends = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, sizes)
+        for name, sizes in (("x", [1, 3, "h", "w"]), ("scale", []), ("scores", [1, 3]))
+    ]
+    graph = onnx.helper.make_graph(nodes, "g", ends[:2], ends[2:])
+    folder = tmp_path_factory.mktemp("scaled")
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), folder / "colours.onnx"
+    )
+    return folder
+
+
+def test_inputs_that_are_constants_and_sizes_left_open(
+    command, network, scaled, photos, tmp_path
+):
+    """Of variants and the reference; another number is another evaluation."""
+    words = [
+        "evaluate", scaled / "colours.onnx", photos, "--like", network / "like.tar", "--json",
+        "--output", tmp_path, "--target", "llvm", "--input-shape", "x:1,3,8,8",
+    ]  # fmt: skip
+    result = command(*words, "--input-value", "scale=1")
+    assert result.exit_code == 0, result.output
+    assert [row["scores"]["top1"] for row in json.loads(result.stdout)] == [0.9, 0.9]
+    result = command(*words, "--input-value", "scale=-1")
+    assert [row["scores"]["top1"] for row in json.loads(result.stdout)] == [0.0, 0.0]
+
+
+def test_a_host_is_for_boards(command, network, photos):
+    words = ["evaluate", network / "colours.onnx", photos, "--host", "aarch64"]
+    result = command(*words)
+    assert result.exit_code == 2 and "add --tracker and --key" in result.output
+
+
+def test_the_host_of_boards_is_the_compilers(network, photos, tmp_path, monkeypatch):
+    """For a device that is described; of others the boards tell what they are."""
+    from tvm_vision.evaluate import variants
+    from tvm_vision.evaluate.datasets import read_data_set
+
+    hosts = []
+
+    def compiled(model, path, **options):
+        hosts.append((options["target"], options["host"]))
+        raise variants.InputError("enough")
+
+    class Nowhere:
+        def __init__(self, *arguments):
+            pass
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
+
+    monkeypatch.setattr(variants, "compile_package", compiled)
+    monkeypatch.setattr(variants, "Boards", Nowhere)
+    monkeypatch.setattr(variants, "remote_target", lambda *where: {"kind": "vulkan"})
+    run = variants.Evaluation(
+        network / "colours.onnx", read_data_set(photos), tmp_path,
+        tracker=("host", 1, "pi"), host="aarch64",
+    )  # fmt: skip
+    rows = run.rows([variants.Variant("renoir"), variants.Variant("vulkan")])
+    assert hosts == [("renoir", "aarch64"), ({"kind": "vulkan"}, None)]
+    assert [row["variant"]["host"] for row in rows] == ["aarch64", "aarch64"]
+
+
 def test_the_reference_takes_what_an_executor_takes():
     from tvm_vision.evaluate.run_set import ReferenceExecutor
 

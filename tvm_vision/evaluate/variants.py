@@ -8,7 +8,7 @@ import itertools
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -74,16 +74,31 @@ class Evaluation:
         folder: Path,
         *,
         info: ModelInfo | None = None,
+        input_shapes: Mapping[str, Sequence[int]] | None = None,
+        input_values: Mapping[str, Any] | None = None,
         tracker: tuple[str, int, str] | None = None,
+        host: str | None = None,
         tell: Callable[[str], object] = lambda words: None,
         remark: Callable[[str], object] = LOGGER.warning,
     ) -> None:
-        """info: what the network is, where its file does not say. tracker: host, port and key of
-        boards that run the variants instead of this machine. tell: called with a few words before
-        each step, and with the count of images. remark: with a line where a board is lost."""
+        """info: what the network is, where its file does not say. input_shapes, input_values: as
+        for ``tvm_vision.compile``. tracker: host, port and key of boards that run the variants
+        instead of this machine. host: their processor, where a target names a device that is
+        described, whose own it is else; boards tell it of other targets. tell: called with a few
+        words before each step, and with the count of images. remark: with a line where a board is
+        lost.
+
+        Raises InputError for a host without boards."""
+        if host is not None and tracker is None:
+            raise InputError(
+                "a host is for boards, and the variants run on this machine: name a tracker and "
+                "the boards' key, or leave it out"
+            )
         self._model, self._data, self._folder = model, data, folder
+        self._fixed: Json = {"input_shapes": input_shapes, "input_values": input_values}
+        self._host = host
         self._info, self._tracker, self._tell, self._remark = info, tracker, tell, remark
-        self._content = _content(model, data, info)
+        self._content = _content(model, data, info, self._fixed)
 
     def rows(self, variants: Sequence[Variant]) -> list[Json]:
         """The result of each variant: the one that is kept, where it is of the same model, set,
@@ -118,7 +133,8 @@ class Evaluation:
 
     def _named(self, variant: Variant) -> tuple[str, Json]:
         board = {} if self._tracker is None else {"board": self._tracker[2]}
-        return variant.name, {**asdict(variant), **board}
+        host = {} if self._host is None else {"host": self._host}
+        return variant.name, {**asdict(variant), **board, **host}
 
     def _same(self, name: str, how: Json) -> Json:
         return {"name": name, "variant": how, "of": self._content, "version": __version__}
@@ -185,6 +201,10 @@ class Evaluation:
                 model,
                 self.package(variant),
                 target=target,
+                host=self._host if isinstance(target, str) else None,
+                # A model that is quantized has them as constants.
+                input_values=self._fixed["input_values"] if model == self._model else None,
+                input_shapes=self._fixed["input_shapes"],
                 precision=precision,
                 opt_level=variant.opt_level,
                 layout=variant.layout,
@@ -214,6 +234,7 @@ class Evaluation:
             path,
             sample_images=[sample.path for sample in self._data.first(SAMPLES).samples],
             model_info=self._info,
+            **self._fixed,
             progress=lambda words: self._tell(f"int8: {words}"),
         )
         return path
@@ -224,7 +245,7 @@ class Evaluation:
             raise InputError("a variant that compiles is needed before the reference can run")
         with read_package(packages[0]) as opened:
             info = opened.info
-        found = reference_of(self._model)
+        found = reference_of(self._model, input_values=self._fixed["input_values"])
         engine = "LiteRT" if type(found).__name__.startswith("LiteRt") else "onnxruntime"
         executor = ReferenceExecutor(found, info.to_json(), engine)
         count = len(self._data.samples)
@@ -239,10 +260,11 @@ class Evaluation:
         }  # fmt: skip
 
 
-def _content(model: Path, data: DataSet, info: ModelInfo | None) -> str:
+def _content(model: Path, data: DataSet, info: ModelInfo | None, fixed: Json) -> str:
     """SHA-256 of what decides a result beside the variant: images by name, size and time."""
     digest = hashlib.sha256(model.read_bytes())
-    digest.update(repr((data.kind, data.names, info)).encode())
+    given = [(key, sorted((value or {}).items())) for key, value in fixed.items()]
+    digest.update(repr((data.kind, data.names, info, given)).encode())
     for sample in data.samples:
         truth = sample.truth and (sample.truth.boxes.tolist(), sample.truth.class_ids.tolist())
         digest.update(repr((sample.label, truth)).encode())
