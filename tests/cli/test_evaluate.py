@@ -142,9 +142,7 @@ def scaled(tmp_path_factory):
     return folder
 
 
-def test_inputs_that_are_constants_and_sizes_left_open(
-    command, network, scaled, photos, tmp_path
-):
+def test_inputs_that_are_constants_and_sizes_left_open(command, network, scaled, photos, tmp_path):
     """Of variants and the reference; another number is another evaluation."""
     words = [
         "evaluate", scaled / "colours.onnx", photos, "--like", network / "like.tar", "--json",

@@ -332,3 +332,27 @@ def test_an_image_is_sampled_at_places_of_another_type(image_type, places_type):
     # The reference computes the places in halves, too, where they are.
     bound = 1e-2 if "f2" in (image_type, places_type) else 1e-5
     np.testing.assert_allclose(found.astype("f8"), expected.astype("f8"), atol=bound)
+
+
+@pytest.mark.parametrize(
+    ("mode", "sizes"), [("nearest", (4, 1)), ("linear", (1, 5)), ("cubic", (1, 1))]
+)
+def test_places_reflected_at_the_corners_of_one_pixel(mode, sizes):
+    """It lies at all of them: the axis counts for nothing, as in an image of two that are equal."""
+    kinds = [TensorProto.FLOAT] * 2
+    ends = [
+        helper.make_tensor_value_info(name, kind, shape)
+        for name, kind, shape in zip("xg", kinds, ((1, 2, *sizes), (1, 3, 4, 2)), strict=True)
+    ]
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 2, 3, 4))
+    how = {"mode": mode, "padding_mode": "reflection", "align_corners": 1}
+    graph = helper.make_graph(
+        [helper.make_node("GridSample", "xg", "y", **how)], "g", ends, [output]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    x, places = image(1, 2, *sizes), 5 * image(1, 3, 4, 2) - 2.5
+    (found,) = run_on_cpu(import_onnx(model)[0], x, places)
+    wide = np.concatenate([x, x, x], 2) if sizes[0] == 1 else x
+    wide = np.concatenate([wide, wide, wide], 3) if sizes[1] == 1 else wide
+    (expected,) = ReferenceEvaluator(model).run(None, {"x": wide, "g": places})
+    np.testing.assert_allclose(found, expected, atol=1e-5)

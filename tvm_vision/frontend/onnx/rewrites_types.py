@@ -28,18 +28,32 @@ def half_in_single(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 def sampled(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """GridSample of an image and places of two types, or of halves: TVM has it for one type, and
-    no halves. The result is of the image's."""
+    no halves. The result is of the image's. An axis of one element, between whose corners TVM
+    divides by zero where places are reflected, becomes one of two that are the same."""
     image, places = (graph.dtype(name) for name in node.input)
-    if image == places and image != np.float16:
+    twice = _reflected_between_one(node, graph)
+    if image == places and image != np.float16 and not twice:
         return None
     steps, work = NodeBuilder(graph, node), np.dtype(np.float64 if image == np.float64 else "f4")
-    inputs = [
+    pixels, where = (
         name if dtype == work else steps.cast(name, work)
         for name, dtype in zip(node.input, (image, places), strict=True)
-    ]
+    )
+    for axis in twice:
+        pixels = steps("Concat", pixels, pixels, axis=axis)
     attributes = {entry.name: helper.get_attribute_value(entry) for entry in node.attribute}
-    result = steps(node.op_type, *inputs, **attributes)
+    result = steps(node.op_type, pixels, where, **attributes)
     return steps.finish(result if image == work else steps.cast(result, image))
+
+
+def _reflected_between_one(node: onnx.NodeProto, graph: GraphEditor) -> list[int]:
+    """The axes of one element that places are reflected at the corners of."""
+    if attribute(node, "padding_mode", "zeros") != "reflection":
+        return []
+    if not attribute(node, "align_corners", 0):
+        return []
+    shape = graph.shape(node.input[0])
+    return [axis for axis in range(2, len(shape)) if shape[axis] == 1]
 
 
 def in_single(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
