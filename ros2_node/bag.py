@@ -85,8 +85,10 @@ def process_bag(
     Every result has the header of its image, and its place right behind it, at the same time.
     Raises InputError where the bag cannot be read, or the target not written.
     """
-    if target.exists():
-        raise InputError(f"'{target}' exists: remove it, or choose another name")
+    journal_path = target.with_name(f"{target.name}.progress")
+    exists = target.exists()
+    if exists and not journal_path.exists():
+        raise _exists(target)
     with reading(source) as reader:
         connection = choose_topic(reader.connections, topic)
         names = [*(topic.name for topic in topics_of(model)), *latched_of(model)]
@@ -95,12 +97,14 @@ def process_bag(
             _check_new(reader.connections, topics.values())
         # Over what is journaled, so that a run which was cut off gives the same ids.
         tracks = MessageTracks(model, tracking) if tracking else None
-        journal_path = target.with_name(f"{target.name}.progress")
         if restart:
             journal_path.unlink(missing_ok=True)
         identity = _identity(source, connection.topic, model)
         with Journal(journal_path, identity) as journal:
             resumed = journal.images
+            # Else it was written by a run that was killed before it removed its journal.
+            if exists and resumed < reader.count(connection):
+                raise _exists(target)
             problems = _infer(reader, connection, model, journal, most_pixels, progress)
         unreadable, messages = _write(
             reader, connection, topics, journal, target, results_only, tracks
@@ -109,6 +113,10 @@ def process_bag(
         lost = tuple(reader.lost)
     problem = problems[0] if problems else ""
     return Summary(journal.images, resumed, unreadable, problem, messages, lost)
+
+
+def _exists(target: Path) -> InputError:
+    return InputError(f"'{target}' exists: remove it, or choose another name")
 
 
 def _infer(

@@ -21,6 +21,7 @@ OFFLINE = ("drivers", "intel", "pipelines", "unpacked")
 READERS = {
     "tvm_vision/options.py": "the options of the compiler",
     "tvm_vision/environment.py": "what has to be known before the native library is there",
+    "tvm_vision/whole_files.py": "where temporary files are",
     "tools/table.py": "whether there is a width to keep to",
     "tvm_vision/doctor/finding.py": "the surroundings that are looked at",
     "tvm_vision/runtime/sources.py": "what FFmpeg is to say, which has no other switch",

@@ -42,10 +42,8 @@ class ScratchFolder:
 
         Raises OSError where it cannot be made.
         """
-        where = Path(tempfile.gettempdir()) if parent is None else parent
-        if str(where) not in _visited:
-            _visited.add(str(where))
-            clear_leftovers(where)
+        where = temporary_folder() if parent is None else parent
+        clear_leftovers_once(where)
         self.path, lock = _locked_folder(where)
         self._finalizer = weakref.finalize(self, _close, self.path, lock, os.getpid())
 
@@ -58,6 +56,20 @@ class ScratchFolder:
     def close(self) -> None:
         """Remove the folder; a second call does nothing."""
         self._finalizer()
+
+
+def temporary_folder() -> Path:
+    """That of temporary files: $TMPDIR, or the first that there is of those that others take.
+
+    As ``tempfile.gettempdir``, which tries each by a file that stays where it is killed just then.
+    """
+    if tempfile.tempdir is not None:
+        return Path(os.fsdecode(tempfile.tempdir))
+    chosen = [os.environ[name] for name in ("TMPDIR", "TEMP", "TMP") if os.environ.get(name)]
+    for folder in (*chosen, "/tmp", "/var/tmp"):
+        if os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK):
+            return Path(folder)
+    return Path.cwd()
 
 
 @contextlib.contextmanager
@@ -125,6 +137,13 @@ def clear_leftovers(folder: Path) -> None:
             if _SCRATCH.fullmatch(entry.name):
                 with contextlib.suppress(OSError):
                     _remove_if_left(folder / entry.name)
+
+
+def clear_leftovers_once(folder: Path) -> None:
+    """``clear_leftovers``, once in a process for each folder."""
+    if str(folder) not in _visited:
+        _visited.add(str(folder))
+        clear_leftovers(folder)
 
 
 def _locked_folder(parent: Path) -> tuple[Path, int]:

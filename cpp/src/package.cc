@@ -1,6 +1,7 @@
 #include "package.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,6 +9,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
+#include <random>
 #include <set>
 #include <tvm_vision/tvm_vision.hpp>
 #include <utility>
@@ -111,6 +115,50 @@ StoredTensor ReadTensor(Cursor* at, std::string name) {
   }
   tensor.bytes = at->Bytes(bytes);
   return tensor;
+}
+
+// Scratch folders are called as in tvm_vision/whole_files.py, which removes what was left, too.
+constexpr std::string_view kScratchBegin = ".tvm_vision-";
+constexpr std::string_view kScratchEnd = ".part";
+constexpr size_t kScratchLetters = 8;
+
+/*! \brief A new folder for temporary files, of this user alone; "" where there can be none. */
+std::string MakeScratch(const std::string& parent) {
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789";
+  std::random_device random;
+  while (true) {
+    std::string path = parent + "/" + std::string(kScratchBegin);
+    for (size_t i = 0; i < kScratchLetters; ++i) path += kLetters[random() % kLetters.size()];
+    path += kScratchEnd;
+    if (mkdir(path.c_str(), 0700) == 0) return path;
+    if (errno != EEXIST) return "";
+  }
+}
+
+/*! \brief Remove scratch folders of killed processes that hold a library and nothing else. */
+void RemoveLeftovers(const std::string& parent) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  for (fs::directory_iterator at(parent, ignored), end; !ignored && at != end;
+       at.increment(ignored)) {
+    std::string name = at->path().filename().string();
+    bool scratch = name.rfind(kScratchBegin, 0) == 0 &&
+                   name.size() == kScratchBegin.size() + kScratchLetters + kScratchEnd.size();
+    if (!scratch) continue;
+    int folder = open(at->path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder < 0) continue;
+    struct stat status{};
+    bool own = fstat(folder, &status) == 0 && status.st_uid == geteuid();
+    std::error_code other;
+    auto entries = std::distance(fs::directory_iterator(at->path(), other), {});
+    bool alone = entries == 0 || (entries == 1 && fs::exists(at->path() / kLibrary, other));
+    // Who uses one holds a lock on it.
+    if (own && !other && alone && flock(folder, LOCK_EX | LOCK_NB) == 0) {
+      fs::remove(at->path() / kLibrary, other);
+      fs::remove(at->path(), other);
+    }
+    close(folder);
+  }
 }
 
 /*! \brief What stands in mod.json but for its checksum, which is its first key in sorted order. */
@@ -283,13 +331,20 @@ std::vector<StoredTensor> Package::Params() const {
 
 Package::Library::Library(std::string_view content) {
   const char* parent = std::getenv("TMPDIR");
-  std::string pattern = std::string(parent != nullptr && *parent != '\0' ? parent : "/tmp");
-  pattern += "/tvm_vision-XXXXXX";
-  if (mkdtemp(pattern.data()) == nullptr) {
+  std::string where = parent != nullptr && *parent != '\0' ? parent : "/tmp";
+  RemoveLeftovers(where);
+  bool in_use = false;
+  // Until it is locked, another process may take it for a leftover: then it is made anew.
+  while (!in_use && !(folder_ = MakeScratch(where)).empty()) {
+    lock_ = open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool locked = lock_ >= 0 && (flock(lock_, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK);
+    in_use = locked && access(folder_.c_str(), F_OK) == 0;
+    if (!in_use && lock_ >= 0) close(lock_);
+  }
+  if (!in_use) {
     throw Error("PackageError", "room for temporary files is needed, and there is none (" +
                                     Reason() + "): free some, or name another folder in TMPDIR");
   }
-  folder_ = pattern;
   path_ = folder_ + "/" + kLibrary;
   int file = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   bool written = file >= 0;
@@ -301,17 +356,19 @@ Package::Library::Library(std::string_view content) {
   std::string reason = Reason();
   if (file >= 0) close(file);
   if (!written) {
-    unlink(path_.c_str());
-    rmdir(folder_.c_str());
+    Remove();
     throw Error("PackageError", "room for temporary files is needed in '" + folder_ +
                                     "', and there is none (" + reason +
                                     "): free some, or name another folder in TMPDIR");
   }
 }
 
-Package::Library::~Library() {
+Package::Library::~Library() { Remove(); }
+
+void Package::Library::Remove() {
   unlink(path_.c_str());
   rmdir(folder_.c_str());
+  close(lock_);
 }
 
 }  // namespace tvm_vision

@@ -67,8 +67,11 @@ class Package {
     const std::string& path() const { return path_; }
 
    private:
+    void Remove();
+
     std::string folder_;
     std::string path_;
+    int lock_ = -1;  // of the folder, open and locked for as long as it is in use
   };
   std::string_view library() const { return library_; }
 

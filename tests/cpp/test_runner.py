@@ -37,6 +37,7 @@ from tvm_vision.package import (
 from tvm_vision.package.files import repack_package, sign_package
 from tvm_vision.package.signature import PrivateKey
 from tvm_vision.vulkan.device import LIBRARY_NAME
+from tvm_vision.whole_files import clear_leftovers, hold
 
 ROOT = Path(__file__).resolve().parents[2]
 BACKEND = ROOT / "tvm_vision" / "vulkan" / LIBRARY_NAME
@@ -482,6 +483,25 @@ def test_a_package_for_several_devices(built, unpacked, tmp_path):
         (("t", package, image, "--target", "big"), "leave the target out"),
     ):  # fmt: skip
         assert needed in refused(built, *words)
+
+
+def test_what_a_killed_run_left_is_removed(built, unpacked, tmp_path, monkeypatch):
+    """By the runner and by Python alike, and nothing that another process is using."""
+    package = package_of(unpacked, MODELS["classifier"], tmp_path)
+    image, scratch = tmp_path / "image.png", tmp_path / "scratch"
+    assert cv2.imwrite(str(image), np.zeros((9, 9, 3), np.uint8))
+    for name in ("left0000", "used0000", "others00"):
+        (scratch / f".tvm_vision-{name}.part").mkdir(parents=True)
+        (scratch / f".tvm_vision-{name}.part" / "mod.so").touch()
+    (scratch / ".tvm_vision-others00.part" / "work").touch()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    lock = hold(scratch / ".tvm_vision-used0000.part")
+    assert run(built / "run_model", "t", package, image).returncode == 0
+    os.close(lock)
+    left = {path.name for path in scratch.iterdir()}
+    assert left == {".tvm_vision-used0000.part", ".tvm_vision-others00.part"}
+    clear_leftovers(scratch)
+    assert not list(scratch.iterdir())
 
 
 def test_damaged_packages_are_refused(built, unpacked, tmp_path):

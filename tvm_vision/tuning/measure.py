@@ -114,7 +114,11 @@ class MeasureProcess:
         # Again: a call may just be starting it.
         while not self._calling.acquire(timeout=CLOSING_SECONDS):
             kill(self._worker)
-        self._worker.kill()
+        # What did not come to be started has no pipe, which TVM would close.
+        if hasattr(self._worker, "_writer"):
+            self._worker.kill()
+        else:
+            kill(self._worker)
         self._calling.release()
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..plain_files import read_plain
-from ..whole_files import write_whole
+from ..whole_files import clear_leftovers_once, write_whole
 from .options import device_options
 
 _DAY = 86400.0
@@ -50,6 +50,8 @@ class KeptFiles:
         if where is None:
             return None
         path = where / f"{key}{self.suffix}"
+        # Who finds all that it needs writes nothing, and would leave them.
+        clear_leftovers_once(where)
         try:
             entry = read_plain(path, self.most_bytes + _DIGEST_BYTES)
         except OSError:

@@ -1,4 +1,8 @@
 // The module's bytes and the shader reader, fed with good, foreign and damaged input; no GPU.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -166,6 +170,26 @@ TEST(CacheFilesSurviveOnlyWhole) {
   CHECK(ReadCacheFile(path).empty());
   WriteCacheFile("/proc/no/such/place", payload);
   std::filesystem::remove_all(folder);
+}
+
+TEST(WhatAKilledProcessLeftIsRemoved) {
+  namespace fs = std::filesystem;
+  fs::path folder = fs::temp_directory_path() / ("tvm_vision_left" + std::to_string(std::rand()));
+  fs::create_directories(folder);
+  for (const char* name : {"p-1.bin", "p-1.bin.tmp17-0", "p-2.bin.tmp18-3", "q.bin.tmp1-0"}) {
+    std::ofstream(folder / name) << "x";
+  }
+  int writing = open((folder / "p-2.bin.tmp18-3").c_str(), O_RDONLY);
+  CHECK(flock(writing, LOCK_EX) == 0);
+  RemoveLeftovers(folder, "p-");
+  CHECK(fs::exists(folder / "p-1.bin") && !fs::exists(folder / "p-1.bin.tmp17-0"));
+  // Another process writes the one, and the other is not ours.
+  CHECK(fs::exists(folder / "p-2.bin.tmp18-3") && fs::exists(folder / "q.bin.tmp1-0"));
+  close(writing);
+  RemoveLeftovers(folder, "p-");
+  CHECK(!fs::exists(folder / "p-2.bin.tmp18-3"));
+  RemoveLeftovers("/no/such/place", "p-");
+  fs::remove_all(folder);
 }
 
 int main() { return check::Run(); }

@@ -1,6 +1,7 @@
 #include "cache_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +20,8 @@ namespace {
 
 constexpr char kMagic[8] = {'T', 'V', 'V', 'C', 'A', 'C', 'H', '1'};
 
+/*! \brief In the name of a file that is being written, before a number of its process. */
+constexpr const char* kUnfinished = ".tmp";
 constexpr std::chrono::hours kDay{24};
 /*! \brief Of one file; the pipelines of large networks take some ten MB. */
 constexpr uint64_t kMostBytes = 256u << 20;
@@ -121,7 +124,8 @@ void WriteCacheFile(const std::string& path, const std::vector<uint8_t>& payload
   std::filesystem::path target(path);
   std::filesystem::create_directories(target.parent_path(), ignored);
   static std::atomic<unsigned> files{0};
-  std::string temporary = path + ".tmp" + std::to_string(getpid()) + "-" + std::to_string(files++);
+  std::string temporary =
+      path + kUnfinished + std::to_string(getpid()) + "-" + std::to_string(files++);
   // Of a process that was killed and had this one's number.
   std::filesystem::remove(temporary, ignored);
   Header header{};
@@ -133,10 +137,26 @@ void WriteCacheFile(const std::string& path, const std::vector<uint8_t>& payload
     // Never into what is there already, be it a pipe or a link.
     File file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (!file.opened()) return;
+    // So that nobody takes it for a leftover; where that was too late, it is not renamed.
+    flock(file.fd(), LOCK_EX | LOCK_NB);
     whole = file.Write(&header, sizeof(header)) && file.Write(payload.data(), payload.size());
   }
   if (whole) std::filesystem::rename(temporary, target, ignored);
   if (!whole || ignored) std::filesystem::remove(temporary, ignored);
+}
+
+void RemoveLeftovers(const std::filesystem::path& folder, const std::string& prefix) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  for (fs::directory_iterator at(folder, ignored), end; !ignored && at != end;
+       at.increment(ignored)) {
+    std::string name = at->path().filename().string();
+    if (name.rfind(prefix, 0) != 0 || name.find(kUnfinished) == std::string::npos) continue;
+    File file(open(at->path().c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
+    bool left = file.opened() && flock(file.fd(), LOCK_EX | LOCK_NB) == 0;
+    std::error_code gone;  // another process may tidy up, too
+    if (left) fs::remove(at->path(), gone);
+  }
 }
 
 void KeepNewest(const std::filesystem::path& folder, const std::string& prefix, size_t count) {

@@ -28,6 +28,10 @@ std::vector<uint8_t> ReadCacheFile(const std::string& path);
  * written. */
 void WriteCacheFile(const std::string& path, const std::vector<uint8_t>& payload);
 
+/*! \brief Remove what killed processes left of files whose names begin with `prefix`, and nothing
+ * that another process is writing. */
+void RemoveLeftovers(const std::filesystem::path& folder, const std::string& prefix);
+
 /*! \brief Remove all files of a folder whose names begin with `prefix` but the `count` newest. */
 void KeepNewest(const std::filesystem::path& folder, const std::string& prefix, size_t count);
 

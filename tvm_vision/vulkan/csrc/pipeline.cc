@@ -125,7 +125,10 @@ PipelineCache::PipelineCache(std::shared_ptr<const DeviceHandle> device, uint64_
     path_ = folder + name;
   }
   std::vector<uint8_t> data;
-  if (!path_.empty()) data = ReadCacheFile(path_);
+  if (!path_.empty()) {
+    RemoveLeftovers(std::filesystem::path(path_).parent_path(), kPrefix);
+    data = ReadCacheFile(path_);
+  }
   file_crc_ = Crc32(data.data(), data.size());
   if (!HeaderMatches(data)) data.clear();
   VkPipelineCacheCreateInfo info{};

@@ -1,0 +1,1 @@
+"""Commands killed, or without room, at any write: ``python -m tests.support.durability``."""

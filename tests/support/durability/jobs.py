@@ -1,0 +1,121 @@
+"""What is stopped: commands that write, each with who reads what it wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+import onnx
+
+from support import onnx_models, small_network
+from support.keys import make_keys
+from tvm_vision.api import compile as compile_network
+from tvm_vision.package import (
+    ModelInfo,
+    Preprocessing,
+    SegmentationInfo,
+    read_package,
+    unpack_package,
+)
+from tvm_vision.tuning.records import read_records
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command that writes.
+
+    words: the command, where {in} is the folder of what it reads, {out} that of what it writes.
+    output: the file or folder in {out} that comes of it. read: raises for half of one.
+    grows: whether what a killed one left is gone on with, not replaced.
+    """
+
+    name: str
+    words: str
+    output: str
+    read: Callable[[Path], object]
+    grows: bool = False
+
+    def command(self, made: Path, out: Path) -> list[str]:
+        return [w.replace("{in}", str(made)).replace("{out}", str(out)) for w in self.words.split()]
+
+
+def _package(path: Path) -> None:
+    read_package(path).close()
+
+
+def _arrays(path: Path) -> None:
+    with np.load(path) as arrays:
+        assert arrays["y"].shape
+
+
+def _bag(path: Path) -> None:
+    from rosbags.highlevel import AnyReader
+
+    with AnyReader([path]) as reader:
+        assert sum(1 for _ in reader.messages())
+
+
+def _images(folder: Path) -> None:
+    for path in folder.glob("[!.]*"):
+        assert cv2.imread(str(path)) is not None, path
+
+
+def _text(path: Path) -> None:
+    assert path.read_text("utf-8").rstrip().endswith("</html>"), path
+
+
+def _json(path: Path) -> None:
+    json.loads(path.read_text("utf-8"))
+
+
+VULKAN, CPU = "--target vulkan", "--target llvm"
+SAMPLES = "--sample-images {in}/samples.npz"
+JOBS = (
+    Job("compile", f"compile {{in}}/net.onnx -o {{out}}/net.tar {VULKAN}", "net.tar", _package),
+    Job("compile folder", f"compile {{in}}/net.onnx -o {{out}}/net {CPU}", "net", _package),
+    Job(
+        "tune", f"tune {{in}}/net.onnx -r {{out}}/r.jsonl {VULKAN} --trials 3 --min-repeat-ms 0",
+        "r.jsonl", read_records, grows=True,
+    ),
+    Job("quantize", f"quantize {{in}}/net.onnx -o {{out}}/q.onnx {SAMPLES}", "q.onnx", onnx.load),
+    Job("run", "run {in}/mean.tar -o {out}/y.npz", "y.npz", _arrays),
+    Job("records", "records merge {in}/r.jsonl -o {out}/m.jsonl", "m.jsonl", read_records),
+    Job("bag", "bag {in}/in/in.mcap {out}/seen.mcap -m {in}/mean.tar", "seen.mcap", _bag),
+    Job("sign", "sign {out}/s.tar --key {in}/ours.pem", "s.tar", _package),
+    Job("unpack", "package unpack {in}/mean.tar {out}/u", "u", _package),
+    Job("repack", "package repack {in}/mean {out}/p.tar", "p.tar", _package),
+    Job("show", "show {in}/net.onnx -o {out}/net.html", "net.html", _text),
+    Job("devices", "devices --export {out}/d.json", "d.json", _json),
+    Job("detect", "detect {in}/pixels.tar {in}/photos --save {out}/seen", "seen", _images),
+)  # fmt: skip
+
+
+def prepare(made: Path) -> None:
+    """What the commands read."""
+    from support.ros.bags import record
+
+    onnx.save(small_network.model(), made / "net.onnx")
+    np.savez(made / "samples.npz", input=small_network.IMAGE)
+    info = ModelInfo("mean", "classifier", ("blue", "green", "red"), Preprocessing((8, 8)))
+    mean = compile_network(
+        onnx_models.mean_of_channels(), made / "mean.tar", target="llvm", model_info=info
+    )
+    unpack_package(mean, made / "mean")
+    pixels = onnx_models.relu_model((1, 3, 8, 8))
+    info = ModelInfo(
+        "p",
+        "segmenter",
+        ("a", "b", "c"),
+        Preprocessing((8, 8), stretch=True),
+        segmentation=SegmentationInfo("y"),
+    )
+    compile_network(pixels, made / "pixels.tar", target="llvm", model_info=info)
+    record(made / "in")
+    make_keys(made, "ours")
+    (made / "photos").mkdir()
+    for name in ("a", "b"):
+        cv2.imwrite(str(made / "photos" / f"{name}.png"), np.full((9, 9, 3), 99, np.uint8))
