@@ -25,6 +25,7 @@ from tvm.target import Target
 
 from ..options import CompileOptions
 from ..schedules import Chooser, TargetLimits
+from ..tvm_compat.kept_types import keep_types
 from ..tvm_compat.relax import quiet_take
 from ..whole_files import write_whole
 from .graph.bound_kernels import bound_kernels
@@ -333,6 +334,7 @@ def run(
 
     dump: a folder for the form after each step that was taken.
     """
+    keep_types()
     quiet_take()
     names = [phase.name for phase in PHASES]
     begin = names.index(first) if first else 0

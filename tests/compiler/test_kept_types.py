@@ -1,0 +1,40 @@
+"""What is kept of TVM's look at types: the same arguments are taken and refused."""
+
+from __future__ import annotations
+
+import pytest
+import tvm_ffi
+from tvm import te, tirx
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import _type_checker
+
+from tvm_vision.tvm_compat.kept_types import keep_types
+
+
+def doubled() -> tirx.PrimFunc:
+    a = te.placeholder((8,), "float32", "a")
+    return te.create_prim_func([a, te.compute((8,), lambda i: a[i] * 2.0)])
+
+
+@pytest.fixture(autouse=True)
+def kept() -> None:
+    keep_types()
+    assert hasattr(_type_checker._dispatcher, "cache_info")
+
+
+def test_schedules_still_check_their_arguments() -> None:
+    schedule = Schedule(doubled())
+    loops = schedule.get_loops(schedule.get_child_blocks(schedule.get_sblock("root"))[0])
+    for _ in range(2):
+        with pytest.raises(TypeError, match="wrong type"):
+            schedule.split(loops[0], 3)
+    assert len(schedule.split(loops[0], [None, 2])) == 2
+
+
+def test_walks_meet_the_classes_that_they_ask_for() -> None:
+    for _ in range(2):
+        met: list[object] = []
+        tvm_ffi.structural_walk(doubled(), (tirx.BufferStore, met.append))
+        assert [type(node) for node in met] == [tirx.BufferStore]
+        with pytest.raises(TypeError):
+            tvm_ffi.structural_walk(doubled(), (Schedule.split, met.append))

@@ -1,0 +1,26 @@
+"""What TVM works out anew at each call, and is the same each time: kept.
+
+Each primitive of a schedule checks its arguments against their annotations, and takes every
+annotation apart to do so; each walk over a function looks up the classes that it asks for. Together
+that is a seventh of a compilation.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import tvm_ffi.structural
+from tvm.s_tir.schedule import _type_checker
+
+
+@cache
+def keep_types() -> None:
+    """From here on, in this process."""
+    _keep(_type_checker, "_dispatcher")
+    _keep(tvm_ffi.structural, "_callback_type_to_type_index")
+
+
+def _keep(module: Any, name: str) -> None:
+    """A function of a module answers the same question once. Its answers are never changed."""
+    setattr(module, name, cache(getattr(module, name)))
