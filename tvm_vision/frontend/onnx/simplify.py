@@ -18,6 +18,7 @@ from .graph import (
     inferred,
     with_input_shapes,
 )
+from .stand_ins import READS_ALL, put_back, with_stand_ins
 from .tools import ToolError, run
 
 LOGGER = logging.getLogger(__name__)
@@ -57,14 +58,27 @@ def simplified(
 def _simplified_once(
     proto: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]
 ) -> onnx.ModelProto | None:
-    given = {name: list(shape) for name, shape in shapes.items()}
-    try:
-        result: onnx.ModelProto = run("simplify", proto, shapes=given)
-    except ToolError as error:
-        LOGGER.debug("onnxsim cannot simplify the model: %s", error)
+    light, away = with_stand_ins(proto)
+    result = _run(light, shapes, without=[READS_ALL]) if away else None
+    if result is None or not put_back(result, away):
+        result = _run(proto, shapes)
+    if result is None:
         return None
     same = [v.name for v in result.graph.output] == [v.name for v in proto.graph.output]
     return result if same else None
+
+
+def _run(
+    model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]], without: Sequence[str] = ()
+) -> onnx.ModelProto | None:
+    """What onnxsim makes of a model; None where it refuses."""
+    given = {name: list(shape) for name, shape in shapes.items()}
+    try:
+        made: onnx.ModelProto = run("simplify", model, shapes=given, without=list(without))
+    except ToolError as error:
+        LOGGER.debug("onnxsim cannot simplify the model: %s", error)
+        return None
+    return made
 
 
 def _open_values(model: onnx.ModelProto | None) -> int:

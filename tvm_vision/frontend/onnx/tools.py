@@ -99,10 +99,10 @@ def run(step: str, model: onnx.ModelProto, *, limit: float = LIMIT, **options: A
     return made
 
 
-def _without_weights(model: onnx.ModelProto) -> tuple[onnx.ModelProto, set[str]]:
-    """The model with inputs in place of large weights, and the names of those that are new."""
+def bare(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy without weights."""
     graph = model.graph
-    light = onnx.ModelProto(
+    return onnx.ModelProto(
         ir_version=model.ir_version,
         opset_import=model.opset_import,
         functions=model.functions,
@@ -123,9 +123,14 @@ def _without_weights(model: onnx.ModelProto) -> tuple[onnx.ModelProto, set[str]]
             quantization_annotation=graph.quantization_annotation,
         ),
     )
-    listed = {value.name for value in graph.input}
+
+
+def _without_weights(model: onnx.ModelProto) -> tuple[onnx.ModelProto, set[str]]:
+    """The model with inputs in place of large weights, and the names of those that are new."""
+    light = bare(model)
+    listed = {value.name for value in model.graph.input}
     added = set()
-    for tensor in graph.initializer:
+    for tensor in model.graph.initializer:
         if math.prod(tensor.dims) <= SMALL:
             light.graph.initializer.append(tensor)
         elif tensor.name not in listed:

@@ -12,7 +12,7 @@ import json
 import math
 import resource
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -89,11 +89,18 @@ def expand(model: onnx.ModelProto, operators: list[list[str]]) -> onnx.ModelProt
     )
 
 
-def simplify(model: onnx.ModelProto, shapes: dict[str, list[int]]) -> onnx.ModelProto:
-    """With constants folded, for these shapes of the inputs."""
+def simplify(
+    model: onnx.ModelProto, shapes: dict[str, list[int]], without: Sequence[str] = ()
+) -> onnx.ModelProto:
+    """With constants folded, for these shapes of the inputs.
+
+    without: names of onnxsim's passes to leave out.
+    """
     import onnxsim
 
-    result, _ = onnxsim.simplify(model, overwrite_input_shapes=shapes)
+    result, _ = onnxsim.simplify(
+        model, overwrite_input_shapes=shapes, skipped_optimizers=list(without)
+    )
     onnx.checker.check_model(result)
     return result
 

@@ -1,0 +1,126 @@
+"""Weights away from onnxsim: the same network as with them, whatever its passes do to weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from tvm_vision.frontend.onnx import simplify, stand_ins
+from tvm_vision.frontend.onnx.simplify import simplified
+
+SHAPE = (1, 4, 6, 6)
+RANDOM = np.random.default_rng(3)
+
+
+def weight(name: str, *shape: int) -> onnx.TensorProto:
+    return numpy_helper.from_array(RANDOM.standard_normal(shape).astype(np.float32), name)
+
+
+def model(nodes: list[onnx.NodeProto], weights: list[onnx.TensorProto]) -> onnx.ModelProto:
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, SHAPE)]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, list("nchw"))]
+    graph = helper.make_graph(nodes, "network", inputs, outputs, weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def node(kind: str, *names: str, **attributes: object) -> onnx.NodeProto:
+    """The last of the names is the result's."""
+    return helper.make_node(kind, names[:-1], names[-1:], name=names[-1], **attributes)
+
+
+def plain() -> onnx.ModelProto:
+    """A convolution and a product with a summand, which onnxsim joins."""
+    nodes = [node("Conv", "x", "w", "b", "a"), node("MatMul", "a", "m", "p")]
+    nodes += [node("Add", "p", "s", "y")]
+    weights = [weight("w", 4, 4, 1, 1), weight("b", 4), weight("m", 6, 6), weight("s", 6)]
+    return model(nodes, weights)
+
+
+def normalized() -> onnx.ModelProto:
+    nodes = [node("Conv", "x", "w", "a"), node("BatchNormalization", "a", *"gbmv", "y")]
+    ones = numpy_helper.from_array(np.ones(4, np.float32), "v")
+    return model(nodes, [weight("w", 4, 4, 1, 1), *(weight(n, 4) for n in "gbm"), ones])
+
+
+def scaled() -> onnx.ModelProto:
+    nodes = [node("Mul", "x", "s", "a"), node("Conv", "a", "w", "c"), node("Mul", "c", "s", "y")]
+    return model(nodes, [weight("w", 4, 4, 1, 1), weight("s", 1, 4, 1, 1)])
+
+
+def folded() -> onnx.ModelProto:
+    """Weights that are computed from weights, one of them from a shape as well."""
+    nodes = [
+        node("Transpose", "w", "t", perm=[1, 0, 2, 3]), node("Conv", "x", "t", "a"),
+        node("MatMul", "n", "m", "k"), node("MatMul", "a", "k", "p"),
+        node("Shape", "x", "h"), node("Cast", "h", "f", to=TensorProto.FLOAT),
+        node("MatMul", "f", "l", "q"), node("Add", "p", "q", "y"),
+    ]  # fmt: skip
+    weights = [weight("w", 4, 4, 1, 1), weight("m", 6, 6), weight("n", 6, 6), weight("l", 4, 6)]
+    return model(nodes, weights)
+
+
+def twins() -> onnx.ModelProto:
+    """Two weights of the same numbers, and one of the same shape alone."""
+    first = weight("w", 6, 6)
+    again = numpy_helper.from_array(numpy_helper.to_array(first), "v")
+    nodes = [node("MatMul", "x", "w", "a"), node("Relu", "a", "r"), node("MatMul", "r", "v", "b")]
+    nodes += [node("Relu", "b", "s"), node("MatMul", "s", "u", "y")]
+    return model(nodes, [first, again, weight("u", 6, 6)])
+
+
+def read_twice() -> onnx.ModelProto:
+    """A weight of a product that is added as well."""
+    nodes = [node("MatMul", "x", "w", "a"), node("Add", "a", "w", "y")]
+    return model(nodes, [weight("w", 6, 6)])
+
+
+@pytest.fixture(autouse=True)
+def all_weights_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stand_ins, "LEAST", 1)
+
+
+def form(found: onnx.ModelProto) -> list[tuple[str, list[str]]]:
+    """Its nodes with what they compute; names of weights are free."""
+    return [(n.op_type, list(n.output)) for n in found.graph.node]
+
+
+@pytest.mark.parametrize(
+    ("build", "away"),
+    [
+        (plain, {"w", "m"}),
+        (normalized, set()),
+        (scaled, set()),
+        (folded, set()),
+        (twins, {"w", "v", "u"}),
+        (read_twice, set()),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_the_network_is_the_same(build, away, monkeypatch) -> None:
+    given = build()
+    assert set(stand_ins.with_stand_ins(given)[1]) == away
+    ours = simplified(given, {"x": SHAPE})
+    monkeypatch.setattr(simplify, "with_stand_ins", lambda whole: (whole, {}))
+    whole = simplified(given, {"x": SHAPE})
+    assert form(ours) == form(whole)
+    assert len(ours.graph.initializer) == len(whole.graph.initializer)
+    x = RANDOM.standard_normal(SHAPE).astype(np.float32)
+    results = [ReferenceEvaluator(m).run(None, {"x": x})[0] for m in (ours, whole)]
+    np.testing.assert_array_equal(*results)
+
+
+def test_a_stand_in_that_was_read_is_noticed() -> None:
+    light, away = stand_ins.with_stand_ins(plain())
+    light.graph.initializer[0].raw_data += b"\0"
+    assert not stand_ins.put_back(light, away)
+
+
+def test_onnxsim_gets_the_weights_where_it_cannot_do_without(monkeypatch) -> None:
+    """As it would with a pass that reads weights and is not known here."""
+    monkeypatch.setattr(simplify, "READS_ALL", "no such pass")
+    found = simplified(plain(), {"x": SHAPE})
+    assert next(n.op_type for n in found.graph.node) == "Conv"
+    assert {len(t.raw_data) for t in found.graph.initializer} >= {4 * 16, 4 * 36}

@@ -1,0 +1,135 @@
+"""Weights that stay away while onnxsim works.
+
+onnxsim reads, hashes and writes all of a model several times over: of ViT-B/16, 330 MB, that is
+25 s of a processor. It never looks at the values of most weights, those of convolutions and
+products that nothing folds, but to find equal ones. So a few bytes that are equal where the weights
+are stand for them, and equal ones are found here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Container, Mapping
+
+import onnx
+
+from .tools import bare
+
+# Operators of which onnxsim's passes read no weights: there is nothing in their values to see.
+_PRODUCTS = frozenset({"Gemm", "MatMul"})
+_CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
+# What its passes multiply into the weights of a convolution beside it.
+_SCALES = frozenset({"BatchNormalization", "Div", "Mul"})
+# They follow from types alone.
+_MEASURES = frozenset({"Shape", "Size"})
+# The pass of onnxsim that reads them all.
+READS_ALL = "eliminate_duplicate_initializer"
+# Bytes of a stand-in, elements of every type; weights of fewer than LEAST stay.
+_STAND_IN = 16
+LEAST = 1 << 12
+
+
+def with_stand_ins(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, onnx.TensorProto]]:
+    """A model with stand-ins for its large weights that nothing reads, and these weights by name.
+
+    The first is not changed, and may be the same object. A tool that does read one finds fewer
+    bytes than its shape asks for, and fails.
+    """
+    names = _unread(model.graph)
+    if not names:
+        return model, {}
+    light, away = bare(model), {}
+    for tensor in model.graph.initializer:
+        if tensor.name in names:
+            away[tensor.name] = tensor
+            light.graph.initializer.append(_stand_in(tensor))
+        else:
+            # ``append`` would make a message of it, which has at most 2 GB.
+            light.graph.initializer.add().CopyFrom(tensor)
+    return light, away
+
+
+def put_back(model: onnx.ModelProto, away: Mapping[str, onnx.TensorProto]) -> bool:
+    """Put weights in the places of their stand-ins, in the model itself, and one in the place of
+    equal ones.
+
+    False where something has become of a stand-in: the model is good for nothing then.
+    """
+    _join_twins(model.graph)
+    for tensor in model.graph.initializer:
+        whole = away.get(tensor.name)
+        if whole is None:
+            continue
+        if tensor.raw_data != _digest(whole) or list(tensor.dims) != list(whole.dims):
+            return False
+        tensor.raw_data = whole.raw_data
+    return True
+
+
+def _join_twins(graph: onnx.GraphProto) -> None:
+    """Of weights that are equal the first is kept, in the graph itself."""
+    first: dict[bytes, onnx.TensorProto] = {}
+    names: dict[str, str] = {}
+    for tensor in graph.initializer:
+        nameless = onnx.TensorProto()
+        nameless.CopyFrom(tensor)
+        nameless.ClearField("name")
+        kept = first.setdefault(nameless.SerializeToString(deterministic=True), tensor)
+        if kept is not tensor:
+            names[tensor.name] = kept.name
+    for node in graph.node:
+        for place, name in enumerate(node.input):
+            if name in names:
+                node.input[place] = names[name]
+    kept_tensors = list(first.values())
+    if names:
+        del graph.initializer[:]
+        for tensor in kept_tensors:
+            graph.initializer.add().CopyFrom(tensor)
+
+
+def _stand_in(tensor: onnx.TensorProto) -> onnx.TensorProto:
+    return onnx.TensorProto(
+        name=tensor.name,
+        dims=tensor.dims,
+        data_type=tensor.data_type,
+        doc_string=tensor.doc_string,
+        raw_data=_digest(tensor),
+    )
+
+
+def _digest(tensor: onnx.TensorProto) -> bytes:
+    return hashlib.blake2b(tensor.raw_data, digest_size=_STAND_IN).digest()
+
+
+def _unread(graph: onnx.GraphProto) -> set[str]:
+    """The names of large weights that are the second factor of convolutions and products alone, the
+    first being computed."""
+    if any(a.type == onnx.AttributeProto.GRAPH for node in graph.node for a in node.attribute):
+        return set()
+    known = {tensor.name for tensor in graph.initializer}
+    large = {tensor.name for tensor in graph.initializer if _is_large(tensor)}
+    large.difference_update(value.name for value in (*graph.input, *graph.output))
+    scaled = False
+    for node in graph.node:
+        inputs = [name for name in node.input if name]
+        if node.op_type in _MEASURES or known.issuperset(inputs):
+            known.update(node.output)
+        elif node.op_type in _SCALES:
+            scaled = scaled or not known.isdisjoint(inputs)
+    unread_by = _PRODUCTS if scaled else _PRODUCTS | _CONVOLUTIONS
+    for node in graph.node:
+        large.difference_update(_read(node, known, unread_by))
+    return large
+
+
+def _read(node: onnx.NodeProto, known: set[str], unread_by: Container[str]) -> list[str]:
+    """The inputs of a node whose values may matter to a pass."""
+    plain = not node.domain and node.op_type in unread_by and node.input[0] not in known
+    return [name for place, name in enumerate(node.input) if not (plain and place == 1)]
+
+
+def _is_large(tensor: onnx.TensorProto) -> bool:
+    whole = tensor.HasField("raw_data") and not tensor.external_data
+    return whole and len(tensor.raw_data) >= LEAST and math.prod(tensor.dims) > 0
