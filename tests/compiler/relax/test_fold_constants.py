@@ -55,6 +55,14 @@ def reshaped(builder, x):
     return relax.op.add(x, builder.emit(relax.op.reshape(table, (4,))))
 
 
+def measured(builder, x):
+    """The sizes of a value, one of them taken, and compared: what importers make of ScatterND."""
+    sizes = builder.emit(relax.op.shape_to_tensor(builder.emit(relax.op.shape_of(x))))
+    last = builder.emit(relax.op.take(sizes, relax.const(0, "int64"), axis=0, mode="wrap"))
+    small = builder.emit(relax.op.less(last, relax.const(9, "int64")))
+    return relax.op.where(small, x, relax.const(np.zeros(4, np.float32)))
+
+
 def empty(builder, x):
     nothing = builder.emit(relax.op.reshape(relax.const(np.zeros((0, 2), np.float32)), (0,)))
     return relax.op.concat([x, nothing])
@@ -82,12 +90,28 @@ def padded(mode):
     return build
 
 
+def bytes_of(axis, scale, zero):
+    """Weights of bytes, with numbers for each row of ``axis`` or for all."""
+
+    def build(builder, x):
+        table = relax.const(np.arange(-8, 8, dtype=np.int8).reshape(4, 4))
+        parts = relax.const(np.float32(scale)), relax.const(np.int8(zero))
+        plain = builder.emit(relax.op.dequantize(table, *parts, axis, "float32"))
+        return relax.op.matmul(x, plain)
+
+    return build
+
+
 @pytest.mark.parametrize(
     ("fold", "build", "left"),
     [
         (fold_constants, clip, ["relax.maximum"]),
         (fold_constants, reshaped, ["relax.add"]),
         (fold_constants, empty, ["relax.concat"]),
+        (fold_constants, measured, ["relax.shape_of", "relax.where"]),
+        (fold_moves, bytes_of(0, [0.1, 0.2, 0.3, 0.4], [0, 1, -2, 3]), ["relax.matmul"]),
+        (fold_moves, bytes_of(1, [0.7, 0.2, 0.3, 0.4], [0, 127, -128, 3]), ["relax.matmul"]),
+        (fold_moves, bytes_of(0, 0.1, 5), ["relax.matmul"]),
         (fold_moves, transposed, ["relax.add"]),
         (fold_moves, padded("constant"), ["relax.add"]),
         (fold_moves, padded("reflect"), ["relax.nn.pad", "relax.reshape", "relax.add"]),

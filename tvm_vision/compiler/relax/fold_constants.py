@@ -15,6 +15,7 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from .operators import operator_of
 from .rewriting import constant_of, rewritten
 
 Array = Any
@@ -36,7 +37,18 @@ FOLDS: dict[str, Fold] = {
     "relax.sqrt": lambda args, attrs: np.sqrt(args[0]),
     "relax.maximum": lambda args, attrs: np.maximum(*args),
     "relax.minimum": lambda args, attrs: np.minimum(*args),
+    "relax.less": lambda args, attrs: np.less(*args),
+    "relax.take": lambda args, attrs: _taken(args, attrs.axis),
 }
+
+
+def _taken(args: Sequence[Array], axis: Any) -> Array | None:
+    data, places = args
+    axis = None if axis is None else int(axis)
+    size = data.size if axis is None else data.shape[axis]
+    # What another place means, TVM's modes say.
+    inside = np.all((places >= 0) & (places < size))
+    return np.take(data, places, axis) if inside else None
 
 
 def _transposed(args: Sequence[Array], attrs: Any) -> Array:
@@ -50,9 +62,22 @@ def _padded(args: Sequence[Array], attrs: Any) -> Array | None:
     return np.pad(args[0], widths, constant_values=attrs.pad_value)
 
 
-# What layouts do to weights. The passes that choose layouts look for weights behind these, so that
-# they fold once that is done.
+def _dequantized(args: Sequence[Array], attrs: Any) -> Array | None:
+    """Of whole numbers in float32, as TVM computes it: both steps are exact but the product."""
+    data, scale, zero = args
+    if not np.issubdtype(data.dtype, np.integer) or str(attrs.out_dtype) != "float32":
+        return None
+    if np.ndim(scale) or np.ndim(zero):
+        along = [1] * data.ndim
+        along[int(attrs.axis)] = -1
+        scale, zero = (v.reshape(along if v.size > 1 else ()) for v in (scale, zero))
+    return (data.astype(np.int32) - zero.astype(np.int32)).astype(np.float32) * scale
+
+
+# What layouts do to weights, and weights of bytes in float32. The passes that choose layouts look
+# for weights behind these, so that they fold once that is done.
 MOVES: dict[str, Fold] = {
+    "relax.dequantize": _dequantized,
     "relax.permute_dims": _transposed,
     "relax.nn.pad": _padded,
     "relax.reshape": FOLDS["relax.reshape"],
@@ -79,6 +104,8 @@ class _Folder(PyExprMutator):
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = super().visit_call_(call)
+        if operator_of(call) == "relax.shape_to_tensor":
+            return _sizes(call)
         fold = self._folds.get(getattr(call.op, "name", ""))
         shape = _fixed_shape(call.ty)
         if fold is None or shape is None:
@@ -91,7 +118,16 @@ class _Folder(PyExprMutator):
         if result is None:
             return call
         result = np.ascontiguousarray(result, dtype=str(call.ty.dtype))
-        return relax.const(result.reshape(shape))
+        # Without a type it would make int32 of int64.
+        return relax.const(result.reshape(shape), str(call.ty.dtype))
+
+
+def _sizes(call: relax.Call) -> relax.Expr:
+    """The sizes of a fixed shape as a constant; those of another as they are."""
+    values = call.args[0].ty.values
+    if not values or not all(hasattr(size, "value") for size in values):
+        return call
+    return relax.const(np.array([int(size.value) for size in values]), str(call.ty.dtype))
 
 
 def _fixed_shape(tensor_type: Any) -> tuple[int, ...] | None:
