@@ -11,7 +11,14 @@ from tvm import relax, tirx
 
 from support.schedule_runs import fused, noise, run, target
 from tvm_vision.errors import InputError
-from tvm_vision.schedules import TEMPLATES, ScheduleConfig, TargetLimits, choices, schedule_with
+from tvm_vision.schedules import (
+    TEMPLATES,
+    ScheduleConfig,
+    TargetLimits,
+    choices,
+    likeliest,
+    schedule_with,
+)
 from tvm_vision.schedules.common import NotThisKind
 
 LIMITS = TargetLimits(threads=256, shared_bytes=32768, subgroup=32)
@@ -66,6 +73,7 @@ def test_choices_agree() -> None:
     name = next(n for n, f in mod.functions_items() if isinstance(f, tirx.PrimFunc))
     limits = TargetLimits.of(target())
     found = choices(mod[name], limits)
+    assert likeliest(mod[name], limits) == found[0]
     results = []
     for template in TEMPLATES:
         own = [choice for choice in found if choice.template == template]

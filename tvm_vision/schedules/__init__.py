@@ -35,7 +35,14 @@ from .common import NotThisKind, TargetLimits
 from .gpu.trace import TRACE
 from .key import kernel_key
 from .module import TUNED, Chooser, check_writes, schedule_function, schedule_module
-from .templates import TEMPLATES, ScheduleConfig, choices, is_offered, schedule_with
+from .templates import (
+    TEMPLATES,
+    ScheduleConfig,
+    choices,
+    is_offered,
+    likeliest,
+    schedule_with,
+)
 
 __all__ = [
     "TEMPLATES",
@@ -49,6 +56,7 @@ __all__ = [
     "choices",
     "is_offered",
     "kernel_key",
+    "likeliest",
     "schedule_function",
     "schedule_module",
     "schedule_with",

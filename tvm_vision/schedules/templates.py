@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -179,21 +179,40 @@ def choices(function: tirx.PrimFunc, limits: TargetLimits) -> list[ScheduleConfi
 
     A parameter set may still fail to apply: ``schedule_with`` then raises.
     """
-    found: dict[str, list[ScheduleConfig]] = {}
-    shapes: dict[str, Any] = {}
+    return [choice for offered in _offered(function, limits) for choice in offered]
+
+
+def likeliest(function: tirx.PrimFunc, limits: TargetLimits) -> ScheduleConfig | None:
+    """The first of ``choices``; None where there is none. The templates after it are not asked."""
+    return next((offered[0] for offered in _offered(function, limits) if offered), None)
+
+
+def _offered(function: tirx.PrimFunc, limits: TargetLimits) -> Iterator[list[ScheduleConfig]]:
+    """What each template offers, in their order; convolutions of windows and products on matrices
+    as one."""
     for template in TEMPLATES.values():
-        shape = _shape(template, function)
-        if shape is not None:
-            shapes[template.name] = shape
-            offered = template.candidates(shape, limits)
-            found[template.name] = [ScheduleConfig(template.name, p) for p in offered]
-    windows, products = found.get("direct_conv", []), found.pop("coopmat_gemm", [])
-    if windows and not direct_conv_cost.pays(shapes["direct_conv"], limits):
+        if template.name == "direct_conv":
+            yield _windows_or_products(function, limits)
+        elif template.name != "coopmat_gemm":
+            yield _of_template(template, function, limits)[1]
+
+
+def _windows_or_products(function: tirx.PrimFunc, limits: TargetLimits) -> list[ScheduleConfig]:
+    shape, windows = _of_template(TEMPLATES["direct_conv"], function, limits)
+    _, products = _of_template(TEMPLATES["coopmat_gemm"], function, limits)
+    if windows and not direct_conv_cost.pays(shape, limits):
         windows, products = products, windows
-    if windows or products:
-        found["direct_conv"] = _by_turns(windows, products)
-    order = [name for name in TEMPLATES if name in found]
-    return [choice for name in order for choice in found[name]]
+    return _by_turns(windows, products)
+
+
+def _of_template(
+    template: Template, function: tirx.PrimFunc, limits: TargetLimits
+) -> tuple[Any, list[ScheduleConfig]]:
+    """The shape that a template sees in a function, and what it offers."""
+    shape = _shape(template, function)
+    if shape is None:
+        return None, []
+    return shape, [ScheduleConfig(template.name, p) for p in template.candidates(shape, limits)]
 
 
 def shape_of(template: str, function: tirx.PrimFunc) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from tvm import tirx
 
-from ...schedules import TargetLimits, choices
+from ...schedules import TargetLimits, likeliest
 from ...schedules.cost import coopmat_gemm, direct_conv, gemm
 from ...schedules.cost.device_model import DeviceModel
 from ...schedules.cost.direct_conv import DirectConvTile, Windows
@@ -33,7 +33,8 @@ def pays(selection: tirx.PrimFunc, product: tirx.PrimFunc, at: int, limits: Targ
         return True
     *read, made = map(_bytes, selection.params)
     others = sum(_bytes(p) for i, p in enumerate(product.params) if i != at)
-    choice = choices(product, limits)[0]
+    choice = likeliest(product, limits)
+    assert choice is not None
     shape = shape_of(choice.template, product)
     arithmetic = _CYCLES[choice.template](choice.parameters, shape, device) / rates.clock
     vectors = _fetched(choice.parameters, shape, math.prod(_sizes(product.params[at])))
