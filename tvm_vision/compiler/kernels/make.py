@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -93,13 +94,16 @@ def _code_of(
     pipeline, finish_host, finish_device = tirx.get_default_tir_pipeline(target)
     module = tirx.transform.BindTarget(target.with_host(host_target))(module)
     host, devices = split_host_device_mods(pipeline(module))
-    shaders: dict[str, list[KernelShader]] = {}
-    for device, kernels in devices.items():
-        for shader in _shaders(finish_device()(kernels), device, names):
-            shaders.setdefault(_owner(shader.told.name, names), []).append(shader)
-    if shaders:
+    if devices:
         host_target = _quick(host_target)
-    return _objects(finish_host()(host), host_target, names), shaders
+    shaders: dict[str, list[KernelShader]] = {}
+    # LLVM works by itself, while Python writes the shaders.
+    with ThreadPoolExecutor(1) as beside:
+        objects = beside.submit(_objects, finish_host()(host), host_target, names)
+        for device, kernels in devices.items():
+            for shader in _shaders(finish_device()(kernels), device, names):
+                shaders.setdefault(_owner(shader.told.name, names), []).append(shader)
+        return objects.result(), shaders
 
 
 def _quick(target: Target) -> Target:
