@@ -45,6 +45,10 @@ class MessageBuilder:
             found = self._classes[name] = self._find(f"{package}/msg/{kind}")
         return found(**fields)
 
+    def octets(self, data: npt.NDArray[np.uint8]) -> Any:
+        """Bytes for a field uint8[]."""
+        return self._octets(data)
+
     def image(self, header: Message, pixels: npt.NDArray[Any], encoding: str) -> Message:
         """An image; pixels: [height, width] or [height, width, channels], of the type that the
         encoding says (mono8: uint8, 16UC1: uint16, 32FC1: float32)."""

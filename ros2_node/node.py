@@ -225,6 +225,7 @@ class VisionNode(LifecycleNode):
         """Subscribe or not, as the state, the parameters and the listeners want it."""
         settings = self.settings
         wanted = self._active and settings.enabled
+        self.outputs.listen(wanted)
         if wanted and settings.lazy:
             wanted = self.outputs.wanted()
         if not wanted:

@@ -41,7 +41,7 @@ def _image(pixels: Callable[[Any], Any], encoding: str) -> Callable[..., Message
     return lambda builder, header, value: builder.image(header, pixels(value), encoding)
 
 
-# Keypoints have no message in vision_msgs; the debug image shows them.
+# Keypoints have no message in vision_msgs; yolo_messages.py has one.
 RESULT_TOPICS = (
     ResultTopic(
         "detections",

@@ -10,11 +10,12 @@ from typing import Any
 from rclpy.node import Node
 from std_msgs.msg import Header
 
+from tvm_vision.errors import InputError
 from tvm_vision.models.class_options import ClassRules
 from tvm_vision.models.draw import draw_result
 from tvm_vision.models.results import VisionResult
 
-from . import result_topics, soccer
+from . import result_topics, soccer, space_messages, yolo_messages
 from .images import Image
 from .messages import MessageBuilder
 from .pipeline import Times
@@ -26,6 +27,7 @@ from .result_topics import (
     RESULT_TOPICS,
     label_messages,
 )
+from .ros_locator import TF, RosLocator, needs_transforms
 from .ros_messages import message_class
 from .ros_qos import profile, publisher_events
 from .settings import Settings
@@ -50,6 +52,12 @@ def topics_of(model: Any, settings: Settings) -> dict[str, str]:
     if settings.publish_soccer_vision:
         topics |= soccer.TOPICS if "detections" in model.produces else {}
         topics |= dict.fromkeys(soccer.MASKS, IMAGE) if pixels else {}
+    if settings.publish_yolo and "detections" in model.produces:
+        topics[yolo_messages.TOPIC] = yolo_messages.KIND
+    if settings.locate_by and "detections" in model.produces:
+        topics["detections_3d"] = space_messages.DETECTIONS
+    if settings.locate_by == "ground" and pixels:
+        topics |= {points_topic(name): space_messages.POINTS for name in model.segmentation_names}
     if settings.publish_debug_image:
         topics["debug_image"] = IMAGE
     if settings.publish_latency:
@@ -63,8 +71,17 @@ def _is_set(settings: Settings, name: str) -> bool:
 
 def mask_topic(name: str) -> str:
     """mask/CLASS, with what a topic's name cannot have replaced."""
+    return f"mask/{_legal(name)}"
+
+
+def points_topic(name: str) -> str:
+    """points/CLASS, likewise."""
+    return f"points/{_legal(name)}"
+
+
+def _legal(name: str) -> str:
     legal = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in name)
-    return f"mask/{legal if not legal[:1].isdigit() else f'_{legal}'}"
+    return legal if not legal[:1].isdigit() else f"_{legal}"
 
 
 class Outputs:
@@ -80,10 +97,14 @@ class Outputs:
         self._kinds: dict[str, str] = {}
         self._settings = Settings()
         self._debug_due = 0.0
+        self._space = RosLocator(node)
+        self._told: set[str] = set()
 
     def check(self, model: Any, settings: Settings) -> dict[str, type]:
         """The class of each topic's message. Raises InputError where a package is missing."""
         wanted = topics_of(model, settings)
+        if needs_transforms(settings):
+            message_class(TF)
         return {topic: message_class(kind.replace("/", "/msg/")) for topic, kind in wanted.items()}
 
     def open(self, model: Any, settings: Settings) -> None:
@@ -91,6 +112,8 @@ class Outputs:
         wanted = topics_of(model, settings)
         # Imported before anything changes: a missing package leaves all as it was.
         classes = self.check(model, settings)
+        if settings != self._settings:
+            self._told.clear()
         with self._lock:
             self._settings = settings
             self._remove(
@@ -107,6 +130,7 @@ class Outputs:
 
     def close(self) -> None:
         """Destroy all publishers."""
+        self._space.close()
         with self._lock:
             self._remove(list(self._publishers))
 
@@ -118,6 +142,14 @@ class Outputs:
                 for topic, publisher in self._publishers.items()
                 if topic not in SIDE_TOPICS
             )
+
+    def listen(self, active: bool) -> None:
+        """Hear what results need beside the images, while somebody wants these results."""
+        with self._lock:
+            located = [t for t in self._publishers if t == "detections_3d" or t[:7] == "points/"]
+            wanted = active and any(self._heard(topic) for topic in located)
+            settings = self._settings
+        self._space.listen(settings, wanted)
 
     def publish_labels(self, model: Any, header: Header, rules: ClassRules | None) -> None:
         """The names of the classes and what counts of each, latched; see ``label_messages``."""
@@ -138,6 +170,11 @@ class Outputs:
                     self._publishers[topic.name].publish(message)
             if result.detections is not None:
                 self._publish_soccer(header, result)
+                if self._heard(yolo_messages.TOPIC):
+                    self._publishers[yolo_messages.TOPIC].publish(
+                        yolo_messages.yolo_message(self._builder, header, result.detections)
+                    )
+            self._publish_located(header, image, result)
             if result.segmentation is not None:
                 self._publish_masks(header, result)
             if self._heard("latency"):
@@ -148,6 +185,33 @@ class Outputs:
     def _heard(self, topic: str) -> bool:
         publisher = self._publishers.get(topic)
         return publisher is not None and publisher.get_subscription_count() > 0
+
+    def _publish_located(self, header: Header, image: Image, result: VisionResult) -> None:
+        builder, settings, locator = self._builder, self._settings, self._space.locator
+        try:
+            if result.detections is not None and self._heard("detections_3d"):
+                size = (image.shape[0], image.shape[1])
+                frame, places = locator.places(settings, header, size, result.detections)
+                own = space_messages.in_frame(builder, header, frame)
+                message = space_messages.detections_3d(builder, own, result.detections, places)
+                self._publishers["detections_3d"].publish(message)
+            for name in () if result.segmentation is None else result.segmentation.class_names:
+                if self._heard(points_topic(name)):
+                    assert result.segmentation is not None
+                    mask = result.segmentation[name]
+                    frame, points = locator.points(settings, header, mask)
+                    own = space_messages.in_frame(builder, header, frame)
+                    message = space_messages.point_cloud(builder, own, points)
+                    self._publishers[points_topic(name)].publish(message)
+        except InputError as error:
+            self._tell_once(str(error))
+
+    def _tell_once(self, words: str) -> None:
+        # Once a kind, whatever the number of seconds.
+        kind = "".join(letter for letter in words if not letter.isdigit())
+        if kind not in self._told and len(self._told) < 100:
+            self._told.add(kind)
+            self._warn(f"nothing is located: {words}")
 
     def _publish_soccer(self, header: Header, result: VisionResult) -> None:
         assert result.detections is not None

@@ -27,8 +27,12 @@ NOW = "at once"
 TRANSPORTS = ("raw", "compressed")
 RELIABILITIES = ("best_effort", "reliable")
 DEVICES = ("auto", "vulkan", "cpu")
+LOCATE_BY = ("", "depth", "ground", "diameter")
 TEAM_COLORS = ("", "blue", "red")
 TYPE_NAMES = {bool: "bool", int: "integer", float: "double", str: "string"}
+
+# Parameters that name one.
+TOPICS = ("image_topic", "camera_info_topic", "depth_topic")
 
 _TOPIC = re.compile(r"(~/|/)?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*")
 
@@ -90,7 +94,7 @@ class Parameter:
         if self.low is not None and not (math.isfinite(value) and self.low <= value <= self.high):
             unit = f" {self.unit}" if self.unit else ""
             return f"{self.name} must be in {self.allowed}{unit}, {found}"
-        if self.name == "image_topic" and not _TOPIC.fullmatch(value):
+        if self.name in TOPICS and not _TOPIC.fullmatch(value):
             return f"{self.name} must be the name of a topic, {found}"
         return ""
 
@@ -184,6 +188,33 @@ class Settings:
     tracking_start: float = _parameter(
         0.0, "An object gets a new id with a score of at least this.", low=0.0, high=1.0
     )
+    locate_by: str = _parameter(
+        "", "How detections get a place in space, on detections_3d; empty: not at all.",
+        choices=LOCATE_BY,
+    )  # fmt: skip
+    locate_frame: str = _parameter(
+        "", "Frame of what is located, by /tf; empty: the camera's own, of the image's header."
+    )
+    ground_frame: str = _parameter(
+        "base_footprint", "Frame with z upwards and z = 0 on the ground, by /tf."
+    )
+    camera_info_topic: str = _parameter("camera_info", "Topic of the images' calibration.")
+    image_rectified: bool = _parameter(
+        False, "The images have no distortion any more: of the calibration P counts, not K and D."
+    )
+    depth_topic: str = _parameter(
+        "depth/image", "Topic of depth images of the same view, 16UC1 in mm or 32FC1 in m."
+    )
+    ball_diameter: float = _parameter(
+        0.0, "Of detections of a class ball; 0: not known.", unit="m", low=0.0, high=10.0
+    )
+    points_step: int = _parameter(
+        2, "So many rows and columns of a mask give a point on the ground.", unit="pixels",
+        low=1, high=100,
+    )  # fmt: skip
+    points_range: float = _parameter(
+        20.0, "Points on the ground are left out beyond it.", unit="m", low=0.1, high=1000.0
+    )
     top: int = _parameter(
         5, "Classes in the result of a classifier.", RELOAD, unit="classes", low=1, high=1000
     )
@@ -198,6 +229,9 @@ class Settings:
     publish_latency: bool = _parameter(True, "Have the topic latency.")
     publish_soccer_vision: bool = _parameter(
         False, "Have the topics of soccer_vision_2d_msgs and the masks that go with them."
+    )
+    publish_yolo: bool = _parameter(
+        False, "Have the topic yolo_detections, of yolo_msgs, with masks and keypoints."
     )
     own_team_color: str = _parameter(
         "", "Of the robots in soccer_vision_2d_msgs, those of this color are our own.",

@@ -27,6 +27,7 @@ WORK = ROOT / "build" / "ros_interfaces"
 
 # In the order in which they need each other.
 PACKAGES: dict[str, tuple[str, ...]] = {
+    "tf2_msgs": ("geometry_msgs",),
     "vision_msgs": ("std_msgs", "geometry_msgs"),
     "soccer_vision_attribute_msgs": (),
     "soccer_vision_2d_msgs": ("std_msgs", "vision_msgs", "soccer_vision_attribute_msgs"),

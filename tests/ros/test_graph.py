@@ -22,6 +22,9 @@ DEFAULTS = {
     "publish_soccer_vision": False,
     "own_team_color": "",
     "tracking": False,
+    "locate_by": "",
+    "locate_frame": "",
+    "ball_diameter": 0.0,
     "stall_timeout": 0.5,
 }
 
@@ -372,6 +375,40 @@ def test_ids_stay_and_a_service_begins_anew(graph, node, camera, detections):
     assert graph.call(Trigger, "/vision/reset_tracking", Trigger.Request()).success
     assert int(next_id(first)) == int(first) + 1
     assert graph.set(tracking=False) == ""
+
+
+def test_a_ball_has_a_place_in_a_frame_by_the_calibration_and_transforms(graph, node, camera):
+    """In the middle of the image, from straight above: 1 m below the camera."""
+    from geometry_msgs.msg import TransformStamped
+    from sensor_msgs.msg import CameraInfo
+    from tf2_msgs.msg import TFMessage
+    from vision_msgs.msg import Detection3DArray
+
+    info = CameraInfo(height=480, width=640, distortion_model="plumb_bob")
+    info.k = [400.0, 0.0, 319.5, 0.0, 400.0, 239.5, 0.0, 0.0, 1.0]
+    down = TransformStamped(child_frame_id="camera")
+    down.header.frame_id = "base_footprint"
+    down.transform.translation.z = 1.0
+    down.transform.rotation.x, down.transform.rotation.w = 1.0, 0.0
+    words = graph.set(locate_by="ground", locate_frame="base_footprint", ball_diameter=0.2)
+    assert words == ""
+    with (
+        graph.camera("camera_info", kind=CameraInfo) as calibration,
+        graph.camera("/tf_static", kind=TFMessage, latched=True) as fixed,
+        graph.listen(Detection3DArray, "detections_3d") as inbox,
+    ):
+        fixed.publish(TFMessage(transforms=[down]))
+
+        def image():
+            sent = graph.image(scene(310, 230))
+            sent.header.frame_id = "camera"
+            calibration.publish(info)
+            return sent
+
+        message = send_until(graph, camera, inbox, image, lambda m: m.detections)
+        assert message.header.frame_id == "base_footprint"
+        place = message.detections[0].bbox.center.position
+        assert (place.x, place.y, place.z) == pytest.approx((0, 0, 0.1), abs=0.01)
 
 
 def test_parameters_of_every_node_are_no_concern_of_the_network(graph, node):

@@ -212,11 +212,14 @@ class Graph:
 
     @contextlib.contextmanager
     def camera(
-        self, topic: str = "image", reliability: str = "reliable", kind: type = Image
+        self,
+        topic: str = "image",
+        reliability: str = "reliable",
+        kind: type = Image,
+        latched: bool = False,
     ) -> Iterator[Any]:
-        publisher = self._in_executor(
-            self.node.create_publisher, kind, topic, profile(reliability, 1)
-        )
+        qos = profile(reliability, 1, latched=latched)
+        publisher = self._in_executor(self.node.create_publisher, kind, topic, qos)
         yield publisher
         self._in_executor(self.node.destroy_publisher, publisher)
 
