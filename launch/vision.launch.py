@@ -20,6 +20,7 @@ from launch.events.process import ProcessExited, ShutdownProcess
 from launch.logging import get_logger
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
+from launch_ros.parameter_descriptions import ParameterValue
 
 from tvm_vision_ros.main import WRONG_START, profile_variables
 
@@ -37,6 +38,12 @@ ARGUMENTS = {
     "namespace": ("", "Of the node and its topics."),
     "name": ("vision", "Of the node."),
     "image": ("image", "Topic of the camera's images."),
+    "image_transport": ("", "raw or compressed; empty: as the file of parameters says."),
+    "camera": (
+        "",
+        "A camera for the node to open itself, in the place of the topic: /dev/video0, a video, "
+        "rtsp://...; empty: as the file of parameters says.",
+    ),
     "device": ("", "auto, vulkan or cpu; empty: as the file of parameters says."),
     "autostart": ("true", "Configure and activate without a lifecycle manager."),
     "debug": ("true", "Have the topic debug_image; it costs nothing while nobody listens."),
@@ -106,7 +113,12 @@ def vision_node(values):
         "autostart": values["autostart"].lower() == "true",
         "publish_debug_image": values["debug"].lower() == "true",
     }
-    parameters |= {name: values[name] for name in ("model", "device") if values[name]}
+    # As text, whatever they look like: launch makes a number of 0.
+    parameters |= {
+        name: ParameterValue(values[name], value_type=str)
+        for name in ("model", "device", "image_transport", "camera")
+        if values[name]
+    }
     return Node(
         package="tvm_vision",
         executable="vision_node",

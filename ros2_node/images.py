@@ -199,6 +199,11 @@ def image_from_compressed(message: Any, most_pixels: int = MOST_PIXELS) -> Image
 
 
 def any_image(message: Any, most_pixels: int = MOST_PIXELS) -> Image:
-    """Either kind of message as BGR; a compressed one has a ``format``."""
+    """Either kind of message as BGR; a compressed one has a ``format``, and an image of the node's
+    own camera, which is no message, its ``pixels``."""
+    if hasattr(message, "pixels"):
+        own: Image = message.pixels
+        _check_pixels(own.shape[1], own.shape[0], most_pixels)
+        return own
     read = image_from_compressed if hasattr(message, "format") else image_from
     return read(message, most_pixels)

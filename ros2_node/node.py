@@ -21,16 +21,19 @@ from tvm_vision.models.class_options import ClassOptions
 from tvm_vision.models.tracking import need_tracker
 
 from . import ros_parameters
+from .camera_source import source_of
+from .cameras import Camera
 from .class_parameters import ClassParameters
 from .diagnostics import Conditions, is_stalled, statuses
+from .listeners import BothSinks, Listener, Listeners
 from .model_folder import find_model
 from .model_loader import ModelRequest, load_and_warm
 from .networks import Host, Networks
 from .pipeline import CameraFrame, NetworkJob, Pipeline
 from .reasons import one_line
-from .ros_camera import RosCamera
 from .ros_messages import builder
 from .ros_outputs import Outputs
+from .ros_qos import overridden, profile
 from .settings import CONFIGURE, RELOAD, START, SUBSCRIBE, effects, parameters
 from .statistics import DROPPED, STOPPED, Statistics
 from .worker import Worker
@@ -56,6 +59,8 @@ class VisionNode(LifecycleNode):
         if self.settings.tracking:
             need_tracker()
         ros_parameters.name_unknown(self, others.known)
+        if self.settings.camera:
+            source_of(self.settings.camera)
         self.statistics = Statistics()
         log = self.get_logger()
         self.pipeline = Pipeline(
@@ -69,18 +74,21 @@ class VisionNode(LifecycleNode):
         )
         self._builder = builder()
         self.outputs = Outputs(self, self._builder, log.warning)
+        self.listeners = Listeners(log)
+        self._sink = BothSinks(self.listeners, self.outputs)
         self.networks = Networks(
             Host(self._open_outputs, self._use, self._restore, self._in_executor, log), load
         )
         # While the parameters are put back: nobody asked for that.
         self._restoring = False
         self._start_due = False
-        self.camera = RosCamera(self, self._on_image, self.statistics)
+        self.camera = Camera(self, self._on_image, self.statistics)
         self._active = False
         self._fault = ""
         self._recovery_due = 0.0
         self._name_check_due = time.monotonic() + DISCOVERY_SECONDS
-        self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
+        qos = overridden(self, "/diagnostics", "publisher", profile("reliable", 10))
+        self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", qos)
         self._tick_timer = self._new_timer(TICK_SECONDS, self._tick)
         self._diagnostics_timer = self._new_diagnostics_timer()
         self._services_own = [
@@ -96,6 +104,13 @@ class VisionNode(LifecycleNode):
         ]
         ros_parameters.watch(self, self._check_parameters, self._apply_parameters)
         self.classes = ClassParameters(self, frozenset(others.values), self._use_class_options)
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Call ``listener`` with each SeenImage, in the thread that infers; see Listeners.add.
+
+        For a program that has this node in its own process: nothing passes DDS.
+        """
+        return self.listeners.add(listener)
 
     # Lifecycle
 
@@ -172,7 +187,7 @@ class VisionNode(LifecycleNode):
     def _use(self, model: Any) -> None:
         names = model.class_names if "detections" in model.produces else ()
         self.pipeline.class_options = self.classes.open(names)
-        self.pipeline.job = NetworkJob(model, self.outputs)
+        self.pipeline.job = NetworkJob(model, self._sink)
         if self._active:
             self._publish_labels()
 
@@ -227,7 +242,7 @@ class VisionNode(LifecycleNode):
         wanted = self._active and settings.enabled
         self.outputs.listen(wanted)
         if wanted and settings.lazy:
-            wanted = self.outputs.wanted()
+            wanted = self._sink.wanted()
         if not wanted:
             self.camera.close()
         elif self.camera.waiting is None:
@@ -251,6 +266,8 @@ class VisionNode(LifecycleNode):
                 return ""
             if "model" in values:
                 find_model(values["model"])
+            if values.get("camera"):
+                source_of(values["camera"])
             self.outputs.check(job.model, replace(self.settings, **values))
         except InputError as error:
             return one_line(error)

@@ -13,7 +13,7 @@ from rclpy.qos import QoSCompatibility, ReliabilityPolicy, qos_check_compatible
 from sensor_msgs.msg import CompressedImage, Image
 
 from .dds_profile import PROFILE, dds_profile
-from .ros_qos import profile, subscription_events
+from .ros_qos import overridden, profile, subscription_events
 from .settings import Settings
 from .silence import COMPRESSED, IMAGE, SUFFIX, Publisher, Surroundings, reason
 from .statistics import Statistics
@@ -94,7 +94,9 @@ class RosCamera:
         )
 
     def _qos(self) -> Any:
-        return profile(self._settings.input_reliability, self._settings.input_depth)
+        settings = self._settings
+        qos = profile(settings.input_reliability, settings.input_depth)
+        return overridden(self._node, _topic(settings), "subscription", qos)
 
     def _look(self) -> bool:
         """Find the reason again; returns whether it is another one."""
@@ -122,7 +124,7 @@ class RosCamera:
             elsewhere=() if publishers else tuple(self._elsewhere(own)),
             alone=all(found == own for found in node.get_node_names_and_namespaces()),
             lost=self._statistics.snapshot().rate_lost > 0,
-            reliable=settings.input_reliability == "reliable",
+            reliable=self._qos().reliability == ReliabilityPolicy.RELIABLE,
             room=self.room,
         )
 

@@ -29,7 +29,7 @@ from .result_topics import (
 )
 from .ros_locator import TF, RosLocator, needs_transforms
 from .ros_messages import message_class
-from .ros_qos import profile, publisher_events
+from .ros_qos import overridden, profile, publisher_events
 from .settings import Settings
 
 DEPTH = 5
@@ -256,9 +256,10 @@ class Outputs:
                 publisher.publish(message)
 
     def _qos(self, topic: str) -> Any:
+        qos = profile(self._settings.output_reliability, DEPTH)
         if topic in LATCHED:
-            return profile("reliable", 1, latched=True)
-        return profile(self._settings.output_reliability, DEPTH)
+            qos = profile("reliable", 1, latched=True)
+        return overridden(self._node, topic, "publisher", qos)
 
     def _remove(self, topics: list[str]) -> None:
         for topic in topics:

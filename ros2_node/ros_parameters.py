@@ -17,6 +17,7 @@ from rclpy.parameter import Parameter as RosParameter
 
 from tvm_vision.errors import InputError
 
+from . import qos_overrides
 from .class_settings import split, widened
 from .other_parameters import OwnParameters, own_parameters
 from .settings import START, Parameter, Settings, parameters, problem_in
@@ -28,13 +29,24 @@ def declare(node: Node) -> Settings:
     Raises InputError, naming the parameter, for a value of the wrong type or out of range.
     """
     values = {item.name: _declare(node, item) for item in parameters().values()}
+    if problem := qos_overrides.problem_in(given(node)):
+        raise InputError(problem)
+    for name, value in given(node).items():
+        # Not where the endpoints are made: while parameters change, none can be declared.
+        if name.startswith(qos_overrides.PREFIX):
+            node.declare_parameter(name, value, ParameterDescriptor(read_only=True))
     return Settings(**values)
+
+
+def given(node: Node) -> dict[str, Any]:
+    """What was given at the start, by file or argument, known or not."""
+    return {name: item.value for name, item in node._parameter_overrides.items()}
 
 
 def take_others(node: Node) -> OwnParameters:
     """Let parameters by other nodes' names count as ours, and say so; before ``declare``."""
     overrides = node._parameter_overrides
-    own = own_parameters({name: item.value for name, item in overrides.items()})
+    own = own_parameters(given(node))
     overrides.update({name: RosParameter(name, value=v) for name, v in own.values.items()})
     for line in own.lines:
         node.get_logger().info(line)
@@ -43,7 +55,7 @@ def take_others(node: Node) -> OwnParameters:
 
 def name_unknown(node: Node, understood: Container[str]) -> None:
     """Say what was given and means nothing here: rclpy passes over it without a word."""
-    for name in sorted(node._parameter_overrides):
+    for name in sorted(given(node)):
         if not (node.has_parameter(name) or name in understood or split(name)):
             close = get_close_matches(name, parameters(), n=1)
             known = "docs/reference/node.md lists all there are"

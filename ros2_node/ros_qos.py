@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
+from rclpy.node import Node
 from rclpy.qos import (
     DurabilityPolicy,
     HistoryPolicy,
@@ -14,9 +15,18 @@ from rclpy.qos import (
     qos_policy_name_from_kind,
 )
 
+from .qos_overrides import overrides_of
+from .ros_parameters import given
+
 _RELIABILITY = {
     "best_effort": ReliabilityPolicy.BEST_EFFORT,
     "reliable": ReliabilityPolicy.RELIABLE,
+}
+
+_KINDS = {
+    "history": HistoryPolicy,
+    "reliability": ReliabilityPolicy,
+    "durability": DurabilityPolicy,
 }
 
 
@@ -28,6 +38,18 @@ def profile(reliability: str, depth: int, *, latched: bool = False) -> QoSProfil
         reliability=_RELIABILITY[reliability],
         durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE,
     )
+
+
+def overridden(node: Node, topic: str, entity: str, qos: QoSProfile) -> QoSProfile:
+    """What the parameters ``qos_overrides`` make of it.
+
+    entity: "publisher" or "subscription". Raises InputError for a value that cannot be.
+    """
+    name = node.resolve_topic_name(topic)
+    for policy, value in overrides_of(given(node), name, entity).items():
+        kind = _KINDS.get(policy)
+        setattr(qos, policy, value if kind is None else kind[value.upper()])
+    return qos
 
 
 def subscription_events(

@@ -136,6 +136,25 @@ class Settings:
         True, "Off: the node stays active and lets images pass; the service enable sets it."
     )
     lazy: bool = _parameter(True, "Listen to the camera only while somebody listens to results.")
+    camera: str = _parameter(
+        "",
+        "A camera for the node to open itself, instead of the topic: /dev/video0, a number, a "
+        "video file (over and over, at its rate) or an address as rtsp://.",
+        SUBSCRIBE,
+    )
+    camera_width: int = _parameter(
+        0, "Asked of that camera; 0: as it is.", SUBSCRIBE, unit="pixels", low=0, high=32768
+    )
+    camera_height: int = _parameter(
+        0, "Asked of that camera; 0: as it is.", SUBSCRIBE, unit="pixels", low=0, high=32768
+    )
+    camera_rate: float = _parameter(
+        0.0, "Asked of that camera, or the rate of a video; 0: as it is.", SUBSCRIBE,
+        unit="Hz", low=0.0, high=1000.0,
+    )  # fmt: skip
+    camera_frame_id: str = _parameter(
+        "camera", "frame_id of that camera's images, its optical frame.", SUBSCRIBE
+    )
     image_topic: str = _parameter(
         "image", "Topic of the images; with /compressed behind it for those.", SUBSCRIBE
     )
@@ -269,8 +288,11 @@ def effects(names: Iterable[str]) -> set[str]:
 
 
 def widened(name: str, value: Any) -> Any:
-    """A whole number as a double where one is wanted: YAML and people write 1 for 1.0."""
+    """A whole number as a double where one is wanted: YAML and people write 1 for 1.0; and the
+    number of a camera as a word."""
     known = parameters().get(name)
+    if name == "camera" and type(value) is int:
+        return str(value)
     return widened_to(None if known is None else known.kind, value)
 
 

@@ -17,6 +17,11 @@ from tvm_vision_ros.settings import (
 )
 
 
+def test_a_camera_may_be_named_by_its_number():
+    assert widened("camera", 0) == "0"
+    assert problem_in({"camera": widened("camera", 0)}) == ""
+
+
 def test_every_default_is_taken():
     for item in parameters().values():
         assert item.problem(item.default) == ""

@@ -177,8 +177,8 @@ def _video(source: str | int, name: str, none: str) -> Iterator[Frame]:
     """Frames of what OpenCV opens. ``none``: what to say where it has not one; of a camera, which
     never ends, CAMERA also where it has no more."""
     camera = none is CAMERA
-    with _silent_opencv():
-        capture = _capture(source)
+    with silent_opencv():
+        capture = open_capture(source)
     try:
         rate = capture.get(cv2.CAP_PROP_FPS) if capture.isOpened() else 0.0
         rate = rate if 0 < rate <= MAX_RATE else 0.0
@@ -200,7 +200,9 @@ def _video(source: str | int, name: str, none: str) -> Iterator[Frame]:
         capture.release()
 
 
-def _capture(source: str | int) -> cv2.VideoCapture:
+def open_capture(source: str | int) -> cv2.VideoCapture:
+    """What OpenCV makes of a file, a camera or an address, which may give no image for PATIENCE_MS;
+    whether it is open the result says."""
     if isinstance(source, int) or "://" not in source:
         return cv2.VideoCapture(source)
     open_within = [cv2.CAP_PROP_OPEN_TIMEOUT_MSEC, PATIENCE_MS]
@@ -209,7 +211,7 @@ def _capture(source: str | int) -> cv2.VideoCapture:
 
 
 @contextlib.contextmanager
-def _silent_opencv() -> Iterator[None]:
+def silent_opencv() -> Iterator[None]:
     """Without the lines that OpenCV writes itself: what goes wrong is raised."""
     level = cv2.utils.logging.getLogLevel()
     cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
