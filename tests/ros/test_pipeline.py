@@ -69,11 +69,11 @@ def test_a_frame_goes_through_with_its_header_and_its_times():
     assert bench.counts["done"] == 1
 
 
-def test_without_a_network_nothing_happens():
+def test_without_a_network_nothing_happens_but_that_it_is_counted():
     bench = Bench()
     bench.pipeline.job = None
     bench.send()
-    assert bench.counts == {}
+    assert bench.counts == {"stopped": 1}
 
 
 def test_stale_frames_are_passed_over_with_one_warning():
