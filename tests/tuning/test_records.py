@@ -119,6 +119,40 @@ def test_a_full_disk_keeps_what_was_written(
     assert [r.decision["x"] for r in read_records(path)] == [1, 3]
 
 
+def test_a_full_disk_cuts_off_no_other_process_s_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "records.jsonl"
+    with RecordWriter(path) as ours, RecordWriter(path) as theirs:
+        ours.write(record(x=1))
+        theirs.write(record(x=2))
+
+        def full(file: int) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(TuningError, match="No space left"):
+            ours.write(record(x=3))
+    assert [r.to_json() for r in read_records(path)] == [record(x=x).to_json() for x in (1, 2)]
+
+
+def test_processes_that_append_to_one_file_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    processes, each = 3, 60
+    children = []
+    for process in range(processes):
+        if child := os.fork():
+            children.append(child)
+            continue
+        for x in range(each):
+            with RecordWriter(path) as writer:
+                writer.write(record(x=process * each + x))
+        os._exit(0)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * processes
+    found = sorted(r.decision["x"] for r in read_records(path))
+    assert found == list(range(processes * each))
+
+
 def test_missing_and_unreadable_files(tmp_path: Path) -> None:
     with pytest.raises(TuningError, match="is not there"):
         read_records(tmp_path / "none")

@@ -8,6 +8,7 @@ the end, which a machine that lost its power leaves behind.
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import logging
 import math
@@ -16,6 +17,7 @@ import re
 import statistics
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -313,7 +315,8 @@ class RecordWriter:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             # Unbuffered: what is written in part can be cut off again.
             self._file = open(self._path, "ab+", buffering=0)
-            self._drop_half_line()
+            with self._alone():
+                self._drop_half_line()
         except OSError as error:
             raise TuningError(f"'{path}' cannot be written ({error.strerror})") from None
 
@@ -330,22 +333,36 @@ class RecordWriter:
         if whole != len(data):
             LOGGER.warning("%s: half a record at the end was cut off", self._path)
             self._file.truncate(whole)
-        self._size = whole
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Other processes that append to the file wait: a line is cut off by nobody who sees half
+        of it, and nobody cuts off another's."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+        except OSError:  # a file system without locks
+            yield
+            return
+        try:
+            yield
+        finally:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def write(self, record: Record) -> None:
         """Raises TuningError where the disk is full; the file then ends with a whole line."""
         line = record.to_json().encode() + b"\n"
-        try:
-            if self._file.write(line) != len(line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            self._file.truncate(self._size)
-            raise TuningError(
-                f"'{self._path}' cannot be written ({error.strerror}): the records before are "
-                "safe; make room, then run the same command again"
-            ) from None
-        self._size += len(line)
+        with self._alone():
+            before = os.fstat(self._file.fileno()).st_size
+            try:
+                if self._file.write(line) != len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(self._file.fileno())
+            except OSError as error:
+                self._file.truncate(before)
+                raise TuningError(
+                    f"'{self._path}' cannot be written ({error.strerror}): the records before are "
+                    "safe; make room, then run the same command again"
+                ) from None
 
     def close(self) -> None:
         self._file.close()
