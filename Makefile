@@ -29,7 +29,7 @@ ROS := $(VENV)/.ros
 ROS_WHEELS := $(filter x86_64,$(shell uname -m))
 
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-classifier test test-full ros no-ros-wheels ros-demo lint wheel elsewhere bench static-drivers test-driver lock clean distclean system force
+.PHONY: help demo demo-classifier test test-full ros no-ros-wheels ros-demo lint wheel elsewhere bench static-drivers test-driver lock faults clean distclean system force
 
 help:
 	@echo "make demo       find balls, goalposts, robots and the field in images and a clip"
@@ -44,6 +44,7 @@ help:
 	@echo "make bench      compare with other engines on this machine's GPU, and say so where there is none"
 	@echo "make static-drivers  unpack drivers for GPUs that are not here, to examine kernels (Debian)"
 	@echo "make test-driver  run the backend's tests on a newer lavapipe, or on DRIVER=FILE.json"
+	@echo "make faults     let Vulkan fail at every call of a network's life, and write what came of it"
 	@echo "make lock       write requirements.lock, sbom.cdx.json and the list of dependencies anew"
 	@echo "make clean      remove what was built; 'make distclean' removes $(VENV) too"
 
@@ -94,6 +95,10 @@ DRIVER ?= lavapipe
 ON_DRIVER ?= tests/vulkan tests/devices/test_small_device.py tests/demo/test_demo_network.py
 test-driver: $(NATIVE)
 	@$(BIN)/python scripts/on_driver.py $(DRIVER) -m pytest -q $(ON_DRIVER) $(PYTEST_ARGS)
+
+# Some minutes: hundreds of lives of a small network, each under the validation layer.
+faults: $(NATIVE)
+	@TVM_VISION_VULKAN_VALIDATION=1 TVM_VISION_POISON=on $(BIN)/python scripts/faults.py --write
 
 lint: $(PACKAGES)
 	$(BIN)/ruff check .

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tvm_vision.runtime.recovery import Losses
+
 from . import statistics as frames
 from .statistics import OUTCOMES, Snapshot
 
@@ -38,7 +40,7 @@ class ModelFacts:
     """The network in use.
 
     note: where it was made for another device, what that means and what to do, else "". failure:
-    why the last change of it did not work, else "".
+    why the last change of it did not work, else "". losses: what became of its device.
     """
 
     path: str = ""
@@ -48,6 +50,7 @@ class ModelFacts:
     device_type: str = ""
     note: str = ""
     failure: str = ""
+    losses: Losses = field(default_factory=Losses)
 
 
 @dataclass(frozen=True)
@@ -147,6 +150,8 @@ def network_status(name: str, model: ModelFacts, numbers: Snapshot) -> Status:
         "device": model.device,
         "device type": model.device_type,
         "device errors": errors,
+        "device lost": model.losses.lost,
+        "device rebuilt": model.losses.rebuilt,
     }
     if model.note:
         values["note"] = model.note
@@ -154,10 +159,14 @@ def network_status(name: str, model: ModelFacts, numbers: Snapshot) -> Status:
         values["last failure"] = model.failure
     if not model.name:
         level, message = (ERROR, model.failure) if model.failure else (OK, "no network loaded")
+    elif model.losses.waiting:
+        level, message = ERROR, f"{model.name}: {model.losses.describe()}"
     elif errors:
         level, message = ERROR, f"{errors} errors of the device, see the log"
     elif model.failure:
         level, message = WARN, f"still {model.name}, for the new network failed: {model.failure}"
+    elif model.losses.lost:
+        level, message = WARN, f"{model.name} on {model.device}: {model.losses.describe()}"
     elif model.device_type == "cpu":
         level, message = WARN, f"{model.name} runs on a CPU: {model.device}"
     elif model.note:

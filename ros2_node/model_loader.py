@@ -23,6 +23,9 @@ class ModelRequest:
     device: str = "auto"
     top: int = 5
     verify_key: str = ""
+    frame_timeout: float = 0.0
+    rebuilds_per_minute: int = 6
+    fallback: str = ""
 
 
 def load_and_warm(request: ModelRequest, target: str = "") -> Any:
@@ -43,10 +46,16 @@ def load_and_warm(request: ModelRequest, target: str = "") -> Any:
 def _load(source: ModelSource, request: ModelRequest, target: str) -> Any:
     # Takes most of a second: not before it is needed.
     from tvm_vision.models import load_model
+    from tvm_vision.runtime.recovery import Recovery
 
+    recovery = Recovery(
+        frame_timeout=request.frame_timeout,
+        rebuilds_per_minute=request.rebuilds_per_minute,
+        fallback=request.fallback,
+    )
     # A "~" is known here as it is in the parameter model.
     keys = Path(request.verify_key).expanduser() if request.verify_key else None
-    return load_model(source.package, request.device, target, keys, top=request.top)
+    return load_model(source.package, request.device, target, keys, recovery, top=request.top)
 
 
 Loaded = Callable[[ModelRequest, Any, str], object]

@@ -46,11 +46,22 @@ class Networks:
         self._change = Changeover()
         self._waiting: list[Answer] = []
         self._facts = ModelFacts()
+        self._model: Any = None
 
     @property
     def facts(self) -> ModelFacts:
         """What /diagnostics says of it."""
-        return replace(self._facts, failure=self._facts.failure or self._change.failure)
+        facts = replace(self._facts, failure=self._facts.failure or self._change.failure)
+        model = self._model
+        if model is None or not model.losses.lost:
+            return facts
+        # Its device may be another by now.
+        return replace(
+            facts,
+            losses=model.losses,
+            device=model.device_description,
+            device_type=model.device_type,
+        )
 
     def configure(self, request: ModelRequest) -> bool:
         """Load it now; returns whether that went well. If not, log and facts say why."""
@@ -99,7 +110,7 @@ class Networks:
 
     def release(self) -> None:
         """There is no network any more."""
-        self._facts = ModelFacts()
+        self._facts, self._model = ModelFacts(), None
         self._change.released()
         self._answer(False, "the node was cleaned up meanwhile")
 
@@ -131,6 +142,7 @@ class Networks:
         self._answer(True, f"{model.name} on {model.device_description}")
 
     def _adopt(self, request: ModelRequest, model: Any) -> None:
+        self._model = model
         self._facts = ModelFacts(
             path=request.model,
             name=model.name,

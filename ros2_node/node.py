@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -16,7 +16,7 @@ from rclpy.task import Future
 from std_msgs.msg import Header
 from std_srvs.srv import SetBool, Trigger
 
-from tvm_vision.errors import InputError
+from tvm_vision.errors import DeviceLostError, InputError
 from tvm_vision.models.class_options import ClassOptions
 from tvm_vision.models.tracking import need_tracker
 
@@ -178,8 +178,9 @@ class VisionNode(LifecycleNode):
     # Network
 
     def _request(self) -> ModelRequest:
-        wanted = self.settings
-        return ModelRequest(wanted.model, wanted.device, wanted.top, wanted.verify_key)
+        return ModelRequest(
+            **{item.name: getattr(self.settings, item.name) for item in fields(ModelRequest)}
+        )
 
     def _open_outputs(self, model: Any) -> None:
         self.outputs.open(model, self.settings)
@@ -218,7 +219,9 @@ class VisionNode(LifecycleNode):
 
     def _device_failed(self, error: Exception) -> None:
         """In the worker's thread."""
-        self._in_executor(self._recover, one_line(error))
+        # A device that was lost is opened anew with the next frame, and /diagnostics tells of it.
+        if not isinstance(error, DeviceLostError):
+            self._in_executor(self._recover, one_line(error))
 
     def _recover(self, problem: str) -> None:
         now = time.monotonic()

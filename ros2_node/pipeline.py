@@ -161,6 +161,7 @@ class Pipeline:
             return UNREADABLE
         except DeviceError as error:
             self.statistics.count("device errors")
+            self._warn_once("device", f"a frame was lost with its device: {one_line(error)}")
             self._device_failed(error)
             return FAILED
         return DONE

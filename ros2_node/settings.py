@@ -129,6 +129,20 @@ class Settings:
         "empty: whoever made them.",
         START,
     )
+    frame_timeout: float = _parameter(
+        10.0,
+        "The GPU counts as lost where a frame takes longer; 0: it may take any time.",
+        RELOAD, unit="s", low=0.0, high=600.0,
+    )  # fmt: skip
+    rebuilds_per_minute: int = _parameter(
+        6, "A GPU that was lost is opened anew at most so often; 0: never.", RELOAD, low=0, high=60
+    )
+    fallback: str = _parameter(
+        "",
+        "What runs where that does not help: cpu, the variant for a processor of the same package, "
+        "or the path of another package; empty: nothing.",
+        RELOAD,
+    )
     autostart: bool = _parameter(
         True, "Configure and activate without being told to by a lifecycle manager.", START
     )

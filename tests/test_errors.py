@@ -12,6 +12,7 @@ NAMES = [
     "UnsupportedKernelError",
     "PackageError",
     "DeviceError",
+    "DeviceLostError",
     "TuningError",
     "InputError",
 ]

@@ -15,18 +15,18 @@ INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 # the backend decides, and has no handle of Vulkan's; all else acts.
 LAYERS = [
     "vulkan: cache_file device_options error frame_wait hazard_tracker kernel_code module_format "
-    "launch_log range_allocator shader_types spirv_reader",
+    "launch_log range_allocator shader_types spirv_reader wait_limit",
     "vulkan: device_features device_plan driver_search kernel_needs vk_api",
     "vulkan: device_handle device_snapshot instance",
     "vulkan: device device_list device_memory memory pipeline stream",
-    "vulkan: buffer_registry capture device_api device_info module",
+    "vulkan: buffer_registry capture device_api device_info module process_end",
     "runtime: graph_cpu graph_executor graph_launches graph_runner graph_spec graph_vulkan "
     "one_user",
 ]
-# The executor knows of the backend how errors, options and launches are told; one file knows the
-# device.
+# The executor knows of the backend how errors, options, launches and limits are told; one file
+# knows the device.
 KNOWS_THE_DEVICE = "graph_vulkan"
-TOLD_TO_ALL = {"error", "device_options", "launch_log"}
+TOLD_TO_ALL = {"error", "device_options", "launch_log", "wait_limit"}
 
 
 def _rows() -> dict[str, int]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from .errors import (
     DeviceError,
+    DeviceLostError,
     InputError,
     PackageError,
     TuningError,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from .package.info import ModelInfo
     from .runtime.graph_executor import GraphExecutor
     from .runtime.loader import load
+    from .runtime.recovery import Recovery
     from .tuning.session import tune_model as tune
     from .tuning.tuner import TuningOptions, TuningOutcome
 
@@ -53,11 +55,13 @@ __all__ = [
     "DepthMap",
     "Detections",
     "DeviceError",
+    "DeviceLostError",
     "GraphExecutor",
     "InputError",
     "InstanceMasks",
     "ModelInfo",
     "PackageError",
+    "Recovery",
     "SegmentationMask",
     "Timing",
     "TuningError",
@@ -99,6 +103,7 @@ if not TYPE_CHECKING:  # for which no name would be a wrong one
             "InstanceMasks": ".models.instance_masks",
             "ModelInfo": ".package.info",
             "VisionModel": ".models.vision_model",
+            "Recovery": ".runtime.recovery",
             "load": ".runtime.loader",
             "load_model": ".models",
             "tune": (".tuning.session", "tune_model"),

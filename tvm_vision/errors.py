@@ -39,6 +39,11 @@ class DeviceError(TvmVisionError):
     """
 
 
+class DeviceLostError(DeviceError):
+    """The work of a device is lost: the GPU was reset, a call for it failed, or it did not answer
+    within the time limit. The device can be opened anew; what was on it is gone."""
+
+
 class TuningError(TvmVisionError):
     """A search for schedules could not be started, measured or resumed."""
 

@@ -32,7 +32,8 @@ auto Guarded(Call call) -> decltype(call()) {
     return call();
   } catch (const ffi::Error& error) {
     std::string kind = error.kind();
-    bool ours = kind == "PackageError" || kind == "DeviceError" || kind == "InputError";
+    bool ours = kind == "PackageError" || kind == "DeviceError" || kind == "DeviceLostError" ||
+                kind == "InputError";
     std::string message = error.message();
     if (!ours) message = message.substr(0, message.find('\n'));
     throw Error(ours ? kind : "Error", message);

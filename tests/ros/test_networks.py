@@ -8,6 +8,7 @@ import pytest
 
 from support.ros import fakes
 from tvm_vision.errors import InputError
+from tvm_vision.runtime.recovery import Losses
 from tvm_vision_ros.model_loader import ModelRequest
 from tvm_vision_ros.networks import Host, Networks
 
@@ -112,3 +113,15 @@ def test_released_meanwhile(node):
     node.work()
     # What was being loaded comes too late.
     assert [model.name for model in node.used] == ["fake"]
+
+
+def test_what_became_of_the_device_is_told_with_the_device_it_runs_on_now(node):
+    (model,) = node.used
+    assert node.networks.facts.losses == Losses()
+    model.losses = Losses(2, 1, "the GPU was reset", on_fallback=True)
+    model.device_description, model.device_type = "cpu(0): the CPU through LLVM", "cpu"
+    facts = node.networks.facts
+    assert facts.losses is model.losses
+    assert (facts.device, facts.device_type) == ("cpu(0): the CPU through LLVM", "cpu")
+    node.networks.release()
+    assert node.networks.facts.losses == Losses()

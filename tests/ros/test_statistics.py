@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tvm_vision.runtime.recovery import Losses
 from tvm_vision_ros.diagnostics import (
     ERROR,
     OK,
@@ -155,6 +156,18 @@ def test_a_new_subscription_is_given_its_time():
         ({"device_type": "cpu"}, {}, WARN, "yoeo runs on a CPU: Some GPU"),
         ({}, {"device errors": 2}, ERROR, "2 errors of the device"),
         ({"note": "made for X"}, {}, WARN, "yoeo: made for X"),
+        (
+            {"losses": Losses(1, 1, "why", 0.2)},
+            {},
+            WARN,
+            "yoeo on Some GPU (driver 1): the device was lost once, loaded anew in 0.20 s: why",
+        ),
+        (
+            {"losses": Losses(2, 1, "why", waiting=True)},
+            {"device errors": 1},
+            ERROR,
+            "yoeo: the device was lost 2 times, it is not back yet: why",
+        ),
         ({"failure": "bad file"}, {}, WARN, "still yoeo, for the new network failed: bad file"),
         ({"name": "", "failure": "no file"}, {}, ERROR, "no file"),
         ({"name": ""}, {}, OK, "no network loaded"),

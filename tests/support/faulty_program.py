@@ -1,51 +1,94 @@
-"""Loads, runs and unloads a network again and again while Vulkan's calls fail: see test_faults.py.
+"""Lives through a network's life again and again while Vulkan's calls fail: see test_faults.py.
 
-Arguments: a package for Vulkan, a folder with x.npy and y.npy, the loader that fails, "each" or
-"all". The environment says that TVM_VISION_VULKAN_LOADER is that loader. Prints a line of JSON for
-each fault: the function, what failed of it, and what each step came to.
+Arguments: a folder with network.tar, x.npy, y.npy and kernel.so; the loader that fails; what is
+tried: "sample", "calls" (every call of each function, at each step), "lost" (the device is lost at
+every call that may say so), "hang" or "tune" (all calls of a process that measures candidates); and
+of how many parts of that which. The loader is named by
+TVM_VISION_VULKAN_LOADER. Prints a line of JSON for each fault: what failed of which function at
+which step, and what each step came to.
 """
 
 from __future__ import annotations
 
-import ctypes
 import faulthandler
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 import tvm_vision
 import tvm_vision.vulkan as vulkan
+from support.failing_loader import FOREVER, HANG, LOST_AFTER, Loader
+from support.vulkan_results import RESULTS, VALUES
 from tvm_vision.errors import TvmVisionError
+from tvm_vision.runtime.recovery import Recovery
+from tvm_vision.tvm_compat.ffi import tvm_ffi
 
-DEVICE_LOST, OUT_OF_HOST_MEMORY = -4, -1
-FOREVER = 1 << 40
-FUNCTIONS = (
-    "vkCreateInstance", "vkEnumeratePhysicalDevices", "vkEnumerateDeviceExtensionProperties",
-    "vkCreateDevice", "vkDeviceWaitIdle", "vkQueueSubmit", "vkAllocateMemory", "vkMapMemory",
-    "vkCreateBuffer", "vkBindBufferMemory", "vkCreateCommandPool", "vkResetCommandPool",
-    "vkAllocateCommandBuffers", "vkBeginCommandBuffer", "vkEndCommandBuffer", "vkCreateQueryPool",
-    "vkGetQueryPoolResults", "vkCreateSemaphore", "vkWaitSemaphores", "vkGetSemaphoreCounterValue",
-    "vkCreateShaderModule", "vkCreateDescriptorSetLayout", "vkCreatePipelineLayout",
-    "vkCreateComputePipelines", "vkCreatePipelineCache", "vkGetPipelineCacheData",
-    "vkCreateDescriptorPool", "vkAllocateDescriptorSets",
-)  # fmt: skip
+LOST = "VK_ERROR_DEVICE_LOST"
+# Seconds that a life may take, a step in which it hangs included.
+LONGEST_LIFE = 60
+# Seconds until a device that hangs is given up.
+FRAME_TIMEOUT = 0.5
+# TVM's own tensors have no time limit.
+UNLIMITED = "copy"
 
 
-class Network:
-    """One life of an executor, step by step; after one that fails the next has its turn."""
+Steps = dict[str, Callable[[], object]]
 
-    def __init__(self, package: str, folder: str) -> None:
-        self._package = package
+
+class Life:
+    """Steps, one after the other; after one that fails the next has its turn."""
+
+    #: Seconds that a frame may take, and those that the last rebuild took.
+    frame_timeout = rebuilding = 0.0
+    #: How often the network was loaded anew by itself, in all lives.
+    rebuilt = 0
+
+    def __init__(self) -> None:
+        self.after_step: Callable[[str], object] = lambda name: None
+
+    def steps(self) -> Steps:
+        """All that there is to do."""
+        raise NotImplementedError
+
+    def short_steps(self) -> Steps:
+        """What shows whether all is well."""
+        raise NotImplementedError
+
+    def live(self, steps: Steps) -> dict[str, str]:
+        """What each step came to: "right", "wrong" or the error's line."""
+        return {name: self._try(name, step) for name, step in steps.items()}
+
+    def _try(self, name: str, step: Callable[[], object]) -> str:
+        try:
+            return "wrong" if step() is False else "right"
+        except TvmVisionError as error:
+            return f"{type(error).__name__}: {error}"
+        except (AttributeError, IndexError):
+            return "skipped"  # there is no executor, or no frame
+        except Exception as error:
+            return f"unexpected {type(error).__name__}: {error}"
+        finally:
+            self.after_step(name)
+
+
+class NetworkLife(Life):
+    """That of an executor."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__()
+        self._package = f"{folder}/network.tar"
         self._x, self._y = np.load(f"{folder}/x.npy"), np.load(f"{folder}/y.npy")
         self._executor: Any = None
         self._tickets: list[int] = []
 
-    def live(self) -> dict[str, str]:
-        """What each step came to: "right", "wrong" or the error's line."""
-        steps: dict[str, Callable[[], object]] = {
+    def steps(self) -> Steps:
+        """Every way to run a network, with an end in the middle and at the end."""
+        return {
             "load": self._load,
             "run": lambda: self._executor.run(input=self._x),
             "output of run": self._compare,
@@ -59,24 +102,26 @@ class Network:
             "output of wait": self._compare,
             "profile": lambda: self._executor.profile(repeat=1, warmup=0),
             "output of profile": self._compare,
+            "trace": lambda: self._executor.trace(frames=1),
+            "copy": self._copy,
             "unload": self._drop,
             "shutdown": vulkan.shutdown,
         }
-        return {name: self._try(step) for name, step in steps.items()}
 
-    def _try(self, step: Callable[[], object]) -> str:
-        try:
-            return "wrong" if step() is False else "right"
-        except TvmVisionError as error:
-            return f"{type(error).__name__}: {error}"
-        except (AttributeError, IndexError):
-            return "skipped"  # there is no executor, or no frame
-        except Exception as error:
-            return f"unexpected {type(error).__name__}: {error}"
+    def short_steps(self) -> Steps:
+        """From load to shutdown."""
+        return {
+            "load": self._load,
+            "run": lambda: self._executor.run(input=self._x),
+            "output": self._compare,
+            "unload": self._drop,
+            "shutdown": vulkan.shutdown,
+        }
 
     def _load(self) -> None:
-        self._tickets = []
-        self._executor = tvm_vision.load(self._package)
+        self._drop()
+        recovery = Recovery(frame_timeout=self.frame_timeout)
+        self._executor = tvm_vision.load(self._package, recovery=recovery)
 
     def _submit(self) -> None:
         self._executor.set_input(0, self._x)
@@ -85,54 +130,162 @@ class Network:
     def _compare(self) -> bool:
         return np.allclose(self._executor.get_output(0).numpy(), self._y, rtol=1e-4, atol=1e-5)
 
+    def _copy(self) -> bool:
+        """Host to device, device to device, and back, as TVM's tensors do it."""
+        allocate = tvm_ffi.get_global_func("runtime.TVMTensorAllocWithScope")
+        copy = tvm_ffi.get_global_func("runtime.TVMTensorCopyFromTo")
+        device, dtype = tvm_ffi.device("vulkan", 0), tvm_ffi.dtype("float32")
+        first, second = (allocate(tvm_ffi.Shape(self._x.shape), dtype, device, None) for _ in "12")
+        back = np.zeros_like(self._x)
+        copy(tvm_ffi.from_dlpack(self._x), first)
+        copy(first, second)
+        copy(second, tvm_ffi.from_dlpack(back))
+        return bool((back == self._x).all())
+
     def _drop(self) -> None:
-        self._executor = None
+        if self._executor is not None and self._executor.losses.rebuilt:
+            self.rebuilt += self._executor.losses.rebuilt
+            self.rebuilding = self._executor.losses.seconds
+        self._executor, self._tickets = None, []
 
 
-class Faults:
-    """The loader that fails; see tests/vulkan/cpp/faulty_loader.cc."""
+class TuningLife(Life):
+    """That of a process which measures candidates; see tvm_vision/tuning/worker.py."""
 
-    def __init__(self, path: str) -> None:
-        self._library = ctypes.CDLL(path)
-        self._library.faulty_failed_name.restype = ctypes.c_char_p
+    def __init__(self, folder: str) -> None:
+        super().__init__()
+        from tvm_vision.tuning import worker
 
-    def arm(self, name: str, first: int = FOREVER, count: int = 0, result: int = 0) -> None:
-        self._library.faulty_arm(
-            name.encode(), ctypes.c_long(first), ctypes.c_long(count), ctypes.c_int(result)
+        self._worker, self._path = worker, f"{folder}/kernel.so"
+        self._alone = (f"{folder}/lock", 10.0)
+        self._arguments = tuple(worker.Argument((64, 96), "float32", n == 2) for n in range(3))
+        self._sum = sum(worker.random_array(a, n) for n, a in enumerate(self._arguments[:2]))
+
+    def steps(self) -> Steps:
+        """Two candidates, of which the second counts on what the first has left."""
+        return {
+            "tune": self._measure,
+            "compare": self._compare,
+            "tune again": self._measure,
+            "compare again": self._compare,
+            "shutdown": self._shutdown,
+        }
+
+    def short_steps(self) -> Steps:
+        """One candidate, in the process that has measured others."""
+        return {"tune": self._measure, "compare": self._compare, "shutdown": self._shutdown}
+
+    def _measure(self) -> bool:
+        worker, runs = self._worker, self._worker.MeasureRuns(2, 1, 0)
+        found = worker.measure(
+            self._path, "vulkan", self._arguments, runs, 1.0, self._alone, worker.Board()
         )
+        return found is not None and len(found) == 2
 
-    def seen(self) -> int:
-        return int(self._library.faulty_seen())
+    def _compare(self) -> bool:
+        worker = self._worker
+        made = worker.outputs(self._path, "vulkan", self._arguments, self._alone, worker.Board())
+        return made is not None and bool((made[0] == self._sum).all())
 
-    def failed(self) -> str:
-        return self._library.faulty_failed_name().decode()
+    def _shutdown(self) -> None:
+        self._worker._KEPT.clear()
+        self._worker._LIBRARIES.clear()
+        vulkan.shutdown()
 
 
-def plans(network: Network, faults: Faults, which: str) -> Iterator[tuple[str, int, int, int]]:
-    """Function, number of the first call that fails, how many, and what they give."""
-    for name in FUNCTIONS if which == "each" else ("*",):
-        faults.arm(name)
-        network.live()
-        calls = faults.seen()
-        numbers = {1, calls} if which == "each" else range(1, calls + 1)
-        for number in sorted(numbers):
-            if number <= calls:
-                yield name, number, 1, OUT_OF_HOST_MEMORY
-                yield name, number, FOREVER, DEVICE_LOST
+@dataclass(frozen=True)
+class Plan:
+    """A fault: ``count`` calls of a function from the ``first`` of a life on give ``code``."""
+
+    function: str
+    code: str
+    first: int
+    count: int
+    value: int
+    step: str
+
+
+def calls_by_step(life: Life, loader: Loader) -> dict[str, list[str]]:
+    """Of each function the step of each of its calls, in a life without a fault."""
+    found: dict[str, list[str]] = {name: [] for name in loader.functions}
+    before = loader.calls()
+
+    def look(step: str) -> None:
+        nonlocal before
+        now = loader.calls()
+        for name, number in now.items():
+            found[name] += [step] * (number - before[name])
+        before = now
+
+    life.after_step = look
+    life.live(life.steps())
+    life.after_step = lambda name: None
+    return found
+
+
+def plans(steps: dict[str, list[str]], which: str) -> Iterator[Plan]:
+    """The faults to try."""
+    for name, where in steps.items():
+        numbers: Sequence[int] = range(1, len(where) + 1)
+        if which == "tune" and where:  # which takes longer, and does the same over and over
+            numbers = sorted({1, (len(where) + 1) // 2, len(where)})
+        if which in ("hang", "sample") and name == "vkQueueSubmit":
+            hangs = [n for n in numbers if where[n - 1] != UNLIMITED]
+            for n in hangs if which == "hang" else hangs[1:2]:
+                yield Plan(name, "hang", n, 1, HANG, where[n - 1])
+        if which == "hang":
+            continue
+        for i, code in enumerate(RESULTS[name]):
+            if (code == LOST) != (which == "lost") and which not in ("sample", "tune"):
+                continue
+            for n in _sampled(numbers, i) if which == "sample" else numbers:
+                step, value = where[n - 1], VALUES[code]
+                if code == LOST:
+                    yield Plan(name, code, n, 1, value, step)
+                    if name == "vkQueueSubmit":
+                        yield Plan(name, f"{code}, begun", n, 1, LOST_AFTER, step)
+                    continue
+                yield Plan(name, code, n, 1, value, step)
+                # A device that never answers is the subject of "hang".
+                often = which in ("calls", "tune") and n in (1, len(where) // 2)
+                if often and code != "VK_TIMEOUT":
+                    yield Plan(name, code, n, FOREVER, value, step)
+
+
+def _sampled(numbers: Sequence[int], shift: int) -> list[int]:
+    """One call for each code, another for each: all along a life."""
+    return [numbers[(shift * len(numbers)) // 3 % len(numbers)]] if numbers else []
 
 
 def main() -> None:
-    package, folder, loader, which = sys.argv[1:]
-    network, faults = Network(package, folder), Faults(loader)
-    assert set(network.live().values()) == {"right"}, network.live()
-    for name, number, count, result in plans(network, faults, which):
-        faulthandler.dump_traceback_later(60, exit=True)
-        faults.arm(name, number, count, result)
-        met = network.live()
-        failed = faults.failed()
-        faults.arm(name)
-        after = network.live()
-        line = {"call": [name, number, count, result], "failed": failed, "met": met, "after": after}
+    folder, path, which, part, parts = sys.argv[1:]
+    life = TuningLife(folder) if which == "tune" else NetworkLife(folder)
+    loader = Loader(path)
+    first = life.live(life.steps())
+    assert set(first.values()) == {"right"}, first
+    for plan in list(plans(calls_by_step(life, loader), which))[int(part) :: int(parts)]:
+        faulthandler.dump_traceback_later(LONGEST_LIFE, exit=True)
+        vulkan.validation_messages()
+        devices = loader.devices()
+        loader.arm(plan.function, plan.first, plan.count, plan.value)
+        life.frame_timeout = FRAME_TIMEOUT if plan.code == "hang" else 0.0
+        start, rebuilt = perf_counter(), life.rebuilt
+        met = life.live(life.steps())
+        seconds = perf_counter() - start
+        rebuilt, failed = life.rebuilt - rebuilt, loader.failed()
+        loader.arm("")
+        after = life.live(life.short_steps())
+        line = {
+            **asdict(plan),
+            "failed": failed,
+            "rebuilt": rebuilt,
+            "rebuilding": life.rebuilding,
+            "met": met,
+            "after": after,
+            "seconds": seconds,
+            "devices": loader.devices() - devices,
+            "said": vulkan.validation_messages(),
+        }
         print(json.dumps(line), flush=True)
     faulthandler.cancel_dump_traceback_later()
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ..package import Package
+    from ..runtime.recovery import Recovery
     from .class_options import Given
     from .vision_model import VisionModel
 
@@ -34,13 +35,14 @@ def load_model(
     device: str = "auto",
     target: str = "",
     verify: str | os.PathLike[str] | None = None,
+    recovery: Recovery | None = None,
     **options: Unpack[ModelOptions],
 ) -> VisionModel:
     """The network of a package, as the class that is made for its kind.
 
-    path: of the package, tar or folder, or the package as it was read. device, target, verify:
-    see ``tvm_vision.load``. options: of that class, for example ``confidence`` of one that finds
-    boxes; those of other classes say nothing about this one and are passed over.
+    path: of the package, tar or folder, or the package as it was read. device, target, verify,
+    recovery: see ``tvm_vision.load``. options: of that class, for example ``confidence`` of one
+    that finds boxes; those of other classes say nothing about this one and are passed over.
 
     Raises PackageError and DeviceError as ``tvm_vision.load`` does; InputError where the package
     is of a kind that looks at no frames, or lacks what its class needs.
@@ -57,4 +59,4 @@ def load_model(
     taken = inspect.signature(cls).parameters
     # None is as good as unsaid: the package decides, or the class.
     own = {k: v for k, v in options.items() if k in taken and v is not None}
-    return cls.load(package, device, "", None, **own)
+    return cls.load(package, device, "", None, recovery, **own)

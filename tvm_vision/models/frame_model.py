@@ -78,9 +78,7 @@ class FrameModel(VisionModel):
 
     def run_prepared(self) -> Arrays:
         """The network's outputs by name for the frame that ``prepare`` was called with."""
-        self._executor.set_input(self._spec.name, as_input(self._tensor, self._spec))
-        self._executor.run()
-        return self._executor.outputs()
+        return self._executor.frame({self._spec.name: as_input(self._tensor, self._spec)})
 
     def interpret(self, outputs: Arrays, letterbox: Letterbox) -> dict[str, Any]:
         """Parts of a VisionResult by name, of outputs by name and the place of their frame."""

@@ -15,6 +15,7 @@ from ..errors import InputError
 from ..package import ModelInfo, Package
 from ..runtime.graph_executor import GraphExecutor
 from ..runtime.loader import load
+from ..runtime.recovery import Losses, Recovery
 from .results import VisionResult
 
 if TYPE_CHECKING:
@@ -81,13 +82,14 @@ class VisionModel:
         device: str = "auto",
         target: str = "",
         verify: str | os.PathLike[str] | None = None,
+        recovery: Recovery | None = None,
         **options: Any,
     ) -> Model:
         """A package, tar or folder, on its device, signed by a key (see ``tvm_vision.load``).
 
         options: of the class. Raises InputError where the package is not of this kind.
         """
-        return cls(load(path, device, target, verify), **options)
+        return cls(load(path, device, target, verify, recovery), **options)
 
     def __call__(self, image_bgr: Image) -> VisionResult:
         """The results for one frame, uint8 [height, width, 3] in BGR."""
@@ -138,6 +140,11 @@ class VisionModel:
         """One line where the package was made for another device than this one, with what that
         means and what to do; else ""."""
         return self._executor.device_note
+
+    @property
+    def losses(self) -> Losses:
+        """What became of its device so far."""
+        return self._executor.losses
 
     @property
     def device_name(self) -> str:

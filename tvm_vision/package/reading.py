@@ -35,6 +35,20 @@ Choose = Callable[[Fleet], str]
 REMEDY = "compile the model again, or copy the package again"
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Where a package was read from. variant: of a package for several devices, else "". verify:
+    the keys that were asked for, None where anybody's signature was good enough."""
+
+    path: Path
+    variant: str = ""
+    verify: PublicKeys | None = None
+
+    def read(self) -> Package:
+        """What is there now. Raises PackageError as ``read_package`` does."""
+        return read_package(self.path, variant=self.variant, verify=self.verify)
+
+
 class Package:
     """A checked package: ``info`` (mod.json), where mod.so lies, and mod.params in memory.
 
@@ -45,6 +59,7 @@ class Package:
         params: the content of mod.params, as it was checked, whatever becomes of the file.
         signature: the content of mod.sig, of which nothing is checked unless it was asked for;
             None where there is none.
+        origin: the file or folder it was read from, None for what was not.
     """
 
     def __init__(
@@ -61,6 +76,7 @@ class Package:
         self.library_path = folder / LIBRARY
         self.params = params
         self.signature: bytes | None = None
+        self.origin: Origin | None = None
         self._scratch = scratch
 
     def __enter__(self) -> Package:
@@ -124,12 +140,15 @@ def read_package(
         if is_fleet(document):
             fleet = Fleet.from_document(document)
             name = variant if isinstance(variant, str) else variant(fleet)
-            return _read_variant(members, fleet.variant(name), signed)
+            found = _read_variant(members, fleet.variant(name), signed)
+            found.origin = Origin(path, name, verify)
+            return found
         info = PackageInfo.from_document(document)
         loaded = _load_params(*members.files[PARAMS], params)
         folder = path if signed is None and path.is_dir() else None
         found = _ready(info, loaded, *members.files[LIBRARY], in_place=folder)
         found.signature = members.signature()
+        found.origin = Origin(path, "", verify)
         return found
 
 

@@ -12,6 +12,7 @@ import io
 import json
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from ..errors import DeviceError, InputError, PackageError
 from ..tvm_compat.ffi import tvm_ffi
 from .benchmark import BenchmarkResult, Pace, measure
 from .profiler import KernelInfo, ProfileReport, kernel_infos, summarise
+from .recovery import Losses
 from .tracing import Trace, trace_frames
 
 Value = Any  # numpy array or tensor
@@ -59,7 +61,13 @@ class GraphExecutor:
     input or output was replaced by another thread before it was used: give each thread its own.
     """
 
+    #: What became of its device so far.
+    losses = Losses()
+
     def __init__(self, graph_json: str, lib: Any, device: Any) -> None:
+        self._open(graph_json, lib, device)
+
+    def _open(self, graph_json: str, lib: Any, device: Any) -> None:
         make = tvm_ffi.get_global_func("tvm_vision.graph_executor.create")
         self.device = device
         try:
@@ -91,6 +99,18 @@ class GraphExecutor:
         self.output_names = tuple(str(name) for name in self._module["names"](False))
         self._direct = _direct_inputs(self.info, self.input_names)
 
+    def _invoke(self, name: str, *arguments: Any) -> Any:
+        """Call a function of the native module."""
+        return self._call[name](*arguments)
+
+    def _close(self) -> None:
+        """Let go of the native module and its memory."""
+        self._module, self._call = None, {}
+
+    def _told(self, name: str) -> int:
+        """A number that the native module tells; 0 without one."""
+        return int(self._module[name]()) if self._module is not None else 0
+
     @property
     def num_inputs(self) -> int:
         """Number of inputs."""
@@ -104,17 +124,17 @@ class GraphExecutor:
     @property
     def memory_bytes(self) -> int:
         """Bytes that the network holds on its device: weights, activations, inputs and outputs."""
-        return int(self._module["memory_bytes"]())
+        return self._told("memory_bytes")
 
     @property
     def recordings(self) -> int:
         """How often the network was recorded; it is again only when inputs are bound anew."""
-        return int(self._module["recordings"]())
+        return self._told("recordings")
 
     @property
     def barriers(self) -> int:
         """How often a frame waits on the device until everything before is done; 0 on the CPU."""
-        return int(self._module["barriers"]())
+        return self._told("barriers")
 
     @property
     def device_description(self) -> str:
@@ -169,7 +189,7 @@ class GraphExecutor:
     def _set(self, key: Key, value: Value) -> None:
         form = self._direct.get(key) if isinstance(value, np.ndarray) else None
         if form is None:
-            self._call["set_input"](key, _tensor(value, f"input {key}"))
+            self._invoke("set_input", key, _tensor(value, f"input {key}"))
             return
         index, shape, dtype = form
         # Not left to TVM, which has no words for many of numpy's types.
@@ -179,7 +199,7 @@ class GraphExecutor:
                 f"{_form(value.shape, value.dtype)}"
             )
         array = np.asarray(value, order="C")
-        self._call["write_input"](index, ctypes.c_void_p(array.ctypes.data))
+        self._invoke("write_input", index, ctypes.c_void_p(array.ctypes.data))
 
     def run(self, **by_name: Value) -> None:
         """Run one frame, from the inputs that are set to finished outputs.
@@ -187,7 +207,14 @@ class GraphExecutor:
         Raises PackageError where the graph calls a kernel with other tensors than it takes.
         """
         self.set_input(**by_name)
-        self._call["run"]()
+        self._invoke("run")
+
+    def frame(self, inputs: Mapping[Key, Value]) -> dict[str, np.ndarray]:
+        """One frame: all its inputs, by number or name, in, and all outputs by name out."""
+        for key, value in inputs.items():
+            self._set(key, value)
+        self._invoke("run")
+        return self.outputs()
 
     def submit(self) -> int:
         """Start the frame whose inputs are set; returns its ticket for ``wait``.
@@ -195,15 +222,15 @@ class GraphExecutor:
         Two frames may be in flight: while one is on the device, set the inputs of the next one and
         submit it. Inputs must be set for each frame. Raises InputError for a third frame.
         """
-        return int(self._call["submit"]())
+        return int(self._invoke("submit"))
 
     def wait(self, ticket: int) -> None:
         """Wait for a submitted frame; ``get_output`` then gives its outputs."""
-        self._call["wait"](ticket)
+        self._invoke("wait", ticket)
 
     def get_output(self, key: Key) -> Any:
         """A copy of an output of the last finished frame, a tensor on the CPU (``.numpy()``)."""
-        return self._call["get_output"](key)
+        return self._invoke("get_output", key)
 
     def outputs(self) -> dict[str, np.ndarray]:
         """All outputs of the last finished frame by name."""
@@ -242,7 +269,7 @@ class GraphExecutor:
 
         def sample() -> list[float]:
             pace.wait()
-            return list(self._call["profile"]())
+            return list(self._invoke("profile"))
 
         for _ in range(warmup):
             sample()
@@ -262,7 +289,9 @@ class GraphExecutor:
                 self.set_input(key, value)
 
         on_host = self.device.type == "cpu"
-        traced = trace_frames(self._call["trace"], set_inputs, self.outputs, frames, on_host)
+        traced = trace_frames(
+            partial(self._invoke, "trace"), set_inputs, self.outputs, frames, on_host
+        )
         return Trace(self._device_name(), self.device_description, self._kernels(), traced)
 
     def _kernels(self) -> tuple[KernelInfo, ...]:

@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .. import vulkan
@@ -17,14 +18,16 @@ from ..error_lines import last_line
 from ..errors import DeviceError, InputError, PackageError
 from ..package.peek import peek
 from .choices import DEVICES
+from .recovery import Recovery
 
 LOGGER = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..package import Fleet, Package
+    from ..package import Fleet, Package, PublicKeys
     from .graph_executor import GraphExecutor
+    from .recovering import Parts
 
 
 def load(
@@ -32,6 +35,7 @@ def load(
     device: str = "auto",
     target: str = "",
     verify: str | os.PathLike[str] | None = None,
+    recovery: Recovery | None = None,
 ) -> GraphExecutor:
     """Load a package, a tar or folder, onto its device; the network is ready for its first frame.
 
@@ -41,18 +45,43 @@ def load(
         machine, see ``tvm_vision.runtime.variants.plan_variant``. The others are not read.
     verify: a file of public keys (PEM, Ed25519), one of which has to have signed the package; what
         is loaded are the bytes that were checked. None: whoever made it.
+    recovery: how long a frame may take, and what is done where the device is lost; see Recovery. A
+        fallback has to be signed as well.
 
     mod.so is native code: loading a package is trusting who made it. Everything else of it is
     checked before. Raises PackageError for a package that is damaged, not signed as it has to be or
     for another machine, DeviceError where the device is absent or lacks what a kernel needs,
-    InputError for keys that cannot be read.
+    InputError for keys that cannot be read and for a fallback that cannot take the network's place.
     """
     package = opened(path, device, target, verify)
-    from .graph_executor import create, made_for_another
+    from .graph_executor import made_for_another
+    from .recovering import RecoveringExecutor
+
+    recovery = recovery or Recovery()
+    parts = _parts(package, device)
+    fallback = None
+    if recovery.fallback and parts.device.type != "cpu":
+        fallback = partial(_fallback, package, recovery.fallback)
+        fallback()  # now, not when it is needed
+    try:
+        executor = RecoveringExecutor(parts, recovery, fallback)
+        if executor.device_note:
+            LOGGER.warning("%s: %s", package.info.model.name, executor.device_note)
+        executor.prepare()
+    except DeviceError as error:
+        made_for = made_for_another(package.info.target, parts.device)
+        if not made_for:
+            raise
+        raise type(error)(f"{error}; the package was made for {made_for}") from None
+    return executor
+
+
+def _parts(package: Package, device: str) -> Parts:
+    """What an executor of a package is made of; its library is loaded, its weights are not."""
     from .library import load_library
+    from .recovering import Parts
 
     package.check_machine()
-    graph_json = json.dumps(package.info.to_json())
     chosen = _device(str(package.info.target.get("kind")), device)
     try:
         library = load_library(package.library_path)
@@ -61,18 +90,55 @@ def load(
             f"mod.so of the package cannot be loaded ({last_line(error)}); compile the network "
             "again"
         ) from None
-    try:
-        executor = create(graph_json, library, chosen)
-        executor.load_params(_weights(package))
-        if executor.device_note:
-            LOGGER.warning("%s: %s", package.info.model.name, executor.device_note)
-        executor.prepare()
-    except DeviceError as error:
-        made_for = made_for_another(package.info.target, chosen)
-        if not made_for:
-            raise
-        raise DeviceError(f"{error}; the package was made for {made_for}") from None
-    return executor
+    return Parts(json.dumps(package.info.to_json()), library, chosen, _Weights(package))
+
+
+class _Weights:
+    """The weights of a package: those that were read at first, from its file later."""
+
+    def __init__(self, package: Package) -> None:
+        self._package: Package | None = package
+        self._origin, self._checksum = package.origin, package.info.checksum
+
+    def __call__(self) -> dict[str, np.ndarray] | bytes:
+        """Raises PackageError where the file is no longer there, or another."""
+        package = self._package
+        if package is not None:
+            if self._origin is not None:
+                # Not held for the day that they are needed again: they lie on the device.
+                self._package = None
+            return _weights(package)
+        assert self._origin is not None
+        again = self._origin.read()
+        if again.info.checksum != self._checksum:
+            raise PackageError(
+                f"the package that was loaded is needed again, and '{self._origin.path}' is "
+                "another by now: load the network anew"
+            )
+        return _weights(again)
+
+
+def _fallback(package: Package, wanted: str) -> Parts:
+    """What takes a network's place on the CPU, signed as that had to be. Raises InputError where it
+    cannot."""
+    keys = package.origin.verify if package.origin else None
+    if wanted != "cpu":
+        found = open_package(wanted, "cpu", verify=keys)
+    elif package.origin is None or not package.origin.variant:
+        raise InputError(
+            "a package for several devices is needed to fall back to the cpu, and this is for one: "
+            "compile it with --target vulkan,llvm, or give the path of a package for the cpu"
+        )
+    else:
+        found = open_package(package.origin.path, "cpu", verify=keys)
+    for what in ("inputs", "outputs"):
+        ours, theirs = (", ".join(map(str, getattr(p.info, what))) for p in (package, found))
+        if ours != theirs:
+            raise InputError(
+                f"a fallback with the {what} of the network ({ours}) is needed, and '{wanted}' has "
+                f"{theirs}: compile it from the same model"
+            )
+    return _parts(found, "cpu")
 
 
 def opened(
@@ -96,7 +162,7 @@ def open_package(
     path: str | os.PathLike[str],
     device: str = "auto",
     target: str = "",
-    verify: str | os.PathLike[str] | None = None,
+    verify: str | os.PathLike[str] | PublicKeys | None = None,
 ) -> Package:
     """``read_package``, of the variant for this machine where there are several, while the device
     is being opened, weights are read, and imported is what ``load`` will need.
@@ -117,7 +183,7 @@ def open_package(
     from ..package import PublicKeys, read_package
 
     threading.Thread(target=import_executor, name="tvm_vision import").start()
-    keys = None if verify is None else PublicKeys.read(verify)
+    keys = PublicKeys.read(verify) if isinstance(verify, (str, os.PathLike)) else verify
     if target and not seen.is_fleet:
         raise InputError(
             f"a package for several devices is needed to take '{target}' of, and "

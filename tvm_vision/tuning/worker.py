@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import tvm_ffi
 
+from ..errors import DeviceLostError
 from ..linking import link_library
 from ..runtime.library import load_library
 from ..whole_files import hold
@@ -339,7 +340,12 @@ def _loaded(path: str, kind: str, board: Board) -> Iterator[tuple[Any, Any]]:
                 while len(_LIBRARIES) > 1:
                     del _LIBRARIES[next(iter(_LIBRARIES))]
                 _LIBRARIES[path] = load_library(path)
-            yield _LIBRARIES[path], _local_device(kind)
+            try:
+                yield _LIBRARIES[path], _local_device(kind)
+            except DeviceLostError:
+                # The next candidate finds the device opened anew; what is kept lies on the old one.
+                _KEPT.clear()
+                raise
             return
         name = Path(path).name
         remote.upload(path)

@@ -243,7 +243,15 @@ try:
     register()
 except DeviceError as error:
     _refused = error
-atexit.register(shutdown)
+
+
+def _end() -> None:
+    """Finish all work, before the interpreter ends the threads that are still at it."""
+    _LIBRARY.tvm_vision_process_ends()
+    shutdown()
+
+
+atexit.register(_end)
 
 __all__ = [
     "DeviceInfo",

@@ -29,7 +29,8 @@ class TVM_VISION_PUBLIC Error : public std::runtime_error {
  public:
   Error(std::string kind, const std::string& message)
       : std::runtime_error(message), kind_(std::move(kind)) {}
-  /*! \brief "PackageError", "DeviceError" or "InputError", as in Python; "Error" for others. */
+  /*! \brief "PackageError", "DeviceError", "DeviceLostError" or "InputError", as in Python; "Error"
+   * for others. */
   const std::string& kind() const { return kind_; }
 
  private:

@@ -24,6 +24,7 @@ from tvm_vision.models.results import (
 )
 from tvm_vision.models.results import VisionResult as Result
 from tvm_vision.models.thresholds import Thresholds, UsualThresholds
+from tvm_vision.runtime.recovery import Losses
 
 NAMES = ("ball", "goalpost", "robot")
 PIXELS = ("background", "lines", "field")
@@ -39,6 +40,7 @@ class FakeNetwork:
     device_description = "a processor of the tests (cpu)"
     device_type = "cpu"
     device_note = ""
+    losses = Losses()
 
     def __init__(self, name: str = "fake", milliseconds: float = 0.0) -> None:
         self.name = name

@@ -43,6 +43,7 @@ class Classifier:
                 "(or another)"
             )
         self._executor = executor
+        self._tensor: npt.NDArray[Any] | None = None
         self._config = ClassifierInput.from_package(model.preprocessing, specs[0].layout)
         self._spec = specs[0]
         self._output = info["outputs"][0]["name"]
@@ -67,12 +68,14 @@ class Classifier:
         for index, image in enumerate(images):
             prepared = prepare(image, self._config, color_order="bgr")
             tensor[index] = as_input(prepared, self._spec)[0]
-        self._executor.set_input(self._spec.name, tensor)
+        self._tensor = tensor
 
     def run(self) -> npt.NDArray[Any]:
         """Logits, float [batch, classes], of the images that are set."""
-        self._executor.run()
-        return self._executor.outputs()[self._output].reshape(self.batch, -1)
+        if self._tensor is None:
+            raise InputError("images are needed before a run; call set_images")
+        outputs = self._executor.frame({self._spec.name: self._tensor})
+        return outputs[self._output].reshape(self.batch, -1)
 
     def logits(self, images: Sequence[Image]) -> npt.NDArray[Any]:
         """Up to ``batch`` images, uint8 [height, width, 3] BGR -> float [images, classes]."""

@@ -126,9 +126,7 @@ class YoeoDetector(Thresholds, VisionModel):
 
     def run_prepared(self) -> dict[str, npt.NDArray[Any]]:
         """The network's outputs by name for the frame that ``prepare`` was called with."""
-        self._executor.set_input(self._input, self._tensor)
-        self._executor.run()
-        return self._executor.outputs()
+        return self._executor.frame({self._input: self._tensor})
 
     def interpret(
         self, outputs: dict[str, npt.NDArray[Any]], letterbox: Letterbox

@@ -14,6 +14,7 @@
 #include "graph_runner.h"
 #include "one_user.h"
 #include "vulkan/csrc/device_options.h"
+#include "vulkan/csrc/wait_limit.h"
 
 namespace tvm_vision {
 namespace runtime {
@@ -95,6 +96,7 @@ class GraphExecutor : public ffi::ModuleObj {
     return ffi::Function::FromPacked(
         [self, this, method, called](ffi::PackedArgs args, ffi::Any* rv) {
           OneCall::Scope call(&calls_, called);
+          vulkan::WaitLimit::Scope limit(time_limit_);
           (this->*method)(args, rv);
         });
   }
@@ -288,6 +290,11 @@ class GraphExecutor : public ffi::ModuleObj {
     outputs_.Take();
   }
 
+  /*! \brief Nanoseconds that a call may wait for the device; 0: any time. */
+  void SetTimeLimit(ffi::PackedArgs args, ffi::Any*) {
+    time_limit_ = vulkan::WaitLimit::Duration(args[0].cast<int64_t>());
+  }
+
   void Names(ffi::PackedArgs args, ffi::Any* rv) {
     bool inputs = args[0].cast<bool>();
     const std::vector<std::string>& names = inputs ? graph_.input_names : graph_.output_names;
@@ -310,6 +317,7 @@ class GraphExecutor : public ffi::ModuleObj {
   std::unique_ptr<GraphRunner> runner_;
   bool params_loaded_ = false;
   OneCall calls_;
+  vulkan::WaitLimit::Duration time_limit_{0};
   std::set<size_t> inputs_set_[GraphRunner::kSlots];
   std::map<size_t, Turns> set_by_;
   Turns outputs_;
@@ -339,6 +347,7 @@ const std::map<std::string, GraphExecutor::Method>& GraphExecutor::Methods() {
       {"profile", &GraphExecutor::Profile},
       {"trace", &GraphExecutor::Trace},
       {"prepare", &GraphExecutor::Prepare},
+      {"set_time_limit", &GraphExecutor::SetTimeLimit},
   };
   return methods;
 }

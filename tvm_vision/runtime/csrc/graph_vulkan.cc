@@ -240,7 +240,7 @@ class VulkanRunner : public GraphRunner {
 
   /*! \brief Forget a recording. One that may still run is left to the device, with all it uses. */
   void Drop(Frame* frame) {
-    if (frame->recording && frame->running != 0) {
+    if (frame->recording && (frame->running != 0 || device_->lost())) {
       std::lock_guard<std::mutex> guard(device_->lock());
       device_->Adopt(std::move(frame->recording));
     }

@@ -13,6 +13,8 @@ namespace {
 
 constexpr size_t kRecordingsInFlight = 64;
 constexpr std::chrono::milliseconds kQuietBeforeSave{1000};
+/*! \brief A wait looks so often whether another thread has given the device up. */
+constexpr std::chrono::milliseconds kLongestSleep{250};
 
 /*! \brief What this thread records for later; see Device::Capture. */
 thread_local const Device* captured_device = nullptr;
@@ -62,8 +64,7 @@ Device::Device(std::shared_ptr<const DeviceHandle> handle, int number)
 
 Device::~Device() {
   streams_.clear();
-  bool idle = handle_->fn.vkDeviceWaitIdle(handle_->vk) == VK_SUCCESS;
-  if (!idle && !in_flight_.empty()) {
+  if (!IsIdle() && !in_flight_.empty()) {
     // What may still run keeps what it uses, and the device, for good: memory freed under it would
     // end the process.
     for (std::unique_ptr<Recording>& recording : in_flight_) recording.release();
@@ -160,7 +161,9 @@ void Device::WaitForFrame(uint64_t value, std::chrono::steady_clock::time_point 
   if (!how->polls() || value == 0 || ReachedTimeline() >= value) return Wait(value);
   auto elapsed = [&] { return std::chrono::steady_clock::now() - start; };
   FrameWait::Duration rest = how->sleep() - elapsed();
-  bool done = rest.count() > 0 && WaitForTimeline(value, static_cast<uint64_t>(rest.count()));
+  const WaitLimit::Duration limit = WaitLimit::Current();
+  if (limit.count() > 0) rest = std::min(rest, limit);
+  bool done = rest.count() > 0 && WaitForTimeline(value, rest);
   while (!done && elapsed() < how->give_up()) {
     done = ReachedTimeline() >= value;
     // The core goes to whoever else wants it.
@@ -172,29 +175,73 @@ void Device::WaitForFrame(uint64_t value, std::chrono::steady_clock::time_point 
   Reap();
 }
 
-bool Device::WaitForTimeline(uint64_t value, uint64_t nanoseconds) {
+bool Device::IsIdle() noexcept {
+  const DeviceFunctions& fn = handle_->fn;
+  // A device that is lost has given up its work (Vulkan specification, "Lost Device").
+  auto over = [](VkResult result) {
+    return result == VK_SUCCESS || result == VK_ERROR_DEVICE_LOST;
+  };
+  VkSemaphoreWaitInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
+  info.semaphoreCount = 1;
+  info.pSemaphores = &timeline_;
+  info.pValues = &submitted_;
+  // Where frames have a limit, so has the end. vkDeviceWaitIdle has none.
+  if (hangs_ || longest_limit_.count() > 0) {
+    WaitLimit::Duration limit = hangs_ ? WaitLimit::Duration::zero() : longest_limit_;
+    uint64_t time = static_cast<uint64_t>(limit.count());
+    if (!over(fn.vkWaitSemaphores(handle_->vk, &info, time))) return false;
+  }
+  if (over(fn.vkDeviceWaitIdle(handle_->vk))) return true;
+  return over(fn.vkWaitSemaphores(handle_->vk, &info, UINT64_MAX));
+}
+
+void Device::WaitForTimeline(uint64_t value) {
+  const WaitLimit::Duration limit = WaitLimit::Current();
+  const auto start = std::chrono::steady_clock::now();
+  for (;;) {
+    WaitLimit::Duration sleep = kLongestSleep;
+    if (limit.count() > 0) {
+      WaitLimit::Duration left = limit - (std::chrono::steady_clock::now() - start);
+      sleep = std::clamp(left, WaitLimit::Duration::zero(), sleep);
+    }
+    if (WaitForTimeline(value, sleep)) return;
+    RefuseIfLost();
+    if (limit.count() > 0 && std::chrono::steady_clock::now() - start >= limit) break;
+  }
+  hangs_ = handle_->lost = true;
+  double seconds = std::chrono::duration<double>(limit).count();
+  TVM_VISION_THROW(DeviceLostError)
+      << "waiting for " << snapshot().name << ": its work was not done within " << seconds
+      << " s, the time limit, and is given up; load the network again, or allow more time";
+}
+
+bool Device::WaitForTimeline(uint64_t value, std::chrono::nanoseconds time) {
   VkSemaphoreWaitInfo info{};
   info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
   info.semaphoreCount = 1;
   info.pSemaphores = &timeline_;
   info.pValues = &value;
-  VkResult result = handle_->fn.vkWaitSemaphores(handle_->vk, &info, nanoseconds);
+  VkResult result =
+      handle_->fn.vkWaitSemaphores(handle_->vk, &info, static_cast<uint64_t>(time.count()));
   if (result == VK_TIMEOUT) return false;
-  if (result == VK_ERROR_DEVICE_LOST) lost_ = true;
+  if (result == VK_ERROR_DEVICE_LOST) handle_->lost = true;
   if (result != VK_SUCCESS)
     CheckResult(result, "vkWaitSemaphores", "waiting for " + snapshot().name);
   return true;
 }
 
-uint64_t Device::ReachedTimeline() {
+uint64_t Device::ReachedTimeline() const {
   uint64_t reached = 0;
-  VK_CHECK("asking " + snapshot().name + " how far it is", handle_->fn, vkGetSemaphoreCounterValue,
-           handle_->vk, timeline_, &reached);
+  VkResult result = handle_->fn.vkGetSemaphoreCounterValue(handle_->vk, timeline_, &reached);
+  if (result == VK_ERROR_DEVICE_LOST) handle_->lost = true;
+  CheckResult(result, "vkGetSemaphoreCounterValue", "asking " + snapshot().name + " how far it is");
   return reached;
 }
 
 void Device::Reap() {
-  if (in_flight_.empty()) return;
+  // Of a lost device nobody can tell which work it has begun: all is kept until it goes.
+  if (in_flight_.empty() || handle_->lost) return;
   uint64_t reached = ReachedTimeline();
   while (!in_flight_.empty() && in_flight_.front()->value <= reached) {
     if (in_flight_.front()->Recycle()) free_.push_back(std::move(in_flight_.front()));
@@ -203,10 +250,10 @@ void Device::Reap() {
 }
 
 void Device::RefuseIfLost() const {
-  if (!lost_) return;
-  TVM_VISION_THROW(DeviceError) << "work for " << snapshot().name
-                                << " was lost when an earlier call "
-                                << "failed; load the network again, or restart the process";
+  if (!handle_->lost) return;
+  TVM_VISION_THROW(DeviceLostError)
+      << "work for " << snapshot().name << " was lost when an earlier call "
+      << "failed; load the network again, or restart the process";
 }
 
 std::unique_ptr<Recording> Device::NewRecording(bool reusable) {
@@ -237,7 +284,9 @@ uint64_t Device::Submit(std::unique_ptr<Recording> recording) {
     return value;
   } catch (const std::exception&) {
     // Others count on what it would have done: nobody may go on as if it had.
-    lost_ = true;
+    handle_->lost = true;
+    // A lost device may have begun it.
+    Adopt(std::move(recording));
     throw;
   }
 }
@@ -246,6 +295,7 @@ uint64_t Device::SubmitAgain(Recording* recording) {
   RefuseAfterFork(process_);
   RefuseIfLost();
   uint64_t value = submitted_ + 1;
+  longest_limit_ = std::max(longest_limit_, WaitLimit::Current());
   VkTimelineSemaphoreSubmitInfo timeline{};
   timeline.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
   timeline.signalSemaphoreValueCount = 1;
@@ -258,7 +308,7 @@ uint64_t Device::SubmitAgain(Recording* recording) {
   info.signalSemaphoreCount = 1;
   info.pSignalSemaphores = &timeline_;
   VkResult result = handle_->fn.vkQueueSubmit(queue_, 1, &info, VK_NULL_HANDLE);
-  if (result == VK_ERROR_DEVICE_LOST) lost_ = true;
+  if (result == VK_ERROR_DEVICE_LOST) handle_->lost = true;
   if (result != VK_SUCCESS)
     CheckResult(result, "vkQueueSubmit", "submitting commands to " + snapshot().name);
   submitted_ = value;

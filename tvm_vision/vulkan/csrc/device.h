@@ -17,6 +17,7 @@
 
 #include "frame_wait.h"
 #include "stream.h"
+#include "wait_limit.h"
 
 namespace tvm_vision {
 namespace vulkan {
@@ -45,7 +46,7 @@ class Device : public std::enable_shared_from_this<Device> {
   std::vector<std::shared_ptr<PipelineCache>> PipelineCaches();
   std::mutex& lock() { return lock_; }
   /*! \brief Whether work was lost, so that every later use is refused; a new device is needed. */
-  bool lost() const { return lost_; }
+  bool lost() const { return handle_->lost; }
 
   // ---- memory; the lock must not be held
   /*! \brief Memory for a tensor; raises DeviceError when there is none left. */
@@ -123,11 +124,16 @@ class Device : public std::enable_shared_from_this<Device> {
 
   std::shared_ptr<Buffer> AllocateStaging(MemoryPool* pool, uint64_t bytes);
   /*!
-   * \brief The wait itself; the lock may be held or not.
-   * \return False when the time was over first.
+   * \brief Wait until the timeline reaches `value`; the lock may be held or not. Raises
+   * DeviceLostError where that takes longer than this thread's WaitLimit, after which the device
+   * counts as lost.
    */
-  bool WaitForTimeline(uint64_t value, uint64_t nanoseconds = UINT64_MAX);
-  uint64_t ReachedTimeline();
+  void WaitForTimeline(uint64_t value);
+  /*! \return False when the time was over first. */
+  bool WaitForTimeline(uint64_t value, std::chrono::nanoseconds time);
+  /*! \brief Whether nothing runs any more, as far as that can be told. */
+  bool IsIdle() noexcept;
+  uint64_t ReachedTimeline() const;
   void Reap();
   void RefuseIfLost() const;
 
@@ -137,7 +143,10 @@ class Device : public std::enable_shared_from_this<Device> {
   std::mutex lock_;
   VkQueue queue_ = VK_NULL_HANDLE;
   VkSemaphore timeline_ = VK_NULL_HANDLE;
-  std::atomic<bool> lost_{false};
+  /*! \brief Whether it did not answer in time: no call that waits for it may come back. */
+  std::atomic<bool> hangs_{false};
+  /*! \brief The longest WaitLimit with which work was submitted; zero: none had one. */
+  WaitLimit::Duration longest_limit_{0};
   uint64_t submitted_ = 0;
   uint64_t next_recording_ = 1;
   std::deque<std::unique_ptr<Recording>> in_flight_;

@@ -5,6 +5,7 @@
 #ifndef TVM_VISION_VULKAN_DEVICE_HANDLE_H_
 #define TVM_VISION_VULKAN_DEVICE_HANDLE_H_
 
+#include <atomic>
 #include <memory>
 
 #include "instance.h"
@@ -22,6 +23,8 @@ struct DeviceHandle {
   const DeviceOptions options;
   DeviceFunctions fn;
   VkDevice vk = VK_NULL_HANDLE;
+  /*! \brief Whether work on it was lost: nobody uses it any more, and keeps nothing of it. */
+  mutable std::atomic<bool> lost{false};
 
   const DeviceSnapshot& snapshot() const { return instance->snapshots()[physical_index]; }
 

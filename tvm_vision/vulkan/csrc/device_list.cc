@@ -15,8 +15,15 @@ DeviceList& DeviceList::Global() {
 
 void DeviceList::Initialize() {
   if (initialized_) return RefuseAfterFork(process_);
-  initialized_ = true;
   process_ = getpid();
+  ListDevices();
+  // What was not there, or failed, may come: a driver that is loaded late, memory that is freed.
+  initialized_ = instance_ != nullptr && !instance_->snapshots().empty();
+}
+
+void DeviceList::ListDevices() {
+  status_.clear();
+  wrong_option_.clear();
   DeviceOptions options;
   try {
     options = DeviceOptions::Read();

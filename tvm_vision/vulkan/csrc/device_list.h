@@ -46,6 +46,7 @@ class DeviceList {
   };
   /*! \brief Read the environment and list the devices; what is wrong is kept, not raised. */
   void Initialize();
+  void ListDevices();
   void CheckOptions() const;
   Entry& Find(int i);
 

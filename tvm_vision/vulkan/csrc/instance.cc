@@ -34,9 +34,9 @@ VkDebugUtilsMessengerCreateInfoEXT MessengerInfo() {
 /*! \brief Vulkan version that a layer was written for; 0 when the layer is not installed. */
 uint32_t LayerVersion(const GlobalFunctions& global, const char* name) {
   uint32_t count = 0;
-  global.vkEnumerateInstanceLayerProperties(&count, nullptr);
+  VK_CHECK("listing layers", global, vkEnumerateInstanceLayerProperties, &count, nullptr);
   std::vector<VkLayerProperties> layers(count);
-  global.vkEnumerateInstanceLayerProperties(&count, layers.data());
+  VK_CHECK("listing layers", global, vkEnumerateInstanceLayerProperties, &count, layers.data());
   for (const VkLayerProperties& layer : layers) {
     if (std::strcmp(layer.layerName, name) == 0) return layer.specVersion;
   }
@@ -67,9 +67,7 @@ Instance::Instance(const GlobalFunctions& global, const DeviceOptions& options) 
   application.pApplicationName = "tvm_vision";
   application.pEngineName = "tvm_vision";
   application.apiVersion = VK_API_VERSION_1_3;
-  uint32_t loader_version = VK_API_VERSION_1_0;
-  global.vkEnumerateInstanceVersion(&loader_version);
-  if (loader_version < VK_API_VERSION_1_3) application.apiVersion = loader_version;
+  if (global.version < VK_API_VERSION_1_3) application.apiVersion = global.version;
 
   VkInstanceCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;

@@ -67,6 +67,16 @@ uint64_t ScalarBits(ffi::AnyView value, DLDataType type) {
   return bits;
 }
 
+/*! \brief Leave out what is of devices that were lost, which it would keep alive. */
+template <typename Value>
+void ForgetLost(std::map<const DeviceHandle*, std::shared_ptr<Value>>* by_device) {
+  for (auto it = by_device->begin(); it != by_device->end();) {
+    // Where there is no value, what failed to be made, the device may be gone.
+    bool gone = !it->second || it->first->lost;
+    it = gone ? by_device->erase(it) : std::next(it);
+  }
+}
+
 }  // namespace
 
 PipelineCaches::PipelineCaches(const KernelMap& kernels) {
@@ -78,6 +88,7 @@ PipelineCaches::PipelineCaches(const KernelMap& kernels) {
 
 std::shared_ptr<PipelineCache> PipelineCaches::On(Device* device) {
   std::lock_guard<std::mutex> lock(mutex_);
+  if (caches_.count(&device->handle()) == 0) ForgetLost(&caches_);
   std::shared_ptr<PipelineCache>& cache = caches_[&device->handle()];
   if (!cache) {
     cache = std::make_shared<PipelineCache>(device->shared_handle(), kernels_);
@@ -120,6 +131,7 @@ Kernel::Kernel(const KernelRecord& record, std::shared_ptr<PipelineCaches> cache
 
 std::shared_ptr<const Pipeline> Kernel::PipelineOn(Device* device) {
   std::lock_guard<std::mutex> lock(mutex_);
+  if (pipelines_.count(&device->handle()) == 0) ForgetLost(&pipelines_);
   std::shared_ptr<const Pipeline>& pipeline = pipelines_[&device->handle()];
   if (!pipeline) {
     std::shared_ptr<PipelineCache> cache = CacheOn(device);
@@ -230,6 +242,11 @@ void Kernel::Launch(ffi::PackedArgs args) {
   std::vector<std::shared_ptr<Buffer>> buffers;
   for (void* handle : handles) {
     RegisteredBuffer found = BufferRegistry::Global().Find(handle, code_.name.c_str());
+    if (found.device->lost()) {
+      TVM_VISION_THROW(DeviceLostError)
+          << "kernel " << code_.name << " was given a tensor of " << found.device->snapshot().name
+          << ", which was lost; make the tensor anew, the device is opened with it";
+    }
     if (device && found.device != device) {
       TVM_VISION_THROW(DeviceError)
           << "kernel " << code_.name << " was given tensors of " << device->snapshot().name

@@ -59,11 +59,16 @@ std::string OpenLoader(const std::string& path, GlobalFunctions* table) {
   if (table->vkCreateInstance == nullptr) {
     return Unusable(path, "is no Vulkan loader (it has no vkCreateInstance)");
   }
-  uint32_t version = VK_API_VERSION_1_0;
   // Vulkan 1.0 has no such function.
-  if (table->vkEnumerateInstanceVersion != nullptr) table->vkEnumerateInstanceVersion(&version);
-  if (version < VK_API_VERSION_1_2) {
-    return "the Vulkan loader " + path + " speaks Vulkan " + VersionName(version) +
+  if (table->vkEnumerateInstanceVersion != nullptr) {
+    VkResult result = table->vkEnumerateInstanceVersion(&table->version);
+    if (result != VK_SUCCESS) {
+      return "asking the Vulkan loader " + path + " for its version: vkEnumerateInstanceVersion " +
+             "gave " + ResultName(result) + ResultRemedy(result);
+    }
+  }
+  if (table->version < VK_API_VERSION_1_2) {
+    return "the Vulkan loader " + path + " speaks Vulkan " + VersionName(table->version) +
            ", 1.2 is needed; upgrade the package libvulkan1";
   }
   return "";
@@ -131,6 +136,10 @@ const char* ResultName(VkResult result) {
     TVM_VISION_VK_NAME(VK_ERROR_FRAGMENTED_POOL)
     TVM_VISION_VK_NAME(VK_ERROR_OUT_OF_POOL_MEMORY)
     TVM_VISION_VK_NAME(VK_ERROR_FRAGMENTATION)
+    TVM_VISION_VK_NAME(VK_ERROR_INVALID_EXTERNAL_HANDLE)
+    TVM_VISION_VK_NAME(VK_ERROR_INVALID_OPAQUE_CAPTURE_ADDRESS)
+    TVM_VISION_VK_NAME(VK_ERROR_INVALID_SHADER_NV)
+    TVM_VISION_VK_NAME(VK_PIPELINE_COMPILE_REQUIRED)
     TVM_VISION_VK_NAME(VK_ERROR_UNKNOWN)
 #undef TVM_VISION_VK_NAME
     default:
@@ -156,8 +165,10 @@ const char* ResultRemedy(VkResult result) {
 
 void CheckResult(VkResult result, const char* function, const std::string& doing) {
   if (result == VK_SUCCESS) return;
-  TVM_VISION_THROW(DeviceError) << doing << ": " << function << " gave " << ResultName(result)
-                                << ResultRemedy(result);
+  Message text;
+  text << doing << ": " << function << " gave " << ResultName(result) << ResultRemedy(result);
+  if (result == VK_ERROR_DEVICE_LOST) TVM_VISION_THROW(DeviceLostError) << text.str();
+  TVM_VISION_THROW(DeviceError) << text.str();
 }
 
 }  // namespace vulkan

@@ -71,7 +71,7 @@ constexpr const char* kCalibratedTimestampsKhr = "VK_KHR_calibrated_timestamps";
 
 // clang-format off
 #define TVM_VISION_VK_GLOBAL_FUNCTIONS(F) \
-  F(vkCreateInstance) F(vkEnumerateInstanceExtensionProperties) \
+  F(vkCreateInstance) \
   F(vkEnumerateInstanceLayerProperties) F(vkEnumerateInstanceVersion)
 
 #define TVM_VISION_VK_INSTANCE_FUNCTIONS(F) \
@@ -83,8 +83,7 @@ constexpr const char* kCalibratedTimestampsKhr = "VK_KHR_calibrated_timestamps";
 
 #define TVM_VISION_VK_DEVICE_FUNCTIONS(F) \
   F(vkDestroyDevice) F(vkGetDeviceQueue) F(vkDeviceWaitIdle) F(vkQueueSubmit) \
-  F(vkAllocateMemory) F(vkFreeMemory) F(vkMapMemory) F(vkFlushMappedMemoryRanges) \
-  F(vkInvalidateMappedMemoryRanges) F(vkCreateBuffer) F(vkDestroyBuffer) F(vkBindBufferMemory) \
+  F(vkAllocateMemory) F(vkFreeMemory) F(vkMapMemory) F(vkCreateBuffer) F(vkDestroyBuffer) F(vkBindBufferMemory) \
   F(vkGetBufferMemoryRequirements) F(vkCreateCommandPool) F(vkDestroyCommandPool) \
   F(vkResetCommandPool) F(vkAllocateCommandBuffers) F(vkBeginCommandBuffer) F(vkEndCommandBuffer) \
   F(vkCmdPipelineBarrier) F(vkCmdCopyBuffer) F(vkCmdBindPipeline) F(vkCmdBindDescriptorSets) \
@@ -107,6 +106,8 @@ namespace vulkan {
 /*! \brief Entry points that need no instance; loaded once, kept for the life of the process. */
 struct GlobalFunctions {
   PFN_vkGetInstanceProcAddr vkGetInstanceProcAddr = nullptr;
+  /*! \brief The newest Vulkan that the loader speaks. */
+  uint32_t version = VK_API_VERSION_1_0;
   TVM_VISION_VK_GLOBAL_FUNCTIONS(TVM_VISION_VK_DECLARE)
 };
 
@@ -145,8 +146,8 @@ const char* ResultName(VkResult result);
 /*! \brief What a user can do about a failed call; empty where nothing general can be said. */
 const char* ResultRemedy(VkResult result);
 
-/*! \brief Raise DeviceError saying what was being done, the function and its result, unless that is
- * success. */
+/*! \brief Raise DeviceError, or DeviceLostError, saying what was being done, the function and its
+ * result, unless that is success. */
 void CheckResult(VkResult result, const char* function, const std::string& doing);
 
 }  // namespace vulkan
