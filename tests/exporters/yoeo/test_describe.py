@@ -68,6 +68,28 @@ def test_options_come_before_the_file(tmp_path):
     assert info.yoeo.groups == ()
 
 
+def test_confidences_of_classes_follow_their_names(tmp_path):
+    """As the file says, by the names that count here; a file that says nothing has none."""
+    path = written(
+        tmp_path / "yoeo.onnx",
+        lambda document: document.update(class_thresholds={NAMES.detection[1]: 0.3}),
+    )
+    assert yoeo_model_info(path).class_thresholds == {NAMES.detection[1]: 0.3}
+    other = ClassNames(("a", "b", "c"), NAMES.segmentation)
+    assert yoeo_model_info(path, names=other, groups=()).class_thresholds == {"b": 0.3}
+    assert yoeo_model_info(written(tmp_path / "plain.onnx")).class_thresholds == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [(0.5, "an object of confidences"), ({"ball": 1.5}, "from 0 to 1"), ({"x": 0.5}, "of classes")],
+)
+def test_confidences_that_make_no_sense(tmp_path, value, reason):
+    path = written(tmp_path / "yoeo.onnx", lambda document: document.update(class_thresholds=value))
+    with pytest.raises(InputError, match=f"class_thresholds.*{reason}.*export it again"):
+        yoeo_model_info(path)
+
+
 @pytest.mark.parametrize("raw", [False, True])
 def test_a_wrong_number_of_names(tmp_path, raw):
     path = written(tmp_path / "yoeo.onnx", raw_heads=raw)

@@ -16,6 +16,7 @@ import onnx
 from ...errors import InputError, PackageError
 from ...file_kinds import ONNX, need
 from ...package import ClassGroup, ModelInfo, Preprocessing, YoeoHead, YoeoInfo
+from ...package.class_thresholds import check_class_thresholds, read_class_thresholds
 from ...package.fields import Fields, parse_object, text
 from .camera import with_camera
 from .export import METADATA_KEY
@@ -83,6 +84,7 @@ def yoeo_model_info(
             segmentation_labels=found.segmentation,
             groups=tuple(groups),
         ),
+        class_thresholds=_thresholds(metadata, found),
     )
 
 
@@ -115,13 +117,16 @@ def _metadata(model: onnx.ModelProto, path: Path) -> dict[str, Any] | None:
         return None
     try:
         fields = Fields(parse_object(content.encode()), METADATA_KEY)
-        result = {
+        result: dict[str, Any] = {
             "detection": fields.items("detection", text),
             "segmentation": fields.items("segmentation", text),
             "groups": fields.items("groups", ClassGroup.from_json),
             "raw_heads": fields.boolean("raw_heads"),
             "heads": fields.items("heads", _head),
+            # Of files whose confidences were calibrated.
+            "class_thresholds": fields.optional("class_thresholds", read_class_thresholds) or {},
         }
+        check_class_thresholds(result["class_thresholds"], "yoeo", result["detection"])
     except PackageError as error:
         reason = str(error).removeprefix("mod.json: ").rpartition(": ")[0]
         raise InputError(
@@ -129,6 +134,15 @@ def _metadata(model: onnx.ModelProto, path: Path) -> dict[str, Any] | None:
             f"{reason}: export it again"
         ) from None
     return result
+
+
+def _thresholds(metadata: Mapping[str, Any] | None, names: ClassNames) -> dict[str, float]:
+    """The confidences that the file says, of the classes by the names that they have here."""
+    if metadata is None:
+        return {}
+    by_file = metadata["class_thresholds"]
+    pairs = zip(metadata["detection"], names.detection, strict=True)
+    return {here: by_file[there] for there, here in pairs if there in by_file}
 
 
 def _head(value: Any, where: str) -> YoeoHead:
