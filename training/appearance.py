@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import mujoco
@@ -12,6 +13,23 @@ from staging import Camera, Director
 from torch import Tensor
 from world import Field
 
+# Axis, place along it, width in metres, strength.
+Seam = tuple[int, float, float, float]
+
+
+@dataclass(frozen=True)
+class Sun:
+    """A patch of sunlight: its middle [2], half sides [2] and soft edge in metres, its turn, by how
+    much it brightens, and where the sun is, as metres aside for each metre up [2]."""
+
+    centre: Tensor
+    half: Tensor
+    soft: float
+    cos: float
+    sin: float
+    gain: float
+    slant: Tensor
+
 
 @dataclass
 class Appearance:
@@ -21,7 +39,8 @@ class Appearance:
     green. blade, streak, rough: size, length towards the camera and strength of the turf's grain;
     mottle and stain: of coarser patches; mow, mown: stripes. ragged, soft, wear, paint: the lines'
     edges, how much is worn off, how well they cover. contacts: (place, radius, strength) of soft
-    shadows. mesh, thread, diagonal: the goals' nets.
+    shadows. mesh, thread, diagonal: the goals' nets. suns: patches of light. seams: (axis, place,
+    width, strength) of each. covered: whether lines count by how much of a pixel they cover.
     """
 
     distance: Tensor
@@ -60,6 +79,9 @@ class Appearance:
     diagonal: bool
     haze: float
     mist: Tensor
+    suns: tuple[Sun, ...] = ()
+    seams: tuple[Seam, ...] = ()
+    covered: bool = False
 
 
 def draw_green(rng: np.random.Generator) -> np.ndarray:
@@ -96,6 +118,7 @@ def draw_appearance(
     def tensor(values: np.ndarray) -> Tensor:
         return torch.tensor(np.asarray(values), dtype=torch.float32, device=device)
 
+    recipe = director.world.recipe
     turf = rng.random() < 0.7
     floors = [textures.NAMES.index(name) for name in ("plain", "noise", "cloud", "planks", "brick")]
     return Appearance(
@@ -135,7 +158,35 @@ def draw_appearance(
         diagonal=rng.random() < 0.4,
         haze=rng.uniform(0.005, 0.08) * (rng.random() < 0.12),
         mist=tensor(np.full(3, rng.uniform(0.5, 0.95))),
+        suns=draw_suns(rng, field, tensor) if recipe.sun and rng.random() < recipe.sun else (),
+        seams=draw_seams(rng, field) if recipe.seams and rng.random() < recipe.seams else (),
+        covered=recipe.covered,
     )
+
+
+def draw_suns(
+    rng: np.random.Generator, field: Field, tensor: Callable[[np.ndarray], Tensor]
+) -> tuple[Sun, ...]:
+    """One to four windows' patches, which one sun makes."""
+    turn, slant = rng.uniform(0, np.pi), rng.normal(0, 0.7, 2)
+    gain, soft = rng.uniform(0.4, 2.2), rng.uniform(0.03, 0.4)
+    return tuple(
+        Sun(
+            tensor(rng.uniform(-1, 1, 2) * np.array(field.half)),
+            tensor(rng.uniform(0.15, 1.6, 2)),
+            soft, float(np.cos(turn)), float(np.sin(turn)), gain, tensor(slant),
+        )
+        for _ in range(rng.integers(1, 5))
+    )  # fmt: skip
+
+
+def draw_seams(rng: np.random.Generator, field: Field) -> tuple[Seam, ...]:
+    """Seams between lengths of carpet of one width, dark or, where they gape, bright."""
+    axis, apart = int(rng.integers(2)), rng.uniform(1.0, 2.5)
+    reach = field.half[axis] + field.border
+    places = np.arange(-reach + rng.uniform(0, apart), reach, apart)
+    width, strength = rng.uniform(0.003, 0.015), rng.uniform(-0.5, 0.8)
+    return tuple((axis, float(place), width, strength) for place in places)
 
 
 def draw_lights(rng: np.random.Generator, model: mujoco.MjModel, camera: Camera) -> None:

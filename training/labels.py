@@ -18,6 +18,9 @@ SMALLEST = {0: (3.0, 7.0), 1: (5.0, 13.0), 2: (6.0, 14.0)}
 # A pixel is a line's where a line covers this much more of it than its share says: thin lines far
 # away would vanish otherwise.
 LINE_SHARE = 1.35
+# The same where shares are what a line covers, however little of a pixel: from 0.3 on, as people
+# label what they see.
+THIN_LINE_SHARE = 0.7 / 0.3
 
 
 def visible_shares(world: World, camera: Camera, inst: np.ndarray) -> np.ndarray:
@@ -47,12 +50,12 @@ def visible_shares(world: World, camera: Camera, inst: np.ndarray) -> np.ndarray
 
 
 def bend(
-    image: torch.Tensor, classes: torch.Tensor, inst: torch.Tensor, amount: float
+    image: torch.Tensor, shares: torch.Tensor, inst: torch.Tensor, amount: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Lens distortion, r -> r * (1 + amount * (r² - 1)) with r = 1 in the corners, so that no pixel
     comes from outside."""
-    high, wide = classes.shape
-    device = classes.device
+    high, wide = inst.shape
+    device = inst.device
     y, x = torch.meshgrid(
         torch.linspace(-1, 1, high, device=device),
         torch.linspace(-1, 1, wide, device=device),
@@ -68,16 +71,18 @@ def bend(
     image = F.grid_sample(image.permute(2, 0, 1)[None], grid, align_corners=True)[0].permute(
         1, 2, 0
     )
-    both = torch.stack([classes, inst])[None].float()
-    both = F.grid_sample(both, grid, mode="nearest", align_corners=True)[0].round().long()
-    return image, both[0], both[1]
+    both = torch.cat([shares, inst[..., None].to(shares.dtype)], -1).permute(2, 0, 1)[None]
+    both = F.grid_sample(both, grid, mode="nearest", align_corners=True)[0].permute(1, 2, 0)
+    return image, both[..., :3], both[..., 3].round().long()
 
 
-def class_mask(classes: torch.Tensor, size: tuple[int, int]) -> np.ndarray:
-    """Classes [h,w] at another size, uint8: of each pixel the class that covers most of it."""
-    shares = F.one_hot(classes, 3).permute(2, 0, 1)[None].float()
-    shares = F.interpolate(shares, size=size, mode="area")[0]
-    shares[1] *= LINE_SHARE
+def class_mask(
+    shares: torch.Tensor, size: tuple[int, int], line_share: float = LINE_SHARE
+) -> np.ndarray:
+    """Classes at another size, uint8: of each pixel the class that covers most of it. shares
+    float [h,w,3]: how much of each pixel each class covers."""
+    shares = F.interpolate(shares.permute(2, 0, 1)[None], size=size, mode="area")[0]
+    shares[1] *= line_share
     return shares.argmax(0).byte().cpu().numpy()
 
 

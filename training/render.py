@@ -18,6 +18,7 @@ os.environ.setdefault("MUJOCO_GL", "egl")
 import cv2
 import numpy as np
 import torch
+from recipes import RECIPES
 from studio import Studio
 
 
@@ -29,6 +30,9 @@ def main() -> None:
     parser.add_argument("--per-world", type=int, default=16, help="how many shots of each world")
     parser.add_argument("--out", type=Path, required=True, help="folder for the shards")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--recipe", type=int, choices=sorted(RECIPES), default=max(RECIPES), help="of the scenes"
+    )
     parser.add_argument("--panoramas", type=Path, help="folder of equirectangular .jpg backgrounds")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args()
@@ -36,7 +40,7 @@ def main() -> None:
     cv2.setNumThreads(1)
     rng = np.random.default_rng(options.seed)
     options.out.mkdir(parents=True, exist_ok=True)
-    studio = Studio(rng, options.panoramas, options.device)
+    studio = Studio(rng, options.panoramas, options.device, RECIPES[options.recipe])
     began, done, shard = time.perf_counter(), 0, 0
     while done < options.count:
         studio.open_world()

@@ -121,14 +121,9 @@ def surface_colour(
 def ground_colour(
     library: Library, look: Appearance, place: Tensor, view: View, footprint: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Colour [n,3] and class [n] of points [n,2] of the ground."""
+    """Colour [n,3] of points [n,2] of the ground, and the shares [n,3] of the classes there."""
     x, y = place[:, 0], place[:, 1]
-    sdf, scale = look.distance, look.metres_per_pixel
-    high, wide = sdf.shape
-    grid = torch.stack([x / (wide * scale) * 2, y / (high * scale) * 2], -1)[None, None]
-    from_line = F.grid_sample(
-        sdf[None, None], grid, align_corners=False, padding_mode="border"
-    ).reshape(-1)
+    from_line = line_distance(look, place)
     inside = (x.abs() < look.carpet[0]) & (y.abs() < look.carpet[1])
     shift = look.shift
     forward = -view.axes[:2, 2]
@@ -140,6 +135,7 @@ def ground_colour(
     fine = library.wander(1, x / 0.9 + shift, y / 0.9) * torch.exp(-((footprint / 0.02) ** 2))
     middle = library.wander(2, x / 3.1 + shift, y / 3.1 + shift)
     broad = library.wander(3, x / 9.0, y / 9.0 + shift)
+    pixel_across = across_lines(look, place, view, footprint) if look.covered else footprint
     light = (
         1
         + look.rough * (0.9 * blades * fade + 0.5 * fine)
@@ -148,10 +144,14 @@ def ground_colour(
     )
     stripe = torch.where(torch.sin(x * look.mow) > 0, 1.0, 1.0 - look.mown)
     grass = look.green * (light * stripe)[:, None]
+    for axis, offset, width, strength in look.seams:
+        broad_seam = footprint + width
+        dark = torch.exp(-(((place[:, axis] - offset) / broad_seam) ** 2)) * width / broad_seam
+        grass = grass * (1 - strength * dark)[:, None]
     grass = grass + look.tint * (0.5 * broad + 0.3 * fine)[:, None]
     ragged = look.ragged * (blades * fade * 0.7 + 0.6 * fine)
     half = look.line / 2
-    soft = footprint * 0.5 + look.soft
+    soft = pixel_across * 0.5 + look.soft
     paint = torch.sigmoid((half - from_line + ragged) / soft * 1.7)
     wear = (1 - look.wear * (0.5 + 0.5 * middle + 0.6 * fine).clamp(0, 1)) * look.paint
     paint = (paint * wear).clamp(0, 1)[:, None]
@@ -169,8 +169,66 @@ def ground_colour(
     for centre, radius, strength in look.contacts:
         gap = ((x - centre[0]) ** 2 + (y - centre[1]) ** 2) / radius**2
         shade = shade * (1 - strength * torch.exp(-gap))
-    label = torch.where(inside, torch.where(from_line < half, LINES, FIELD), BACKGROUND)
-    return colour * shade[:, None], label
+    shares = torch.zeros(len(x), 3, device=x.device)
+    if look.covered:
+        cover = line_cover(from_line, half, pixel_across)
+    else:
+        cover = (from_line < half).to(x.dtype)
+    shares[:, LINES], shares[:, FIELD] = cover * inside, (1 - cover) * inside
+    shares[:, BACKGROUND] = 1.0 - inside.to(x.dtype)
+    return colour * shade[:, None], shares
+
+
+def line_distance(look: Appearance, place: Tensor) -> Tensor:
+    """How far points [n,2] of the ground are from the middle of the nearest line, in metres [n]."""
+    (high, wide), scale = look.distance.shape, look.metres_per_pixel
+    x, y = place[:, 0] / (wide * scale) * 2, place[:, 1] / (high * scale) * 2
+    return F.grid_sample(
+        look.distance[None, None],
+        torch.stack([x, y], -1)[None, None],
+        align_corners=False,
+        padding_mode="border",
+    ).reshape(-1)
+
+
+def line_cover(distance: Tensor, half: float, width: Tensor) -> Tensor:
+    """How much of pixels a line covers, 0 to 1 [n]: they are so wide across it, and so far from its
+    middle; half: of the line's breadth; all in metres."""
+    last = (distance + width / 2).clamp(max=half)
+    first = (distance - width / 2).clamp(min=-half)
+    return ((last - first) / width).clamp(0, 1)
+
+
+def across_lines(look: Appearance, place: Tensor, view: View, footprint: Tensor) -> Tensor:
+    """How much of the ground a pixel covers across the nearest line, in metres [n]: far away it is
+    long along the line of sight, and broad for a line that lies across."""
+    step = 0.02
+    ahead = [
+        line_distance(look, place + move) - line_distance(look, place - move)
+        for move in torch.eye(2, device=place.device) * step
+    ]
+    slope = F.normalize(torch.stack(ahead, -1), dim=1)
+    gap = place - view.at[:2]
+    distance = torch.sqrt((gap**2).sum(1) + view.at[2] ** 2)
+    rise = (view.at[2] / distance).clamp(min=0.02)
+    along = (slope * F.normalize(gap, dim=1)).sum(1)
+    # footprint is the pixel's width over the root of rise.
+    width = footprint * rise.sqrt()
+    return width * torch.sqrt((along / rise) ** 2 + (1 - along**2).clamp(min=0))
+
+
+def sunlight(look: Appearance, place: Tensor) -> Tensor:
+    """The factor [...,1] by which patches of sun brighten points [...,3] of the world."""
+    factor = torch.ones_like(place[..., :1])
+    for sun in look.suns:
+        flat = place[..., :2] + place[..., 2:] * sun.slant - sun.centre
+        local = torch.stack(
+            [flat[..., 0] * sun.cos + flat[..., 1] * sun.sin,
+             flat[..., 1] * sun.cos - flat[..., 0] * sun.sin], -1
+        )  # fmt: skip
+        edge = (sun.half - local.abs()).amin(-1, keepdim=True) / sun.soft
+        factor = factor + sun.gain * edge.clamp(0, 1)
+    return factor
 
 
 def sky(library: Library, look: Appearance, way: Tensor) -> Tensor:
@@ -221,12 +279,14 @@ def shade(
     nets: Buffers,
     ground: int,
 ) -> tuple[Tensor, Tensor]:
-    """The image float [h,w,3] (0 to 1, not clipped) and the classes int64 [h,w]."""
+    """The image float [h,w,3] (0 to 1, not clipped), and how much of each pixel each class covers,
+    float [h,w,3]."""
     high, wide = front.geom.shape
     way = rays(view, high, wide)
     light = front.light.float() / 255
     image = torch.zeros(high, wide, 3, device=light.device)
-    classes = torch.zeros(high, wide, dtype=torch.long, device=light.device)
+    shares = torch.zeros(high, wide, 3, device=light.device)
+    shares[..., BACKGROUND] = 1.0
     on_ground = (front.geom == ground) & (way[..., 2] < -1e-3)
     distance = torch.where(on_ground, -view.at[2] / way[..., 2].clamp(max=-1e-3), front.depth)
     nothing = (
@@ -245,17 +305,19 @@ def shade(
             footprint[on_ground]
             / (-F.normalize(way[on_ground], dim=1)[:, 2]).clamp(min=0.05).sqrt()
         )
-        colour, label = ground_colour(library, look, place[on_ground][:, :2], view, slope)
+        colour, covers = ground_colour(library, look, place[on_ground][:, :2], view, slope)
         image[on_ground] = colour * light[on_ground] * look.light
-        classes[on_ground] = label
+        shares[on_ground] = covers
     if solid.any():
         colour = surface_colour(library, tables, front.geom[solid], place[solid], footprint[solid])
         lit = light[solid] * look.light
         gloss = (lit - 0.75).clamp(min=0) * look.gloss
         image[solid] = colour * lit + gloss
+    if look.suns:
+        image = torch.where(nothing[..., None], image, image * sunlight(look, place))
     hang_nets(tables, look, view, way, nets, image)
     if look.haze > 0:
         far = torch.where(nothing, torch.full_like(distance, 20.0), distance)
         mist = (1 - torch.exp(-far * look.haze))[..., None]
         image = image * (1 - mist) + look.mist * mist
-    return image, classes
+    return image, shares

@@ -52,6 +52,17 @@ class Camera:
         place = self.at - way * (self.at[2] / way[2])
         return place if np.linalg.norm(place[:2] - self.at[:2]) < 14 else None
 
+    def frame_edge(self, place: np.ndarray, rng: np.random.Generator) -> None:
+        """Turns until a place [2] lies at the left or right edge of the image."""
+        bearing = np.arctan2(*(place - self.at[:2])[::-1])
+        side = rng.choice([-1, 1]) * rng.uniform(0.44, 0.5) * self.across
+        far = 3 * np.array([np.cos(bearing + side), np.sin(bearing + side)])
+        self.aim(self.at[:2] + far, self.pitch, self.across, rng.normal(0, 0.06))
+
+    def distance_for(self, metres: float, pixels: float) -> float:
+        """How far something of a size in metres is when it has so many pixels of 512."""
+        return metres * self.focal * (512 / WIDE) / pixels
+
 
 class Director:
     """Arranges the things of a world for one shot."""
@@ -78,6 +89,12 @@ class Director:
             [*(camera.at[:2] + distance * np.array([np.cos(bearing), np.sin(bearing)])), 0.0]
         )
 
+    def _at_distance(self, camera: Camera, distance: float) -> np.ndarray:
+        """A place in view, so far away."""
+        bearing = camera.yaw + self.rng.uniform(-0.47, 0.47) * camera.across
+        way = np.array([np.cos(bearing), np.sin(bearing)])
+        return np.array([*(camera.at[:2] + distance * way), 0.0])
+
     def _beyond(self, camera: Camera, low: float, high: float) -> np.ndarray:
         """A place off the carpet, in view."""
         bearing = camera.yaw + self.rng.uniform(-0.55, 0.55) * camera.across
@@ -95,7 +112,7 @@ class Director:
         self.taken.append((at[:2].copy(), thing.radius))
 
     def arrange(self, camera: Camera) -> None:
-        rng, world = self.rng, self.world
+        rng, world, recipe = self.rng, self.world, self.world.recipe
         for thing in world.things:
             world.hide(thing)
         half, border = world.field.half, world.field.border
@@ -111,6 +128,9 @@ class Director:
         for thing in list(rng.permutation(np.array(players, dtype=object)))[:many]:
             for _ in range(6):
                 at = self._spot(camera, 1.3 if rng.random() < 0.8 else 0.6, 8.5)
+                if recipe.far and rng.random() < recipe.far:
+                    pixels = float(np.exp(rng.uniform(np.log(20), np.log(60))))
+                    at = self._at_distance(camera, camera.distance_for(thing.high, pixels))
                 on_carpet = all(abs(at[i]) < half[i] + border + 0.3 for i in (0, 1))
                 if on_carpet and self._free(at, thing.radius):
                     self._put(thing, at, rng.uniform(0, 2 * np.pi))
@@ -129,6 +149,12 @@ class Director:
                 if self._free(at, 0.35):
                     self._put(thing, at, rng.uniform(0, 2 * np.pi))
                     self.contacts.append((at[:2], 0.22, rng.uniform(0, 0.4)))
+            elif thing.kind == "trifle":
+                if rng.random() < 0.7:
+                    near = rng.random() < 0.4
+                    at = self._spot(camera, 0.6, 7.0) if near else self._beyond(camera, -0.4, 2.5)
+                    if self._free(at, 0.2):
+                        self._put(thing, at, rng.uniform(0, 6.3))
             elif thing.kind == "lure" and rng.random() < 0.35:
                 self._put(thing, self._spot(camera, 0.6, 6.0), rng.uniform(0, 6.3))
             elif thing.kind in ("banner", "fence", "table", "chair", "pole", "bin", "heap"):
@@ -145,12 +171,28 @@ class Director:
                             else rng.uniform(0, 6.3)
                         )
                         self._put(thing, at, facing)
+        if recipe.hidden:
+            self._hide_some(camera, feet)
         own = next(t for t in world.things if t.kind == "own")
         if camera.pitch > 0.3 and rng.random() < 0.4:
             ahead = camera.at * [1, 1, 0] + 0.05 * np.array(
                 [np.cos(camera.yaw), np.sin(camera.yaw), 0]
             )
             world.put(own, ahead, rotation("z", camera.yaw + rng.normal(0, 0.15)))
+
+    def _hide_some(self, camera: Camera, feet: list[np.ndarray]) -> None:
+        """Puts a person or a stool that is not yet placed before some of the robots."""
+        rng = self.rng
+        rest = [t for t in self.world.things if t.kind in ("person", "trifle")]
+        for at in feet:
+            if rest and rng.random() < self.world.recipe.hidden:
+                gap = at[:2] - camera.at[:2]
+                aside = np.array([-gap[1], gap[0]]) / (np.linalg.norm(gap) + 1e-6)
+                near = camera.at[:2] + gap * rng.uniform(0.6, 0.9)
+                place = near + aside * rng.normal(0, 0.22)
+                if np.linalg.norm(place - camera.at[:2]) > 1.2:
+                    thing = rest.pop(int(rng.integers(len(rest))))
+                    self._put(thing, np.array([*place, 0.0]), rng.uniform(0, 6.3))
 
     def _inward(self, at: np.ndarray) -> float:
         half = np.array(self.world.field.half)
@@ -169,6 +211,10 @@ class Director:
             )
         else:
             at = self._spot(camera, 0.35, 9.0)
+        small = self.world.recipe.small
+        if small and rng.random() < small:
+            pixels = float(np.exp(rng.uniform(np.log(8), np.log(20))))
+            at = self._at_distance(camera, camera.distance_for(2 * thing.radius, pixels))
         if np.linalg.norm(at[:2] - camera.at[:2]) < 0.2:
             return
         lift = rng.uniform(0.02, 0.6) if rng.random() < 0.06 else 0.0

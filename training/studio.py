@@ -11,7 +11,9 @@ import textures
 import torch
 import torch.nn.functional as F
 from appearance import Appearance, draw_appearance, draw_lights
-from labels import CANVAS, bend, boxes_of, class_mask, visible_shares
+from labels import CANVAS, LINE_SHARE, THIN_LINE_SHARE, bend, boxes_of, class_mask, visible_shares
+from motion import roll, smear
+from recipes import FIRST, Recipe
 from shading import Buffers, Library, View, shade
 from shapes import quaternion
 from staging import WIDE, Camera, Director
@@ -33,8 +35,14 @@ class Coat:
 class Studio:
     """Renders shots of worlds with one OpenGL context."""
 
-    def __init__(self, rng: np.random.Generator, panoramas: Path | None, device: str) -> None:
-        self.rng, self.device = rng, device
+    def __init__(
+        self,
+        rng: np.random.Generator,
+        panoramas: Path | None,
+        device: str,
+        recipe: Recipe = FIRST,
+    ) -> None:
+        self.rng, self.device, self.recipe = rng, device, recipe
         self.gl = mujoco.GLContext(WIDE, WIDE)
         self.gl.make_current()
         grains = (
@@ -51,7 +59,7 @@ class Studio:
 
     def open_world(self) -> World:
         """Builds another world, which the shots that follow show."""
-        self.world = World(self.rng, WIDE)
+        self.world = World(self.rng, WIDE, self.recipe)
         model = self.world.model
         self.context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self.context)
@@ -68,13 +76,21 @@ class Studio:
     def shot(self) -> tuple[Array, Array, Array]:
         """An image at random, its classes and boxes, on the canvas (render.py tells the form)."""
         rng, world = self.rng, self.world
+        recipe = self.recipe
         camera, director = Camera(rng, world.field.half), Director(world, rng)
+        if recipe.edge and rng.random() < recipe.edge:
+            camera.frame_edge(world.post_place(), rng)
         director.arrange(camera)
         draw_lights(rng, world.model, camera)
-        image, classes, inst = self.take(camera, self.appearance(director), self.coat())
+        image, shares, inst = self.take(camera, self.appearance(director), self.coat())
         shown = visible_shares(world, camera, inst.cpu().numpy())
+        if recipe.smeared and rng.random() < recipe.smeared:
+            image, shares, inst = self._smeared(image, shares, inst, shown)
         if rng.random() < 0.35:
-            image, classes, inst = bend(image, classes, inst, rng.uniform(-0.12, 0.25))
+            image, shares, inst = bend(image, shares, inst, rng.uniform(-0.12, 0.25))
+        if recipe.rolling and rng.random() < recipe.rolling:
+            moves = rng.normal(0, 0.06), rng.normal(0, 0.002), rng.uniform(0.5, 4)
+            image, shares, inst = roll(image, shares, inst, *moves)
         scale = CANVAS / WIDE
         size = (round(camera.high * scale), CANVAS)
         top = (CANVAS - size[0]) // 2
@@ -82,8 +98,25 @@ class Studio:
         canvas = np.zeros((CANVAS, CANVAS, 3), np.uint8)
         canvas[top : top + size[0]] = (small * 255).round().byte().permute(1, 2, 0).cpu().numpy()
         mask = np.full((CANVAS, CANVAS), 255, np.uint8)
-        mask[top : top + size[0]] = class_mask(classes, size)
+        mask[top : top + size[0]] = class_mask(
+            shares, size, THIN_LINE_SHARE if recipe.covered else LINE_SHARE
+        )
         return canvas, mask, boxes_of(world, inst.cpu().numpy(), shown, scale, top)
+
+    def _smeared(
+        self, image: torch.Tensor, shares: torch.Tensor, inst: torch.Tensor, shown: Array
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """One of the balls that are wholly seen moves by up to its own width."""
+        rng, balls = self.rng, [t.instances[0] for t in self.world.things if t.kind == "ball"]
+        sizes = {index: int((inst == index).sum()) for index in balls if shown[index] > 0.9}
+        seen = [index for index, size in sizes.items() if size > 30]
+        if not seen:
+            return image, shares, inst
+        index = seen[int(rng.integers(len(seen)))]
+        length = rng.uniform(0.3, 1.0) * 2 * np.sqrt(sizes[index] / np.pi)
+        turn = rng.uniform(0, np.pi)
+        way = (float(length * np.cos(turn)), float(length * np.sin(turn)))
+        return smear(image, shares, inst, index, way)
 
     def appearance(self, director: Director) -> Appearance:
         count = len(self.library.panoramas)
@@ -98,7 +131,8 @@ class Studio:
     def take(
         self, camera: Camera, look: Appearance, coat: Coat
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The image float [h,w,3] (0 to 1, not clipped), classes and instances int64 [h,w]."""
+        """The image float [h,w,3] (0 to 1, not clipped), shares of the classes float [h,w,3], and
+        instances int64 [h,w]."""
         world = self.world
         model, data = world.model, world.data
         slot = int(model.body_mocapid[model.body("eye").id])
@@ -126,9 +160,9 @@ class Studio:
             self._tensor(camera.axes.astype(np.float32)),
             camera.focal,
         )
-        image, classes = shade(self.library, tables, look, view, front, nets, world.ground)
+        image, shares = shade(self.library, tables, look, view, front, nets, world.ground)
         instances = self._tensor(world.instance)[front.geom.clamp(min=0)]
-        return image, classes, torch.where(front.geom >= 0, instances, 0)
+        return image, shares, torch.where(front.geom >= 0, instances, 0)
 
     def _tensor(self, array: Array) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)

@@ -16,8 +16,11 @@ import numpy as np
 import props
 import rcsssmj
 import robots
+import smooth_robots
+from recipes import FIRST, Recipe
 from shapes import Part, quaternion
 from textures import NAMES, VARIANTS
+from trifles import trifle
 
 Array = np.ndarray
 BALL, GOALPOST, ROBOT, OWN = 0, 1, 2, 3
@@ -33,7 +36,9 @@ class Thing:
     body: str
     radius: float
     lift: float = 0.0
+    high: float = 0.6
     instances: list[int] = field(default_factory=list)
+    posts: list[Array] = field(default_factory=list)
 
 
 @dataclass
@@ -47,9 +52,10 @@ class Field:
     metres_per_pixel: float
 
 
-def draw_field(rng: np.random.Generator) -> Field:
-    """Draws a field's lines, and keeps for each place how far the nearest line's middle is."""
-    half = (rng.uniform(2.8, 5.5), rng.uniform(1.9, 3.7))
+def draw_field(rng: np.random.Generator, larger: float = 1.0) -> Field:
+    """Draws a field's lines, and keeps for each place how far the nearest line's middle is. larger:
+    how much longer and wider than the first recipe's the largest is."""
+    half = (rng.uniform(2.8, 5.5 * larger), rng.uniform(1.9, 3.7 * larger))
     border, scale = rng.uniform(0.25, 1.2), 100
     size = [int(2 * (h + border + 0.2) * scale) for h in half]
     canvas = np.full((size[1], size[0]), 255, np.uint8)
@@ -86,9 +92,9 @@ def draw_field(rng: np.random.Generator) -> Field:
 class World:
     """A compiled model with tables, one row a geom: colour, texture and instance."""
 
-    def __init__(self, rng: np.random.Generator, size: int = 768) -> None:
-        self.rng = rng
-        self.field = draw_field(rng)
+    def __init__(self, rng: np.random.Generator, size: int = 768, recipe: Recipe = FIRST) -> None:
+        self.rng, self.recipe = rng, recipe
+        self.field = draw_field(rng, recipe.field)
         self.things: list[Thing] = []
         self.classes: list[int] = [-1]  # of each instance; 0 is none
         self._xml: list[str] = []
@@ -110,6 +116,8 @@ class World:
             self._ball(rng.uniform(0.06, 0.115))
         for _ in range(rng.integers(3, 6)):
             maker = robots.wheeled if rng.random() < 0.04 else robots.humanoid
+            if self.recipe.smooth and rng.random() < self.recipe.smooth:
+                maker = smooth_robots.smooth_humanoid
             self._thing("robot", maker(rng), ROBOT)
         for _ in range(2):
             parts, net = props.goal(rng)
@@ -121,7 +129,16 @@ class World:
             self._thing(name, props.PROPS[name](rng), -1)
         for _ in range(rng.integers(0, 3)):
             self._thing("lure", props.lure(rng), -1)
-        self._thing("own", props.own_body(rng, 0.6), OWN)
+        if self.recipe.trifles:
+            for _ in range(rng.integers(2, self.recipe.trifles + 1)):
+                self._thing("trifle", trifle(rng), -1)
+        own = -1 if self.recipe.own_is_background else OWN
+        self._thing("own", self._own_body(), own)
+
+    def _own_body(self) -> list[Part]:
+        if self.recipe.smooth and self.rng.random() < self.recipe.smooth:
+            return smooth_robots.own_parts(self.rng, 0.6)
+        return props.own_body(self.rng, 0.6)
 
     def _instance(self, label: int) -> int:
         self.classes.append(label)
@@ -134,7 +151,7 @@ class World:
         part = Part("sphere", (radius,), Frame(), (1, 1, 1), "plain", 1.0, "ball")
         name = f"thing{len(self.things)}"
         self._xml.append(f'<body name="{name}" mocap="true">{self._geom(part, instance)}</body>')
-        self.things.append(Thing("ball", name, radius, radius, [instance]))
+        self.things.append(Thing("ball", name, radius, radius, 2 * radius, [instance]))
 
     def _thing(
         self, kind: str, parts: list[Part], label: int, net: list[Part] | None = None
@@ -154,7 +171,9 @@ class World:
             text.append(self._geom(part, instance))
         reach = max(float(np.hypot(*part.frame.at[:2])) for part in parts) + 0.1
         self._xml.append(f'<body name="{name}" mocap="true">{"".join(text)}</body>')
-        self.things.append(Thing(kind, name, reach, 0.0, instances))
+        high = max(float(part.frame.at[2]) for part in parts)
+        self.things.append(Thing(kind, name, reach, 0.0, high, instances))
+        self.things[-1].posts = [p.frame.at[:2] for p in parts if p.role.startswith("post")]
 
     def _geom(self, part: Part, instance: int) -> str:
         name = f"g{len(self._geoms)}"
@@ -203,7 +222,7 @@ class World:
             spec.attach(child, frame=spec.worldbody.add_frame(), prefix=prefix)
             instance = self._instance(ROBOT)
             result.append((prefix, instance, scale))
-            self.things.append(Thing("packaged", prefix, 0.35 * scale, 0.0, [instance]))
+            self.things.append(Thing("packaged", prefix, 0.35 * scale, 0.0, scale, [instance]))
         return result
 
     def _tables(self, packaged: list[tuple[str, int, float]]) -> None:
@@ -239,6 +258,14 @@ class World:
                         and model.geom_type[geom] != mujoco.mjtGeom.mjGEOM_MESH
                     ):
                         model.geom_rgba[geom, 3] = 0
+
+    def post_place(self) -> Array:
+        """Where one of the goalposts stands, drawn at random, [2]."""
+        side = int(self.rng.integers(2))
+        goal = [thing for thing in self.things if thing.kind == "goal"][side]
+        foot = goal.posts[int(self.rng.integers(len(goal.posts)))]
+        x = self.field.half[0] * (1 if side else -1)
+        return np.array([x, foot[1] if side else -foot[1]])
 
     # -- placing
 

@@ -1,0 +1,164 @@
+"""What scenes are made of, and that labels tell what is to be seen."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "training"))
+
+import smooth_robots
+import trifles
+from recipes import FIRST, RECIPES, SECOND
+
+# Of the geometry of the first recipe's world of seed 5, before there was a second recipe.
+FIRST_WORLD = "686e6480cdbf"
+
+
+def extent(parts) -> tuple[np.ndarray, np.ndarray]:
+    """Roughly the corners of the parts, from their middles."""
+    middles = np.array([part.frame.at for part in parts])
+    return middles.min(0), middles.max(0)
+
+
+@pytest.mark.parametrize("pose", smooth_robots.POSES)
+def test_smooth_robots_stand_on_the_ground(pose: str) -> None:
+    """In each pose; upright ones are higher than they are long, those that lie are not."""
+    heights = []
+    for seed in range(6):
+        parts = smooth_robots.smooth_humanoid(np.random.default_rng(seed), pose)
+        again = smooth_robots.smooth_humanoid(np.random.default_rng(seed), pose)
+        assert [p.size for p in parts] == [p.size for p in again]
+        assert min(part.lowest() for part in parts) == pytest.approx(0, abs=1e-9)
+        low, high = extent(parts)
+        assert 0.1 < (high - low).max() < 1.6 and np.isfinite([low, high]).all()
+        heights.append((high - low)[2] / np.hypot(*(high - low)[:2]))
+    middle = np.median(heights)
+    assert middle > 1 if pose in ("stand", "walk") else middle < 0.8 if pose == "lie" else True
+
+
+@pytest.mark.parametrize("make", trifles.TRIFLES)
+def test_trifles_are_small_and_on_the_ground(make) -> None:
+    for seed in range(5):
+        parts = make(np.random.default_rng(seed))
+        assert min(part.lowest() for part in parts) == pytest.approx(0, abs=0.012)
+        assert max(part.frame.at[2] for part in parts) < 1.6
+
+
+def test_recipes_are_numbered() -> None:
+    assert RECIPES == {1: FIRST, 2: SECOND}
+    zero = [
+        name for name, value in vars(FIRST).items() if name not in ("number", "field") and value
+    ]
+    assert not zero and FIRST.field == 1.0
+
+
+def test_a_line_covers_its_breadth() -> None:
+    """Whatever the pixels' width is: the shares of a row of pixels add up to the line."""
+    torch = pytest.importorskip("torch")
+    from shading import line_cover
+
+    for width in (0.003, 0.02, 0.05, 0.13, 0.4):
+        places = torch.arange(-2, 2, width) + 0.3 * width
+        cover = line_cover(places.abs(), 0.025, torch.full_like(places, width))
+        assert float(cover.sum() * width) == pytest.approx(0.05, rel=0.02)
+        assert 0 <= cover.min() and cover.max() <= 1
+
+
+def ball_on_grass(torch, size: int = 120):
+    """A bright disc of instance 3 on a field: image, shares and instances."""
+    y, x = np.mgrid[0:size, 0:size]
+    disc = torch.from_numpy(np.hypot(x - 60, y - 60) < 12)
+    image = torch.where(disc[..., None], 0.9, torch.tensor([0.1, 0.5, 0.1]))
+    kinds = torch.where(disc[..., None], torch.tensor([1.0, 0, 0]), torch.tensor([0.0, 0, 1]))
+    return image, kinds, torch.where(disc, 3, 0)
+
+
+def test_a_smeared_ball_is_labelled_where_it_is_seen() -> None:
+    torch = pytest.importorskip("torch")
+    from motion import smear
+
+    image, shares, inst = ball_on_grass(torch)
+    new, kinds, whose = smear(image, shares, inst, 3, (20.0, 0.0))
+    columns = np.flatnonzero((whose == 3).any(0).numpy())
+    rows = np.flatnonzero((whose == 3).any(1).numpy())
+    assert 26 <= columns[-1] - columns[0] <= 34  # longer than it is wide, shorter than its path
+    assert 20 <= rows[-1] - rows[0] <= 24
+    assert (kinds[whose == 3] == torch.tensor([1.0, 0, 0])).all()
+    assert (kinds[whose != 3] == torch.tensor([0.0, 0, 1])).all()
+    far = torch.ones(120, 120, dtype=torch.bool)
+    far[40:80, 30:90] = False
+    assert (new - image)[far].abs().max() < 0.01
+    assert new[60, 60, 0] > 0.8 and 0.2 < new[60, 75, 0] < 0.8
+
+
+def test_a_rolling_shutter_moves_labels_with_the_image() -> None:
+    torch = pytest.importorskip("torch")
+    from motion import roll
+
+    image, shares, inst = ball_on_grass(torch)
+    new, kinds, whose = roll(image, shares, inst, 0.15, 0.01, 2.0)
+    bright = new[..., 0] > 0.5
+    assert (bright != (whose == 3)).sum() < 0.08 * bright.sum()
+    assert ((kinds[..., 0] == 1) != (whose == 3)).sum() == 0
+    assert new.min() > 0.09  # nothing comes from outside
+
+
+def test_boxes_are_the_extent_of_what_is_seen() -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("rcsssmj")
+    from labels import IGNORE, boxes_of
+
+    inst = np.zeros((60, 80), np.int64)
+    inst[10:30, 20:50] = 1
+    inst[15:25, 30:35] = 0  # somebody stands before it
+    inst[40:43, 5:8] = 2  # too small to be sure
+    inst[40:60, 40:60] = 3  # mostly hidden
+    inst[30:40, 60:80] = 4  # not an object
+    world = SimpleNamespace(classes=[-1, 2, 0, 2, -1])
+    boxes = boxes_of(world, inst, np.array([0, 0.9, 1.0, 0.1, 1.0]), 1.0, 7)
+    assert boxes[0].tolist() == [2, 20, 17, 50, 37]
+    assert boxes[1].tolist() == [IGNORE, 5, 47, 8, 50]
+    assert boxes[2].tolist() == [IGNORE, 40, 47, 60, 67] and boxes[3, 0] == -1
+
+
+def world_digest(recipe) -> tuple[str, object]:
+    from world import World
+
+    world = World(np.random.default_rng(5), recipe=recipe)
+    return hashlib.sha256("".join(world._xml).encode()).hexdigest()[:12], world
+
+
+def test_the_first_recipe_stays_what_it_is() -> None:
+    """Its numbers are compared with those of networks to come. A seed makes one world."""
+    pytest.importorskip("rcsssmj")
+    assert world_digest(FIRST)[0] == FIRST_WORLD
+    second, world = world_digest(SECOND)
+    assert second == world_digest(SECOND)[0] != FIRST_WORLD
+    posts = [world.post_place() for _ in range(40)]
+    goals = [thing for thing in world.things if thing.kind == "goal"]
+    assert {round(abs(p[0]), 6) for p in posts} == {round(world.field.half[0], 6)}
+    assert all(
+        any(abs(abs(p[1]) - abs(q[1])) < 1e-9 for g in goals for q in g.posts) for p in posts
+    )
+
+
+def test_far_things_have_the_pixels_that_were_asked_for() -> None:
+    pytest.importorskip("rcsssmj")
+    from staging import Camera
+
+    rng = np.random.default_rng(2)
+    for pixels in (8, 20, 60):
+        camera = Camera(rng, (4.0, 3.0), 576)
+        distance = camera.distance_for(0.2, pixels)
+        assert 0.2 / distance * camera.focal * 512 / 768 == pytest.approx(pixels)
+        place = camera.at[:2] + np.array([2.0, 1.0])
+        camera.frame_edge(place, rng)
+        gap = np.arctan2(1.0, 2.0) - camera.yaw
+        off = abs((gap + np.pi) % (2 * np.pi) - np.pi)
+        assert 0.43 * camera.across < off < 0.51 * camera.across

@@ -1,0 +1,63 @@
+"""What scenes are made of, by number: the scenes of a number and a seed stay what they are.
+
+1 is what the first networks were trained and measured on. 2 adds what photographs showed to be
+missing: white humanoids of many builds and poses, far and half hidden ones, small and smeared
+balls, posts at the image's edge, the robot's own body as background, rolling shutters, sun on the
+carpet, seams, and lines whose labels follow how much of a pixel they cover.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Shares are of what is drawn: 0 leaves it out, and draws nothing either.
+
+    smooth: of the humanoids, those with white or coloured shells (smooth_robots.py). trifles: at
+    most so many cables, shoes, spots and tripods beside the field. far: of robots, those placed
+    where they are 20 to 60 pixels high. hidden: of robots, those with something put before them.
+    small: of balls, those placed where they are 8 to 20 pixels wide. smeared: of images, those
+    where a ball moves during the exposure. edge: of cameras, those with a goalpost at the image's
+    edge. rolling: of images, those of a moving camera with a rolling shutter. sun, seams: of
+    images, those with patches of sun, with seams in the carpet. field: how much larger than the
+    first recipe's the largest field is. own_is_background: whether the robot's own body is a
+    mistake to find, instead of doubtful. covered: whether lines are labelled by the share of a
+    pixel that they cover.
+    """
+
+    number: int
+    smooth: float = 0.0
+    trifles: int = 0
+    far: float = 0.0
+    hidden: float = 0.0
+    small: float = 0.0
+    smeared: float = 0.0
+    edge: float = 0.0
+    rolling: float = 0.0
+    sun: float = 0.0
+    seams: float = 0.0
+    field: float = 1.0
+    own_is_background: bool = False
+    covered: bool = False
+
+
+FIRST = Recipe(1)
+SECOND = Recipe(
+    2,
+    smooth=0.55,
+    trifles=7,
+    far=0.3,
+    hidden=0.15,
+    small=0.35,
+    smeared=0.12,
+    edge=0.2,
+    rolling=0.2,
+    sun=0.2,
+    seams=0.3,
+    field=1.3,
+    own_is_background=True,
+    covered=True,
+)
+RECIPES = {recipe.number: recipe for recipe in (FIRST, SECOND)}
