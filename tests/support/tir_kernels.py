@@ -44,3 +44,11 @@ def shared_dynamic(
                 h[tx * 4 + v] = b[tx * 4 + v]
             for v in T.vectorized(4):
                 c[tx * 4 + v] = s[255 - (tx * 4 + v)] + T.Cast("float32", h[255 - (tx * 4 + v)])
+
+
+@T.prim_func(s_tir=True)
+def gated_by_few(a: T.Buffer((256, 4096), "float32"), b: T.Buffer((256, 4096), "float32")):
+    for bx in T.thread_binding(2, "blockIdx.x"):
+        for tx in T.thread_binding(128, "threadIdx.x"):
+            for pixel in range(4096):
+                b[bx * 128 + tx, pixel] = a[bx * 128 + tx, pixel] * T.float32(2)
