@@ -53,7 +53,7 @@ def main() -> None:
         camera(options.as_camera)
         return
     print(
-        "| way | results | rate | age p50 | p95 | p99 | largest | memory, slope of its second half |"
+        "| way | results | rate | age p50 | p95 | p99 | largest | memory, slope of its 2nd half |"
     )
     print("|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:

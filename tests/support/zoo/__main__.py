@@ -7,10 +7,10 @@ Every .onnx and .tflite file in them is compiled for each target in a process of
 random inputs of the range it takes and on a photo where it takes one, and held to onnxruntime
 without optimisations, or to LiteRT's plain kernels. Right is within the tolerance of ``tvm-vision
 check``, or within what that engine differs from itself by, with optimisations and without or
-with inputs a millionth away (twice
-that for quantized networks); a network that chooses otherwise is judged with the reference
-choosing by our numbers (selections.py). What has its result in the file is not tried again, so that
-a run which was broken off goes on; ``--again REGEX`` tries those anew. ``--inputs`` names a JSON file of
+with inputs a millionth away (twice that for quantized networks); a network that chooses otherwise
+is judged with the reference choosing by our numbers (selections.py). What has its result in the
+file is not tried again, so that a run which was broken off goes on; ``--again REGEX`` tries those
+anew. ``--inputs`` names a JSON file of
 {pattern of the network's path: {input: {"shape": [...], "low": 0, "high": 1}}} for inputs that
 are left open, or that take no random numbers (inputs.json beside this file is read as well); else
 batches are 1, images 224 by 224, and other sizes 16. Exit code 1 where a network is wrong, fails
