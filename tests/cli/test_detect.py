@@ -1,6 +1,7 @@
 """``tvm-vision detect`` and ``check`` on packages of YOEO networks."""
 
 import json
+from collections import Counter
 from typing import Any, cast
 
 import cv2
@@ -187,3 +188,38 @@ def test_frames_in_python(network, photo, video):
         next(model.stream(cast(Any, frame.image)))
     with pytest.raises(InputError, match="found the name 'photo.png': read it with OpenCV, or"):
         model(cast(Any, "photo.png"))
+
+
+def test_options_of_classes_count(command, network, photo):
+    def counts(*options):
+        how = ("--confidence", 0.4, "--max-detections", 10_000, "--json", *options)
+        result = command("detect", network, photo, *how)
+        return Counter(item["name"] for item in json.loads(result.stdout)["detections"])
+
+    every = counts()
+    ((name, most),) = every.most_common(1)
+    assert most > 1
+    assert counts("--class-option", f"{name}.max_count=1") == {**every, name: 1}
+    # Others that it suppressed, of its group, come forth.
+    rest = counts("--class-option", f"{name}.enabled=false")
+    assert name not in rest and all(rest[other] >= every[other] for other in every if other != name)
+
+
+@pytest.mark.parametrize(
+    ("option", "code", "words"),
+    [
+        ("robot.max_count=x", 2, "robot.max_count must be a whole number from 0 to 10000"),
+        ("rabot.max_count=1", 1, "found 'rabot': did you mean 'robot'?"),
+    ],
+)
+def test_other_options_of_classes_are_refused(command, network, photo, option, code, words):
+    result = command("detect", network, photo, "--class-option", option)
+    assert result.exit_code == code
+    assert words in " ".join(result.stderr.split())
+
+
+def test_objects_of_a_video_have_ids(command, network, video):
+    result = command("detect", network, video, "--confidence", 0.3, "--track", "--json")
+    records = [json.loads(line) for line in result.stdout.splitlines()]
+    numbers = [[item["id"] for item in record["detections"]] for record in records]
+    assert all(len(set(found)) == len(found) > 0 and min(found) >= 1 for found in numbers)
