@@ -84,7 +84,7 @@ setup(
     data_files=[
         ("share/ament_index/resource_index/packages", ["resource/tvm_vision"]),
         ("share/tvm_vision", ["package.xml"]),
-        ("share/tvm_vision/launch", ["launch/vision.launch.py"]),
+        ("share/tvm_vision/launch", sorted(glob("launch/*.launch.py"))),
         ("share/tvm_vision/config", sorted(glob("config/*"))),
     ],
 )

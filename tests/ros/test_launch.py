@@ -1,6 +1,7 @@
 """launch/vision.launch.py, executed where launch and launch_ros are installed; config/ always."""
 
 import importlib.util
+import json
 import os
 import shutil
 import signal
@@ -11,20 +12,32 @@ import pytest
 import yaml
 
 from support import SUPPORT
+from tvm_vision_ros.result_topics import RESULT_TOPICS
 from tvm_vision_ros.settings import parameters, problem_in, widened
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = ("launch", "launch_ros", "ament_index_python", "rclpy")
 
 
-@pytest.mark.parametrize("name", ["yoeo.yaml", "classifier.yaml"])
-def test_the_files_of_parameters_are_taken(name):
-    content = yaml.safe_load((ROOT / "config" / name).read_text("utf-8"))
+@pytest.mark.parametrize("path", sorted((ROOT / "config").glob("*.yaml")), ids=lambda p: p.stem)
+def test_the_files_of_parameters_are_taken(path):
+    content = yaml.safe_load(path.read_text("utf-8"))
     values = content["/**/vision"]["ros__parameters"]
     assert values.keys() <= parameters().keys()
     assert problem_in(values) == ""
     # Doubles are written as such: other tools read these files too.
     assert all(type(value) is type(widened(key, value)) for key, value in values.items())
+
+
+def test_the_layouts_show_topics_that_there_are():
+    rviz = yaml.safe_load((ROOT / "config" / "vision.rviz").read_text("utf-8"))
+    shown = [item["Topic"]["Value"] for item in rviz["Visualization Manager"]["Displays"]]
+    panels = json.loads((ROOT / "config" / "foxglove.json").read_text("utf-8"))["configById"]
+    shown += [item["imageMode"]["imageTopic"] for item in panels.values() if "imageMode" in item]
+    shown += [path["value"].partition(".")[0] for path in panels["Plot!latency"]["paths"]]
+    assert {topic.lstrip("/") for topic in shown} <= {
+        *(topic.name for topic in RESULT_TOPICS), "debug_image", "latency",
+    }  # fmt: skip
 
 
 @pytest.fixture
