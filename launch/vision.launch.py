@@ -37,6 +37,11 @@ ARGUMENTS = {
     ),
     "namespace": ("", "Of the node and its topics."),
     "name": ("vision", "Of the node."),
+    "cameras": (
+        "",
+        "Names as left,right: a node for each, in the namespace of its name, in one process with "
+        "one network; namespace and name do not count then.",
+    ),
     "image": ("image", "Topic of the camera's images."),
     "image_transport": ("", "raw or compressed; empty: as the file of parameters says."),
     "camera": (
@@ -119,11 +124,13 @@ def vision_node(values):
         for name in ("model", "device", "image_transport", "camera")
         if values[name]
     }
+    cameras = values["cameras"]
     return Node(
         package="tvm_vision",
         executable="vision_node",
-        name=values["name"],
-        namespace=values["namespace"],
+        # Each of several nodes in a process has its own.
+        name=None if cameras else values["name"],
+        namespace=None if cameras else values["namespace"],
         output="screen",
         emulate_tty=True,
         parameters=[values["params_file"], parameters],
@@ -132,7 +139,12 @@ def vision_node(values):
             ("image", values["image"]),
             ("image/compressed", f"{values['image']}/compressed"),
         ],
-        arguments=["--ros-args", "--log-level", values["log_level"]],
+        arguments=[
+            *(["--cameras", cameras] if cameras else []),
+            "--ros-args",
+            "--log-level",
+            values["log_level"],
+        ],
         respawn=values["respawn"].lower() == "true",
         # launch starts it again before it hears of the exit code, where it does not wait at all.
         respawn_delay=max(float(values["respawn_delay"]), 0.1),

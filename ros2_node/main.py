@@ -20,6 +20,8 @@ PATIENCE_SECONDS = 10.0
 # The exit code where another start would end the same way: wrong parameters, or no ROS.
 WRONG_START = os.EX_CONFIG
 HIGHEST_DOMAIN = 232
+# Of a namespace.
+NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
 # Those that node.py imports; further messages are imported when they are published.
 ROS_PACKAGES = (
     "rclpy",
@@ -67,28 +69,49 @@ def run(arguments: Sequence[str], stop: Stop, **options: Any) -> int:
     from .reasons import one_line
 
     try:
-        node = make_node(arguments, **options)
+        nodes = make_nodes(arguments, **options)
     except TvmVisionError as error:
         print(f"vision_node: {one_line(error)}", file=sys.stderr)
         return WRONG_START
     from rclpy.executors import SingleThreadedExecutor
 
     executor = SingleThreadedExecutor()
-    executor.add_node(node)
-    executor.create_task(node.start)
+    for node in nodes:
+        executor.add_node(node)
+        executor.create_task(node.start)
     # Not in this thread: signals are handled here, at once, whatever the executor waits for.
     faults: list[str] = []
     spinning = threading.Thread(target=spin, args=(executor, stop, faults), name="executor")
     spinning.start()
     stop.wait()
-    finish(executor, spinning, node)
+    finish(executor, spinning, nodes)
     for fault in faults:
         print(fault, file=sys.stderr)
     return 1 if faults else 0
 
 
-def make_node(arguments: Sequence[str], **options: Any) -> Any:
-    """ROS and the node. Raises InputError for what is missing, and for wrong arguments."""
+def cameras_in(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The names behind ``--cameras``, "left,right", and the arguments without them.
+
+    Raises InputError for names that ROS does not take.
+    """
+    from tvm_vision.errors import InputError
+
+    if "--cameras" not in arguments:
+        return [], list(arguments)
+    at = list(arguments).index("--cameras")
+    text = "".join(arguments[at + 1 : at + 2])
+    names = text.split(",")
+    if len(set(names)) < len(names) or not all(map(NAME.fullmatch, names)):
+        raise InputError(f"--cameras must be different names as left,right, found '{text}'")
+    return names, [*arguments[:at], *arguments[at + 2 :]]
+
+
+def make_nodes(arguments: Sequence[str], **options: Any) -> list[Any]:
+    """ROS and a node, or with ``--cameras`` one for each that share their network.
+
+    Raises InputError for what is missing, and for wrong arguments.
+    """
     from tvm_vision.errors import InputError, TvmVisionError
 
     require_ros("vision_node")
@@ -101,22 +124,31 @@ def make_node(arguments: Sequence[str], **options: Any) -> Any:
     from rclpy.signals import SignalHandlerOptions
 
     from .library_log import log_into
+    from .model_loader import load_and_warm
     from .node import VisionNode
+    from .sharing import SharedNetworks, Turns
 
+    names, others = cameras_in(arguments)
     try:
         # rclpy's own handlers would end the context under the node's feet.
-        rclpy.init(args=list(arguments), signal_handler_options=SignalHandlerOptions.NO)
+        rclpy.init(args=others, signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:
         # A file of parameters, an argument or a variable of the environment; with places in C.
         reason = re.sub(r", at \S+:\d+", "", str(error))
         raise InputError(f"ROS cannot be started: {reason}") from None
     try:
-        node = VisionNode(**options)
+        if names:
+            networks, turns = SharedNetworks(options.pop("load", load_and_warm)), Turns()
+            nodes = [
+                VisionNode(networks.loader(), turns, namespace=name, **options) for name in names
+            ]
+        else:
+            nodes = [VisionNode(**options)]
     except (TvmVisionError, ParameterException) as error:
         rclpy.try_shutdown()
         raise InputError(str(error)) from None
-    log_into(node.get_logger())
-    return node
+    log_into(nodes[0].get_logger())
+    return nodes
 
 
 def require_ros(what: str) -> None:
@@ -150,8 +182,8 @@ def spin(executor: Any, stop: Stop, faults: list[str]) -> None:
         stop.request()
 
 
-def finish(executor: Any, spinning: threading.Thread, node: Any) -> None:
-    """End the executor, then the node, then ROS; and the process where one of them hangs."""
+def finish(executor: Any, spinning: threading.Thread, nodes: Sequence[Any]) -> None:
+    """End the executor, then the nodes, then ROS; and the process where one of them hangs."""
     import rclpy
 
     watchdog = threading.Timer(PATIENCE_SECONDS, os._exit, (0,))
@@ -159,8 +191,9 @@ def finish(executor: Any, spinning: threading.Thread, node: Any) -> None:
     watchdog.start()
     executor.shutdown()
     spinning.join()
-    node.trigger_shutdown()
-    node.destroy_node()
+    for node in nodes:
+        node.trigger_shutdown()
+        node.destroy_node()
     rclpy.try_shutdown()
     watchdog.cancel()
 

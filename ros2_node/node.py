@@ -35,6 +35,7 @@ from .ros_messages import builder
 from .ros_outputs import Outputs
 from .ros_qos import overridden, profile
 from .settings import CONFIGURE, RELOAD, START, SUBSCRIBE, effects, parameters
+from .sharing import Turns
 from .statistics import DROPPED, STOPPED, Statistics
 from .worker import Worker
 
@@ -51,8 +52,14 @@ DISCOVERY_SECONDS = 2.0
 class VisionNode(LifecycleNode):
     """Runs one network over the images of one camera."""
 
-    def __init__(self, load: Callable[[ModelRequest], Any] = load_and_warm, **more: Any) -> None:
-        """load: makes a network of a request. Raises InputError for a wrong parameter."""
+    def __init__(
+        self,
+        load: Callable[[ModelRequest], Any] = load_and_warm,
+        turns: Turns | None = None,
+        **more: Any,
+    ) -> None:
+        """load: makes a network of a request. turns: those of all nodes that share it. Raises
+        InputError for a wrong parameter."""
         super().__init__("vision", **more)
         others = ros_parameters.take_others(self)
         self.settings = ros_parameters.declare(self)
@@ -64,7 +71,7 @@ class VisionNode(LifecycleNode):
         self.statistics = Statistics()
         log = self.get_logger()
         self.pipeline = Pipeline(
-            self.settings, self.statistics, self._now, log, self._device_failed
+            self.settings, self.statistics, self._now, log, self._device_failed, turns
         )
         self.worker: Worker[CameraFrame] = Worker(
             self.pipeline.process,

@@ -18,6 +18,7 @@ from tvm_vision.models.thresholds import Thresholds
 from .images import Image, UnknownEncodingError, any_image
 from .reasons import one_line
 from .settings import Settings
+from .sharing import Turns
 from .stamps import Stamps
 from .statistics import (
     DONE,
@@ -96,14 +97,17 @@ class Pipeline:
         clock: Callable[[], float],
         log: Log,
         device_failed: Callable[[DeviceError], object],
+        turns: Turns | None = None,
     ) -> None:
-        """clock: seconds, that of the stamps. device_failed: told of errors of the device."""
+        """clock: seconds, that of the stamps. device_failed: told of errors of the device. turns:
+        those of all that use the same network."""
         self.settings = settings
         self.class_options: dict[str, ClassOptions] = {}
         self.statistics = statistics
         self._clock = clock
         self._log = log
         self._device_failed = device_failed
+        self._turns = turns or Turns()
         self._job: NetworkJob | None = None
         self.tracks = CameraTracks()
         self._applied: tuple[Any, ...] = ()
@@ -170,8 +174,13 @@ class Pipeline:
         start = perf_counter()
         image = any_image(frame.message, settings.max_image_pixels)
         decode = 1e3 * (perf_counter() - start)
-        self._apply_thresholds(job.model, settings)
-        result = job.model(image)
+        with self._turns.take(self) as turn:
+            # Waiting for other cameras makes a frame older, and is none of the network's stages.
+            age += turn.waited
+            if not turn.again:
+                self._applied = ()
+            self._apply_thresholds(job.model, settings)
+            result = job.model(image)
         result = self.tracks.follow(job.model, result, settings, frame.stamp or frame.received)
         timing = result.timing
         times = Times(
