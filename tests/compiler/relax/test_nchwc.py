@@ -292,3 +292,35 @@ def test_convolutions_of_any_shape(case, target):
     (found,), (expected,) = run(compiled, [x]), reference(model, x)
     assert found.shape == expected.shape
     assert np.abs(found - expected).max() <= 1e-4 * max(1.0, float(np.abs(expected).max()))
+
+
+def wide(shape, weights, strides, dilations, pads):
+    groups = shape[1] // weights[1]
+    attributes = {"strides": strides, "dilations": dilations, "pads": pads, "group": groups}
+    return {"shape": shape, "weights": weights, "attributes": attributes}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        wide((1, 3, 2, 60), (16, 3, 1, 41), (1, 1), (1, 1), [0, 20, 0, 20]),
+        wide((1, 16, 2, 90), (16, 1, 2, 37), (1, 2), (1, 2), [1, 10, 0, 18]),
+    ],
+)
+def test_windows_of_many_columns(case):
+    """Columns that all or the same pixels of a tile have are a loop."""
+    model = one_convolution(case, seed=3)
+    compiled = compile_model(*import_onnx(model), target="llvm")
+    x = np.random.default_rng(4).standard_normal(case["shape"]).astype("float32")
+    (found,), (expected,) = run(compiled, [x]), reference(model, x)
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max() <= 1e-4 * max(1.0, float(np.abs(expected).max()))
+
+
+def test_code_is_small_for_windows_of_hundreds_of_columns():
+    """Transforms into frequencies are such convolutions; written out it is 240,000 letters."""
+    target = parse_target("llvm")
+    case = wide((1, 1, 1, 1024), (36, 1, 1, 257), (1, 8), (1, 1), [0] * 4)
+    kernels, _ = kernels_of(import_onnx(one_convolution(case, seed=3))[0], target)
+    functions = cpu_schedules(kernels, target).functions_items()
+    assert max(len(str(function)) for _, function in functions) < 8000

@@ -9,9 +9,11 @@ differ. ``topi/nchwc.py`` describes the tensors.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tvm import tirx
@@ -23,6 +25,9 @@ from .tiles import ImageWindow, Tile, choose_tile, flattened, layer_of
 
 # Fewer multiplications are done before other threads have woken up.
 WORTH_THREADS = 1 << 16
+# Columns of a window that are written out. With 257, as transforms into frequencies have, LLVM
+# takes minutes for a network of twenty such layers.
+MOST_COLUMNS = 32
 # How many loads are worth stores in a row: measured on 1×1 convolutions of 16 to 80 channels.
 STORES_IN_A_ROW = 4
 
@@ -163,17 +168,31 @@ class _Writer:
         return make.loop("lane", self._layer.lanes, body, Kind.VECTORIZED)
 
     def _window(self, sums: list[Any], spot: _Spot) -> Any:
-        """The sums of a tile: loops over channels and rows, columns written out."""
-        layer = self._layer
+        """The sums of a tile: loops over channels and rows, columns written out, of a wide window
+        those in a row that the same pixels have."""
+        layer, known = self._layer, spot.known
+        wide = layer.window.kernel[1] > MOST_COLUMNS
 
         def columns(kh: Any, block: Any, channel: Any) -> Any:
-            return make.sequence(
-                [
-                    self._column(sums, spot, kh, kw, block, channel)
-                    for kw in range(layer.window.kernel[1])
-                    if len(self._inside(kw, spot.known))
-                ]
-            )
+            def column(kw: Any, inside: range) -> Any:
+                return self._column(sums, spot, kh, kw, inside, block, channel)
+
+            parts = []
+            for inside, group in itertools.groupby(
+                range(layer.window.kernel[1]), lambda kw: self._inside(kw, known)
+            ):
+                if len(inside):
+                    places = list(group)
+                    parts += (
+                        [
+                            make.loop(
+                                "kw", len(places), partial(column, inside=inside), low=places[0]
+                            )
+                        ]
+                        if wide
+                        else [column(kw, inside) for kw in places]
+                    )
+            return make.sequence(parts)
 
         if not layer.depth:
             return self._rows(spot.row, lambda kh: columns(kh, None, None))
@@ -217,12 +236,13 @@ class _Writer:
         return range(inside[0], inside[-1] + 1) if inside else range(0)
 
     def _column(
-        self, sums: list[Any], spot: _Spot, kh: Any, kw: int, block: Any, channel: Any
-    ) -> Any:
-        """A product for each output of a tile: of one place in the window, and one channel."""
+        self, sums: list[Any], spot: _Spot, kh: Any, kw: Any, inside: range, block: Any,
+        channel: Any,
+    ) -> Any:  # fmt: skip
+        """A product for each output of a tile: of one place in the window, and one channel.
+        inside: the pixels that have it in the image."""
         window = self._layer.window
         y = spot.row * window.strides[0] + kh * window.dilation[0] - window.top
-        inside = self._inside(kw, spot.known)
 
         def pixel(j: Any) -> Any:
             x = (spot.start + j) * window.strides[1] + kw * window.dilation[1] - window.left
