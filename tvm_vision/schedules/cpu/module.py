@@ -17,6 +17,7 @@ from tvm.ir import prim
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
+from .casts import cast_by_steps
 from .gather import write_gather
 from .loops import NotWritten, Processor
 from .processor import vector_lanes, vector_registers
@@ -49,6 +50,7 @@ def _scheduled(func: Any, processor: Processor) -> Any:
     plain = isinstance(func, tirx.PrimFunc) and isinstance(func.body, s_tir.SBlockRealize)
     if not plain or func.attrs.get("tirx.is_scheduled", False):
         return func
+    func = cast_by_steps(func)
     for write in WRITERS:
         try:
             return write(func, processor)
