@@ -320,3 +320,11 @@ def test_any_shapes_are_refused_or_read():
 def test_each_kind_has_a_class_and_a_part():
     assert set(KINDS) < set(PREDICTORS) < set(PACKAGE_KINDS)
     assert set(PACKAGE_KINDS) - set(PREDICTORS) == {"network"}
+
+
+@pytest.mark.parametrize("mask", [((1, 320, 320), "uint8"), ((1, 1, 320, 320), "int64")])
+def test_a_mask_beside_boxes_is_not_lost(mask):
+    """YOEO's own export has no names of classes; as YOLO it would have boxes alone."""
+    found = recognise(facts({"boxes": (1, 6300, 8), "mask": mask}))
+    assert found.reading is None and found.candidates == ("yoeo", "yolo")
+    assert recognise(facts({"boxes": (1, 6300, 8)})).reading.kind == "yolo"

@@ -45,9 +45,22 @@ def recognise(facts: Facts) -> Recognised:
         return Recognised(found)
     readings = [r for kind in KINDS.values() if (r := kind.find(facts)) is not None]
     sure = [reading for reading in readings if reading.sure]
+    if len(sure) == 1 and sure[0].kind == "yolo" and _has_classes_of_pixels(facts):
+        # YOEO without the names of its classes: as YOLO it would lose its mask.
+        return Recognised(None, ("yoeo", "yolo"))
     if len(sure) == 1:
         return Recognised(sure[0])
     return Recognised(None, tuple(reading.kind for reading in readings))
+
+
+def _has_classes_of_pixels(facts: Facts) -> bool:
+    """Whether an output is an integer for each pixel of the image."""
+    return any(
+        not spec.dtype.startswith(("float", "bfloat"))
+        and facts.size is not None
+        and tuple(spec.shape) in ((1, *facts.size), (1, 1, *facts.size))
+        for spec in facts.outputs
+    )
 
 
 def read_as(kind: str, facts: Facts) -> Reading:
