@@ -108,6 +108,7 @@ def colour(image: Tensor) -> Tensor:
 
     gain = torch.exp(torch.randn(count, 1, 1, 1, device=device) * 0.28)
     cast = torch.exp(torch.randn(count, 3, 1, 1, device=device) * 0.13 * some(0.8))
+    cast = cast * torch.exp(torch.randn(count, 3, 1, 1, device=device) * 0.3 * some(0.08))
     image = (image * gain * cast).clamp(0, 1)
     pivot = image.mean((1, 2, 3), keepdim=True)
     contrast = torch.exp(torch.randn(count, 1, 1, 1, device=device) * 0.22)
@@ -137,7 +138,7 @@ def colour(image: Tensor) -> Tensor:
     return image * (1 - lift) + lift
 
 
-def kernels(count: int, device: torch.device, size: int = 9) -> Tensor:
+def kernels(count: int, device: torch.device, size: int = 21) -> Tensor:
     """A blur or sharpening kernel for each image [b,size,size]."""
     axis = torch.arange(size, device=device) - size // 2
     y, x = torch.meshgrid(axis.float(), axis.float(), indexing="ij")
@@ -150,6 +151,8 @@ def kernels(count: int, device: torch.device, size: int = 9) -> Tensor:
         uniform(count, 1.0, 3.6, device)[:, None, None],
         thin * uniform(count, 1, 1.4, device)[:, None, None],
     )
+    # Some move far during the exposure.
+    long = torch.where(kind < 0.06, uniform(count, 3.0, 7.0, device)[:, None, None], long)
     blur = torch.exp(-0.5 * ((u / long) ** 2 + (v / thin) ** 2))
     blur = blur / blur.sum((1, 2), keepdim=True)
     point = torch.zeros_like(blur)
@@ -190,6 +193,8 @@ def grain(image: Tensor) -> Tensor:
     level = uniform(count, 0, 0.055, device)[:, None, None, None] * (
         torch.rand(count, 1, 1, 1, device=device) < 0.65
     )
+    dark = torch.rand(count, 1, 1, 1, device=device) < 0.08
+    level = torch.where(dark, uniform(count, 0.05, 0.1, device)[:, None, None, None], level)
     fine = torch.randn_like(image)
     fine = torch.where(torch.rand(count, 1, 1, 1, device=device) < 0.5, fine, fine[:, :1])
     coarse = F.interpolate(

@@ -13,16 +13,31 @@ IGNORED_BOX, IGNORED_PIXEL = 9, 255
 RATIO = 3.0
 # Weights of the heads' objectness, by stride: small grids have few places and few mistakes.
 BALANCE = {8: 4.0, 16: 1.0, 32: 0.4}
-# Weights, chosen by the gradients at the layers that all share: most for boxes, whose places are
-# what fails most often, then objectness (which with 1.0 had a tenth of the others' part), then
-# pixels and classes.
-BOX, OBJECT, CLASS, PIXEL = 0.3, 6.0, 0.1, 0.4
 # How much of an object's wanted score depends on how well its box fits: of several boxes of one
 # object, suppression keeps the highest score, which then is the best box.
 QUALITY = 0.8
 NEAR = 0.7  # IoU from which a box of the wrong cell is no mistake
 ROWS = 64  # boxes of an image at most, mosaics included
-LINE_WEIGHT = 1.8
+# Objects whose longer side is below this many pixels are small ones.
+SMALL = 24.0
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Of the parts of the loss, chosen by the gradients at the layers that all share: most for
+    boxes, whose places are what fails most often, then objectness (which with 1.0 had a tenth of
+    the others' part), then pixels and classes. line: of the pixels of lines beside others; small:
+    of the boxes and objectness of small objects beside large ones."""
+
+    box: float = 0.3
+    object: float = 6.0
+    kind: float = 0.1
+    pixel: float = 0.4
+    line: float = 1.8
+    small: float = 1.0
+
+
+USUAL = Weights()
 
 
 @dataclass(frozen=True)
@@ -76,7 +91,9 @@ def first_rows(boxes: Tensor) -> Tensor:
     return F.pad(boxes, (0, 0, 0, ROWS - boxes.shape[1]), value=-1.0)
 
 
-def detection_loss(values: list[Tensor], heads: list[Head], boxes: Tensor) -> Tensor:
+def detection_loss(
+    values: list[Tensor], heads: list[Head], boxes: Tensor, weights: Weights = USUAL
+) -> Tensor:
     """Losses of boxes, objectness and classes, weighted [3]. values: of each head
     [b, anchors * (5 + classes), y, x]. boxes [b,m,5]: class, corners.
 
@@ -95,13 +112,15 @@ def detection_loss(values: list[Tensor], heads: list[Head], boxes: Tensor) -> Te
     best = F.one_hot(joined.argmin(-1), joined.shape[-1]).bool()
     taken = (((joined < RATIO) | best) & real[..., None]).split([len(h.anchors) for h in heads], -1)
     parts = [
-        _head_loss(value, head, truth, chosen)
+        _head_loss(value, head, truth, chosen, weights)
         for value, head, chosen in zip(values, heads, taken, strict=True)
     ]
     return torch.stack(parts).sum(0)
 
 
-def _head_loss(value: Tensor, head: Head, truth: Truths, chosen: Tensor) -> Tensor:
+def _head_loss(
+    value: Tensor, head: Head, truth: Truths, chosen: Tensor, weights: Weights
+) -> Tensor:
     """Of one head [b, anchors * (5 + classes), y, x]: weighted losses [3]. chosen [b,m,anchors]:
     which anchors take which box."""
     count, _, high, wide = value.shape
@@ -117,7 +136,9 @@ def _head_loss(value: Tensor, head: Head, truth: Truths, chosen: Tensor) -> Tens
     wh = picked[..., 2:4].clamp(max=6).exp() * head.anchors
     iou, complete = overlaps(torch.cat([xy, wh], -1), truth.box[:, :, None])
     number = chosen.sum().clamp(min=1)
-    of_boxes = ((1 - complete) * chosen).sum() / number
+    small = (truth.box[..., 2:].amax(-1) < SMALL).float()[:, :, None]
+    matters = 1 + (weights.small - 1) * small
+    of_boxes = ((1 - complete) * chosen * matters).sum() / number
     classes = fields - 5
     kinds = F.one_hot(truth.label.clamp(0, classes) % classes, classes).float() * 0.98 + 0.01
     kinds = kinds[:, :, None].expand(-1, -1, anchors, -1)
@@ -130,9 +151,14 @@ def _head_loss(value: Tensor, head: Head, truth: Truths, chosen: Tensor) -> Tens
     objects = F.binary_cross_entropy_with_logits(
         value[:, :, 4].flatten(1), target, reduction="none"
     )
+    emphasis = torch.ones_like(target).scatter_reduce(
+        1, slot.flatten(1), (1 + (matters - 1) * chosen).flatten(1), "amax"
+    )
     counts = ~_undecided(value.detach(), head, truth) | (target > 0)
-    of_objects = BALANCE[head.stride] * (objects * counts).mean()
-    return torch.stack([BOX * of_boxes, OBJECT * of_objects, CLASS * of_classes])
+    of_objects = BALANCE[head.stride] * (objects * counts * emphasis).mean()
+    return torch.stack(
+        [weights.box * of_boxes, weights.object * of_objects, weights.kind * of_classes]
+    )
 
 
 def _undecided(value: Tensor, head: Head, truth: Truths) -> Tensor:
@@ -157,15 +183,15 @@ def _undecided(value: Tensor, head: Head, truth: Truths) -> Tensor:
     return near | doubt.repeat(1, anchors)
 
 
-def pixel_loss(logits: Tensor, classes: Tensor) -> Tensor:
+def pixel_loss(logits: Tensor, classes: Tensor, weights: Weights = USUAL) -> Tensor:
     """Cross-entropy and Dice over the classes. logits [b,c,h,w], classes int64 [b,h,w]."""
     logits = logits.float()
     weight = torch.ones(logits.shape[1], device=logits.device)
-    weight[1] = LINE_WEIGHT
+    weight[1] = weights.line
     entropy = F.cross_entropy(logits, classes, weight=weight, ignore_index=IGNORED_PIXEL)
     seen = (classes != IGNORED_PIXEL)[:, None]
     kinds = torch.arange(logits.shape[1], device=logits.device)
     truth = classes[:, None] == kinds[:, None, None]
     guess = logits.softmax(1) * seen
     both, either = (truth * guess).sum((0, 2, 3)), (truth + guess).sum((0, 2, 3))
-    return PIXEL * (entropy + (1 - (2 * both + 1) / (either + 1)).mean())
+    return weights.pixel * (entropy + (1 - (2 * both + 1) / (either + 1)).mean())

@@ -6,13 +6,15 @@ Images live in the GPU's memory, and new shards join while it trains. The step s
 clock: training ends when its minutes are over, waiting included, or rests after --pause of them. A
 checkpoint is written every minute; --resume takes one up again where it ended. The last part goes
 without mosaics and with more whole images. Shards whose names start with HELD_OUT are for the
-final measurement only.
+final measurement only. --start takes what fits of other weights, so that a network with another
+decoder begins with the rest. part.py runs this beside renderers.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import dataclasses
 import json
 import math
 import signal
@@ -24,7 +26,7 @@ from typing import Any, NoReturn
 import augment
 import numpy as np
 import torch
-from losses import ROWS, Head, detection_loss, first_rows, pixel_loss
+from losses import ROWS, Head, Weights, detection_loss, first_rows, pixel_loss
 from measure import measure
 
 from tvm_vision.exporters.yoeo.config import parse_config
@@ -109,6 +111,32 @@ def set_objectness(model: Yoeo) -> None:
             bias[:, 4] = RARE
 
 
+def begin_with(model: Yoeo, path: Path) -> None:
+    """Sets those of a network's weights that a file has under the same name and in the same shape,
+    and says how many these are. Raises SystemExit where there are none."""
+    own, other = model.state_dict(), torch.load(path, map_location="cpu", weights_only=True)
+    same = {name: v for name, v in other.items() if name in own and v.shape == own[name].shape}
+    if not same:
+        raise SystemExit(f"weights of this network, or of a similar one, are needed in '{path}'")
+    model.load_state_dict(same, strict=False)
+    print(f"{len(same)} of {len(own)} weights from {path}", flush=True)
+
+
+def weights_of(pairs: list[str]) -> Weights:
+    """The weights of the losses with some of them changed, each as NAME=VALUE."""
+    names = {field.name for field in dataclasses.fields(Weights)}
+    changes = {}
+    for pair in pairs:
+        name, _, value = pair.partition("=")
+        try:
+            changes[name] = float(value)
+        except ValueError:
+            name = ""
+        if name not in names:
+            raise SystemExit(f"--weight {'|'.join(sorted(names))}=NUMBER is needed, found '{pair}'")
+    return Weights(**changes)
+
+
 class Trainer:
     """A network, its running average, and what changes them."""
 
@@ -119,8 +147,8 @@ class Trainer:
         self.model = Yoeo(config)
         set_objectness(self.model)
         if options.start:
-            weights = torch.load(options.start, map_location="cpu", weights_only=True)
-            self.model.load_state_dict(weights)
+            begin_with(self.model, options.start)
+        self.weights = weights_of(options.weight)
         self.model.to(device).train()
         for parameter in self.model.parameters():
             if parameter.ndim == 4:
@@ -157,8 +185,8 @@ class Trainer:
         """Of boxes, objectness, classes and pixels [4], weighted."""
         with torch.autocast(self.device.type, torch.bfloat16):
             values, logits = self.model(image)
-        of_boxes = detection_loss(values, self.heads, box)
-        return torch.cat([of_boxes, pixel_loss(logits, mask)[None]])
+        of_boxes = detection_loss(values, self.heads, box, self.weights)
+        return torch.cat([of_boxes, pixel_loss(logits, mask, self.weights)[None]])
 
     def _compile(self) -> None:
         """Compiles the losses and their gradients on images made of noise, which the network
@@ -201,7 +229,7 @@ class Trainer:
         self.step += 1
         with torch.no_grad():
             torch._foreach_lerp_(
-                self.slow, self.fast, 1 - min(0.9995, self.step / (self.step + 19))
+                self.slow, self.fast, 1 - min(self.options.average, self.step / (self.step + 19))
             )
         return parts.detach()
 
@@ -287,6 +315,10 @@ def main() -> None:
     parser.add_argument("--wait-for", type=int, default=1500, help="images to begin with")
     parser.add_argument("--resume", type=Path, help="a checkpoint.pt, to go on with the same run")
     parser.add_argument("--start", type=Path, help="weights (.pth) to begin a new run with")
+    parser.add_argument(
+        "--weight", action="append", default=[], metavar="NAME=VALUE", help="of a loss, as small=2"
+    )
+    parser.add_argument("--average", type=float, default=0.9995, help="how slow the average is")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     began = time.monotonic()
