@@ -219,9 +219,8 @@ def _steps(loops: list[tuple[Any, int]]) -> Iterator[dict[Any, np.ndarray]]:
         inner *= loops[whole][1]
     parts = []
     for place, (var, extent) in enumerate(loops):
-        values = np.arange(extent)
         # The last axis is for the lanes of a vector.
-        values = values.reshape(-1, *[1] * (len(loops) - place))
+        values = np.arange(extent).reshape(-1, *[1] * (len(loops) - place))
         fitting = extent if place >= whole else _AT_ONCE // inner if place == whole - 1 else 1
         size = max(1, fitting)
         parts.append([(var, values[first : first + size]) for first in range(0, extent, size)])
