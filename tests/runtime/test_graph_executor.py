@@ -48,6 +48,47 @@ def test_inputs_stay_set(executor: graph_executor.GraphExecutor) -> None:
         assert_frame(executor, frame(5))
 
 
+@pytest.mark.parametrize("key", [0, "x"])
+def test_inputs_are_written_in_place(executor: graph_executor.GraphExecutor, key: Any) -> None:
+    array = executor.input_array(key)
+    assert (array.shape, array.dtype) == (frame(1).shape, np.float32)
+    for seed in (1, 2):
+        array[...] = frame(seed)
+        executor.run()
+        assert_frame(executor, frame(seed))
+    # What is set otherwise lies there, too.
+    executor.run(x=frame(3))
+    np.testing.assert_array_equal(array, frame(3))
+
+
+def test_frames_are_written_in_place(executor: graph_executor.GraphExecutor) -> None:
+    found = executor.frame({"x": lambda array: np.copyto(array, frame(4))})
+    assert_frame(executor, frame(4))
+    np.testing.assert_array_equal(found["y"], executor.get_output("y").numpy())
+
+
+def test_inputs_in_place_of_two_frames_in_flight(executor: graph_executor.GraphExecutor) -> None:
+    tickets = []
+    for seed in range(8):
+        executor.input_array(0)[...] = frame(seed)
+        tickets.append(executor.submit())
+        if seed:
+            executor.wait(tickets[seed - 1])
+            assert_frame(executor, frame(seed - 1))
+
+
+def test_an_array_of_an_input_keeps_its_memory(built: tuple[Any, Any]) -> None:
+    array = loaded(built, json.dumps(MOD_JSON)).input_array(0)
+    array[...] = frame(1)
+    np.testing.assert_array_equal(array, frame(1))
+
+
+@pytest.mark.parametrize("key", [1, -1, "y"])
+def test_unknown_inputs_have_no_array(executor: graph_executor.GraphExecutor, key: Any) -> None:
+    with pytest.raises(InputError, match="input"):
+        executor.input_array(key)
+
+
 def test_outputs_are_copies(executor: graph_executor.GraphExecutor) -> None:
     executor.run(x=frame(6))
     first = executor.get_output(1).numpy()

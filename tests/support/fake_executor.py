@@ -48,6 +48,16 @@ class FakeExecutor:
     def set_input(self, name: str, value: np.ndarray) -> None:
         self.inputs[name] = np.array(value)
 
+    def frame(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        spec = self.info["inputs"][0]
+        for name, value in inputs.items():
+            self.inputs[name] = np.zeros(spec["shape"], spec["dtype"])
+            if callable(value):
+                value(self.inputs[name])
+            else:
+                self.inputs[name] = np.array(value)
+        return self._outputs
+
     def run(self) -> None:
         pass
 

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..runtime.graph_executor import GraphExecutor
-from ..runtime.inputs import input_specs
-from .classifier.preprocess import as_input
+from ..runtime.inputs import input_specs, numpy_dtype
+from .classifier.preprocess import as_input, write_input
 from .frames import Letterbox, Preprocessor, in_layout
 from .results import Timing, VisionResult
 from .vision_model import Image, VisionModel
@@ -50,6 +50,8 @@ class FrameModel(VisionModel):
         self.preprocessing = model.preprocessing
         self._preprocessor = Preprocessor(model.preprocessing)
         self._spec = specs[0]
+        # numpy's own types, which all but bfloat16 are.
+        self._in_place = numpy_dtype(self._spec.dtype).isbuiltin == 1
         self._tensor = in_layout(self._preprocessor.tensor, shapes[specs[0].shape])
 
     def __call__(self, image_bgr: Image) -> VisionResult:
@@ -78,7 +80,11 @@ class FrameModel(VisionModel):
 
     def run_prepared(self) -> Arrays:
         """The network's outputs by name for the frame that ``prepare`` was called with."""
-        return self._executor.frame({self._spec.name: as_input(self._tensor, self._spec)})
+        prepared: Any = self._write if self._in_place else as_input(self._tensor, self._spec)
+        return self._executor.frame({self._spec.name: prepared})
+
+    def _write(self, into: npt.NDArray[Any]) -> None:
+        write_input(self._tensor, into)
 
     def interpret(self, outputs: Arrays, letterbox: Letterbox) -> dict[str, Any]:
         """Parts of a VisionResult by name, of outputs by name and the place of their frame."""

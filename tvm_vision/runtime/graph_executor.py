@@ -89,8 +89,8 @@ class GraphExecutor:
         self._call = {
             name: self._module[name]
             for name in (
-                "set_input", "write_input", "run", "submit", "wait", "get_output", "profile",
-                "trace",
+                "set_input", "write_input", "input_memory", "run", "submit", "wait", "get_output",
+                "profile", "trace",
             )
         }  # fmt: skip
         for name in ("run", "submit", "profile", "trace"):
@@ -201,6 +201,23 @@ class GraphExecutor:
         array = np.asarray(value, order="C")
         self._invoke("write_input", index, ctypes.c_void_p(array.ctypes.data))
 
+    def input_array(self, key: Key) -> np.ndarray:
+        """The memory of an input of the next frame, to write in the place of ``set_input``.
+
+        An array of the input's shape and dtype, of which all has to be written: what is in it
+        before is left from any frame. The input counts as set. Frames of ``run`` have the same
+        array, so that one call serves for all of them; before each ``submit`` ask for it anew. It
+        must not be written while its frame is on the way, and is nobody's once the device was
+        lost. It may lie in a card's memory, where reading it back is slow.
+        Raises InputError for an unknown input, and for one whose type numpy has not.
+        """
+        form = self._direct.get(key)
+        if form is None and (key in self.input_names or key in range(self.num_inputs)):
+            raise InputError(f"input {key} is of a type that numpy has not: use set_input")
+        address = int(self._invoke("input_memory", key if form is None else form[0]))
+        assert form is not None
+        return np.asarray(_Memory(self._module, address, form[1], form[2]))
+
     def run(self, **by_name: Value) -> None:
         """Run one frame, from the inputs that are set to finished outputs.
 
@@ -210,9 +227,15 @@ class GraphExecutor:
         self._invoke("run")
 
     def frame(self, inputs: Mapping[Key, Value]) -> dict[str, np.ndarray]:
-        """One frame: all its inputs, by number or name, in, and all outputs by name out."""
+        """One frame: all its inputs, by number or name, in, and all outputs by name out.
+
+        An input may be a function, too, which writes the ``input_array`` that it is given.
+        """
         for key, value in inputs.items():
-            self._set(key, value)
+            if callable(value):
+                value(self.input_array(key))
+            else:
+                self._set(key, value)
         self._invoke("run")
         return self.outputs()
 
@@ -229,11 +252,15 @@ class GraphExecutor:
         self._invoke("wait", ticket)
 
     def get_output(self, key: Key) -> Any:
-        """A copy of an output of the last finished frame, a tensor on the CPU (``.numpy()``)."""
+        """A copy of an output of the last finished frame, a tensor on the CPU (``.numpy()``).
+
+        It is the caller's to keep: later frames leave it alone.
+        """
         return self._invoke("get_output", key)
 
     def outputs(self) -> dict[str, np.ndarray]:
-        """All outputs of the last finished frame by name."""
+        """All outputs of the last finished frame by name, each an array of its own that the caller
+        may keep and change: they are copied from the device once, and never again."""
         return {name: _array(self.get_output(i)) for i, name in enumerate(self.output_names)}
 
     def benchmark(
@@ -299,6 +326,18 @@ class GraphExecutor:
 
     def _device_name(self) -> str:
         return f"{self.device.type}{self.device.index}"
+
+
+class _Memory:
+    """Memory of an executor as numpy takes it; arrays of it keep the executor."""
+
+    def __init__(
+        self, owner: Any, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> None:
+        self._owner = owner
+        self.__array_interface__ = {
+            "version": 3, "data": (address, False), "shape": shape, "typestr": dtype.str,
+        }  # fmt: skip
 
 
 def _of_one_compilation(function: Callable[[], Any]) -> Callable[[], Any]:

@@ -77,7 +77,7 @@ class RecoveringExecutor(GraphExecutor):
         if self.losses.waiting:
             self._recover(self.losses.reason)
             # Nothing of a frame is lost: it begins here.
-            if name in ("set_input", "write_input"):
+            if name in ("set_input", "write_input", "input_memory"):
                 return super()._invoke(name, *arguments)
             raise DeviceLostError(f"{self.losses.describe()}; set the inputs of a frame anew")
         try:

@@ -118,10 +118,19 @@ def prepare(
 def as_input(prepared: npt.NDArray[np.float32], spec: TensorInfo) -> npt.NDArray[Any]:
     """Prepared pixels in an input's type: whole numbers are the nearest that it has."""
     dtype = numpy_dtype(spec.dtype)
-    if np.issubdtype(dtype, np.integer):
-        limits = np.iinfo(dtype)
-        prepared = np.clip(np.rint(prepared), limits.min, limits.max)
-    return np.ascontiguousarray(prepared, dtype)
+    return np.ascontiguousarray(_in_range(prepared, dtype), dtype)
+
+
+def write_input(prepared: npt.NDArray[np.float32], into: npt.NDArray[Any]) -> None:
+    """Put what ``as_input`` makes of prepared pixels into an array of the input's form, at once."""
+    np.copyto(into, _in_range(prepared, into.dtype), casting="unsafe")
+
+
+def _in_range(prepared: npt.NDArray[np.float32], dtype: np.dtype[Any]) -> npt.NDArray[np.float32]:
+    if not np.issubdtype(dtype, np.integer):
+        return prepared
+    limits = np.iinfo(dtype)
+    return np.clip(np.rint(prepared), limits.min, limits.max)
 
 
 def _check_image(image: npt.NDArray[np.uint8], color_order: str) -> None:

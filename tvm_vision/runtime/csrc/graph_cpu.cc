@@ -70,9 +70,10 @@ class CpuRunner : public GraphRunner {
   }
 
   void WriteInput(size_t slot, size_t i, const void* data) final {
-    uint32_t id = graph_.inputs[i];
-    std::memcpy(tensors_[slot][id].data, data, graph_.tensors[id].bytes);
+    std::memcpy(InputMemory(slot, i), data, graph_.tensors[graph_.inputs[i]].bytes);
   }
+
+  void* InputMemory(size_t slot, size_t i) final { return tensors_[slot][graph_.inputs[i]].data; }
 
   void Submit(size_t slot) final {
     for (size_t k = 0; k < graph_.kernels.size(); ++k) Call(slot, k);

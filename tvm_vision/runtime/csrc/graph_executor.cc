@@ -160,6 +160,13 @@ class GraphExecutor : public ffi::ModuleObj {
     InputIsSet(i);
   }
 
+  /*! \brief The address where the caller writes an input of the next frame, which is set so. */
+  void InputMemory(ffi::PackedArgs args, ffi::Any* rv) {
+    size_t i = InputIndex(args[0]);
+    *rv = reinterpret_cast<int64_t>(runner_->InputMemory(next_, i));
+    InputIsSet(i);
+  }
+
   /*! \brief Start the frame whose inputs were set; returns its ticket. */
   void Submit(ffi::PackedArgs, ffi::Any* rv) {
     if (!params_loaded_ && !graph_.params.empty()) {
@@ -340,6 +347,7 @@ const std::map<std::string, GraphExecutor::Method>& GraphExecutor::Methods() {
       {"load_params", &GraphExecutor::LoadParams},
       {"set_input", &GraphExecutor::SetInput},
       {"write_input", &GraphExecutor::WriteInput},
+      {"input_memory", &GraphExecutor::InputMemory},
       {"submit", &GraphExecutor::Submit},
       {"wait", &GraphExecutor::Wait},
       {"run", &GraphExecutor::Run},

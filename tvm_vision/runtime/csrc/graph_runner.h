@@ -64,6 +64,8 @@ class GraphRunner {
   virtual void SetInput(size_t slot, size_t i, tvm::ffi::Tensor value) = 0;
   /*! \brief Copy input i of slot `slot` from the host's memory, as many bytes as the input has. */
   virtual void WriteInput(size_t slot, size_t i, const void* data) = 0;
+  /*! \brief Where the host may write input i of slot `slot`; no tensor is bound to it any more. */
+  virtual void* InputMemory(size_t slot, size_t i) = 0;
   /*! \brief Do what the first frame would wait for; raises where the device cannot run the network.
    */
   virtual void Prepare() {}

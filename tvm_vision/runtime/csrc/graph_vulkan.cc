@@ -117,13 +117,16 @@ class VulkanRunner : public GraphRunner {
   }
 
   void WriteInput(size_t s, size_t i, const void* data) final {
+    std::memcpy(InputMemory(s, i), data, graph_.tensors[graph_.inputs[i]].bytes);
+  }
+
+  void* InputMemory(size_t s, size_t i) final {
     Wait(s);
     const GraphTensor& t = graph_.tensors[graph_.inputs[i]];
     Slot& slot = slots_[s];
     Bind(s, i, slot.storages[t.storage], std::nullopt);
-    uint8_t* target =
-        slot.upload[i] ? slot.upload[i]->mapped() : slot.storages[t.storage]->mapped() + t.offset;
-    std::memcpy(target, data, t.bytes);
+    return slot.upload[i] ? slot.upload[i]->mapped()
+                          : slot.storages[t.storage]->mapped() + t.offset;
   }
 
   void Prepare() final { RecordIfNeeded(0); }
