@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
@@ -202,7 +203,8 @@ class Pipeline:
         if not isinstance(network, Thresholds):
             return
         values = (settings.confidence, settings.iou, settings.max_detections)
-        wanted = (network, *values, self.class_options)
+        # Weakly: a network that was released must not stay on its device.
+        wanted = (weakref.ref(network), *values, self.class_options)
         if wanted == self._applied:
             return
         network.confidence = _said(settings.confidence)

@@ -6,6 +6,7 @@ Without ROS.
 from __future__ import annotations
 
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,8 @@ class CameraTracks:
         if not settings.tracking or result.detections is None:
             self._tracker = None
             return result
-        wanted = (model, settings.tracking_start, settings.tracking_memory)
+        # Weakly: a network that was released must not stay on its device.
+        wanted = (weakref.ref(model), settings.tracking_start, settings.tracking_memory)
         if self._tracker is None or wanted != self._made_for:
             self._tracker = tracker_of(
                 model, start=settings.tracking_start, memory=settings.tracking_memory

@@ -1,5 +1,7 @@
 """One frame at a time, with a clock that the test turns."""
 
+import gc
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -210,6 +212,17 @@ def test_ids_stay_until_they_are_reset_or_the_stamps_jump():
     assert bright(bench, 2) is None
     bench.pipeline.settings = Settings(tracking=True)
     assert bright(bench, 2) == [1]
+
+
+def test_a_network_that_was_released_is_gone():
+    bench = Bench(tracking=True, confidence=0.3)
+    bright(bench, 0)
+    gone = weakref.ref(bench.model)
+    bench.pipeline.job = None
+    del bench.model
+    bench.sink.published.clear()
+    gc.collect()
+    assert gone() is None
 
 
 def test_each_camera_has_ids_of_its_own():
