@@ -1,4 +1,4 @@
-"""Depth images as image_transport's compressedDepth sends them, and as they are. Without ROS.
+"""Depth images as image_transport's compressedDepth sends them. Without ROS.
 
 Twelve bytes stand before the PNG: a number, and the two by which depth in metres was made whole
 numbers (compressed_depth_image_transport, ConfigHeader).
@@ -22,43 +22,12 @@ _CONFIG = struct.Struct("<iff")
 _MILLIMETRE = np.float32(1e-3)
 
 
-def depth_from(message: Any, most_pixels: int = MOST_PIXELS) -> Depth:
+def depth_from_compressed(message: Any, most_pixels: int = MOST_PIXELS) -> Depth:
     """A depth image in metres, float32 [height, width], NaN where it is not known.
 
-    message: sensor_msgs/Image in 16UC1 (millimetres, 0: not known) or 32FC1 (metres), as REP 118
-    has them, or a CompressedImage of the transport compressedDepth. Raises InputError for another,
-    for one that is broken, and for one of more than ``most_pixels``.
+    message: sensor_msgs/CompressedImage of the transport compressedDepth. Raises InputError for
+    another, for one that is broken, and for one of more than ``most_pixels``.
     """
-    if hasattr(message, "format"):
-        return _from_compressed(message, most_pixels)
-    return _from_image(message, most_pixels)
-
-
-def _from_image(message: Any, most_pixels: int) -> Depth:
-    kinds = {"16UC1": "u2", "mono16": "u2", "32FC1": "f4"}
-    if message.encoding not in kinds:
-        raise InputError(
-            f"depth in 16UC1 or 32FC1 is needed, found encoding '{message.encoding}': subscribe to "
-            "the depth image"
-        )
-    height, width = int(message.height), int(message.width)
-    _check_size(width, height, most_pixels)
-    kind = np.dtype(("<", ">")[bool(message.is_bigendian)] + kinds[message.encoding])
-    step = int(message.step) or width * kind.itemsize
-    data = np.frombuffer(message.data, np.uint8)
-    needed = step * (height - 1) + width * kind.itemsize
-    if step < width * kind.itemsize or data.size < needed:
-        raise InputError(
-            f"{needed} bytes are needed for {width} x {height} {message.encoding} with a step of "
-            f"{step}, found {data.size}: check the camera driver"
-        )
-    values: npt.NDArray[Any] = np.ndarray(
-        (height, width), kind, buffer=data, strides=(step, kind.itemsize)
-    )
-    return _metres(values)
-
-
-def _from_compressed(message: Any, most_pixels: int) -> Depth:
     encoding = message.format.partition(";")[0].strip()
     if "compressedDepth" not in message.format or encoding not in ("16UC1", "32FC1"):
         raise InputError(
@@ -79,19 +48,14 @@ def _from_compressed(message: Any, most_pixels: int) -> Depth:
         raise InputError(
             f"a PNG of one channel of 16 bits is needed in '{message.format}': check the publisher"
         )
+    unknown = np.float32(np.nan)
     if encoding == "16UC1":
-        return _metres(whole)
+        return np.where(whole > 0, whole * _MILLIMETRE, unknown).astype(np.float32)
     _, a, b = _CONFIG.unpack_from(data)
     # Inverse depth: near things are finer than far ones.
     with np.errstate(divide="ignore", invalid="ignore"):
         metres = np.float32(a) / (whole.astype(np.float32) - np.float32(b))
-    return np.where(whole > 0, metres, np.float32(np.nan)).astype(np.float32)
-
-
-def _metres(values: npt.NDArray[Any]) -> Depth:
-    if values.dtype.kind == "f":
-        return values.astype(np.float32)
-    return np.where(values > 0, values * _MILLIMETRE, np.float32(np.nan)).astype(np.float32)
+    return np.where(whole > 0, metres, unknown).astype(np.float32)
 
 
 def _check_size(width: int, height: int, most: int) -> None:

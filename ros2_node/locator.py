@@ -18,6 +18,7 @@ from tvm_vision.models.space.ground import mask_on_ground
 from tvm_vision.models.space.objects import Place, by_depth, by_diameter, by_ground
 from tvm_vision.models.space.poses import Pose
 
+from .compressed_depth import depth_from_compressed
 from .settings import Settings
 from .transforms import Transforms
 
@@ -42,7 +43,7 @@ class Locator:
         self._calibration = message
 
     def take_depth(self, message: Any) -> None:
-        """A sensor_msgs/Image of depth, aligned to the images."""
+        """A depth image that is aligned to the images, sensor_msgs/Image or CompressedImage."""
         self._depths.append(message)
 
     def forget(self) -> None:
@@ -121,7 +122,7 @@ class Locator:
                 f"a depth image within {DEPTH_SLACK:g} s of the image is needed, and {found}: set "
                 "depth_topic to the one that is aligned to the images"
             )
-        return depth_from(near)
+        return depth_from_compressed(near) if hasattr(near, "format") else depth_from(near)
 
     def _pose(self, target: str, header: Any) -> Pose:
         """The camera in a frame."""

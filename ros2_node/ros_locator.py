@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rclpy.node import Node
-from sensor_msgs.msg import CameraInfo, Image
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 
 from .locator import Locator
 from .ros_messages import message_class
@@ -33,6 +33,7 @@ class RosLocator:
         """Have the subscriptions that the parameters need, or none."""
         needs: tuple[str, ...] = (
             settings.locate_by, settings.camera_info_topic, settings.depth_topic,
+            settings.depth_transport,
             settings.locate_frame, settings.ground_frame,
         )  # fmt: skip
         needs = needs if wanted and settings.locate_by else ()
@@ -44,7 +45,9 @@ class RosLocator:
             return
         self._subscribe(CameraInfo, settings.camera_info_topic, self.locator.take_calibration)
         if settings.locate_by == "depth":
-            self._subscribe(Image, settings.depth_topic, self.locator.take_depth)
+            raw = settings.depth_transport == "raw"
+            topic = settings.depth_topic + ("" if raw else f"/{settings.depth_transport}")
+            self._subscribe(Image if raw else CompressedImage, topic, self.locator.take_depth)
         if needs_transforms(settings):
             take, kind = self.locator.transforms.take, message_class(TF)
             self._subscribe(kind, "/tf", lambda m: take(m, fixed=False), 100)

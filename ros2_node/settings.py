@@ -25,6 +25,7 @@ SUBSCRIBE = "at once: a new subscription"
 NOW = "at once"
 
 TRANSPORTS = ("raw", "compressed")
+DEPTH_TRANSPORTS = ("raw", "compressedDepth")
 RELIABILITIES = ("best_effort", "reliable")
 DEVICES = ("auto", "vulkan", "cpu")
 LOCATE_BY = ("", "depth", "ground", "diameter")
@@ -238,6 +239,10 @@ class Settings:
     depth_topic: str = _parameter(
         "depth/image", "Topic of depth images of the same view, 16UC1 in mm or 32FC1 in m."
     )
+    depth_transport: str = _parameter(
+        "raw", "Image, or CompressedImage with depth in PNG on /compressedDepth behind the topic.",
+        choices=DEPTH_TRANSPORTS,
+    )  # fmt: skip
     ball_diameter: float = _parameter(
         0.0, "Of detections of a class ball; 0: not known.", unit="m", low=0.0, high=10.0
     )
