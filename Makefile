@@ -29,7 +29,7 @@ ROS := $(VENV)/.ros
 ROS_WHEELS := $(filter x86_64,$(shell uname -m))
 
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-classifier test test-full ros no-ros-wheels ros-demo lint wheel elsewhere bench static-drivers test-driver lock faults clean distclean system force
+.PHONY: help demo demo-classifier test test-full ros no-ros-wheels ros-demo lint wheel elsewhere bench static-drivers test-driver lock faults clean distclean system force validation thread-sanitizer
 
 help:
 	@echo "make demo       find balls, goalposts, robots and the field in images and a clip"
@@ -46,6 +46,8 @@ help:
 	@echo "make test-driver  run the backend's tests on a newer lavapipe, or on DRIVER=FILE.json"
 	@echo "make faults     let Vulkan fail at every call of a network's life, and write what came of it"
 	@echo "make lock       write requirements.lock, sbom.cdx.json and the list of dependencies anew"
+	@echo "make validation  run the backend's tests under GPU-assisted validation, too"
+	@echo "make thread-sanitizer  load and run networks in threads under ThreadSanitizer"
 	@echo "make clean      remove what was built; 'make distclean' removes $(VENV) too"
 
 demo: $(NATIVE)
@@ -99,6 +101,15 @@ test-driver: $(NATIVE)
 # Some minutes: hundreds of lives of a small network, each under the validation layer.
 faults: $(NATIVE)
 	@TVM_VISION_VULKAN_VALIDATION=1 TVM_VISION_POISON=on $(BIN)/python scripts/faults.py --write
+
+# The backend's tests under core, synchronisation and GPU-assisted validation.
+validation: $(NATIVE)
+	@TVM_VISION_VULKAN_VALIDATION=1 VK_LAYER_SETTINGS_PATH=$(CURDIR)/tests/support/gpu_assisted \
+		$(BIN)/python -m pytest -q tests/vulkan tests/runtime $(PYTEST_ARGS)
+
+# Some minutes the first time: backend, executor and runner are built for ThreadSanitizer.
+thread-sanitizer: $(NATIVE)
+	@$(BIN)/python scripts/thread_sanitizer.py
 
 lint: $(PACKAGES)
 	$(BIN)/ruff check .

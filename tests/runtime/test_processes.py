@@ -63,15 +63,25 @@ def test_a_child_by_spawn_has_a_device_of_its_own_and_one_by_fork_is_refused(fol
     assert said(start(folder, "children")) == ["spawn: right", "fork: refused", "parent: right"]
 
 
+@pytest.mark.slow
 def test_a_child_forked_before_vulkan_was_used_may_use_it(folder: Path) -> None:
     assert said(start(folder, "fork first")) == ["child: right", "parent: right"]
 
 
-@pytest.mark.parametrize("what", ["exit", "exit in a thread", "exit in flight", "exit loading"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        "exit in a thread",
+        "exit loading",
+        pytest.param("exit", marks=pytest.mark.slow),
+        pytest.param("exit in flight", marks=pytest.mark.slow),
+    ],
+)
 def test_the_interpreter_ends_in_the_middle_of_it(folder: Path, what: str) -> None:
     assert said(start(folder, what)) == ["ending"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not (SWIFTSHADER.exists() and DRIVERS),
     reason="needs lavapipe and chromium-common's SwiftShader",

@@ -28,6 +28,7 @@
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <vector>
 
 // clang-format off
 #define FUNCTIONS(F) \
@@ -64,6 +65,13 @@ Fault fault;
 std::map<std::string, long> calls;
 std::map<VkQueue, VkDevice> queues;
 std::set<VkDevice> alive, lost, hanging;
+/*! \brief What is done wrong, so that the validation layer has something to find; see Planted. */
+std::string planted;
+
+bool Planted(const char* fault) {
+  std::lock_guard<std::recursive_mutex> guard(lock);
+  return planted == fault;
+}
 
 /*! \brief VK_SUCCESS for a call that is to be passed on. */
 int Meet(const char* name) {
@@ -192,6 +200,36 @@ void VKAPI_CALL GetQueue(VkDevice device, uint32_t family, uint32_t index, VkQue
   queues[*queue] = device;
 }
 
+PFN_vkCmdPipelineBarrier barrier = nullptr;
+PFN_vkDestroyBuffer destroy_buffer = nullptr;
+PFN_vkUpdateDescriptorSets update_sets = nullptr;
+
+void VKAPI_CALL Barrier(VkCommandBuffer cmd, VkPipelineStageFlags from, VkPipelineStageFlags to,
+                        VkDependencyFlags flags, uint32_t memories, const VkMemoryBarrier* memory,
+                        uint32_t buffers, const VkBufferMemoryBarrier* buffer, uint32_t images,
+                        const VkImageMemoryBarrier* image) {
+  if (Planted("no barriers")) return;
+  barrier(cmd, from, to, flags, memories, memory, buffers, buffer, images, image);
+}
+
+void VKAPI_CALL DestroyBuffer(VkDevice device, VkBuffer buffer,
+                              const VkAllocationCallbacks* allocator) {
+  if (!Planted("buffers stay")) destroy_buffer(device, buffer, allocator);
+}
+
+/*! \brief Kernels see the first four bytes of their buffers, and read on. */
+void VKAPI_CALL UpdateSets(VkDevice device, uint32_t writes, const VkWriteDescriptorSet* write,
+                           uint32_t copies, const VkCopyDescriptorSet* copy) {
+  std::vector<VkWriteDescriptorSet> changed(write, write + writes);
+  std::vector<VkDescriptorBufferInfo> infos(writes);
+  for (uint32_t i = 0; Planted("short buffers") && i < writes; ++i) {
+    infos[i] = *changed[i].pBufferInfo;
+    infos[i].range = 4;
+    changed[i].pBufferInfo = &infos[i];
+  }
+  update_sets(device, writes, changed.data(), copies, copy);
+}
+
 PFN_vkVoidFunction VKAPI_CALL GetDevice(VkDevice device, const char* name);
 
 template <typename Function, typename Own>
@@ -205,6 +243,9 @@ PFN_vkVoidFunction Wrap(const char* name, PFN_vkVoidFunction real) {
   if (IsAny(name, {"vkCreateDevice"})) return Instead(&create_device, real, &CreateDevice);
   if (IsAny(name, {"vkDestroyDevice"})) return Instead(&destroy_device, real, &DestroyDevice);
   if (IsAny(name, {"vkGetDeviceQueue"})) return Instead(&get_queue, real, &GetQueue);
+  if (IsAny(name, {"vkCmdPipelineBarrier"})) return Instead(&barrier, real, &Barrier);
+  if (IsAny(name, {"vkDestroyBuffer"})) return Instead(&destroy_buffer, real, &DestroyBuffer);
+  if (IsAny(name, {"vkUpdateDescriptorSets"})) return Instead(&update_sets, real, &UpdateSets);
   if (IsAny(name, {"vkGetDeviceProcAddr"})) return Instead(&get_device, real, &GetDevice);
 #define CHOOSE(function)        \
   if (IsAny(name, {#function})) \
@@ -257,6 +298,12 @@ EXPORT void faulty_arm(const char* name, long first, long count, int result) {
   fault.first = first;
   fault.count = count;
   fault.result = result;
+}
+
+/*! \brief From now on something is done wrong: "no barriers", "buffers stay", "short buffers". */
+EXPORT void faulty_plant(const char* what) {
+  std::lock_guard<std::recursive_mutex> guard(lock);
+  planted = what;
 }
 
 /*! \brief Calls of a function since the process began. */
