@@ -24,12 +24,15 @@ ELSEWHERE := build/elsewhere
 OTHER_HOST := $(filter-out $(shell uname -m),$(HOST))
 WHEEL_TOOLS := $(VENV)/.wheel
 LOCK_TOOLS := build/lock-tools
+FUZZ_SECONDS ?= 3600
+FUZZ_TARGETS ?=
+KILLS ?= 500
 EXPORT := $(VENV)/.export
 ROS := $(VENV)/.ros
 ROS_WHEELS := $(filter x86_64,$(shell uname -m))
 
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-classifier test test-full ros no-ros-wheels ros-demo lint wheel elsewhere bench static-drivers test-driver lock faults clean distclean system force validation thread-sanitizer
+.PHONY: help demo demo-classifier test test-full ros no-ros-wheels ros-demo lint wheel elsewhere bench static-drivers test-driver lock faults fuzz kills validation thread-sanitizer clean distclean system force
 
 help:
 	@echo "make demo       find balls, goalposts, robots and the field in images and a clip"
@@ -45,6 +48,8 @@ help:
 	@echo "make static-drivers  unpack drivers for GPUs that are not here, to examine kernels (Debian)"
 	@echo "make test-driver  run the backend's tests on a newer lavapipe, or on DRIVER=FILE.json"
 	@echo "make faults     let Vulkan fail at every call of a network's life, and write what came of it"
+	@echo "make fuzz       FUZZ_SECONDS for each of FUZZ_TARGETS: inputs that nobody wrote"
+	@echo "make kills      kill commands KILLS times at their writes, and run them on full disks"
 	@echo "make lock       write requirements.lock, sbom.cdx.json and the list of dependencies anew"
 	@echo "make validation  run the backend's tests under GPU-assisted validation, too"
 	@echo "make thread-sanitizer  load and run networks in threads under ThreadSanitizer"
@@ -119,6 +124,15 @@ lint: $(PACKAGES)
 
 wheel: $(WHEEL_TOOLS) $(if $(OTHER_HOST),$(ELSEWHERE)/$(HOST)/.complete)
 	@$(BIN)/python scripts/wheel.py --host $(HOST) --elsewhere $(ELSEWHERE)
+
+# Atheris has no wheels but for x86_64, and is left out of constraints.txt as nothing else needs it.
+fuzz: $(NATIVE)
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(PIP) atheris==3.0.0
+	@PYTHONPATH=tests $(BIN)/python -m support.fuzz --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+	@$(if $(FUZZ_TARGETS),,scripts/fuzz_native.sh $(BIN)/python $(FUZZ_SECONDS))
+
+kills: $(NATIVE)
+	@PYTHONPATH=tests $(BIN)/python -m support.durability --kills $(KILLS) --full 5
 
 # In an environment of their own: nobody else needs them.
 lock: $(PACKAGES)

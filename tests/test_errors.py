@@ -38,3 +38,9 @@ def test_no_other_exception_is_defined():
 def test_the_module_is_a_leaf():
     tree = ast.parse(inspect.getsource(errors))
     assert not [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\r\u2028b", "a\x1b[2Jb", "a\ud800b", "a\0b"])
+def test_a_message_is_a_line_whatever_a_file_calls_things(name: str) -> None:
+    text = str(errors.TvmVisionError(f"'{name}' is none"))
+    assert text.isprintable() and text.startswith("'a\\") and text.encode()

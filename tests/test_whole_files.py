@@ -260,3 +260,40 @@ def test_nothing_else_makes_temporary_files_or_renames_them() -> None:
             if "tempfile" in imports or attributes & {"os.replace", "os.rename"}:
                 found.add(str(path.relative_to(ROOT)))
     assert found == {*TEMPFILE, "tvm_vision/whole_files.py"}
+
+
+def test_no_file_is_made_to_find_the_folder_of_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As tempfile makes one, which stays where the process is killed just then."""
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    before = tmp_path.stat().st_mtime_ns
+    assert whole_files.temporary_folder() == tmp_path
+    assert tmp_path.stat().st_mtime_ns == before and tempfile.tempdir is None
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
+    assert whole_files.temporary_folder() != tmp_path / "none"
+
+
+def test_temporary_files_of_others_go_with_the_scratch_folder() -> None:
+    with whole_files.ScratchFolder() as folder:
+        with whole_files.temporary_files_in(folder):
+            handle, name = tempfile.mkstemp()
+            os.close(handle)
+            assert Path(name).parent == folder
+        assert Path(tempfile.gettempdir()) != folder
+    assert not Path(name).exists()
+
+
+def test_who_only_reads_a_cache_removes_what_a_killed_one_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tvm_vision.vulkan import kept_files
+
+    monkeypatch.setattr(kept_files, "device_options", lambda: {"TVM_VISION_CACHE_DIR": tmp_path})
+    files = kept_files.KeptFiles("kind", ".bin", 100, 1000)
+    files.store("ab", b"x")
+    left = tmp_path / "kind" / ".tvm_vision-abcdefgh.part"
+    left.mkdir()
+    whole_files._visited.clear()
+    assert files.load("ab") == b"x" and not left.exists()

@@ -9,10 +9,15 @@ LONGEST_MESSAGE = 2000
 
 
 class TvmVisionError(Exception):
-    """Base of everything tvm_vision raises on purpose; of a message without end, both ends stay."""
+    """Base of everything tvm_vision raises on purpose; of a message without end, both ends stay.
+
+    Names out of files may hold anything: line breaks and what cannot be printed are written out.
+    """
 
     def __init__(self, message: object = "") -> None:
         text = str(message)
+        if not text.isprintable():
+            text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
         if len(text) > LONGEST_MESSAGE:
             half = LONGEST_MESSAGE // 2
             text = f"{text[:half]} ... {text[-half:]}"

@@ -73,6 +73,19 @@ def temporary_folder() -> Path:
 
 
 @contextlib.contextmanager
+def temporary_files_in(folder: Path) -> Iterator[None]:
+    """What others write as temporary files in the block goes into a scratch folder, and with it.
+
+    For libraries whose own stay where they are killed. Counts for the whole process.
+    """
+    before, tempfile.tempdir = tempfile.tempdir, str(folder)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
+
+
+@contextlib.contextmanager
 def whole(path: Path, error: type[TvmVisionError] = InputError) -> Iterator[Path]:
     """The block writes a file or a folder at the path that it gets, which then becomes ``path``.
 

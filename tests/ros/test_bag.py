@@ -1,5 +1,7 @@
 """A network over recorded bags, without ROS: nothing lost, reordered, or done twice."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -265,3 +267,31 @@ def test_an_output_that_exists_is_not_overwritten(bag, tmp_path):
     with pytest.raises(InputError, match="exists: remove it"):
         process_bag(bag, target, fakes.FakeModel())
     assert target.read_bytes() == b"precious"
+
+
+def test_killed_after_the_bag_was_written_it_ends_with_the_next_run(bag, tmp_path, monkeypatch):
+    """Between its bag and the end of its journal: the same command, not a complaint."""
+    target, model = tmp_path / "out.mcap", fakes.FakeModel()
+    unlink = Path.unlink
+
+    def killed(path, *more, **named):
+        if path.name.endswith(".progress"):
+            raise KeyboardInterrupt
+        unlink(path, *more, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", killed)
+        with pytest.raises(KeyboardInterrupt):
+            process_bag(bag, target, model)
+    first = target.read_bytes()
+    assert process_bag(bag, target, model).resumed == IMAGES
+    assert target.read_bytes() == first
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out.mcap"]
+    with pytest.raises(InputError, match="exists: remove it"):
+        process_bag(bag, target, model)
+    # A journal of work that is not done says nothing of a bag that is there.
+    with Journal(tmp_path / "out.mcap.progress", {}):
+        pass
+    with pytest.raises(InputError):
+        process_bag(bag, target, model)
+    assert target.read_bytes() == first

@@ -60,6 +60,9 @@ class World:
             (self.base / name).mkdir(parents=True, exist_ok=True)
         if job.name == "sign":
             shutil.copy(self.made / "mean.tar", self.out / "s.tar")
+        if job.name == "bag" and not (self.out / f"{job.output}.progress").exists():
+            # It replaces none that is done.
+            (self.out / job.output).unlink(missing_ok=True)
         if job.name == "records" and not (self.made / "r.jsonl").exists():
             (self.made / "r.jsonl").touch()
 
@@ -208,7 +211,8 @@ def full(job: Job, world: World, times: int, chance: random.Random) -> None:
             world.fault(job, f"{what} it ends with {code}: {said[-400:]}")
         if problem := whole(job, world, had):
             world.fault(job, f"{what}: {problem}")
-        if left := sorted(world.listing() - usual):
+        found = world.listing() - usual
+        if left := sorted(name for name in found if not (job.resumed and job.resumed in name)):
             world.fault(job, f"{what} left behind: {', '.join(left[:SHOWN])}")
     if mounted:
         unmount(world.base)

@@ -31,6 +31,7 @@ class Job:
     words: the command, where {in} is the folder of what it reads, {out} that of what it writes.
     output: the file or folder in {out} that comes of it. read: raises for half of one.
     grows: whether what a killed one left is gone on with, not replaced.
+    resumed: the ending of what is left on purpose, for the next run to go on from.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Job:
     output: str
     read: Callable[[Path], object]
     grows: bool = False
+    resumed: str = ""
 
     def command(self, made: Path, out: Path) -> list[str]:
         return [w.replace("{in}", str(made)).replace("{out}", str(out)) for w in self.words.split()]
@@ -84,7 +86,8 @@ JOBS = (
     Job("quantize", f"quantize {{in}}/net.onnx -o {{out}}/q.onnx {SAMPLES}", "q.onnx", onnx.load),
     Job("run", "run {in}/mean.tar -o {out}/y.npz", "y.npz", _arrays),
     Job("records", "records merge {in}/r.jsonl -o {out}/m.jsonl", "m.jsonl", read_records),
-    Job("bag", "bag {in}/in/in.mcap {out}/seen.mcap -m {in}/mean.tar", "seen.mcap", _bag),
+    Job("bag", "bag {in}/in/in.mcap {out}/seen.mcap -m {in}/mean.tar", "seen.mcap", _bag,
+        resumed=".progress"),
     Job("sign", "sign {out}/s.tar --key {in}/ours.pem", "s.tar", _package),
     Job("unpack", "package unpack {in}/mean.tar {out}/u", "u", _package),
     Job("repack", "package repack {in}/mean {out}/p.tar", "p.tar", _package),

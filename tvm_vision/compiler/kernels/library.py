@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +18,9 @@ from ...vulkan.codegen.build import module_of
 from ...whole_files import ScratchFolder
 from ..target import host_of
 from .code import KernelCode
+
+# Bytes for what is linked beside kernels: tables of names, and TVM's own part.
+_ROOM = 1 << 20
 
 
 class KernelLibrary:
@@ -62,6 +66,7 @@ class KernelLibrary:
     ) -> None:
         """Link it into a file with ``fcompile``, as ``tvm.runtime.Module`` does. Raises what that
         raises."""
+        self._need_room(Path(workspace_dir))
         empty = tvm_ffi.get_global_func(f"target.build.{self._host.kind.name}")
         root = empty(tvm.IRModule({}), self._host)
         if self.device is not None:
@@ -72,6 +77,17 @@ class KernelLibrary:
             addons=self._objects(Path(workspace_dir)),
             fcompile=fcompile,
         )
+
+    def _need_room(self, folder: Path) -> None:
+        """Raise OSError where a folder has none for what is linked: LLVM, which writes a part of
+        it, ends the process then."""
+        size = _ROOM + 2 * (len(self.source()) + sum(len(k.host) for k in self.kernels.values()))
+        place = folder / "room"
+        try:
+            with place.open("wb") as stream:
+                os.posix_fallocate(stream.fileno(), 0, size)
+        finally:
+            place.unlink(missing_ok=True)
 
     def _objects(self, folder: Path) -> list[str]:
         """Each kernel's object file, in an order that does not depend on what was known."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import tvm
@@ -20,7 +20,6 @@ from ...errors import TvmVisionError
 from ...schedules import TUNED, ScheduleConfig, TargetLimits, check_writes, schedule_module
 from ...schedules.cpu.module import cpu_schedules
 from ...vulkan.codegen import build as shader_build
-from ...whole_files import ScratchFolder
 from ..target import host_of
 from ..tir.prescheduled import finish_prescheduled
 from .code import KernelCode, KernelShader, Workspace
@@ -138,17 +137,17 @@ def _objects(module: tvm.IRModule, target: Target, names: Mapping[str, str]) -> 
         # TVM marks a function that is made alone, and its code would be another.
         plain = function.without_attr(_ENTRY)
         parts.setdefault(_owner(variable.name_hint, names), {})[variable] = plain
-    with ScratchFolder() as folder:
-        return {
-            name: _object(generate(tvm.IRModule(part, attrs=module.attrs), target), folder)
-            for name, part in parts.items()
-        }
+    return {
+        name: _object(generate(tvm.IRModule(part, attrs=module.attrs), target))
+        for name, part in parts.items()
+    }
 
 
-def _object(module: Any, folder: Path) -> bytes:
-    path = folder / "kernel.o"
-    module.write_to_file(str(path), "o")
-    return path.read_bytes()
+def _object(module: Any) -> bytes:
+    # A file in memory: LLVM ends the process where a disk is full.
+    with open(os.memfd_create("kernel.o"), "rb") as stream:
+        module.write_to_file(f"/proc/self/fd/{stream.fileno()}", "o")
+        return stream.read()
 
 
 def _owner(name: str, names: Mapping[str, str]) -> str:

@@ -20,7 +20,7 @@ import onnx
 
 from ...error_lines import first_line
 from ...errors import InputError, UnsupportedModelError
-from ...whole_files import ScratchFolder
+from ...whole_files import ScratchFolder, temporary_files_in
 from ..input_values import InputValues
 from ..node_names import name_nodes
 from ..signature import TensorSpec
@@ -213,7 +213,8 @@ def _by_onnxruntime(
             "onnxruntime quantizes, and it is not installed: pip install onnxruntime"
         ) from None
     reader = _Reader(samples, tell)
-    with ScratchFolder() as folder, _quiet():
+    # onnxruntime leaves its temporary files where it is killed.
+    with ScratchFolder() as folder, temporary_files_in(folder), _quiet():
         source, target = folder / "plain.onnx", folder / "quantized.onnx"
         onnx.save(plain, source)
         try:
