@@ -15,7 +15,7 @@ from .options import PATH, package_argument
     "--key", required=True, type=PATH, help="A private Ed25519 key, PEM; its password is asked."
 )
 def sign(package: Path, key: Path) -> None:
-    """Sign a package, so that whoever has the public key can tell that it is yours.
+    """Sign a package, so that robots can tell that it is yours.
 
     PACKAGE, a tar or folder, gets one more file, mod.sig. All of it is read and checked first,
     every variant of one for several devices too. A robot that is told to refuses what is not
