@@ -212,7 +212,7 @@ def test_failures_are_told_in_one_line():
     loads = Loads()
     loads.gate.set()
     loads.loader.request(ModelRequest("bad"))
-    assert loads.wait(1) == [("bad", None, "bad package")]
+    assert loads.wait(1) == [("bad", None, r"bad\npackage")]
     loads.loader.request(ModelRequest("odd"))
     assert loads.wait(2)[1] == ("odd", None, "RuntimeError: odd")
 
