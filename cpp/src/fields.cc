@@ -129,6 +129,19 @@ std::vector<int64_t> Fields::Integers(const char* name, int64_t low, int64_t hig
   return numbers;
 }
 
+std::vector<std::pair<std::string, double>> Fields::NumbersByName(const char* name) const {
+  std::vector<std::pair<std::string, double>> numbers;
+  if (!Has(name)) return numbers;
+  Fields inner = Object(name);
+  for (const auto& [key, value] : inner.object_) {
+    auto text = key.try_cast<ffi::String>();
+    auto number = AsNumber(value);
+    if (!text.has_value() || !number.has_value()) Refuse(name, "an object of numbers by name");
+    numbers.emplace_back(std::string(*text), *number);
+  }
+  return numbers;
+}
+
 std::vector<Fields> Fields::Objects(const char* name) const {
   std::vector<Fields> objects;
   for (const ffi::Any& item : List(name)) {

@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tvm_vision {
@@ -31,6 +32,8 @@ class Fields {
   std::vector<std::string> Texts(const char* name) const;
   std::vector<double> Numbers(const char* name) const;
   std::vector<int64_t> Integers(const char* name, int64_t low, int64_t high) const;
+  /*! \brief An object of numbers, each with its name; none where it is not there. */
+  std::vector<std::pair<std::string, double>> NumbersByName(const char* name) const;
   std::vector<Fields> Objects(const char* name) const;
   /*! \brief Lists of numbers, such as anchors. */
   std::vector<std::vector<double>> NumberLists(const char* name) const;

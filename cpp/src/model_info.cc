@@ -61,9 +61,10 @@ Preprocessing ReadPreprocessing(const Fields& fields) {
   return result;
 }
 
-int ClassOf(const std::vector<std::string>& labels, const std::string& name, const Fields& fields) {
+int ClassOf(const std::vector<std::string>& labels, const std::string& name, const Fields& fields,
+            const char* field) {
   auto found = std::find(labels.begin(), labels.end(), name);
-  if (found == labels.end()) fields.Refuse("groups", "of classes that the model has");
+  if (found == labels.end()) fields.Refuse(field, "of classes that the model has");
   return static_cast<int>(found - labels.begin());
 }
 
@@ -87,7 +88,8 @@ YoeoReading ReadYoeo(const Fields& fields, const std::vector<std::string>& label
   for (const Fields& group : fields.Objects("groups")) {
     std::vector<std::string> names = group.Texts("classes");
     for (const std::string& name : names) {
-      result.groups[ClassOf(labels, name, fields)] = ClassOf(labels, names[0], fields);
+      int first = ClassOf(labels, names[0], fields, "groups");
+      result.groups[ClassOf(labels, name, fields, "groups")] = first;
     }
   }
   return result;
@@ -161,6 +163,11 @@ NetworkInfo NetworkInfo::Read(const Fields& fields) {
   if (model.Has("yoeo")) info.yoeo = ReadYoeo(model.Object("yoeo"), info.model.labels);
   if (model.Has("detection")) info.detection = ReadDetection(model.Object("detection"));
   if (model.Has("segmentation")) info.segmentation = ReadSegmentation(model.Object("segmentation"));
+  for (const auto& [name, confidence] : model.NumbersByName("class_thresholds")) {
+    if (!(confidence >= 0 && confidence <= 1)) model.Refuse("class_thresholds", "from 0 to 1");
+    int number = ClassOf(info.model.labels, name, model, "class_thresholds");
+    info.class_thresholds[number] = static_cast<float>(confidence);
+  }
   info.inputs = ReadTensors(fields, "inputs");
   info.outputs = ReadTensors(fields, "outputs");
   Fields target = fields.Object("target");

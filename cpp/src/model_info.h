@@ -6,6 +6,7 @@
 #ifndef TVM_VISION_CPP_MODEL_INFO_H_
 #define TVM_VISION_CPP_MODEL_INFO_H_
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -77,6 +78,9 @@ struct NetworkInfo {
   std::optional<YoeoReading> yoeo;
   std::optional<DetectionReading> detection;
   std::optional<SegmentationReading> segmentation;
+  /*! \brief Number of a class -> the confidence above which its boxes count, where the package says
+   * one of its own. */
+  std::map<int, float> class_thresholds;
 
   /*! \brief Throws PackageError for what is not as it must be. */
   static NetworkInfo Read(const Fields& fields);

@@ -58,8 +58,7 @@ class Reader {
         frame_(frame),
         info_(*frame.info.detection),
         boxes_(outputs, info_.boxes, info_.transposed),
-        confidence_(thresholds.confidence < 0 ? static_cast<float>(info_.confidence)
-                                              : thresholds.confidence),
+        confidences_(frame.info, thresholds, static_cast<float>(info_.confidence)),
         iou_(thresholds.iou < 0 ? static_cast<float>(info_.iou) : thresholds.iou),
         limit_(static_cast<size_t>(thresholds.max_detections < 0 ? info_.max_detections
                                                                  : thresholds.max_detections)) {
@@ -90,6 +89,7 @@ class Reader {
       box.group = info_.across_classes ? 0 : box.class_id;
       ReadBox(&box);
     }
+    confidences_.Admit(&found);
     std::vector<Candidate> kept = Kept(std::move(found));
     std::vector<Detection> objects =
         PlaceBoxes(&kept, frame_, info_.oriented ? PlaceOriented : PlaceUpright);
@@ -118,7 +118,7 @@ class Reader {
       if (std::isnan(raw)) RefuseNan("scores");
       Candidate box;
       box.score = Activated(raw);
-      if (!(box.score > confidence_)) continue;
+      if (!(box.score > confidences_.least())) continue;
       float number =
           info_.classes.empty() ? boxes_.At(5, i) : outputs_.At(info_.classes).values.at(i);
       box.class_id = static_cast<int>(std::lrint(number)) - static_cast<int>(info_.first_class);
@@ -151,7 +151,7 @@ class Reader {
     if (objectness) {
       factor = Activated(row[0]);
       if (std::isnan(factor)) RefuseNan("scores");
-      if (!(factor > confidence_)) return;
+      if (!(factor > confidences_.least())) return;
       first = 1;
     } else {
       if (info_.activation == "softmax") Softmax(values);
@@ -164,9 +164,10 @@ class Reader {
       float score = Activated(row[k]) * factor;
       if (std::isnan(score)) RefuseNan("scores");
       if (score > best) best = score, best_class = k;
-      if (info_.multi_label && score > confidence_) Add(score, k - first, place, found);
+      if (info_.multi_label && score > confidences_.least()) Add(score, k - first, place, found);
     }
-    if (!info_.multi_label && best > confidence_) Add(best, best_class - first, place, found);
+    if (!info_.multi_label && best > confidences_.least())
+      Add(best, best_class - first, place, found);
   }
 
   static void Add(float score, size_t class_id, size_t place, std::vector<Candidate>* found) {
@@ -313,7 +314,7 @@ class Reader {
   const Frame& frame_;
   const DetectionReading& info_;
   Table boxes_;
-  float confidence_;
+  Confidences confidences_;
   float iou_;
   size_t limit_;
   size_t limit_of_rows_ = 0;

@@ -25,6 +25,22 @@ struct Frame {
   Letterbox place;
 };
 
+/*! \brief Above which score boxes count: what was asked for of all classes, else what the package
+ * says of each, and `usual` of those of which it says nothing. */
+class Confidences {
+ public:
+  Confidences(const NetworkInfo& info, const Thresholds& thresholds, float usual);
+
+  /*! \brief Boxes with scores up to this are of no class that counts. */
+  float least() const { return least_; }
+  /*! \brief Leave those boxes that count by the confidence of their class, which there is. */
+  void Admit(std::vector<Candidate>* boxes) const;
+
+ private:
+  std::vector<float> of_class_;
+  float least_;
+};
+
 /*! \brief The `top` likeliest classes of logits, or of probabilities. */
 std::vector<ClassScore> ReadClasses(const FloatTensor& logits,
                                     const std::vector<std::string>& labels, size_t top);

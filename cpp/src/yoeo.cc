@@ -76,16 +76,18 @@ void AddHead(const FloatTensor& output, const YoeoHead& head, const YoeoReading&
 std::vector<Detection> ReadYoeoBoxes(const Outputs& outputs, const Frame& frame,
                                      const Thresholds& thresholds) {
   const YoeoReading& info = *frame.info.yoeo;
-  float confidence = thresholds.confidence < 0 ? kConfidence : thresholds.confidence;
+  Confidences confidences(frame.info, thresholds, kConfidence);
   float iou = thresholds.iou < 0 ? kIou : thresholds.iou;
   int limit = thresholds.max_detections < 0 ? kMaxDetections : thresholds.max_detections;
   std::vector<Candidate> found;
-  if (!info.detections.empty()) AddDecoded(outputs.At(info.detections), info, confidence, &found);
+  if (!info.detections.empty())
+    AddDecoded(outputs.At(info.detections), info, confidences.least(), &found);
   for (const YoeoHead& head : info.heads) {
-    AddHead(outputs.At(head.output), head, info, confidence, &found);
+    AddHead(outputs.At(head.output), head, info, confidences.least(), &found);
   }
   CheckScores(found, "was it exported as YOEO's, and compiled from that file?");
   for (Candidate& box : found) box.score = std::min(box.score, 1.0f);
+  confidences.Admit(&found);
   std::vector<Candidate> kept = Suppress(std::move(found), iou, static_cast<size_t>(limit), false);
   return PlaceBoxes(&kept, frame, PlaceUpright);
 }

@@ -113,6 +113,8 @@ def yolo(boxes: str, **more: Any) -> ModelInfo:
 GRID = {"strides": (8, 16, 32), "row": "objectness"}
 HEADS = tuple(YoeoHead(f"head{stride}", stride, ((8.0, 12.0), (20.0, 30.0))) for stride in (8, 16))
 GROUPS = (ClassGroup("thing", ("ball", "post")),)
+# A class above the usual confidence, one below, and one of which nothing is said.
+UNLIKE: dict[str, Any] = {"class_thresholds": {"ball": 0.7, "robot": 0.1}}
 MODELS = {
     "classifier": ModelInfo("c", "classifier", NAMES, Preprocessing(SIZE)),
     "scores": yolo("transposed", transposed=True),
@@ -136,6 +138,12 @@ MODELS = {
         yoeo=YoeoInfo("plain", segmentation="pixels", segmentation_labels=NAMES, groups=GROUPS),
     ),
     "heads": ModelInfo("h", "yoeo", NAMES, PLAIN, yoeo=YoeoInfo(heads=HEADS)),
+    "yolo of unlike classes": replace(
+        yolo("plain", row="objectness", multi_label=True, across_classes=True), **UNLIKE
+    ),
+    "yoeo of unlike classes": ModelInfo(
+        "h", "yoeo", NAMES, PLAIN, yoeo=YoeoInfo(heads=HEADS), **UNLIKE
+    ),
     "segments": ModelInfo(
         "s", "segmenter", NAMES, PLAIN, segmentation=SegmentationInfo("scores")
     ),

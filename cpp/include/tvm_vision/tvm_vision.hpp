@@ -198,7 +198,8 @@ struct Result {
   double postprocess_ms = 0;
 };
 
-/*! \brief What decides which boxes a result has; below 0: what the package says. */
+/*! \brief What decides which boxes a result has; below 0: what the package says, of the confidence
+ * for single classes too. */
 struct Thresholds {
   float confidence = -1;
   float iou = -1;
