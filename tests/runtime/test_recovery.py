@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +15,11 @@ import pytest
 import tvm_vision
 from support import SUPPORT
 from support.faults import write_network
+from support.keys import make_keys
 from support.loaders import compile_loader
 from support.onnx_models import relu_model
 from tvm_vision.errors import InputError, PackageError
+from tvm_vision.package import PrivateKey, sign_package
 from tvm_vision.runtime.recovering import RecoveringExecutor
 from tvm_vision.runtime.recovery import Attempts, Losses, Recovery, Turn
 
@@ -150,6 +153,19 @@ def test_what_cannot_take_its_place_is_refused_at_once(folder: Path) -> None:
             tvm_vision.load(folder / "network.tar", recovery=Recovery(fallback=fallback))
     with pytest.raises(PackageError, match="cannot be opened"):
         tvm_vision.load(folder / "network.tar", recovery=Recovery(fallback="nowhere.tar"))
+
+
+def test_a_fallback_is_signed_as_the_network_has_to_be(folder: Path, tmp_path: Path) -> None:
+    private, public = make_keys(tmp_path, "ours")
+    network, cpu = (
+        Path(shutil.copy(folder / name, tmp_path)) for name in ("network.tar", "cpu.tar")
+    )
+    sign_package(network, PrivateKey.read(private))
+    recovery = Recovery(fallback=str(cpu))
+    with pytest.raises(PackageError, match="sign"):
+        tvm_vision.load(network, verify=public, recovery=recovery)
+    sign_package(cpu, PrivateKey.read(private))
+    tvm_vision.load(network, verify=public, recovery=recovery)
 
 
 def test_a_package_that_was_replaced_is_not_loaded_anew(folder: Path, tmp_path: Path) -> None:
