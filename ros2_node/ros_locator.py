@@ -9,7 +9,7 @@ from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 
 from .locator import Locator
 from .ros_messages import message_class
-from .ros_qos import profile
+from .ros_qos import overridden, profile
 from .settings import Settings
 
 TF = "tf2_msgs/msg/TFMessage"
@@ -50,13 +50,11 @@ class RosLocator:
             self._subscribe(Image if raw else CompressedImage, topic, self.locator.take_depth)
         if needs_transforms(settings):
             take, kind = self.locator.transforms.take, message_class(TF)
-            self._subscribe(kind, "/tf", lambda m: take(m, fixed=False), 100)
-            latched = profile("reliable", 100, latched=True)
-            self._subscriptions.append(
-                self._node.create_subscription(
-                    kind, "/tf_static", lambda m: take(m, fixed=True), latched
-                )
+            self._subscribe(
+                kind, "/tf", lambda m: take(m, fixed=False), profile("best_effort", 100)
             )
+            latched = profile("reliable", 100, latched=True)
+            self._subscribe(kind, "/tf_static", lambda m: take(m, fixed=True), latched)
 
     def close(self) -> None:
         """Listen no more, and forget what came."""
@@ -65,8 +63,7 @@ class RosLocator:
         self._subscriptions, self._made_for = [], ()
         self.locator.forget()
 
-    def _subscribe(self, kind: type, topic: str, take: Any, depth: int = 5) -> None:
+    def _subscribe(self, kind: type, topic: str, take: Any, qos: Any = None) -> None:
         # Best effort hears every publisher.
-        self._subscriptions.append(
-            self._node.create_subscription(kind, topic, take, profile("best_effort", depth))
-        )
+        qos = overridden(self._node, topic, "subscription", qos or profile("best_effort", 5))
+        self._subscriptions.append(self._node.create_subscription(kind, topic, take, qos))
