@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx
 from onnx import helper
 
 from ..refusals import Refusal, RefusedNodes
-from .graph import GraphEditor, Unsupported
+from .graph import GraphEditor, NodeBuilder, Unsupported, attribute
 
 DOMAIN = "com.microsoft"
 # Inputs that an LSTM has as well; behind them are scale and zero point of W and of R.
@@ -20,13 +22,15 @@ def standard_operators(model: onnx.ModelProto) -> onnx.ModelProto:
 
     Raises RefusedNodes for a node whose weights are not constants.
     """
-    if not any(map(_is_quantized_lstm, model.graph.node)):
+    if not any(node.domain == DOMAIN and node.op_type in _STANDARD for node in model.graph.node):
         return model
     graph = GraphEditor(model)
-    nodes, refusals = [], []
+    nodes: list[onnx.NodeProto] = []
+    refusals = []
     for node in model.graph.node:
+        standard = _STANDARD.get(node.op_type) if node.domain == DOMAIN else None
         try:
-            nodes.append(_plain_lstm(node, graph) if _is_quantized_lstm(node) else node)
+            nodes += [node] if standard is None else standard(node, graph)
         except Unsupported as error:
             refusals.append(Refusal(node.op_type, node.name, error.reason, error.remedy))
     if refusals:
@@ -34,11 +38,7 @@ def standard_operators(model: onnx.ModelProto) -> onnx.ModelProto:
     return graph.with_nodes(model, nodes)
 
 
-def _is_quantized_lstm(node: onnx.NodeProto) -> bool:
-    return (node.domain, node.op_type) == (DOMAIN, "DynamicQuantizeLSTM")
-
-
-def _plain_lstm(node: onnx.NodeProto, graph: GraphEditor) -> onnx.NodeProto:
+def _plain_lstm(node: onnx.NodeProto, graph: GraphEditor) -> list[onnx.NodeProto]:
     """An LSTM of the same weights in float32; its inputs and states are not rounded to uint8."""
     inputs = list(node.input)
     for index, scale in ((1, SHARED), (2, SHARED + 2)):
@@ -52,4 +52,47 @@ def _plain_lstm(node: onnx.NodeProto, graph: GraphEditor) -> onnx.NodeProto:
         inputs[index] = graph.make_constant(real.transpose(0, 2, 1), inputs[index])
     plain = helper.make_node("LSTM", inputs[:SHARED], node.output, name=node.name)
     plain.attribute.extend(node.attribute)
-    return plain
+    return [plain]
+
+
+def _rounding(node: onnx.NodeProto, graph: GraphEditor) -> list[onnx.NodeProto]:
+    """QuantizeLinear or DequantizeLinear: ONNX's own, which is the same; arithmetic for integers
+    of 16 bits, which that has from opset 21 on only.
+
+    q = clip(round(x / scale) + zero_point), halves to even, and x = (q - zero_point) * scale.
+    """
+    zero = graph.constant(node.input[2]) if len(node.input) > 2 and node.input[2] else None
+    if zero is None or zero.dtype not in (np.int16, np.uint16):
+        plain = onnx.NodeProto()
+        plain.CopyFrom(node)
+        plain.domain = ""
+        return [plain]
+    scale = graph.constant(node.input[1])
+    if scale is None:
+        raise Unsupported("a scale at run time", "make it a constant")
+    build, shape = NodeBuilder(graph, node), _places(node, scale, graph)
+    scale, offset = scale.reshape(shape), zero.astype(scale.dtype).reshape(shape)
+    if node.op_type == "DequantizeLinear":
+        real = build("Sub", build.cast(node.input[0], scale.dtype), offset)
+        return build.finish(build("Mul", real, scale))
+    steps = build("Add", build("Round", build("Div", node.input[0], scale)), offset)
+    ends = (
+        np.array(end, scale.dtype) for end in (np.iinfo(zero.dtype).min, np.iinfo(zero.dtype).max)
+    )
+    return build.finish(build.cast(build("Clip", steps, *ends), zero.dtype))
+
+
+def _places(node: onnx.NodeProto, scale: np.ndarray, graph: GraphEditor) -> tuple[int, ...]:
+    """The shape in which a scale, or one for each place along an axis, meets the values."""
+    if scale.size == 1:
+        return ()
+    rank = len(graph.shape(node.input[0]))
+    axis = attribute(node, "axis", 1) % rank
+    return tuple(scale.size if place == axis else 1 for place in range(rank))
+
+
+_STANDARD: dict[str, Callable[[onnx.NodeProto, GraphEditor], list[onnx.NodeProto]]] = {
+    "DynamicQuantizeLSTM": _plain_lstm,
+    "QuantizeLinear": _rounding,
+    "DequantizeLinear": _rounding,
+}
