@@ -3,7 +3,8 @@ VENV ?= .venv
 DEMO_MODEL ?= build/models/efficientnet-lite0.onnx
 DEMO_OUTPUT ?= demo_output
 PYTEST_ARGS ?=
-TEST_WORKERS ?= logical
+# One more than there are processors: some tests wait for processes of theirs.
+TEST_WORKERS ?= $(shell expr $$(nproc) + 1)
 ROS_TEST_WORKERS ?= 4
 
 BIN := $(VENV)/bin

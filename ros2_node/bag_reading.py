@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 from tvm_vision.errors import InputError
 from tvm_vision.file_kinds import BAG, FOLDER, need
+from tvm_vision.whole_files import ScratchFolder
 
 from .mcap_recovery import MendedFile, Whole, whole_part
 from .sqlite_recovery import copy_whole_part, is_cut, logs_of
@@ -111,7 +111,7 @@ def _opened(source: Path, stack: contextlib.ExitStack) -> Bag:
         # Whatever a damaged file makes the readers stumble over.
         except Exception as error:
             problem = _line(error)
-    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tvm-vision-bag-")))
+    folder = stack.enter_context(ScratchFolder())
     files = _files(source)
     paths, lost = [], []
     for path in files:

@@ -17,7 +17,6 @@ KNOWN = {
     "_check_for_unsupported_ops",  # TVM's importer
     "from_dense",  # masks of another source
     "get_next",  # onnxruntime's calibration
-    "num_inputs",  # as TVM's own executor has it
     "save_darknet_weights",  # for those who train
     "set_range",  # onnxruntime's calibration
     "transform_module",  # TVM's pass

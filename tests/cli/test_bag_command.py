@@ -1,5 +1,7 @@
 """``tvm-vision bag``: thresholds reach the network, losses and progress are told."""
 
+from types import SimpleNamespace
+
 import pytest
 from click.testing import CliRunner
 
@@ -49,8 +51,7 @@ def test_a_threshold_that_means_nothing_is_refused(run, tmp_path, option):
         2,
         1,
     )
-    run.network = fakes.FakeModel()
-    del run.network.iou, run.network.confidence
+    run.network = SimpleNamespace(name="fake", produces=("detections",), device_description="none")
     result = run(source, tmp_path / "out.mcap", option, "0.3")
     assert (result.exit_code, f"{option} means nothing to fake" in result.output) == (2, True)
 

@@ -201,11 +201,11 @@ def test_the_reference_takes_what_an_executor_takes():
         def run(self, inputs):
             return {name: value + 1 for name, value in inputs.items()}
 
-    executor = ReferenceExecutor(Echo(), {}, "echo")
-    for value in (np.ones(3, np.float32), tvm.runtime.tensor(np.ones(3, np.float32))):
-        executor.set_input("x", value)
-        executor.run()
-        assert executor.outputs()["x"].tolist() == [2, 2, 2]
+    inputs = [{"name": "x", "shape": [3], "dtype": "float32"}]
+    executor = ReferenceExecutor(Echo(), {"inputs": inputs}, "echo")
+    ones = np.ones(3, np.float32)
+    for value in (ones, tvm.runtime.tensor(ones), lambda array: np.copyto(array, ones)):
+        assert executor.frame({"x": value})["x"].tolist() == [2, 2, 2]
 
 
 def test_a_detector_over_boxes(tmp_path):

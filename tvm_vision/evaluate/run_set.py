@@ -31,20 +31,20 @@ class ReferenceExecutor:
         self.device_description = f"{name} on the CPU"
         self.device_note = ""
         self._reference = reference
-        self._inputs: dict[str, np.ndarray] = {}
-        self._outputs: dict[str, np.ndarray] = {}
+        self._specs = {spec["name"]: spec for spec in self.info["inputs"]}
 
-    def set_input(self, key: str, value: Any) -> None:
-        """Keep an input of the next run, an array or, as YOEO's detector has it, a tensor."""
-        self._inputs[key] = value if isinstance(value, np.ndarray) else value.numpy()
+    def frame(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """One frame, by name: inputs are arrays, tensors as YOEO's detector has them, or functions
+        that write the array that they are given; outputs are arrays."""
+        return dict(self._reference.run({name: self._array(name, inputs[name]) for name in inputs}))
 
-    def run(self) -> None:
-        """Run one frame."""
-        self._outputs = self._reference.run(self._inputs)
-
-    def outputs(self) -> dict[str, np.ndarray]:
-        """All outputs by name."""
-        return self._outputs
+    def _array(self, name: str, value: Any) -> np.ndarray:
+        if callable(value):
+            spec = self._specs[name]
+            array = np.zeros(spec["shape"], spec["dtype"])
+            value(array)
+            return array
+        return value if isinstance(value, np.ndarray) else np.asarray(value.numpy())
 
 
 def run_set(model: VisionModel, data: DataSet, tell: Told = lambda done: None) -> dict[str, Any]:

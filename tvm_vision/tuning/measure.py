@@ -22,7 +22,7 @@ import numpy as np
 
 from ..compiler import parse_target
 from ..error_lines import lines_of
-from ..errors import TuningError
+from ..errors import TuningError, TvmVisionError
 from ..whole_files import ScratchFolder
 from . import worker
 from .worker import SHARED_WITH_NOBODY, Argument, Board, MeasureRuns
@@ -106,7 +106,12 @@ class MeasureProcess:
             if self._closed:
                 raise ChildProcessError("closed")
             self._worker.send(function, arguments, timeout=timeout)
-            return self._worker.recv()
+            try:
+                return self._worker.recv()
+            except TvmVisionError as error:
+                # TVM's worker made it anew of its traceback, whose last line has what it said.
+                lines = str(error).removesuffix(r"\n").split(r"\n")
+                raise type(error)(lines[-1]) from None
 
     def close(self) -> None:
         """Kills it, also from another thread than that which waits in ``call``."""
