@@ -14,7 +14,8 @@ from support.imports import circles, imports, modules
 # From below; a name is that of a module, and stands for all that lies in it, but for longer names
 # of this list.
 LAYERS = (
-    "version errors error_lines lazy interrupts environment target_keys target_lists hosts",
+    "version errors error_lines lazy interrupts environment target_keys target_lists hosts "
+    "processors",
     "with_tvm",
     "plain_files whole_files drivers options",
     "package.container",

@@ -16,6 +16,7 @@
 #include <tvm_vision/tvm_vision.hpp>
 #include <utility>
 
+#include "processor.h"
 #include "sha256.h"
 
 namespace tvm_vision {
@@ -303,6 +304,7 @@ void Package::Check(const Fields& fields) const {
                                             "machine is ") +
                                     own.second + ": compile the model for this machine");
   }
+  if (fields.Has("processor")) CheckProcessor(fields.Texts("processor"));
 }
 
 std::vector<StoredTensor> Package::Params() const {

@@ -18,6 +18,7 @@ import pytest
 from support import kind_networks
 from support.keys import make_keys
 from tvm_vision.api import compile as compile_network
+from tvm_vision.errors import PackageError
 from tvm_vision.models import load_model
 from tvm_vision.models.image_inputs import prepared_image
 from tvm_vision.package import (
@@ -218,10 +219,10 @@ def test_the_command_of_the_guide_configures_a_build(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def package_of(unpacked: Path, model: ModelInfo, folder: Path) -> Path:
+def package_of(unpacked: Path, model: ModelInfo, folder: Path, **more: Any) -> Path:
     """A package of the same network that says something else of it."""
     with read_package(unpacked) as package:
-        info = replace(package.info, model=model)
+        info = replace(package.info, model=model, **more)
     edited = folder / "edited"
     shutil.copytree(unpacked, edited, dirs_exist_ok=True)
     (edited / "mod.json").write_bytes(info.to_bytes())
@@ -510,6 +511,15 @@ def test_what_a_killed_run_left_is_removed(built, unpacked, tmp_path, monkeypatc
     assert left == {".tvm_vision-used0000.part", ".tvm_vision-others00.part"}
     clear_leftovers(scratch)
     assert not list(scratch.iterdir())
+
+
+def test_code_for_a_processor_that_can_do_more_is_refused_as_in_python(built, unpacked, tmp_path):
+    needs = ("fpu9000", "sse9000")
+    package = package_of(unpacked, MODELS["classifier"], tmp_path, processor=needs)
+    assert cv2.imwrite(str(tmp_path / "image.png"), np.zeros((9, 9, 3), np.uint8))
+    with pytest.raises(PackageError, match="needs a processor with fpu9000, sse9000, which") as met:
+        load_model(package)
+    assert refused(built, "t", package, tmp_path / "image.png") == str(met.value)
 
 
 def test_damaged_packages_are_refused(built, unpacked, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..error_lines import last_line
 from ..errors import PackageError
+from ..hosts import host_of_triple
 from ..interrupts import ctrl_c_as_itself
 from ..linking import link_library
 from ..options import CompileOptions
+from ..processors import linux_names
 from ..version import __version__
 from .info import FORMAT, FORMAT_VERSION, ModelInfo, PackageDevice, PackageInfo, plain
 from .precision import MeasuredPrecision
@@ -101,8 +104,21 @@ def package_info(
         "memory": compiled.memory,
         "members": members,
         "measured_precision": None if measured is None else asdict(measured),
+        "processor": _features(compiled.target),
     }
     return PackageInfo.from_json(plain(document))
+
+
+def _features(target: Any) -> tuple[str, ...]:
+    """What code for a target, or for its host, needs of a processor, see ``processors``."""
+    from tvm.target import codegen
+
+    host = target if target.kind.name == "llvm" else target.host
+    if host is None or host.kind.name != "llvm":
+        return ()
+    triple = host.attrs.get("mtriple")
+    machine = host_of_triple(str(triple)) if triple else platform.machine()
+    return linux_names(machine, map(str, codegen.llvm_get_cpu_features(host)))
 
 
 def described_inputs(

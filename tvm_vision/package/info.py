@@ -48,6 +48,7 @@ LATER: dict[str, dict[str, Any]] = {
     "preprocessing": {"stretch": False, "pad_value": 0.0, "pad_corner": False},
     "tensor": {"quantization": None},
     "kernel": {"operations": None},
+    "package": {"processor": []},
 }
 PRECISIONS = ("fp32", "fp16")
 COLOR_ORDERS = ("rgb", "bgr")
@@ -251,7 +252,8 @@ class MemoryUse:
 class PackageInfo:
     """The whole of mod.json, in the order in which it is written.
 
-    precision: what is stored; options: all that decided how it was compiled, that too.
+    precision: what is stored; options: all that decided how it was compiled, that too. processor:
+    what mod.so needs beyond what every processor of its kind has, as /proc/cpuinfo names it.
     """
 
     model: ModelInfo
@@ -267,6 +269,7 @@ class PackageInfo:
     members: dict[str, str]
     records: str | None = None
     measured_precision: MeasuredPrecision | None = None
+    processor: tuple[str, ...] = ()
     format: str = field(default=FORMAT, init=False)
     format_version: int = field(default=FORMAT_VERSION, init=False)
 
@@ -319,6 +322,7 @@ class PackageInfo:
             measured_precision=None
             if measured is None
             else MeasuredPrecision.from_json(measured, "measured_precision"),
+            processor=fields.optional("processor", _names) or (),
         )
         if set(info.members) != {LIBRARY, PARAMS}:
             wrong("members", f"the checksums of {LIBRARY} and {PARAMS}", sorted(info.members))
@@ -340,6 +344,7 @@ class PackageInfo:
 
     def _document(self) -> dict[str, Any]:
         document: dict[str, Any] = plain(asdict(self))
+        leave_out(document, LATER["package"])
         model = document["model"]
         leave_out(model, LATER["model"])
         if model["preprocessing"] is not None:

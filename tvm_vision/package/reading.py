@@ -20,6 +20,7 @@ from typing import BinaryIO
 from ..errors import PackageError
 from ..file_kinds import COMPRESSED, EMPTY, FOLDER, PACKAGES, TAR, need
 from ..linking.machines import machine_of
+from ..processors import lacking_here
 from ..whole_files import ScratchFolder, clear_leftovers
 from . import container
 from .container import INFO, LIBRARY, MEMBERS, PARAMS, SIGNATURE, Extent, Loading, Pieces
@@ -95,12 +96,19 @@ class Package:
         return {LIBRARY: self.library_path.stat().st_size, PARAMS: len(self.params)}
 
     def check_machine(self) -> None:
-        """Raise PackageError where mod.so is made for another processor than this one."""
+        """Raise PackageError where mod.so is made for another processor than this one, or for one
+        that can do more."""
         found = self.machine()
         if found != platform.machine():
             raise PackageError(
                 f"{LIBRARY} is made for {found or 'an unknown processor'}, and this machine is "
                 f"{platform.machine()}: compile the model for this machine"
+            )
+        if lacking := lacking_here(self.info.processor):
+            raise PackageError(
+                f"{LIBRARY} needs a processor with {', '.join(lacking)}, which this one lacks: "
+                "compile the model on this machine, or for its processor, as --target 'llvm "
+                "-mcpu=x86-64-v2' does"
             )
 
     def machine(self) -> str | None:

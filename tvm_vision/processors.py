@@ -1,0 +1,60 @@
+"""What code asks of a processor beyond what every one of its kind has, by Linux's names.
+
+LLVM names features of processors, and Linux says in /proc/cpuinfo which there are; here is which of
+these names mean the same, for features that change what code is generated. Code with an instruction
+that a processor lacks ends the process.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+
+CPU_INFO = Path("/proc/cpuinfo")
+# Kind of processor -> LLVM's name of a feature -> Linux's.
+_FEATURES = {
+    "x86_64": {
+        "sse4.1": "sse4_1", "sse4.2": "sse4_2", "popcnt": "popcnt", "movbe": "movbe",
+        "lzcnt": "abm", "bmi": "bmi1", "bmi2": "bmi2", "f16c": "f16c", "fma": "fma",
+        "avx": "avx", "avx2": "avx2", "avxvnni": "avx_vnni", "avx512f": "avx512f",
+        "avx512dq": "avx512dq", "avx512bw": "avx512bw", "avx512vl": "avx512vl",
+        "avx512cd": "avx512cd", "avx512vnni": "avx512_vnni", "avx512bf16": "avx512_bf16",
+        "avx512fp16": "avx512_fp16",
+    },
+    "aarch64": {
+        "lse": "atomics", "rdm": "asimdrdm", "fullfp16": "asimdhp", "dotprod": "asimddp",
+        "i8mm": "i8mm", "bf16": "bf16", "sve": "sve", "sve2": "sve2",
+    },
+}  # fmt: skip
+
+
+def linux_names(machine: str, features: Iterable[str]) -> tuple[str, ...]:
+    """Of features as LLVM names them those that Linux tells of, by its names, in order.
+
+    machine: as platform.machine() has it; of a kind that is not known there are none.
+    """
+    known = _FEATURES.get(machine, {})
+    return tuple(sorted({known[name] for name in features if name in known}))
+
+
+@lru_cache(maxsize=1)
+def features_here() -> frozenset[str] | None:
+    """What Linux says that this processor has; None where it says nothing."""
+    try:
+        lines = CPU_INFO.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return None
+    name = "Features" if platform.machine() == "aarch64" else "flags"
+    for line in lines:
+        key, colon, words = line.partition(":")
+        if colon and key.strip() == name:
+            return frozenset(words.split())
+    return None
+
+
+def lacking_here(needed: Iterable[str]) -> tuple[str, ...]:
+    """Those of some features, by Linux's names, that this processor lacks, as far as is known."""
+    here = features_here()
+    return () if here is None else tuple(name for name in needed if name not in here)
