@@ -44,7 +44,7 @@ void CheckProcessor(const std::vector<std::string>& needed) {
   if (lacking.empty()) return;
   throw Error("PackageError", "mod.so needs a processor with " + lacking +
                                   ", which this one lacks: compile the model on this machine, or "
-                                  "for its processor, as --target 'llvm -mcpu=x86-64-v2' does");
+                                  "name its processor, as --target 'llvm -mcpu=NAME' does");
 }
 
 }  // namespace tvm_vision

@@ -107,8 +107,8 @@ class Package:
         if lacking := lacking_here(self.info.processor):
             raise PackageError(
                 f"{LIBRARY} needs a processor with {', '.join(lacking)}, which this one lacks: "
-                "compile the model on this machine, or for its processor, as --target 'llvm "
-                "-mcpu=x86-64-v2' does"
+                "compile the model on this machine, or name its processor, as --target 'llvm "
+                "-mcpu=NAME' does"
             )
 
     def machine(self) -> str | None:
