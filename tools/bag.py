@@ -67,15 +67,14 @@ def bag(
     from tvm_vision_ros.image_headers import MOST_PIXELS
     from tvm_vision_ros.model_loader import ModelRequest, load_and_warm
 
-    # A file that is no bag shows before the network is loaded.
+    # A file that is no bag, or a package that is missing, shows before the network is loaded.
     need(bag, "a bag", BAG, FOLDER)
+    if track:
+        need_tracker()
     with progress(f"loading {model.name}") as show:
         network = load_and_warm(ModelRequest(str(model), device), wanted_target())
         note(f"device: {network.device_description}")
         wanted = {"confidence": confidence, "iou": iou, "class_options": class_options}
-        if track:
-            # That the package is missing shows before anything takes long.
-            need_tracker()
         set_thresholds(network, wanted)
         with interruptible(f"what was done is in {output}.progress; the same command goes on"):
             summary = process_bag(
