@@ -66,7 +66,9 @@ class ObjectDetector(Thresholds, FrameModel):
     def class_groups(self) -> npt.NDArray[np.int32]:
         """For each class a number that it shares with the classes whose boxes it suppresses."""
         count = len(self.class_names)
-        return np.zeros(count, np.int32) if self._info.across_classes else np.arange(count)
+        if self._info.across_classes:
+            return np.zeros(count, np.int32)
+        return np.arange(count, dtype=np.int32)
 
     def interpret(self, outputs: Arrays, letterbox: Letterbox) -> dict[str, Any]:
         return {"detections": self.find(outputs, letterbox)}
@@ -115,11 +117,10 @@ class ObjectDetector(Thresholds, FrameModel):
         if not info.suppress or self.iou >= 1:  # no two boxes overlap by more
             kept = np.argsort(-scores, kind="stable")
         else:
-            groups = np.zeros_like(class_ids) if info.across_classes else class_ids
             kept = suppress(
                 boxes,
                 scores,
-                groups.astype(np.int32),
+                self.class_groups[class_ids],
                 iou=self.iou,
                 limit=rules.limit(self.max_detections, len(scores)),
                 exceeds=oriented_exceed if info.oriented else None,
