@@ -18,6 +18,9 @@ def stop():
     made.on_signals()
     yield made
     signal.set_wakeup_fd(-1)
+    # One that another thread has yet to take would interrupt the tests that come after.
+    for number in numbers:
+        signal.signal(number, signal.SIG_IGN)
     for number, handler in zip(numbers, before, strict=True):
         signal.signal(number, handler)
 
