@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tvm import relax
+from tvm import relax, te, tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
@@ -43,12 +43,25 @@ from tvm_vision.vulkan.codegen import build, spirv
 GOLDEN = Path(__file__).with_name("golden") / "cooperative_matrices.comp"
 
 
-def convolution(channels: int, size: int, filters: int, kernel: int, stride: int = 1) -> Any:
+KERNELS = {"NHWC": "HWIO", "NCHW": "OIHW"}  # layouts of images, and of weights beside them
+LAYOUTS = pytest.mark.parametrize("layout", list(KERNELS))
+
+
+def convolution(
+    channels: int, size: int, filters: int, kernel: int, stride: int = 1, layout: str = "NHWC"
+) -> Any:
+    of = {"N": 1, "H": size, "W": size, "C": channels}
+    of_kernel = {"H": kernel, "W": kernel, "I": channels, "O": filters}
+
     def build_it(x: Any, w: Any, b: Any) -> Any:
-        y = relax.op.nn.conv2d(x, w, stride, kernel // 2, data_layout="NHWC", kernel_layout="HWIO")
+        kernel_layout = KERNELS[layout]
+        y = relax.op.nn.conv2d(
+            x, w, stride, kernel // 2, data_layout=layout, kernel_layout=kernel_layout
+        )
         return relax.op.nn.relu(relax.op.add(y, b))
 
-    shapes = [(1, size, size, channels), (kernel, kernel, channels, filters), (1, 1, 1, filters)]
+    bias = tuple(filters if axis == "C" else 1 for axis in layout)
+    shapes = [[of[axis] for axis in layout], [of_kernel[axis] for axis in KERNELS[layout]], bias]
     return fused(build_it, shapes)
 
 
@@ -129,11 +142,40 @@ def test_a_device_without_takes_the_other_template() -> None:
     assert schedule_function(function, TargetLimits(1024, 49152, 32))[1] == "contraction"
 
 
-def test_factors_in_the_other_order_are_left_to_the_other_template() -> None:
-    channels_first = fused(lambda x, w: relax.op.nn.conv2d(x, w), [(1, 16, 8, 8), (32, 16, 1, 1)])
-    function = halves(channels_first)
-    assert shape_of(Schedule(function)).factors == OTHERS
-    assert "coopmat_gemm" not in {choice.template for choice in choices(function, LIMITS)}
+def test_channels_first_takes_matrices_but_of_bytes() -> None:
+    """The image is the first factor there, and B; bytes lie in words along k, as it does not."""
+    shapes = [(1, 16, 8, 8), (32, 16, 1, 1)]
+    function = halves(fused(lambda x, w: relax.op.nn.conv2d(x, w), shapes))
+    assert shape_of(Schedule(function)) == Product(1, 32, 64, 16, FP16, fp16=True)
+    assert schedule_function(function, LIMITS)[1] == "coopmat_gemm"
+    of_bytes = fused(lambda x, w: relax.op.nn.conv2d(x, w, out_dtype="int32"), shapes, "int8")
+    (kernel,) = (f for f in of_bytes.functions.values() if isinstance(f, tirx.PrimFunc))
+    assert shape_of(Schedule(kernel)).factors == OTHERS
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+@pytest.mark.parametrize("b", ["kn", "nk"])
+@pytest.mark.parametrize("a", ["mk", "km"])
+def test_products_of_every_order_become_valid_shaders(a: str, b: str, first: str) -> None:
+    """A and B or their transposes, and either of them as the first factor."""
+    of = {"m": 33, "n": 21, "k": 40}
+    shapes = {name: [of[axis] for axis in axes] for name, axes in (("a", a), ("b", b))}
+    x, y = (te.placeholder(shapes[name], "float16", name) for name in "ab")
+    k = te.reduce_axis((0, of["k"]), "k")
+
+    def element(m: Any, n: Any) -> Any:
+        at = {"m": m, "n": n, "k": k}
+        factors = [x(*(at[axis] for axis in a)), y(*(at[axis] for axis in b))]
+        one, two = (factor.astype("float32") for factor in factors[:: 1 if first == "a" else -1])
+        return te.sum(one * two, axis=k)
+
+    total = te.compute((of["m"], of["n"]), element, "total")
+    out = te.compute(total.shape, lambda m, n: total[m, n].astype("float16"), "out")
+    tile = CoopmatTile(32, 32, 32, 1, 2)
+    function = te.create_prim_func([x, y, out])
+    (shader,) = printed(schedule_with(function, LIMITS, ScheduleConfig("coopmat_gemm", tile)))
+    spirv.validate(spirv.compile_glsl(shader.source, name=shader.name))
+    assert "coopMatMulAdd" in shader.source
 
 
 def test_a_target_that_lacks_them_is_told() -> None:
@@ -166,9 +208,21 @@ TILES = [
 ]
 
 
-@pytest.mark.parametrize(("case", "tile"), list(zip(CONVOLUTIONS, TILES, strict=True)))
+EMULATED = [
+    *((case, tile, "NHWC") for case, tile in zip(CONVOLUTIONS, TILES, strict=True)),
+    ((16, 5, 20, 3, 2), CoopmatTile(16, 16, 16, 1, 1), "NCHW"),
+    ((24, 5, 36, 1, 1), CoopmatTile(16, 32, 32, 1, 2, 2), "NCHW"),
+    ((34, 4, 20, 1, 1), CoopmatTile(16, 32, 16, 1, 2, split_k=2), "NCHW"),
+]
+
+
+@pytest.mark.parametrize(("case", "tile", "layout"), EMULATED)
 def test_convolution_with_emulated_matrices(
-    case: tuple[int, ...], tile: CoopmatTile, monkeypatch: pytest.MonkeyPatch, device_info: Any
+    case: tuple[int, ...],
+    tile: CoopmatTile,
+    layout: str,
+    monkeypatch: pytest.MonkeyPatch,
+    device_info: Any,
 ) -> None:
     """The schedules on any device; see emulated_matrices."""
     need_right_arrays(device_info)
@@ -181,32 +235,42 @@ def test_convolution_with_emulated_matrices(
         build, "print_kernels", lambda *args: [emulated(k) for k in print_kernels(*args)]
     )
     device = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host="llvm")
-    _check(case, [ScheduleConfig("coopmat_gemm", tile)], limits, device)
+    _check(case, [ScheduleConfig("coopmat_gemm", tile)], limits, device, layout)
 
 
+@LAYOUTS
 @pytest.mark.parametrize("case", [*CONVOLUTIONS, (64, 26, 64, 3, 2), (512, 7, 33, 1, 1)])
 @pytest.mark.usefixtures("device_info")
-def test_convolution_with_matrices(case: tuple[int, ...]) -> None:
+def test_convolution_with_matrices(case: tuple[int, ...], layout: str) -> None:
     limits = TargetLimits.of(target())
     if not limits.matrices:
         pytest.skip(
             "the device lacks cooperative matrices of fp16 added up in float32 "
             "(VK_KHR_cooperative_matrix)"
         )
-    found = choices(halves(convolution(*case)), limits)
+    found = choices(halves(convolution(*case, layout=layout)), limits)
     tiles = [choice for choice in found if choice.template == "coopmat_gemm"]
     cut = [choice for choice in tiles if choice.parameters.split_k > 1]
-    _check(case, [*tiles[:: max(1, len(tiles) // 5)], *cut[:1]], limits, target())
+    _check(case, [*tiles[:: max(1, len(tiles) // 5)], *cut[:1]], limits, target(), layout)
 
 
 def _check(
-    case: tuple[int, ...], tried: list[ScheduleConfig], limits: TargetLimits, device: Target
+    case: tuple[int, ...],
+    tried: list[ScheduleConfig],
+    limits: TargetLimits,
+    device: Target,
+    layout: str,
 ) -> None:
     """Compares a convolution with numpy's, once for each choice."""
-    function = halves(convolution(*case))
+    function = halves(convolution(*case, layout=layout))
     shapes = [[int(size) for size in p.ty.shape] for p in function.params]
     inputs = [value.astype("float16") for value in noise(shapes[:3])]
-    expected = _convolved(inputs[0], inputs[1], inputs[2], case[-1])
+    x, w, b = inputs
+    if layout == "NCHW":
+        x, w, b = x.transpose(0, 2, 3, 1), w.transpose(2, 3, 1, 0), b.transpose(0, 2, 3, 1)
+    expected = _convolved(x, w, b, case[-1])
+    if layout == "NCHW":
+        expected = expected.transpose(0, 3, 1, 2)
     for choice in tried:
         scheduled = schedule_with(function, limits, choice)
         found = result(scheduled, inputs, expected.shape, device)

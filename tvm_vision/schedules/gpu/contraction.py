@@ -36,7 +36,7 @@ from ..cost import coopmat_gemm as coopmat_gemm_cost
 from ..cost.coopmat_gemm import CoopmatTile
 from ..cost.gemm import default
 from ..cost.gemm_tile import GemmTile, Product
-from ..factors import OTHERS, kind_of_factors
+from ..factors import INT8, OTHERS, kind_of_factors
 from .coopmat_gemm import schedule_matrix
 from .gemm import schedule_gemm
 from .packed_fp16 import adds_fp16
@@ -162,10 +162,10 @@ def as_product(schedule: Schedule) -> tuple[Any, Product, Contraction]:
 
 def _factors(body: Any, found: Contraction) -> str:
     """Which kind the factors of a block are of."""
-    if found.image != 1:  # the order of the intrinsics is the other one
-        return OTHERS
     one, other = (str(load.ty.dtype) for load in factors_of(body))
-    return kind_of_factors(one, other, str(body.writes[0].source.ty.dtype.dtype))
+    kind = kind_of_factors(one, other, str(body.writes[0].source.ty.dtype.dtype))
+    # Bytes are kept by words along k, which only the other order has beside each other.
+    return OTHERS if kind == INT8 and found.image == 0 else kind
 
 
 def _windows(body: Any, found: Contraction) -> str:

@@ -20,15 +20,15 @@ from tvm.s_tir import Schedule
 from ..cost.coopmat_gemm import VECTOR, CoopmatTile
 from ..factors import TYPES
 from .tensor_intrinsics import intrinsic
-from .tiles import add_up, cut_loops, inline_around, operands_of
+from .tiles import add_up, cut_loops, inline_around, operand_axes, operands_of
 from .vectors import in_vectors, widths
 
 
 def schedule_matrix(schedule: Schedule, block: Any, tile: CoopmatTile, lanes: int) -> None:
     """Schedules a block whose iteration variables are b, m, n and k (one each, in that order).
 
-    Its reads must be factors A[b, m, k] and B[b, k, n] of the tile's type, through any index
-    expressions and producers. All other blocks become part of its kernel.
+    Its reads must be factors A[b, m, k] and B[b, k, n] of the tile's type, in either order, through
+    any index expressions and producers. All other blocks become part of its kernel.
 
     Args:
         lanes: threads of a subgroup.
@@ -38,11 +38,12 @@ def schedule_matrix(schedule: Schedule, block: Any, tile: CoopmatTile, lanes: in
     """
     b_axes = "bnk" if TYPES[tile.factors].transposed else "bkn"
     operands, output = operands_of(schedule, block, (tile.m, tile.n, tile.k), b_axes)
+    sides = "ba" if "n" in operand_axes(schedule, block, 0) else "ab"
     inline_around(schedule, block, output)
     sums, loops = _tile(schedule, block, tile)
     tensorized = []
-    for number, operand in enumerate(operands):
-        tensorized.append(_fetch(schedule, sums, operand, number, tile, loops, lanes))
+    for side, operand in zip(sides, operands, strict=True):
+        tensorized.append(_fetch(schedule, sums, operand, side, tile, loops, lanes))
     tensorized.append(_share_sums(schedule, sums, tile, loops))
     spread = partial(_over_subgroups, schedule, tile, lanes)
     if tile.slice_k > 1:
@@ -66,7 +67,7 @@ def schedule_matrix(schedule: Schedule, block: Any, tile: CoopmatTile, lanes: in
     start = schedule.decompose_reduction(sums, loops["k_tile"])
     tensorized += [
         (schedule.get_loops(start)[-2], intrinsic("fill", tile.matrix, factors=tile.factors)),
-        (loops["m_own"], intrinsic("multiply", tile.matrix, factors=tile.factors)),
+        (loops["m_own"], intrinsic(f"multiply_{sides}", tile.matrix, factors=tile.factors)),
     ]
     # At the end, as blocks that were tensorized cannot be moved any more.
     for loop, name in tensorized:
@@ -98,22 +99,27 @@ def _fetch(
     schedule: Schedule,
     sums: Any,
     operand: Any,
-    number: int,
+    side: str,
     tile: CoopmatTile,
     loops: dict[str, Any],
     lanes: int,
 ) -> tuple[Any, str]:
-    """Stages an operand in registers and shared memory, then in matrices."""
+    """Stages an operand in registers and shared memory, then in matrices.
+
+    Args:
+        side: which of the factors it is, "a" or "b".
+    """
     made = schedule.get(operand).writes[0].source
     schedule.set_scope(operand, 0, "shared")
     reads = schedule.get(sums).reads
     shared = schedule.get(operand).writes[0].source
     place = [read.source.same_as(shared) or read.source.same_as(made) for read in reads].index(True)
-    matrices = schedule.cache_read(sums, place, f"wmma.matrix_{'ab'[number]}")
+    matrices = schedule.cache_read(sums, place, f"wmma.matrix_{side}")
     schedule.compute_at(matrices, loops["k_matrix"], preserve_unit_loops=True)
     m, n, k = tile.matrix
-    first = blocked(schedule, matrices, TYPES[tile.factors].b(n, k) if number else (m, k))
-    count = tile.k * (tile.n if number else tile.m)
+    is_b = side == "b"
+    first = blocked(schedule, matrices, TYPES[tile.factors].b(n, k) if is_b else (m, k))
+    count = tile.k * (tile.n if is_b else tile.m)
     threads = lanes * tile.subgroups
     even = [wide for wide in widths(tile.wide) if count % (wide * threads) == 0]
     in_vectors(schedule, operand, even, fallback=VECTOR)
@@ -125,7 +131,7 @@ def _fetch(
     schedule.bind(lane, "threadIdx.x")
     schedule.vectorize(own)
     schedule.storage_align(operand, 0, -2, 2 * tile.skew, tile.skew)
-    return first, intrinsic("load_" + "ab"[number], tile.matrix, factors=tile.factors)
+    return first, intrinsic(f"load_{side}", tile.matrix, factors=tile.factors)
 
 
 def blocked(schedule: Schedule, block: Any, size: tuple[int, int]) -> Any:

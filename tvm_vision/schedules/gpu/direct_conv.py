@@ -97,7 +97,7 @@ class _Scheduling:
         start = schedule.decompose_reduction(blocks[SUMS], loops["k_tile"])
         tensorized += [
             (schedule.get_loops(start)[-2], self._intrinsic("fill")),
-            (loops["x_own"], self._intrinsic("multiply")),
+            (loops["x_own"], self._intrinsic("multiply_ab")),
         ]
         # At the end, as blocks that were tensorized cannot be moved any more.
         for loop, name in tensorized:

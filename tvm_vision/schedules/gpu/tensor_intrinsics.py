@@ -74,8 +74,10 @@ def intrinsic(kind: str, shape: tuple[int, int, int], step: int = 1, factors: st
     """The name of an intrinsic, registered at its first use.
 
     Args:
-        kind: "fill", "load_a", "load_b", "multiply" or "store"; "load_b_global" loads from a
-            tensor in device memory, the others move from and to shared memory.
+        kind: "fill", "load_a", "load_b", "multiply_ab", "multiply_ba" or "store"; "load_b_global"
+            loads from a tensor in device memory, the others move from and to shared memory. A
+            kernel that multiplies values of B by those of A is one of "multiply_ba", which does the
+            same: TVM compares the order of factors, too.
         shape: (m, n, k) of a product.
         step: for "load_a": every how manieth row in memory is one of the matrix.
         factors: a key of TYPES.
@@ -205,12 +207,14 @@ def _fill(of: Types, m: int, n: int, k: int) -> _Kind:
     )
 
 
-def _multiply(of: Types, m: int, n: int, k: int) -> _Kind:
+def _multiply(of: Types, m: int, n: int, k: int, b_first: bool) -> _Kind:
     def element(buffers: list[Any], axes: list[Any]) -> tuple[list[Any], Any]:
         x, y, z = buffers
         i, j, r = axes
         other = y[j, r] if of.transposed else y[r, j]
-        return [i, j], z[i, j] + T.Cast(of.sum, x[i, r]) * T.Cast(of.sum, other)
+        factors = [T.Cast(of.sum, x[i, r]), T.Cast(of.sum, other)]
+        one, two = reversed(factors) if b_first else factors
+        return [i, j], z[i, j] + one * two
 
     def call(buffers: list[Any], rows: list[Any]) -> Any:
         places = [
@@ -226,7 +230,7 @@ def _multiply(of: Types, m: int, n: int, k: int) -> _Kind:
             _Matrix(*of.b(n, k), of.factor, B),
             _Matrix(m, n, of.sum, SUMS),
         ),
-        reads=(2, 0, 1),
+        reads=(2, 1, 0) if b_first else (2, 0, 1),
         loops=("SSR", (m, n, k)),
         element=element,
         call=call,
@@ -260,7 +264,8 @@ _KINDS: dict[str, Callable[[Types, int, int, int], _Kind]] = {
     "fill": _fill,
     "load_b": lambda of, m, n, k: _load_b(of, m, n, k, SHARED),
     "load_b_global": lambda of, m, n, k: _load_b(of, m, n, k, GLOBAL),
-    "multiply": _multiply,
+    "multiply_ab": lambda of, m, n, k: _multiply(of, m, n, k, b_first=False),
+    "multiply_ba": lambda of, m, n, k: _multiply(of, m, n, k, b_first=True),
     "store": lambda of, m, n, k: _copy(
         m, n, k, _Matrix(m, n, of.sum, SUMS), _Matrix(m, n, of.sum, SHARED)
     ),
