@@ -213,6 +213,9 @@ EMULATED = [
     ((16, 5, 20, 3, 2), CoopmatTile(16, 16, 16, 1, 1), "NCHW"),
     ((24, 5, 36, 1, 1), CoopmatTile(16, 32, 32, 1, 2, 2), "NCHW"),
     ((34, 4, 20, 1, 1), CoopmatTile(16, 32, 16, 1, 2, split_k=2), "NCHW"),
+    # One tile holds all columns, whose number is odd.
+    ((16, 7, 20, 1, 1), CoopmatTile(16, 64, 16, 1, 2), "NCHW"),
+    ((8, 4, 33, 1, 1), CoopmatTile(16, 64, 16, 1, 2), "NHWC"),
 ]
 
 

@@ -57,7 +57,10 @@ def schedule_matrix(schedule: Schedule, block: Any, tile: CoopmatTile, lanes: in
         )
     else:
         schedule.reverse_compute_at(output, loops["n_group"], preserve_unit_loops=True)
-        turn, *_, own = spread(*schedule.get_loops(output)[-2:])
+        row, column = schedule.get_loops(output)[-2:]
+        # Without a tile's padding rows may end within a vector: neighbouring threads write then.
+        even = int(schedule.get(column).extent) % VECTOR == 0
+        turn, *_, own = spread(row, column, neighbours=VECTOR if even else 1)
         schedule.unroll(turn)
         schedule.vectorize(own)
     for name in ("k_matrix", "m_matrix", "n_matrix"):
@@ -146,10 +149,15 @@ def blocked(schedule: Schedule, block: Any, size: tuple[int, int]) -> Any:
 
 
 def _over_subgroups(
-    schedule: Schedule, tile: CoopmatTile, lanes: int, row: Any, column: Any
+    schedule: Schedule,
+    tile: CoopmatTile,
+    lanes: int,
+    row: Any,
+    column: Any,
+    neighbours: int = VECTOR,
 ) -> list[Any]:
     """Spreads two loops over all threads: loops of turns, subgroups, threads, neighbours."""
-    cut = [None, tile.subgroups, lanes, VECTOR]
+    cut = [None, tile.subgroups, lanes, neighbours]
     turn, subgroup, lane, own = schedule.split(schedule.fuse(row, column), cut)
     schedule.bind(subgroup, "threadIdx.y")
     schedule.bind(lane, "threadIdx.x")
