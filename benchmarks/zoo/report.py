@@ -1,17 +1,17 @@
-"""The tables of the zoo: the networks where ours does worst beside PyTorch's CUDA graph first."""
+"""The tables of the zoo: the networks where ours does worst beside PyTorch's CUDA graph, or its
+compiler, first."""
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scripts.reference_doc import table
 
-HEADER = (
-    "network | input | ours fp32 | CUDA graph | ratio | ours fp16 | CUDA graph | ratio | kernels"
-)
 PRECISIONS = ("fp32", "fp16")
+OTHERS = {"cuda": "the CUDA graph", "inductor": "Inductor"}
 Row = Mapping[str, Any]
 
 
@@ -19,12 +19,12 @@ def page(results: Mapping[str, Any]) -> str:
     """The device, what the medians are, and a row a network."""
     rows: Sequence[Row] = results["rows"]
     lines = [results["device"] + ".", ""]
-    for precision in PRECISIONS:
-        ratios = [found for row in rows if (found := ratio(row, precision)) is not None]
+    for precision, (other, name) in itertools.product(PRECISIONS, OTHERS.items()):
+        ratios = [found for row in rows if (found := ratio(row, precision, other)) is not None]
         if ratios:
             behind = sum(found > 1 for found in ratios)
             lines.append(
-                f"- {precision}: a frame takes {statistics.median(ratios):.2f} of the CUDA graph's "
+                f"- {precision}: a frame takes {statistics.median(ratios):.2f} of {name}'s "
                 f"(median of {len(ratios)} networks); slower in {behind}."
             )
     worse = [r["name"] for r in rows if _slower_in_fp16(r)]
@@ -35,22 +35,33 @@ def page(results: Mapping[str, Any]) -> str:
             f"- a compilation: {statistics.median(seconds):.1f} s of processor time at the median, "
             f"{max(seconds):.1f} s at most."
         )
+    others = [of for of in OTHERS if any(f"{of}_{p}" in row for p in PRECISIONS for row in rows)]
+    header = ["network", "input"]
+    for precision in PRECISIONS:
+        header += [
+            f"ours {precision}",
+            *(word for of in others for word in (OTHERS[of].removeprefix("the "), "ratio")),
+        ]
     ordered = sorted(rows, key=_worst, reverse=True)
+    cells = (_cells(row, others) for row in ordered)
     failed = [f"- {r['name']}, {of}: {said}" for r in rows for of, said in r["failed"].items()]
-    return "\n".join([*lines, "", table(HEADER, map(_cells, ordered)), *failed]).rstrip() + "\n"
+    return (
+        "\n".join([*lines, "", table(" | ".join([*header, "kernels"]), cells), *failed]).rstrip()
+        + "\n"
+    )
 
 
-def ratio(row: Row, precision: str) -> float | None:
-    """Our frame over the CUDA graph's; None where one of them is not known."""
-    own, other = row.get(precision), row.get(f"cuda_{precision}")
-    return own["frame"] / other["frame"] if own and other else None
+def ratio(row: Row, precision: str, other: str = "cuda") -> float | None:
+    """Our frame over another's, a key of OTHERS; None where one of them is not known."""
+    own, their = row.get(precision), row.get(f"{other}_{precision}")
+    return own["frame"] / their["frame"] if own and their else None
 
 
 def _worst(row: Row) -> float:
-    """Of both precisions; a network that does not run is worst."""
+    """Of both precisions and others; a network that does not run is worst."""
     if any(precision in row["failed"] for precision in PRECISIONS):
         return float("inf")
-    return max((ratio(row, precision) or 0.0 for precision in PRECISIONS), default=0.0)
+    return max(ratio(row, *of) or 0.0 for of in itertools.product(PRECISIONS, OTHERS))
 
 
 def _slower_in_fp16(row: Row) -> bool:
@@ -58,12 +69,14 @@ def _slower_in_fp16(row: Row) -> bool:
     return bool(full and half and half["device"] > 1.01 * full["device"])
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: Row, others: Sequence[str]) -> tuple[str, ...]:
     cells = [row["name"], "×".join(map(str, row["shape"]))]
     for precision in PRECISIONS:
-        cells += [_times(row.get(precision)), _times(row.get(f"cuda_{precision}"))]
-        found = ratio(row, precision)
-        cells.append("–" if found is None else f"{found:.2f}")
+        cells.append(_times(row.get(precision)))
+        for other in others:
+            found = ratio(row, precision, other)
+            cells.append(_times(row.get(f"{other}_{precision}")))
+            cells.append("–" if found is None else f"{found:.2f}")
     kernels = (row.get("fp16") or row.get("fp32") or {}).get("kernels")
     return (*cells, "–" if kernels is None else str(kernels))
 

@@ -50,6 +50,17 @@ def test_the_worst_comes_first() -> None:
     assert ratio(rows[1], "fp16") is None
 
 
+def test_pytorchs_compiler_counts_where_it_was_timed() -> None:
+    """It has columns then, and a network that loses to it alone is the worst."""
+    rows = [row("good", 1, 4), row("bad", 2, 4)]
+    assert "Inductor" not in page({"device": "a GPU", "rows": rows})
+    rows[1]["inductor_fp16"] = {"frame": 1.0, "device": 0.5}
+    text = page({"device": "a GPU", "rows": rows})
+    assert text.index("| bad ") < text.index("| good ")
+    assert "fp16: a frame takes 2.00 of Inductor's (median of 1 networks); slower in 1" in text
+    assert text.count("| Inductor | ratio") == 2
+
+
 def test_fp16_slower_than_fp32_is_said() -> None:
     slow = row("slow", 1, 4)
     slow["fp16"]["device"] = 1.0
