@@ -45,10 +45,7 @@ def page(results: Mapping[str, Any]) -> str:
     ordered = sorted(rows, key=_worst, reverse=True)
     cells = (_cells(row, others) for row in ordered)
     failed = [f"- {r['name']}, {of}: {said}" for r in rows for of, said in r["failed"].items()]
-    return (
-        "\n".join([*lines, "", table(" | ".join([*header, "kernels"]), cells), *failed]).rstrip()
-        + "\n"
-    )
+    return "\n".join([*lines, "", table(" | ".join(header), cells), *failed]).rstrip() + "\n"
 
 
 def ratio(row: Row, precision: str, other: str = "cuda") -> float | None:

@@ -48,7 +48,7 @@ LAYOUTS = pytest.mark.parametrize("layout", list(KERNELS))
 
 
 def convolution(
-    channels: int, size: int, filters: int, kernel: int, stride: int = 1, layout: str = "NHWC"
+    channels: int, size: int, filters: int, kernel: int, stride: int = 1, *, layout: str = "NHWC"
 ) -> Any:
     of = {"N": 1, "H": size, "W": size, "C": channels}
     of_kernel = {"H": kernel, "W": kernel, "I": channels, "O": filters}
