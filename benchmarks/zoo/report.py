@@ -38,10 +38,10 @@ def page(results: Mapping[str, Any]) -> str:
     others = [of for of in OTHERS if any(f"{of}_{p}" in row for p in PRECISIONS for row in rows)]
     header = ["network", "input"]
     for precision in PRECISIONS:
-        header += [
-            f"ours {precision}",
-            *(word for of in others for word in (OTHERS[of].removeprefix("the "), "ratio")),
-        ]
+        header.append(f"ours {precision}")
+        for of in others:
+            header += [OTHERS[of].removeprefix("the "), "ratio"]
+    header.append("kernels")
     ordered = sorted(rows, key=_worst, reverse=True)
     cells = (_cells(row, others) for row in ordered)
     failed = [f"- {r['name']}, {of}: {said}" for r in rows for of, said in r["failed"].items()]
