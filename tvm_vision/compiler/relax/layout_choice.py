@@ -21,8 +21,11 @@ from .pad_channels import pad_channels
 
 LOGGER = logging.getLogger(__name__)
 
+# Fitted to benchmarks/results/nvidia-h200-layouts.json.
 TURNS_PAY = 6  # convolutions that gain what a change of layout costs
-DENSE_PAYS = 1.25  # most convolutions for each dense one
+GATES_COST = 14  # convolutions that gain what a gate loses
+FEW = 8  # convolutions, with less of which a network is mostly something else
+DENSE_PAYS = 1.25  # most convolutions for each dense one, of bytes or where there are few
 
 
 def layout_on_gpu(mod: tvm.IRModule, layout: str, matrices: bool) -> tvm.IRModule:
@@ -60,16 +63,23 @@ def channels_last_pays(mod: tvm.IRModule, transposed: tvm.IRModule) -> bool:
     """Whether channels last are faster where fp16 are multiplied by cooperative matrices, or
     bytes by words.
 
-    ``turned`` is ``mod`` in that layout. They are where most convolutions are dense (grouped ones
-    use no matrices) or of bytes, and where axes hardly have to be turned but at the network's ends:
-    a turn within is a kernel, which takes as long as a small convolution. Measured for fp16 in
-    benchmarks/schedules.md; in float32, and without matrices, the model's order is faster.
+    ``transposed`` is ``mod`` in that layout. In fp16 both take matrices, and channels last lie in
+    vectors for them and for windows, so that they are faster but in two cases, both measured
+    (benchmarks/schedules.md): where axes have to be turned within a network that turned none or
+    few, as each turn is a kernel, which takes as long as a small convolution; and where many gates
+    (squeeze-excite) follow means over the image, which have few threads then. Of bytes, and with
+    few convolutions, dense ones must prevail, and axes be turned at the network's ends alone.
     """
     convolutions = calls_of(transposed, "relax.nn.conv2d")
-    dense = sum(int(call.attrs.groups) == 1 or is_int8(call) for call in convolutions)
     ends = len(_tensors(mod["main"].params)) + len(_tensors([mod["main"].body]))
-    within = transposes(transposed) - transposes(mod) - ends
-    return TURNS_PAY * within <= len(convolutions) <= DENSE_PAYS * dense
+    own = transposes(mod)
+    within = transposes(transposed) - own - ends
+    if len(convolutions) < FEW or _mostly_of_bytes(mod):
+        dense = sum(int(call.attrs.groups) == 1 or is_int8(call) for call in convolutions)
+        return TURNS_PAY * within <= len(convolutions) <= DENSE_PAYS * dense
+    # Two convolutions of one pixel each: to few channels, and back to all.
+    gates = sum(int(call.ty.shape[1]) * int(call.ty.shape[2]) == 1 for call in convolutions) // 2
+    return max(TURNS_PAY * (within - own), GATES_COST * gates) <= len(convolutions)
 
 
 def _mostly_of_bytes(mod: tvm.IRModule) -> bool:
