@@ -18,7 +18,7 @@ from .graph import (
     inferred,
     with_input_shapes,
 )
-from .stand_ins import READS_ALL, put_back, with_stand_ins
+from .stand_ins import READING, put_back, with_stand_ins
 from .tools import ToolError, run
 
 LOGGER = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ def _simplified_once(
     proto: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]
 ) -> onnx.ModelProto | None:
     light, away = with_stand_ins(proto)
-    result = _run(light, shapes, without=[READS_ALL]) if away else None
+    result = _run(light, shapes, without=READING) if away else None
     if result is None or not put_back(result, away):
         result = _run(proto, shapes)
     if result is None:

@@ -23,8 +23,10 @@ _CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
 _SCALES = frozenset({"BatchNormalization", "Div", "Mul"})
 # They follow from types alone.
 _MEASURES = frozenset({"Shape", "Size"})
-# The pass of onnxsim that reads them all.
-READS_ALL = "eliminate_duplicate_initializer"
+# The passes of onnxsim that read weights of products: one looks for equal ones among all, one makes
+# the products of one value, as queries, keys and values are, to one product, and would read far
+# behind the bytes of a stand-in.
+READING = ("eliminate_duplicate_initializer", "fuse_qkv")
 # Bytes of a stand-in, elements of every type; weights of fewer than LEAST stay.
 _STAND_IN = 16
 LEAST = 1 << 12
@@ -54,8 +56,12 @@ def put_back(model: onnx.ModelProto, away: Mapping[str, onnx.TensorProto]) -> bo
     """Put weights in the places of their stand-ins, in the model itself, and one in the place of
     equal ones.
 
-    False where something has become of a stand-in: the model is good for nothing then.
+    False where something has become of a stand-in, or one is gone: what stands in its place was
+    made of its bytes, and the model is good for nothing then.
     """
+    kept = {(tensor.raw_data, tuple(tensor.dims)) for tensor in model.graph.initializer}
+    if any((_digest(whole), tuple(whole.dims)) not in kept for whole in away.values()):
+        return False
     _join_twins(model.graph)
     for tensor in model.graph.initializer:
         whole = away.get(tensor.name)
