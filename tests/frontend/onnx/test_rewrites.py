@@ -1,5 +1,7 @@
 """Operators that TVM imports wrongly: right against onnxruntime, or refused by name."""
 
+import math
+
 import numpy as np
 import onnxruntime
 import pytest
@@ -95,11 +97,32 @@ def test_no_device_decides_which_pixel_is_nearest(factor, coordinates):
     assert_equals_onnxruntime(model, image(1, 2, 8, 6))
 
 
-def test_resize_of_opset_10_reads_its_scales():
+@pytest.mark.parametrize("mode", ["linear", "cubic", "nearest"])
+@pytest.mark.parametrize("coordinates", ["half_pixel", "asymmetric", "align_corners"])
+@pytest.mark.parametrize("factor", [0.34, 0.6, 1.7])
+def test_a_size_that_is_rounded_down_has_the_places_of_onnxruntime(mode, coordinates, factor):
+    """PyTorch's networks are exported with factors that fill no whole number of pixels."""
+    if mode == "cubic" and coordinates == "asymmetric":
+        pytest.skip("PyTorch has no such form")
+    after = (1, 2, math.floor(8 * factor), math.floor(6 * factor))
+    attributes = {
+        "mode": mode,
+        "coordinate_transformation_mode": coordinates,
+        "nearest_mode": "floor",
+    }
+    scales = (None, [1, 1, factor, factor], None)
+    model = resize_model((1, 2, 8, 6), after, scales, **attributes)
+    assert_equals_onnxruntime(model, image(1, 2, 8, 6))
+
+
+@pytest.mark.parametrize("factors", [(2, 3), (0.6, 0.4), (0.5, 1.7), (1.1, 1.05)])
+def test_resize_of_opset_10_is_that_of_onnxruntime(factors):
+    """Places are rounded up where an axis shrinks; a size that stays is a copy."""
     node = helper.make_node("Resize", ["x", "scales"], ["y"], mode="nearest")
-    weights = [("scales", np.array([1, 1, 2, 3], np.float32))]
-    model = make_model([node], [("x", (1, 2, 3, 4))], [("y", (1, 2, 6, 12))], weights, opset=10)
-    assert_equals_onnxruntime(model, image(1, 2, 3, 4))
+    weights = [("scales", np.array([1, 1, *factors], np.float32))]
+    after = [math.floor(8 * factors[0]), math.floor(7 * factors[1])]
+    model = make_model([node], [("x", (1, 2, 8, 7))], [("y", (1, 2, *after))], weights, opset=10)
+    assert_equals_onnxruntime(model, image(1, 2, 8, 7))
 
 
 @pytest.mark.parametrize(("size", "auto_pad"), [(10, "NOTSET"), (9, "NOTSET"), (8, "SAME_UPPER")])

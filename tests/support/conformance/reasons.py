@@ -44,16 +44,26 @@ RULES = (
     Rule(NOT_YET, "trees and tables of classical machine learning", message=r"ai\.onnx\.ml"),
     Rule(NOT_YET, "whole numbers to the power of real ones at run time", "Pow"),
     Rule(NOT_YET, "the largest of weighted corners", "RoiAlign"),
+    Rule(
+        WRONG,
+        "align_corners of a size before it is rounded down: onnxruntime and PyTorch take the size "
+        "that there is, and so do we",
+        "Resize",
+        "values",
+    ),
 )
 
 
 def classified(result: dict[str, Any]) -> tuple[str, str]:
     """Class and reason of a result that is not "passed" nor "skipped"."""
-    if result["outcome"] == "wrong":
-        return WRONG, "not explained"
+    wrong = result["outcome"] == "wrong"
     for rule in RULES:
-        if re.search(rule.operator, result["operator"]) and re.search(
-            rule.message, result["message"]
+        if (
+            (rule.kind == WRONG) == wrong
+            and re.search(rule.operator, result["operator"])
+            and re.search(rule.message, result["message"])
         ):
             return rule.kind, rule.reason
+    if wrong:
+        return WRONG, "not explained"
     return NOT_YET, "not known to any rule"

@@ -28,10 +28,13 @@ class AxisResize:
         """True where the result is what went in."""
         return self.before == self.after and self.scale == 1
 
-    def sources(self) -> np.ndarray:
-        """Position in the input of each element of the output. Raises ValueError if unknown."""
-        x = np.arange(self.after, dtype=np.float64)
-        before, after, scale = self.before, self.after, self.scale
+    def sources(self, dtype: type = np.float64) -> np.ndarray:
+        """Position in the input of each element of the output, computed in ``dtype``.
+
+        Raises ValueError for coordinates that are unknown.
+        """
+        x: np.ndarray = np.arange(self.after, dtype=dtype)
+        before, after, scale = self.before, self.after, dtype(self.scale)
         if self.coordinates == "half_pixel":
             return (x + 0.5) / scale - 0.5
         if self.coordinates == "half_pixel_symmetric":
@@ -40,9 +43,9 @@ class AxisResize:
         if self.coordinates == "pytorch_half_pixel":
             return (x + 0.5) / scale - 0.5 if after > 1 else x * 0
         if self.coordinates == "align_corners":
-            # The size before it is rounded down.
-            width = scale * before
-            return x * (before - 1) / (width - 1) if width != 1 else x * 0
+            # Of the sizes that there are, as ONNX's words, onnxruntime and PyTorch have it; ONNX's
+            # node tests take the size before it is rounded down, which leaves the corners.
+            return x * (before - 1) / (after - 1) if after != 1 else x * 0
         if self.coordinates == "asymmetric":
             return x / scale
         raise ValueError(f"coordinate_transformation_mode {self.coordinates} on these axes")
@@ -50,7 +53,9 @@ class AxisResize:
 
 def nearest_indices(axis: AxisResize) -> np.ndarray:
     """Index in the input of each element of the output, int64."""
-    sources = axis.sources()
+    # Which pixel is nearest is decided by single precision, as in onnxruntime: 3 / 0.6 is 5 there,
+    # and below it in double precision of the same 0.6.
+    sources = axis.sources(np.float32)
     rounded = {
         "round_prefer_floor": np.ceil(sources - 0.5),
         "round_prefer_ceil": np.floor(sources + 0.5),

@@ -21,6 +21,9 @@ from .resize import AxisResize, nearest_indices, weights
 from .rewrites_windows import check_window
 
 Nodes = Sequence[onnx.NodeProto] | None
+CROPS = "tf_crop_and_resize"
+# Before opset 11 no attribute says how a place is rounded.
+UNSAID = "unsaid"
 
 
 def resize(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
@@ -34,7 +37,7 @@ def resize(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
         scales = _given(node, graph, 1)
         if scales is None:
             scales = attribute(node, "scales")
-        return _resized(node, graph, shape, None, scales, None, "asymmetric", "floor")
+        return _resized(node, graph, shape, None, scales, None, "asymmetric", UNSAID)
     roi, scales, sizes = (_given(node, graph, index) for index in (1, 2, 3))
     return _resized(
         node,
@@ -73,7 +76,7 @@ def _resized(
             after[axis],
             factors[axis],
             coordinates,
-            nearest,
+            _nearest(nearest, factors[axis]),
             attribute(node, "cubic_coeff_a", -0.75),
             bool(attribute(node, "exclude_outside", 0)),
             bool(attribute(node, "antialias", 0)),
@@ -81,9 +84,18 @@ def _resized(
         for axis, before in enumerate(shape)
     ]
     mode = attribute(node, "mode", "nearest")
+    if after == list(shape) and coordinates != CROPS:  # whatever the scales, as in onnxruntime
+        return [onnx.helper.make_node("Identity", node.input[:1], node.output[:1])]
     if _tvm_is_right(plans, mode):
         return _plain_resize(node, graph, plans, mode, roi, axes)
     return _axis_by_axis(node, graph, plans, mode)
+
+
+def _nearest(mode: str, factor: float) -> str:
+    """How a place is rounded along an axis, where that is not said as onnxruntime has it."""
+    if mode != UNSAID:
+        return mode
+    return "ceil" if factor < 1 else "floor"
 
 
 def _factors(
@@ -133,7 +145,7 @@ def _places_are_exact(plans: list[AxisResize]) -> bool:
     and half way between two pixels that decides. Dividing by a power of two rounds nothing.
     """
     coordinates = plans[0].coordinates
-    if coordinates == "tf_crop_and_resize":  # TVM alone has it
+    if coordinates == CROPS:  # TVM alone has it
         return True
     powers = all(math.log2(plan.scale).is_integer() for plan in plans if plan.scale > 0)
     return powers and coordinates != "align_corners"
@@ -163,7 +175,7 @@ def _plain_resize(
         nearest_mode=plans[0].nearest,
     )
     plain.op_type = "Resize"
-    crops = plans[0].coordinates == "tf_crop_and_resize"
+    crops = plans[0].coordinates == CROPS
     roi_name = graph.make_constant(whole, f"{node.name}/roi") if crops else ""
     plain.input[:] = [node.input[0], roi_name, "", graph.make_constant(sizes, f"{node.name}/sizes")]
     return [plain]
