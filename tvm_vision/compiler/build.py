@@ -21,6 +21,7 @@ from ..interrupts import ctrl_c_as_itself
 from ..options import CompileOptions
 from ..package.precision import MeasuredPrecision
 from ..schedules import Chooser, ScheduleConfig, TargetLimits, choices, schedule_with
+from ..tvm_compat.no_ops import lowering_context
 from ..vulkan.codegen.dump import shaders_into
 from .graph.short_names import short_names
 from .graph.static_graph import StaticGraph, describe
@@ -203,7 +204,7 @@ def build_function(
     if choice is not None:
         function = schedule_with(function, TargetLimits.of(target), choice)
     module = tvm.IRModule({name: function.with_attr("global_symbol", name)})
-    with target, tvm.transform.PassContext(opt_level=3):
+    with target, lowering_context():
         return tvm.tirx.build(module, target=target)
 
 

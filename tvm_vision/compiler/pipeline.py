@@ -26,6 +26,7 @@ from tvm.target import Target
 from ..options import CompileOptions
 from ..schedules import Chooser, TargetLimits
 from ..tvm_compat.kept_types import keep_types
+from ..tvm_compat.no_ops import lowering_context
 from ..tvm_compat.relax import quiet_take
 from ..whole_files import write_whole
 from .graph.bound_kernels import bound_kernels
@@ -345,7 +346,7 @@ def run(
         with ExitStack() as stack:
             if phase.ir != GRAPH:
                 stack.enter_context(network.built_for)
-                stack.enter_context(tvm.transform.PassContext(opt_level=3))
+                stack.enter_context(lowering_context())
             phase.run(network)
         if dump is not None:
             _write(dump / f"{number:02}_{phase.name}.{phase.ir}.txt", phase, network)

@@ -200,9 +200,19 @@ def inline_producers(schedule: Schedule, block: Any, but: str = "") -> None:
 
 
 def inline_all(schedule: Schedule) -> list[Any]:
-    """Inlines every block that can be; returns those that stay: sums and outputs."""
+    """Inlines every block that can be; returns those that stay: sums and outputs.
+
+    These are not tried: TVM writes the whole function into each refusal.
+    """
     remaining = []
+    outputs = [
+        schedule.get_sref(b) for b in schedule.get_output_blocks(schedule.get_sblock("root"))
+    ]
     for block in blocks_of(schedule):
+        reference = schedule.get_sref(block)
+        if is_reduction(schedule, block) or any(reference.same_as(o) for o in outputs):
+            remaining.append(block)
+            continue
         try:
             schedule.compute_inline(block)
         except s_tir.ScheduleError:

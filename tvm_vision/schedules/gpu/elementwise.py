@@ -8,7 +8,15 @@ from typing import Any
 from tvm import tirx
 from tvm.s_tir import Schedule
 
-from ..common import NotThisKind, TargetLimits, extents_of, inline_all, is_reduction, product
+from ..common import (
+    NotThisKind,
+    TargetLimits,
+    blocks_of,
+    extents_of,
+    inline_all,
+    is_reduction,
+    product,
+)
 from .winograd import is_transform
 
 VECTOR = 4
@@ -82,10 +90,9 @@ def _constant_extents(schedule: Schedule, block: Any) -> tuple[int, ...]:
 def _outputs(schedule: Schedule) -> list[Any]:
     if is_transform(schedule):
         raise NotThisKind("would compute a whole tile for each output")
-    blocks = inline_all(schedule)
-    if any(is_reduction(schedule, block) for block in blocks):
+    if any(is_reduction(schedule, block) for block in blocks_of(schedule)):
         raise NotThisKind("has a sum")
-    return blocks
+    return inline_all(schedule)
 
 
 def bind_outputs(schedule: Schedule, block: Any, shape: ElementwiseShape) -> Any:
