@@ -11,8 +11,8 @@ from tvm_vision.compiler import parse_target
 from tvm_vision.drivers import driver_of, spelled_out
 from tvm_vision.package import PackageDevice
 from tvm_vision.tuning.choose import SHIPPED
+from tvm_vision.tuning.places import place_of
 from tvm_vision.tuning.records import Record, TuningKey
-from tvm_vision.tuning.session import place_of
 
 # driverVersion of drivers, as devices tell it, and what their makers call that version.
 VERSIONS = [

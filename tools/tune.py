@@ -71,7 +71,8 @@ class Duration(click.ParamType):
 @click.option(
     "--search", type=click.Choice(["templates", "metaschedule"]), default="templates",
     show_default=True,
-    help="templates: few, well chosen candidates; metaschedule: TVM's deep search, for a night.",
+    help="templates: few, well chosen candidates; metaschedule: TVM's deep search, for a night, on "
+    "GPUs.",
 )  # fmt: skip
 @click.option(
     "--static", is_flag=True,
@@ -123,14 +124,15 @@ def tune(
 ) -> None:
     """Search for the fastest schedules of a network's kernels.
 
-    Measures candidates on the device, those kernels first that take the most time, and keeps each
-    result in the file of records as soon as it is there. Ctrl-C ends it at any time; the same
-    command then goes on where it was. Compile with --tuning-records to use them.
+    Measures candidates on the device, a GPU or a processor, those kernels first that take the most
+    time, and keeps each result in the file of records as soon as it is there. Ctrl-C ends it at any
+    time; the same command then goes on where it was. Compile with --tuning-records to use them.
 
     \b
     Example:
       tvm-vision tune yoeo.onnx --records yoeo.jsonl --time-budget 10m
       tvm-vision compile yoeo.onnx -o yoeo.tar --tuning-records yoeo.jsonl
+      tvm-vision tune yoeo.onnx -r cpu.jsonl --target llvm
       tvm-vision tune yoeo.onnx -r yoeo.jsonl --tracker 10.0.0.1:9190 --key nuc
       tvm-vision tune yoeo.onnx -r vega8.jsonl --static --target renoir
     """

@@ -114,9 +114,9 @@ def yoeo_onnx_to_tvm(
     'yoeo-onnx-to-tvm', for YOEO's own command of that name: the same arguments.
 
     What differs: the input's size comes from ONNX_PATH; the target is the first Vulkan device
-    where none is given, and the CPU where there is none; tuning takes ten minutes, not days, is
-    for Vulkan, and on a CPU's Vulkan only where --trials or --time-budget asks for it; what was
-    compiled is compared with onnxruntime. Options may be spelled with underscores (--no_tuning).
+    where none is given, and the CPU where there is none; tuning takes ten minutes, not days, and on
+    a CPU, or its Vulkan, only where --trials or --time-budget asks for it; what was compiled is
+    compared with onnxruntime. Options may be spelled with underscores (--no_tuning).
 
     Ctrl-C keeps what was tuned, and the same command goes on; a package is whole or not there.
 

@@ -153,9 +153,9 @@ def compile(
     from .compiler import compile_model, parse_target
     from .exporters.describe import open_shapes
     from .frontend.model import import_model
-    from .schedules import TargetLimits
+    from .schedules import limits_of
     from .tuning.choose import chooser, load_records
-    from .tuning.session import place_of
+    from .tuning.places import place_of
 
     tell = progress or (lambda words: None)
     how = CompileOptions.of(options, opt_level=opt_level, precision=precision, layout=layout)
@@ -179,7 +179,7 @@ def compile(
         target=chosen,
         options=how,
         name=info.name,
-        choose=chooser(records, place_of(chosen, how.precision), TargetLimits.of(chosen, how)),
+        choose=chooser(records, place_of(chosen, how.precision), limits_of(chosen, how)),
         samples=_samples(sample_images, signature, info, limit, tell) if sample_images else None,
         dump=None if dump_ir is None else Path(dump_ir),
         dump_shaders=None if dump_shaders is None else Path(dump_shaders),

@@ -42,15 +42,26 @@ def linux_names(machine: str, features: Iterable[str]) -> tuple[str, ...]:
 @lru_cache(maxsize=1)
 def features_here() -> frozenset[str] | None:
     """What Linux says that this processor has; None where it says nothing."""
+    words = _told("Features" if platform.machine() == "aarch64" else "flags")
+    return None if words is None else frozenset(words.split())
+
+
+@lru_cache(maxsize=1)
+def name_here() -> str:
+    """What this processor is called, as Linux tells it; its kind where Linux says nothing."""
+    return _told("model name") or platform.machine()
+
+
+def _told(name: str) -> str | None:
+    """What /proc/cpuinfo says of the first processor under a name."""
     try:
         lines = CPU_INFO.read_text("utf-8", "replace").splitlines()
     except OSError:
         return None
-    name = "Features" if platform.machine() == "aarch64" else "flags"
     for line in lines:
         key, colon, words = line.partition(":")
         if colon and key.strip() == name:
-            return frozenset(words.split())
+            return " ".join(words.split())
     return None
 
 

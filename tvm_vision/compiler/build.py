@@ -20,7 +20,7 @@ from ..frontend.signature import Signature, TensorSpec
 from ..interrupts import ctrl_c_as_itself
 from ..options import CompileOptions
 from ..package.precision import MeasuredPrecision
-from ..schedules import Chooser, ScheduleConfig, TargetLimits, choices, schedule_with
+from ..schedules import Chooser, ScheduleConfig, choices, limits_of, schedule_with
 from ..tvm_compat.no_ops import lowering_context
 from ..vulkan.codegen.dump import shaders_into
 from .graph.short_names import short_names
@@ -92,7 +92,7 @@ def compile_model(
     The same input gives the same graph, parameters, names and library, byte for byte.
 
     target: see ``parse_target``. options, given: how, see ``CompileOptions.of``. choose: what
-    tuning found for a kernel of a GPU, see ``schedules.schedule_module``. samples: with "fp16",
+    tuning found for a kernel, see ``schedules.schedule_module``. samples: with "fp16",
     inputs on which the error is measured that decides which layers keep float32, see
     ``precision/mixed_precision_search.py``. dump: a folder for the network's form after each step;
     dump_shaders: one for each kernel of a GPU as GLSL and SPIR-V, see ``vulkan/codegen/dump.py``.
@@ -202,7 +202,7 @@ def build_function(
     Raises NotThisKind where the choice does not fit, and what TVM raises.
     """
     if choice is not None:
-        function = schedule_with(function, TargetLimits.of(target), choice)
+        function = schedule_with(function, limits_of(target), choice)
     module = tvm.IRModule({name: function.with_attr("global_symbol", name)})
     with target, lowering_context():
         return tvm.tirx.build(module, target=target)

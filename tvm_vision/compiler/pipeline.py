@@ -73,7 +73,7 @@ class Compilation:
         runs_on: what runs the kernels, where that is another than they are made for: this
             processor while the error of fp16 is measured.
         fp16_parts: which layers are stored as float16; None for all that can be.
-        choose: what tuning found for a kernel of a GPU.
+        choose: what tuning found for a kernel.
         nodes: of the model, in each call of ``main``.
         graph: GRAPH.
         concat_axes: position of each kernel that is a concatenation -> its axis.

@@ -1,12 +1,12 @@
-"""Schedules for GPU kernels, chosen by the structure of each kernel; good without any tuning.
+"""Schedules for kernels, chosen by the structure of each kernel; good without any tuning.
 
-``schedule_module`` gives every kernel of a module one. The templates, one kind of kernel each, and
-what a tuner needs of them are in ``templates``:
+``schedule_module`` gives every kernel of a module one on a GPU, ``cpu_schedules`` on a processor.
+The templates, one kind of kernel each, and what a tuner needs of them are in ``templates``:
 
 - ``choices(function, limits)``: every ``ScheduleConfig`` for an unscheduled function, likeliest
   first within each template, those of direct_conv and coopmat_gemm by turns; the first one that
   applies is the default.
-  ``TargetLimits.of(target)`` are those of a device.
+  ``limits_of(target)`` are those of a device: TargetLimits of a GPU, or a Processor.
 - ``schedule_with(function, limits, choice)``: the function with that schedule.
 - ``ScheduleConfig.to_dict`` / ``.from_dict``: plain data for records.
 - ``schedule_module(mod, target, choose)``: ``choose(function)`` gives a ScheduleConfig, or None.
@@ -27,6 +27,12 @@ Each template keeps its parameters in a frozen dataclass of plain numbers, with
 
 For processors ``cpu/windows.py`` and ``cpu/gather.py`` write the loops of what
 ``topi/nchwc.py`` computes: convolutions, pools and selections of channels in blocks.
+
+| template | parameters | for |
+|---|---|---|
+| cpu_window | cpu.tiles.WindowTile | convolutions and pools of channels in blocks |
+| cpu_gather | cpu.gather.GatherLoop | selections of channels in blocks |
+| cpu_nest | cpu.nests.NestShape | everything else |
 """
 
 from __future__ import annotations
@@ -34,13 +40,22 @@ from __future__ import annotations
 from .common import NotThisKind, TargetLimits
 from .gpu.trace import TRACE
 from .key import kernel_key
-from .module import TUNED, Chooser, check_writes, schedule_function, schedule_module
+from .module import (
+    TUNED,
+    Chooser,
+    check_writes,
+    cpu_schedules,
+    schedule_function,
+    schedule_module,
+)
 from .templates import (
     TEMPLATES,
+    Limits,
     ScheduleConfig,
     choices,
     is_offered,
     likeliest,
+    limits_of,
     schedule_with,
 )
 
@@ -49,14 +64,17 @@ __all__ = [
     "TRACE",
     "TUNED",
     "Chooser",
+    "Limits",
     "NotThisKind",
     "ScheduleConfig",
     "TargetLimits",
     "check_writes",
     "choices",
+    "cpu_schedules",
     "is_offered",
     "kernel_key",
     "likeliest",
+    "limits_of",
     "schedule_function",
     "schedule_module",
     "schedule_with",

@@ -14,7 +14,9 @@ from tvm.target import Target
 from ..errors import UnsupportedKernelError
 from .common import FAILURES, NotThisKind, TargetLimits, left_to_host
 from .coverage import unwritten
-from .templates import TEMPLATES, ScheduleConfig, marked, schedule_with
+from .cpu import templates as cpu
+from .cpu.processor import Processor
+from .templates import TEMPLATES, Limits, ScheduleConfig, marked, schedule_with
 
 LOGGER = logging.getLogger(__name__)
 
@@ -69,6 +71,18 @@ def schedule_module(
     return tvm.IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
 
 
+def cpu_schedules(mod: tvm.IRModule, target: Target, choose: Chooser | None = None) -> tvm.IRModule:
+    """A module in which every PrimFunc has loops for a processor; choose: as of
+    ``schedule_module``. Functions that have a schedule stay as they are."""
+    processor = Processor.of(target)
+    made = {}
+    for variable, function in mod.functions_items():
+        wanted = choose(function) if choose and cpu.is_open(function) else None
+        tuned = _tuned(function, processor, wanted)
+        made[variable] = cpu.scheduled(function, processor) if tuned is None else tuned
+    return tvm.IRModule(made, attrs=mod.attrs)
+
+
 def _check_threads(name: str, function: tirx.PrimFunc) -> None:
     left = [] if (function.attrs or {}).get("tirx.is_host_func", False) else left_to_host(function)
     if left:
@@ -89,7 +103,7 @@ def check_writes(name: str, function: tirx.PrimFunc) -> None:
 
 
 def _tuned(
-    function: tirx.PrimFunc, limits: TargetLimits, choice: ScheduleConfig | None
+    function: tirx.PrimFunc, limits: Limits, choice: ScheduleConfig | None
 ) -> tirx.PrimFunc | None:
     """A function as a choice has it; None where there is none, or it does not fit."""
     if choice is None:

@@ -12,20 +12,24 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import Schedule
+from tvm.target import Target
 
 from ..errors import InputError
+from ..options import CompileOptions
 from .common import FAILURES, NotThisKind, TargetLimits, left_to_host
 from .cost import coopmat_gemm as coopmat_gemm_cost
 from .cost import direct_conv as direct_conv_cost
 from .cost import gemm as gemm_cost
 from .cost.gemm_tile import GemmTile
 from .coverage import unwritten
+from .cpu import templates as cpu
+from .cpu.processor import Processor
 from .gpu import (
     contraction,
     direct_conv,
@@ -40,10 +44,18 @@ from .gpu.kernel_marks import SELECT_LOADS, SUBGROUP, with_marks
 
 LOGGER = logging.getLogger(__name__)
 
+# What a device has: a GPU, or a processor.
+Limits = TargetLimits | Processor
+
+
+def limits_of(target: Target, options: CompileOptions | None = None) -> Limits:
+    """What kernels for a target may have; options: as of ``TargetLimits.of``."""
+    return TargetLimits.of(target, options) if "gpu" in target.keys else Processor.of(target)
+
 
 @dataclass(frozen=True)
 class Template:
-    """One kind of schedule.
+    """One kind of schedule for GPUs.
 
     Attributes:
         parameters: the frozen dataclass of what may vary.
@@ -61,6 +73,16 @@ class Template:
     candidates: Callable[[Any, TargetLimits], list[Any]]
     apply: Callable[[Schedule, TargetLimits, Any], Schedule | None]
     few_registers: bool = False
+
+    def shape(self, function: tirx.PrimFunc) -> Any:
+        """What the candidates depend on; None where the function is of another kind."""
+        try:
+            return self.shape_of(Schedule(function))
+        except FAILURES:
+            return None
+        except Exception as error:  # a fault of the template, and another one is as right
+            LOGGER.warning("schedule %s passed over: %s", self.name, error)
+            return None
 
     def applied(
         self, function: tirx.PrimFunc, limits: TargetLimits, parameters: Any
@@ -136,6 +158,12 @@ TEMPLATES: dict[str, Template] = {
         ),
     )
 }
+_BY_NAME: Mapping[str, Template | cpu.CpuTemplate] = {**TEMPLATES, **cpu.TEMPLATES}
+
+
+def _templates(limits: Limits) -> Mapping[str, Template | cpu.CpuTemplate]:
+    """Those of the kind of device."""
+    return cpu.TEMPLATES if isinstance(limits, Processor) else TEMPLATES
 
 
 @dataclass(frozen=True)
@@ -156,10 +184,10 @@ class ScheduleConfig:
         Raises:
             InputError: a template or parameters that do not exist.
         """
-        template = TEMPLATES.get(str(data.get("template")))
+        template = _BY_NAME.get(str(data.get("template")))
         if template is None:
             raise InputError(
-                f"a template of {', '.join(TEMPLATES)} is needed, found {data.get('template')!r}"
+                f"a template of {', '.join(_BY_NAME)} is needed, found {data.get('template')!r}"
             )
         given = data.get("parameters")
         if not isinstance(given, dict):
@@ -174,7 +202,7 @@ class ScheduleConfig:
             ) from None
 
 
-def choices(function: tirx.PrimFunc, limits: TargetLimits) -> list[ScheduleConfig]:
+def choices(function: tirx.PrimFunc, limits: Limits) -> list[ScheduleConfig]:
     """All that may be tried for an unscheduled function, likeliest first within each template.
 
     A parameter set may still fail to apply: ``schedule_with`` then raises.
@@ -187,9 +215,13 @@ def likeliest(function: tirx.PrimFunc, limits: TargetLimits) -> ScheduleConfig |
     return next((offered[0] for offered in _offered(function, limits) if offered), None)
 
 
-def _offered(function: tirx.PrimFunc, limits: TargetLimits) -> Iterator[list[ScheduleConfig]]:
-    """What each template offers, in their order; convolutions of windows and products on matrices
-    as one."""
+def _offered(function: tirx.PrimFunc, limits: Limits) -> Iterator[list[ScheduleConfig]]:
+    """What each template offers, in their order; on GPUs convolutions of windows and products on
+    matrices as one, on processors that of the first that takes the function."""
+    if isinstance(limits, Processor):
+        of_each = (_of_template(t, function, limits)[1] for t in cpu.TEMPLATES.values())
+        yield next((offered for offered in of_each if offered), [])
+        return
     for template in TEMPLATES.values():
         if template.name == "direct_conv":
             yield _windows_or_products(function, limits)
@@ -206,10 +238,10 @@ def _windows_or_products(function: tirx.PrimFunc, limits: TargetLimits) -> list[
 
 
 def _of_template(
-    template: Template, function: tirx.PrimFunc, limits: TargetLimits
+    template: Any, function: tirx.PrimFunc, limits: Limits
 ) -> tuple[Any, list[ScheduleConfig]]:
     """The shape that a template sees in a function, and what it offers."""
-    shape = _shape(template, function)
+    shape = template.shape(function)
     if shape is None:
         return None, []
     return shape, [ScheduleConfig(template.name, p) for p in template.candidates(shape, limits)]
@@ -217,18 +249,7 @@ def _of_template(
 
 def shape_of(template: str, function: tirx.PrimFunc) -> Any:
     """What a template's candidates depend on; None where the function is of another kind."""
-    return _shape(TEMPLATES[template], function)
-
-
-def _shape(template: Template, function: tirx.PrimFunc) -> Any:
-    """What a template's candidates depend on; None where the function is of another kind."""
-    try:
-        return template.shape_of(Schedule(function))
-    except FAILURES:
-        return None
-    except Exception as error:  # a fault of the template, and another one is as right
-        LOGGER.warning("schedule %s passed over: %s", template.name, error)
-        return None
+    return _BY_NAME[template].shape(function)
 
 
 def _by_turns(one: list[ScheduleConfig], other: list[ScheduleConfig]) -> list[ScheduleConfig]:
@@ -237,29 +258,32 @@ def _by_turns(one: list[ScheduleConfig], other: list[ScheduleConfig]) -> list[Sc
     return [choice for pair in pairs for choice in pair if choice is not None]
 
 
-def is_offered(function: tirx.PrimFunc, limits: TargetLimits, choice: ScheduleConfig) -> bool:
+def is_offered(function: tirx.PrimFunc, limits: Limits, choice: ScheduleConfig) -> bool:
     """Whether a choice is one of those that a device is offered for a function.
 
     Traces are for nobody else to offer. Of records the answer may be no: limits and switches can
     have changed since, and files can hold anything.
     """
+    template: Any = _templates(limits).get(choice.template)
+    if template is None:
+        return False
     if choice.template == trace.TRACE:
         return True
-    template = TEMPLATES[choice.template]
-    shape = _shape(template, function)
+    shape = template.shape(function)
     return shape is not None and choice.parameters in template.candidates(shape, limits)
 
 
-def schedule_with(
-    function: tirx.PrimFunc, limits: TargetLimits, choice: ScheduleConfig
-) -> tirx.PrimFunc:
+def schedule_with(function: tirx.PrimFunc, limits: Limits, choice: ScheduleConfig) -> tirx.PrimFunc:
     """``function`` with the schedule of a choice.
 
     Raises:
         NotThisKind: the choice does not fit the function or the device.
     """
+    template: Any = _templates(limits).get(choice.template)
+    if template is None:
+        raise NotThisKind(f"{choice.template} is for another kind of device")
     try:
-        return TEMPLATES[choice.template].applied(function, limits, choice.parameters)
+        return template.applied(function, limits, choice.parameters)
     except (*FAILURES, TypeError, ArithmeticError, LookupError) as error:
         # The last three where a record holds nonsense.
         raise NotThisKind(f"{choice.template} does not fit: {str(error).strip()[:200]}") from error

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from ..schedules import ScheduleConfig, TargetLimits, is_offered, kernel_key
+from ..schedules import Limits, ScheduleConfig, is_offered, kernel_key
 from .records import Record, Records, TuningKey, merge
 
 LOGGER = logging.getLogger(__name__)
@@ -32,26 +32,29 @@ def load_records(paths: Iterable[str | os.PathLike[str]] = (), *, shipped: bool 
 
 
 def chooser(
-    records: Records, place: TuningKey, limits: TargetLimits
+    records: Records, place: TuningKey, limits: Limits
 ) -> Callable[[Any], ScheduleConfig | None]:
     """What the records of a place say of a kernel (a PrimFunc without schedule); None for nothing.
+    Where a processor's own say nothing, those of one for which the same code is made do.
 
     A decision that this version does not know, or that a device of these limits is not offered, is
     passed over, with a notice in the log.
     """
     here = Records([*records.at(place), *records.modelled_for(place)])
+    alike = Records([record for record in records if record.place.is_alike(place)])
     known: dict[str, ScheduleConfig | None] = {}
 
     def choose(function: Any) -> ScheduleConfig | None:
         key = kernel_key(function)
         if key not in known:
-            known[key] = _choice(here.winner(key, place), function, limits)
+            winner = here.winner(key, place) or alike.chosen_nearby(key, place)
+            known[key] = _choice(winner, function, limits)
         return known[key]
 
     return choose
 
 
-def _choice(winner: Record | None, function: Any, limits: TargetLimits) -> ScheduleConfig | None:
+def _choice(winner: Record | None, function: Any, limits: Limits) -> ScheduleConfig | None:
     if winner is None:
         return None
     try:

@@ -10,9 +10,11 @@ from typing import Any
 import tvm
 
 from ..compiler import StaticGraph
-from ..schedules import NotThisKind, TargetLimits, choices, kernel_key, schedule_with
+from ..schedules import Limits, NotThisKind, choices, kernel_key, schedule_with
 from .measure import MeasureJob
 from .worker import Argument
+
+LARGEST_TABLE = 4096  # integers of a constant that candidates are measured with
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class TunableKernel:
     nodes: tuple[str, ...]
 
 
-def tunable_kernels(graph: StaticGraph, limits: TargetLimits) -> list[TunableKernel]:
+def tunable_kernels(graph: StaticGraph, limits: Limits) -> list[TunableKernel]:
     """The kernels of a graph without schedules, those with the most calls first."""
     keys = {name: kernel_key(function) for name, function in graph.functions.items()}
     calls = Counter(keys[kernel.function] for kernel in graph.kernels)
@@ -62,12 +64,19 @@ def tunable_kernels(graph: StaticGraph, limits: TargetLimits) -> list[TunableKer
 def _arguments(
     graph: StaticGraph, inputs: Sequence[int], outputs: Sequence[int]
 ) -> tuple[Argument, ...]:
-    read = [(graph.tensors[tensor], False) for tensor in inputs]
-    written = [(graph.tensors[tensor], True) for tensor in outputs]
-    return tuple(Argument(tensor.shape, tensor.dtype, out) for tensor, out in read + written)
+    def argument(tensor: int, written: bool) -> Argument:
+        described = graph.tensors[tensor]
+        value = graph.params.get(tensor)
+        values: tuple[int, ...] = ()
+        if value is not None and value.dtype.kind == "i" and value.size <= LARGEST_TABLE:
+            values = tuple(value.ravel().tolist())
+        return Argument(described.shape, described.dtype, written, values)
+
+    read = [argument(tensor, False) for tensor in inputs]
+    return (*read, *(argument(tensor, True) for tensor in outputs))
 
 
-def _decisions(function: Any, limits: TargetLimits) -> list[dict[str, Any]]:
+def _decisions(function: Any, limits: Limits) -> list[dict[str, Any]]:
     """What the templates offer, the first that applies, which is the default, before all others."""
     offered = choices(function, limits)
     for number, choice in enumerate(offered):

@@ -13,6 +13,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,7 @@ from ..error_lines import lines_of
 from ..errors import TuningError, TvmVisionError
 from ..whole_files import ScratchFolder
 from . import worker
+from .turns import Turns
 from .worker import SHARED_WITH_NOBODY, Argument, Board, MeasureRuns
 
 Decision = Mapping[str, Any]
@@ -171,6 +173,9 @@ class DeviceMeasurer:
             boards = (LOCAL,) * max(
                 1, min(MOST_LOADERS, len(os.sched_getaffinity(0)) // CORES_A_LOADER)
             )
+        if tuple(boards) == (LOCAL,) and target.kind.name == "llvm":
+            # Nobody builds while it measures: see Turns.
+            more.setdefault("builders", len(os.sched_getaffinity(0)))
         return cls(str(target), target.kind.name, timing, boards, **more)
 
     def metaschedule_runners(self) -> list[Any]:
@@ -216,6 +221,7 @@ class DeviceMeasurer:
         # Who waits for a process that hangs still has half of its own time after that.
         self._alone = (str(self._folder / "device.lock"), self.timeout / 2)
         self._alone = self._alone if local else SHARED_WITH_NOBODY
+        self._turns = Turns() if local and self.kind == "llvm" else None
         self._build = _Pool(self.builders, self._folder)
         self._run = _Pool(len(self.boards), self._folder)
         self._free: queue.Queue[Board] = queue.Queue()
@@ -261,24 +267,25 @@ class DeviceMeasurer:
     def _reference(self, process: MeasureProcess, job: MeasureJob) -> list[np.ndarray]:
         # With the processor's own instructions: fp16 takes ten times as long without them.
         target = str(parse_target("llvm"))
-        path = process.call(
-            worker.build, job.function, {}, target, str(self._folder), timeout=self.timeout
-        )
-        arguments = (path, "llvm", job.arguments, SHARED_WITH_NOBODY, LOCAL)
-        return list(process.call(worker.outputs, *arguments, timeout=10 * self.timeout))
+        with self._building():
+            path = process.call(
+                worker.build, job.function, {}, target, str(self._folder), timeout=self.timeout
+            )
+            arguments = (path, "llvm", job.arguments, SHARED_WITH_NOBODY, LOCAL)
+            return list(process.call(worker.outputs, *arguments, timeout=10 * self.timeout))
 
     def _built(self, process: MeasureProcess, job: MeasureJob, decision: Decision) -> str:
-        folder = str(self._folder)
-        return str(
-            process.call(
-                worker.build,
-                job.function,
-                dict(decision),
-                self.target,
-                folder,
-                timeout=self.timeout,
-            )
-        )
+        arguments = (job.function, dict(decision), self.target, str(self._folder))
+        with self._building():
+            return str(process.call(worker.build, *arguments, timeout=self.timeout))
+
+    def _building(self) -> AbstractContextManager[None]:
+        """While nobody measures, where that is on the processor which builds."""
+        return self._turns.build() if self._turns else contextlib.nullcontext()
+
+    def _measuring(self) -> AbstractContextManager[None]:
+        """While nobody builds on the processor that measures."""
+        return self._turns.measure() if self._turns else contextlib.nullcontext()
 
     def _measured(
         self,
@@ -301,7 +308,8 @@ class DeviceMeasurer:
     ) -> Sequence[float]:
         """Of each repeat. Raises whatever the candidate does."""
         arguments = (library, self.kind, job.arguments, self.timing, limit, self._alone)
-        return tuple(self._attempt(process, worker.measure, *arguments))
+        with self._measuring():
+            return tuple(self._attempt(process, worker.measure, *arguments))
 
     def _need_room(self) -> None:
         """Raises TuningError where candidates fail for want of it: no fault of theirs."""

@@ -38,11 +38,16 @@ LONGEST = 1e6  # seconds of a run that a record can tell
 TEMPLATES, METASCHEDULE = "templates", "metaschedule"
 STATIC = "static"  # modelled, without the device: counts where nothing was measured
 _IN_BRACKETS = re.compile(r"\(([^()]*)\)\s*$")
+_PROCESSOR = re.compile(r"LLVM (\d+), (\d+) threads")
 
 
 @dataclass(frozen=True)
 class TuningKey:
-    """Where a measurement holds: name and driver of the device, precision of the network."""
+    """Where a measurement holds: name and driver of the device, precision of the network.
+
+    Of a processor the name ends in brackets with what code is made for, and the driver is LLVM with
+    the number of threads; see ``places.place_of``.
+    """
 
     device: str
     driver: str
@@ -55,14 +60,27 @@ class TuningKey:
         """Whether a model of one holds for the other: the same chip, driver and precision.
 
         Versions of the driver may differ, and what the vendor calls the chip before its name in
-        brackets: "AMD Radeon Graphics (RADV RENOIR)".
+        brackets: "AMD Radeon Graphics (RADV RENOIR)"; of processors the number of threads, too.
         """
         return self._alike == other._alike
+
+    @property
+    def threads(self) -> int:
+        """Of a processor; 0 for a GPU."""
+        found = _PROCESSOR.fullmatch(self.driver)
+        return int(found[2]) if found else 0
+
+    def distance(self, other: TuningKey) -> tuple[float, bool, bool]:
+        """How far from a processor another alike is: in threads, then by name, then by LLVM."""
+        threads = abs(math.log(max(1, self.threads) / max(1, other.threads)))
+        return threads, self.device != other.device, self.driver != other.driver
 
     @property
     def _alike(self) -> tuple[str, str, str]:
         chip = _IN_BRACKETS.search(self.device)
         name = self.driver.rpartition(" ")[0] or self.driver
+        if self.threads:
+            name = self.driver.partition(" ")[0]
         return (chip[1] if chip else self.device), name, self.precision
 
 
@@ -195,6 +213,18 @@ class Records:
         """What a model says of a place: records of STATIC of the same chip."""
         static = [record for record in self.items if record.search == STATIC]
         return Records([record for record in static if record.place.is_alike(place)])
+
+    def chosen_nearby(self, kernel: str, place: TuningKey) -> Record | None:
+        """What won a kernel's search on a processor for which the same code is made: one of
+        another name, or with other threads; the nearest. None for GPUs."""
+        near = [
+            record
+            for record in self.items
+            if record.kernel == kernel and record.chosen and record.search != STATIC
+            and place.threads and record.place.threads and record.place.is_alike(place)
+        ]  # fmt: skip
+        # Of several at the same distance the last.
+        return min(reversed(near), key=lambda r: r.place.distance(place), default=None)
 
     def winner(self, kernel: str, place: TuningKey) -> Record | None:
         """The record to compile a kernel with: the last that was chosen, else the best checked.

@@ -23,11 +23,13 @@ from typing import Any
 from ..error_lines import last_line
 from ..errors import DeviceError, TuningError
 from ..whole_files import ScratchFolder
+from .places import ProcessorHere
 from .worker import Board, connect, session, use_scratch
 
 LOGGER = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"
 TARGET_FUNCTION = "tvm_vision.rpc.target"
+PROCESSOR_FUNCTION = "tvm_vision.rpc.processor"
 PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 SECONDS_BETWEEN_LOOKS = 1.0
 SECONDS_TO_RESTART = 2.0
@@ -119,6 +121,9 @@ def announce(folder: str) -> None:
     _end_with_what_listens()
     use_scratch(folder)
     tvm_ffi.register_global_func(TARGET_FUNCTION, target_json, override=True)
+    tvm_ffi.register_global_func(
+        PROCESSOR_FUNCTION, lambda: ProcessorHere.ask().to_json(), override=True
+    )
     on_board.register()
 
 
@@ -188,3 +193,18 @@ def remote_target(host: str, port: int, key: str, spelling: str = "vulkan") -> d
             "--target as JSON"
         ) from None
     return dict(found)
+
+
+def remote_processor(host: str, port: int, key: str) -> ProcessorHere:
+    """What the processor of a board behind a tracker is called, and how many threads it uses.
+
+    Raises DeviceError where the board does not tell.
+    """
+    try:
+        with session(Board(host, port, key)) as remote:
+            return ProcessorHere.from_json(str(remote.get_function(PROCESSOR_FUNCTION)()))
+    except Exception as error:
+        raise DeviceError(
+            f"a board '{key}' that tells what its processor is, is needed ({last_line(error)}): "
+            "start tvm-vision rpc-server of this version on it"
+        ) from None

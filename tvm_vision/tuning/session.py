@@ -8,7 +8,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..drivers import driver_of
 from ..errors import InputError, TuningError
 from ..options import CompileOptions
 from .records import METASCHEDULE, STATIC, TEMPLATES, Records, RecordWriter, TuningKey, read_records
@@ -19,12 +18,14 @@ if TYPE_CHECKING:
     from .kernels import TunableKernel
     from .measure import DeviceMeasurer
     from .metaschedule import DeepSearch
+    from .places import ProcessorHere
     from .worker import MeasureRuns
 
 ELSEWHERE = (
     "tune there, or let it measure for this machine ('tvm-vision rpc-server' there, --tracker here)"
 )
-ON_CPU = "schedules for processors follow from the kernel and have nothing to choose"
+# What of a board's these targets are, which are this machine's own without boards.
+ASKED_OF_BOARDS = {"auto": "vulkan", "llvm": "llvm", "cpu": "llvm"}
 
 
 def searches_of(
@@ -91,38 +92,37 @@ class TuningNetwork:
         input_shapes: Mapping[str, Sequence[int]] | None = None,
         input_values: Mapping[str, Any] | None = None,
         options: CompileOptions | Mapping[str, Any] | None = None,
+        processor: ProcessorHere | None = None,
         **given: Any,
     ) -> TuningNetwork:
-        """Arguments as for ``tvm_vision.compile``."""
+        """Arguments as for ``tvm_vision.compile``; processor: as for ``place_of``."""
         from ..compiler import parse_target, prepare
         from ..frontend.model import import_model
-        from ..schedules import TargetLimits
+        from ..schedules import limits_of
         from .kernels import tunable_kernels
+        from .places import place_of
 
         chosen = parse_target(target)
-        if "gpu" not in chosen.keys:
-            raise InputError(
-                f"a target with a GPU is needed to tune, found {chosen.kind.name}: {ON_CPU}"
-            )
         how = CompileOptions.of(options, **given)
         module, _ = import_model(model, input_shapes=input_shapes, input_values=input_values)
         graph = prepare(module, target=chosen, options=how)
-        kernels = tunable_kernels(graph, TargetLimits.of(chosen, how))
-        return cls(chosen, place_of(chosen, how.precision), kernels)
+        kernels = tunable_kernels(graph, limits_of(chosen, how))
+        return cls(chosen, place_of(chosen, how.precision, processor), kernels)
 
 
 def reason_not_to_tune(target: Any) -> tuple[str, bool]:
-    """Why a target should not be tuned, and whether that is no matter of taste; "" for a GPU."""
+    """Why a target should not be tuned without being asked for, and whether asking does not help;
+    "" for a GPU of this machine."""
     from .. import vulkan
     from ..compiler import parse_target
     from ..compiler.target import what_is_elsewhere
 
     chosen = parse_target(target)
-    if "gpu" not in chosen.keys:
-        return f"it is compiled for the CPU: {ON_CPU}", True
     name = str(chosen.attrs.get("device_name", ""))
     if missing := what_is_elsewhere(chosen):
         return f"{missing} is not here: {ELSEWHERE}", True
+    if "gpu" not in chosen.keys:
+        return "it is compiled for the CPU, whose first choices are close to the best", False
     if any(device.is_cpu and device.name == name for device in vulkan.devices()):
         return f"{name} is a CPU, whose times say nothing about GPUs", False
     return "", False
@@ -156,17 +156,17 @@ def tune_model(
     tuning: how long to search, and where.
     timing: how often a candidate is run.
     tracker: host, port and key of boards that measure instead of this machine; where the target is
-        "auto", one of them tells it.
-    search: "templates", or "metaschedule" for TVM's own search; "static" ranks the templates'
-        candidates by a model of the target's device, which need not be here. Nothing is run then:
-        what it chooses counts where nothing was measured.
+        "auto" (their GPU) or "llvm" (their processor), one of them tells it.
+    search: "templates", or "metaschedule" for TVM's own search, on GPUs; "static" ranks the
+        templates' candidates by a model of the target's device, which need not be here. Nothing is
+        run then: what it chooses counts where nothing was measured.
     tell: called with a TuningState after each measurement.
 
     Raises InputError, TuningError, DeviceError, UnsupportedModelError.
     """
     from ..compiler.target import parse_host, what_is_elsewhere
     from .measure import LOCAL, DeviceMeasurer
-    from .rpc import count_boards, remote_target
+    from .rpc import count_boards, remote_processor, remote_target
     from .worker import Board, MeasureRuns
 
     if search not in (TEMPLATES, METASCHEDULE, STATIC):
@@ -180,10 +180,12 @@ def tune_model(
     for path in prior:
         known.add(read_records(path))
     boards: Sequence[Board] = (LOCAL,)
+    processor = None
     if tracker is not None:
         boards = (Board(*tracker),) * count_boards(*tracker)
-        if isinstance(target, str) and target == "auto":
-            target = remote_target(*tracker)
+        if isinstance(target, str) and target in ASKED_OF_BOARDS:
+            target = remote_target(*tracker, ASKED_OF_BOARDS[target])
+        processor = remote_processor(*tracker)
     found = TuningNetwork.of(
         model,
         target=target,
@@ -193,8 +195,14 @@ def tune_model(
         opt_level=opt_level,
         precision=precision,
         layout=layout,
+        processor=processor,
     )
     static = search == STATIC
+    if search == METASCHEDULE and "gpu" not in found.target.keys:
+        raise InputError(
+            "a target with a GPU is needed for MetaSchedule's search, found "
+            f"{found.target.kind.name}: search the templates"
+        )
     missing = what_is_elsewhere(found.target)
     if missing and not static and tracker is None:
         raise TuningError(f"tuning measures on the device, and {missing} is not here: {ELSEWHERE}")
@@ -250,12 +258,3 @@ class KernelSummary:
     calls: int
     candidates: int
     nodes: tuple[str, ...]
-
-
-def place_of(target: Any, precision: str) -> TuningKey:
-    """Name and driver of the device that a target was made for."""
-    attributes = target.attrs
-    if "gpu" not in target.keys:
-        return TuningKey(str(attributes.get("mcpu", "cpu")), "llvm", precision)
-    name = str(attributes.get("device_name", "unknown"))
-    return TuningKey(name, driver_of(attributes), precision)

@@ -17,7 +17,7 @@ from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.frontend.onnx.load import import_onnx
-from tvm_vision.schedules.cpu.module import cpu_schedules
+from tvm_vision.schedules import cpu_schedules
 from tvm_vision.schedules.cpu.processor import vector_lanes
 
 OP = relax.op

@@ -64,7 +64,7 @@ def kernel_digest(
     """The key of a kernel: 64 hexadecimal digits.
 
     function: without a schedule; what it is called does not count, names of its variables do, as
-    shaders have them. limits: None on a processor, where nothing asks for them.
+    shaders have them. limits: None on a processor, of which the target says all.
     """
     if "global_symbol" in (function.attrs or {}):
         function = function.without_attr("global_symbol")

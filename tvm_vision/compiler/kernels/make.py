@@ -17,8 +17,14 @@ from tvm.target import Target
 from tvm.tirx.build import split_host_device_mods
 
 from ...errors import TvmVisionError
-from ...schedules import TUNED, ScheduleConfig, TargetLimits, check_writes, schedule_module
-from ...schedules.cpu.module import cpu_schedules
+from ...schedules import (
+    TUNED,
+    ScheduleConfig,
+    TargetLimits,
+    check_writes,
+    cpu_schedules,
+    schedule_module,
+)
 from ...vulkan.codegen import build as shader_build
 from ..target import host_of
 from ..tir.prescheduled import finish_prescheduled
@@ -35,20 +41,20 @@ def schedule_kernels(
 ) -> tvm.IRModule:
     """The functions with schedules for a target, by their names.
 
-    limits: what kernels may have; None on a processor. choices: what tuning chose, by name.
+    limits: what kernels may have; None on a processor, of which the target says all. choices: what
+    tuning chose, by name.
 
     Raises UnsupportedKernelError where there is none for one of them.
     """
     named = {name: f.with_attr("global_symbol", name) for name, f in sorted(functions.items())}
     module = tvm.IRModule(named)
+
+    def choose(function: tirx.PrimFunc) -> ScheduleConfig | None:
+        return choices[str(function.attrs["global_symbol"])]
+
     if "gpu" in target.keys:
-        return schedule_module(
-            finish_prescheduled(module),
-            target,
-            lambda function: choices[str(function.attrs["global_symbol"])],
-            limits,
-        )
-    module = cpu_schedules(module, target)
+        return schedule_module(finish_prescheduled(module), target, choose, limits)
+    module = cpu_schedules(module, target, choose)
     for variable, function in module.functions_items():
         check_writes(variable.name_hint, function)
     return module

@@ -28,7 +28,7 @@ class NetworkKernels:
     Attributes:
         functions: without schedules, by name.
         target: what code is made for.
-        limits: what kernels may have; None on a processor, where nothing asks for them.
+        limits: what kernels may have; None on a processor, of which the target says all.
         keys: the key of each function.
         choices: what tuning chose for a kernel, by key.
         code: of kernels, by key.
@@ -53,11 +53,10 @@ class NetworkKernels:
         limits: TargetLimits,
         choose: Chooser | None,
     ) -> NetworkKernels:
-        """limits, choose: of GPUs, see ``schedule_module``."""
-        on_gpu = "gpu" in target.keys
-        kernels = cls(functions, target, limits if on_gpu else None)
+        """limits: of GPUs, see ``schedule_module``; choose: see there, too."""
+        kernels = cls(functions, target, limits if "gpu" in target.keys else None)
         for name, function in functions.items():
-            choice = choose(function) if choose and on_gpu else None
+            choice = choose(function) if choose else None
             key = kernel_digest(function, target, kernels.limits, choice)
             kernels.keys[name], kernels.choices[key] = key, choice
         return kernels

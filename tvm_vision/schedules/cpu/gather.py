@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
@@ -15,22 +16,51 @@ from tvm.ir import prim
 
 from ...topi.nchwc import GATHER
 from . import loops as make
-from .loops import Kind, NotWritten, Processor
+from .loops import Kind, NotWritten
+from .processor import Processor
 
 # Fewer values are moved before other threads have woken up.
 WORTH_THREADS = 1 << 14
 
 
-def write_gather(function: Any, _processor: Processor) -> Any:
-    """Loops for a function that gathers channels. Raises NotWritten for other functions."""
+@dataclass(frozen=True)
+class GatherLoop:
+    """How channels are gathered; parallel: whether threads share the rows."""
+
+    parallel: bool
+
+
+def gather_of(function: Any) -> tuple[int, ...]:
+    """The shape, in blocks, that a function gathers into. Raises NotWritten for others."""
+    return tuple(_stage(function).shape)
+
+
+def candidates(shape: tuple[int, ...], _processor: Processor) -> list[GatherLoop]:
+    """With and without threads, the likelier first."""
+    images, _, height, _, _ = shape
+    many = images * height > 1
+    likely = many and math.prod(shape) >= WORTH_THREADS
+    return [GatherLoop(likely), *([GatherLoop(not likely)] if many else [])]
+
+
+def _stage(function: Any) -> make.Stage:
     stages = make.stages_of(function)
-    notes = stages[0].block.annotations
-    if GATHER not in notes or len(stages) != 1:
+    if GATHER not in stages[0].block.annotations or len(stages) != 1:
         raise NotWritten("a gather of channels is needed")
-    stride, *channels = (int(number) for number in notes[GATHER])
-    images, blocks, height, width, lanes = stages[0].shape
+    return stages[0]
+
+
+def write_gather(function: Any, processor: Processor, how: GatherLoop | None = None) -> Any:
+    """Loops for a function that gathers channels; how: None for the likelier way.
+
+    Raises NotWritten for other functions.
+    """
+    stage = _stage(function)
+    how = how or candidates(gather_of(function), processor)[0]
+    stride, *channels = (int(number) for number in stage.block.annotations[GATHER])
+    images, blocks, height, width, lanes = stage.shape
     sources = function.params[: len(function.params) - 2]
-    result = stages[0].buffer
+    result = stage.buffer
     channels += channels[-1:] * (blocks * lanes - len(channels))
 
     def row(index: Any) -> Any:
@@ -60,8 +90,7 @@ def write_gather(function: Any, _processor: Processor) -> Any:
 
         return make.loop("x", width, pixel)
 
-    work = math.prod((images, blocks, height, width, lanes))
-    kind = Kind.PARALLEL if work >= WORTH_THREADS and images * height > 1 else Kind.SERIAL
+    kind = Kind.PARALLEL if how.parallel else Kind.SERIAL
     return make.written(function, make.loop("row", images * height, row, kind))
 
 

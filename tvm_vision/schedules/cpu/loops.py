@@ -23,14 +23,6 @@ class NotWritten(ValueError):
 
 
 @dataclass(frozen=True)
-class Processor:
-    """What the choice of tiles asks of a processor: floats of a vector, vector registers."""
-
-    lanes: int
-    registers: int
-
-
-@dataclass(frozen=True)
 class Stage:
     """A block of a function: the buffer it writes, its axes, the value for a point of them."""
 

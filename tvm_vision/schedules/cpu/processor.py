@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tvm.target import Target, codegen
+
+
+@dataclass(frozen=True)
+class Processor:
+    """What schedules ask of a processor: floats of a vector, vector registers."""
+
+    lanes: int
+    registers: int
+
+    @classmethod
+    def of(cls, target: Target) -> Processor:
+        """Reads a target of LLVM."""
+        return cls(vector_lanes(target), vector_registers(target))
 
 
 def vector_lanes(target: Target) -> int:

@@ -9,21 +9,46 @@ from typing import Any
 
 from ...topi.nchwc import CONVOLUTION, DEPTHWISE, MAX_POOL, SlidingWindow
 from . import loops as make
-from .loops import NotWritten, Processor, Stage
+from .loops import NotWritten, Stage
+from .processor import Processor
 
 # A local buffer that is larger would be taken from the heap instead of the stack.
 MOST_LOCAL_BYTES = 1024
 # What the first pixel of a tile's block waits for memory, in multiplications: measured on 1×1
 # convolutions of 16 to 80 channels with 13 tiles (Zen 4), 65 to 130.
 BLOCK_CYCLES = 100
+# Fewer multiplications are done before other threads have woken up.
+WORTH_THREADS = 1 << 16
+# Where that is in no doubt.
+SURELY_ONE, SURELY_MANY = 1 << 12, 1 << 20
+# How many loads are worth stores in a row: measured on 1×1 convolutions of 16 to 80 channels.
+STORES_IN_A_ROW = 4
+# Of candidates: registers that sums leave to what is loaded, how much dearer than the cheapest
+# they may seem, how many of them, and how many of these come before another way of one.
+SPARE_REGISTERS = 3
+MOST_COST, MOST_TILES = 1.6, 16
+OTHER_WAY = 3
+# Wider windows are written out often enough.
+MOST_COLUMNS_UNROLLED = 5
 
 
 @dataclass(frozen=True)
-class Tile:
-    """Outputs in registers: blocks of channels times pixels of a row."""
+class WindowTile:
+    """How a window is computed.
+
+    Attributes:
+        blocks, pixels: outputs kept in registers: blocks of channels times pixels of a row.
+        rows: how many rows (tiles, where rows are joined) a part of the channels goes through
+            before the next part does: with all of them weights are read once, with one the image.
+        unroll: channels of the image that a step of the innermost loop adds.
+        parallel: whether threads share the work.
+    """
 
     blocks: int
     pixels: int
+    rows: int
+    unroll: int
+    parallel: bool
 
 
 @dataclass(frozen=True)
@@ -91,24 +116,116 @@ def flattened(layer: ImageWindow, stages: Sequence[Stage]) -> ImageWindow:
     return replace(layer, height=1, width=width, in_height=1, in_width=width, flat=True)
 
 
-def choose_tile(layer: ImageWindow, processor: Processor) -> Tile:
+def parts(layer: ImageWindow, blocks: int) -> int:
+    """Into how many parts tiles of so many blocks divide the channels of all groups."""
+    groups = layer.groups if layer.depth else 1
+    return groups * math.ceil(layer.blocks // groups / blocks)
+
+
+def tile_rows(layer: ImageWindow, pixels: int) -> int:
+    """Rows of an image; of joined rows, tiles."""
+    return math.ceil(layer.width / pixels) if layer.flat else layer.height
+
+
+def work(layer: ImageWindow) -> int:
+    """Multiplications (or comparisons) of all images."""
+    outputs = math.prod((layer.images, layer.blocks, layer.height, layer.width, layer.lanes))
+    return outputs * math.prod(layer.window.kernel) * max(1, layer.depth)
+
+
+def choose_tile(layer: ImageWindow, processor: Processor) -> WindowTile:
     """The tile that takes least: of multiplications, loads, waiting for results, and stores.
 
     Windows of several columns share what they load, which takes registers of its own.
     """
     share = 3 / 4 if layer.window.kernel[1] == 1 else 2 / 3
     budget = max(1, int(processor.registers * share))
+    blocks, pixels = min(_outputs(layer, budget), key=lambda tile: _cost(layer, *tile))
+    return _whole_tile(layer, blocks, pixels)
+
+
+def candidates(layer: ImageWindow, processor: Processor) -> list[WindowTile]:
+    """What may be tried for a window, the likeliest first, which is ``choose_tile``'s."""
+    default = choose_tile(layer, processor)
+    budget = max(1, processor.registers - SPARE_REGISTERS)
+    ranked = sorted(_outputs(layer, budget), key=lambda tile: _cost(layer, *tile))
+    least = _cost(layer, *ranked[0])
+    likely = [tile for tile in ranked if _cost(layer, *tile) <= MOST_COST * least][:MOST_TILES]
+    found: dict[WindowTile, int] = {default: -1}
+    for rank, (blocks, pixels) in enumerate(likely):
+        first = _whole_tile(layer, blocks, pixels)
+        for i, rows in enumerate(_row_counts(layer, first)):
+            for j, unroll in enumerate(_unrolls(layer)):
+                for k, parallel in enumerate(_kinds_of_loop(layer, first)):
+                    tile = replace(first, rows=rows, unroll=unroll, parallel=parallel)
+                    found.setdefault(tile, rank + OTHER_WAY * (i + j + k))
+    return sorted(found, key=lambda tile: found[tile])
+
+
+def _outputs(layer: ImageWindow, budget: int) -> list[tuple[int, int]]:
+    """Blocks and pixels of all tiles of ``budget`` vectors at the most."""
     most = min(layer.width, MOST_LOCAL_BYTES // (4 * layer.lanes))
     per_group = layer.blocks // layer.groups if layer.depth else 1
+    return [
+        (blocks, pixels)
+        for blocks in range(1, min(8, per_group) + 1)
+        for pixels in range(1, min(most, budget // blocks) + 1)
+    ]
+
+
+def _cost(layer: ImageWindow, blocks: int, pixels: int) -> float:
+    """What a tile of so many outputs takes for a row of the image, in multiplications."""
+    per_group = layer.blocks // layer.groups if layer.depth else 1
     steps = math.prod(layer.window.kernel) * max(1, layer.depth)
-    best: tuple[float, Tile] | None = None
-    for blocks in range(1, min(8, per_group) + 1):
-        for pixels in range(1, min(most, budget // blocks) + 1):
-            tiles = math.ceil(per_group / blocks) * math.ceil(layer.width / pixels)
-            # A result is there after some four steps, of which a processor begins two at once.
-            step = max(blocks * pixels, blocks + pixels, 8) + 0.1 * (blocks + pixels)
-            cost = tiles * (steps * step + BLOCK_CYCLES * blocks)
-            if best is None or cost < best[0]:
-                best = (cost, Tile(blocks, pixels))
-    assert best is not None
-    return best[1]
+    tiles = math.ceil(per_group / blocks) * math.ceil(layer.width / pixels)
+    # A result is there after some four steps, of which a processor begins two at once.
+    step = max(blocks * pixels, blocks + pixels, 8) + 0.1 * (blocks + pixels)
+    return tiles * (steps * step + BLOCK_CYCLES * blocks)
+
+
+def _whole_tile(layer: ImageWindow, blocks: int, pixels: int) -> WindowTile:
+    """A tile of these outputs, the rest as it is likely to be best."""
+    outer, rows = parts(layer, blocks), tile_rows(layer, pixels)
+    tasks = layer.images * outer * rows
+    parallel = work(layer) >= WORTH_THREADS and tasks > 1
+    return WindowTile(
+        blocks, pixels, rows if _channels_outside(layer, outer, rows) else 1, 1, parallel
+    )
+
+
+def _channels_outside(layer: ImageWindow, outer: int, rows: int) -> bool:
+    """Whether to go through the image for each part of the channels, or the other way.
+
+    What is outside is read once, what is inside as often as the outside has steps. Results of
+    one part after another are stores in a row, which outweighs some loads.
+    """
+    if layer.weights is None or not layer.depth:
+        return True
+    weights = math.prod(int(size) for size in layer.weights.ty.shape)
+    numbers = math.prod(int(size) for size in layer.data.ty.shape) // layer.images
+    return outer * numbers <= STORES_IN_A_ROW * rows * weights
+
+
+def _row_counts(layer: ImageWindow, tile: WindowTile) -> list[int]:
+    """``WindowTile.rows``, the likeliest first."""
+    rows = tile_rows(layer, tile.pixels)
+    if parts(layer, tile.blocks) == 1:
+        return [tile.rows]
+    between = [4, 16] if layer.depth else []
+    others = [rows, 1, *(count for count in between if count < rows)]
+    return list(dict.fromkeys([tile.rows, *others]))
+
+
+def _unrolls(layer: ImageWindow) -> list[int]:
+    """``WindowTile.unroll``, the likeliest first."""
+    if not layer.depth or layer.window.kernel[1] > MOST_COLUMNS_UNROLLED:
+        return [1]
+    count = min(layer.depth, int(layer.weights.ty.shape[4]))
+    return [1, *(unroll for unroll in (2, 4) if count % unroll == 0)]
+
+
+def _kinds_of_loop(layer: ImageWindow, tile: WindowTile) -> list[bool]:
+    """``WindowTile.parallel``, the likeliest first."""
+    clear = not SURELY_ONE <= work(layer) <= SURELY_MANY
+    tasks = layer.images * parts(layer, tile.blocks) * tile_rows(layer, tile.pixels)
+    return [tile.parallel] if clear or tasks == 1 else [tile.parallel, not tile.parallel]

@@ -20,28 +20,37 @@ from tvm import tirx
 from tvm.ir import prim
 
 from . import loops as make
-from .loops import Kind, Processor, Stage
-from .tiles import ImageWindow, Tile, choose_tile, flattened, layer_of
+from .loops import Kind, Stage
+from .processor import Processor
+from .tiles import ImageWindow, WindowTile, choose_tile, flattened, layer_of, parts, tile_rows
 
-# Fewer multiplications are done before other threads have woken up.
-WORTH_THREADS = 1 << 16
 # Columns of a window that are written out. With 257, as transforms into frequencies have, LLVM
 # takes minutes for a network of twenty such layers.
 MOST_COLUMNS = 32
-# How many loads are worth stores in a row: measured on 1×1 convolutions of 16 to 80 channels.
-STORES_IN_A_ROW = 4
 
 
-def write_window(function: Any, processor: Processor) -> Any:
-    """Loops for a function whose first block is a convolution or a pool in blocks.
+def window_of(function: Any) -> ImageWindow:
+    """The window of a function whose first block is a convolution or a pool in blocks.
 
     Raises NotWritten for other functions.
     """
+    return _parsed(function)[1]
+
+
+def _parsed(function: Any) -> tuple[list[Stage], ImageWindow]:
     stages = make.stages_of(function)
     layer = layer_of(stages)
     make.check_pointwise(stages)
-    layer = flattened(layer, stages)
-    tile = choose_tile(layer, processor)
+    return stages, flattened(layer, stages)
+
+
+def write_window(function: Any, processor: Processor, tile: WindowTile | None = None) -> Any:
+    """Loops for a function with a ``window_of``; tile: how, None for the likeliest.
+
+    Raises NotWritten for other functions.
+    """
+    stages, layer = _parsed(function)
+    tile = tile or choose_tile(layer, processor)
     return make.written(function, _Writer(function, stages, layer, tile).body())
 
 
@@ -61,7 +70,9 @@ class _Spot:
 
 
 class _Writer:
-    def __init__(self, function: Any, stages: list[Stage], layer: ImageWindow, tile: Tile) -> None:
+    def __init__(
+        self, function: Any, stages: list[Stage], layer: ImageWindow, tile: WindowTile
+    ) -> None:
         self._params = list(function.params)
         self._stages = stages
         self._layer = layer
@@ -72,40 +83,32 @@ class _Writer:
         layer, tile = self._layer, self._tile
         groups = layer.groups if layer.depth else 1
         per_group = layer.blocks // groups
-        parts = math.ceil(per_group / tile.blocks)
-        columns = self._columns() if layer.flat else 1
-        rows = columns if layer.flat else layer.height
-        outer = groups * parts
-        by_channel = self._channels_outside(outer, rows)
+        outer, rows = parts(layer, tile.blocks), tile_rows(layer, tile.pixels)
+        of_group = outer // groups
 
         def task(index: Any) -> Any:
             image, index = index // (outer * rows), index % (outer * rows)
-            part, row = (
-                (index // rows, index % rows) if by_channel else (index % outer, index // outer)
-            )
+            part, row = self._place(index, outer, rows)
             # The last part of a group begins earlier, so that it is whole.
-            within = tirx.min((part % parts) * tile.blocks, per_group - tile.blocks)
-            first = part // parts * per_group + within
-            return self._row(image, first, part // parts, row)
+            within = tirx.min((part % of_group) * tile.blocks, per_group - tile.blocks)
+            first = part // of_group * per_group + within
+            return self._row(image, first, part // of_group, row)
 
-        count = layer.images * outer * rows
-        work = math.prod((layer.images, layer.blocks, layer.height, layer.width, layer.lanes))
-        work *= math.prod(layer.window.kernel) * max(1, layer.depth)
-        kind = Kind.PARALLEL if work >= WORTH_THREADS and count > 1 else Kind.SERIAL
-        return make.loop("task", count, task, kind)
+        kind = Kind.PARALLEL if tile.parallel else Kind.SERIAL
+        return make.loop("task", layer.images * outer * rows, task, kind)
 
-    def _channels_outside(self, outer: int, rows: int) -> bool:
-        """Whether to go through the image for each part of the channels, or the other way.
-
-        What is outside is read once, what is inside as often as the outside has steps. Results of
-        one part after another are stores in a row, which outweighs some loads.
-        """
-        layer = self._layer
-        if layer.weights is None or not layer.depth:
-            return True
-        weights = math.prod(int(size) for size in layer.weights.ty.shape)
-        numbers = math.prod(int(size) for size in layer.data.ty.shape) // layer.images
-        return outer * numbers <= STORES_IN_A_ROW * rows * weights
+    def _place(self, index: Any, outer: int, rows: int) -> tuple[Any, Any]:
+        """Part of the channels and row of an image's task: neighbours go through ``tile.rows``
+        rows with one part, then with the next."""
+        together = self._tile.rows
+        if together >= rows:
+            return index // rows, index % rows
+        if together == 1:
+            return index % outer, index // outer
+        first = index // (outer * together) * together
+        within = index % (outer * together)
+        count = together if rows % together == 0 else tirx.min(together, rows - first)
+        return within // count, first + within % count
 
     def _columns(self) -> int:
         return math.ceil(self._layer.width / self._tile.pixels)
@@ -200,8 +203,7 @@ class _Writer:
         def channels(first: int, blocks: int, count: int) -> Any:
             def rows(block: Any) -> Any:
                 return self._rows(
-                    spot.row,
-                    lambda kh: make.loop("channel", count, lambda c: columns(kh, block, c)),
+                    spot.row, lambda kh: self._channels(count, lambda c: columns(kh, block, c))
                 )
 
             return make.loop("block", blocks, rows, low=first)
@@ -210,6 +212,16 @@ class _Writer:
         whole, rest = divmod(layer.depth, inner)
         parts = [channels(0, whole, inner)] if whole else []
         return make.sequence([*parts, channels(whole, 1, rest)] if rest else parts)
+
+    def _channels(self, count: int, body: Callable[[Any], Any]) -> Any:
+        """A loop over channels of a block, some of them in each step."""
+        unroll = self._tile.unroll
+        if unroll == 1 or count % unroll:
+            return make.loop("channel", count, body)
+        return make.loop(
+            "channels", count // unroll,
+            lambda c: make.loop("channel", unroll, lambda i: body(c * unroll + i), Kind.UNROLLED),
+        )  # fmt: skip
 
     def _rows(self, row: Any, body: Callable[[Any], Any]) -> Any:
         """A loop over the rows of the window that are in the image."""

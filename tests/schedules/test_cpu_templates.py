@@ -1,0 +1,224 @@
+"""The templates of processors: each way of computing a kernel gives what its sums say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm import te, tirx
+from tvm.target import Target
+
+from tvm_vision.compiler.target import parse_target
+from tvm_vision.schedules import (
+    NotThisKind,
+    ScheduleConfig,
+    TargetLimits,
+    choices,
+    cpu_schedules,
+    is_offered,
+    limits_of,
+    schedule_with,
+)
+from tvm_vision.topi import nchwc
+from tvm_vision.tuning.measure import compare
+from tvm_vision.tuning.worker import Argument, random_array
+
+HERE = parse_target("llvm")
+LIMITS = limits_of(HERE)
+GPU = TargetLimits(threads=128, shared_bytes=16384, subgroup=32)
+B = 8  # lanes of a block
+CHANNELS = [3, 1, 0, 9, 12, 5, 6, 7, 2]  # of a gather: those of two blocks of the result
+TABLE = tuple(CHANNELS + CHANNELS[-1:] * (2 * B - len(CHANNELS)))
+Maker = Callable[[], Any]
+
+
+def convolution(
+    size: tuple[int, int], channels: tuple[int, int], kernel: tuple[int, int] = (1, 1),
+    stride: int = 1, pad: int = 0, dilation: int = 1, groups: int = 1, images: int = 1,
+) -> Maker:  # fmt: skip
+    """In blocks, a bias and relu behind it. size: of the image. channels: in (of a group), out."""
+
+    def make() -> Any:
+        depth, out = channels
+        window = nchwc.SlidingWindow(kernel, (stride, stride), pad, pad, (dilation, dilation))
+        height, width = (
+            (extent + 2 * pad - (k - 1) * dilation - 1) // stride + 1
+            for extent, k in zip(size, kernel, strict=True)
+        )
+        parts = nchwc.blocks_of(depth, B)
+        x = te.placeholder((images, groups * parts, *size, B), "float32", "x")
+        w = te.placeholder((nchwc.blocks_of(out, B), parts, *kernel, B, B), "float32", "w")
+        y = nchwc.convolution(x, w, window, (depth, height, width), groups)
+        return te.create_prim_func([x, w, *_behind(y)])
+
+    return make
+
+
+def depthwise(size: tuple[int, int], channels: int, k: int, stride: int) -> Maker:
+    def make() -> Any:
+        window = nchwc.SlidingWindow((k, k), (stride, stride), k // 2, k // 2, (1, 1))
+        out = [(extent - 1) // stride + 1 for extent in size]
+        blocks = nchwc.blocks_of(channels, B)
+        x = te.placeholder((1, blocks, *size, B), "float32", "x")
+        w = te.placeholder((blocks, k, k, B), "float32", "w")
+        return te.create_prim_func([x, w, *_behind(nchwc.depthwise(x, w, window, out))])
+
+    return make
+
+
+def pool(size: tuple[int, int]) -> Maker:
+    def make() -> Any:
+        window = nchwc.SlidingWindow((3, 3), (2, 2), 1, 1, (1, 1))
+        x = te.placeholder((1, 3, *size, B), "float32", "x")
+        out = [(extent - 1) // 2 + 1 for extent in size]
+        return te.create_prim_func([x, nchwc.max_pool(x, window, out)])
+
+    return make
+
+
+def gathered() -> Any:
+    x = te.placeholder((1, 2, 5, 7, B), "float32", "x")
+    table = te.placeholder((2 * B,), "int32", "table")
+    return te.create_prim_func([x, table, nchwc.gather([x], table, CHANNELS)])
+
+
+def product() -> Any:
+    a, b = te.placeholder((3, 15, 70), "float32", "a"), te.placeholder((3, 70, 33), "float32", "b")
+    k = te.reduce_axis((0, 70), "k")
+    return te.create_prim_func(
+        [a, b, te.compute((3, 15, 33), lambda i, m, n: te.sum(a[i, m, k] * b[i, k, n], axis=k))]
+    )
+
+
+def elementwise() -> Any:
+    x = te.placeholder((7, 11, 24), "float32", "x")
+    return te.create_prim_func([x, te.compute(x.shape, lambda *at: te.exp(x(*at)) * 2.0)])
+
+
+def _behind(y: Any) -> list[Any]:
+    bias = te.placeholder((1, y.shape[1], 1, 1, B), "float32", "bias")
+    zero = tirx.const(0.0, "float32")
+    shape = y.shape
+    added = te.compute(shape, lambda n, c, h, w, b: y(n, c, h, w, b) + bias(0, c, 0, 0, b))
+    return [bias, te.compute(shape, lambda *at: te.max(added(*at), zero))]
+
+
+CASES: dict[str, tuple[str, Maker]] = {
+    "1x1": ("cpu_window", convolution((7, 9), (19, 40))),
+    "1x1 of batches": ("cpu_window", convolution((5, 5), (16, 24), images=3)),
+    "3x3": ("cpu_window", convolution((9, 13), (16, 24), (3, 3), pad=1)),
+    "3x3, half of it": ("cpu_window", convolution((11, 17), (9, 17), (3, 3), stride=2, pad=1)),
+    "dilated": ("cpu_window", convolution((13, 11), (8, 16), (3, 3), pad=2, dilation=2)),
+    "long": ("cpu_window", convolution((6, 23), (8, 16), (1, 7))),
+    "groups": ("cpu_window", convolution((7, 7), (8, 32), (3, 3), pad=1, groups=2)),
+    "depthwise": ("cpu_window", depthwise((13, 15), 21, 3, 1)),
+    "depthwise, half": ("cpu_window", depthwise((14, 15), 16, 5, 2)),
+    "pool": ("cpu_window", pool((13, 15))),
+    "gather": ("cpu_gather", gathered),
+    "product": ("cpu_nest", product),
+    "elementwise": ("cpu_nest", elementwise),
+}
+
+
+def arguments_of(function: Any) -> list[np.ndarray]:
+    """Random values; the last, which is written, has NaN where nothing is."""
+    buffers = function.params
+    shapes = [(tuple(int(n) for n in b.ty.shape), str(b.ty.dtype)) for b in buffers]
+    last = len(shapes) - 1
+    return [
+        random_array(Argument(*shape, i == last, TABLE if shape[1] == "int32" else ()), i)
+        for i, shape in enumerate(shapes)
+    ]
+
+
+def results(functions: Sequence[Any], target: Target) -> list[np.ndarray]:
+    """What each of several functions makes of the same values."""
+    named = {f"f{i}": f.with_attr("global_symbol", f"f{i}") for i, f in enumerate(functions)}
+    with target, tvm.transform.PassContext(opt_level=3):
+        library = tvm.tirx.build(tvm.IRModule(named), target=target)
+    found = []
+    for name in named:
+        tensors = [tvm.runtime.tensor(array) for array in arguments_of(functions[0])]
+        library[name](*tensors)
+        found.append(tensors[-1].numpy())
+    return found
+
+
+def check(function: Any, template: str, tried: Sequence[ScheduleConfig]) -> None:
+    """Against the sums as they are written, by the measure that tuning has: 1e-3 of the largest."""
+    assert {choice.template for choice in tried} == {template}
+    (wanted,) = results([function], HERE)
+    made = [schedule_with(function, LIMITS, choice) for choice in tried]
+    for choice, found in zip(tried, results(made, HERE), strict=True):
+        assert compare([found], [wanted]) == "", choice
+
+
+@pytest.mark.parametrize("name", ["1x1", "groups", "depthwise, half", "gather", "product"])
+def test_some_candidates_are_right(name: str) -> None:
+    """The likeliest, one from the middle and the least likely; the slow test tries all."""
+    template, make = CASES[name]
+    function = make()
+    offered = choices(function, LIMITS)
+    check(function, template, [offered[0], offered[len(offered) // 2], offered[-1]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_all_candidates_are_right(name: str) -> None:
+    template, make = CASES[name]
+    function = make()
+    offered = choices(function, LIMITS)
+    for start in range(0, len(offered), 16):
+        check(function, template, offered[start : start + 16])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_first_candidate_is_what_an_untuned_network_gets(name: str) -> None:
+    function = CASES[name][1]().with_attr("global_symbol", "f")
+    plain = cpu_schedules(tvm.IRModule({"f": function}), HERE)["f"]
+    first = choices(function, LIMITS)[0]
+    tvm.ir.assert_structural_equal(schedule_with(function, LIMITS, first), plain)
+
+
+def test_candidates_differ_in_every_number() -> None:
+    """A number that never varies would be none to tune."""
+    for template, varied in (
+        ("cpu_window", {"blocks", "pixels", "rows", "unroll", "parallel"}),
+        ("cpu_gather", {"parallel"}),
+        ("cpu_nest", {"channels", "vectors", "threads_from"}),
+    ):
+        found: dict[str, set[Any]] = {name: set() for name in varied}
+        for kind, make in CASES.values():
+            for choice in choices(make(), LIMITS) if kind == template else ():
+                for name, value in choice.to_dict()["parameters"].items():
+                    found[name].add(value)
+        assert all(len(values) > 1 for values in found.values()), found
+
+
+@pytest.mark.parametrize("name", ["3x3", "gather", "product"])
+def test_what_is_not_offered_is_no_schedule(name: str) -> None:
+    """Records can hold anything, and are of other processors."""
+    function = CASES[name][1]()
+    first = choices(function, LIMITS)[0]
+    assert ScheduleConfig.from_dict(first.to_dict()) == first
+    strange = {"blocks": 10**9, "channels": 0, "parallel": "often"}
+    for field, value in strange.items():
+        if not hasattr(first.parameters, field):
+            continue
+        odd = ScheduleConfig(first.template, replace(first.parameters, **{field: value}))
+        assert not is_offered(function, LIMITS, odd)
+        with pytest.raises(NotThisKind, match="offered"):
+            schedule_with(function, LIMITS, odd)
+
+
+def test_a_template_is_for_its_kind_of_device() -> None:
+    function = elementwise()
+    of_gpu, of_processor = choices(function, GPU)[0], choices(function, LIMITS)[0]
+    for limits, choice in ((LIMITS, of_gpu), (GPU, of_processor)):
+        assert not is_offered(function, limits, choice)
+        with pytest.raises(NotThisKind, match="another kind of device"):
+            schedule_with(function, limits, choice)

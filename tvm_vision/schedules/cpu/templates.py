@@ -1,0 +1,105 @@
+"""The templates of processors: what a function's loops may be, and how it gets them.
+
+The first that takes a function is the only one that is asked. What none takes stays as it is,
+which is slow but right.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import s_tir, tirx
+
+from ..common import NotThisKind
+from ..coverage import unwritten
+from . import gather, nests, tiles, windows
+from .casts import cast_by_steps
+from .loops import NotWritten
+from .processor import Processor
+
+LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CpuTemplate:
+    """One kind of loops.
+
+    Attributes:
+        parameters: the frozen dataclass of what may vary.
+        shape_of: what the candidates depend on, of an unscheduled function; raises NotWritten for
+            a function of another kind.
+        candidates: all parameters for a shape and a processor, likeliest first.
+        write: the function with loops; None as parameters takes the likeliest. Raises NotWritten.
+    """
+
+    name: str
+    parameters: type
+    shape_of: Callable[[tirx.PrimFunc], Any]
+    candidates: Callable[[Any, Processor], list[Any]]
+    write: Callable[[tirx.PrimFunc, Processor, Any], tirx.PrimFunc]
+
+    def shape(self, function: tirx.PrimFunc) -> Any:
+        """``shape_of``, or None where the function is of another kind."""
+        try:
+            return self.shape_of(function)
+        except NotWritten:
+            return None
+
+    def applied(
+        self, function: tirx.PrimFunc, processor: Processor, parameters: Any
+    ) -> tirx.PrimFunc:
+        """A function with these loops. Raises NotThisKind where they do not fit it."""
+        shape = self.shape(function)
+        if shape is None or parameters not in self.candidates(shape, processor):
+            raise NotThisKind(f"{parameters} is nothing that this processor is offered")
+        made = self.write(cast_by_steps(function), processor, parameters)
+        if missed := unwritten(made):
+            raise NotThisKind(f"leaves parts of {', '.join(missed)} unwritten")
+        return made
+
+
+# In the order in which they are asked.
+TEMPLATES: dict[str, CpuTemplate] = {
+    template.name: template
+    for template in (
+        CpuTemplate(
+            "cpu_window",
+            tiles.WindowTile,
+            windows.window_of,
+            tiles.candidates,
+            windows.write_window,
+        ),
+        CpuTemplate(
+            "cpu_gather",
+            gather.GatherLoop,
+            gather.gather_of,
+            gather.candidates,
+            gather.write_gather,
+        ),
+        CpuTemplate(
+            "cpu_nest", nests.NestShape, nests.nests_of, nests.candidates, nests.schedule_nests
+        ),
+    )
+}
+
+
+def scheduled(function: Any, processor: Processor) -> Any:
+    """A function with the loops that it gets without tuning."""
+    if not is_open(function):
+        return function
+    function = cast_by_steps(function)
+    for template in TEMPLATES.values():
+        try:
+            return template.write(function, processor, None)
+        except NotWritten as error:
+            LOGGER.debug("not written by %s: %s", template.name, error)
+    return function
+
+
+def is_open(function: Any) -> bool:
+    """Whether a function is one of blocks that has no schedule yet."""
+    plain = isinstance(function, tirx.PrimFunc) and isinstance(function.body, s_tir.SBlockRealize)
+    return plain and not (function.attrs or {}).get("tirx.is_scheduled", False)
