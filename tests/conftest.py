@@ -23,6 +23,8 @@ os.environ.setdefault("TVM_VISION_VULKAN_VALIDATION", "1")
 os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")])
 )
+if _IS_WORKER:  # which share the cores
+    os.environ.setdefault("TVM_NUM_THREADS", "1")
 # xdist gives its workers the width of its own terminal, to which tables would be folded.
 os.environ.pop("COLUMNS", None)
 # No result may be what a kernel found in memory.

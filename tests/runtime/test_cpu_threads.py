@@ -1,0 +1,52 @@
+"""How many threads share a kernel on the processor: one a core, or what a variable says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CORES = Path("/sys/devices/system/cpu")
+ASK = "import tvm_vision.vulkan, tvm_ffi; print(tvm_ffi.get_global_func('runtime.NumThreads')())"
+
+
+def threads(allowed: set[int], **variables: str) -> int:
+    """Of a process that runs on some logical processors with some variables alone."""
+    clean = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
+    done = subprocess.run(
+        [sys.executable, "-c", ASK],
+        env={**clean, "TVM_USE_RUNTIME_LIB": "1", **variables},
+        preexec_fn=lambda: os.sched_setaffinity(0, allowed),
+        text=True,
+        capture_output=True,
+        check=True,
+    )
+    return int(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def cores() -> dict[str, set[int]]:
+    """Logical processors that are one core, of those that this process may use."""
+    found: dict[str, set[int]] = {}
+    for number in os.sched_getaffinity(0):
+        told = CORES / f"cpu{number}" / "topology" / "thread_siblings_list"
+        if not told.exists():
+            pytest.skip("Linux does not say which processors are one core")
+        found.setdefault(told.read_text().strip(), set()).add(number)
+    return found
+
+
+def test_a_thread_a_core(cores: dict[str, set[int]]) -> None:
+    assert threads(set.union(*cores.values())) == len(cores)
+    one = next(iter(cores.values()))
+    assert threads(one) == 1
+
+
+@pytest.mark.parametrize("variable", ["TVM_NUM_THREADS", "OMP_NUM_THREADS"])
+def test_a_variable_counts_more(cores: dict[str, set[int]], variable: str) -> None:
+    if len(cores) < 2:
+        pytest.skip("one core has one thread in any case")
+    assert threads(set.union(*cores.values()), **{variable: "1"}) == 1

@@ -1,0 +1,69 @@
+/*!
+ * \file cpu_threads.cc
+ * \brief How many threads share a kernel on the processor: one for each core.
+ *
+ * TVM by itself takes half of the logical processors of x86, two of which may be one core. Where
+ * each is one, as in most virtual machines and on processors without hyper-threading, half of the
+ * cores would have nothing to do. TVM_NUM_THREADS and OMP_NUM_THREADS say another number.
+ */
+#include <sched.h>
+#include <tvm/ffi/function.h>
+
+#include <fstream>
+#include <set>
+#include <string>
+
+#include "vulkan/csrc/device_options.h"
+
+namespace tvm {
+namespace runtime {
+namespace threading {
+// Of TVM's runtime, whose wheel has no header for it; a TVM without it keeps its own number.
+__attribute__((weak)) void SetMaxConcurrency(int value);
+}  // namespace threading
+}  // namespace runtime
+}  // namespace tvm
+
+namespace tvm_vision {
+namespace runtime {
+
+namespace {
+
+/*! \brief What names the core of a logical processor: all that are one core, as Linux lists them;
+ * its own number where Linux says nothing. */
+std::string CoreOf(int processor) {
+  std::string number = std::to_string(processor);
+  for (const char* list : {"core_cpus_list", "thread_siblings_list"}) {
+    std::ifstream file("/sys/devices/system/cpu/cpu" + number + "/topology/" + list);
+    if (std::string cores; std::getline(file, cores) && !cores.empty()) return cores;
+  }
+  return number;
+}
+
+/*! \brief Cores that this process may use; 0 where Linux does not tell. */
+int Cores() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return 0;
+  std::set<std::string> cores;
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(i, &allowed)) cores.insert(CoreOf(i));
+  }
+  return static_cast<int>(cores.size());
+}
+
+bool IsSet(const char* variable) { return vulkan::ProcessEnvironment(variable) != nullptr; }
+
+}  // namespace
+
+// Before anybody asks TVM for threads, which it starts once.
+TVM_FFI_STATIC_INIT_BLOCK() {
+  if (IsSet("TVM_NUM_THREADS") || IsSet("OMP_NUM_THREADS")) return;
+  // 0 leaves the number to TVM.
+  if (tvm::runtime::threading::SetMaxConcurrency != nullptr) {
+    tvm::runtime::threading::SetMaxConcurrency(Cores());
+  }
+}
+
+}  // namespace runtime
+}  // namespace tvm_vision
