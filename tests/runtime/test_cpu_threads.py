@@ -10,7 +10,18 @@ from pathlib import Path
 import pytest
 
 CORES = Path("/sys/devices/system/cpu")
-ASK = "import tvm_vision.vulkan, tvm_ffi; print(tvm_ffi.get_global_func('runtime.NumThreads')())"
+# A network's thread is told, whichever it is.
+ASK = """
+import threading, tvm_vision.vulkan, tvm_ffi
+threads = tvm_ffi.get_global_func("tvm_vision.runtime.cpu_threads")
+found = []
+for call in (lambda: found.append(threads()),) * 2:
+    other = threading.Thread(target=call)
+    other.start()
+    other.join()
+assert found == [threads()] * 2, found
+print(threads())
+"""
 
 
 def threads(allowed: set[int], **variables: str) -> int:

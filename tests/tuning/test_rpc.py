@@ -19,10 +19,12 @@ import onnx
 import psutil
 import pytest
 import tvm
+from onnx import TensorProto
 from tvm import te, topi
 from tvm.rpc.tracker import Tracker
 
 from support import onnx_models
+from support.networks import Builder
 from tvm_vision.compiler import parse_target
 from tvm_vision.errors import DeviceError, TuningError
 from tvm_vision.evaluate import board_session
@@ -30,8 +32,10 @@ from tvm_vision.evaluate.datasets import DataSet, read_data_set
 from tvm_vision.evaluate.variants import Evaluation, Variant
 from tvm_vision.package import ModelInfo, Preprocessing
 from tvm_vision.schedules import TargetLimits, choices, kernel_key
+from tvm_vision.tuning import TuningOptions, read_records, tune_model
 from tvm_vision.tuning.measure import DeviceMeasurer, MeasureJob
-from tvm_vision.tuning.rpc import count_boards, remote_target
+from tvm_vision.tuning.places import ProcessorHere, place_of
+from tvm_vision.tuning.rpc import count_boards, remote_processor, remote_target
 from tvm_vision.tuning.worker import Argument, Board, MeasureRuns
 
 KEY = "board"
@@ -93,6 +97,23 @@ def test_a_board_tells_what_to_compile_for(
     here = parse_target("vulkan")
     assert found["kind"] == "vulkan"
     assert found["device_name"] == here.attrs["device_name"]
+    assert remote_processor(HOST, tracker.port, KEY) == ProcessorHere.ask()
+
+
+@pytest.mark.slow
+def test_boards_measure_for_processors(
+    tracker: Tracker, servers: list[subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    """Their records are those of the processor that they say they have."""
+    builder = Builder(3)
+    model = builder.model(9, [(builder.conv("input", 3, 8, 3), TensorProto.FLOAT)])
+    path = tmp_path / "r.jsonl"
+    outcome = tune_model(
+        model, records=path, target="llvm", tracker=(HOST, tracker.port, KEY),
+        tuning=TuningOptions(trials=4, batch=2), timing=MeasureRuns(1, 1, 0),
+    )  # fmt: skip
+    assert outcome.tried > 1 and outcome.failed == 0
+    assert {r.place for r in read_records(path)} == {place_of(parse_target("llvm"), "fp32")}
 
 
 @pytest.fixture(scope="module")

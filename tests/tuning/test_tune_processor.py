@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 import threading
@@ -9,6 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,7 +29,14 @@ from tvm_vision.compiler import parse_target
 from tvm_vision.processors import name_here
 from tvm_vision.schedules import choices, kernel_key, limits_of
 from tvm_vision.tools.cli import main
-from tvm_vision.tuning import Records, TuningOptions, read_records, tune_model, write_records
+from tvm_vision.tuning import (
+    Records,
+    TuningOptions,
+    read_records,
+    tune_model,
+    worker,
+    write_records,
+)
 from tvm_vision.tuning.choose import chooser
 from tvm_vision.tuning.measure import DeviceMeasurer, MeasureJob
 from tvm_vision.tuning.places import ProcessorHere, place_of
@@ -64,7 +73,7 @@ def tuned(model: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory) -> P
 def test_records_say_where_they_hold(tuned: Path) -> None:
     records = read_records(tuned)
     places = {record.place for record in records}
-    threads = int(tvm.get_global_func("runtime.NumThreads")())
+    threads = ProcessorHere.ask().threads
     made_for = codegen.llvm_get_system_cpu()
     assert places == {
         TuningKey(
@@ -227,3 +236,33 @@ def test_who_measures_is_alone() -> None:
     for thread in (first, second, third):
         thread.join(10)
     assert log == ["built", "measured", "built later"]
+
+
+class Runs:
+    """A library of one kernel, whose runs take so many seconds, over and over."""
+
+    def __init__(self, *seconds: float) -> None:
+        self._left = itertools.cycle(seconds)
+        self.asked: list[tuple[int, int]] = []
+
+    def time_evaluator(self, _name: str, _device: Any, *, number: int, repeat: int) -> Any:
+        self.asked.append((number, repeat))
+        results = list(itertools.islice(self._left, repeat))
+        return lambda *_: SimpleNamespace(results=results)
+
+
+def test_the_quickest_runs_count_on_a_processor() -> None:
+    """Whatever else it does: here three of four runs are disturbed."""
+    library = Runs(8e-3, 9e-3, 1e-3, 7e-3)
+    found = worker._quickest(library, None, [], MeasureRuns(2, 1, 20), math.inf)
+    assert found == [1e-3, 1e-3] and library.asked[1] == (1, 40)
+    for runs, wanted in ((MeasureRuns(2, 1, 0), 8), (MeasureRuns(2, 10, 20), 8)):
+        worker._quickest(library, None, [], runs, math.inf)
+        assert library.asked[-1] == (runs.number, wanted)
+    worker._quickest(Runs(1e-9), None, [], MeasureRuns(), math.inf)
+
+
+def test_one_look_at_what_is_hopeless() -> None:
+    library = Runs(8e-3, 9e-3)
+    assert worker._quickest(library, None, [], MeasureRuns(), 1e-3) == [8e-3]
+    assert len(library.asked) == 1

@@ -18,6 +18,7 @@ from ..compiler.target import what_is_elsewhere
 from ..drivers import driver_of
 from ..processors import name_here
 from .records import TuningKey
+from .worker import CPU_THREADS
 
 ELSEWHERE = "processor"  # that was not asked what it is called
 
@@ -31,8 +32,8 @@ class ProcessorHere:
 
     @classmethod
     def ask(cls) -> ProcessorHere:
-        """This machine's; threads as TVM's runtime starts them (TVM_NUM_THREADS)."""
-        return cls(name_here(), int(tvm_ffi.get_global_func("runtime.NumThreads")()))
+        """This machine's; threads as a network gets them (TVM_NUM_THREADS)."""
+        return cls(name_here(), int(tvm_ffi.get_global_func(CPU_THREADS)()))
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

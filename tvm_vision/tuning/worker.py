@@ -29,7 +29,7 @@ from .busy import MOST_SECONDS, Busy, device_to_itself
 ENTRY = "kernel"
 SEED = 7
 WARM_UP_MS = 20
-MORE = 4  # measurements on a processor for each that counts
+FEWEST_RUNS, MOST_RUNS = 4, 1000  # on a processor: for each that counts, and of a candidate
 
 # What a process keeps: the arguments of the last kernel, and the last two libraries by their path.
 _KEPT: dict[Any, list[Any]] = {}
@@ -76,6 +76,7 @@ class Board:
 # The lock of a device that processes share, and seconds to wait for it: see device_to_itself.
 Alone = tuple[str, float]
 SHARED_WITH_NOBODY: Alone = ("", 0.0)
+CPU_THREADS = "tvm_vision.runtime.cpu_threads"  # of the native library
 METASCHEDULE_BUILD = "tvm_vision.tuning.build"
 
 
@@ -241,10 +242,21 @@ def _seconds(
 def _quickest(
     library: Any, device: Any, tensors: list[Any], timing: MeasureRuns, limit: float
 ) -> list[float]:
-    """Of a processor: as many of MORE times the measurements, each shorter, in the same time. What
-    else a processor does only ever lengthens them."""
-    parts = MeasureRuns(MORE * timing.repeat, timing.number, timing.min_repeat_ms // MORE)
-    return sorted(_seconds(library, device, tensors, parts, limit))[: timing.repeat]
+    """Of a processor: the quickest of all runs that the same time has room for, each by itself.
+
+    What else the processor does only ever lengthens a run, and a mean by whatever there is of it.
+    """
+
+    def seconds(number: int, repeat: int) -> list[float]:
+        evaluate = library.time_evaluator(ENTRY, device, number=number, repeat=repeat)
+        return sorted(float(value) for value in evaluate(*tensors).results)
+
+    look = seconds(1, FEWEST_RUNS)[0]
+    if look > limit:
+        return [look]
+    room = 1e-3 * timing.repeat * timing.min_repeat_ms / (look * timing.number)
+    runs = int(min(max(room, FEWEST_RUNS * timing.repeat), MOST_RUNS))
+    return seconds(timing.number, runs)[: timing.repeat]
 
 
 def _idles(kind: str, board: Board) -> bool:
@@ -353,6 +365,9 @@ def session(board: Board) -> Iterator[Any]:
 def _loaded(path: str, kind: str, board: Board) -> Iterator[tuple[Any, Any]]:
     """The library and the device, here or on a board."""
     with session(board) as remote:
+        if kind == "llvm":  # threads as a network has them
+            there = tvm_ffi.get_global_func if remote is None else remote.get_function
+            there(CPU_THREADS)()
         if remote is None:
             if path not in _LIBRARIES:
                 # Two, since the last comparison takes turns between them.

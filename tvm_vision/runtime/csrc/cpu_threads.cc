@@ -1,13 +1,16 @@
 /*!
  * \file cpu_threads.cc
- * \brief How many threads share a kernel on the processor: one for each core.
+ * \brief Tells TVM how many threads share a kernel.
  *
  * TVM by itself takes half of the logical processors of x86, two of which may be one core. Where
  * each is one, as in most virtual machines and on processors without hyper-threading, half of the
  * cores would have nothing to do. TVM_NUM_THREADS and OMP_NUM_THREADS say another number.
  */
+#include "cpu_threads.h"
+
 #include <sched.h>
 #include <tvm/ffi/function.h>
+#include <tvm/ffi/reflection/registry.h>
 
 #include <fstream>
 #include <set>
@@ -54,15 +57,30 @@ int Cores() {
 
 bool IsSet(const char* variable) { return vulkan::ProcessEnvironment(variable) != nullptr; }
 
+/*! \brief 0 leaves the number to TVM. */
+int Wanted() {
+  bool said = IsSet("TVM_NUM_THREADS") || IsSet("OMP_NUM_THREADS");
+  return said || tvm::runtime::threading::SetMaxConcurrency == nullptr ? 0 : Cores();
+}
+
 }  // namespace
 
-// Before anybody asks TVM for threads, which it starts once.
+void UseAllCores() {
+  static const int wanted = Wanted();
+  // TVM keeps the number for each thread that calls kernels.
+  static thread_local bool told = false;
+  if (told) return;
+  told = true;
+  if (wanted != 0) tvm::runtime::threading::SetMaxConcurrency(wanted);
+}
+
 TVM_FFI_STATIC_INIT_BLOCK() {
-  if (IsSet("TVM_NUM_THREADS") || IsSet("OMP_NUM_THREADS")) return;
-  // 0 leaves the number to TVM.
-  if (tvm::runtime::threading::SetMaxConcurrency != nullptr) {
-    tvm::runtime::threading::SetMaxConcurrency(Cores());
-  }
+  namespace ffi = tvm::ffi;
+  // How many threads share a kernel that this thread calls.
+  ffi::reflection::GlobalDef().def("tvm_vision.runtime.cpu_threads", [] {
+    UseAllCores();
+    return ffi::Function::GetGlobalRequired("runtime.NumThreads")().cast<int>();
+  });
 }
 
 }  // namespace runtime

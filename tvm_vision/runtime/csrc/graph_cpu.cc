@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "cpu_threads.h"
 #include "graph_runner.h"
 
 namespace tvm_vision {
@@ -76,6 +77,7 @@ class CpuRunner : public GraphRunner {
   void* InputMemory(size_t slot, size_t i) final { return tensors_[slot][graph_.inputs[i]].data; }
 
   void Submit(size_t slot) final {
+    UseAllCores();
     for (size_t k = 0; k < graph_.kernels.size(); ++k) Call(slot, k);
   }
 
@@ -100,6 +102,7 @@ class CpuRunner : public GraphRunner {
   }
 
   FrameTrace Trace(size_t slot) final {
+    UseAllCores();
     auto now = [] { return Nanoseconds(Clock::now().time_since_epoch()); };
     FrameTrace trace;
     trace.submit = now();
