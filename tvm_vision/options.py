@@ -60,6 +60,9 @@ class CompileOptions:
         "to be faster",
     )
     coopmat: bool = _switch("cooperative matrices, where the device has them")
+    coopmat_nchw: bool = _switch(
+        "cooperative matrices also for convolutions whose channels stay in the model's order"
+    )
     dp4a: bool = _switch("the dot product of four int8, where the device has it")
     split_k: bool = _switch("products of few results cut along their sum, over workgroups")
     halo: bool = _switch("convolutions on matrices keep their part of the image in shared memory")

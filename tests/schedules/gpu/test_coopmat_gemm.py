@@ -146,7 +146,7 @@ def test_channels_first_takes_matrices_but_of_bytes() -> None:
     """The image is the first factor there, and B; bytes lie in words along k, as it does not."""
     shapes = [(1, 16, 8, 8), (32, 16, 1, 1)]
     function = halves(fused(lambda x, w: relax.op.nn.conv2d(x, w), shapes))
-    assert shape_of(Schedule(function)) == Product(1, 32, 64, 16, FP16, fp16=True)
+    assert shape_of(Schedule(function)) == Product(1, 32, 64, 16, FP16, fp16=True, n_first=True)
     assert schedule_function(function, LIMITS)[1] == "coopmat_gemm"
     of_bytes = fused(lambda x, w: relax.op.nn.conv2d(x, w, out_dtype="int32"), shapes, "int8")
     (kernel,) = (f for f in of_bytes.functions.values() if isinstance(f, tirx.PrimFunc))

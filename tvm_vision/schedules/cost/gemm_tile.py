@@ -19,7 +19,8 @@ class Product:
             these take them; else OTHERS.
         windows: "m" or "n" where A or B is an image that is read by windows, each value several
             times; else "".
-        fp16: whether factors of float16 are added up in float32, of either order.
+        fp16: whether factors of float16 are added up in float32.
+        n_first: whether the kernel multiplies B by A, as convolutions with channels first do.
     """
 
     b: int
@@ -29,6 +30,7 @@ class Product:
     factors: str = OTHERS
     windows: str = ""
     fp16: bool = False
+    n_first: bool = False
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,7 @@ def as_product(schedule: Schedule) -> tuple[Any, Product, Contraction]:
         raise NotThisKind("too thin for tiles")
     body = schedule.get(block)
     kinds = _factors(body, found), _windows(body, found), adds_fp16(body)
-    return block, Product(b, m, n, k, *kinds), found
+    return block, Product(b, m, n, k, *kinds, n_first=found.image == 0), found
 
 
 def _factors(body: Any, found: Contraction) -> str:
