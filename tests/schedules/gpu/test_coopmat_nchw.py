@@ -30,9 +30,7 @@ from tvm_vision.schedules import (
     schedule_function,
     schedule_with,
 )
-from tvm_vision.schedules.cost.coopmat_gemm import CoopmatTile, candidates, cycles, fits
-from tvm_vision.schedules.cost.gemm_tile import Product
-from tvm_vision.schedules.factors import FP16
+from tvm_vision.schedules.cost.coopmat_gemm import CoopmatTile, fits
 from tvm_vision.schedules.gpu.contraction import shape_of
 from tvm_vision.vulkan.codegen import build, spirv
 
@@ -211,14 +209,3 @@ def test_an_option_leaves_them_to_the_other_template() -> None:
         for given in ({}, {"coopmat_nchw": False}, {"coopmat": False})
     ]
     assert ["coopmat_gemm" in kind for kind in kinds] == [True, False, False]
-
-
-def test_single_loads_are_estimated_as_such() -> None:
-    """Of windows each pixel is fetched by itself, of other images as many as lie side by side."""
-    tile = CoopmatTile(32, 64, 32, 1, 2)
-    whole, odd = (Product(1, 64, n, 64, FP16, n_first=True) for n in (64, 63))
-    windows = dataclasses.replace(whole, windows="n")
-    plain = dataclasses.replace(whole, n_first=False)
-    found = [cycles(tile, shape, LIMITS.device) for shape in (plain, whole, odd, windows)]
-    assert found[0] == found[1] < found[2] == found[3]
-    assert candidates(windows, LIMITS)

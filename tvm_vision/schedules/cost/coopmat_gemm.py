@@ -182,8 +182,7 @@ def cycles(tile: CoopmatTile, shape: Product, device: DeviceModel) -> float:
     resident = units.resident(groups, threads, tile.shared_bytes)
     waves = up(groups, units.count * resident)
     fetched = (tile.m + tile.n) * tile.k * tile.bytes_each
-    loads = (tile.m / tile.wide + tile.n / _side_by_side(shape, tile)) * tile.k
-    fetch = up(int(loads), threads) * costs.fetch
+    fetch = up(fetched // VECTOR_BYTES, threads) * costs.fetch
     products = tile.m * tile.n * tile.k * tile.bytes_each / 8192 / tile.subgroups
     work = products * costs.product
     together = resident * tile.subgroups / units.schedulers * (fetch * costs.together + work)
@@ -191,17 +190,6 @@ def cycles(tile: CoopmatTile, shape: Product, device: DeviceModel) -> float:
     end = costs.start + tile.m * tile.n * tile.slice_k / threads * costs.output
     alone = waves * (up(shape.k // tile.split_k, tile.k) * step + end)
     return split_k_cycles(alone, results, tile.split_k, device.split_k)
-
-
-def _side_by_side(shape: Product, tile: CoopmatTile) -> int:
-    """Elements of B that a thread fetches by one load.
-
-    B is an image with channels first where the kernel has it as its first factor: its neighbours
-    are pixels, each of which a window may reach beyond the edge.
-    """
-    if not shape.n_first:
-        return tile.wide
-    return 1 if shape.windows == "n" else math.gcd(shape.n, tile.wide)
 
 
 def waves(tile: CoopmatTile, device: DeviceModel) -> float | None:
@@ -223,10 +211,7 @@ def _own(tile: CoopmatTile) -> tuple[int, int, int]:
 def _work(tile: CoopmatTile, shape: Product, lanes: int) -> WaveWork:
     threads, steps = tile.subgroups * lanes, up(shape.k // tile.split_k, tile.k)
     along_m, along_n, along_k = _own(tile)
-    fetched = {
-        side: steps * getattr(tile, side) * tile.k / wide / threads
-        for side, wide in (("m", tile.wide), ("n", _side_by_side(shape, tile)))
-    }
+    fetched = {side: steps * getattr(tile, side) * tile.k / tile.wide / threads for side in "mn"}
     windowed = fetched.pop(shape.windows, 0.0)
     return WaveWork(
         products=steps * along_k * along_m * along_n,
