@@ -1,5 +1,8 @@
 """RemoveNoOp is left out where it changes nothing, and nowhere else."""
 
+# TVM's scripts annotate arguments by values.
+# mypy: disable-error-code="valid-type"
+
 from __future__ import annotations
 
 from typing import Any
