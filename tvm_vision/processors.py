@@ -8,7 +8,7 @@ that a processor lacks ends the process.
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from pathlib import Path
 
@@ -65,7 +65,12 @@ def _told(name: str) -> str | None:
     return None
 
 
+def lacking(needed: Iterable[str], here: Collection[str] | None) -> tuple[str, ...]:
+    """Those of some features, by Linux's names, that a processor lacks; none where nothing is known
+    of it (None)."""
+    return () if here is None else tuple(name for name in needed if name not in here)
+
+
 def lacking_here(needed: Iterable[str]) -> tuple[str, ...]:
     """Those of some features, by Linux's names, that this processor lacks, as far as is known."""
-    here = features_here()
-    return () if here is None else tuple(name for name in needed if name not in here)
+    return lacking(needed, features_here())

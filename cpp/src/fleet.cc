@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <set>
 
 namespace tvm_vision {
@@ -14,13 +13,6 @@ namespace ffi = tvm::ffi;
 namespace {
 
 constexpr int64_t kLargest = int64_t{1} << 40;
-#if defined(__x86_64__)
-constexpr const char* kMachine = "x86_64";
-#elif defined(__aarch64__)
-constexpr const char* kMachine = "aarch64";
-#else
-#error "packages are made for x86_64 and aarch64"
-#endif
 // What a variant may use as much of as its device had.
 constexpr std::array<const char*, 5> kLimits = {
     "max_threads_per_block", "max_shared_memory_per_block", "max_push_constants_size",
@@ -55,9 +47,11 @@ Variant ReadVariant(const Fields& fields) {
           fields.Text("host"),
           std::move(device),
           fields.Object("target"),
+          fields.Text("precision"),
           ReadPieces(fields, "info"),
           ReadPieces(fields, "params"),
-          ReadPiece(fields, fields.Numbers("library"))};
+          ReadPiece(fields, fields.Numbers("library")),
+          fields.Has("processor") ? fields.Texts("processor") : std::vector<std::string>()};
 }
 
 bool IsVulkan(const Variant& variant) { return variant.target.Text("kind") == "vulkan"; }
@@ -110,10 +104,11 @@ bool HasAllOf(const Fields& target, const DeviceProperties& device) {
 }
 
 /*! \brief How far a variant is from what is here; nothing for one that does not run. */
-std::optional<int> Rank(const Variant& variant, Device wanted,
-                        const std::optional<DeviceProperties>& device) {
-  if (variant.host != kMachine) return std::nullopt;
+std::optional<int> Rank(const Variant& variant, Device wanted, const Machine& here) {
+  if (variant.host != here.processor) return std::nullopt;
+  if (!Lacking(variant.processor, here.features).empty()) return std::nullopt;
   if (!IsVulkan(variant)) return wanted == Device::kVulkan ? std::nullopt : std::optional(3);
+  const std::optional<DeviceProperties>& device = here.vulkan.device;
   if (wanted == Device::kCpu || !device.has_value()) return std::nullopt;
   if (variant.device == Text(*device, "name")) return 0;
   if (!HasAllOf(variant.target, *device)) return std::nullopt;
@@ -122,12 +117,21 @@ std::optional<int> Rank(const Variant& variant, Device wanted,
   return lanes == static_cast<double>(Number(*device, "thread_warp_size")) ? 1 : 2;
 }
 
-std::string Describe(const std::vector<Variant>& variants) {
+/*! \brief A few words for people, as those of Python. */
+std::string Describe(const Variant& variant, const Machine& here) {
+  std::string place = variant.device;
+  if (place.empty())
+    place = variant.target.Has("mcpu") ? variant.target.Text("mcpu") : "a processor";
+  std::string lacks =
+      variant.host == here.processor ? Lacking(variant.processor, here.features) : "";
+  return variant.name + " (" + place + ", " + variant.host + ", " + variant.precision + ")" +
+         (lacks.empty() ? "" : ", for processors with " + lacks);
+}
+
+template <typename Words>
+std::string Listed(const std::vector<Variant>& variants, Words words) {
   std::string text;
-  for (const Variant& variant : variants) {
-    std::string place = variant.device.empty() ? "a processor" : variant.device;
-    text += (text.empty() ? "" : ", ") + variant.name + " (" + place + ", " + variant.host + ")";
-  }
+  for (const Variant& variant : variants) text += (text.empty() ? "" : ", ") + words(variant);
   return text;
 }
 
@@ -135,35 +139,50 @@ std::string Describe(const std::vector<Variant>& variants) {
 
 bool IsFleet(const Fields& fields) { return fields.Has("variants"); }
 
-Variant ChooseVariant(const Fields& fields, Device wanted, const std::string& name,
-                      const std::function<VulkanHere()>& vulkan) {
+std::vector<Variant> ReadVariants(const Fields& fields) {
   std::vector<Variant> variants;
   for (const Fields& each : fields.Objects("variants")) variants.push_back(ReadVariant(each));
+  return variants;
+}
+
+Variant PlanVariant(const std::vector<Variant>& variants, Device wanted, const Machine& here) {
+  const Variant* best = nullptr;
+  std::pair<int, int64_t> least;
+  for (const Variant& variant : variants) {
+    std::optional<int> rank = Rank(variant, wanted, here);
+    if (!rank.has_value()) continue;
+    // Of those that are alike the one that asks most of a processor that is known, else least.
+    auto asks = static_cast<int64_t>(variant.processor.size());
+    std::pair<int, int64_t> place = {*rank, here.features.has_value() ? -asks : asks};
+    if (best != nullptr && place >= least) continue;
+    best = &variant;
+    least = place;
+  }
+  if (best != nullptr) return *best;
+  const std::string& words = here.vulkan.words;
+  throw Error("DeviceError",
+              "a variant for this machine (" + here.processor + "; " +
+                  (words.empty() ? "no Vulkan device" : words) +
+                  ") is needed, and the package has " +
+                  Listed(variants, [&](const Variant& one) { return Describe(one, here); }) +
+                  ": compile one more, or name one with --target");
+}
+
+Variant ChooseVariant(const Fields& fields, Device wanted, const std::string& name,
+                      const std::function<VulkanHere()>& vulkan) {
+  std::vector<Variant> variants = ReadVariants(fields);
   if (!name.empty()) {
     auto named = [&](const Variant& variant) { return variant.name == name; };
     auto found = std::find_if(variants.begin(), variants.end(), named);
     if (found != variants.end()) return *found;
-    throw Error("PackageError", "a target of the package is needed, found '" + name +
-                                    "', and it has " + Describe(variants) + ": name one of these");
+    throw Error("PackageError", "a target of " +
+                                    Listed(variants, [](const Variant& one) { return one.name; }) +
+                                    " is needed, found '" + name + "': name it");
   }
-  VulkanHere here;
+  Machine here = {ProcessorName(), FeaturesHere(), {}};
   bool on_vulkan = std::any_of(variants.begin(), variants.end(), IsVulkan);
-  if (wanted != Device::kCpu && on_vulkan) here = vulkan();
-  const Variant* best = nullptr;
-  int least = 0;
-  for (const Variant& variant : variants) {
-    std::optional<int> rank = Rank(variant, wanted, here.device);
-    if (rank.has_value() && (best == nullptr || *rank < least)) {
-      best = &variant;
-      least = *rank;
-    }
-  }
-  if (best != nullptr) return *best;
-  std::string device = here.device.has_value() ? Text(*here.device, "name") : here.why;
-  throw Error("DeviceError", std::string("a variant for this machine (") + kMachine +
-                                 (device.empty() ? "" : "; " + device) +
-                                 ") is needed, and the package has " + Describe(variants) +
-                                 ": compile one more, or name one with --target");
+  if (wanted != Device::kCpu && on_vulkan) here.vulkan = vulkan();
+  return PlanVariant(variants, wanted, here);
 }
 
 }  // namespace tvm_vision

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "fields.h"
+#include "processor.h"
 
 namespace tvm_vision {
 
@@ -29,25 +30,39 @@ struct Variant {
   /*! \brief Name of the Vulkan device that it was made for; "" for a processor. */
   std::string device;
   Fields target;
+  std::string precision;
   std::vector<Piece> info;
   std::vector<Piece> params;
   Piece library;
+  std::vector<std::string> processor;
 };
 
-/*! \brief What Vulkan says of its first device, or nothing and why. Asked for where a variant is
- * for one. */
+/*! \brief What Vulkan says of its first device, or nothing; in words what that is, or why there is
+ * none. Asked for where a variant is for one. */
 using DeviceProperties = tvm::ffi::Map<tvm::ffi::String, tvm::ffi::Any>;
 struct VulkanHere {
   std::optional<DeviceProperties> device;
-  std::string why;
+  std::string words;
+};
+
+/*! \brief What a choice depends on: the kind of processor, its features, and Vulkan. */
+struct Machine {
+  std::string processor;
+  ProcessorFeatures features;
+  VulkanHere vulkan;
 };
 
 /*! \brief Whether a parsed mod.json is that of a package for several devices. */
 bool IsFleet(const Fields& fields);
 
-/*! \brief The variant of a name, or, for "", the one for this machine, by the rule of
- * tvm_vision/runtime/variants.py. Throws PackageError for a name or a content that is wrong,
- * DeviceError where none fits. */
+std::vector<Variant> ReadVariants(const Fields& fields);
+
+/*! \brief The variant for a machine: `plan_variant` of tvm_vision/runtime/variants.py, which says
+ * by which rule. Throws DeviceError where none fits. */
+Variant PlanVariant(const std::vector<Variant>& variants, Device wanted, const Machine& here);
+
+/*! \brief The variant of a name, or, for "", the one for this machine. Throws PackageError for a
+ * name or a content that is wrong, DeviceError where none fits. */
 Variant ChooseVariant(const Fields& fields, Device wanted, const std::string& name,
                       const std::function<VulkanHere()>& vulkan);
 

@@ -72,15 +72,27 @@ ffi::Map<ffi::String, ffi::Tensor> Weights(const Package& package) {
   return weights;
 }
 
+/*! \brief What there is to say of a Vulkan device: `describe` of tvm_vision/vulkan/device.py. */
+std::string DescribeVulkan(const DeviceProperties& device) {
+  auto text = [&](const char* name) { return std::string(device.at(name).cast<ffi::String>()); };
+  std::string kind =
+      text("type") == "cpu" ? "a CPU implementation of Vulkan, no GPU" : text("type") + " GPU";
+  std::string driver = text("driver_name"), more = text("driver_info");
+  driver += (driver.empty() || more.empty() ? "" : " ") + more;
+  auto version = device.at("vulkan_api_version").cast<int64_t>();
+  return "vulkan(" + std::to_string(kFirstDevice) + "): " + text("name") + " (" + kind + "; " +
+         driver + "; Vulkan " + std::to_string(version >> 22 & 0x7F) + "." +
+         std::to_string(version >> 12 & 0x3FF) + "." + std::to_string(version & 0xFFF) + ")";
+}
+
 /*! \brief The first Vulkan device, or why there is none. */
 VulkanHere FirstVulkanDevice() {
-  VulkanHere here;
   auto status = ffi::Function::GetGlobalRequired("tvm_vision.vulkan.status");
-  here.why = std::string(status().cast<ffi::String>());
-  if (!here.why.empty()) return here;
-  here.device = ffi::Function::GetGlobalRequired("tvm_vision.vulkan.devices")()
-                    .cast<ffi::Array<DeviceProperties>>()[kFirstDevice];
-  return here;
+  std::string why = std::string(status().cast<ffi::String>());
+  if (!why.empty()) return {std::nullopt, why};
+  DeviceProperties device = ffi::Function::GetGlobalRequired("tvm_vision.vulkan.devices")()
+                                .cast<ffi::Array<DeviceProperties>>()[kFirstDevice];
+  return {device, DescribeVulkan(device)};
 }
 
 DLDevice ChooseDevice(const NetworkInfo& info, Device wanted) {
@@ -104,14 +116,7 @@ DLDevice ChooseDevice(const NetworkInfo& info, Device wanted) {
 
 std::string DescribeDevice(DLDevice device) {
   if (device.device_type == kDLCPU) return "cpu(0): the CPU through LLVM";
-  auto list = ffi::Function::GetGlobalRequired("tvm_vision.vulkan.devices")()
-                  .cast<ffi::Array<ffi::Map<ffi::String, ffi::Any>>>();
-  ffi::Map<ffi::String, ffi::Any> found = list[device.device_id];
-  auto text = [&](const char* name) { return std::string(found.at(name).cast<ffi::String>()); };
-  std::string type =
-      text("type") == "cpu" ? "a CPU implementation of Vulkan, no GPU" : text("type") + " GPU";
-  return "vulkan(0): " + text("name") + " (" + type + "; " + text("driver_name") + " " +
-         text("driver_info") + ")";
+  return FirstVulkanDevice().words;
 }
 
 size_t Find(const std::vector<TensorSpec>& specs, const std::string& name, const char* what) {

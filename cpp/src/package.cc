@@ -285,26 +285,8 @@ void Package::Check(const Fields& fields) const {
       Refuse("'" + path_ + "': " + name + " was changed or damaged: its SHA-256 does not fit");
     }
   }
-#if defined(__x86_64__)
-  const std::pair<uint16_t, const char*> own = {62, "x86_64"};
-#elif defined(__aarch64__)
-  const std::pair<uint16_t, const char*> own = {183, "aarch64"};
-#elif defined(__riscv) && __riscv_xlen == 64
-  const std::pair<uint16_t, const char*> own = {243, "riscv64"};
-#else
-#error "packages are made for x86_64, aarch64 and riscv64"
-#endif
-  uint16_t machine = 0;
-  bool elf = library_.size() >= 20 && library_.substr(0, 6) == std::string_view(
-                                                                   "\x7f"
-                                                                   "ELF\2\1");
-  if (elf) std::memcpy(&machine, library_.data() + 18, sizeof(machine));
-  if (machine != own.first) {
-    throw Error("PackageError", std::string("mod.so is made for another processor, and this "
-                                            "machine is ") +
-                                    own.second + ": compile the model for this machine");
-  }
-  if (fields.Has("processor")) CheckProcessor(fields.Texts("processor"));
+  CheckProcessor(library_,
+                 fields.Has("processor") ? fields.Texts("processor") : std::vector<std::string>());
 }
 
 std::vector<StoredTensor> Package::Params() const {

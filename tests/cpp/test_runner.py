@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -15,10 +16,10 @@ import cv2
 import numpy as np
 import pytest
 
-from support import kind_networks
+from support import fleets, kind_networks
 from support.keys import make_keys
 from tvm_vision.api import compile as compile_network
-from tvm_vision.errors import PackageError
+from tvm_vision.errors import DeviceError, PackageError
 from tvm_vision.models import load_model
 from tvm_vision.models.image_inputs import prepared_image
 from tvm_vision.package import (
@@ -37,6 +38,7 @@ from tvm_vision.package import (
 )
 from tvm_vision.package.files import repack_package, sign_package
 from tvm_vision.package.signature import PrivateKey
+from tvm_vision.runtime.variants import plan_variant
 from tvm_vision.vulkan.device import LIBRARY_NAME
 from tvm_vision.whole_files import clear_leftovers, hold
 
@@ -217,6 +219,23 @@ def test_the_command_of_the_guide_configures_a_build(tmp_path: Path) -> None:
     if "apt install libstb-dev" in done.stderr:
         pytest.skip("stb is needed to build cpp/: apt install libstb-dev")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "triple", ["riscv64-linux-gnu", "arm-linux-gnueabihf", "powerpc64le-linux-gnu"]
+)
+def test_sources_compile_for_other_processors(triple: str) -> None:
+    """What is written for one processor has words for those that it does not know."""
+    compiler = shutil.which(f"{triple}-g++")
+    if compiler is None:
+        pytest.skip(f"the compiler for {triple} is needed: apt install g++-{triple}")
+    includes = [SITE / "tvm_ffi" / "include", SITE / "tvm" / "include"]
+    command = [compiler, "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+    command += [f"-I{ROOT / 'cpp' / 'include'}", *(f"-isystem{path}" for path in includes)]
+    sources = [ROOT / "cpp" / "src" / f"{name}.cc" for name in ("fleet", "package", "processor")]
+    done = subprocess.run([*command, *map(str, sources)], text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr
 
 
 def package_of(unpacked: Path, model: ModelInfo, folder: Path, **more: Any) -> Path:
@@ -486,12 +505,29 @@ def test_a_package_for_several_devices(built, unpacked, tmp_path):
         found = [line for line in done.stdout.splitlines() if "ms" not in line]
         assert [line.replace("team.tar", "package.tar") for line in found] == lines
     for words, needed in (
-        (("t", tmp_path / "team.tar", image, "--target", "none"), "it has big (Big, "),
+        (("t", tmp_path / "team.tar", image, "--target", "none"), "is needed, found 'none'"),
         (("t", tmp_path / "big.tar", image), "a variant for this machine ("),
         (("t", tmp_path / "team.tar", image, "--device", "vulkan"), "device_type"),
         (("t", package, image, "--target", "big"), "leave the target out"),
     ):  # fmt: skip
         assert needed in refused(built, *words)
+
+
+def test_every_machine_takes_the_variant_that_it_takes_in_python(built, tmp_path, device_info):
+    """Or refuses all of them in the same line."""
+    teams, machines = fleets.fleets(device_info, 60), fleets.machines(device_info)
+    (tmp_path / "table.json").write_text(fleets.table(teams, machines))
+    done = run(built / "variants", tmp_path / "table.json")
+    assert done.returncode == 0, done.stderr
+    needed = []
+    for fleet, here, wanted in itertools.product(teams, machines, fleets.WANTED):
+        on = (here.processor, here.device, here.status, here.features)
+        try:
+            needed.append(plan_variant(fleet, wanted, *on).name)
+        except DeviceError as error:
+            needed.append(f"DeviceError: {error}")
+    assert done.stdout.splitlines() == needed
+    assert len(set(needed)) > 100
 
 
 def test_what_a_killed_run_left_is_removed(built, unpacked, tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ from tvm.target import Target, codegen
 from support import handmade, packages
 from tvm_vision import processors
 from tvm_vision.errors import PackageError
+from tvm_vision.linking.machines import machine_of
 from tvm_vision.package import read_package
 from tvm_vision.package.build import package_info
 
@@ -27,6 +28,19 @@ def test_a_processor_that_can_do_less_is_refused(tmp_path, monkeypatch, here):
                 package.check_machine()
         else:
             package.check_machine()
+
+
+@pytest.mark.parametrize(
+    ("bits", "order", "number", "name"),
+    [
+        (2, 1, 62, "x86_64"), (2, 1, 183, "aarch64"), (2, 1, 243, "riscv64"), (1, 1, 40, "armv7l"),
+        (2, 1, 21, "ppc64le"), (2, 2, 21, ""), (1, 1, 62, ""), (2, 1, 9999, ""),
+    ],
+)  # fmt: skip
+def test_processors_of_libraries(bits, order, number, name):
+    head = b"\x7fELF" + bytes([bits, order]) + bytes(12) + number.to_bytes(2, "little")
+    assert machine_of(head) == name
+    assert machine_of(head[:19]) == machine_of(b"#!" + head) == ""
 
 
 def needed(**target):

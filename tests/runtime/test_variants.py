@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
+from support import fleets
+from support.fleets import V2, V3, V4, variant
 from tvm_vision import vulkan
 from tvm_vision.devices import DeviceDescription
 from tvm_vision.errors import DeviceError, PackageError
-from tvm_vision.package import Fleet, PackageDevice, Variant
-from tvm_vision.package.container import Extent
+from tvm_vision.package import Fleet, Variant
 from tvm_vision.runtime.variants import choose_variant, plan_variant
-
-PLACE = Extent(0, 1)
-
-
-def variant(name: str, target: dict[str, Any], host: str = "x86_64") -> Variant:
-    device = None
-    if target["kind"] == "vulkan":
-        device = PackageDevice(target["device_name"], "")
-    return Variant(name, host, target, device, "fp32", {}, (PLACE,), (PLACE,), PLACE)
 
 
 def team(variants: Iterable[Variant]) -> Fleet:
@@ -103,3 +95,54 @@ def test_a_name_is_taken_whatever_is_here(every) -> None:
     assert choose_variant(fleet, target="arm").name == "arm"
     with pytest.raises(PackageError, match="found 'tgl'"):
         choose_variant(fleet, target="tgl")
+
+
+@pytest.mark.parametrize(
+    ("features", "taken"),
+    [
+        ({*V4, "avx512_vnni"}, "v4"),
+        ({*V3, "avx512f"}, "v3"),
+        (V2, "v2"),
+        ((), "plain"),
+        (None, "plain"),
+    ],
+)
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_most_that_a_processor_can_do(features, taken, order) -> None:
+    """In whatever order they lie; of one of which nothing is known the least is asked."""
+    needs = {"plain": (), "v2": V2, "v3": V3, "v4": V4}
+    variants = [variant(name, {"kind": "llvm"}, processor=each) for name, each in needs.items()]
+    found = plan_variant(team(variants[::order]), "auto", "x86_64", None, "", features)
+    assert found.name == taken
+
+
+def test_what_a_processor_lacks_is_said() -> None:
+    fleet = team((variant("v4", {"kind": "llvm", "mcpu": "x86-64-v4"}, processor=V4),))
+    needed = r"v4 \(x86-64-v4, x86_64, fp32\), for processors with avx512bw, avx512f, avx512vl: "
+    with pytest.raises(DeviceError, match=needed):
+        plan_variant(fleet, "auto", "x86_64", None, "", V3)
+
+
+def test_whoever_can_run_one_takes_one_that_runs(device_info) -> None:
+    """Of every team on every machine; and none is left for one that asks less of the processor."""
+    for fleet, machine in itertools.product(
+        fleets.fleets(device_info, 10), fleets.machines(device_info)
+    ):
+        known = machine.features
+        able = [
+            each
+            for each in fleet.variants
+            if each.host == machine.processor
+            and (known is None or set(each.processor) <= set(known))
+        ]
+        try:
+            found = plan_variant(
+                fleet, "auto", machine.processor, machine.device, machine.status, known
+            )
+        except DeviceError:
+            assert all(each.is_vulkan for each in able)
+            continue
+        assert found in able
+        alike = [each for each in able if each.target == found.target]
+        counts = [len(each.processor) for each in alike]
+        assert len(found.processor) == (min(counts) if known is None else max(counts))

@@ -157,12 +157,17 @@ _RISC = Machine(
     low_parts=frozenset((24, 25)), ignored=frozenset((0, 51)),  # RELAX
 )  # fmt: skip
 MACHINES = {machine.number: machine for machine in (_X86, _ARM, _RISC)}
+# Those and what others link for, by the class of ELF and its number.
+_NAMES = {(2, machine.number): machine.name for machine in MACHINES.values()} | {
+    (1, 40): "armv7l", (2, 21): "ppc64le"
+}  # fmt: skip
 # The length of each one's stub.
 STUB_BYTES = 16
 
 
 def machine_of(header: bytes) -> str:
-    """The processor that a file in ELF of 64 bits is for, as platform.machine() has it, from its
-    first 20 bytes; "" of one that is not among MACHINES, and of other files."""
-    machine = MACHINES.get(int.from_bytes(header[18:20], "little"))
-    return machine.name if machine is not None and header[:6] == b"\x7fELF\x02\x01" else ""
+    """The processor that a file in ELF, little-endian, is for, as platform.machine() has it, from
+    its first 20 bytes; "" of one that is not known, and of other files."""
+    if len(header) < 20 or header[:4] != b"\x7fELF" or header[5] != 1:
+        return ""
+    return _NAMES.get((header[4], int.from_bytes(header[18:20], "little")), "")

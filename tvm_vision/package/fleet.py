@@ -23,11 +23,14 @@ from .fields import LARGEST, REMEDY, Fields, integer, shown, wrong
 from .info import (
     FORMAT,
     KINDS,
+    LATER,
     Option,
     PackageDevice,
     PackageInfo,
     canonical,
     check_checksum,
+    leave_out,
+    read_names,
     read_option,
     read_target,
 )
@@ -55,8 +58,8 @@ class Variant:
     """One network for one device, and where it lies.
 
     name: what it is asked for by. host: the processor of its mod.so, as platform.machine() says it.
-    target, device, precision, options: of its own mod.json. info, params: pieces of the pool.
-    library: of mod.so.
+    target, device, precision, options, processor: of its own mod.json. info, params: pieces of the
+    pool. library: of mod.so.
     """
 
     name: str
@@ -68,6 +71,7 @@ class Variant:
     info: Pieces
     params: Pieces
     library: Extent
+    processor: tuple[str, ...] = ()
 
     @property
     def is_vulkan(self) -> bool:
@@ -93,6 +97,7 @@ class Variant:
             info=fields.items("info", _extent),
             params=fields.items("params", _extent),
             library=_extent(fields.take("library"), fields.path("library")),
+            processor=fields.optional("processor", read_names) or (),
         )
         fields.done()
         return variant
@@ -100,7 +105,7 @@ class Variant:
     def to_json(self) -> dict[str, Any]:
         """As mod.json has it."""
         device = self.device
-        return {
+        document = {
             "name": self.name,
             "host": self.host,
             "target": self.target,
@@ -110,7 +115,10 @@ class Variant:
             "info": [[piece.offset, piece.size] for piece in self.info],
             "params": [[piece.offset, piece.size] for piece in self.params],
             "library": [self.library.offset, self.library.size],
+            "processor": list(self.processor),
         }
+        leave_out(document, LATER["variant"])
+        return document
 
 
 @dataclass(frozen=True)
@@ -220,6 +228,7 @@ def join(packages: Sequence[tuple[str, Source]], params: BinaryIO, library: Bina
                 pool.store([package.info.to_bytes()]),
                 weights,
                 lies,
+                package.info.processor,
             )
         )
     return Fleet(first.model.name, first.model.kind, tuple(variants))

@@ -49,6 +49,7 @@ LATER: dict[str, dict[str, Any]] = {
     "tensor": {"quantization": None},
     "kernel": {"operations": None},
     "package": {"processor": []},
+    "variant": {"processor": []},
 }
 PRECISIONS = ("fp32", "fp16")
 COLOR_ORDERS = ("rgb", "bgr")
@@ -75,7 +76,8 @@ def _is_numeric(value: Any) -> bool:
     return isinstance(value, (bool, int, float))
 
 
-def _names(value: Any, where: str) -> tuple[str, ...]:
+def read_names(value: Any, where: str) -> tuple[str, ...]:
+    """A list of texts out of JSON."""
     if not isinstance(value, list):
         wrong(where, "a list of names", value)
     return tuple(text(item, f"{where}[{index}]") for index, item in enumerate(value))
@@ -182,7 +184,7 @@ class ModelInfo:
             detection=fields.optional("detection", DetectionInfo.from_json),
             segmentation=fields.optional("segmentation", SegmentationInfo.from_json),
             depth=fields.optional("depth", DepthInfo.from_json),
-            cut=fields.optional("cut", _names) or (),
+            cut=fields.optional("cut", read_names) or (),
             input_values=fields.optional("input_values", _values) or {},
             class_thresholds=fields.optional("class_thresholds", read_class_thresholds) or {},
         )
@@ -322,7 +324,7 @@ class PackageInfo:
             measured_precision=None
             if measured is None
             else MeasuredPrecision.from_json(measured, "measured_precision"),
-            processor=fields.optional("processor", _names) or (),
+            processor=fields.optional("processor", read_names) or (),
         )
         if set(info.members) != {LIBRARY, PARAMS}:
             wrong("members", f"the checksums of {LIBRARY} and {PARAMS}", sorted(info.members))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from .. import vulkan
 from ..devices.difference import lacking
 from ..errors import DeviceError
 from ..package import Fleet, Variant
+from ..processors import features_here
+from ..processors import lacking as lacking_of
 
 if TYPE_CHECKING:
     from ..vulkan import DeviceInfo
@@ -25,37 +28,53 @@ def choose_variant(fleet: Fleet, wanted: str = "auto", target: str = "") -> Vari
     devices = vulkan.devices() if on_vulkan else []
     status = vulkan.status() if on_vulkan and not devices else ""
     device = devices[0] if devices else None
-    return plan_variant(fleet, wanted, platform.machine(), device, status)
+    return plan_variant(fleet, wanted, platform.machine(), device, status, features_here())
 
 
 def plan_variant(
-    fleet: Fleet, wanted: str, machine: str, device: DeviceInfo | None, status: str = ""
+    fleet: Fleet,
+    wanted: str,
+    machine: str,
+    device: DeviceInfo | None,
+    status: str = "",
+    features: Collection[str] | None = None,
 ) -> Variant:
     """The choice as a function of what there is.
 
     wanted: "auto", "vulkan" or "cpu". machine: the processor. device: the first Vulkan device, None
-    where there is none; status says why.
+    where there is none; status says why. features: of the processor, by Linux's names; None where
+    nothing is known of it.
 
-    Of those for this processor: the variant made for a device of this name; else one whose device
-    had no more than this one has, with as many lanes if there is one; else the first for a
-    processor, before which Vulkan on a processor takes only what was made for it. The runner
-    without Python decides the same (cpp/src/fleet.cc).
+    Only those are asked whose code this processor can run: for its kind, and with nothing that it
+    lacks. Of these: the variant made for a device of this name; else one whose device had no more
+    than this one has, with as many lanes if there is one; else one for a processor, before which
+    Vulkan on a processor takes only what was made for it. Of several that are alike in this the
+    one that asks most of the processor, where nothing is known of it the one that asks least; else
+    the first. The runner without Python decides the same (cpp/src/fleet.cc).
 
     Raises DeviceError, saying what there is and what to do.
     """
     ranked = [
-        (rank, number)
+        (rank, (1 if features is None else -1) * len(variant.processor), number)
         for number, variant in enumerate(fleet.variants)
-        if variant.host == machine and (rank := _rank(variant, wanted, device)) is not None
+        if variant.host == machine
+        and not lacking_of(variant.processor, features)
+        and (rank := _rank(variant, wanted, device)) is not None
     ]
     if ranked:
-        return fleet.variants[min(ranked)[1]]
+        return fleet.variants[min(ranked)[2]]
     here = device.describe() if device is not None else (status or "no Vulkan device")
-    has = ", ".join(variant.describe() for variant in fleet.variants)
+    has = ", ".join(_described(variant, machine, features) for variant in fleet.variants)
     raise DeviceError(
         f"a variant for this machine ({machine}; {here}) is needed, and the package has {has}: "
         "compile one more, or name one with --target"
     )
+
+
+def _described(variant: Variant, machine: str, features: Collection[str] | None) -> str:
+    lacks = lacking_of(variant.processor, features) if variant.host == machine else ()
+    without = f", for processors with {', '.join(lacks)}" if lacks else ""
+    return variant.describe() + without
 
 
 def _rank(variant: Variant, wanted: str, device: DeviceInfo | None) -> int | None:
