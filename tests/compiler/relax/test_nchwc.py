@@ -79,6 +79,16 @@ FOLLOWERS = {
         OP.multiply(y, conv(b, b.emit(OP.mean(y, [2, 3], True)), 20, 20, seed=5))
     ),
     "mean": lambda b, y: b.emit(OP.mean(y, [2, 3], True)),
+    # PyTorch's newer exporter writes axes as its programs have them.
+    "mean from the end": lambda b, y: b.emit(OP.mean(y, [-1, -2], True)),
+    "max from the end": lambda b, y: b.emit(OP.max(y, [-2, -1], True)),
+    "min from both ends": lambda b, y: b.emit(OP.min(y, [-1, 2], True)),
+    "sum that goes on": lambda b, y: conv(
+        b, b.emit(OP.sum(b.emit(OP.sigmoid(y)), [-2, -1], True)), 20, 20, seed=5
+    ),
+    "concat and softmax from the end": lambda b, y: b.emit(
+        OP.concat([b.emit(OP.nn.softmax(y, axis=-3)), y], axis=-3)
+    ),
     "mean without axes": lambda b, y: b.emit(OP.mean(y, [2, 3])),
     "mean of channels": lambda b, y: b.emit(OP.mean(y, [1], True)),
     "flatten": lambda b, y: b.emit(OP.reshape(y, (2, 20 * 42))),

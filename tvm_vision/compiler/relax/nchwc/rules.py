@@ -16,6 +16,7 @@ from tvm_vision.topi import nchwc as blocked
 from tvm_vision.topi.nchwc import SlidingWindow
 
 from ..kernel_calls import OUT_FUSABLE
+from ..operators import operator_of
 from .rewriter import NchwcRewriter
 from .values import NchwcTensor, Picked
 
@@ -226,8 +227,9 @@ def reduction(blocks: NchwcRewriter, call: Any) -> Any:
     axes = {int(axis) % 4 for axis in attrs.axis or ()}
     if value is None or result is None or axes != {2, 3} or not attrs.keepdims:
         return None
-    same = relax.Call(call.op, [value.var], attrs, call.ty_args)
-    return _result(blocks, same, result)
+    # Axes may be counted from the end, where blocks have one more.
+    reduce = getattr(OP, operator_of(call).removeprefix("relax."))
+    return _result(blocks, reduce(value.var, [2, 3], True), result)
 
 
 def resize(blocks: NchwcRewriter, call: Any) -> Any:
