@@ -18,6 +18,7 @@ KNOWN = {
     "from_dense",  # masks of another source
     "get_next",  # onnxruntime's calibration
     "save_darknet_weights",  # for those who train
+    "should_run",  # TVM's pass instruments
     "set_range",  # onnxruntime's calibration
     "transform_module",  # TVM's pass
     "validate",  # each shader of the tests
