@@ -48,7 +48,7 @@ def test_it_sees_what_onnxruntime_sees(made, target, monkeypatch):
 
 
 def test_detections_hardly_change(made, tmp_path, monkeypatch):
-    """Of 21 boxes that float32 finds on four images at most two vanish, and no more appear; the
+    """Of 20 boxes that float32 finds on four images at most two vanish, and no more appear; the
     others overlap by 0.95 on average, and of each mask 99.5 % are the same."""
     exact = YoeoDetector.load(compile_network(MODEL, tmp_path / "exact.tar", target="llvm",
                                               model_info=yoeo_model_info(MODEL)))  # fmt: skip
@@ -60,7 +60,7 @@ def test_detections_hardly_change(made, tmp_path, monkeypatch):
         kept += overlaps(wanted.detections, found.detections)
         found_again += overlaps(found.detections, wanted.detections)
         assert np.mean(wanted.segmentation.mask == found.segmentation.mask) > 0.995
-    assert len(kept) == 21
+    assert len(kept) == 20
     for each in (kept, found_again):
         same = [overlap for overlap in each if overlap > 0.5]
         assert len(same) >= len(each) - 2

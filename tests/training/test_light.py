@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import cv2
 import numpy as np
+import onnx
 
+from tvm_vision.demo.images import MODEL, demo_images
+from tvm_vision.evaluate import Reference
 from tvm_vision.exporters.yoeo.config import YoeoConfig, parse_config
+from tvm_vision.exporters.yoeo.describe import yoeo_model_info
 from tvm_vision.exporters.yoeo.export import ExportOptions, onnx_model
 from tvm_vision.exporters.yoeo.layers import Convolution, SegmentationHead
 from tvm_vision.exporters.yoeo.names import ClassNames
@@ -54,3 +59,23 @@ def test_it_can_be_exported() -> None:
         for value in model.graph.output
     }
     assert shapes == {"Detections": [1, 16128, 8], "Segmentations": [1, 512, 512]}
+
+
+def test_the_file_is_of_this_configuration() -> None:
+    """It was trained: its convolutions are the configuration's, and it sees what the other sees."""
+    light = DEMO / "yoeo_demo_light.onnx"
+    convolutions = [n for n in onnx.load(light).graph.node if n.op_type == "Conv"]
+    assert len(convolutions) == sum(isinstance(layer, Convolution) for layer in LIGHT.layers)
+    info = yoeo_model_info(light)
+    assert set(info.class_thresholds) == set(yoeo_model_info(MODEL).class_thresholds) != set()
+    image = cv2.cvtColor(cv2.imread(str(demo_images()[0])), cv2.COLOR_BGR2RGB)
+    frame = cv2.resize(image, (512, 512)).transpose(2, 0, 1)[None].astype("float32") / 255
+    found, expected = (Reference(path).run({"InputLayer": frame}) for path in (light, MODEL))
+    assert np.mean(found["Segmentations"] == expected["Segmentations"]) > 0.97
+    best, full_best = (best_scores(values["Detections"][0]) for values in (found, expected))
+    np.testing.assert_allclose(best, full_best, atol=0.1)
+
+
+def best_scores(rows: np.ndarray) -> np.ndarray:
+    """The best score of each class, of YOEO's rows [n, 5 + classes]."""
+    return np.asarray((rows[:, 4:5] * rows[:, 5:]).max(0))
