@@ -3,11 +3,13 @@
 Weights and activations are stored as fp16, sums stay float32 inside every kernel. Inputs and
 outputs of the network keep their type; the kernels next to them convert. A tensor stays float32
 where one of its kernels cannot take fp16, or where a weight is too large for one; so do the few
-constants beside weights of int8, scales that are too small for fp16.
+constants beside weights of int8, scales that are too small for fp16, single numbers that are, and
+what is bounded or hidden by a number that fp16 loses (tir/fp16_range.py).
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection
 from typing import Any
 
@@ -15,9 +17,7 @@ import numpy as np
 
 from ..graph.static_graph import KernelCall, StaticGraph, Tensor
 from ..tir.cast_buffers import FP16, FP32, narrowable, narrowed
-
-# Largest finite number of fp16.
-FP16_MAX = float(np.finfo(np.float16).max)
+from ..tir.fp16_range import FP16_MAX, LEAST_NORMAL, holds_lost, lost
 
 
 def to_fp16(graph: StaticGraph, fp32: Collection[int] = ()) -> StaticGraph:
@@ -65,16 +65,43 @@ def fp16_roots(graph: StaticGraph) -> set[int]:
         for tensor, can in zip(tensors, possible[kernel.function], strict=True):
             if not can:
                 fixed.add(graph.root(tensor))
+    fixed |= _holding_lost(graph)
     fp32 = {i for i, t in enumerate(graph.tensors) if t.root == i and t.dtype == FP32}
     return fp32 - fixed
 
 
 def _fits(value: np.ndarray) -> bool:
-    """True where all finite numbers of a float32 array stay finite as fp16."""
+    """True where all finite numbers of a float32 array stay finite as fp16, and a single one
+    keeps its digits."""
     if value.dtype != np.float32:
         return False
     finite = np.abs(value[np.isfinite(value)])
-    return finite.size == 0 or float(finite.max()) <= FP16_MAX
+    if finite.size == 0:
+        return True
+    largest = float(finite.max())
+    return largest <= FP16_MAX and not (value.size == 1 and 0 < largest < LEAST_NORMAL)
+
+
+def _holding_lost(graph: StaticGraph) -> set[int]:
+    """The tensors that hold numbers which fp16 makes 0 or infinity of, from kernel to kernel."""
+    single = {
+        tensor: float(value.item())
+        for tensor, value in graph.params.items()
+        if value.size == 1 and value.dtype == np.float32
+    }
+    found = {tensor for tensor, number in single.items() if lost(number)}
+
+    @functools.cache
+    def held(name: str, numbers: frozenset[tuple[int, float]], given: frozenset[int]) -> list[bool]:
+        return holds_lost(graph.functions[name], dict(numbers), given)
+
+    for kernel in graph.kernels:
+        tensors = [graph.root(tensor) for tensor in (*kernel.inputs, *kernel.outputs)]
+        numbers = frozenset((i, single[t]) for i, t in enumerate(tensors) if t in single)
+        given = frozenset(i for i, t in enumerate(tensors) if t in found)
+        places = zip(tensors, held(kernel.function, numbers, given), strict=True)
+        found.update(tensor for tensor, holds in places if holds)
+    return found
 
 
 def _variant_name(name: str, positions: tuple[int, ...], taken: dict[str, object]) -> str:

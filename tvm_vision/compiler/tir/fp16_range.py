@@ -1,0 +1,100 @@
+"""Which tensors hold numbers that fp16 takes for 0 or for infinity: the least length that a vector
+is divided by, as 1e-12, or what hides a place from a softmax, as -3.4e38.
+
+As 0 the first makes 0 / 0 of a black image, as -inf the second makes inf - inf of a row that is
+hidden whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+from tvm import ir, s_tir, tirx
+from tvm.ir import prim
+
+from .cast_buffers import choice_parts
+
+FP16_MAX = float(np.finfo(np.float16).max)
+LEAST_NORMAL = float(np.finfo(np.float16).tiny)
+VANISHES = 2.0**-25  # half of the smallest number of fp16, which rounds to 0
+_ARITHMETIC = (prim.Add, prim.Sub, prim.Mul)
+
+
+def lost(number: float) -> bool:
+    """Whether fp16 makes 0 or infinity of a number that is neither."""
+    return math.isfinite(number) and (abs(number) > FP16_MAX or 0 < abs(number) <= VANISHES)
+
+
+def holds_lost(
+    func: tirx.PrimFunc, numbers: Mapping[int, float], tensors: Collection[int]
+) -> list[bool]:
+    """For each parameter of ``func`` whether numbers that fp16 loses are written to it: as they
+    are, as bounds, by a choice, or as factors or summands of what is written.
+
+    What cannot be told apart from a bound that is never reached is none: the least number of all in
+    a maximum, as where a sum of maxima begins, and the largest in a minimum.
+
+    Args:
+        numbers: of parameters that hold one number, by their places.
+        tensors: places of parameters that hold numbers which are lost when it begins.
+    """
+    single = {func.params[place]: number for place, number in numbers.items()}
+    holding = {func.params[place] for place in tensors}
+    written = _written(func)
+
+    def in_buffer(buffer: Any, seen: frozenset[Any], small: bool) -> bool:
+        if buffer in seen:  # a sum, which reads what it writes
+            return False
+        return any(in_value(value, seen | {buffer}, small) for value in written.get(buffer, ()))
+
+    def in_value(value: Any, seen: frozenset[Any], small: bool, unreached: int = 0) -> bool:
+        """small: whether numbers near 0 count, which further summands make up for. unreached: the
+        sign of large ones that do not."""
+        if isinstance(value, prim.Cast):
+            return in_value(value.value, seen, small, unreached)
+        if isinstance(value, (prim.Max, prim.Min)):
+            sign = -1 if isinstance(value, prim.Max) else 1
+            return any(in_value(side, seen, small, sign) for side in (value.a, value.b))
+        if isinstance(value, _ARITHMETIC):
+            sides = value.a, value.b
+            return any(is_lost(side, small, 0) or in_value(side, seen, False) for side in sides)
+        if branches := choice_parts(value):
+            return any(in_value(branch, seen, small, unreached) for branch in branches[1:])
+        if isinstance(value, ir.TensorLoad) and value.source in written:
+            return in_buffer(value.source, seen, small)
+        return is_lost(value, small, unreached)
+
+    def is_lost(value: Any, small: bool, unreached: int) -> bool:
+        if isinstance(value, prim.FloatImm):
+            number = float(value.value)
+        elif isinstance(value, ir.TensorLoad) and value.source in single:
+            number = single[value.source]
+        else:
+            return isinstance(value, ir.TensorLoad) and value.source in holding
+        if abs(number) < 1:
+            return small and lost(number)
+        return lost(number) and not number * unreached > FP16_MAX
+
+    return [in_buffer(param, frozenset(), True) for param in func.params]
+
+
+def _written(func: tirx.PrimFunc) -> dict[Any, list[Any]]:
+    """What is written to each buffer, but for what sums and maxima begin with."""
+    starts: list[Any] = []
+    stores: list[Any] = []
+    tvm_ffi.structural_walk(
+        func.body,
+        [
+            (s_tir.SBlock, lambda node: starts.append(node.init)),
+            (tirx.BufferStore, stores.append),
+        ],
+    )
+    found: dict[Any, list[Any]] = {}
+    for store in stores:
+        if not any(store.same_as(start) for start in starts if start is not None):
+            found.setdefault(store.buffer, []).append(store.value)
+    return found
