@@ -79,10 +79,15 @@ def test_numbers_and_tensors_that_are_given_count_as_well() -> None:
     assert not written(lambda x, y: tirx.exp(x - y), {}, {1})
 
 
-def test_a_maximum_begins_with_the_least_number() -> None:
+def test_a_maximum_begins_with_the_least_number_and_may_be_padded_with_it() -> None:
     x = te.placeholder((4, 8), "float32", "x")
-    k = te.reduce_axis((0, 8), "k")
-    out = te.compute((4,), lambda i: te.max(x[i, k], axis=k), "out")
+
+    def padding(i: Any, k: Any) -> Any:
+        return tirx.if_then_else(k < 8, x[i, k], number(LEAST))
+
+    padded = te.compute((4, 9), padding, "padded")
+    k = te.reduce_axis((0, 9), "k")
+    out = te.compute((4,), lambda i: te.max(padded[i, k], axis=k), "out")
     assert holds_lost(te.create_prim_func([x, out]), {}, set()) == [False, False]
 
 

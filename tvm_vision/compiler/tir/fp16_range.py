@@ -46,10 +46,11 @@ def holds_lost(
     holding = {func.params[place] for place in tensors}
     written = _written(func)
 
-    def in_buffer(buffer: Any, seen: frozenset[Any], small: bool) -> bool:
+    def in_buffer(buffer: Any, seen: frozenset[Any], small: bool, unreached: int = 0) -> bool:
         if buffer in seen:  # a sum, which reads what it writes
             return False
-        return any(in_value(value, seen | {buffer}, small) for value in written.get(buffer, ()))
+        seen |= {buffer}
+        return any(in_value(value, seen, small, unreached) for value in written.get(buffer, ()))
 
     def in_value(value: Any, seen: frozenset[Any], small: bool, unreached: int = 0) -> bool:
         """small: whether numbers near 0 count, which further summands make up for. unreached: the
@@ -65,7 +66,7 @@ def holds_lost(
         if branches := choice_parts(value):
             return any(in_value(branch, seen, small, unreached) for branch in branches[1:])
         if isinstance(value, ir.TensorLoad) and value.source in written:
-            return in_buffer(value.source, seen, small)
+            return in_buffer(value.source, seen, small, unreached)
         return is_lost(value, small, unreached)
 
     def is_lost(value: Any, small: bool, unreached: int) -> bool:
