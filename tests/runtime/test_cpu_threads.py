@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 CORES = Path("/sys/devices/system/cpu")
-# A network's thread is told, whichever it is.
+# A network's thread is told, whichever it is, and none is tied to a core by asking.
 ASK = """
-import threading, tvm_vision.vulkan, tvm_ffi
+import os, threading, tvm_vision.vulkan, tvm_ffi
+allowed = os.sched_getaffinity(0)
 threads = tvm_ffi.get_global_func("tvm_vision.runtime.cpu_threads")
 found = []
 for call in (lambda: found.append(threads()),) * 2:
@@ -20,6 +21,7 @@ for call in (lambda: found.append(threads()),) * 2:
     other.start()
     other.join()
 assert found == [threads()] * 2, found
+assert os.sched_getaffinity(0) == allowed
 print(threads())
 """
 

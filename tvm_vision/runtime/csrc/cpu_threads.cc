@@ -21,8 +21,9 @@
 namespace tvm {
 namespace runtime {
 namespace threading {
-// Of TVM's runtime, whose wheel has no header for it; a TVM without it keeps its own number.
+// Of TVM's runtime, whose wheel has no header for them; a TVM without keeps its own number.
 __attribute__((weak)) void SetMaxConcurrency(int value);
+__attribute__((weak)) int MaxConcurrency();
 }  // namespace threading
 }  // namespace runtime
 }  // namespace tvm
@@ -76,10 +77,12 @@ void UseAllCores() {
 
 TVM_FFI_STATIC_INIT_BLOCK() {
   namespace ffi = tvm::ffi;
-  // How many threads share a kernel that this thread calls.
+  // How many threads share a kernel that this thread calls. TVM's own function of this meaning,
+  // runtime.NumThreads, starts its threads, and ties the one that asks to a core where it is alone.
   ffi::reflection::GlobalDef().def("tvm_vision.runtime.cpu_threads", [] {
     UseAllCores();
-    return ffi::Function::GetGlobalRequired("runtime.NumThreads")().cast<int>();
+    using tvm::runtime::threading::MaxConcurrency;
+    return MaxConcurrency == nullptr ? 1 : MaxConcurrency();
   });
 }
 
