@@ -65,8 +65,13 @@ class RosCamera:
         return None if self._subscription is None else monotonic() - self._since
 
     def topic(self, settings: Settings) -> str:
-        """The topic in full, after all remappings."""
-        return str(self._node.resolve_topic_name(_topic(settings)))
+        """The topic in full, after all remappings; as it is set where ROS can make no name of it,
+        while a change to one that it refuses is tried."""
+        topic = _topic(settings)
+        try:
+            return str(self._node.resolve_topic_name(topic))
+        except RuntimeError:  # of rcl, which has no public class for it
+            return topic
 
     def watch(self, silent: bool, seconds: float) -> None:
         """Log that no image comes and why, another reason for it, or that they come again.
