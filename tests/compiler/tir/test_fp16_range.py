@@ -91,6 +91,20 @@ def test_a_maximum_begins_with_the_least_number_and_may_be_padded_with_it() -> N
     assert holds_lost(te.create_prim_func([x, out]), {}, set()) == [False, False]
 
 
+def test_values_that_are_read_several_times_are_looked_through_once() -> None:
+    """Sixty steps, each of which reads the one before three times: 3 ** 60 ways to the first."""
+    x = te.placeholder((4,), "float32", "x")
+
+    def step(of: Any) -> Any:
+        return te.compute((4,), lambda i: of[i] * of[i] + of[i])
+
+    hidden = te.compute((4,), lambda i: x[i] * number(LEAST))
+    for out, is_lost in ((hidden, True), (x, False)):
+        for _ in range(60):
+            out = step(out)
+        assert holds_lost(te.create_prim_func([x, out]), {}, set()) == [False, is_lost]
+
+
 def network(nodes: list[onnx.NodeProto], constants: dict[str, Any], path: Path) -> Path:
     """x and hidden [1,6,8] to y."""
     values = [

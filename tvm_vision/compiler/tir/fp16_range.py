@@ -46,27 +46,32 @@ def holds_lost(
     holding = {func.params[place] for place in tensors}
     written = _written(func)
 
-    def in_buffer(buffer: Any, seen: frozenset[Any], small: bool, unreached: int = 0) -> bool:
-        if buffer in seen:  # a sum, which reads what it writes
-            return False
-        seen |= {buffer}
-        return any(in_value(value, seen, small, unreached) for value in written.get(buffer, ()))
+    # Of each buffer and way of asking: one that several blocks read is looked through once.
+    answers: dict[tuple[Any, bool, int], bool] = {}
 
-    def in_value(value: Any, seen: frozenset[Any], small: bool, unreached: int = 0) -> bool:
+    def in_buffer(buffer: Any, small: bool, unreached: int = 0) -> bool:
+        asked = buffer, small, unreached
+        if asked not in answers:
+            answers[asked] = False  # to itself: a sum reads what it writes
+            values = written.get(buffer, ())
+            answers[asked] = any(in_value(value, small, unreached) for value in values)
+        return answers[asked]
+
+    def in_value(value: Any, small: bool, unreached: int = 0) -> bool:
         """small: whether numbers near 0 count, which further summands make up for. unreached: the
         sign of large ones that do not."""
         if isinstance(value, prim.Cast):
-            return in_value(value.value, seen, small, unreached)
+            return in_value(value.value, small, unreached)
         if isinstance(value, (prim.Max, prim.Min)):
             sign = -1 if isinstance(value, prim.Max) else 1
-            return any(in_value(side, seen, small, sign) for side in (value.a, value.b))
+            return any(in_value(side, small, sign) for side in (value.a, value.b))
         if isinstance(value, _ARITHMETIC):
             sides = value.a, value.b
-            return any(is_lost(side, small, 0) or in_value(side, seen, False) for side in sides)
+            return any(is_lost(side, small, 0) or in_value(side, False) for side in sides)
         if branches := choice_parts(value):
-            return any(in_value(branch, seen, small, unreached) for branch in branches[1:])
+            return any(in_value(branch, small, unreached) for branch in branches[1:])
         if isinstance(value, ir.TensorLoad) and value.source in written:
-            return in_buffer(value.source, seen, small, unreached)
+            return in_buffer(value.source, small, unreached)
         return is_lost(value, small, unreached)
 
     def is_lost(value: Any, small: bool, unreached: int) -> bool:
@@ -80,7 +85,7 @@ def holds_lost(
             return small and lost(number)
         return lost(number) and not number * unreached > FP16_MAX
 
-    return [in_buffer(param, frozenset(), True) for param in func.params]
+    return [in_buffer(param, True) for param in func.params]
 
 
 def _written(func: tirx.PrimFunc) -> dict[Any, list[Any]]:
