@@ -62,7 +62,7 @@ VISION = (
     "test_upsample_nearest",
     "test_where_example",
 )
-EVERY = 40
+EVERY = 80
 TIMEOUT = 60.0  # seconds, a case on a target
 
 

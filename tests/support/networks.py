@@ -8,6 +8,7 @@ heads and a segmentation decoder with upsampling and an arg max.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import onnx
@@ -253,12 +254,16 @@ NETWORKS: dict[str, Callable[..., onnx.ModelProto]] = {
 }
 
 
+def mainly(*names: str) -> list[Any]:
+    """All networks as parameters of a test; those that are not named are left to the full set."""
+    return [
+        name if name in names else pytest.param(name, marks=pytest.mark.slow) for name in NETWORKS
+    ]
+
+
 # For tests that compile and run each network. EfficientNet-Lite0 has all kinds of MobileNetV2's
 # blocks, and windows of 5.
-RUN = [
-    pytest.param(name, marks=pytest.mark.slow) if name == "mobilenet_v2" else name
-    for name in NETWORKS
-]
+RUN = mainly(*(name for name in NETWORKS if name != "mobilenet_v2"))
 
 
 def reference(model: onnx.ModelProto, image: np.ndarray) -> list[np.ndarray]:

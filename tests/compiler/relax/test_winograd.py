@@ -133,7 +133,9 @@ def test_what_uses_the_result_twice_is_part_of_it(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.usefixtures("device_info")
-@pytest.mark.parametrize(("name", "m"), [("resnet18", "4"), ("yoeo_like", "2")])
+@pytest.mark.parametrize(
+    ("name", "m"), [("resnet18", "4"), pytest.param("yoeo_like", "2", marks=pytest.mark.slow)]
+)
 def test_networks_equal_onnxruntime(name: str, m: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, m)
     model = NETWORKS[name](64)

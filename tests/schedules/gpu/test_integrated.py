@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tvm.target import Target
 
 from support.compiled import executor_of
-from support.networks import NETWORKS, RUN, reference
+from support.networks import NETWORKS, mainly, reference
 from tvm_vision.compiler import compile_model
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.schedules import TargetLimits
@@ -101,14 +101,16 @@ def check_workgroups(made: Any, wave: int) -> None:
 
 
 @pytest.mark.usefixtures("device_info")
-@pytest.mark.parametrize("name", RUN)
+@pytest.mark.parametrize("name", mainly("shufflenet_v2", "yoeo_like"))
 def test_networks_for_waves_of_64_fill_them_and_are_right(name: str) -> None:
     """lavapipe runs what has the limits of AMD's Vega: no kernel counts on waves of a size."""
     check_network(name)
 
 
 @pytest.mark.usefixtures("device_info")
-@pytest.mark.parametrize("name", ["yoeo_like", "shufflenet_v2"])
+@pytest.mark.parametrize(
+    "name", ["shufflenet_v2", pytest.param("yoeo_like", marks=pytest.mark.slow)]
+)
 def test_networks_in_fp16_for_waves_of_64(name: str) -> None:
     check_network(name, precision="fp16")
 
@@ -129,7 +131,10 @@ def check_network(name: str, **options: Any) -> None:
 
 @pytest.mark.parametrize(
     ("name", "target", "precision"),
-    [("resnet18", PHOENIX, "fp16"), ("yoeo_like", TIGER_LAKE, "fp32")],
+    [
+        ("resnet18", PHOENIX, "fp16"),
+        pytest.param("yoeo_like", TIGER_LAKE, "fp32", marks=pytest.mark.slow),
+    ],
 )
 def test_workgroups_fill_waves_of_others(name: str, target: dict[str, Any], precision: str) -> None:
     made, _ = compiled(name, target, precision=precision)

@@ -98,7 +98,9 @@ def test_no_tile_has_more_terms_than_the_bound_is_for(m: int, n: int, k: int) ->
         assert tile.k // tile.slice_k <= MOST_TERMS
 
 
-@pytest.mark.parametrize("name", ["squeezenet1_1", "resnet18"])
+@pytest.mark.parametrize(
+    "name", ["squeezenet1_1", pytest.param("resnet18", marks=pytest.mark.slow)]
+)
 def test_networks_are_as_right_as_with_sums_in_float32(name: str) -> None:
     model = NETWORKS[name](64)
     module, signature = import_onnx(model)

@@ -51,8 +51,8 @@ def test_both_sides_name_one_mark() -> None:
     ("name", "options"),
     [
         ("squeezenet1_1", {"winograd": "4"}),
-        ("mobilenet_v2", {}),
-        ("yoeo_like", {"precision": "fp16", "layout": "nhwc"}),
+        pytest.param("mobilenet_v2", {}, marks=pytest.mark.slow),
+        pytest.param("yoeo_like", {"precision": "fp16", "layout": "nhwc"}, marks=pytest.mark.slow),
     ],
 )
 def test_networks_compute_the_same(name: str, options: dict[str, Any]) -> None:
