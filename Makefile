@@ -32,6 +32,10 @@ EXPORT := $(VENV)/.export
 ROS := $(VENV)/.ros
 ROS_WHEELS := $(filter x86_64,$(shell uname -m))
 
+# Hundreds of processes of the tests import the same modules, which are compiled once, whatever the
+# surroundings say.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DELETE_ON_ERROR:
 .PHONY: help demo demo-classifier test test-full ros no-ros-wheels ros-demo lint wheel elsewhere bench static-drivers test-driver lock faults fuzz kills validation thread-sanitizer clean distclean system force
 
