@@ -33,8 +33,11 @@ from .result_topics import (
     rules_of,
     topics_of,
 )
+from .settings import is_topic, shown
 from .tracks import MessageTracks
 
+# Of all middlewares (rmw, RMW_TOPIC_MAX_NAME_LENGTH).
+LONGEST_TOPIC = 247
 INTERFACES = Path(__file__).resolve().parent / "interfaces"
 # Topic -> message, in the order of the journal's kinds: results first, names of classes then.
 TOPICS = {
@@ -328,4 +331,9 @@ def _check_new(connections: Sequence[Any], topics: Any) -> None:
 
 def _join(namespace: str, topic: str) -> str:
     inner = namespace.strip("/")
-    return f"/{inner}/{topic}" if inner else f"/{topic}"
+    name = f"/{inner}/{topic}" if inner else f"/{topic}"
+    if not is_topic(name) or len(name) > LONGEST_TOPIC or set(name) & set("{}"):
+        raise InputError(
+            f"--namespace must be one of ROS, as /robot_1/vision, found {shown(namespace)}"
+        )
+    return name

@@ -120,12 +120,13 @@ def make_nodes(arguments: Sequence[str], **options: Any) -> list[Any]:
         # Fast DDS ends the process with a calculation of ports.
         raise InputError(f"ROS_DOMAIN_ID must be in 0 to {HIGHEST_DOMAIN}, found {domain}")
     import rclpy
-    from rclpy.exceptions import ParameterException
+    from rclpy.exceptions import NameValidationException, ParameterException
     from rclpy.signals import SignalHandlerOptions
 
     from .library_log import log_into
     from .model_loader import load_and_warm
     from .node import VisionNode
+    from .reasons import without_places
     from .sharing import SharedNetworks, Turns
 
     names, others = cameras_in(arguments)
@@ -133,9 +134,8 @@ def make_nodes(arguments: Sequence[str], **options: Any) -> list[Any]:
         # rclpy's own handlers would end the context under the node's feet.
         rclpy.init(args=others, signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:
-        # A file of parameters, an argument or a variable of the environment; with places in C.
-        reason = re.sub(r", at \S+:\d+", "", str(error))
-        raise InputError(f"ROS cannot be started: {reason}") from None
+        # A file of parameters, an argument or a variable of the environment.
+        raise InputError(f"ROS cannot be started: {without_places(str(error))}") from None
     try:
         if names:
             networks, turns = SharedNetworks(options.pop("load", load_and_warm)), Turns()
@@ -147,6 +147,13 @@ def make_nodes(arguments: Sequence[str], **options: Any) -> list[Any]:
     except (TvmVisionError, ParameterException) as error:
         rclpy.try_shutdown()
         raise InputError(str(error)) from None
+    except (NameValidationException, RuntimeError) as error:
+        rclpy.try_shutdown()
+        if not (isinstance(error, NameValidationException) or "creating node" in str(error)):
+            raise
+        # The namespace, the name, or both with what ROS puts behind them.
+        reason = without_places(str(error)).partition(":\n")[0]
+        raise InputError(f"ROS takes no such node: {reason}: give it another name") from None
     log_into(nodes[0].get_logger())
     return nodes
 

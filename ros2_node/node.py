@@ -272,13 +272,17 @@ class VisionNode(LifecycleNode):
         try:
             if values.get("tracking"):
                 need_tracker()
-            if self._restoring or job is None:
+            if self._restoring:
+                return ""
+            wanted = replace(self.settings, **values)
+            ros_parameters.need_topics(self, wanted)
+            if values.get("camera"):
+                source_of(values["camera"])
+            if job is None:
                 return ""
             if "model" in values:
                 find_model(values["model"])
-            if values.get("camera"):
-                source_of(values["camera"])
-            self.outputs.check(job.model, replace(self.settings, **values))
+            self.outputs.check(job.model, wanted)
         except InputError as error:
             return one_line(error)
         return ""

@@ -140,7 +140,7 @@ def publish(
     """Publish images as sensor_msgs/Image in bgr8, stamped when they go out; returns how many.
 
     Ends with the images, at ``limit``, or when ``stop`` is requested. Raises InputError where
-    rclpy is missing.
+    rclpy is missing, and for a topic that ROS can make no name of.
     """
     from .main import prepare_environment, require_ros
 
@@ -153,6 +153,7 @@ def publish(
     from std_msgs.msg import Header
 
     from .ros_messages import builder
+    from .ros_names import resolved
     from .ros_qos import profile, publisher_events
 
     # rclpy's handlers would take ROS away in the middle of an image.
@@ -160,6 +161,7 @@ def publish(
     node = rclpy.create_node("replay")
     count = 0
     try:
+        resolved(node, camera.topic)
         publisher = node.create_publisher(
             ImageMessage,
             camera.topic,

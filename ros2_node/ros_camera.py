@@ -13,9 +13,10 @@ from rclpy.qos import QoSCompatibility, ReliabilityPolicy, qos_check_compatible
 from sensor_msgs.msg import CompressedImage, Image
 
 from .dds_profile import PROFILE, dds_profile
+from .ros_names import resolved
 from .ros_qos import overridden, profile, subscription_events
-from .settings import Settings
-from .silence import COMPRESSED, IMAGE, SUFFIX, Publisher, Surroundings, reason
+from .settings import Settings, input_topics
+from .silence import COMPRESSED, IMAGE, Publisher, Surroundings, reason
 from .statistics import Statistics
 
 # Between two looks at the graph.
@@ -65,13 +66,8 @@ class RosCamera:
         return None if self._subscription is None else monotonic() - self._since
 
     def topic(self, settings: Settings) -> str:
-        """The topic in full, after all remappings; as it is set where ROS can make no name of it,
-        while a change to one that it refuses is tried."""
-        topic = _topic(settings)
-        try:
-            return str(self._node.resolve_topic_name(topic))
-        except RuntimeError:  # of rcl, which has no public class for it
-            return topic
+        """The topic in full, after all remappings."""
+        return resolved(self._node, _topic(settings))
 
     def watch(self, silent: bool, seconds: float) -> None:
         """Log that no image comes and why, another reason for it, or that they come again.
@@ -158,7 +154,7 @@ class RosCamera:
 
 
 def _topic(settings: Settings) -> str:
-    return settings.image_topic + (SUFFIX if settings.image_transport == "compressed" else "")
+    return input_topics(settings)["image_topic"]
 
 
 def room_for_large_images() -> str:

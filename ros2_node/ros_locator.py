@@ -10,7 +10,7 @@ from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from .locator import Locator
 from .ros_messages import message_class
 from .ros_qos import overridden, profile
-from .settings import Settings
+from .settings import Settings, input_topics
 
 TF = "tf2_msgs/msg/TFMessage"
 
@@ -43,11 +43,11 @@ class RosLocator:
         self._made_for = needs
         if not needs:
             return
-        self._subscribe(CameraInfo, settings.camera_info_topic, self.locator.take_calibration)
+        topics = input_topics(settings)
+        self._subscribe(CameraInfo, topics["camera_info_topic"], self.locator.take_calibration)
         if settings.locate_by == "depth":
-            raw = settings.depth_transport == "raw"
-            topic = settings.depth_topic + ("" if raw else f"/{settings.depth_transport}")
-            self._subscribe(Image if raw else CompressedImage, topic, self.locator.take_depth)
+            kind = Image if settings.depth_transport == "raw" else CompressedImage
+            self._subscribe(kind, topics["depth_topic"], self.locator.take_depth)
         if needs_transforms(settings):
             take, kind = self.locator.transforms.take, message_class(TF)
             self._subscribe(

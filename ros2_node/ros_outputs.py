@@ -29,6 +29,7 @@ from .result_topics import (
 )
 from .ros_locator import TF, RosLocator, needs_transforms
 from .ros_messages import message_class
+from .ros_names import resolved
 from .ros_qos import overridden, profile, publisher_events
 from .settings import Settings
 
@@ -101,8 +102,11 @@ class Outputs:
         self._told: set[str] = set()
 
     def check(self, model: Any, settings: Settings) -> dict[str, type]:
-        """The class of each topic's message. Raises InputError where a package is missing."""
+        """The class of each topic's message. Raises InputError where a package is missing, and for
+        a topic that ROS can make no name of, as a class of a long name makes one."""
         wanted = topics_of(model, settings)
+        for topic in wanted:
+            resolved(self._node, topic)
         if needs_transforms(settings):
             message_class(TF)
         return {topic: message_class(kind.replace("/", "/msg/")) for topic, kind in wanted.items()}

@@ -20,13 +20,15 @@ from tvm_vision.errors import InputError
 from . import qos_overrides
 from .class_settings import split, widened
 from .other_parameters import OwnParameters, own_parameters
-from .settings import START, Parameter, Settings, parameters, problem_in
+from .ros_names import resolved
+from .settings import START, Parameter, Settings, input_topics, parameters, problem_in
 
 
 def declare(node: Node) -> Settings:
     """Declare all parameters, with the values given at the start where there are some.
 
-    Raises InputError, naming the parameter, for a value of the wrong type or out of range.
+    Raises InputError, naming the parameter, for a value of the wrong type or out of range, and for
+    a topic that ROS can make no name of.
     """
     values = {item.name: _declare(node, item) for item in parameters().values()}
     if problem := qos_overrides.problem_in(given(node)):
@@ -35,7 +37,18 @@ def declare(node: Node) -> Settings:
         # Not where the endpoints are made: while parameters change, none can be declared.
         if name.startswith(qos_overrides.PREFIX):
             node.declare_parameter(name, value, ParameterDescriptor(read_only=True))
-    return Settings(**values)
+    settings = Settings(**values)
+    need_topics(node, settings)
+    return settings
+
+
+def need_topics(node: Node, settings: Settings) -> None:
+    """Raises InputError, naming the parameter, for a topic that ROS can make no name of."""
+    for name, topic in input_topics(settings).items():
+        try:
+            resolved(node, topic)
+        except InputError as error:
+            raise InputError(f"{name} must be the name of a topic: {error}") from None
 
 
 def given(node: Node) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from rclpy.qos import (
 )
 
 from .qos_overrides import overrides_of
+from .ros_names import resolved
 from .ros_parameters import given
 
 _RELIABILITY = {
@@ -43,9 +44,10 @@ def profile(reliability: str, depth: int, *, latched: bool = False) -> QoSProfil
 def overridden(node: Node, topic: str, entity: str, qos: QoSProfile) -> QoSProfile:
     """What the parameters ``qos_overrides`` make of it.
 
-    entity: "publisher" or "subscription". Raises InputError for a value that cannot be.
+    entity: "publisher" or "subscription". Raises InputError for a value that cannot be, and for a
+    topic that ROS can make no name of.
     """
-    name = node.resolve_topic_name(topic)
+    name = resolved(node, topic)
     for policy, value in overrides_of(given(node), name, entity).items():
         kind = _KINDS.get(policy)
         setattr(qos, policy, value if kind is None else kind[value.upper()])

@@ -16,6 +16,7 @@ from typing import Any
 from tvm_vision.models.class_options import UNSAID
 
 from .image_headers import MOST_PIXELS
+from .silence import SUFFIX
 
 # When a new value counts.
 START = "at start only"
@@ -35,7 +36,10 @@ TYPE_NAMES = {bool: "bool", int: "integer", float: "double", str: "string"}
 # Parameters that name one.
 TOPICS = ("image_topic", "camera_info_topic", "depth_topic")
 
-_TOPIC = re.compile(r"(~/|/)?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*")
+# ROS puts its own words in for {node}, {ns} and {namespace}, and has the last word on all of it.
+_TOPIC = re.compile(r"(~/|/)?(?!\d)(\w|\{\w+\})+(/(?!\d)(\w|\{\w+\})+)*", re.ASCII)
+# Of a value in a message.
+_MOST_SHOWN = 80
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ class Parameter:
 
     def problem(self, value: Any) -> str:
         """Why a value is not taken, in one line; "" where it is."""
-        found = f"found {value!r}"
+        found = f"found {shown(value)}"
         needed = TYPE_NAMES[self.kind]
         if type(value) is not self.kind:
             hint = ""
@@ -95,7 +99,7 @@ class Parameter:
         if self.low is not None and not (math.isfinite(value) and self.low <= value <= self.high):
             unit = f" {self.unit}" if self.unit else ""
             return f"{self.name} must be in {self.allowed}{unit}, {found}"
-        if self.name in TOPICS and not _TOPIC.fullmatch(value):
+        if self.name in TOPICS and not is_topic(value):
             return f"{self.name} must be the name of a topic, {found}"
         return ""
 
@@ -298,6 +302,31 @@ def problem_in(values: Mapping[str, Any]) -> str:
         if name in known and (problem := known[name].problem(value)):
             return problem
     return ""
+
+
+def input_topics(settings: Settings) -> dict[str, str]:
+    """What the node listens to by the parameter that names it, with what a transport puts behind
+    the name."""
+    compressed = settings.image_transport == "compressed"
+    packed = settings.depth_transport != "raw"
+    return {
+        "image_topic": settings.image_topic + (SUFFIX if compressed else ""),
+        "camera_info_topic": settings.camera_info_topic,
+        "depth_topic": settings.depth_topic + (f"/{settings.depth_transport}" if packed else ""),
+    }
+
+
+def is_topic(text: str) -> bool:
+    """Whether it is written as the name of a topic; ROS alone knows whether it is one in full."""
+    return _TOPIC.fullmatch(text) is not None
+
+
+def shown(value: Any) -> str:
+    """A value in one line of a message, not all of a long one."""
+    text = repr(value)
+    if len(text) <= _MOST_SHOWN:
+        return text
+    return f"{text[:_MOST_SHOWN]}... ({len(text)} characters)"
 
 
 def effects(names: Iterable[str]) -> set[str]:

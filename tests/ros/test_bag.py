@@ -85,6 +85,14 @@ def test_a_folder_a_file_and_sqlite_are_read(folder, tmp_path):
     assert outputs[0] == outputs[1] == outputs[2]
 
 
+@pytest.mark.parametrize("namespace", ["a b", "1", "a//b", "a/ü", "{ns}", "a" * 240])
+def test_a_namespace_that_ros_could_not_play_is_refused(bag, tmp_path, namespace):
+    target = tmp_path / "out.mcap"
+    with pytest.raises(InputError, match="--namespace must be one of ROS"):
+        process_bag(bag, target, fakes.FakeModel(), namespace=namespace)
+    assert not target.exists()
+
+
 def test_results_only_and_a_namespace(bag, tmp_path):
     target = tmp_path / "out.mcap"
     process_bag(bag, target, fakes.FakeModel(), results_only=True, namespace="/robot/")

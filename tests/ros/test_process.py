@@ -125,6 +125,23 @@ def test_wrong_arguments_end_it_with_one_line(start, arguments, words):
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--ros-args", "-r", f"__ns:=/{'n' * 230}"),
+        ("--ros-args", "-r", f"__node:={'n' * 300}"),
+        ("--cameras", f"{'n' * 300},right"),
+    ],
+    ids=["namespace", "name", "camera"],
+)
+def test_names_that_are_too_long_end_it_with_one_line(start, arguments):
+    process = start(command=arguments)
+    assert process.popen.wait(20) == os.EX_CONFIG
+    line = process.wait_for("vision_node: ROS takes no such node: ")
+    assert "should not exceed" in line and "/src/" not in line
+    assert "Traceback" not in process.log
+
+
+@pytest.mark.parametrize(
     ("variable", "value", "words"),
     [
         ("ROS_DOMAIN_ID", "abc", "ROS_DOMAIN_ID is not an integral number"),
