@@ -33,10 +33,11 @@ DEPTH_ENCODINGS = {"16UC1": ("u2", 1e-3), "mono16": ("u2", 1e-3), "32FC1": ("f4"
 class Locator:
     """Keeps what was published last; messages may come in another thread than ``places``."""
 
-    def __init__(self) -> None:
+    def __init__(self, depths: int = DEPTHS) -> None:
+        """depths: so many depth images are kept."""
         self.transforms = Transforms()
         self._calibration: Any = None
-        self._depths: deque[Any] = deque(maxlen=DEPTHS)
+        self._depths: deque[Any] = deque(maxlen=depths)
 
     def take_calibration(self, message: Any) -> None:
         """A sensor_msgs/CameraInfo of the images."""

@@ -9,6 +9,7 @@ pytest.importorskip("rosbags", reason="rosbags is not installed: pip install ros
 
 from support.ros import fakes
 from support.ros.bags import IMAGES, record
+from support.ros.space_bags import record_space
 from tvm_vision.tools.bag import seconds_left
 from tvm_vision.tools.cli import main
 from tvm_vision_ros import model_loader
@@ -62,6 +63,18 @@ def test_what_a_power_cut_took_is_told(run, tmp_path):
     result = run(path, tmp_path / "out.mcap", "--results-only")
     assert result.exit_code == 0, result.output
     assert "note: 'in.mcap' was cut off, as by a power cut: " in result.output
+
+
+def test_places_in_space(run, tmp_path):
+    source = record_space(tmp_path / "in", without=("/tf",))
+    given = (source, tmp_path / "out.mcap", "--topic", "/camera/image", "--ball-diameter", "0.14")
+    result = run(*given)
+    assert (result.exit_code, "count with --locate-by" in result.output) == (2, True)
+    result = run(*given, "--locate-by", "depth", "--locate-frame", "odom", "--results-only")
+    assert result.exit_code == 0, result.output
+    assert "images have no places; image 0: a transform from eye to odom is nee" in result.output
+    result = run(*given[:1], tmp_path / "x.mcap", *given[2:], "--locate-by", "diameter")
+    assert result.exit_code == 0 and "no places" not in result.output
 
 
 def test_images_above_the_limit_have_no_results(run, tmp_path):

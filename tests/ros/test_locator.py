@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from support.space_scenes import CENTRE, FOCAL, SIZE, Scene, box_of
+from support.space_scenes import CENTRE, FOCAL, SIZE, Scene, box_of, quaternion
 from tvm_vision.errors import InputError
 from tvm_vision.models.instance_masks import InstanceMasks
 from tvm_vision.models.results import Detections
@@ -35,13 +35,6 @@ def header(seconds=100.0, frame="camera_optical"):
     sec = int(seconds)
     stamp = SimpleNamespace(sec=sec, nanosec=round(1e9 * (seconds - sec)))
     return SimpleNamespace(stamp=stamp, frame_id=frame)
-
-
-def quaternion(rotation):
-    """x, y, z, w of a rotation whose w is not small."""
-    w = np.sqrt(1 + np.trace(rotation)) / 2
-    r = rotation
-    return np.array([r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1], 4 * w * w]) / (4 * w)
 
 
 def transform(parent, child, place, turn=(0, 0, 0, 1), seconds=100.0):

@@ -61,3 +61,10 @@ def box_of(mask: np.ndarray) -> np.ndarray:
     """x1, y1, x2, y2 around the pixels of a mask."""
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     return np.array([columns[0], rows[0], columns[-1] + 1, rows[-1] + 1], np.float32)
+
+
+def quaternion(rotation: np.ndarray) -> np.ndarray:
+    """x, y, z, w of a rotation whose w is not small."""
+    w = np.sqrt(1 + np.trace(rotation)) / 2
+    r = rotation
+    return np.array([r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1], 4 * w * w]) / (4 * w)
