@@ -1,4 +1,4 @@
-"""launch/vision.launch.py, executed where launch and launch_ros are installed; config/ always."""
+"""launch/, executed where launch and launch_ros are installed; config/ always."""
 
 import importlib.util
 import json
@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from support import SUPPORT
+from support.ros.scenes import scene, send_until
 from tvm_vision_ros.result_topics import RESULT_TOPICS
 from tvm_vision_ros.settings import parameters, problem_in, widened
 
@@ -63,10 +64,10 @@ def prefix(tmp_path, monkeypatch):
 
 @pytest.fixture
 def launch(prefix, start):
-    """Starts the launch file with arguments."""
+    """Starts a launch file with arguments."""
 
-    def run(*arguments):
-        path = prefix / "share" / "tvm_vision" / "launch" / "vision.launch.py"
+    def run(*arguments, file="vision.launch.py"):
+        path = prefix / "share" / "tvm_vision" / "launch" / file
         program = SUPPORT / "ros" / "launch_program.py"
         return start(program=program, command=(str(path), *arguments))
 
@@ -130,3 +131,51 @@ def test_it_starts_the_node_as_told_and_ends_it(graph, launch, models):
         graph.wait_for_subscriber(eye)
     assert process.end() == 0, process.log
     process.wait_for("process has finished cleanly")
+
+
+def test_two_cameras_have_one_process_and_one_network(graph, launch, models):
+    from vision_msgs.msg import Detection2DArray
+
+    process = launch(f"model:={models('fake')}", "image:=image_raw", file="two_cameras.launch.py")
+    for side in ("left", "right"):
+        graph.wait_for_state("active", f"/{side}/vision")
+        with (
+            graph.listen(Detection2DArray, f"/{side}/detections") as inbox,
+            graph.camera(f"/{side}/image_raw") as camera,
+        ):
+            sent = send_until(graph, camera, inbox, lambda: graph.image(scene()))
+            assert sent.detections
+    assert process.log.count("process started with pid") == 1
+    assert process.log.count("loading fake") == 1
+    assert process.end() == 0, process.log
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "launch").iterdir()), ids=lambda p: p.name)
+def test_every_argument_has_a_default_and_a_meaning(prefix, path):
+    """What ros2 launch FILE --show-args prints."""
+    from launch import LaunchContext
+    from launch.launch_description_sources import PythonLaunchDescriptionSource
+    from launch.utilities import perform_substitutions
+
+    context = LaunchContext()
+    installed = prefix / "share" / "tvm_vision" / "launch" / path.name
+    source = PythonLaunchDescriptionSource(str(installed))
+    declared = source.try_get_launch_description_without_context().get_launch_arguments()
+    assert {"model", "camera", "cameras", "image"} <= {item.name for item in declared}
+    for item in declared:
+        assert item.description.endswith("."), item.name
+        value = perform_substitutions(context, item.default_value)
+        if item.name in ("params_file", "dds_profile"):
+            assert Path(value).is_file()
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "config").glob("*.yaml")), ids=lambda p: p.stem)
+def test_each_file_of_parameters_starts_a_node(graph, launch, models, path):
+    process = launch(f"model:={models('fake')}", f"params_file:={path}", f"namespace:={path.stem}")
+    graph.wait_for_state("active", f"/{path.stem}/vision")
+    wanted = yaml.safe_load(path.read_text("utf-8"))["/**/vision"]["ros__parameters"]
+    wanted.pop("model", None)
+    for name, value in wanted.items():
+        assert graph.get(name, f"/{path.stem}/vision") == value, name
+    assert "is not known and ignored" not in process.log
+    assert process.end() == 0, process.log
