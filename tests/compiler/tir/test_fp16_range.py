@@ -136,11 +136,21 @@ MASKED = [  # a softmax over places, of which some or all are hidden
     helper.make_node("Softmax", ["scores"], ["y"], axis=-1),
 ]
 
+DIMMED = [  # by scales of which fp16 keeps few digits, as layers begin with in ConvNeXt
+    helper.make_node("Mul", ["x", "small"], ["dim"]),
+    helper.make_node("Mul", ["dim", "large"], ["bright"]),
+    helper.make_node("Add", ["bright", "hidden"], ["y"]),
+]
+
 
 @pytest.mark.parametrize(
     ("nodes", "constants"),
-    [(UNIT_LENGTH, {"least": 1e-12}), (MASKED, {"one": 1.0, "lowest": LEAST})],
-    ids=["unit_length", "masked"],
+    [
+        (UNIT_LENGTH, {"least": 1e-12}),
+        (MASKED, {"one": 1.0, "lowest": LEAST}),
+        (DIMMED, {"small": np.full(8, 1.23e-6), "large": 8e5}),
+    ],
+    ids=["unit_length", "masked", "dimmed"],
 )
 @pytest.mark.parametrize("value", [0.0, 1.0])
 @pytest.mark.usefixtures("device_info")

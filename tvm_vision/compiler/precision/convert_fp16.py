@@ -2,9 +2,9 @@
 
 Weights and activations are stored as fp16, sums stay float32 inside every kernel. Inputs and
 outputs of the network keep their type; the kernels next to them convert. A tensor stays float32
-where one of its kernels cannot take fp16, or where a weight is too large for one; so do the few
-constants beside weights of int8, scales that are too small for fp16, single numbers that are, and
-what is bounded or hidden by a number that fp16 loses (tir/fp16_range.py).
+where one of its kernels cannot take fp16, or where a constant is too large for one, or all of it
+too small; so do the few constants beside weights of int8, what is bounded or hidden by a number
+that fp16 loses (tir/fp16_range.py), and coordinates (tir/coordinates.py).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from ..graph.static_graph import KernelCall, StaticGraph, Tensor
 from ..tir.cast_buffers import FP16, FP32, narrowable, narrowed
+from ..tir.coordinates import holds_coordinates
 from ..tir.fp16_range import FP16_MAX, LEAST_NORMAL, holds_lost, lost
 
 
@@ -65,21 +66,21 @@ def fp16_roots(graph: StaticGraph) -> set[int]:
         for tensor, can in zip(tensors, possible[kernel.function], strict=True):
             if not can:
                 fixed.add(graph.root(tensor))
-    fixed |= _holding_lost(graph)
+    fixed |= _holding_lost(graph) | _holding_coordinates(graph)
     fp32 = {i for i, t in enumerate(graph.tensors) if t.root == i and t.dtype == FP32}
     return fp32 - fixed
 
 
 def _fits(value: np.ndarray) -> bool:
-    """True where all finite numbers of a float32 array stay finite as fp16, and a single one
-    keeps its digits."""
+    """True where all finite numbers of a float32 array stay finite as fp16, and the largest keeps
+    its digits."""
     if value.dtype != np.float32:
         return False
     finite = np.abs(value[np.isfinite(value)])
     if finite.size == 0:
         return True
     largest = float(finite.max())
-    return largest <= FP16_MAX and not (value.size == 1 and 0 < largest < LEAST_NORMAL)
+    return largest <= FP16_MAX and not 0 < largest < LEAST_NORMAL
 
 
 def _holding_lost(graph: StaticGraph) -> set[int]:
@@ -100,6 +101,24 @@ def _holding_lost(graph: StaticGraph) -> set[int]:
         numbers = frozenset((i, single[t]) for i, t in enumerate(tensors) if t in single)
         given = frozenset(i for i, t in enumerate(tensors) if t in found)
         places = zip(tensors, held(kernel.function, numbers, given), strict=True)
+        found.update(tensor for tensor, holds in places if holds)
+    return found
+
+
+def _holding_coordinates(graph: StaticGraph) -> set[int]:
+    """The tensors whose last digits decide, from the kernels that use them to those that make
+    them."""
+    found: set[int] = set()
+
+    @functools.cache
+    def held(name: str, outputs: frozenset[int]) -> list[bool]:
+        return holds_coordinates(graph.functions[name], outputs)
+
+    for kernel in reversed(graph.kernels):
+        tensors = [graph.root(tensor) for tensor in (*kernel.inputs, *kernel.outputs)]
+        first = len(kernel.inputs)
+        given = frozenset(i for i, t in enumerate(tensors) if i >= first and t in found)
+        places = zip(tensors, held(kernel.function, given), strict=True)
         found.update(tensor for tensor, holds in places if holds)
     return found
 
