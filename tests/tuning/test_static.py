@@ -16,11 +16,13 @@ from tvm.target import Target
 import tvm_vision
 from support.networks import Builder
 from support.tuning_world import World, decisions, record
+from tvm_vision.devices import known_devices
 from tvm_vision.errors import DeviceError, InputError
 from tvm_vision.offline import drivers, machines
 from tvm_vision.offline.model import examine
 from tvm_vision.offline.network import read_network
 from tvm_vision.offline.pipelines import compile_kernels
+from tvm_vision.offline.survey import survey
 from tvm_vision.tools.cli import main
 from tvm_vision.tuning import Records, TuningOptions, read_records, tune_model
 from tvm_vision.tuning.kernels import TunableKernel
@@ -98,12 +100,21 @@ def test_a_search_that_goes_on_takes_records_of_its_own_kind_alone() -> None:
 
 
 def test_a_device_that_no_model_knows_is_said() -> None:
-    for name in ("llvmpipe (LLVM 15)", "NVIDIA H200", ""):
+    for name in ("llvmpipe (LLVM 15)", "NVIDIA H200", "Intel(R) Arc(tm) A770 (DG2)", ""):
         target = Target({"kind": "vulkan", "device_name": name})
         with pytest.raises(InputError, match="renoir, .* is needed to rank candidates"):
             device_of(target)
-    target = Target({"kind": "vulkan", "device_name": "AMD Radeon Graphics (RADV STRIX1)"})
-    assert device_of(target) == "strix"
+    for name, device in (
+        ("AMD Radeon Graphics (RADV STRIX1)", "strix"),
+        ("Intel(R) Iris(R) Xe Graphics (TGL GT2)", "tgl"),
+    ):
+        assert device_of(Target({"kind": "vulkan", "device_name": name})) == device
+
+
+def test_every_device_of_the_models_is_found_by_its_drivers_name() -> None:
+    for device in machines.MODELLED:
+        target = Target(known_devices()[device].target_config())
+        assert device_of(target) == device
 
 
 @pytest.fixture(scope="module")
@@ -126,16 +137,17 @@ def test_boards_and_another_search_do_not_go_with_it(
     assert done.exit_code == 2 and "--static measures nothing" in done.output
 
 
+@pytest.mark.parametrize("device", ["renoir", pytest.param("tgl", marks=pytest.mark.slow)])
 def test_a_network_is_tuned_for_a_gpu_that_is_not_here(
-    model: onnx.ModelProto, tmp_path: Path
+    device: str, model: onnx.ModelProto, tmp_path: Path
 ) -> None:
     try:
-        driver = drivers.find("renoir")
+        driver = drivers.find(device)
     except DeviceError as error:
         pytest.skip(str(error))
     path = tmp_path / "records.jsonl"
     options = TuningOptions(time_budget=600.0, trials=6, batch=3)
-    outcome = tune_model(model, records=path, search=STATIC, target="renoir", tuning=options)
+    outcome = tune_model(model, records=path, search=STATIC, target=device, tuning=options)
     assert outcome.tried == 6 and outcome.failed == 0
     assert outcome.after <= outcome.before
     found = read_records(path)
@@ -143,11 +155,12 @@ def test_a_network_is_tuned_for_a_gpu_that_is_not_here(
     assert not any(each.checked for each in found)
 
     def seconds(**records: Any) -> float:
-        package = tvm_vision.compile(model, tmp_path / "m.tar", target="renoir", **records)
+        package = tvm_vision.compile(model, tmp_path / "m.tar", target=device, **records)
         network = read_network(package)
         compiled = compile_kernels(list(network.kernels.values()), driver)
-        frame = examine(network, compiled, machines.find("renoir"))
-        return frame.seconds
+        if device in machines.XE:
+            return float(survey(network, compiled, device)["modelled_seconds"])
+        return examine(network, compiled, machines.find(device)).seconds
 
     before, after = seconds(), seconds(tuning_records=[path])
     if outcome.improved:

@@ -168,8 +168,12 @@ XE = {
 }  # fmt: skip
 
 
+# All that the models know.
+MODELLED = {**MACHINES, **XE}
+
+
 def find(device: str) -> Machine:
     """A machine by its name. Raises InputError for another."""
-    if device not in MACHINES:
-        raise InputError(f"a device of {', '.join(MACHINES)} is needed, found '{device}'")
-    return MACHINES[device]
+    if device not in MODELLED:
+        raise InputError(f"a device of {', '.join(MODELLED)} is needed, found '{device}'")
+    return MODELLED[device]

@@ -107,7 +107,7 @@ def _modelled(
 ) -> dict[str, list[LaunchReport]]:
     """Launches of each kernel."""
     reports = {
-        name: _report(network.kernels[name], pipeline, machine)
+        name: examine_kernel(network.kernels[name], pipeline, machine)
         for name, pipeline in compiled.pipelines.items()
     }
     found: dict[str, list[LaunchReport]] = {name: [] for name in reports}
@@ -122,7 +122,8 @@ def _seconds(launches: dict[str, list[LaunchReport]]) -> dict[str, float]:
     return {"modelled_seconds": sum(each.seconds for each in every)} if every else {}
 
 
-def _report(kernel: Kernel, pipeline: Pipeline, machine: Machine) -> KernelReport:
+def examine_kernel(kernel: Kernel, pipeline: Pipeline, machine: Machine) -> KernelReport:
+    """One kernel. Raises InputError where the driver's text is not understood."""
     way = walk(parse(pipeline.texts[_TEXT]), machine)
     said, lanes = pipeline.statistics, pipeline.subgroup
     shared = int(said["Workgroup Memory Size"])

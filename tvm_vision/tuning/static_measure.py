@@ -16,12 +16,14 @@ from ..offline import drivers, machines
 from ..offline.model import KernelReport, LaunchReport, examine_kernel, time_launch
 from ..offline.network import read_library
 from ..offline.pipelines import compile_kernels
+from ..offline.survey import examine_kernel as examine_intel
 from ..package.graph import PlannedGraph, PlannedKernel, PlannedTensor
 from ..runtime.library import load_library
 from .measure import DeviceMeasurer, Measured, MeasureJob, MeasureProcess
 from .worker import ENTRY, Argument
 
-_CHIP = re.compile(r"\(RADV (\w+)\)")
+# What drivers' names of devices end with: "(RADV RENOIR)", "(TGL GT2)".
+_CHIP = re.compile(r"\((?:RADV (\w+)|(\w+) GT\d)\)")
 
 
 def device_of(target: Any) -> str:
@@ -30,12 +32,13 @@ def device_of(target: Any) -> str:
     Raises InputError where no model knows it.
     """
     name = str(target.attrs.get("device_name", ""))
-    chip = _CHIP.search(name)
-    for device, of_driver in drivers.SHIM_NAMES.items():
-        if chip is not None and chip[1].lower() == of_driver:
+    found = _CHIP.search(name)
+    chip = (found[1] or found[2]).lower() if found else ""
+    for device in machines.MODELLED:
+        if chip == drivers.SHIM_NAMES.get(device, device):
             return device
     raise InputError(
-        f"a target of {', '.join(machines.MACHINES)} is needed to rank candidates without the "
+        f"a target of {', '.join(machines.MODELLED)} is needed to rank candidates without the "
         f"device, found one for '{name or target}'"
     )
 
@@ -57,6 +60,7 @@ class StaticMeasurer(DeviceMeasurer):
         super().__post_init__()
         self._machine = self.machine or machines.find(self.device)
         self._driver = drivers.find(self.device)
+        self._examine = examine_intel if self.device in machines.XE else examine_kernel
 
     @classmethod
     def for_target(cls, target: Any) -> StaticMeasurer:
@@ -90,7 +94,7 @@ class StaticMeasurer(DeviceMeasurer):
         kernels, launches = read_library(load_library(library), _graph(arguments))
         made = compile_kernels(list(kernels.values()), self._driver).pipelines
         reports = {
-            name: examine_kernel(kernel, made[name], self._machine)
+            name: self._examine(kernel, made[name], self._machine)
             for name, kernel in kernels.items()
         }
         return [
