@@ -156,7 +156,12 @@ def _blocks_of_channels(network: Compilation) -> None:
 
 
 def _layout_on_gpu(network: Compilation) -> None:
-    network.module = layout_on_gpu(network.module, network.options.layout, _matrices(network))
+    network.module = layout_on_gpu(
+        network.module,
+        network.options.layout,
+        _matrices(network),
+        network.limits.device.measured,
+    )
 
 
 def _pools_before_concats(network: Compilation) -> None:

@@ -28,8 +28,11 @@ FEW = 8  # convolutions, with less of which a network is mostly something else
 DENSE_PAYS = 1.25  # most convolutions for each dense one, of bytes or where there are few
 
 
-def layout_on_gpu(mod: tvm.IRModule, layout: str, matrices: bool) -> tvm.IRModule:
+def layout_on_gpu(mod: tvm.IRModule, layout: str, matrices: bool, measured: bool) -> tvm.IRModule:
     """``mod`` with channels last where that is asked for, or left open and faster.
+
+    matrices: whether convolutions will use cooperative matrices. measured: whether kernels were
+    timed on such a device.
 
     Raises UnsupportedModelError where it is asked for and TVM cannot.
     """
@@ -46,7 +49,7 @@ def layout_on_gpu(mod: tvm.IRModule, layout: str, matrices: bool) -> tvm.IRModul
             "the network's operators cannot all be turned to channels last: compile it with "
             "--layout auto"
         ) from error
-    if layout == "auto" and not channels_last_pays(mod, transposed):
+    if layout == "auto" and not channels_last_pays(mod, transposed, measured):
         return mod
     return pad_channels(transposed) if matrices else transposed
 
@@ -59,7 +62,7 @@ def channel_block(target: Target) -> int:
     return 1 if "gpu" in target.keys else vector_lanes(target)
 
 
-def channels_last_pays(mod: tvm.IRModule, transposed: tvm.IRModule) -> bool:
+def channels_last_pays(mod: tvm.IRModule, transposed: tvm.IRModule, measured: bool) -> bool:
     """Whether channels last are faster where fp16 are multiplied by cooperative matrices, or
     bytes by words.
 
@@ -68,13 +71,15 @@ def channels_last_pays(mod: tvm.IRModule, transposed: tvm.IRModule) -> bool:
     (benchmarks/schedules.md): where axes have to be turned within a network that turned none or
     few, as each turn is a kernel, which takes as long as a small convolution; and where many gates
     (squeeze-excite) follow means over the image, which have few threads then. Of bytes, and with
-    few convolutions, dense ones must prevail, and axes be turned at the network's ends alone.
+    few convolutions, dense ones must prevail, and axes be turned at the network's ends alone; so
+    must they on devices that nobody measured: their memory holds up what is not dense, which gains
+    nothing then and pays for the turn at its input (benchmarks/static.md).
     """
     convolutions = calls_of(transposed, "relax.nn.conv2d")
     ends = len(_tensors(mod["main"].params)) + len(_tensors([mod["main"].body]))
     own = transposes(mod)
     within = transposes(transposed) - own - ends
-    if len(convolutions) < FEW or _mostly_of_bytes(mod):
+    if not measured or len(convolutions) < FEW or _mostly_of_bytes(mod):
         dense = sum(int(call.attrs.groups) == 1 or is_int8(call) for call in convolutions)
         return TURNS_PAY * within <= len(convolutions) <= DENSE_PAYS * dense
     # Two convolutions of one pixel each: to few channels, and back to all.
