@@ -77,7 +77,7 @@ class CompileOptions:
         "auto",
         ("auto", "on", "off"),
         "products of fp16 added up in fp16 over some 8 to 32 terms, in float32 beyond, on GPUs; "
-        "auto: on AMD's GPUs and integrated ones of subgroups of 64",
+        "auto: on AMD's and Intel's GPUs and integrated ones of subgroups of 64",
     )
     wide_subgroups: bool = _switch(
         "kernels without products compiled for the widest subgroups, on integrated GPUs whose "

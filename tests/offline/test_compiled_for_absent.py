@@ -32,11 +32,13 @@ NETWORKS: dict[str, Callable[[], Any]] = {
     "yoeo_like": lambda: networks.yoeo_like(416),
 }
 PRECISIONS = ("fp32", "fp16")
+FEW_SPILLS = 2  # registers, of Intel's halves: what tiles next to the bound take at the most
 # What `make test` tries of them: all of it takes a quarter of an hour.
 QUICK = (
     ("renoir", "squeezenet1_1", "fp32"),
     ("phoenix", "squeezenet1_1", "fp16"),
     ("tgl", "squeezenet1_1", "fp32"),
+    ("tgl", "squeezenet1_1", "fp16"),
 )
 CASES = [
     pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow)
@@ -73,7 +75,7 @@ def test_kernels_fit_the_device(device: str, name: str, precision: str, tmp_path
     if device not in machines.MACHINES:
         for kernel in survey(network, compiled, device)["kernels"].values():
             assert kernel["lanes"] in (8, 16, 32), kernel
-            assert precision == "fp32" or not kernel["spills"], kernel
+            assert precision == "fp32" or kernel["spills"] <= FEW_SPILLS, kernel
             assert kernel["shared_bytes"] <= int(limits["max_shared_memory_per_block"]), kernel
         return
     machine = machines.find(device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,12 +47,14 @@ def device() -> Target:
     return Target({"kind": "vulkan", "from_device": 0}, Target(HOST))
 
 
-def run(tile: GemmTile, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, str]:
+def run(
+    tile: GemmTile, a: np.ndarray, b: np.ndarray, packed_lanes: int = 0
+) -> tuple[np.ndarray, str]:
     """The product on the device, and its GLSL."""
     (m, k), n = a.shape, b.shape[1]
-    function = schedule_with(
-        product(m, n, k), TargetLimits.of(device(), ON), ScheduleConfig("contraction", tile)
-    )
+    limits = TargetLimits.of(device(), ON)
+    limits = replace(limits, device=replace(limits.device, packed_lanes=packed_lanes))
+    function = schedule_with(product(m, n, k), limits, ScheduleConfig("contraction", tile))
     library = tvm.tirx.build(
         tvm.IRModule({"main": function.with_attr("global_symbol", "main")}), device()
     )
@@ -88,6 +91,17 @@ def test_errors_are_within_their_bound(tile: GemmTile, k: int, positive: bool) -
     assert np.all(np.abs(found - exact) <= terms * HALF * sizes)
     # As a rule roundings cancel out: what a result of fp16 is rounded by, four times at most.
     assert np.sqrt(np.mean((found - exact) ** 2)) <= 4 * HALF * np.sqrt(np.mean(exact**2))
+
+
+@pytest.mark.parametrize("k", [64, 100, 4608])
+def test_lanes_that_are_asked_for_change_no_result(k: int) -> None:
+    """Intel's tiles, in subgroups of whatever width this device has, and of one tile and many."""
+    random = np.random.default_rng(k)
+    a, b = (random.uniform(-1, 1, shape).astype("float16") for shape in ((32, k), (k, 64)))
+    tile = GemmTile(32, 64, 32)
+    (plain, _), (asked, source) = (run(tile, a, b, lanes) for lanes in (0, 16))
+    np.testing.assert_array_equal(asked, plain)
+    assert "[[dont_unroll]]" in source
 
 
 @settings(max_examples=60, deadline=None)

@@ -13,7 +13,7 @@ from support import lowering
 from tvm_vision.devices import known_devices
 from tvm_vision.options import CompileOptions
 from tvm_vision.schedules import TargetLimits
-from tvm_vision.schedules.gpu.kernel_marks import SUBGROUP, with_marks
+from tvm_vision.schedules.gpu.kernel_marks import KEEP_LOOPS, SUBGROUP, with_marks
 from tvm_vision.schedules.module import schedule_function
 from tvm_vision.vulkan.codegen.glsl.kernel import FLAG_PREFERRED_SUBGROUP, SUBGROUP_SHIFT
 
@@ -49,6 +49,20 @@ def multiplied(
             with T.init():
                 c[x, y] = T.float32(0)
             c[x, y] = c[x, y] + a[x, z] * b[z, y]
+
+
+@T.prim_func(s_tir=True)
+def multiplied_halves(
+    a: T.Buffer((512, 512), "float16"),
+    b: T.Buffer((512, 512), "float16"),
+    c: T.Buffer((512, 512), "float32"),
+):
+    for i, j, k in T.grid(512, 512, 512):
+        with T.sblock("c"):
+            x, y, z = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                c[x, y] = T.float32(0)
+            c[x, y] = c[x, y] + T.Cast("float32", a[x, z]) * T.Cast("float32", b[z, y])
 
 
 def flags_of(function: Any) -> tuple[int, bool]:
@@ -92,3 +106,20 @@ def test_kernels_of_few_registers_ask_for_it_where_the_driver_chooses(
         assert found == kind
         assert (str(SUBGROUP) in str(scheduled)) == bool(expected)
         assert limits.wide_subgroup == (32 if option and device == "tgl" else 0)
+
+
+@pytest.mark.parametrize(
+    ("device", "packed", "lanes"),
+    [("tgl", "auto", 16), ("arc", "auto", 16), ("tgl", "off", 0), ("renoir", "auto", 0)],
+)
+def test_packed_products_ask_for_lanes_that_fill_a_register(
+    device: str, packed: str, lanes: int
+) -> None:
+    """Of 16 bits each, and twice the narrowest subgroup; their loop over tiles stays a loop."""
+    target = Target(known_devices()[device].target_config())
+    limits = TargetLimits.of(target, CompileOptions(packed_fp16=packed))
+    scheduled, found = schedule_function(multiplied_halves, limits)
+    assert found == "contraction"
+    (kernel,) = lowering.kernels(scheduled, target)
+    assert kernel.flags >> SUBGROUP_SHIFT == lanes
+    assert ("[[dont_unroll]]" in kernel.source) == (KEEP_LOOPS in str(scheduled)) == bool(lanes)

@@ -99,7 +99,7 @@ class _Estimate:
 
     def _of_product(self, product: Product) -> float:
         device = self.limits.device
-        if isinstance(device.gemm, PipelineCosts):
+        if isinstance(device.gemm_costs(self.fp16), PipelineCosts):
             tile = gemm.default(product, self.limits)
             return gemm.cycles(tile, product, device) / self.rates.clock
         return 2 * product.b * product.m * product.k * _padded(product.n) / self.rates.flops

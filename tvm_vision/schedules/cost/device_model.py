@@ -140,6 +140,9 @@ class DeviceModel:
         wide_subgroups: the driver chooses the lanes of subgroups, and wide ones are faster where
             their registers suffice.
         cuts_sums: products may leave partial sums to a second kernel without a tuner's word.
+        packed_gemm: cycles of products of fp16 that are added up in fp16; None for those of
+            ``gemm``.
+        packed_lanes: lanes of subgroups for which these hold; 0 where the driver has no choice.
     """
 
     kind: str
@@ -156,6 +159,8 @@ class DeviceModel:
     pick: float = 90.0
     wide_subgroups: bool = False
     cuts_sums: bool = False
+    packed_gemm: PipelineCosts | None = None
+    packed_lanes: int = 0
 
     @property
     def measured(self) -> bool:
@@ -176,8 +181,10 @@ class DeviceModel:
             model = INTEGRATED_NARROW
         if model is DISCRETE and lanes == GCN_LANES:
             model = DISCRETE_WAVES
-        if model is DISCRETE and told.get(LEAST_LANES, lanes) < lanes:
-            model = DISCRETE_NARROW
+        least = told.get(LEAST_LANES, lanes)
+        if least < lanes:
+            model = {"discrete": DISCRETE_XE, "integrated": INTEGRATED_XE}.get(model.kind, model)
+            model = replace(model, packed_lanes=2 * least if model.packed_gemm else 0)
         model = replace(model, rates=model.rates and model.rates.measured(told))
         if model.source == FITTED:
             return model
@@ -199,24 +206,35 @@ class DeviceModel:
         Its clock is that at which its units would do the multiply-adds that were measured.
         """
         costs, rates = self.gemm, self.rates
-        if rates is None or not isinstance(costs, PipelineCosts) or FLOPS not in told:
+        if rates is None or FLOPS not in told:
             return self
+        packed = self.packed_fp16 and rates.fp16 >= LEAST_GAIN
+        if not isinstance(costs, PipelineCosts):
+            return replace(self, packed_fp16=packed)
         clock = told[FLOPS] * 1e6 / (2 * self.units.count * costs.width)
         if SHARED in told:
             shared = max(1, round(told[SHARED] * 1e6 / (self.units.count * clock)))
             costs = replace(costs, shared_rate=shared)
-        packed = self.packed_fp16 and rates.fp16 >= LEAST_GAIN
         rates = replace(rates, clock=clock)
         return replace(self, gemm=costs, rates=rates, packed_fp16=packed, split_k=rates.split_k)
 
     def with_units(self, count: int) -> DeviceModel:
         """The same with so many units, 1 at least, and with what occupies these."""
+        packed = self.packed_gemm
+        if packed is not None and packed.units is not None:
+            packed = replace(packed, units=replace(packed.units, count=count))
         return replace(
             self,
             source=TOLD,
             units=replace(self.units, count=count),
             enough=self.enough.scaled(self.units.count, count),
+            packed_gemm=packed,
         )
+
+    def gemm_costs(self, fp16: bool) -> GemmCosts | PipelineCosts:
+        """Those of a product; fp16: of factors of float16 that are added up in float32."""
+        packed = self.packed_gemm if fp16 and self.packed_fp16 else None
+        return packed or self.gemm
 
     def units_of(self, costs: TileCosts) -> Units:
         """The units that costs hold with."""
@@ -396,14 +414,57 @@ INTEGRATED_NARROW = replace(
     wide_subgroups=True,
     cuts_sums=False,
 )
+# Fitted to the machine code that Mesa's compiler makes of products of fp16 for Intel's Xe-LP in
+# subgroups of 16, not to time (benchmarks/static.md). A hardware thread has 128 registers of 32
+# bytes, which is 64 of 32 bits for each of 16 lanes; with a tile of 4x4 for a thread the driver
+# counts 63 to 69 and spills none, with 8x4 it counts 110 and does. Eight lanes would have room for
+# that, but they fill half of a register with halves, and gain nothing by them. Units: 16 execution
+# units, each of seven hardware threads and eight lanes of float32.
+XE_PACKED = PipelineCosts(
+    units=Units(
+        8, schedulers=16, lanes=16, threads=1792, shared_bytes=131_072, registers=1 << 20, groups=16
+    ),
+    width=128,
+    shared_rate=128,
+    memory_rate=64,
+    multiply=1.0,
+    convert=3.0,
+    load=2.0,
+    window=27.0,
+    step=15.0,
+    output=2.0,
+    pick=16.0,
+    chain=2.2,
+    fetch=260.0,
+    shared=92.0,
+    start=0.0,
+    registers=19.0,
+    edge=0.0,
+    sums=2.9,
+    most=70,
+    unpack=1.0,
+    queue=370.0,
+    queue_window=580.0,
+)
+# Intel's, of which the driver tells the narrowest subgroups: its compiler chooses the lanes of a
+# hardware thread, all of which share its registers.
+INTEGRATED_XE = replace(
+    INTEGRATED_NARROW,
+    packed_fp16=True,
+    packed_gemm=XE_PACKED,
+    split_k=_SHARED_MEMORY.split_k,
+    cuts_sums=True,
+)
 # Intel's cards, likewise. Units, clock and memory are those of an Arc A770's data sheet (32 units,
 # 2.4 GHz, 560 GB/s), of which as much as of AMD's is taken to be reached; a launch as above.
-DISCRETE_NARROW = replace(
-    INTEGRATED_NARROW,
+_XE_CARD = Rates(flops=6.5e12, bandwidth=373e9, launch=10e-6, clock=2.4e9)
+DISCRETE_XE = replace(
+    INTEGRATED_XE,
     kind="discrete",
-    units=replace(INTEGRATED_NARROW.units, count=32),
+    units=replace(INTEGRATED_XE.units, count=32),
     enough=_OF_8_UNITS.scaled(8, 32),
-    rates=Rates(flops=6.5e12, bandwidth=373e9, launch=10e-6, clock=2.4e9),
+    rates=_XE_CARD,
+    split_k=_XE_CARD.split_k,
 )
 # AMD's cards, whose waves, matrices and registers are those of its integrated GPUs; nobody measured
 # one. Units, clock and memory are those of a Radeon RX 7800 XT's data sheet (60 units, 2.4 GHz, 624

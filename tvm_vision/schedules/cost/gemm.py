@@ -9,7 +9,7 @@ from functools import lru_cache
 from ..common import TargetLimits, up
 from ..factors import INT8
 from .device_model import DeviceModel
-from .gemm_pipelines import product_cycles
+from .gemm_pipelines import fits_registers, product_cycles
 from .gemm_tile import DOT, VECTOR, GemmTile, Product
 from .split_k import parts_of, split_k_cycles
 from .tile_costs import PipelineCosts
@@ -31,7 +31,13 @@ def default(shape: Product, limits: TargetLimits) -> GemmTile:
 def candidates(shape: Product, limits: TargetLimits) -> list[GemmTile]:
     """All tiles that the limits allow, the likeliest first; never empty."""
     dot = DOT if shape.factors == INT8 and limits.dp4a else 1
-    found = [tile for tile in _tiles(shape, dot, limits.device) if fits(tile, limits)]
+    costs = limits.device.gemm_costs(shape.fp16)
+    found = [
+        tile
+        for tile in _tiles(shape, dot, limits.device)
+        if fits(tile, limits)
+        and (not isinstance(costs, PipelineCosts) or fits_registers(tile, costs))
+    ]
     return sorted(found, key=lambda tile: likeliness(tile, shape, limits)) or [
         replace(SMALLEST, dot=dot, m=SMALLEST.m * max(1, limits.wave // SMALLEST.threads))
     ]
@@ -91,7 +97,8 @@ def _faster(tile: GemmTile, packed: bool, device: DeviceModel) -> float:
 
 def cycles(tile: GemmTile, shape: Product, device: DeviceModel) -> float:
     """Estimated cycles of a product: waves of workgroups, each with latency and shared work."""
-    costs, units = device.gemm, device.units_of(device.gemm)
+    costs = device.gemm_costs(shape.fp16)
+    units = device.units_of(costs)
     results = shape.b * shape.m * shape.n
     if isinstance(costs, PipelineCosts):
         packed = shape.fp16 and device.packed_fp16

@@ -17,7 +17,13 @@ VECTOR = 4  # elements that a thread fetches at once
 def tile_registers(tile: GemmTile, costs: PipelineCosts) -> float:
     """Registers of a thread, estimated."""
     fetched = (tile.m + tile.n) * tile.k / VECTOR / tile.threads
-    return costs.registers + costs.edge * (tile.thread_m + tile.thread_n) + fetched
+    of_sums = costs.sums * tile.outputs_of_thread
+    return costs.registers + costs.edge * (tile.thread_m + tile.thread_n) + of_sums + fetched
+
+
+def fits_registers(tile: GemmTile, costs: PipelineCosts) -> bool:
+    """Whether a thread of a tile is estimated to spill none."""
+    return not costs.most or tile_registers(tile, costs) <= costs.most
 
 
 def product_cycles(
@@ -43,13 +49,15 @@ def product_cycles(
     each_step = (
         costs.multiply / faster * depth * tile.outputs_of_thread
         + (costs.convert if packed else 0.0) * tile.outputs_of_thread
+        + costs.unpack * depth * edge
         + costs.load * fetch
         + costs.window * fetches.get(shape.windows, 0.0)
         + costs.step
     )
     work = steps * each_step + costs.output * tile.outputs_of_thread
     issued = work * units.lanes * units.schedulers / costs.width
-    waited = steps * (costs.fetch + costs.shared * depth / 4) + costs.start
+    queued = costs.queue * fetch + costs.queue_window * fetches.get(shape.windows, 0.0)
+    waited = steps * (costs.fetch + queued + costs.shared * depth / 4) + costs.start
     moved = units.lanes * VECTOR * (2 if packed else 4) * steps  # of a vector a thread and step
     shared = moved * (depth * edge / 4 + fetch) / costs.shared_rate
     fetched = moved * fetch / costs.memory_rate

@@ -69,4 +69,4 @@ def resident_groups(threads: int, shared_bytes: int, registers: float, units: Un
         units.schedulers * waves // up(threads, units.lanes),
         units.shared_bytes // shared_bytes,
     )
-    return max(1, room)
+    return max(1, min(room, units.groups) if units.groups else room)

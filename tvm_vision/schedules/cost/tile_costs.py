@@ -19,6 +19,7 @@ class Units:
         threads: most threads that a unit holds at once.
         shared_bytes: bytes of shared memory that the workgroups of a unit have together.
         registers: of 32 bits, that the threads of a unit have together.
+        groups: most workgroups that a unit holds at once; 0 where nothing but the rest bounds them.
     """
 
     count: int
@@ -27,6 +28,7 @@ class Units:
     threads: int
     shared_bytes: int
     registers: int = 65536
+    groups: int = 0
 
     def resident(self, groups: int, threads: int, shared_bytes: int, registers: int = 0) -> int:
         """Workgroups that a unit holds at once, 1 at least.
@@ -77,7 +79,7 @@ class PipelineCosts:
     """A matrix product where pipelines fill and only other waves hide latency (gemm_pipelines.py).
 
     Attributes:
-        units: None: these costs hold with the units of the device.
+        units: None for those of the device; else their number is the device's.
         width: lanes for which a unit issues in a cycle, all schedulers together.
         shared_rate: bytes a cycle of a unit's shared memory.
         memory_rate: bytes a cycle between a unit and its nearest cache.
@@ -94,6 +96,12 @@ class PipelineCosts:
         start: cycles of a workgroup.
         registers: of a thread, whatever it computes.
         edge: and for each row and each column of its outputs.
+        sums: and for each of its outputs.
+        most: registers that a thread can have; 0 where more registers mean fewer waves.
+        unpack: to take two halves out of a word, for each row and column, for a step along k.
+        queue: cycles that a wave waits besides for each four neighbours that it fetches, where
+            the compiler leaves loads and what stores their values in their order.
+        queue_window: and where they are of an image that is read by windows.
     """
 
     units: Units | None
@@ -113,6 +121,11 @@ class PipelineCosts:
     start: float
     registers: float
     edge: float
+    sums: float = 0.0
+    most: int = 0
+    unpack: float = 0.0
+    queue: float = 0.0
+    queue_window: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,14 @@ def schedule_contraction(
     fuse_axes(schedule, block, found)
     parts, total = split_reduction(schedule, block, tile.split_k)
     device = limits.device
-    schedule_gemm(schedule, parts, tile, simpler=not device.measured, packed=device.packed_fp16)
+    schedule_gemm(
+        schedule,
+        parts,
+        tile,
+        simpler=not device.measured,
+        packed=device.packed_fp16,
+        packed_lanes=device.packed_lanes,
+    )
     if total is not None:
         schedule_total(schedule, total, limits)
 

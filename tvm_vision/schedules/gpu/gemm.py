@@ -18,6 +18,7 @@ from tvm.s_tir import Schedule
 
 from ..common import extents_of
 from ..cost.gemm_tile import VECTOR, GemmTile
+from .kernel_marks import KEEP_LOOPS, SUBGROUP
 from .packed_fp16 import adds_fp16, sum_in_fp16
 from .tensor_intrinsics import dot_product
 from .tiles import add_up, cut_loops, inline_around, operands_of, pack_dp4a
@@ -25,7 +26,13 @@ from .vectors import in_vectors
 
 
 def schedule_gemm(
-    schedule: Schedule, block: Any, tile: GemmTile, *, simpler: bool = False, packed: bool = False
+    schedule: Schedule,
+    block: Any,
+    tile: GemmTile,
+    *,
+    simpler: bool = False,
+    packed: bool = False,
+    packed_lanes: int = 0,
 ) -> None:
     """Schedules a block whose iteration variables are b, m, n and k (one each, in that order).
 
@@ -36,6 +43,7 @@ def schedule_gemm(
         simpler: indices of values that do not lie together are simplified four by four, so that
             what four have in common is computed once.
         packed: products of fp16 are added up in fp16 within a tile (packed_fp16.py).
+        packed_lanes: of subgroups that these ask for; 0 leaves it to the driver.
 
     Raises:
         tvm.s_tir.ScheduleError, NotThisKind: the kernel does not fit; the schedule is then spoilt.
@@ -51,6 +59,9 @@ def schedule_gemm(
         for loop in rows:
             schedule.unroll(loop)
         schedule.vectorize(lanes)
+        if packed_lanes:
+            schedule.annotate(loops["worker"], SUBGROUP, packed_lanes)
+            schedule.annotate(loops["worker"], KEEP_LOOPS, 1)
     for operand in operands:
         _fetch(schedule, products, operand, tile, loops, simpler)
     for name in ("k_own", "m_own", "n_quad"):

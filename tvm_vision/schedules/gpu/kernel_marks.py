@@ -2,7 +2,8 @@
 
 SELECT_LOADS: guarded loads (padding, the rest of a tile) do without branches
 (vulkan/codegen/glsl/guards.py has what it does and why). SUBGROUP: lanes of the subgroups that
-the kernel is best with, where the device has a choice.
+the kernel is best with, where the device has a choice. KEEP_LOOPS: a loop over tiles stays one,
+however few its rounds are: unrolled, it takes registers that wide subgroups have not.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from tvm import tirx
 
 SELECT_LOADS = "pragma_select_loads"
 SUBGROUP = "pragma_subgroup"
+KEEP_LOOPS = "pragma_keep_loops"
 
 
 def with_marks(function: tirx.PrimFunc, marks: Mapping[str, int]) -> tirx.PrimFunc:

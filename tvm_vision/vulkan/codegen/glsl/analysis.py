@@ -31,6 +31,7 @@ ATOMICS = ("tirx.atomic_add",)
 # On loops over threads: guarded loads without a branch; lanes that a kernel is best with.
 SELECT_LOADS = "pragma_select_loads"
 SUBGROUP = "pragma_subgroup"
+KEEP_LOOPS = "pragma_keep_loops"
 MATRIX_MEMORY = ("tirx.tvm_load_matrix_sync", "tirx.tvm_store_matrix_sync")
 
 
@@ -94,6 +95,7 @@ class Analysis:
         self.divergent: set[int] = set()
         self.selects_loads = False
         self.preferred_subgroup = 0
+        self.keeps_loops = False
         self.narrow: set[int] = set()  # allocations of int64 whose values fit int32
         self._bound: dict[int, Any] = {}
         self._matrix_places: set[int] = set()  # loads that only say where a matrix lies
@@ -135,6 +137,7 @@ class Analysis:
         if stmt.attr_key == "thread_extent":
             self._thread(stmt.node, stmt.value)
         self.selects_loads |= stmt.attr_key == SELECT_LOADS
+        self.keeps_loops |= stmt.attr_key == KEEP_LOOPS
         if stmt.attr_key == SUBGROUP:
             self.preferred_subgroup = int(stmt.value)
 

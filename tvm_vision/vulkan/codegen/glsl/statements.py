@@ -38,7 +38,7 @@ class StatementPrinter(ExpressionPrinter):
 
     def __init__(self, kernel: str, analysis: Analysis, attributes: dict) -> None:
         super().__init__(kernel, analysis, attributes)
-        self.unrolls = False  # whether a loop carries [[unroll]]
+        self.unrolls = False  # whether a loop carries [[unroll]] or [[dont_unroll]]
         self._divergence = 0  # how many enclosing statements only some threads enter
         self._shared_pending = False  # some threads wrote shared memory since the last barrier
         self._fragment_shapes: dict[int, tuple[int, int, int]] = {}
@@ -226,6 +226,9 @@ class StatementPrinter(ExpressionPrinter):
             self.unrolls = True
             self.statements = before + copies
             hint.append("[[unroll]]")
+        elif self.analysis.keeps_loops and handle(stmt) in self.analysis.with_barrier:
+            self.unrolls = True
+            hint.append("[[dont_unroll]]")
 
     def _walks_private_array(self, stmt: Any) -> bool:
         """Whether a short loop picks elements of a thread's own array, which lies in registers only
