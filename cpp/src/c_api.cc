@@ -42,6 +42,24 @@ tvm_vision::ImageView View(const tvm_vision_image* image) {
   return {image->data, image->height, image->width, image->channels, image->stride};
 }
 
+template <typename T>
+T* Needed(T* pointer, const char* what) {
+  if (pointer != nullptr) return pointer;
+  throw tvm_vision::Error("InputError", std::string(what) + " is needed, found NULL");
+}
+
+tvm_vision::LoadOptions Options(const tvm_vision_options* given) {
+  int device = Needed(given, "options")->device;
+  if (device < TVM_VISION_AUTO || device > TVM_VISION_CPU) {
+    throw tvm_vision::Error("InputError",
+                            "a device from 0 to 2 is needed, found " + std::to_string(device));
+  }
+  tvm_vision::LoadOptions options(static_cast<tvm_vision::Device>(device));
+  if (given->target != nullptr) options.target = given->target;
+  if (given->verify != nullptr) options.verify = given->verify;
+  return options;
+}
+
 }  // namespace
 
 extern "C" {
@@ -49,13 +67,17 @@ extern "C" {
 const char* tvm_vision_error(void) { return last_error.c_str(); }
 
 tvm_vision_network* tvm_vision_load(const char* path, int device) {
+  tvm_vision_options options = TVM_VISION_OPTIONS;
+  options.device = device;
+  return tvm_vision_load_with(path, &options);
+}
+
+tvm_vision_network* tvm_vision_load_with(const char* path, const tvm_vision_options* options) {
   tvm_vision_network* loaded = nullptr;
   Done([&] {
-    if (path == nullptr || device < TVM_VISION_AUTO || device > TVM_VISION_CPU) {
-      throw tvm_vision::Error("InputError", "a path and a device from 0 to 2 are needed");
-    }
     auto fresh = std::make_unique<tvm_vision_network>();
-    auto network = tvm_vision::Network::Load(path, static_cast<tvm_vision::Device>(device));
+    auto network =
+        tvm_vision::Network::Load(Needed(path, "the path of a package"), Options(options));
     fresh->device = network.device();
     if (auto why = tvm_vision::VisionModel::WhyNot(network); why.empty()) {
       fresh->model.emplace(std::move(network));

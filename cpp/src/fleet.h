@@ -15,13 +15,11 @@
 #include <utility>
 #include <vector>
 
+#include "container.h"
 #include "fields.h"
 #include "processor.h"
 
 namespace tvm_vision {
-
-/*! \brief An offset and a size in bytes, of a member. */
-using Piece = std::pair<uint64_t, uint64_t>;
 
 /*! \brief One network for one device, and where it lies. */
 struct Variant {

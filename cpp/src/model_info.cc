@@ -11,6 +11,7 @@ namespace {
 constexpr int64_t kFormatVersion = 4;
 constexpr int64_t kFleetVersion = 100;  // of a package for several devices
 constexpr int64_t kMostPixels = 65536;
+constexpr int kMostLevels = 64;  // a package has ten
 constexpr int64_t kLargest = int64_t{1} << 40;
 
 std::vector<TensorSpec> ReadTensors(const Fields& fields, const char* name) {
@@ -128,9 +129,33 @@ SegmentationReading ReadSegmentation(const Fields& fields) {
           fields.Flag("channels_last"), fields.Number("threshold")};
 }
 
+/*! \brief Whether there are more lists and objects in each other than that: TVM's parser calls
+ * itself for each, until the stack ends. */
+bool IsDeeperThan(int most, std::string_view text) {
+  int levels = 0;
+  bool in_text = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char one = text[i];
+    if (one == '"') in_text = !in_text;
+    if (in_text) {
+      i += one == '\\';
+    } else if (one == '[' || one == '{') {
+      if (++levels > most) return true;
+    } else if (one == ']' || one == '}') {
+      --levels;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 Fields ParseInfo(std::string_view text) {
+  if (IsDeeperThan(kMostLevels, text)) {
+    throw Error("PackageError",
+                "mod.json must be JSON in UTF-8, and is not (it is nested too deeply): compile the "
+                "model again, or use the tvm_vision that made the package");
+  }
   tvm::ffi::String message;
   tvm::ffi::Any value = tvm::ffi::json::Parse(tvm::ffi::String(std::string(text)), &message);
   if (!message.empty()) {
@@ -143,8 +168,10 @@ Fields ParseInfo(std::string_view text) {
   int64_t needed = IsFleet(fields) ? kFleetVersion : kFormatVersion;
   if (version != needed) {
     throw Error("PackageError",
-                "mod.json: this tvm_vision reads packages of format version " +
-                    std::to_string(needed) + ", found " + std::to_string(version) +
+                "mod.json: this tvm_vision reads packages " +
+                    std::string(IsFleet(fields) ? "for several devices " : "") +
+                    "of format version " + std::to_string(needed) + ", found " +
+                    std::to_string(version) +
                     ": compile the model again, or install the tvm_vision that made it");
   }
   return fields;

@@ -2,10 +2,10 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -14,7 +14,6 @@
 #include <random>
 #include <set>
 #include <tvm_vision/tvm_vision.hpp>
-#include <utility>
 
 #include "processor.h"
 #include "sha256.h"
@@ -23,13 +22,7 @@ namespace tvm_vision {
 
 namespace {
 
-constexpr const char* kInfo = "mod.json";
-constexpr const char* kParams = "mod.params";
-constexpr const char* kLibrary = "mod.so";
-// Who made it, where that was signed: checked by tvm-vision alone.
-constexpr const char* kSignature = "mod.sig";
-constexpr const char* kRemedy = ": copy the package again, or compile the model again";
-constexpr size_t kBlock = 512;  // of a tar
+constexpr const char* kRemedy = "compile the model again, or copy the package again";
 constexpr uint64_t kLargest = uint64_t{1} << 40;
 // TVM's SaveParams; tvm_vision/package/params.py has the whole layout.
 constexpr uint64_t kListMagic = 0xF7E58D4F05049CB7;
@@ -37,37 +30,15 @@ constexpr uint64_t kTensorMagic = 0xDD5E40F096B4A13F;
 constexpr int32_t kCpu = 1;
 constexpr size_t kMaxNameBytes = 4096;
 constexpr int32_t kMaxRank = 64;
+constexpr size_t kShownOfADigest = 12;
 
-[[noreturn]] void Refuse(const std::string& why) { throw Error("PackageError", why + kRemedy); }
+[[noreturn]] void Refuse(const std::string& why) {
+  throw Error("PackageError", why + ": " + kRemedy);
+}
 
 std::string Reason() { return std::strerror(errno); }
 
-uint64_t Octal(std::string_view field) {
-  uint64_t value = 0;
-  for (char digit : field) {
-    if (digit == ' ' || digit == '\0') continue;
-    if (digit < '0' || digit > '7' || value > kLargest) Refuse("a header of the tar is damaged");
-    value = value * 8 + static_cast<uint64_t>(digit - '0');
-  }
-  return value;
-}
-
-/*! \brief Name and size of the member that a header (POSIX.1-1988 ustar) begins. */
-std::pair<std::string, uint64_t> ReadHeader(std::string_view header) {
-  uint64_t sum = 0;
-  for (size_t i = 0; i < kBlock; ++i) {
-    sum += i >= 148 && i < 156 ? uint8_t{' '} : static_cast<uint8_t>(header[i]);
-  }
-  if (header.substr(257, 5) != "ustar" || sum != Octal(header.substr(148, 8))) {
-    Refuse("a header of the tar is damaged");
-  }
-  std::string name(header.substr(0, 100).substr(0, header.substr(0, 100).find('\0')));
-  if (name.rfind("./", 0) == 0) name.erase(0, 2);
-  if (header[156] != '0' && header[156] != '\0') {
-    Refuse("'" + name + "' in it is no plain file");
-  }
-  return {name, Octal(header.substr(124, 12))};
-}
+std::string Digest(std::string_view bytes) { return Sha256(bytes.data(), bytes.size()); }
 
 /*! \brief Bytes from the front of what is left of mod.params. */
 class Cursor {
@@ -152,150 +123,101 @@ void RemoveLeftovers(const std::string& parent) {
     bool own = fstat(folder, &status) == 0 && status.st_uid == geteuid();
     std::error_code other;
     auto entries = std::distance(fs::directory_iterator(at->path(), other), {});
-    bool alone = entries == 0 || (entries == 1 && fs::exists(at->path() / kLibrary, other));
+    bool alone = entries == 0 || (entries == 1 && fs::exists(at->path() / kLibraryName, other));
     // Who uses one holds a lock on it.
     if (own && !other && alone && flock(folder, LOCK_EX | LOCK_NB) == 0) {
-      fs::remove(at->path() / kLibrary, other);
+      fs::remove(at->path() / kLibraryName, other);
       fs::remove(at->path(), other);
     }
     close(folder);
   }
 }
 
-/*! \brief What stands in mod.json but for its checksum, which is its first key in sorted order. */
-std::string WithoutChecksum(std::string_view info, const std::string& checksum) {
-  std::string first = "{\"checksum\": \"" + checksum + "\", ";
-  if (info.substr(0, first.size()) != first) return "";
-  std::string rest = "{" + std::string(info.substr(first.size()));
-  while (!rest.empty() && rest.back() == '\n') rest.pop_back();
-  return rest;
+/*! \brief `check_written` of tvm_vision/package/info.py: throws PackageError unless a mod.json is
+ * to the byte as it was written, by its checksum, which is its first field. */
+void CheckWritten(std::string_view text) {
+  constexpr std::string_view kBegin = "{\"checksum\": \"", kBehind = "\", ";
+  constexpr size_t kDigits = 64;
+  constexpr const char* kChanged =
+      "it was changed or damaged; compile the model again, or, where it was edited on purpose, use "
+      "'tvm-vision package repack'";
+  std::string_view found = text.substr(std::min(kBegin.size(), text.size()), kDigits);
+  size_t rest = kBegin.size() + kDigits;
+  bool begins = text.size() >= rest + kBehind.size() && text.substr(0, kBegin.size()) == kBegin &&
+                found.find_first_not_of("0123456789abcdef") == std::string_view::npos &&
+                text.substr(rest, kBehind.size()) == kBehind;
+  if (!begins) {
+    throw Error("PackageError",
+                std::string("mod.json must begin with its checksum, and does not: ") + kChanged);
+  }
+  std::string content = "{" + std::string(text.substr(rest + kBehind.size()));
+  while (content.back() == '\n') content.pop_back();
+  std::string needed = Digest(content);
+  if (needed == found) return;
+  throw Error("PackageError", "mod.json must have the checksum " +
+                                  needed.substr(0, kShownOfADigest) + "..., found " +
+                                  std::string(found.substr(0, kShownOfADigest)) +
+                                  "...: " + kChanged);
 }
 
 }  // namespace
 
-MappedFile::MappedFile(const std::string& path) {
-  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) {
-    throw Error("PackageError", "a package is needed, and '" + path + "' cannot be opened (" +
-                                    Reason() + "): check the path");
-  }
-  struct stat status{};
-  bool plain = fstat(file, &status) == 0 && S_ISREG(status.st_mode);
-  size_t size = plain ? static_cast<size_t>(status.st_size) : 0;
-  void* memory = size != 0 ? mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
-  close(file);
-  if (memory == MAP_FAILED) Refuse("'" + path + "' is empty, or no plain file that can be read");
-  bytes_ = {static_cast<const char*>(memory), size};
-}
-
-MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
-
-MappedFile::~MappedFile() {
-  if (!bytes_.empty()) munmap(const_cast<char*>(bytes_.data()), bytes_.size());
-}
-
-Package Package::Read(const std::string& path) {
-  Package package;
-  package.path_ = path;
-  struct stat status{};
-  if (stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
-    for (auto [name, member] : {std::pair{kInfo, &package.info_},
-                                {kParams, &package.params_},
-                                {kLibrary, &package.library_}}) {
-      package.files_.emplace_back(path + "/" + name);
-      *member = package.files_.back().bytes();
+Package Package::Read(const std::string& path, const PublicKeys* trusted) {
+  Package package(path, Members::Open(path));
+  Naming(path, [&] {
+    const Members& members = package.members_;
+    package.info_ = members.Text(kInfoName);
+    if (trusted != nullptr) {
+      bool there = members.Has(kSignatureName);
+      Bytes signature = there ? members.Text(kSignatureName) : Bytes();
+      package.signed_ =
+          trusted->Check(there ? std::optional(signature.view()) : std::nullopt, package.info());
     }
-    return package;
-  }
-  package.files_.emplace_back(path);
-  try {
-    package.ReadTar(package.files_[0].bytes());
-  } catch (const Error& error) {
-    throw Error(error.kind(), "'" + path + "': " + error.what());
-  }
+    CheckWritten(package.info());
+  });
   return package;
 }
 
-void Package::ReadTar(std::string_view tar) {
-  if (tar.size() < kBlock || tar.substr(257, 5) != "ustar") {
-    Refuse("it is no package: no tar, or one that is cut");
-  }
-  size_t at = 0;
-  while (true) {
-    if (tar.size() - at < kBlock) Refuse("the tar ends in the middle");
-    std::string_view header = tar.substr(at, kBlock);
-    if (header.find_first_not_of('\0') == std::string_view::npos) break;
-    auto [name, size] = ReadHeader(header);
-    at += kBlock;
-    if (size > tar.size() - at) Refuse("'" + name + "' in the tar is cut");
-    std::string_view signature;
-    std::string_view* member = name == kInfo        ? &info_
-                               : name == kParams    ? &params_
-                               : name == kLibrary   ? &library_
-                               : name == kSignature ? &signature
-                                                    : nullptr;
-    if (member == nullptr || !member->empty()) {
-      Refuse("'" + name +
-             "' is in the tar, and a package has mod.json, mod.params and mod.so, "
-             "once each");
-    }
-    *member = tar.substr(at, size);
-    at += std::min((size + kBlock - 1) / kBlock * kBlock, uint64_t{tar.size() - at});
-  }
-  if (info_.empty() || params_.empty() || library_.empty()) {
-    Refuse("mod.json, mod.params and mod.so are needed, and one of them is missing");
-  }
-}
-
 void Package::Select(const Variant& variant) {
-  info_ = PutTogether(params_, variant.info, kParams);
-  params_ = PutTogether(params_, variant.params, kParams);
-  library_ = PutTogether(library_, {variant.library}, kLibrary);
+  Naming(path_, [&] {
+    info_ = members_.Need(kParamsName, variant.info, kInfoName);
+    if (signed_.has_value()) signed_->CheckVariant(variant.name, info());
+    CheckWritten(info());
+  });
+  variant_ = variant;
 }
 
-std::string_view Package::PutTogether(std::string_view member, const std::vector<Piece>& pieces,
-                                      const char* name) {
-  for (auto [offset, size] : pieces) {
-    if (offset > member.size() || size > member.size() - offset) {
-      Refuse("'" + path_ + "': " + name + " was changed or damaged: it is too short");
+void Package::Check(const Fields& fields) {
+  Naming(path_, [&] {
+    if (variant_.has_value()) {
+      params_ = members_.Need(kParamsName, variant_->params, kParamsName);
+      library_ = members_.Load(kLibraryName, {variant_->library}, kLibraryName);
+    } else {
+      params_ = members_.Need(kParamsName);
+      library_ = members_.Load(kLibraryName);
     }
-  }
-  if (pieces.size() == 1) return member.substr(pieces[0].first, pieces[0].second);
-  auto whole = std::make_unique<std::string>();
-  for (auto [offset, size] : pieces) whole->append(member.substr(offset, size));
-  put_together_.push_back(std::move(whole));
-  return *put_together_.back();
-}
-
-void Package::CheckInfo(const Fields& fields) const {
-  std::string checksum = fields.Text("checksum");
-  std::string content = WithoutChecksum(info_, checksum);
-  if (Sha256(content.data(), content.size()) != checksum) {
-    Refuse("'" + path_ +
-           "': mod.json was changed or damaged: its checksum does not fit (after an "
-           "edit on purpose use 'tvm-vision package repack')");
-  }
-}
-
-void Package::Check(const Fields& fields) const {
-  CheckInfo(fields);
-  Fields members = fields.Object("members");
-  for (auto [name, bytes] : {std::pair{kParams, params_}, {kLibrary, library_}}) {
-    if (members.Text(name) != Sha256(bytes.data(), bytes.size())) {
-      Refuse("'" + path_ + "': " + name + " was changed or damaged: its SHA-256 does not fit");
+    Fields members = fields.Object("members");
+    for (auto [name, bytes] :
+         {std::pair{kParamsName, params_.view()}, std::pair{kLibraryName, library_.view()}}) {
+      std::string needed = members.Text(name), found = Digest(bytes);
+      if (needed == found) continue;
+      throw Error("PackageError", std::string(name) + " must have the SHA-256 " +
+                                      needed.substr(0, kShownOfADigest) +
+                                      "... of mod.json, found " + found.substr(0, kShownOfADigest) +
+                                      "...: it was changed or damaged; " + kRemedy);
     }
-  }
-  CheckProcessor(library_,
+  });
+  CheckProcessor(library(),
                  fields.Has("processor") ? fields.Texts("processor") : std::vector<std::string>());
 }
 
 std::vector<StoredTensor> Package::Params() const {
-  Cursor at(params_);
+  Cursor at(params_.view());
   uint64_t magic = at.Take<uint64_t>();
   at.Take<uint64_t>();
   uint64_t count = at.Take<uint64_t>();
   // Eight bytes a name are the least.
-  if (magic != kListMagic || count > params_.size() / 8) {
+  if (magic != kListMagic || count > params_.view().size() / 8) {
     Refuse("mod.params cannot be read: it does not begin as TVM's parameters do");
   }
   std::vector<std::string> names;
@@ -329,7 +251,7 @@ Package::Library::Library(std::string_view content) {
     throw Error("PackageError", "room for temporary files is needed, and there is none (" +
                                     Reason() + "): free some, or name another folder in TMPDIR");
   }
-  path_ = folder_ + "/" + kLibrary;
+  path_ = folder_ + "/" + kLibraryName;
   int file = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   bool written = file >= 0;
   for (size_t at = 0; written && at < content.size();) {

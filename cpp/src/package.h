@@ -5,29 +5,30 @@
 #ifndef TVM_VISION_CPP_PACKAGE_H_
 #define TVM_VISION_CPP_PACKAGE_H_
 
-#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <tvm_vision/tvm_vision.hpp>
+#include <utility>
 #include <vector>
 
+#include "container.h"
 #include "fields.h"
 #include "fleet.h"
+#include "signature.h"
 
 namespace tvm_vision {
 
-/*! \brief A file in memory, as it is on disk. */
-class MappedFile {
- public:
-  /*! \brief Throws PackageError where it cannot be read or is no plain file. */
-  explicit MappedFile(const std::string& path);
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&&) = delete;
-  ~MappedFile();
-  std::string_view bytes() const { return bytes_; }
-
- private:
-  std::string_view bytes_;
-};
+/*! \brief What the call says of a package begins with its path. */
+template <typename Call>
+auto Naming(const std::string& path, Call call) -> decltype(call()) {
+  try {
+    return call();
+  } catch (const Error& error) {
+    if (error.kind() != "PackageError") throw;
+    throw Error(error.kind(), "'" + path + "': " + error.what());
+  }
+}
 
 /*! \brief A weight in mod.params. */
 struct StoredTensor {
@@ -39,22 +40,23 @@ struct StoredTensor {
 };
 
 /*! \brief The three members; of a package for several devices those of one, once it is selected.
- * Nothing of it has been executed. */
+ * Each is read once, into memory of its own: what was checked is what is loaded. Nothing of it has
+ * been executed. */
 class Package {
  public:
-  /*! \brief Read one; `Check` has to follow. Throws PackageError for what is none. */
-  static Package Read(const std::string& path);
+  /*! \brief Read mod.json, which is to the byte as it was written; `Check` has to follow. trusted:
+   * keys, one of which has to have signed it, or nothing. Throws PackageError for what is no
+   * package, changed, or not signed so. */
+  static Package Read(const std::string& path, const PublicKeys* trusted);
   Package(Package&&) noexcept = default;
 
-  /*! \brief Throws PackageError unless mod.json is as it was written. info: mod.json. */
-  void CheckInfo(const Fields& info) const;
-  /*! \brief Put the members of a variant in the place of those of all. Throws PackageError for
-   * one that lies beyond its member. */
+  /*! \brief Put the mod.json of a variant in the place of that of all. Throws PackageError for
+   * one that lies beyond its member, or is not as it was signed. */
   void Select(const Variant& variant);
-  /*! \brief Throws PackageError unless every member is as mod.json says, by SHA-256, and mod.so is
-   * for this kind of processor. info: mod.json. */
-  void Check(const Fields& info) const;
-  std::string_view info() const { return info_; }
+  /*! \brief Read the other members. Throws PackageError unless every member is as mod.json says, by
+   * SHA-256, and mod.so is for this kind of processor. info: mod.json. */
+  void Check(const Fields& info);
+  std::string_view info() const { return info_.view(); }
   /*! \brief The weights. Throws PackageError where a size does not fit. */
   std::vector<StoredTensor> Params() const;
   /*! \brief Write mod.so to a file of its own, which goes with the object that is returned. */
@@ -73,19 +75,18 @@ class Package {
     std::string path_;
     int lock_ = -1;  // of the folder, open and locked for as long as it is in use
   };
-  std::string_view library() const { return library_; }
+  std::string_view library() const { return library_.view(); }
 
  private:
-  Package() = default;
-  void ReadTar(std::string_view tar);
-  std::string_view PutTogether(std::string_view member, const std::vector<Piece>& pieces,
-                               const char* name);
+  Package(const std::string& path, Members members) : path_(path), members_(std::move(members)) {}
   std::string path_;
-  std::vector<MappedFile> files_;
-  std::vector<std::unique_ptr<std::string>> put_together_;
-  std::string_view info_;
-  std::string_view params_;
-  std::string_view library_;
+  Members members_;
+  std::optional<Statement> signed_;
+  // Of a package for several devices: which of them, and where its members lie.
+  std::optional<Variant> variant_;
+  Bytes info_;
+  Bytes params_;
+  Bytes library_;
 };
 
 }  // namespace tvm_vision

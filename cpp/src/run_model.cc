@@ -35,6 +35,8 @@ constexpr const char* kHelp =
     "  --device DEVICE     vulkan, cpu or auto (default): where the package was compiled for\n"
     "  --target NAME       of a package for several devices the variant (default: for this "
     "machine)\n"
+    "  --verify KEYS.pub           only a package that one of these keys has signed (PEM, "
+    "Ed25519)\n"
     "  --topk N            classes of a classifier (5)\n"
     "  --repeat N          time so many frames, after the first\n"
     "  --confidence X, --iou X   of boxes; default: what the package says\n"
@@ -43,8 +45,7 @@ constexpr const char* kHelp =
 
 struct Arguments {
   std::string name, package, image, labels, input_name, normalize = "package", mask;
-  Device device = Device::kAuto;
-  std::string target;
+  LoadOptions load;
   size_t top = 5;
   int repeat = 0;
   Thresholds thresholds;
@@ -78,6 +79,7 @@ Arguments Parse(int count, char** words) {
                             {"normalize", required_argument, nullptr, 'n'},
                             {"device", required_argument, nullptr, 'd'},
                             {"target", required_argument, nullptr, 't'},
+                            {"verify", required_argument, nullptr, 'v'},
                             {"topk", required_argument, nullptr, 'k'},
                             {"repeat", required_argument, nullptr, 'r'},
                             {"confidence", required_argument, nullptr, 'c'},
@@ -95,10 +97,13 @@ Arguments Parse(int count, char** words) {
         arguments.normalize = optarg;
         break;
       case 'd':
-        arguments.device = DeviceOf(optarg);
+        arguments.load.device = DeviceOf(optarg);
         break;
       case 't':
-        arguments.target = optarg;
+        arguments.load.target = optarg;
+        break;
+      case 'v':
+        arguments.load.verify = optarg;
         break;
       case 'k':
         arguments.top = static_cast<size_t>(Number(optarg, "a number", 1, 1e6));
@@ -202,7 +207,7 @@ class Program {
  public:
   explicit Program(Arguments arguments)
       : arguments_(std::move(arguments)),
-        model_(VisionModel::Load(arguments_.package, arguments_.device, arguments_.target)) {
+        model_(VisionModel::Load(arguments_.package, arguments_.load)) {
     const Network& network = model_.network();
     if (!arguments_.input_name.empty()) network.InputIndex(arguments_.input_name);
     if (!arguments_.labels.empty()) model_.set_labels(ReadLabels(arguments_.labels));

@@ -105,8 +105,8 @@ VisionModel::VisionModel(Network network) {
   state_->channels_last = info.inputs[0].shape == Shape(info.model.preprocessing, true);
 }
 
-VisionModel VisionModel::Load(const std::string& path, Device device, const std::string& target) {
-  return VisionModel(Network::Load(path, device, target));
+VisionModel VisionModel::Load(const std::string& path, const LoadOptions& options) {
+  return VisionModel(Network::Load(path, options));
 }
 
 VisionModel::VisionModel(VisionModel&&) noexcept = default;

@@ -18,6 +18,7 @@ import pytest
 
 from support import fleets, kind_networks
 from support.keys import make_keys
+from support.runner import ROOT, SITE, refused, run
 from tvm_vision.api import compile as compile_network
 from tvm_vision.errors import DeviceError, PackageError
 from tvm_vision.models import load_model
@@ -42,11 +43,7 @@ from tvm_vision.runtime.variants import plan_variant
 from tvm_vision.vulkan.device import LIBRARY_NAME
 from tvm_vision.whole_files import clear_leftovers, hold
 
-ROOT = Path(__file__).resolve().parents[2]
-BACKEND = ROOT / "tvm_vision" / "vulkan" / LIBRARY_NAME
-SITE = Path(sys.modules["tvm"].__file__ or "").parents[1]
 SIZE = (64, 96)
-SANITIZER = "-fsanitize=address -fno-omit-frame-pointer"
 CELLS = 126  # of strides 8, 16 and 32 over an input of SIZE
 NAMES = ("ball", "post", "robot")
 SMALL_TARGET = {
@@ -170,34 +167,6 @@ PREPARATIONS = {
 }
 
 
-# The address sanitizer triples the compiler's work.
-@pytest.fixture(scope="session", params=["", pytest.param(SANITIZER, marks=pytest.mark.slow)])
-def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with library and programs, built as anyone would."""
-    cmake = Path(sys.executable).with_name("cmake")
-    if not cmake.exists():
-        pytest.skip("cmake is needed to build cpp/: pip install -e '.[test]'")
-    folder = tmp_path_factory.mktemp("cpp")
-    flags = f"-O0 {request.param}"
-    settings = {
-        "TVM_VISION_SITE_PACKAGES": SITE, "TVM_VISION_BACKEND": BACKEND, "TVM_VISION_TESTS": "ON",
-        "TVM_VISION_OPENCV": "OFF", "CMAKE_BUILD_TYPE": "Debug", "CMAKE_CXX_FLAGS": flags,
-        "CMAKE_C_FLAGS": flags, "CMAKE_INSTALL_PREFIX": folder / "installed",
-    }  # fmt: skip
-    if not request.param:
-        # To write it takes an eighth of the compiler's time, and nobody reads it.
-        settings["CMAKE_CXX_FLAGS_DEBUG"] = ""
-    command = [str(cmake), "-S", str(ROOT / "cpp"), "-B", str(folder)]
-    command += [f"-D{name}={value}" for name, value in settings.items()]
-    configured = subprocess.run(command, text=True, capture_output=True)
-    if "apt install libstb-dev" in configured.stderr:
-        pytest.skip("stb is needed to build cpp/: apt install libstb-dev")
-    assert configured.returncode == 0, configured.stdout + configured.stderr
-    done = subprocess.run([cmake, "--build", folder, "-j2"], text=True, capture_output=True)
-    assert done.returncode == 0 and "warning:" not in done.stderr, done.stdout + done.stderr
-    return folder
-
-
 @pytest.fixture(scope="session")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A package, in a folder, of a network that has outputs of every form."""
@@ -256,15 +225,6 @@ def images(channels: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray]]:
             noise = rng.integers(0, 256, (height, width, count), np.uint8)
             smooth = cv2.blur(noise, (5, 5)).reshape(noise.shape)
             yield f"{height}x{width}x{count}", smooth
-
-
-def run(*command: Any) -> subprocess.CompletedProcess[str]:
-    """Leaks are the drivers' and TVM's affair: what lives until the process ends is not sought."""
-    environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0", "OMP_NUM_THREADS": "2"}
-    # It came to use another one's names first, or not at all.
-    return subprocess.run(
-        [str(word) for word in command], text=True, capture_output=True, env=environment
-    )
 
 
 def written(built: Path, package: Path, folder: Path, channels: tuple[int, ...]) -> dict[str, Any]:
@@ -448,14 +408,6 @@ def test_what_is_installed_runs_elsewhere(built, unpacked, tmp_path, request):
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def refused(built: Path, *words: Any) -> str:
-    done = run(built / "run_model", *words)
-    assert done.returncode in (1, 2) and "AddressSanitizer" not in done.stderr, done.stderr
-    line = done.stderr.splitlines()[-1]
-    assert line.startswith("run_model: ")
-    return line.removeprefix("run_model: ")
-
-
 def test_wrong_input_is_one_line(built, unpacked, tmp_path):
     package = package_of(unpacked, MODELS["classifier"], tmp_path)
     image = tmp_path / "image.png"
@@ -464,7 +416,7 @@ def test_wrong_input_is_one_line(built, unpacked, tmp_path):
     for words, needed in (
         ((package,), "NAME, PACKAGE and IMAGE are needed"),
         (("t", tmp_path / "none.tar", image), "cannot be opened (No such file or directory)"),
-        (("t", image, image), "it is no package"),
+        (("t", image, image), "is an image: 'tvm-vision detect' and 'classify' take it"),
         (("t", package, tmp_path / "none.png"), "an image file is needed"),
         (("t", package, package), "an image file is needed"),
         (("t", package, image, tmp_path / "few.txt"), "3 labels are needed"),
@@ -496,10 +448,10 @@ def test_a_package_for_several_devices(built, unpacked, tmp_path):
             third.info = replace(one.info, target=small, device=device)
             write_fleet(tmp_path / "team.tar", [("big", other), ("small", third), ("here", one)])
     single = run(built / "run_model", "t", package, image)
+    keys = make_keys(tmp_path, "ours")
     lines = [line for line in single.stdout.splitlines() if "ms" not in line]
-    # Who signed it is for Python to check; the runner takes it as it takes one that is not signed.
-    sign_package(tmp_path / "team.tar", PrivateKey.read(make_keys(tmp_path, "ours")[0]))
-    for more in ((), ("--target", "here")):
+    sign_package(tmp_path / "team.tar", PrivateKey.read(keys[0]))
+    for more in ((), ("--target", "here"), ("--verify", keys[1])):
         done = run(built / "run_model", "t", tmp_path / "team.tar", image, *more)
         assert done.returncode == 0, done.stderr
         found = [line for line in done.stdout.splitlines() if "ms" not in line]
@@ -509,6 +461,9 @@ def test_a_package_for_several_devices(built, unpacked, tmp_path):
         (("t", tmp_path / "big.tar", image), "a variant for this machine ("),
         (("t", tmp_path / "team.tar", image, "--device", "vulkan"), "device_type"),
         (("t", package, image, "--target", "big"), "leave the target out"),
+        (("t", package, image, "--verify", keys[1]), "and the package has none: 'tvm-vision sign'"),
+        (("t", package, image, "--verify", ""), "a public key is needed, and '' cannot be read"),
+        (("t", package, image, "--verify", image), "a public Ed25519 key in PEM is needed"),
     ):  # fmt: skip
         assert needed in refused(built, *words)
 

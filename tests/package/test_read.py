@@ -13,7 +13,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support import packages
-from support.packages import sample_info, sample_members, sealed, tensor, write_sample
+from support.packages import (
+    sample_info,
+    sample_members,
+    sealed,
+    tensor,
+    with_checksum,
+    write_sample,
+)
 from tvm_vision.errors import PackageError
 from tvm_vision.package import PackageInfo, read_package
 from tvm_vision.package.container import list_tar
@@ -322,11 +329,9 @@ def test_a_kernel_may_not_write_over_its_own_argument(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"", "must be JSON"),
-        (b"\xff\xfe", "must be JSON in UTF-8"),
-        (b"[]", "must be an object, found []"),
-        (b"null", "must be an object, found null"),
-        (b"[" * 100_000, "it is nested too deeply"),
+        (b"{", "must be JSON"),
+        (b"{\xff\xfe", "must be JSON in UTF-8"),
+        (b'{"a": ' + b"[" * 100_000, "it is nested too deeply"),
         (b'{"format": NaN}', "numbers must be finite, found NaN"),
         (b'{"format": 1, "format": 1}', 'the field "format" is there twice'),
         (b'{"format": ' + b"9" * 5000 + b"}", "must be"),
@@ -334,14 +339,30 @@ def test_a_kernel_may_not_write_over_its_own_argument(tmp_path):
     ],
 )
 def test_mod_json_that_is_something_else(tmp_path, text, message):
-    members = {**sample_members(), "mod.json": text}
+    members = {**sample_members(), "mod.json": with_checksum(text)}
     assert message in refused(write_sample(tmp_path / "p.tar", members))
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"null", b'{"format": "tvm_vision"}'])
+def test_mod_json_that_does_not_begin_as_one(tmp_path, text):
+    members = {**sample_members(), "mod.json": text}
+    message = refused(write_sample(tmp_path / "p.tar", members))
+    assert "mod.json must begin with its checksum, and does not: it was changed" in message
+
+
+def test_mod_json_is_read_as_it_was_written_and_not_otherwise(tmp_path):
+    """The same content in another form is another text, for readers in other languages too."""
+    text = sample_members()["mod.json"]
+    for other in (json.dumps(json.loads(text), indent=1).encode(), text.replace(b": ", b":", 9)):
+        members = {**sample_members(), "mod.json": other}
+        message = refused(write_sample(tmp_path / "p.tar", members))
+        assert "it was changed or damaged" in message and "package repack" in message
 
 
 def test_a_text_that_is_no_unicode(tmp_path):
     document = sample_info()
     document["model"]["name"] = "\ud800"
-    members = {**sample_members(), "mod.json": json.dumps(document).encode()}
+    members = {**sample_members(), "mod.json": sealed(document)}
     assert "no Unicode" in refused(write_sample(tmp_path / "p.tar", members))
 
 

@@ -106,19 +106,9 @@ def test_no_byte_of_a_signed_package_may_change(tmp_path, keys, kind):
             bad = bytearray(good)
             bad[at] ^= 1 << at % 7
             path.write_bytes(bad)
-            try:
+            with pytest.raises(PackageError) as met:
                 verify_package(path, trusted)
-            except PackageError as error:
-                assert len(str(error).splitlines()) == 1
-            else:  # white space of JSON, and the case of hexadecimal digits
-                assert name == "mod.sig", (name, at - extent.offset)
-                assert signed_fields(bad, extent) == signed_fields(good, extent)
-
-
-def signed_fields(tar, extent):
-    document = json.loads(bytes(tar[extent.offset : extent.offset + extent.size]))
-    document["ed25519"] = bytes.fromhex(document["ed25519"])
-    return document
+            assert len(str(met.value).splitlines()) == 1, (name, at - extent.offset)
 
 
 @pytest.mark.parametrize("kind", ["one", "fleet"])
@@ -215,13 +205,31 @@ def test_an_unsound_package_is_not_signed(tmp_path, keys):
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
-    [(b"", "cannot be read"), (b"{}", "the field format is missing"), (b"[1", "must be JSON")],
+    "change",
+    [
+        lambda text: b"",
+        lambda text: b"{}",
+        lambda text: b"[1",
+        lambda text: b"[" * 100_000,
+        lambda text: text[:-1],
+        lambda text: b" " + text,
+        lambda text: text.replace(b'": "', b'":"', 1),
+        lambda text: text.upper(),
+        lambda text: text.replace(b'"info"', b'"inf\\u006f"'),
+        lambda text: text.replace(b'"format_version": 1', b'"format_version": 1.0'),
+        lambda text: text.replace(b'"format_version": 1', b'"format_version": 2'),
+        lambda text: text.replace(b'"variants"', b'"format_version": 1, "variants"'),
+    ],
 )
-def test_a_signature_that_is_none(tmp_path, keys, content, says):
+def test_a_signature_in_another_form_is_none(tmp_path, keys, change):
+    """Also one that says the same: of what is signed there is one text."""
     path = write_sample(tmp_path / "p")
-    (path / "mod.sig").write_bytes(content)
-    with pytest.raises(PackageError, match=f"mod.sig cannot be read .*{says}|{says}"):
+    sign_package(path, private(keys))
+    read_package(path, verify=public(keys)).close()
+    (path / "mod.sig").write_bytes(change((path / "mod.sig").read_bytes()))
+    with pytest.raises(
+        PackageError, match="mod.sig cannot be read: it must be as 'tvm-vision sign"
+    ):
         read_package(path, verify=public(keys))
     read_package(path).close()
 

@@ -105,11 +105,17 @@ def sample_info() -> dict[str, Any]:
 
 
 def sealed(document: dict[str, Any]) -> bytes:
-    """A mod.json with the checksum that fits it, or, where it is not sound, without one."""
+    """A mod.json with the checksum that fits it, be it sound or not."""
     try:
         return PackageInfo.from_json(document).to_bytes()
     except Exception:
-        return json.dumps(document).encode()
+        rest = {name: value for name, value in document.items() if name != "checksum"}
+        return with_checksum(json.dumps(rest, sort_keys=True).encode())
+
+
+def with_checksum(text: bytes) -> bytes:
+    """A mod.json of a text that begins as an object does."""
+    return b'{"checksum": "%s", ' % hashlib.sha256(text).hexdigest().encode() + text[1:]
 
 
 def sample_members() -> dict[str, bytes]:

@@ -58,9 +58,13 @@ def parse_object(data: bytes) -> Any:
         )
         if deeper_than(MOST_LEVELS, value):
             raise RecursionError
+        if b"\\u" in data:  # halves of surrogate pairs, which no other text can hold
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
         return value
     except PackageError:
         raise
+    except UnicodeEncodeError:
+        raise PackageError(f"mod.json: a text in it is no Unicode: {REMEDY}") from None
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise PackageError(

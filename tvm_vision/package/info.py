@@ -54,6 +54,8 @@ LATER: dict[str, dict[str, Any]] = {
 PRECISIONS = ("fp32", "fp16")
 COLOR_ORDERS = ("rgb", "bgr")
 INTERPOLATIONS = ("area", "cubic", "linear", "nearest")
+# The first field of a mod.json, in the order in which they are written.
+_CHECKSUM = re.compile(rb'\{"checksum": "([0-9a-f]{64})", ')
 # How a network was compiled, by name, see ``CompileOptions``.
 Option = bool | int | str
 
@@ -286,21 +288,15 @@ class PackageInfo:
 
         Raises PackageError saying what was needed and found.
         """
-        return cls.from_document(parse_object(data), edited=edited)
-
-    @classmethod
-    def from_document(cls, value: Any, *, edited: bool = False) -> PackageInfo:
-        """The same of parsed JSON."""
-        info = cls.from_json(value)
         if not edited:
-            check_checksum(value.get("checksum"), info.checksum)
-        return info
+            check_written(data)
+        return cls.from_json(parse_object(data))
 
     @classmethod
     def from_json(cls, value: Any) -> PackageInfo:
         """The same from parsed JSON; format and version first, for the rest depends on them.
 
-        A "checksum" may be there and is left to ``from_bytes``.
+        A "checksum" may be there and is left to ``check_written``.
         """
         fields = Fields(value, "")
         _check_version(fields)
@@ -362,13 +358,24 @@ class PackageInfo:
         return canonical(self.to_json()) + b"\n"
 
 
-def check_checksum(found: object, needed: str) -> None:
-    """Raise PackageError unless a mod.json has the checksum of its content."""
+def check_written(text: bytes) -> None:
+    """Raise PackageError unless a mod.json is to the byte as it was written, by its checksum.
+
+    It is asked of the text, before anything is made of it: who reads it in another way, or in
+    another language, refuses the same.
+    """
+    changed = (
+        "it was changed or damaged; compile the model again, or, where it was edited on purpose, "
+        "use 'tvm-vision package repack'"
+    )
+    begin = _CHECKSUM.match(text)
+    if begin is None:
+        raise PackageError(f"mod.json must begin with its checksum, and does not: {changed}")
+    found = begin[1].decode()
+    needed = hashlib.sha256(b"{" + text[begin.end() :].rstrip(b"\n")).hexdigest()
     if found != needed:
         raise PackageError(
-            f"mod.json must have the checksum {needed[:12]}..., found "
-            f"{str(found)[:12]}...: it was changed or damaged; compile the model again, or, "
-            "where it was edited on purpose, use 'tvm-vision package repack'"
+            f"mod.json must have the checksum {needed[:12]}..., found {found[:12]}...: {changed}"
         )
 
 

@@ -15,7 +15,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ..errors import PackageError
 from ..file_kinds import COMPRESSED, EMPTY, FOLDER, PACKAGES, TAR, need
@@ -26,7 +26,7 @@ from . import container
 from .container import INFO, LIBRARY, MEMBERS, PARAMS, SIGNATURE, Extent, Loading, Pieces
 from .fields import parse_object
 from .fleet import Fleet, Variant, check_inside, is_fleet
-from .info import PackageInfo
+from .info import PackageInfo, check_written
 from .params import check_params, list_params
 from .signature import PublicKeys, Statement, check_signature
 
@@ -144,14 +144,14 @@ def read_package(
         signed = None
         if verify is not None:
             signed = check_signature(members.signature(), text, verify)
-        document = parse_object(text)
+        document = _document(text)
         if is_fleet(document):
             fleet = Fleet.from_document(document)
             name = variant if isinstance(variant, str) else variant(fleet)
             found = _read_variant(members, fleet.variant(name), signed)
             found.origin = Origin(path, name, verify)
             return found
-        info = PackageInfo.from_document(document)
+        info = PackageInfo.from_json(document)
         loaded = _load_params(*members.files[PARAMS], params)
         folder = path if signed is None and path.is_dir() else None
         found = _ready(info, loaded, *members.files[LIBRARY], in_place=folder)
@@ -177,11 +177,15 @@ def read_fleet(path: PathLike) -> Fleet | None:
     path = Path(path)
     try:
         with _opened(path) as members:
-            document = parse_object(members.text(INFO))
+            text = members.text(INFO)
+            document = parse_object(text)
     except PackageError:
         return None
+    if not is_fleet(document):
+        return None
     with naming(path):
-        return Fleet.from_document(document) if is_fleet(document) else None
+        check_written(text)
+        return Fleet.from_document(document)
 
 
 def verify_package(path: PathLike, keys: PublicKeys) -> Statement:
@@ -208,14 +212,14 @@ def statement_of(folder: Path, *, named: Path) -> Statement:
 
 
 def _check_all(members: _Members, text: bytes, signed: Statement | None) -> Statement:
-    document, texts = parse_object(text), {}
+    document, texts = _document(text), {}
     if is_fleet(document):
         for variant in Fleet.from_document(document).variants:
             texts[variant.name] = members.variant_text(variant)
             _read_variant(members, variant, signed).close()
     else:
         loaded = _load_params(*members.files[PARAMS], None)
-        _ready(PackageInfo.from_document(document), loaded, *members.files[LIBRARY]).close()
+        _ready(PackageInfo.from_json(document), loaded, *members.files[LIBRARY]).close()
     return Statement.of(text, texts)
 
 
@@ -273,6 +277,12 @@ def _opened(path: Path) -> Iterator[_Members]:
     with container.open_file(path) as stream:
         extents = _list_tar(stream, path)
         yield _Members({name: (stream, extent) for name, extent in extents.items()})
+
+
+def _document(text: bytes) -> Any:
+    """What a mod.json says, which is to the byte as it was written."""
+    check_written(text)
+    return parse_object(text)
 
 
 def _read_variant(members: _Members, variant: Variant, signed: Statement | None) -> Package:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, PackageError
 from ..plain_files import read_plain
-from .fields import Fields, parse_object, text, wrong
+from .fields import Fields, parse_object, wrong
 from .info import canonical
 
 if TYPE_CHECKING:
@@ -29,9 +30,11 @@ if TYPE_CHECKING:
     )
 
 FORMAT, FORMAT_VERSION = "tvm_vision signature", 1
+SIGNATURE_BYTES = 64
 MOST_KEY_BYTES = 1 << 16
 MAKE_ONE = "openssl genpkey -algorithm ed25519 -out sign.pem, and openssl pkey -in sign.pem -pubout"
 Password = Callable[[], str]
+_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\r\n"
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,10 @@ class PublicKeys:
         keys = {}
         try:
             for block in blocks:
+                _, *inside = block.split(b"-----BEGIN PUBLIC KEY-----")
+                # No headers, which libraries read in different ways.
+                if len(inside) != 1 or inside[0].translate(None, _BASE64):
+                    raise ValueError(path)
                 key = serialization.load_pem_public_key(block + end + b"\n")
                 if not isinstance(key, ed25519.Ed25519PublicKey):
                     raise ValueError(path)
@@ -123,9 +130,12 @@ class Statement:
 
     def signed_by(self, key: PrivateKey) -> bytes:
         """The content of mod.sig."""
-        document = Statement(self.info, self.variants, key.fingerprint)._document()
-        signature = key.key.sign(canonical(document))
-        return canonical({**document, "ed25519": signature.hex()}) + b"\n"
+        statement = Statement(self.info, self.variants, key.fingerprint)
+        return statement._with(key.key.sign(canonical(statement._document())))
+
+    def _with(self, signature: bytes) -> bytes:
+        """The content of a mod.sig with these bytes."""
+        return canonical({**self._document(), "ed25519": signature.hex()}) + b"\n"
 
     def _document(self) -> dict[str, Any]:
         return {
@@ -178,23 +188,35 @@ def fits(signature: bytes, info: bytes) -> bool:
 
 
 def _parse(signature: bytes) -> tuple[Statement, bytes]:
-    """What a mod.sig says, and the signature itself. Raises PackageError for what is none."""
+    """What a mod.sig says, and the signature itself. Raises PackageError for what is none.
+
+    One text alone says it, the one that ``signed_by`` wrote: no byte of it may change, and readers
+    in other languages cannot understand it in another way.
+    """
     try:
         fields = Fields(parse_object(signature), "")
-        for name, needed in (("format", FORMAT), ("format_version", FORMAT_VERSION)):
-            if (found := fields.take(name)) != needed:
-                wrong(name, str(needed), found)
         statement = Statement(
-            fields.text("info"),
-            fields.mapping("variants", text),
-            fields.text("key"),
+            _hexadecimal(fields.take("info"), "info"),
+            fields.mapping("variants", _hexadecimal),
+            _hexadecimal(fields.take("key"), "key"),
         )
-        bytes_of = bytes.fromhex(fields.text("ed25519"))
-        fields.done()
-    except (PackageError, ValueError) as error:
-        reason = str(error).replace("mod.json", "it")
-        raise PackageError(f"mod.sig cannot be read ({reason}): sign the package again") from None
+        bytes_of = bytes.fromhex(_hexadecimal(fields.take("ed25519"), "ed25519", SIGNATURE_BYTES))
+        sound = statement._with(bytes_of) == signature
+    except PackageError:
+        sound = False
+    if not sound:
+        raise PackageError(
+            "mod.sig cannot be read: it must be as 'tvm-vision sign' writes it, and is not: sign "
+            "the package again"
+        )
     return statement, bytes_of
+
+
+def _hexadecimal(value: Any, where: str, count: int = hashlib.sha256().digest_size) -> str:
+    """So many bytes, as a text of JSON."""
+    if not isinstance(value, str) or not re.fullmatch(f"[0-9a-f]{{{2 * count}}}", value):
+        wrong(where, f"{2 * count} hexadecimal digits", value)
+    return value
 
 
 def _sha256(data: bytes) -> str:

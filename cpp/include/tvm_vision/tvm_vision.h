@@ -1,6 +1,6 @@
 /*!
  * \file tvm_vision.h
- * \brief tvm_vision.hpp for other languages: eleven functions of C.
+ * \brief tvm_vision.hpp for other languages: a few functions of C.
  *
  * Functions that can fail return 0 when they did what they are for; otherwise tvm_vision_error()
  * says in one line what was needed, what was found and what to do. What pointers of results show
@@ -26,6 +26,15 @@ typedef struct tvm_vision_network tvm_vision_network;
 
 /*! \brief Where a network runs. */
 enum { TVM_VISION_AUTO = 0, TVM_VISION_VULKAN = 1, TVM_VISION_CPU = 2 };
+
+/*! \brief How a package is loaded; start from TVM_VISION_OPTIONS. */
+typedef struct {
+  int device;
+  const char* target; /* of a package for several devices the variant; NULL: for this machine */
+  const char* verify; /* file of public keys, one of which has to have signed it; NULL: whoever */
+} tvm_vision_options;
+
+#define TVM_VISION_OPTIONS {TVM_VISION_AUTO, NULL, NULL}
 
 /*! \brief An input or output: its name, type, sides; layout "NCHW", "NHWC" or "". */
 typedef struct {
@@ -65,6 +74,8 @@ typedef struct {
 TVM_VISION_C_PUBLIC const char* tvm_vision_error(void);
 /*! \brief Load a package, a tar or folder. NULL where that fails. */
 TVM_VISION_C_PUBLIC tvm_vision_network* tvm_vision_load(const char* path, int device);
+TVM_VISION_C_PUBLIC tvm_vision_network* tvm_vision_load_with(const char* path,
+                                                             const tvm_vision_options* options);
 TVM_VISION_C_PUBLIC void tvm_vision_free(tvm_vision_network* network);
 /*! \brief One line that names the device. */
 TVM_VISION_C_PUBLIC const char* tvm_vision_device(tvm_vision_network* network);

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -27,8 +28,8 @@ namespace tvm_vision {
 /*! \brief What went wrong, in one line. */
 class TVM_VISION_PUBLIC Error : public std::runtime_error {
  public:
-  Error(std::string kind, const std::string& message)
-      : std::runtime_error(message), kind_(std::move(kind)) {}
+  /*! \brief What cannot be printed of the message is written out, so that it stays one line. */
+  Error(std::string kind, const std::string& message);
   /*! \brief "PackageError", "DeviceError", "DeviceLostError" or "InputError", as in Python; "Error"
    * for others. */
   const std::string& kind() const { return kind_; }
@@ -98,20 +99,32 @@ struct ModelDescription {
   Preprocessing preprocessing;
 };
 
+/*! \brief How a package is loaded. A Device alone may stand for it. */
+struct LoadOptions {
+  LoadOptions(Device device = Device::kAuto, std::string target = "",
+              std::optional<std::string> verify = std::nullopt)
+      : device(device), target(std::move(target)), verify(std::move(verify)) {}
+
+  Device device = Device::kAuto;
+  /*! \brief Of a package for several devices the variant of that name; "": that for this machine.
+   */
+  std::string target;
+  /*! \brief A file of public keys (PEM, Ed25519), one of which has to have signed the package; what
+   * is loaded are the bytes that were checked. Nothing: whoever made it. */
+  std::optional<std::string> verify;
+};
+
 /*! \brief A network on its device, tensors in and tensors out. One thread at a time. */
 class TVM_VISION_PUBLIC Network {
  public:
   /*! \brief Load a package, a tar or a folder; it is ready for its first frame.
    *
    * mod.so is native code: loading a package is trusting who made it. Everything else of it is
-   * checked before. Throws Error: PackageError for one that is damaged or for another machine,
-   * DeviceError where the device is absent or lacks what a kernel needs.
-   *
-   * target: of a package for several devices the variant of that name; "" for the one for this
-   * machine. InputError for a name where the package is for one device.
+   * checked before. Throws Error: PackageError for one that is damaged, not signed as it has to be
+   * or for another machine, DeviceError where the device is absent or lacks what a kernel needs,
+   * InputError for keys that cannot be read, and for a target where the package is for one device.
    */
-  static Network Load(const std::string& path, Device device = Device::kAuto,
-                      const std::string& target = "");
+  static Network Load(const std::string& path, const LoadOptions& options = {});
 
   Network(Network&&) noexcept;
   Network& operator=(Network&&) noexcept;
@@ -212,8 +225,7 @@ class TVM_VISION_PUBLIC VisionModel {
   /*! \brief For a loaded network. Throws InputError where its package does not say how frames are
    * prepared, or how its outputs are read. */
   explicit VisionModel(Network network);
-  static VisionModel Load(const std::string& path, Device device = Device::kAuto,
-                          const std::string& target = "");
+  static VisionModel Load(const std::string& path, const LoadOptions& options = {});
   /*! \brief Why a network cannot be one, as the constructor would throw it; "" where it can. */
   static std::string WhyNot(const Network& network);
 

@@ -1,0 +1,156 @@
+#include "loading.h"
+
+#include <dlfcn.h>
+#include <tvm/ffi/container/array.h>
+#include <tvm/ffi/function.h>
+
+#include <future>
+#include <mutex>
+
+#include "fleet.h"
+#include "guarded.h"
+
+// Of the Vulkan backend: register it with TVM's runtime, open a device, finish all work.
+extern "C" void tvm_vision_vulkan_register();
+extern "C" void tvm_vision_vulkan_open(int device) noexcept;
+extern "C" void tvm_vision_vulkan_shutdown();
+
+namespace tvm_vision {
+
+namespace ffi = tvm::ffi;
+
+namespace {
+
+constexpr int kFirstDevice = 0;
+
+/*! \brief Make TVM's runtime know of Vulkan and of sorts on the processor, once a process. */
+void StartRuntime() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    // Only processors' networks that sort need it; without it these are refused by name.
+    dlopen("libtvm_runtime_extra.so", RTLD_NOW | RTLD_LOCAL);
+    Guarded([] { tvm_vision_vulkan_register(); });
+    std::atexit(tvm_vision_vulkan_shutdown);
+  });
+}
+
+/*! \brief Memory that somebody else holds, as a tensor. */
+struct Borrowed {
+  void* data;
+  void AllocData(DLTensor* tensor) { tensor->data = data; }
+  void FreeData(DLTensor*) {}
+};
+
+ffi::Tensor Borrow(const StoredTensor& stored) {
+  DLDataType type{stored.type_code, stored.type_bits, 1};
+  return ffi::Tensor::FromNDAlloc(Borrowed{const_cast<char*>(stored.bytes.data())},
+                                  ffi::Shape(stored.shape), type, {kDLCPU, 0});
+}
+
+/*! \brief What there is to say of a Vulkan device: `describe` of tvm_vision/vulkan/device.py. */
+std::string DescribeVulkan(const DeviceProperties& device) {
+  auto text = [&](const char* name) { return std::string(device.at(name).cast<ffi::String>()); };
+  std::string kind =
+      text("type") == "cpu" ? "a CPU implementation of Vulkan, no GPU" : text("type") + " GPU";
+  std::string driver = text("driver_name"), more = text("driver_info");
+  driver += (driver.empty() || more.empty() ? "" : " ") + more;
+  auto version = device.at("vulkan_api_version").cast<int64_t>();
+  return "vulkan(" + std::to_string(kFirstDevice) + "): " + text("name") + " (" + kind + "; " +
+         driver + "; Vulkan " + std::to_string(version >> 22 & 0x7F) + "." +
+         std::to_string(version >> 12 & 0x3FF) + "." + std::to_string(version & 0xFFF) + ")";
+}
+
+/*! \brief The first Vulkan device, or why there is none. */
+VulkanHere FirstVulkanDevice() {
+  auto status = ffi::Function::GetGlobalRequired("tvm_vision.vulkan.status");
+  std::string why = std::string(status().cast<ffi::String>());
+  if (!why.empty()) return {std::nullopt, why};
+  DeviceProperties device = ffi::Function::GetGlobalRequired("tvm_vision.vulkan.devices")()
+                                .cast<ffi::Array<DeviceProperties>>()[kFirstDevice];
+  return {device, DescribeVulkan(device)};
+}
+
+DLDevice ChooseDevice(const NetworkInfo& info, Device wanted) {
+  bool vulkan = info.target_kind == "vulkan";
+  if (wanted != Device::kAuto && (wanted == Device::kVulkan) != vulkan) {
+    throw Error("DeviceError", std::string("device ") + (vulkan ? "cpu" : "vulkan") +
+                                   " was asked for, but the package was compiled for " +
+                                   (vulkan ? "vulkan" : "cpu") +
+                                   "; compile the network with --target " +
+                                   (vulkan ? "llvm" : "vulkan"));
+  }
+  if (!vulkan) return {kDLCPU, 0};
+  auto status = ffi::Function::GetGlobalRequired("tvm_vision.vulkan.status");
+  std::string why = std::string(status().cast<ffi::String>());
+  if (!why.empty()) {
+    throw Error("DeviceError", "the package was compiled for vulkan, but " + why +
+                                   "; or compile the network with --target llvm");
+  }
+  return {kDLVulkan, kFirstDevice};
+}
+
+ffi::Module LoadLibrary(const Package& package) {
+  Package::Library file(package.library());
+  try {
+    return ffi::Module::LoadFromFile(ffi::String(file.path()));
+  } catch (const ffi::Error& error) {
+    std::string message = error.message();
+    throw Error("PackageError", "mod.so of the package cannot be loaded (" +
+                                    message.substr(0, message.find('\n')) +
+                                    "); compile the network again");
+  }
+}
+
+}  // namespace
+
+ffi::Map<ffi::String, ffi::Tensor> Weights(const Package& package) {
+  ffi::Map<ffi::String, ffi::Tensor> weights;
+  for (const StoredTensor& stored : package.Params()) {
+    weights.Set(ffi::String(stored.name), Borrow(stored));
+  }
+  return weights;
+}
+
+std::string DescribeDevice(DLDevice device) {
+  if (device.device_type == kDLCPU) return "cpu(0): the CPU through LLVM";
+  return FirstVulkanDevice().words;
+}
+
+/*! \brief One loading: the device opens while the package is read and checked. */
+Parts LoadParts(const Origin& origin, Device device) {
+  StartRuntime();
+  Package package = Package::Read(origin.path, origin.keys.get());
+  auto parse = [&] {
+    return Naming(origin.path, [&] { return Guarded([&] { return ParseInfo(package.info()); }); });
+  };
+  Fields fields = parse();
+  std::string variant;
+  if (IsFleet(fields)) {
+    Variant chosen = Naming(origin.path, [&] {
+      return Guarded(
+          [&] { return ChooseVariant(fields, device, origin.variant, FirstVulkanDevice); });
+    });
+    variant = chosen.name;
+    package.Select(chosen);
+    fields = parse();
+  } else if (!origin.variant.empty()) {
+    throw Error("InputError", "a package for several devices is needed to take '" + origin.variant +
+                                  "' of, and '" + origin.path +
+                                  "' is for one: leave the target out");
+  }
+  NetworkInfo info = Naming(origin.path, [&] { return NetworkInfo::Read(fields); });
+  std::future<void> opening;
+  if (device != Device::kCpu && info.target_kind == "vulkan") {
+    opening = std::async(std::launch::async, [] { tvm_vision_vulkan_open(kFirstDevice); });
+  }
+  package.Check(fields);
+  if (opening.valid()) opening.wait();
+  return Guarded([&] {
+    DLDevice chosen = ChooseDevice(info, device);
+    ffi::Module library = LoadLibrary(package);
+    return Parts{std::move(info),    std::string(package.info()),         chosen,
+                 std::move(library), {origin.path, variant, origin.keys}, std::move(package)};
+  });
+}
+
+}  // namespace tvm_vision

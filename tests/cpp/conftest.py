@@ -1,0 +1,39 @@
+"""Shared by the tests of cpp/: the library and its programs, built once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.runner import BACKEND, ROOT, SANITIZER, SITE
+
+
+# The address sanitizer triples the compiler's work.
+@pytest.fixture(scope="session", params=["", pytest.param(SANITIZER, marks=pytest.mark.slow)])
+def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with library and programs, built as anyone would."""
+    cmake = Path(sys.executable).with_name("cmake")
+    if not cmake.exists():
+        pytest.skip("cmake is needed to build cpp/: pip install -e '.[test]'")
+    folder = tmp_path_factory.mktemp("cpp")
+    flags = f"-O0 {request.param}"
+    settings = {
+        "TVM_VISION_SITE_PACKAGES": SITE, "TVM_VISION_BACKEND": BACKEND, "TVM_VISION_TESTS": "ON",
+        "TVM_VISION_OPENCV": "OFF", "CMAKE_BUILD_TYPE": "Debug", "CMAKE_CXX_FLAGS": flags,
+        "CMAKE_C_FLAGS": flags, "CMAKE_INSTALL_PREFIX": folder / "installed",
+    }  # fmt: skip
+    if not request.param:
+        # To write it takes an eighth of the compiler's time, and nobody reads it.
+        settings["CMAKE_CXX_FLAGS_DEBUG"] = ""
+    command = [str(cmake), "-S", str(ROOT / "cpp"), "-B", str(folder)]
+    command += [f"-D{name}={value}" for name, value in settings.items()]
+    configured = subprocess.run(command, text=True, capture_output=True)
+    if "apt install libstb-dev" in configured.stderr:
+        pytest.skip("stb is needed to build cpp/: apt install libstb-dev")
+    assert configured.returncode == 0, configured.stdout + configured.stderr
+    done = subprocess.run([cmake, "--build", folder, "-j2"], text=True, capture_output=True)
+    assert done.returncode == 0 and "warning:" not in done.stderr, done.stdout + done.stderr
+    return folder
