@@ -9,6 +9,7 @@ struct tvm_vision_network {
   std::optional<tvm_vision::Network> plain;
   std::string why_plain;
   std::string device;
+  std::string losses;
   tvm_vision::Result result;
   std::vector<tvm_vision_object> objects;
 
@@ -57,6 +58,9 @@ tvm_vision::LoadOptions Options(const tvm_vision_options* given) {
   tvm_vision::LoadOptions options(static_cast<tvm_vision::Device>(device));
   if (given->target != nullptr) options.target = given->target;
   if (given->verify != nullptr) options.verify = given->verify;
+  options.recovery.frame_timeout = given->frame_timeout;
+  options.recovery.rebuilds_per_minute = given->rebuilds_per_minute;
+  if (given->fallback != nullptr) options.recovery.fallback = given->fallback;
   return options;
 }
 
@@ -78,7 +82,6 @@ tvm_vision_network* tvm_vision_load_with(const char* path, const tvm_vision_opti
     auto fresh = std::make_unique<tvm_vision_network>();
     auto network =
         tvm_vision::Network::Load(Needed(path, "the path of a package"), Options(options));
-    fresh->device = network.device();
     if (auto why = tvm_vision::VisionModel::WhyNot(network); why.empty()) {
       fresh->model.emplace(std::move(network));
     } else {
@@ -92,7 +95,15 @@ tvm_vision_network* tvm_vision_load_with(const char* path, const tvm_vision_opti
 
 void tvm_vision_free(tvm_vision_network* network) { delete network; }
 
-const char* tvm_vision_device(tvm_vision_network* network) { return network->device.c_str(); }
+const char* tvm_vision_device(tvm_vision_network* network) {
+  network->device = network->network().device();
+  return network->device.c_str();
+}
+
+const char* tvm_vision_losses(tvm_vision_network* network) {
+  network->losses = network->network().losses().Describe();
+  return network->losses.c_str();
+}
 
 size_t tvm_vision_count(tvm_vision_network* network, int outputs) {
   return outputs != 0 ? network->network().outputs().size() : network->network().inputs().size();

@@ -4,8 +4,10 @@
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/function.h>
 
+#include <cstdlib>
 #include <future>
 #include <mutex>
+#include <tuple>
 
 #include "fleet.h"
 #include "guarded.h"
@@ -19,6 +21,8 @@ namespace tvm_vision {
 
 namespace ffi = tvm::ffi;
 
+void EndVulkanFirst() { std::atexit(tvm_vision_vulkan_shutdown); }
+
 namespace {
 
 constexpr int kFirstDevice = 0;
@@ -30,7 +34,7 @@ void StartRuntime() {
     // Only processors' networks that sort need it; without it these are refused by name.
     dlopen("libtvm_runtime_extra.so", RTLD_NOW | RTLD_LOCAL);
     Guarded([] { tvm_vision_vulkan_register(); });
-    std::atexit(tvm_vision_vulkan_shutdown);
+    EndVulkanFirst();
   });
 }
 
@@ -116,41 +120,96 @@ std::string DescribeDevice(DLDevice device) {
   return FirstVulkanDevice().words;
 }
 
-/*! \brief One loading: the device opens while the package is read and checked. */
-Parts LoadParts(const Origin& origin, Device device) {
+namespace {
+
+/*! \brief A package whose mod.json was read, of a package for several devices the variant's. */
+struct Begun {
+  Package package;
+  Fields fields;
+  std::string variant;
+};
+
+Begun Begin(const Origin& origin, Device device) {
   StartRuntime();
   Package package = Package::Read(origin.path, origin.keys.get());
   auto parse = [&] {
     return Naming(origin.path, [&] { return Guarded([&] { return ParseInfo(package.info()); }); });
   };
   Fields fields = parse();
-  std::string variant;
-  if (IsFleet(fields)) {
-    Variant chosen = Naming(origin.path, [&] {
-      return Guarded(
-          [&] { return ChooseVariant(fields, device, origin.variant, FirstVulkanDevice); });
-    });
-    variant = chosen.name;
-    package.Select(chosen);
-    fields = parse();
-  } else if (!origin.variant.empty()) {
+  if (!IsFleet(fields)) {
+    if (origin.variant.empty()) return {std::move(package), std::move(fields), ""};
     throw Error("InputError", "a package for several devices is needed to take '" + origin.variant +
                                   "' of, and '" + origin.path +
                                   "' is for one: leave the target out");
   }
-  NetworkInfo info = Naming(origin.path, [&] { return NetworkInfo::Read(fields); });
+  Variant chosen = Naming(origin.path, [&] {
+    return Guarded(
+        [&] { return ChooseVariant(fields, device, origin.variant, FirstVulkanDevice); });
+  });
+  package.Select(chosen);
+  fields = parse();
+  return {std::move(package), std::move(fields), chosen.name};
+}
+
+std::string Listed(const std::vector<TensorSpec>& specs) {
+  std::string text;
+  for (const TensorSpec& spec : specs) text += (text.empty() ? "" : ", ") + TensorText(spec);
+  return text;
+}
+
+}  // namespace
+
+Package ReadPackage(const Origin& origin) {
+  Begun begun = Begin(origin, Device::kAuto);
+  begun.package.Check(begun.fields);
+  return std::move(begun.package);
+}
+
+/*! \brief One loading: the device opens while the package is read and checked. */
+Parts LoadParts(const Origin& origin, Device device) {
+  auto [package, fields, variant] = Begin(origin, device);
+  NetworkInfo info =
+      Naming(origin.path, [&, &fields = fields] { return NetworkInfo::Read(fields); });
   std::future<void> opening;
   if (device != Device::kCpu && info.target_kind == "vulkan") {
     opening = std::async(std::launch::async, [] { tvm_vision_vulkan_open(kFirstDevice); });
   }
   package.Check(fields);
-  if (opening.valid()) opening.wait();
-  return Guarded([&] {
+  if (opening.valid()) {
+    opening.wait();
+    static std::once_flag once;
+    std::call_once(once, EndVulkanFirst);
+  }
+  return Guarded([&, &package = package, &variant = variant] {
     DLDevice chosen = ChooseDevice(info, device);
     ffi::Module library = LoadLibrary(package);
-    return Parts{std::move(info),    std::string(package.info()),         chosen,
-                 std::move(library), {origin.path, variant, origin.keys}, std::move(package)};
+    std::string json(package.info());
+    return Parts{std::move(info),
+                 std::move(json),
+                 chosen,
+                 std::move(library),
+                 {origin.path, variant, origin.keys},
+                 std::move(package)};
   });
+}
+
+Parts LoadFallback(const NetworkInfo& info, const Origin& origin, const std::string& wanted) {
+  bool same = wanted == "cpu";
+  if (same && origin.variant.empty()) {
+    throw Error("InputError",
+                "a package for several devices is needed to fall back to the cpu, and this is for "
+                "one: compile it with --target vulkan,llvm, or give the path of a package for the "
+                "cpu");
+  }
+  Parts found = LoadParts({same ? origin.path : wanted, "", origin.keys}, Device::kCpu);
+  for (auto [what, ours, theirs] : {std::tuple{"inputs", &info.inputs, &found.info.inputs},
+                                    std::tuple{"outputs", &info.outputs, &found.info.outputs}}) {
+    if (Listed(*ours) == Listed(*theirs)) continue;
+    throw Error("InputError", std::string("a fallback with the ") + what + " of the network (" +
+                                  Listed(*ours) + ") is needed, and '" + wanted + "' has " +
+                                  Listed(*theirs) + ": compile it from the same model");
+  }
+  return found;
 }
 
 }  // namespace tvm_vision

@@ -42,6 +42,17 @@ struct Parts {
 /*! \brief Read a package for a device; that is opened meanwhile. Throws Error as Network::Load. */
 Parts LoadParts(const Origin& origin, Device device);
 
+/*! \brief The package at an origin, read and checked. Throws Error as Network::Load. */
+Package ReadPackage(const Origin& origin);
+
+/*! \brief What takes a network's place on the CPU, signed as that had to be. wanted: "cpu", or the
+ * path of a package. Throws InputError where it cannot. */
+Parts LoadFallback(const NetworkInfo& info, const Origin& origin, const std::string& wanted);
+
+/*! \brief At the process' end finish all work, before drivers and layers that are loaded by now end
+ * what they have: what was registered last is called first. */
+void EndVulkanFirst();
+
 /*! \brief The weights of a package, in its memory. */
 tvm::ffi::Map<tvm::ffi::String, tvm::ffi::Tensor> Weights(const Package& package);
 

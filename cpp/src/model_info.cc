@@ -150,6 +150,14 @@ bool IsDeeperThan(int most, std::string_view text) {
 
 }  // namespace
 
+std::string TensorText(const TensorSpec& spec) {
+  std::string text = spec.name + ": " + spec.dtype + "[";
+  for (size_t i = 0; i < spec.shape.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(spec.shape[i]);
+  }
+  return text + "]";
+}
+
 Fields ParseInfo(std::string_view text) {
   if (IsDeeperThan(kMostLevels, text)) {
     throw Error("PackageError",

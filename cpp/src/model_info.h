@@ -86,6 +86,9 @@ struct NetworkInfo {
   static NetworkInfo Read(const Fields& fields);
 };
 
+/*! \brief "images: float32[1, 3, 64, 96]". */
+std::string TensorText(const TensorSpec& spec);
+
 /*! \brief mod.json, of a format and version that is known. Throws PackageError for another. */
 Fields ParseInfo(std::string_view text);
 

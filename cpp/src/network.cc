@@ -38,27 +38,21 @@ Network Network::Load(const std::string& path, const LoadOptions& options) {
   if (options.verify.has_value()) {
     origin.keys = std::make_shared<PublicKeys>(PublicKeys::Read(*options.verify));
   }
+  CheckRecovery(options.recovery);
   Parts parts = LoadParts(origin, options.device);
-  auto state = std::make_unique<State>();
-  state->info = parts.info;
-  state->device = parts.device;
-  state->library = parts.library;
-  Guarded([&] {
-    auto create = ffi::Function::GetGlobalRequired("tvm_vision.graph_executor.create");
-    state->executor =
-        create(ffi::String(parts.json), parts.library, parts.device).cast<ffi::Module>();
-    auto method = [&](const char* name) {
-      return *(*state->executor)->GetFunction(ffi::String(name));
+  std::function<Parts()> fallback;
+  const std::string& wanted = options.recovery.fallback;
+  if (!wanted.empty() && parts.device.device_type != kDLCPU) {
+    fallback = [info = parts.info, origin = parts.origin, wanted] {
+      return LoadFallback(info, origin, wanted);
     };
-    method("load_params")(Weights(*parts.package));
-    method("prepare")();
-    state->write_input = method("write_input");
-    state->run = method("run");
-    state->get_output = method("get_output");
-    state->described = DescribeDevice(state->device);
-  });
-  state->results.resize(state->info.outputs.size());
-  return Network(std::move(state));
+    fallback();  // now, not when it is needed
+  }
+  NetworkInfo info = parts.info;
+  size_t outputs = info.outputs.size();
+  return Network(std::unique_ptr<State>(new State{
+      std::move(info), RecoveringExecutor(std::move(parts), options.recovery, std::move(fallback)),
+      std::vector<ffi::Any>(outputs)}));
 }
 
 Network::Network(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -69,7 +63,8 @@ Network::~Network() = default;
 const ModelDescription& Network::model() const { return state_->info.model; }
 const std::vector<TensorSpec>& Network::inputs() const { return state_->info.inputs; }
 const std::vector<TensorSpec>& Network::outputs() const { return state_->info.outputs; }
-std::string Network::device() const { return state_->described; }
+std::string Network::device() const { return DescribeDevice(state_->executor.device()); }
+Losses Network::losses() const { return state_->executor.losses(); }
 
 size_t Network::InputIndex(const std::string& name) const {
   return Find(state_->info.inputs, name, "input");
@@ -92,11 +87,20 @@ void Network::SetInput(size_t index, const void* data, size_t bytes) {
                                   std::to_string(needed) + " bytes, found " +
                                   std::to_string(bytes) + ": pass the whole tensor");
   }
-  Guarded([&] { state_->write_input(static_cast<int64_t>(index), const_cast<void*>(data)); });
+  state_->executor.Call("write_input", static_cast<int64_t>(index), const_cast<void*>(data));
 }
 
-void Network::Run() {
-  Guarded([&] { state_->run(); });
+void Network::Run() { state_->executor.Call("run"); }
+
+void Network::Frame(const std::vector<TensorView>& inputs) {
+  if (inputs.size() != state_->info.inputs.size()) {
+    throw Error("InputError", std::to_string(state_->info.inputs.size()) +
+                                  " inputs are needed, found " + std::to_string(inputs.size()));
+  }
+  state_->executor.RunAgainIfLost([&] {
+    for (size_t i = 0; i < inputs.size(); ++i) SetInput(i, inputs[i].data, inputs[i].bytes);
+    Run();
+  });
 }
 
 TensorView Network::Output(size_t index) {
@@ -105,8 +109,9 @@ TensorView Network::Output(size_t index) {
                                   " outputs, numbered from 0; found number " +
                                   std::to_string(index));
   }
+  ffi::Any found = state_->executor.Call("get_output", static_cast<int64_t>(index));
   return Guarded([&] {
-    ffi::Tensor tensor = state_->get_output(static_cast<int64_t>(index)).cast<ffi::Tensor>();
+    ffi::Tensor tensor = found.cast<ffi::Tensor>();
     state_->results[index] = tensor;
     const DLTensor* view = tensor.GetDLTensorPtr();
     TensorView result;

@@ -49,6 +49,7 @@ class Package {
    * package, changed, or not signed so. */
   static Package Read(const std::string& path, const PublicKeys* trusted);
   Package(Package&&) noexcept = default;
+  Package& operator=(Package&&) noexcept = default;
 
   /*! \brief Put the mod.json of a variant in the place of that of all. Throws PackageError for
    * one that lies beyond its member, or is not as it was signed. */

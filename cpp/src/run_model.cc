@@ -37,6 +37,9 @@ constexpr const char* kHelp =
     "machine)\n"
     "  --verify KEYS.pub           only a package that one of these keys has signed (PEM, "
     "Ed25519)\n"
+    "  --frame-timeout S, --rebuilds N, --fallback cpu|PACKAGE   of a device that is lost: "
+    "seconds\n"
+    "                      that a frame may take (0: any), attempts a minute (6), what runs then\n"
     "  --topk N            classes of a classifier (5)\n"
     "  --repeat N          time so many frames, after the first\n"
     "  --confidence X, --iou X   of boxes; default: what the package says\n"
@@ -80,6 +83,9 @@ Arguments Parse(int count, char** words) {
                             {"device", required_argument, nullptr, 'd'},
                             {"target", required_argument, nullptr, 't'},
                             {"verify", required_argument, nullptr, 'v'},
+                            {"frame-timeout", required_argument, nullptr, 'f'},
+                            {"rebuilds", required_argument, nullptr, 'b'},
+                            {"fallback", required_argument, nullptr, 'a'},
                             {"topk", required_argument, nullptr, 'k'},
                             {"repeat", required_argument, nullptr, 'r'},
                             {"confidence", required_argument, nullptr, 'c'},
@@ -104,6 +110,16 @@ Arguments Parse(int count, char** words) {
         break;
       case 'v':
         arguments.load.verify = optarg;
+        break;
+      case 'f':
+        arguments.load.recovery.frame_timeout = Number(optarg, "a number of seconds", 0, 1e6);
+        break;
+      case 'b':
+        arguments.load.recovery.rebuilds_per_minute =
+            static_cast<int>(Number(optarg, "a number a minute", 0, 60));
+        break;
+      case 'a':
+        arguments.load.recovery.fallback = optarg;
         break;
       case 'k':
         arguments.top = static_cast<size_t>(Number(optarg, "a number", 1, 1e6));
@@ -228,6 +244,9 @@ class Program {
     Line("time") << result.preprocess_ms << " ms to prepare, " << result.run_ms << " to run, "
                  << result.postprocess_ms << " to read (first frame)\n";
     if (arguments_.repeat > 0) PrintTimes(image);
+    if (std::string lost = model_.network().losses().Describe(); !lost.empty()) {
+      Line("device") << lost << "\n";
+    }
   }
 
  private:

@@ -16,14 +16,6 @@ double Milliseconds(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double, std::milli>(to - from).count();
 }
 
-std::string ShapeText(const TensorSpec& spec) {
-  std::string text = spec.name + ": " + spec.dtype + "[";
-  for (size_t i = 0; i < spec.shape.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(spec.shape[i]);
-  }
-  return text + "]";
-}
-
 /*! \brief Classes of a classifier's output [batch, classes]. */
 size_t ClassCount(const TensorSpec& output) {
   size_t count = 1;
@@ -83,7 +75,7 @@ std::string VisionModel::WhyNot(const Network& network) {
   if (!fits) {
     return "an input [1, 3, " + std::to_string(config.height) + ", " +
            std::to_string(config.width) + "] is needed, '" + model.name + "' has " +
-           ShapeText(info.inputs[0]) + ": compile it for one image at a time";
+           TensorText(info.inputs[0]) + ": compile it for one image at a time";
   }
   if (!Classifies(model) && (!(config.letterbox || config.stretch) || config.crop != 1)) {
     return "the preprocessing of a network that says where something is must be a letterbox or a "
@@ -185,12 +177,15 @@ Result VisionModel::operator()(const ImageView& frame, size_t top) {
   Clock::time_point start = Clock::now();
   TensorView input = Prepare(frame);
   Clock::time_point prepared = Clock::now();
-  state.network.SetInput(0, input.data, input.bytes);
-  state.network.Run();
-  Outputs outputs;
-  for (size_t i = 0; i < info.outputs.size(); ++i) {
-    outputs.Add(info.outputs[i].name, ToFloats(state.network.Output(i)));
-  }
+  Outputs outputs = state.network.state_->executor.RunAgainIfLost([&] {
+    Outputs found;
+    state.network.SetInput(0, input.data, input.bytes);
+    state.network.Run();
+    for (size_t i = 0; i < info.outputs.size(); ++i) {
+      found.Add(info.outputs[i].name, ToFloats(state.network.Output(i)));
+    }
+    return found;
+  });
   Clock::time_point done = Clock::now();
   Result result;
   Frame seen{info, state.labels, state.place};

@@ -30,11 +30,14 @@ enum { TVM_VISION_AUTO = 0, TVM_VISION_VULKAN = 1, TVM_VISION_CPU = 2 };
 /*! \brief How a package is loaded; start from TVM_VISION_OPTIONS. */
 typedef struct {
   int device;
-  const char* target; /* of a package for several devices the variant; NULL: for this machine */
-  const char* verify; /* file of public keys, one of which has to have signed it; NULL: whoever */
+  const char* target;   /* of a package for several devices the variant; NULL: for this machine */
+  const char* verify;   /* file of public keys, one of which has to have signed it; NULL: whoever */
+  double frame_timeout; /* seconds that a call may wait for the device; 0: any time */
+  int rebuilds_per_minute; /* of a device that is lost, 0 to 60 */
+  const char* fallback;    /* after these: NULL, "cpu", or the path of a package for a processor */
 } tvm_vision_options;
 
-#define TVM_VISION_OPTIONS {TVM_VISION_AUTO, NULL, NULL}
+#define TVM_VISION_OPTIONS {TVM_VISION_AUTO, NULL, NULL, 0, 6, NULL}
 
 /*! \brief An input or output: its name, type, sides; layout "NCHW", "NHWC" or "". */
 typedef struct {
@@ -79,6 +82,8 @@ TVM_VISION_C_PUBLIC tvm_vision_network* tvm_vision_load_with(const char* path,
 TVM_VISION_C_PUBLIC void tvm_vision_free(tvm_vision_network* network);
 /*! \brief One line that names the device. */
 TVM_VISION_C_PUBLIC const char* tvm_vision_device(tvm_vision_network* network);
+/*! \brief One line that says what became of a device that was lost; "" where none was. */
+TVM_VISION_C_PUBLIC const char* tvm_vision_losses(tvm_vision_network* network);
 TVM_VISION_C_PUBLIC size_t tvm_vision_count(tvm_vision_network* network, int outputs);
 TVM_VISION_C_PUBLIC int tvm_vision_describe(tvm_vision_network* network, int outputs, size_t index,
                                             tvm_vision_tensor* tensor);

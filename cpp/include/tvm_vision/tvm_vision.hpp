@@ -99,6 +99,35 @@ struct ModelDescription {
   Preprocessing preprocessing;
 };
 
+/*! \brief What is done for a network on Vulkan whose device is lost. */
+struct Recovery {
+  /*! \brief Seconds that a call may wait for the device, which then counts as lost; 0: any time. It
+   * holds for what other networks have on the device, too. */
+  double frame_timeout = 0;
+  /*! \brief How often at most the device is opened and the network loaded anew, 0 to 60. */
+  int rebuilds_per_minute = 6;
+  /*! \brief What runs where that did not help: "": nothing; "cpu": the variant for a processor of
+   * the same package; else the path of a package for a processor, of the same inputs and outputs.
+   */
+  std::string fallback;
+};
+
+/*! \brief What became of a network's device so far. */
+struct TVM_VISION_PUBLIC Losses {
+  int lost = 0;
+  /*! \brief How often the network was loaded anew, and the seconds that the last time took. */
+  int rebuilt = 0;
+  double seconds = 0;
+  /*! \brief Of the last loss, in one line. */
+  std::string reason;
+  bool on_fallback = false;
+  /*! \brief Whether the network is not loaded, and the next call tries again. */
+  bool waiting = false;
+
+  /*! \brief One line for people; "" where nothing was lost. */
+  std::string Describe() const;
+};
+
 /*! \brief How a package is loaded. A Device alone may stand for it. */
 struct LoadOptions {
   LoadOptions(Device device = Device::kAuto, std::string target = "",
@@ -112,6 +141,9 @@ struct LoadOptions {
   /*! \brief A file of public keys (PEM, Ed25519), one of which has to have signed the package; what
    * is loaded are the bytes that were checked. Nothing: whoever made it. */
   std::optional<std::string> verify;
+  /*! \brief How long a frame may take, and what is done where the device is lost. A fallback has to
+   * be signed as well. */
+  Recovery recovery;
 };
 
 /*! \brief A network on its device, tensors in and tensors out. One thread at a time. */
@@ -122,7 +154,8 @@ class TVM_VISION_PUBLIC Network {
    * mod.so is native code: loading a package is trusting who made it. Everything else of it is
    * checked before. Throws Error: PackageError for one that is damaged, not signed as it has to be
    * or for another machine, DeviceError where the device is absent or lacks what a kernel needs,
-   * InputError for keys that cannot be read, and for a target where the package is for one device.
+   * InputError for keys that cannot be read, for a target where the package is for one device, and
+   * for a fallback that cannot take the network's place.
    */
   static Network Load(const std::string& path, const LoadOptions& options = {});
 
@@ -135,11 +168,17 @@ class TVM_VISION_PUBLIC Network {
   const std::vector<TensorSpec>& outputs() const;
   /*! \brief One line that names the device, and says when it is a processor. */
   std::string device() const;
+  Losses losses() const;
 
   /*! \brief Copy an input of the next frame; it stays set. bytes: of the whole tensor. */
   void SetInput(size_t index, const void* data, size_t bytes);
-  /*! \brief One frame, from the inputs that are set to finished outputs. */
+  /*! \brief One frame, from the inputs that are set to finished outputs.
+   *
+   * Throws DeviceLostError where its device was lost. The frame is; the next call finds the network
+   * loaded anew, without inputs, or throws it again until `Recovery` allows another attempt. */
   void Run();
+  /*! \brief The same of all inputs in order, which runs again where its device was lost. */
+  void Frame(const std::vector<TensorView>& inputs);
   /*! \brief An output of the last frame, valid until the next Run. */
   TensorView Output(size_t index);
   /*! \brief Position of an input or output by name. Throws InputError that lists the names. */
