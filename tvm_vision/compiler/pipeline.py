@@ -45,6 +45,7 @@ from .relax.fold_constants import fold_constants, fold_moves
 from .relax.fold_scale_axis import fold_scales
 from .relax.fold_transposes import fold_transposes
 from .relax.fusion import fuse
+from .relax.group_norms import group_norms_in_steps
 from .relax.layout_choice import channel_block, layout_on_gpu
 from .relax.legalize import legalize_ops
 from .relax.nchwc.block_channels import block_channels
@@ -162,6 +163,10 @@ def _layout_on_gpu(network: Compilation) -> None:
         _matrices(network),
         network.limits.device.measured,
     )
+
+
+def _group_norms_in_steps(network: Compilation) -> None:
+    network.module = group_norms_in_steps(network.module)
 
 
 def _pools_before_concats(network: Compilation) -> None:
@@ -293,6 +298,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("layout_nchwc", RELAX, _blocks_of_channels, 3,
           lambda n: n.options.layout == "auto" and channel_block(n.target) > 1),
     Phase("layout_on_gpu", RELAX, _layout_on_gpu, 3, lambda n: n.on_gpu),
+    Phase("group_norms_in_steps", RELAX, _group_norms_in_steps),
     Phase("pools_before_concats", RELAX, _pools_before_concats, 3, lambda n: n.on_new_gpu),
     Phase("winograd", RELAX, _winograd, 3, lambda n: n.on_gpu),
     Phase("weights_by_window", RELAX, _weights_by_window, 3,

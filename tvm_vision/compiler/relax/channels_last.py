@@ -33,7 +33,6 @@ def channels_last(mod: tvm.IRModule) -> tvm.IRModule:
         [
             _pass("ActivationsAsMaxima", _Activations),
             relax.transform.ConvertLayout(_CONVOLUTIONS),
-            _pass("GroupNormsInSteps", _GroupNorms),
             relax.transform.Normalize(),
             relax.transform.EliminateCommonSubexpr(),
             relax.transform.DeadCodeElimination(),
@@ -100,33 +99,6 @@ _EXTREMA = {
 
 def _constant(value: float, like: relax.Expr) -> relax.Expr:
     return relax.const(np.array(value, str(like.ty.dtype)))
-
-
-@relax.expr_functor.mutator
-class _GroupNorms(relax.PyExprMutator):
-    """Group normalizations of turned tensors, step by step: TVM's kernel takes the mean of each
-    group over the wrong pixels where the channels are last."""
-
-    def visit_call_(self, call: relax.Call) -> relax.Expr:
-        call = self.visit_expr_post_order(call)
-        if operator_of(call) != "relax.nn.group_norm":
-            return call
-        x, gamma, beta = call.args
-        shape, attrs = [int(extent) for extent in x.ty.shape], call.attrs
-        channel, groups = int(attrs.channel_axis) % len(shape), int(attrs.num_groups)
-        if channel != len(shape) - 1:
-            return call
-        emit, op = self.builder_.emit, relax.op
-        x = emit(op.reshape(x, [*shape[:-1], groups, shape[-1] // groups]))
-        axes = [*(int(axis) % len(shape) for axis in attrs.axes), len(shape)]
-        x = emit(op.subtract(x, op.mean(x, axes, keepdims=True)))
-        variance = op.mean(op.multiply(x, x), axes, keepdims=True)
-        epsilon = relax.const(np.array(attrs.epsilon, str(call.ty.dtype)))
-        x = emit(op.multiply(x, op.rsqrt(op.add(variance, epsilon))))
-        x = emit(op.reshape(x, shape))
-        if attrs.scale:
-            x = emit(op.multiply(x, gamma))
-        return emit(op.add(x, beta)) if attrs.center else x
 
 
 def _pass(name: str, mutator: Any) -> tvm.transform.Pass:
