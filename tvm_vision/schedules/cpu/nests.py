@@ -18,6 +18,7 @@ from tvm import s_tir, tirx
 from tvm.ir import prim
 from tvm.s_tir import Schedule
 
+from .long_sums import SumLoops, is_long, schedule_long_sum
 from .loops import NotWritten
 from .processor import Processor
 
@@ -133,7 +134,10 @@ def _attempt(schedule: Schedule, block: Any, shape: NestShape, processor: Proces
         if nest is None:
             return
         kinds, cut = _kinds(schedule, block), nest.cut(shape, processor)
-        if "R" in kinds:
+        if is_long(schedule, block):
+            loops = _sum_loops(schedule, block, kinds, cut, processor)
+            schedule_long_sum(schedule, block, loops, shape.threads_from)
+        elif "R" in kinds:
             _sum(schedule, block, kinds, cut)
         else:
             _elementwise(schedule, block, cut)
@@ -254,6 +258,20 @@ def _elementwise(schedule: Schedule, block: Any, cut: _Cut) -> None:
         loops = [*loops[:-1], outer]
     if cut.parallel:
         schedule.parallel(schedule.fuse(*loops))
+
+
+def _sum_loops(
+    schedule: Schedule, block: Any, kinds: str, cut: _Cut, processor: Processor
+) -> SumLoops:
+    loops = schedule.get_loops(block)
+    spatial, reduced = (
+        [loop for loop, kind in zip(loops, kinds, strict=True) if kind == letter] for letter in "SR"
+    )
+    terms, lanes = _extent(schedule, reduced[-1]), processor.lanes
+    # Neighbours in memory are results where those are in vectors, else terms.
+    fits = cut.width == 1 and terms % lanes == 0 and terms >= 2 * lanes
+    fits = fits and _is_in_vectors(schedule, block, kinds.rfind("R"))
+    return SumLoops(spatial, reduced, cut.width, lanes if fits else 1)
 
 
 def _sum(schedule: Schedule, block: Any, kinds: str, cut: _Cut) -> None:
