@@ -46,6 +46,12 @@ without_types = pytest.mark.parametrize(
 )
 
 
+def need_float16(lacking: dict[str, Any], info: vulkan.DeviceInfo) -> None:
+    """Skips where either the device or what it is made to lack leaves float16 no form."""
+    if not lacking.get("supports_16bit_buffer", info.supports_16bit_buffer):
+        pytest.skip("float16 has no form without buffers of 16 bits")
+
+
 def numbers(dtype: str, seed: int, most: int = 1 << 31) -> np.ndarray:
     """Of the whole range of a type, as far as 32 bits go."""
     found = np.iinfo(dtype)
@@ -107,9 +113,8 @@ PAIRS = [  # each type with one of each other kind
 def test_conversions(
     source: str, to: str, lacking: dict[str, Any], device_info: vulkan.DeviceInfo
 ) -> None:
-    has_buffers = lacking.get("supports_16bit_buffer", device_info.supports_16bit_buffer)
-    if "float16" in (source, to) and not has_buffers:
-        pytest.skip("float16 has no form without buffers of 16 bits")
+    if "float16" in (source, to):
+        need_float16(lacking, device_info)
     if source == "bool":
         x = np.arange(COUNT) % 3 == 0
     elif "float" in source or "float" in to:
@@ -213,9 +218,11 @@ def dynamic_shared(dtype: str, other: str) -> Any:
 
 @lacking
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "int64", "float16"])
-def test_dynamic_shared_memory_of_several_types(dtype: str, lacking: dict[str, Any]) -> None:
-    if dtype == "float16" and not lacking.get("supports_16bit_buffer", True):
-        pytest.skip("float16 has no form without buffers of 16 bits")
+def test_dynamic_shared_memory_of_several_types(
+    dtype: str, lacking: dict[str, Any], device_info: vulkan.DeviceInfo
+) -> None:
+    if dtype == "float16":
+        need_float16(lacking, device_info)
     a, b, c = np.random.default_rng(6).integers(0, 100, (3, 64))
     for other in ("int8", "float32"):
         given = (a.astype(dtype), b.astype(other), c.astype(dtype))
