@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from .class_options import class_option, set_thresholds
-from .options import PATH, device_option, interruptible, wanted_target
+from .options import PATH, device_option, frame_timeout, interruptible, wanted_target
 from .progress import progress
 from .verbosity import note
 
@@ -110,8 +110,9 @@ def bag(
             camera_info_topic=camera_info_topic,
             depth_topic=depth_topic,
         )
+    request = ModelRequest(str(model), device, frame_timeout=frame_timeout())
     with progress(f"loading {model.name}") as show:
-        network = load_and_warm(ModelRequest(str(model), device), wanted_target())
+        network = load_and_warm(request, wanted_target())
         note(f"device: {network.device_description}")
         wanted = {"confidence": confidence, "iou": iou, "class_options": class_options}
         set_thresholds(network, wanted)

@@ -80,7 +80,7 @@ def benchmark(
         from tvm_vision.runtime.figures import figure_path
 
         figure_path(plot)
-    executors = [load_network(package, device) for package in packages]
+    executors = [load_network(package, device, rebuilds=0) for package in packages]
     for executor in executors:
         set_inputs(executor, inputs, image, fill_mode)
     if len(executors) > 1:

@@ -14,6 +14,7 @@ import click
 from .class_options import class_option, set_thresholds
 from .options import PATH, device_option, interruptible, package_argument, wanted_target
 from .progress import progress
+from .session import recovery
 from .sources import export_options, exports, source_options
 from .verbosity import note
 
@@ -97,7 +98,7 @@ def detect(
 
     with progress(f"loading {package.name}"):
         detector = load_model(
-            package, device, wanted_target(),
+            package, device, wanted_target(), recovery=recovery(),
             confidence=confidence, iou=iou, max_detections=max_detections,
         )  # fmt: skip
         set_thresholds(detector, {"class_options": class_options})

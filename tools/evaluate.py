@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import PATH, host_option, input_shapes_option, input_values_option, interruptible
+from .options import (
+    PATH,
+    frame_timeout_option,
+    host_option,
+    input_shapes_option,
+    input_values_option,
+    interruptible,
+)
 from .progress import progress
+from .session import recovery
 from .table import data_size, table
 from .trackers import KEY, TRACKER, tracker_of
 from .verbosity import note
@@ -68,6 +76,7 @@ def listed(
 @TRACKER
 @KEY
 @host_option
+@frame_timeout_option()
 @click.option("--html", type=PATH, metavar="FILE", help="Write a page of it too.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def evaluate(
@@ -128,6 +137,7 @@ def evaluate(
         run = Evaluation(
             model, found, folder, info=_info(like), input_shapes=input_shapes,
             input_values=input_values, tracker=boards, host=host, tell=show, remark=note,
+            recovery=recovery(),
         )  # fmt: skip
         rows = run.rows(variants)
         if reference:

@@ -30,6 +30,10 @@ UNMEASURED = "nothing was measured to the end; a smaller --repeat takes less tim
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 # Where the target is kept that a command was given.
 _TARGET = f"{__name__}.target"
+_FRAME_TIMEOUT = f"{__name__}.frame_timeout"
+# Seconds in which every frame is done, on a processor that stands for a GPU as well; nothing else
+# would end a command whose GPU hangs, for Ctrl-C waits for the frame.
+FRAME_TIMEOUT = 60.0
 # Whether a path is there and usable is for the library to say: its messages tell what to do.
 PATH = click.Path(path_type=Path)
 
@@ -318,7 +322,8 @@ def package_argument() -> Decorator:
 
 
 def device_option() -> Decorator:
-    """--device, as the parameter ``device``, and --target, see ``wanted_target``."""
+    """--device, as the parameter ``device``; --target and --frame-timeout: ``wanted_target`` and
+    ``frame_timeout``."""
     device = click.option(
         "--device",
         type=click.Choice(DEVICES),
@@ -326,7 +331,26 @@ def device_option() -> Decorator:
         show_default=True,
         help="auto: the device that the package was made for.",
     )
-    return lambda command: device(variant_option()(command))
+    return lambda command: device(variant_option()(frame_timeout_option()(command)))
+
+
+def frame_timeout_option() -> Decorator:
+    """--frame-timeout of commands that run networks, see ``frame_timeout``."""
+
+    def keep(ctx: click.Context, param: click.Parameter, value: float) -> None:
+        ctx.meta[_FRAME_TIMEOUT] = value
+
+    return click.option(
+        "--frame-timeout", callback=keep, expose_value=False, metavar="SECONDS",
+        type=click.FloatRange(min=0.0, max=3600.0), default=FRAME_TIMEOUT, show_default=True,
+        help="A GPU counts as lost where a frame takes longer; 0: it may take any time.",
+    )  # fmt: skip
+
+
+def frame_timeout() -> float:
+    """What was given for ``frame_timeout_option``, in seconds; 0.0 where the command has none."""
+    ctx = click.get_current_context(silent=True)
+    return float(ctx.meta.get(_FRAME_TIMEOUT, 0.0)) if ctx else 0.0
 
 
 def variant_option() -> Decorator:

@@ -109,12 +109,12 @@ def profile(
     from tvm_vision.report.profile_document import SavedProfile, profile_document
 
     before = None if compare is None or _is_package(compare) else _saved(compare)
-    executor = load_network(package, device)
+    executor = load_network(package, device, rebuilds=0)
     arrays = set_inputs(executor, inputs, image, fill_mode)
     with interruptible(UNMEASURED), progress("profiling"):
         report = executor.profile(repeat=repeat, warmup=warmup, rate=rate)
     if compare is not None and before is None:
-        other = load_network(compare, device)
+        other = load_network(compare, device, rebuilds=0)
         set_inputs(other, inputs, image, fill_mode)
         with interruptible(UNMEASURED), progress(f"profiling {compare.name}"):
             found = other.profile(repeat=repeat, warmup=warmup, rate=rate)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from .options import wanted_target
+from .options import frame_timeout, wanted_target
 from .progress import progress
 from .verbosity import note
 
@@ -16,16 +17,29 @@ if TYPE_CHECKING:
 
     from tvm_vision.package import Package
     from tvm_vision.runtime.graph_executor import GraphExecutor
+    from tvm_vision.runtime.recovery import Recovery
 
 
-def load_network(package: Path, device: str) -> GraphExecutor:
-    """The package's executor, after a line on standard error that names the device."""
+def load_network(package: Path, device: str, *, rebuilds: int | None = None) -> GraphExecutor:
+    """The package's executor, after a line on standard error that names the device.
+
+    rebuilds: how often a minute a device that was lost is opened anew, 0 where what comes of it
+    would be no measurement; None: as usual.
+    """
     from tvm_vision.runtime.loader import load
 
     with progress(f"loading {package.name}"):
-        executor = load(package, device, wanted_target())
+        executor = load(package, device, wanted_target(), recovery=recovery(rebuilds))
     note(f"device: {executor.device_description}")
     return executor
+
+
+def recovery(rebuilds: int | None = None) -> Recovery:
+    """What is done where the device is lost, as the command's options say; see ``load_network``."""
+    from tvm_vision.runtime.recovery import Recovery
+
+    usual = Recovery(frame_timeout=frame_timeout())
+    return usual if rebuilds is None else replace(usual, rebuilds_per_minute=rebuilds)
 
 
 def read_any(package: Path) -> Package:

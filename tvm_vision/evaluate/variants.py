@@ -22,6 +22,7 @@ from ..errors import DeviceError, InputError, TvmVisionError
 from ..models import load_model
 from ..models.registry import predictor
 from ..package import ModelInfo, read_package
+from ..runtime.recovery import Recovery
 from ..tuning.rpc import remote_target
 from ..version import __version__
 from ..whole_files import write_whole
@@ -80,13 +81,14 @@ class Evaluation:
         host: str | None = None,
         tell: Callable[[str], object] = lambda words: None,
         remark: Callable[[str], object] = LOGGER.warning,
+        recovery: Recovery | None = None,
     ) -> None:
         """info: what the network is, where its file does not say. input_shapes, input_values: as
         for ``tvm_vision.compile``. tracker: host, port and key of boards that run the variants
         instead of this machine. host: their processor, where a target names a device that is
         described, whose own it is else; boards tell it of other targets. tell: called with a few
         words before each step, and with the count of images. remark: with a line where a board is
-        lost.
+        lost. recovery: as for ``tvm_vision.load``, of what runs on this machine.
 
         Raises InputError for a host without boards."""
         if host is not None and tracker is None:
@@ -96,7 +98,7 @@ class Evaluation:
             )
         self._model, self._data, self._folder = model, data, folder
         self._fixed: Json = {"input_shapes": input_shapes, "input_values": input_values}
-        self._host = host
+        self._host, self._recovery = host, recovery
         self._info, self._tracker, self._tell, self._remark = info, tracker, tell, remark
         self._content = _content(model, data, info, self._fixed)
 
@@ -163,7 +165,10 @@ class Evaluation:
 
     def _here(self, variant: Variant) -> Json:
         warned = self._compiled(variant, variant.target)
-        return self._judged(variant, warned, load_model(self.package(variant)))
+        model = load_model(self.package(variant), recovery=self._recovery)
+        row = self._judged(variant, warned, model)
+        # One of the times is that of a rebuild.
+        return {**row, "warnings": [*warned, *filter(None, [model.losses.describe()])]}
 
     def _on_a_board(
         self, variant: Variant, target: Callable[[], Any], boards: Boards
