@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 
 from tvm_vision.errors import InputError
-from tvm_vision.evaluate.datasets import BOXES, CLASSES, MASKS, class_numbers, read_data_set
+from tvm_vision.evaluate.datasets import (
+    BOXES,
+    CLASSES,
+    MASKS,
+    DataSet,
+    Sample,
+    class_numbers,
+    read_data_set,
+)
 
 
 def image(path: Path) -> Path:
@@ -71,6 +79,12 @@ def test_coco(tmp_path: Path) -> None:
     assert second.boxes.shape == (0, 4) and second.class_ids.shape == (0,)
 
 
+def test_boxes_of_coco_are_finite(tmp_path: Path) -> None:
+    annotations = [{"image_id": 7, "category_id": 5, "bbox": [1, float("nan"), 3, 4]}]
+    with pytest.raises(InputError, match="a bbox has a value that is no finite number"):
+        read_data_set(coco(tmp_path, annotations=annotations))
+
+
 def test_yolo(tmp_path: Path) -> None:
     image(tmp_path / "set" / "images" / "val" / "a.png")
     image(tmp_path / "set" / "images" / "val" / "b.png")
@@ -97,8 +111,12 @@ def test_yolo(tmp_path: Path) -> None:
         ("set.csv", "none.png,cat\n", "names the image '.*none.png', which is not there"),
         ("set.json", '{"images": []}', "COCO's images, annotations and categories"),
         ("set.json", "[1]", "COCO's images, annotations and categories"),
-        ("set.yaml", "names: [a]\nval: none\n", "a folder of images is needed"),
+        ("set.yaml", "names: [a]\nval: none\n", "a folder of images, or a .txt"),
         ("set.yaml", "val: 3\n", "'names', and a folder"),
+        ("set.yaml", "names: [a]\nval: [3]\n", "'names', and a folder"),
+        ("set.yaml", "- a\n", "'names', and a folder"),
+        ("set.csv", "a.png," + "x" * 200_000, "lines of image,label are needed"),
+        ("set.json", "[" * 100_000, "COCO's images, annotations and categories"),
         ("set.txt", "a", r"has none of these endings"),
     ],
 )
@@ -141,9 +159,74 @@ def test_a_folder_without_classes(tmp_path: Path) -> None:
     ],
 )
 def test_classes_go_by_their_names(names: list, labels: list, numbers: list) -> None:
-    assert class_numbers(names, labels) == numbers
+    assert class_numbers(classes(names), labels) == numbers
 
 
-def test_a_class_that_the_network_has_not() -> None:
-    with pytest.raises(InputError, match="'eel' is none of its 2, such as a, b: rename it"):
-        class_numbers(["a", "eel"], ["a", "b"])
+def classes(names: list[str]) -> DataSet:
+    """A set with an image of each class."""
+    samples = tuple(Sample(Path("a.png"), label) for label in range(len(names)))
+    return DataSet(CLASSES, tuple(names), samples)
+
+
+def test_classes_that_the_network_has_not() -> None:
+    with pytest.raises(InputError, match="'eel' is none of its 2, 'a', 'b': rename it in the set"):
+        class_numbers(classes(["a", "eel"]), ["a", "b"])
+    with pytest.raises(InputError, match="'eel', 'cod' are none of its 6, 'a', .*, 'e', ...: ren"):
+        class_numbers(classes(["a", "eel", "cod"]), list("abcdef"))
+
+
+def test_a_class_without_an_image_needs_none_of_the_network(tmp_path: Path) -> None:
+    """Roboflow's COCO files have the project's name as their first category."""
+    categories = [{"id": 0, "name": "pets"}, {"id": 3, "name": "cat"}, {"id": 5, "name": "dog"}]
+    found = read_data_set(coco(tmp_path, categories=categories))
+    assert found.names == ("pets", "cat", "dog") and found.used() == {2}
+    assert class_numbers(found, ["dog", "cat"]) == [None, 1, 0]
+    assert class_numbers(found, []) == [0, 1, 2]
+
+
+def yolo(folder: Path, line: str, document: str = "val: images/val") -> Path:
+    image(folder / "images" / "val" / "deep" / "a.png")
+    labels = folder / "labels" / "val" / "deep"
+    labels.mkdir(parents=True, exist_ok=True)
+    (labels / "a.txt").write_text(line)
+    (folder / "data.yaml").write_text(f"names: [cat, dog]\n{document}\n")
+    return folder / "data.yaml"
+
+
+@pytest.mark.parametrize(
+    ("line", "document"),
+    [
+        ("1 0.5 0.5 0.5 1.0", "val: images/val"),
+        ("1 0.5 0.5 0.5 1.0 0.93", "val: images/val"),  # a score
+        ("1 0.25 0 0.75 0 0.75 1 0.25 1", "val: images/val"),  # an oriented box
+        ("1 .25 .5 .5 0 .75 .5 .5 1 .4 .9", "val: images/val"),  # an outline
+        ("1 .25 .5 .5 0 .75 .5 .5 1 .4 .9 0.87", "val: images/val"),  # an outline and its score
+        ("1 .5 .5 .5 1 .1 .1 2 0 0 0", "val: images/val\nkpt_shape: [2, 3]"),
+        ("1 0.5 0.5 0.5 1.0", "val: ../images/val"),  # Roboflow's
+        ("1 0.5 0.5 0.5 1.0", "val: [images/val]"),
+        ("1 0.5 0.5 0.5 1.0", "val: val.txt"),
+        ("1 0.5 0.5 0.5 1.0", "val:\ntest: images/val"),
+    ],
+)
+def test_each_form_of_yolo(tmp_path: Path, line: str, document: str) -> None:
+    (tmp_path / "val.txt").write_text("./images/val/deep/a.png\n")
+    [sample] = read_data_set(yolo(tmp_path, line, document)).samples
+    truth = sample.boxes(100, 50)
+    np.testing.assert_allclose(truth.boxes, [[25, 0, 75, 50]])
+    assert truth.class_ids.tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("1 .5 .5 .5", "line 2 of '.*a.txt': found 3 numbers"),
+        ("dog .5 .5 .5 .5", "line 2 of '.*a.txt': could not convert"),
+        ("1 nan .5 .5 .5", "line 2 of '.*a.txt': a value is no finite number"),
+        ("1.5 .5 .5 .5 .5", "class 1.5 of 2"),
+        ("-1 .5 .5 .5 .5", "class -1 of 2"),
+    ],
+)
+def test_labels_that_yolo_has_not(tmp_path: Path, line: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as raised:
+        read_data_set(yolo(tmp_path, f"0 .5 .5 .5 .5\n{line}\n"))
+    assert "\n" not in str(raised.value)

@@ -19,6 +19,7 @@ from ..models.yaml_file import read_yaml
 from ..plain_files import read_plain
 from ..runtime.sources import IMAGES
 from .detection import Truth
+from .yolo_labels import yolo_images, yolo_label_file, yolo_truth
 
 CLASSES, BOXES, MASKS = "classes", "boxes", "masks"
 NOT_COUNTED = 255  # in a mask: pixels that do not count
@@ -68,6 +69,13 @@ class DataSet:
     kind: str
     names: tuple[str, ...]
     samples: tuple[Sample, ...]
+
+    def used(self) -> set[int]:
+        """The classes that an image has; of a set of MASKS none is known."""
+        if self.kind == CLASSES:
+            return {sample.label for sample in self.samples}
+        truths = [sample.truth for sample in self.samples if sample.truth is not None]
+        return {int(i) for truth in truths for i in truth.class_ids}
 
     def first(self, count: int | None) -> DataSet:
         """The same with so many images, evenly spread over all of them."""
@@ -121,7 +129,12 @@ def _folder(folder: Path) -> DataSet:
 
 def _csv(path: Path) -> DataSet:
     text = read_plain(path, MOST_BYTES).decode("utf-8", "replace").lstrip("\ufeff")
-    rows = [row for row in csv.reader(io.StringIO(text)) if row]
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text)) if row]
+    except csv.Error as error:
+        raise InputError(
+            f"lines of image,label are needed, and '{path}' has another ({error}): check it"
+        ) from None
     if rows and [cell.strip().lower() for cell in rows[0][:2]] == ["image", "label"]:
         del rows[0]
     if not rows or any(len(row) < 2 for row in rows):
@@ -145,7 +158,7 @@ def _coco(path: Path) -> DataSet:
             for each in document["images"]
         ]
         names = tuple(str(each["name"]) for each in categories)
-    except (ValueError, KeyError, TypeError, IndexError) as error:
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
         raise InputError(
             f"COCO's images, annotations and categories are needed, and '{path}' has none such "
             f"({type(error).__name__}: {error}): check that it is of object detection"
@@ -166,43 +179,25 @@ def _coco_truth(annotations: Sequence[Any], number: dict[Any, int]) -> Truth:
         return np.stack([x, y, x + width, y + height], axis=1)
 
     kept = [number[a["category_id"]] for a in annotations if not a.get("iscrowd")]
-    return Truth(boxes(False), np.array(kept, int), boxes(True))
+    truth = Truth(boxes(False), np.array(kept, int), boxes(True))
+    if not (np.isfinite(truth.boxes).all() and np.isfinite(truth.doubtful).all()):
+        raise ValueError("a bbox has a value that is no finite number")
+    return truth
 
 
 def _yolo(path: Path) -> DataSet:
     document = read_yaml(path)
-    names, where = document.get("names"), document.get("val") or document.get("train")
+    names = document.get("names") if isinstance(document, dict) else None
     if isinstance(names, dict):
         names = [names[key] for key in sorted(names)]
-    if not isinstance(names, list) or not isinstance(where, str):
+    if not isinstance(names, list):
         raise InputError(f"'names', and a folder 'val' or 'train', are needed in '{path}'")
-    folder = path.parent / str(document.get("path") or ".") / where
-    if not folder.is_dir():
-        raise InputError(f"a folder of images is needed, and '{folder}' of '{path}' is none")
+    keypoints = bool(document.get("kpt_shape"))
     samples = []
-    for image in _images(folder):
-        parts = list(image.parent.parts)
-        if "images" in parts:  # as YOLO has it: the last one stands for labels
-            parts[len(parts) - 1 - parts[::-1].index("images")] = "labels"
-        samples.append(Sample(image, truth=_yolo_truth(Path(*parts) / f"{image.stem}.txt",
-                                                       len(names)), relative=True))  # fmt: skip
+    for image in yolo_images(path, document):
+        truth = yolo_truth(yolo_label_file(image), len(names), keypoints=keypoints)
+        samples.append(Sample(image, truth=truth, relative=True))
     return _checked(DataSet(BOXES, tuple(map(str, names)), tuple(samples)), path)
-
-
-def _yolo_truth(path: Path, classes: int) -> Truth:
-    """Lines of class, x, y, width, height in parts of the image; of a missing file none."""
-    lines = read_plain(path).decode("utf-8", "replace").splitlines() if path.is_file() else []
-    try:
-        rows = np.array([line.split()[:5] for line in lines if line.strip()], float).reshape(-1, 5)
-        ids = rows[:, 0].astype(int)
-        if rows.size and not (0 <= ids.min() and ids.max() < classes):
-            raise ValueError(f"class {ids.max()} of {classes}")
-    except ValueError as error:
-        raise InputError(
-            f"lines of class x y width height are needed in '{path}': {error}"
-        ) from None
-    middle, half = rows[:, 1:3], rows[:, 3:5] / 2
-    return Truth(np.hstack([middle - half, middle + half]), ids, np.empty((0, 4)))
 
 
 def _checked(found: DataSet, path: Path) -> DataSet:
@@ -215,28 +210,41 @@ def _checked(found: DataSet, path: Path) -> DataSet:
     return found
 
 
-def class_numbers(names: Sequence[str], labels: Sequence[str]) -> list[int]:
-    """For each class of a set the number of the network's.
+def class_numbers(data: DataSet, labels: Sequence[str]) -> list[int | None]:
+    """For each class of a set the number of the network's; None for one that the network has not,
+    and no image either, as the heading "objects" that some tools put above a set's classes.
 
     A name is a label, or its first word before a comma, whatever the case, or a number. Where the
-    network has no labels the order is the same. Raises InputError for a name without a class.
+    network has no labels the order is the same. Raises InputError for names without a class.
     """
     if not labels:
-        return list(range(len(names)))
+        return list(range(len(data.names)))
+    found = _matched(data.names, labels)
+    missing = [data.names[i] for i in sorted(data.used()) if found[i] is None]
+    if missing:
+        raise InputError(
+            f"a class of the network is needed for each of the set, and {_few(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} none of its {len(labels)}, {_few(labels)}: "
+            f"rename {'it' if len(missing) == 1 else 'them'} in the set"
+        )
+    return found
+
+
+def _few(names: Sequence[str]) -> str:
+    """The first names, in quotes."""
+    return ", ".join(f"'{name}'" for name in names[:5]) + (", ..." if len(names) > 5 else "")
+
+
+def _matched(names: Sequence[str], labels: Sequence[str]) -> list[int | None]:
     plain = [label.casefold().strip() for label in labels]
     first = [label.partition(",")[0].strip() for label in plain]
-    found = []
+    spaced = [label.replace("_", " ") for label in plain]
+    found: list[int | None] = []
     for name in names:
         wanted = name.casefold().strip().replace("_", " ")
-        for known in (plain, first, [label.replace("_", " ") for label in plain]):
-            if wanted in known:
-                found.append(known.index(wanted))
-                break
+        known = next((each for each in (plain, first, spaced) if wanted in each), None)
+        if known is not None:
+            found.append(known.index(wanted))
         else:
-            if not (name.isdecimal() and int(name) < len(labels)):
-                raise InputError(
-                    f"a class of the network is needed for each of the set, and '{name}' is none "
-                    f"of its {len(labels)}, such as {', '.join(labels[:5])}: rename it"
-                )
-            found.append(int(name))
+            found.append(int(name) if name.isdecimal() and int(name) < len(labels) else None)
     return found

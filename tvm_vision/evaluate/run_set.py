@@ -138,4 +138,5 @@ class _Masks:
 
 def _numbers(model: VisionModel, data: DataSet) -> dict[int, int]:
     """The set's number of each of the network's classes that it has."""
-    return {n: i for i, n in enumerate(class_numbers(data.names, model.class_names))}
+    numbers = enumerate(class_numbers(data, model.class_names))
+    return {number: i for i, number in numbers if number is not None}
