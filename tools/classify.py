@@ -12,7 +12,7 @@ import click
 
 from .options import device_option, interruptible, package_argument
 from .session import load_network
-from .sources import source_options
+from .sources import readable, source_options
 
 if TYPE_CHECKING:
     from tvm_vision.models.classifier import Classifier
@@ -57,8 +57,9 @@ def classify(
     names = None if labels is None else read_labels(labels)
     classifier = Classifier(load_network(package, device), labels=names)
     count = itertools.count()
-    with interruptible(lambda: f"{next(count)} frames are done"):
-        for frame, result in results(classifier, itertools.islice(frames(sources), limit), top):
+    with interruptible(lambda: f"{next(count)} frames are done"), readable() as passed_over:
+        stream = itertools.islice(frames(sources, passed_over), limit)
+        for frame, result in results(classifier, stream, top):
             if as_json:
                 click.echo(json.dumps(record(frame, result), ensure_ascii=False))
             else:

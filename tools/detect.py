@@ -15,7 +15,7 @@ from .class_options import class_option, set_thresholds
 from .options import PATH, device_option, interruptible, package_argument, wanted_target
 from .progress import progress
 from .session import recovery
-from .sources import export_options, exports, source_options
+from .sources import export_options, exports, readable, source_options
 from .verbosity import note
 
 if TYPE_CHECKING:
@@ -108,8 +108,8 @@ def detect(
     kept = exports(**saved, produces=detector.produces, name=detector.name)
     count = itertools.count()
     seen = interruptible(lambda: f"{next(count)} frames are done; what is listed is written")
-    with seen, outputs(save, show, kept) as (writer, window):
-        for frame in itertools.islice(frames(sources), limit):
+    with seen, readable() as passed_over, outputs(save, show, kept) as (writer, window):
+        for frame in itertools.islice(frames(sources, passed_over), limit):
             result = detector(frame.image)
             result = result if follow is None else follow(frame, result)
             next(count)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,23 @@ def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--source", multiple=True, metavar="SOURCE", expose_value=False, is_eager=True,
         callback=keep, help="The same as an argument; repeatable.",
     )(command)  # fmt: skip
+
+
+@contextlib.contextmanager
+def readable() -> Iterator[Callable[[str], None]]:
+    """Gives the block what says that a file of a folder is passed over; at its end the command
+    fails where there was one."""
+    count = 0
+
+    def passed_over(line: str) -> None:
+        nonlocal count
+        count += 1
+        click.echo(f"passed over: {line}", err=True)
+
+    yield passed_over
+    if count:
+        files = "a file" if count == 1 else f"{count} files"
+        raise click.ClickException(f"{files} could not be read; all others are done")
 
 
 def export_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -95,6 +95,24 @@ def test_what_cannot_be_read(refuses, network, photo, folder, tmp_path, tiny_pac
     )
 
 
+def test_a_folder_with_half_an_image_is_done_but_for_that(command, network, photo, tmp_path):
+    folder, saved = tmp_path / "photos", tmp_path / "new" / "deep" / "found.json"
+    folder.mkdir()
+    (folder / "a.png").write_bytes(photo.read_bytes()[:60])
+    (folder / "b.png").write_bytes(photo.read_bytes())
+    result = command("detect", network, folder, "--save-json", saved, "-q")
+    assert result.exit_code == 1
+    assert result.stdout.startswith("b.png  ") and saved.exists()
+    first, last = result.stderr.splitlines()
+    assert first.startswith("passed over: ") and "a.png" in first
+    assert last == "Error: a file could not be read; all others are done"
+
+
+def test_a_folder_is_no_file_for_all_results(refuses, network, photo, tmp_path):
+    message = refuses("detect", network, photo, "--save-json", tmp_path)
+    assert "is a folder: name one" in message
+
+
 def test_a_window_is_refused_without_a_screen(refuses, network, photo, monkeypatch):
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)

@@ -78,6 +78,23 @@ def test_files_that_cannot_be_read(tmp_path, name, content, message):
         list(frames([path]))
 
 
+@pytest.mark.parametrize("pattern", ["", "/*"])
+def test_of_a_folder_the_files_that_can_be_read(tmp_path, pattern):
+    """A robot whose power goes leaves half an image; the thousand others are whole."""
+    write_image(tmp_path / "a.png")
+    write_image(tmp_path / "c.png")
+    (tmp_path / "b.png").write_bytes(b"")
+    (tmp_path / "d.jpg").write_bytes(b"\xff\xd8\xff\xe0 broken")
+    lines: list[str] = []
+    seen = [frame.name for frame in frames([f"{tmp_path}{pattern}"], lines.append)]
+    assert seen == ["a.png", "c.png"]
+    assert [line.split("'")[1] for line in lines] == [f"{tmp_path}/b.png", f"{tmp_path}/d.jpg"]
+    with pytest.raises(InputError, match=r"b\.png"):
+        names(f"{tmp_path}{pattern}")
+    with pytest.raises(InputError, match=r"b\.png"):  # named by itself
+        list(frames([tmp_path / "b.png"], lines.append))
+
+
 def test_an_image_that_claims_to_be_huge(tmp_path):
     import struct
     import zlib

@@ -178,9 +178,13 @@ class CocoJson:
     needs = ("detections", "segmentation")
 
     def __init__(self, path: Path) -> None:
-        """Raises InputError where there is no folder for it to be written."""
+        """Makes the folder that it is in. Raises InputError where it cannot be written."""
         self.written: list[Path] = []
         self._path = path
+        OutputFolder(path.parent)
+        if path.is_dir():
+            # Said now, and not when an hour of video is done.
+            raise InputError(f"a file is needed, and '{path}' is a folder: name one")
         with writing(path):
             self._scratch = ScratchFolder(path.parent)
         self._fresh = self._scratch.path / path.name

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -49,16 +49,34 @@ class Frame:
     rate: float = 0.0
 
 
-def frames(sources: Iterable[str | Path]) -> Iterator[Frame]:
+def frames(
+    sources: Iterable[str | Path], passed_over: Callable[[str], object] | None = None
+) -> Iterator[Frame]:
     """All frames of each source, one after the other, read as they are asked for.
 
     A source is an image, a folder of images (by name), a pattern of these ("photos/**/*.jpg"), a
     video file, the address of a stream (rtsp://, http://, ...), or the number or device file of a
-    camera, which never ends. Raises InputError, when it comes to it, for a source that cannot be
-    read.
+    camera, which never ends.
+
+    passed_over: called with a line for each file of a folder or pattern that cannot be read, as one
+    that a robot was writing when its power went; the others come. None: it is raised. Raises
+    InputError, when it comes to it, for a source that cannot be read.
     """
     for source in sources:
-        yield from _frames(source)
+        yield from _frames(source, passed_over)
+
+
+def _each(
+    opened: Iterable[Iterator[Frame]], passed_over: Callable[[str], object] | None
+) -> Iterator[Frame]:
+    """The frames of the files of a folder or pattern, of those that can be read."""
+    for frames_of_one in opened:
+        try:
+            yield from frames_of_one
+        except InputError as error:
+            if passed_over is None:
+                raise
+            passed_over(str(error))
 
 
 def read_image(path: Path) -> Image:
@@ -70,7 +88,9 @@ def read_image(path: Path) -> Image:
     return image
 
 
-def _frames(source: str | Path) -> Iterator[Frame]:
+def _frames(
+    source: str | Path, passed_over: Callable[[str], object] | None = None
+) -> Iterator[Frame]:
     path, text = Path(source), str(source)
     if text.isdecimal() and not path.exists():
         return _video(int(text), f"camera {text}", CAMERA)
@@ -78,12 +98,12 @@ def _frames(source: str | Path) -> Iterator[Frame]:
         return _stream(text)
     # An empty name, of a variable that is not set, would be the folder that one is in.
     if path.is_dir() and text:
-        return _folder(path)
+        return _each((_image(each) for each in _images_in(path)), passed_over)
     if path.is_char_device():
         return _video(text, path.name, CAMERA)
     if not path.is_file():
         if glob.has_magic(text):
-            return _pattern(text)
+            return _each((_file(each) for each in _fitting(text)), passed_over)
         remedy = OTHER_SOURCES.get(text.lower(), "check the path")
         raise InputError(
             "an image, folder, video, pattern ('*.jpg'), camera number or stream's address is "
@@ -99,12 +119,21 @@ def _frames(source: str | Path) -> Iterator[Frame]:
     return _video(str(path), path.name, none)
 
 
-def _pattern(pattern: str) -> Iterator[Frame]:
+def _image(path: Path) -> Iterator[Frame]:
+    yield Frame(path.name, read_image(path))
+
+
+def _file(path: str) -> Iterator[Frame]:
+    """Of an image or video, which is opened when it is asked for."""
+    yield from _frames(path)
+
+
+def _fitting(pattern: str) -> list[str]:
     """All that a pattern names which the shell left to us, by name."""
     paths = sorted(path for path in glob.glob(pattern, recursive=True) if not Path(path).is_dir())
     if not paths:
         raise InputError(f"files are needed, and no file fits '{pattern}': check the pattern")
-    return frames(paths)
+    return paths
 
 
 def _stream(address: str) -> Iterator[Frame]:
@@ -161,7 +190,7 @@ def _decode(path: Path) -> Image | None:
     return None if image is None else image.astype(np.uint8, copy=False)
 
 
-def _folder(folder: Path) -> Iterator[Frame]:
+def _images_in(folder: Path) -> list[Path]:
     paths = sorted(
         path
         for path in folder.iterdir()
@@ -170,7 +199,7 @@ def _folder(folder: Path) -> Iterator[Frame]:
     if not paths:
         known = ", ".join(sorted(IMAGES))
         raise InputError(f"a folder with images ({known}) is needed, and '{folder}' has none")
-    return (Frame(path.name, read_image(path)) for path in paths)
+    return paths
 
 
 def _video(source: str | int, name: str, none: str) -> Iterator[Frame]:
