@@ -31,8 +31,10 @@ need() { # list, package, reason, check…
 has_compiler() { command -v "${CXX:-g++}" >/dev/null; }
 need required g++ "compiles the native library" has_compiler
 need required libvulkan-dev "Vulkan's types for the native library" has_header
-need optional libssl-dev libstb-dev "reads images for the runner without Python, which the tests build" \
+need optional libstb-dev "reads images for the runner without Python, which the tests build" \
     has_file '/usr/include/stb/stb_image.h'
+need optional libssl-dev "checks signatures for the runner without Python, which the tests build" \
+    has_file '/usr/include/openssl/evp.h'
 need optional libvulkan1 "the Vulkan loader" has_loader
 need optional mesa-vulkan-drivers "Vulkan drivers: Intel, AMD, and lavapipe on the CPU" has_driver
 need optional vulkan-validationlayers "checks every Vulkan call in the tests" has_layer
