@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from typing import Any
 
 import cv2
@@ -13,9 +10,8 @@ import numpy as np
 import pytest
 
 import tvm_vision
-from support import SUPPORT
 from support.kind_networks import write
-from support.loaders import compile_loader
+from support.loaders import compile_loader, run_with_faults
 from tvm_vision.package import ModelInfo, Preprocessing
 
 IMAGES = 6
@@ -39,19 +35,7 @@ def met(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         path.parent.mkdir(parents=True, exist_ok=True)
         cv2.imwrite(str(path), np.full((32, 32, 3), 20 * index, np.uint8))
     (record(folder / "in") / "in.mcap").rename(folder / "in.mcap")
-    done = subprocess.run(
-        [sys.executable, SUPPORT / "command_faults_program.py", folder],
-        env={
-            **os.environ,
-            "TVM_VISION_CACHE_DIR": str(folder / "cache"),
-            "TVM_VISION_VULKAN_LOADER": str(folder / "libfaulty_loader.so"),
-        },
-        text=True,
-        capture_output=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
+    found: dict[str, Any] = run_with_faults("command_faults_program.py", folder)
     return found
 
 

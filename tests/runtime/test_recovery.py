@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tvm_vision
-from support import SUPPORT
 from support.faults import write_network
 from support.keys import make_keys
-from support.loaders import compile_loader
+from support.loaders import compile_loader, run_with_faults
 from support.onnx_models import relu_model
 from tvm_vision.errors import InputError, PackageError
 from tvm_vision.package import PrivateKey, sign_package
@@ -83,20 +78,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def met(folder: Path) -> dict[str, Any]:
     """What each scene of recovery_program.py came to."""
-    done = subprocess.run(
-        [sys.executable, SUPPORT / "recovery_program.py", folder],
-        env={
-            **os.environ,
-            "TVM_USE_RUNTIME_LIB": "1",
-            "TVM_VISION_CACHE_DIR": str(folder / "cache"),
-            "TVM_VISION_VULKAN_LOADER": str(folder / "libfaulty_loader.so"),
-        },
-        text=True,
-        capture_output=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
+    found: dict[str, Any] = run_with_faults("recovery_program.py", folder, TVM_USE_RUNTIME_LIB="1")
     return found
 
 
