@@ -53,7 +53,7 @@ def places_of(messages):
     return np.array([(p.x, p.y, p.z) for p in points])
 
 
-ODOM = np.array([(*ball(index), 0.1 * index, 0, 0) for index in range(IMAGES)])
+ODOM = np.array([ball(index) + np.array([0.1 * index, 0.0, 0.0]) for index in range(IMAGES)])
 EYE = np.array([SCENE.in_camera(ball(index)) for index in range(IMAGES)])
 
 
