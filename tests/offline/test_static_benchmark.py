@@ -113,7 +113,9 @@ def test_what_was_asked_for_and_what_is_said_of_it(tmp_path: Path) -> None:
     whole = [frame("fp32", device, seconds=9e-3) for device in ("renoir", "phoenix")]
     after.write_text(json.dumps([*whole, frame("fp32", "tgl", modelled_seconds=8e-3)]))
     halves = [frame("fp16", "renoir", seconds=2e-3), frame("int8", "phoenix", seconds=5e-3)]
-    halves += [frame("int8", "tgl", modelled_seconds=4e-3), frame("fp16", "tgl")]
+    halves += [
+        frame(each, "tgl", modelled_seconds=n) for each, n in (("int8", 4e-3), ("fp16", 6e-3))
+    ]
     later.write_text(json.dumps([frame("fp32", "renoir", seconds=3e-3), *halves]))
     page = tmp_path / "page.md"
     page.write_text("above\n<!-- asked -->\n<!-- end -->\n")
@@ -123,7 +125,7 @@ def test_what_was_asked_for_and_what_is_said_of_it(tmp_path: Path) -> None:
     (line,) = [each for each in page.read_text().splitlines() if "resnet18" in each]
     found = [cell.strip() for cell in line.strip("|").split("|")]
     assert found[1:6] == ["7.2", "4.00 → 3.00", "≤ 4.5", "2.00", "**0.67**"]
-    assert found[6:] == ["9.00", "", "5.00", "**0.56**", "8.00", "", "4.00", "0.50"]
+    assert found[6:] == ["9.00", "", "5.00", "**0.56**", "8.00", "6.00", "**0.75**", "4.00", "0.50"]
     assert "| yoeo | 28.2 |  | ≤ 16.0 |" in page.read_text()
 
 
