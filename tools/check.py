@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from tvm_vision.evaluate import Agreement, LiteRtReference, OutputError, Reference
     from tvm_vision.runtime.graph_executor import GraphExecutor
 
+HALVES = (
+    "; where fp16 has too few digits for it, compile it with --sample-images, which keeps float32 "
+    "where that matters, or with --precision fp32"
+)
+
 
 @click.command()
 @package_argument()
@@ -60,9 +65,10 @@ def check(
       tvm-vision check model.tar model.onnx --image cat.jpg --tolerance 0.01
     """
     from tvm_vision.evaluate import tolerance_for
+    from tvm_vision.evaluate.vocabularies import vocabularies_of
 
     executor = load_network(package, device)
-    arrays = set_inputs(executor, inputs, image, fill_mode)
+    arrays = set_inputs(executor, inputs, image, fill_mode, vocabularies_of(model))
     reference = _reference(executor, model)
     strictness = "fp16" if reference.fp16 else executor.info["precision"]
     strictness = "int8" if reference.quantized else strictness
@@ -102,6 +108,7 @@ def check(
             f"{', '.join(worst)} must be within {tolerance:g} of the reference's, and is not: is "
             f"'{model}' what the package was made from? If so, 'tvm-vision profile "
             "--per-layer-error' shows where it goes wrong"
+            + (HALVES if executor.info["precision"] == "fp16" else "")
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,9 +61,15 @@ def read_any(package: Path) -> Package:
 
 
 def set_inputs(
-    executor: GraphExecutor, inputs: Path | None, image: Path | None, fill_mode: str
+    executor: GraphExecutor,
+    inputs: Path | None,
+    image: Path | None,
+    fill_mode: str,
+    below: Mapping[str, int] | None = None,
 ) -> dict[str, np.ndarray]:
-    """Set all inputs of the network, from a file, an image or values; returns them by name."""
+    """Set all inputs of the network, from a file, an image or values; returns them by name.
+
+    below: of inputs whose values are made up, a number that they are below."""
     from tvm_vision.models.image_inputs import image_inputs
     from tvm_vision.runtime.inputs import check_inputs, filled, input_specs, load_arrays
     from tvm_vision.runtime.sources import read_image
@@ -75,7 +82,7 @@ def set_inputs(
     elif image is not None:
         arrays = image_inputs(executor.info, read_image(image))
     else:
-        arrays = filled(specs, fill_mode)
+        arrays = filled(specs, fill_mode, below)
     for line in check_inputs(arrays, specs):
         note(f"note: {line}")
     for name, array in arrays.items():

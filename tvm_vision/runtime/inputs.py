@@ -45,23 +45,28 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
         np.savez(stream, **dict[str, Any](arrays))
 
 
-def filled(specs: Sequence[TensorInfo], mode: str) -> Arrays:
+def filled(
+    specs: Sequence[TensorInfo], mode: str, below: Mapping[str, int] | None = None
+) -> Arrays:
     """An array for each input: "random" (uniform in 0..1, always the same), "zeros" or "ones".
 
-    Integers are drawn from 0..127, booleans are either.
+    Integers are drawn from 0..127, or, where ``below`` has a number for the input, from those below
+    it that its type has; booleans are either.
     """
     if mode not in FILL_MODES:
         raise InputError(f"a fill mode of {', '.join(FILL_MODES)} is needed, found '{mode}'")
     random = np.random.default_rng(SEED)
-    return {spec.name: _fill(spec, mode, random) for spec in specs}
+    ends = below or {}
+    return {spec.name: _fill(spec, mode, random, ends.get(spec.name, 128)) for spec in specs}
 
 
-def _fill(spec: TensorInfo, mode: str, random: np.random.Generator) -> np.ndarray:
+def _fill(spec: TensorInfo, mode: str, random: np.random.Generator, end: int) -> np.ndarray:
     dtype = numpy_dtype(spec.dtype)
     if mode != "random":
         return np.full(spec.shape, mode == "ones", dtype)
     if dtype.kind in "iub":
-        return random.integers(0, 2 if dtype.kind == "b" else 128, spec.shape).astype(dtype)
+        most = 1 if dtype.kind == "b" else min(end - 1, int(np.iinfo(dtype).max))
+        return random.integers(0, max(most, 0) + 1, spec.shape).astype(dtype)
     return random.random(spec.shape).astype(dtype)
 
 
