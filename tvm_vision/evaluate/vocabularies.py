@@ -6,25 +6,17 @@ from pathlib import Path
 
 import onnx
 
-from ..error_lines import first_line
-from ..errors import InputError
-from ..file_kinds import TFLITE, kind_of
-
 # What passes numbers on as they are.
 _MOVES = frozenset("Cast Expand Flatten Identity Reshape Slice Squeeze Transpose Unsqueeze".split())
 
 
 def vocabularies_of(model: Path) -> dict[str, int]:
-    """The same of a file; none of a TFLite file.
-
-    Raises InputError where an ONNX file cannot be read.
-    """
-    if kind_of(model) is TFLITE:
-        return {}
+    """The same of a file; none of one that is no ONNX file or cannot be read: whatever runs the
+    model says so."""
     try:
         return vocabularies(onnx.load(model, load_external_data=False))
-    except Exception as error:  # protobuf and the system raise every kind there is
-        raise InputError(f"'{model}' cannot be read as ONNX: {first_line(error)}") from None
+    except Exception:  # protobuf and the system raise every kind there is
+        return {}
 
 
 def vocabularies(model: onnx.ModelProto) -> dict[str, int]:
