@@ -94,6 +94,7 @@ Arguments Parse(int count, char** words) {
                             {"help", no_argument, nullptr, 'h'},
                             {nullptr, 0, nullptr, 0}};
   Arguments arguments;
+  opterr = 0;  // said below
   for (int found; (found = getopt_long(count, words, "h", options, nullptr)) != -1;) {
     switch (found) {
       case 'i':
@@ -140,7 +141,8 @@ Arguments Parse(int count, char** words) {
         std::cout << kHelp;
         std::exit(0);
       default:
-        std::exit(kUsage);  // getopt has said what is wrong
+        WrongUsage("an option that there is, with its value, is needed, found '" +
+                   std::string(words[optind - 1]) + "'");
     }
   }
   std::string* places[] = {&arguments.name, &arguments.package, &arguments.image,

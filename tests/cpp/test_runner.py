@@ -415,6 +415,8 @@ def test_wrong_input_is_one_line(built, unpacked, tmp_path):
     (tmp_path / "few.txt").write_text("one\n")
     for words, needed in (
         ((package,), "NAME, PACKAGE and IMAGE are needed"),
+        (("t", package, image, "--nope"), "is needed, found '--nope'; run_model --help lists"),
+        (("t", package, image, "--topk"), "is needed, found '--topk'; run_model --help lists"),
         (("t", tmp_path / "none.tar", image), "cannot be opened (No such file or directory)"),
         (("t", image, image), "is an image: 'tvm-vision detect' and 'classify' take it"),
         (("t", package, tmp_path / "none.png"), "an image file is needed"),
