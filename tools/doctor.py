@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 COLORS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
+# Of a terminal: in less nothing would be left to a finding's words.
+LEAST_WIDTH = 36
+
 
 @click.command()
 @click.option(
@@ -75,7 +78,7 @@ def shown(text: str) -> Iterator[Callable[[str], None]]:
 def show(findings: list[Finding]) -> None:
     """A line for each; on a terminal in colour, and within its width."""
     console = terminal()
-    if console is None:
+    if console is None or console.width < LEAST_WIDTH:
         for found in findings:
             remedy = f"  remedy: {found.remedy}" if found.remedy else ""
             click.echo(f"{found.state:<4}  {found.name:<15}  {found.words}{remedy}")

@@ -226,6 +226,8 @@ def change_lines(
     changes: Sequence[Change], before: SavedProfile, report: ProfileReport
 ) -> list[str]:
     """What became slower and faster, the largest difference first, and of how much."""
+    from tvm_vision.report.compare import how_fast
+
     rows = [
         (
             change.verdict, _shortened(" ".join(change.nodes)), f"{change.before_us:.1f}",
@@ -236,13 +238,12 @@ def change_lines(
     ]  # fmt: skip
     header = ["", "nodes", "before us", "now us", "difference"]
     same = len(changes) - len(rows)
-    ratio = before.span_us / report.span_us if report.span_us else 0.0
+    times = how_fast(changes, report.span_us, before.span_us)
     return [
         "",
         *(table(header, rows[:MAX_CHANGES], left=2) if rows else []),
         f"{max(0, len(rows) - MAX_CHANGES)} more; {same} within 5 %",
-        f"{before.name}: span {before.span_us:.1f} us, here {report.span_us:.1f} us: "
-        f"{ratio:.2f} times as fast",
+        f"{before.name}: span {before.span_us:.1f} us, here {report.span_us:.1f} us: {times}",
     ]
 
 

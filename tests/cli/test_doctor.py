@@ -53,6 +53,13 @@ def test_it_keeps_to_the_terminal(columns: str, monkeypatch: pytest.MonkeyPatch)
         assert len(lines) == len(FOUND)
 
 
+def test_no_word_is_lost_on_a_display_of_a_few_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examination, "examine", lambda *_: iter(FOUND))
+    output = CliRunner().invoke(main, ["doctor"], env={"COLUMNS": "16"}).output
+    assert len(output.splitlines()) == len(FOUND)
+    assert all(found.words in output and found.remedy in output for found in FOUND)
+
+
 def test_without_the_native_library(tmp_path: Path) -> None:
     """As after a build that failed, and with none of the packages that Python has not itself but
     click: the command starts, and says what is missing."""

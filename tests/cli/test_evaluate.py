@@ -14,6 +14,7 @@ import tvm
 
 import tvm_vision
 from support import onnx_models, reports
+from tvm_vision.errors import InputError
 from tvm_vision.models.results import Detections, SegmentationMask, Timing, VisionResult
 from tvm_vision.package import ModelInfo, Preprocessing
 
@@ -96,6 +97,18 @@ def test_what_is_finished_is_kept(command, network, photos, tmp_path, monkeypatc
     # Other images are another evaluation.
     command(*words, "--limit", "4", "--json")
     assert len(compiled) == 6
+
+
+def test_what_no_file_says_is_asked_for(command, network, photos, tmp_path):
+    words = ["evaluate", network / "colours.onnx", photos, "--target", "llvm", "-o", tmp_path]
+    result = command(*words, "--no-reference")
+    assert result.exit_code == 1 and "name that package by --like" in result.stdout
+
+
+def test_a_folder_that_cannot_be_made_is_said_first(refuses, network, photos, tmp_path):
+    (tmp_path / "file").touch()
+    words = arguments(network, photos, tmp_path / "file")
+    assert "the folder '" in refuses(*words)
 
 
 def test_a_variant_that_fails_does_not_stop_the_others(command, network, photos, tmp_path):
@@ -280,3 +293,7 @@ def test_a_segmenter_over_masks(tmp_path):
     row |= {"name": "one", "package_bytes": 10, "memory_bytes": 5, "warnings": [], "device": "d"}
     found = reports.Page(evaluation_page([row], data.kind, data.names, "t"))
     assert "92.3 %" in found.texts["by-class"] and found.open_at_end == []
+    for wrong in (np.zeros((2, 2), np.uint8), np.full((4, 8), 9, np.uint8)):
+        cv2.imwrite(str(tmp_path / "masks" / "a.png"), wrong)
+        with pytest.raises(InputError, match=r"masks/a\.png' does not fit its image or network: "):
+            run_set(cast("VisionModel", Segmenter()), data)

@@ -151,7 +151,7 @@ def test_classes_that_do_not_occur_do_not_count():
 
 def test_masks_that_do_not_fit():
     score = MaskScore(2)
-    with pytest.raises(InputError, match=r"shape \(2, 2\) is needed, found \(1, 2\)"):
+    with pytest.raises(InputError, match=r"found \(1, 2\) of the network and \(2, 2\) in"):
         score.add(np.zeros((1, 2), int), np.zeros((2, 2), int))
     with pytest.raises(InputError, match="from 0 to 1 are needed in the result, found 0 to 7"):
         score.add(np.array([[0, 7]]), np.array([[0, 1]]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tvm_vision.report.compare import compare_profiles
+from tvm_vision.report.compare import compare_profiles, how_fast
 from tvm_vision.report.profile_document import SavedKernel
 
 
@@ -43,6 +43,9 @@ def kernels(*rows: tuple[str, float]) -> list[SavedKernel]:
 def test_changes(now: list, before: list, wanted: list) -> None:
     found = compare_profiles(now, before)
     assert [(" ".join(c.nodes), c.now_us, c.before_us, c.verdict) for c in found] == wanted
+    apart = wanted != [] and all(verdict in ("new", "gone") for *_, verdict in wanted)
+    words = how_fast(found, 2.0, 5.0)
+    assert words.startswith("no layer of one") if apart else words == "2.50 times as fast"
     assert sum(c.now_us for c in found) == pytest.approx(sum(k.median_us for k in now))
     assert sum(c.before_us for c in found) == pytest.approx(sum(k.median_us for k in before))
     assert sorted(i for c in found for i in c.now) == list(range(len(now)))

@@ -142,7 +142,10 @@ class MaskScore:
     def add(self, found: Array, truth: Array) -> None:
         """Count two masks of class ids, of one shape. Raises InputError for other shapes or ids."""
         if found.shape != truth.shape:
-            raise InputError(f"a mask of shape {truth.shape} is needed, found {found.shape}")
+            raise InputError(
+                f"masks of one height and width are needed, found {found.shape} of the network "
+                f"and {truth.shape} in the truth"
+            )
         counted = np.ones(truth.shape, bool) if self.ignored is None else truth != self.ignored
         wanted, guess = truth[counted].astype(np.int64), found[counted].astype(np.int64)
         for name, ids in (("truth", wanted), ("result", guess)):

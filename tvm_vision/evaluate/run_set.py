@@ -130,7 +130,12 @@ class _Masks:
     def add(self, result: VisionResult, sample: Sample, shape: tuple[int, ...]) -> None:
         """The classes of all pixels."""
         assert result.segmentation is not None
-        self._score.add(result.segmentation.mask, sample.classes())
+        try:
+            self._score.add(result.segmentation.mask, sample.classes())
+        except InputError as error:
+            raise InputError(
+                f"'{sample.mask}' does not fit its image or network: {error}"
+            ) from None
 
     def scores(self) -> dict[str, Any]:
         return mask_scores(self._score, self._names)

@@ -20,9 +20,10 @@ from ..api import quantize
 from ..devices import described_device
 from ..errors import DeviceError, InputError, TvmVisionError
 from ..models import load_model
-from ..models.registry import predictor
+from ..models.registry import PREDICTORS, predictor
 from ..package import ModelInfo, read_package
 from ..runtime.recovery import Recovery
+from ..runtime.sinks import OutputFolder
 from ..tuning.rpc import remote_target
 from ..version import __version__
 from ..whole_files import write_whole
@@ -90,12 +91,13 @@ class Evaluation:
         words before each step, and with the count of images. remark: with a line where a board is
         lost. recovery: as for ``tvm_vision.load``, of what runs on this machine.
 
-        Raises InputError for a host without boards."""
+        Raises InputError for a host without boards, and for a folder that cannot be made."""
         if host is not None and tracker is None:
             raise InputError(
                 "a host is for boards, and the variants run on this machine: name a tracker and "
                 "the boards' key, or leave it out"
             )
+        OutputFolder(folder)  # said now, and not when a variant is compiled
         self._model, self._data, self._folder = model, data, folder
         self._fixed: Json = {"input_shapes": input_shapes, "input_values": input_values}
         self._host, self._recovery = host, recovery
@@ -165,6 +167,7 @@ class Evaluation:
 
     def _here(self, variant: Variant) -> Json:
         warned = self._compiled(variant, variant.target)
+        self._need_kind(variant)
         model = load_model(self.package(variant), recovery=self._recovery)
         row = self._judged(variant, warned, model)
         # One of the times is that of a rebuild.
@@ -231,6 +234,16 @@ class Evaluation:
             **result, "device": model.device_description, "package_bytes": path.stat().st_size,
             "memory_bytes": memory, "warnings": warned,
         }  # fmt: skip
+
+    def _need_kind(self, variant: Variant) -> None:
+        """Raises InputError where neither the model's file nor a package said what it is."""
+        with read_package(self.package(variant)) as opened:
+            kind = opened.info.model.kind
+        if kind not in PREDICTORS:
+            raise InputError(
+                f"what the network is must be known, and '{self._model.name}' does not say it: "
+                "compile it once with --kind and --preprocess, and name that package by --like"
+            )
 
     def _quantized(self) -> Path:
         path = self._folder / f"{self._model.stem}-int8.onnx"

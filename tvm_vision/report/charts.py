@@ -10,7 +10,7 @@ from html import escape
 from .floors import Ceilings
 
 WIDTH, HEIGHT = 1160.0, 260.0
-LEFT, RIGHT, TOP, BOTTOM = 64.0, 12.0, 24.0, 34.0
+LEFT, RIGHT, TOP, BOTTOM = 64.0, 20.0, 24.0, 34.0
 LEAST_BAR = 4.0  # pixels that a bar takes, so that a finger finds it
 
 
@@ -148,8 +148,8 @@ def scatter(spots: Sequence[Spot], x_unit: str, y_unit: str, about: str) -> str:
 
 
 def _labels(spots: Sequence[tuple[float, float, str]]) -> list[tuple[float, float]]:
-    """Where names stand: right of their spots, and further down where another one is."""
-    placed: list[tuple[float, float, float]] = []
+    """Where names stand: right of their spots, and further down where another name or spot is."""
+    placed = [(x - 9, y + 4, x + 9) for x, y, _ in spots]
     found = []
     for x, y, name in spots:
         begin, end, at = x + 11, x + 11 + 7 * len(name), y + 4

@@ -92,6 +92,15 @@ def compare_profiles(now: Sequence[Timed], before: Sequence[Timed]) -> list[Chan
     return sorted(changes, key=lambda change: -abs(change.difference_us))
 
 
+def how_fast(changes: Sequence[Change], now_us: float, before_us: float) -> str:
+    """How many times as fast a frame is now, in words; that says nothing where no layer of one
+    profile is in the other."""
+    verdicts = {change.verdict for change in changes}
+    if verdicts and verdicts <= {"new", "gone"}:
+        return "no layer of one is in the other: they are of two networks, or with other names"
+    return f"{before_us / now_us if now_us else 0.0:.2f} times as fast"
+
+
 def _stand_in(kernels: Sequence[Timed], index: int, border: int) -> str:
     """A name for a kernel without nodes: the n-th call of its function in its profile."""
     first = 0 if index < border else border

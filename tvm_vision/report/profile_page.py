@@ -9,7 +9,7 @@ from typing import Any
 
 from ..package import PlannedGraph
 from .charts import Bar, Point, bar_chart, roofline
-from .compare import Change
+from .compare import Change, how_fast
 from .drawing import Box
 from .floors import FLAGGED, Ceilings
 from .network_graph import kernel_drawing, kernel_words
@@ -219,10 +219,10 @@ def _table(kernels: Sequence[Document], errors: Mapping[int, float], ceilings: C
 
 
 def _changes(changes: Sequence[Change], before: SavedProfile, document: Document) -> Section:
-    ratio = before.span_us / document["span_us"] if document["span_us"] else 0.0
+    times = how_fast(changes, document["span_us"], before.span_us)
     text = (
         f"{before.name} ({before.device_description}) took {_time(before.span_us)} for the "
-        f"kernels of a frame, this takes {_time(document['span_us'])}: {ratio:.2f} times as fast. "
+        f"kernels of a frame, this takes {_time(document['span_us'])}: {times}. "
         "Groups of kernels that compute the same nodes, the largest difference first."
     )
     shown = [change for change in changes if change.verdict != "same"][:MOST_CHANGES]
