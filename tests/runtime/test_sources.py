@@ -95,6 +95,18 @@ def test_of_a_folder_the_files_that_can_be_read(tmp_path, pattern):
         list(frames([tmp_path / "b.png"], lines.append))
 
 
+@pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.webp", "a.tiff", "a.bmp"])
+def test_opencv_writes_no_lines_of_its_own_about_half_an_image(tmp_path, capfd, name):
+    cv2.imwrite(
+        str(tmp_path / name), np.random.default_rng(0).integers(0, 255, (64, 64, 3), np.uint8)
+    )
+    whole = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match="is not an image that OpenCV can read"):
+        read_image(tmp_path / name)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_an_image_that_claims_to_be_huge(tmp_path):
     import struct
     import zlib

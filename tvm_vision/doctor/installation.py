@@ -139,7 +139,8 @@ def check_caches(machine: Machine) -> Iterator[Finding]:
     if folder is None:
         yield Finding("cache", OK, "none, as TVM_VISION_CACHE_DIR says")
         return
-    mend = f"sudo chown -R $USER {folder}, or name another one by TVM_VISION_CACHE_DIR"
+    make = "" if folder.exists() else f"sudo mkdir -p {folder} && "
+    mend = f"{make}sudo chown -R $USER {folder}, or name another one by TVM_VISION_CACHE_DIR"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

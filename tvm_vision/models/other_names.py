@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+# Functions here, for any result, that are methods elsewhere.
+_CONVERTERS = {
+    **{name: f"tvm_vision.{name}(result)" for name in ("to_supervision", "to_pandas")},
+    "to_coco": "tvm_vision.to_coco(result, image_id)",
+}
+
 # Names of ultralytics and supervision -> what has the same here.
 OF_OBJECTS = {
     **dict.fromkeys(("xyxy", "xywh"), "boxes, float32 [n, 4], each x1, y1, x2, y2"),
@@ -12,18 +18,20 @@ OF_OBJECTS = {
     **dict.fromkeys(("obb", "xyxyxyxy", "xywhr"), "oriented_boxes, and corners()"),
     "kpts": "keypoints",
     **dict.fromkeys(("id", "ids", "tracker_id"), "track_ids"),
+    **_CONVERTERS,
 }  # fmt: skip
 _DRAW = "tvm_vision.models.draw.draw_result(image, result), an image to write or show with OpenCV"
 OF_RESULTS = {
     **{name: f"detections.{words}" for name, words in OF_OBJECTS.items()},
     **dict.fromkeys(("conf", "confidence", "score"), "scores"),
     **{name: f"detections.{name}" for name in ("boxes", "masks", "keypoints", "class_names")},
+    **_CONVERTERS,
     "probs": "classification",
     "speed": "timing",
     "verbose": "describe()",
     **dict.fromkeys(("plot", "show", "save"), _DRAW),
-    **dict.fromkeys(("pandas", "to_df"), "tvm_vision.to_pandas(result)"),
-    **dict.fromkeys(("tojson", "to_json"), "tvm_vision.to_coco(result, image_id)"),
+    **dict.fromkeys(("pandas", "to_df"), _CONVERTERS["to_pandas"]),
+    **dict.fromkeys(("tojson", "to_json"), _CONVERTERS["to_coco"]),
     **dict.fromkeys(("cpu", "numpy", "cuda"), "nothing to do: all arrays are numpy's"),
 }  # fmt: skip
 

@@ -183,7 +183,8 @@ def _decode(path: Path) -> Image | None:
     except OSError as error:
         raise InputError(f"'{path}' cannot be read ({error.strerror}): check the file") from None
     try:
-        image = cv2.imdecode(data, cv2.IMREAD_COLOR) if data.size else None
+        with silent_opencv():
+            image = cv2.imdecode(data, cv2.IMREAD_COLOR) if data.size else None
     except cv2.error:
         # An image that claims more pixels than OpenCV accepts.
         return None
