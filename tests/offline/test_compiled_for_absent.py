@@ -37,7 +37,6 @@ FEW_SPILLS = 2  # registers, of Intel's halves: what tiles next to the bound tak
 QUICK = (
     ("renoir", "squeezenet1_1", "fp32"),
     ("phoenix", "squeezenet1_1", "fp16"),
-    ("tgl", "squeezenet1_1", "fp32"),
     ("tgl", "squeezenet1_1", "fp16"),
 )
 CASES = [

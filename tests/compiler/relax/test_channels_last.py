@@ -74,7 +74,6 @@ def test_axes_turn_only_at_the_ends():
         ("shufflenet_v2", "fp16", {}, False),  # its shuffles would turn axes back and forth
         # Nobody timed one: dense ones have to prevail.
         ("mobilenet_v2", "fp16", {"device_type": "integrated"}, False),
-        ("resnet18", "fp16", {"device_type": "integrated"}, True),
     ],
 )
 def test_layout_is_chosen_by_network_precision_and_device(name, precision, attributes, last):
