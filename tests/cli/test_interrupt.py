@@ -137,7 +137,7 @@ def test_frames_are_counted_and_a_video_is_kept(
     tvm_vision.compile(model, package, target="llvm", model_info=yoeo_model_info(model))
     from tvm_vision.runtime.sources import Frame
 
-    def camera(sources: object):
+    def camera(*sources: object):
         for index in range(3):
             yield Frame(f"camera 0#{index}", np.zeros((48, 64, 3), np.uint8), "camera 0", 10.0)
         raise KeyboardInterrupt
