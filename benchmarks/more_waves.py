@@ -94,7 +94,9 @@ def compared(
     network, device = network_of(frame)
     order = sorted(few, key=lambda name: -_seconds(few[name]))[:only]
     kernels = {kernel.job.name: kernel for kernel in network.kernels}
-    with closing(measurer or StaticMeasurer.for_target(network.target)) as measuring:
+    with closing(
+        measurer or StaticMeasurer.for_target(network.target, options=network.options)
+    ) as measuring:
         for name in order:
             tiles = tiles_of_more(kernels[name], device, most) if name in kernels else []
             yield _compared(name, few[name], tiles, kernels.get(name), measuring)

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import tvm
 from tvm import te, topi
 
-from tvm_vision.compiler import parse_target
+from tvm_vision.compiler import build_function, parse_target
 from tvm_vision.errors import TuningError
+from tvm_vision.options import CompileOptions
 from tvm_vision.schedules import TargetLimits, choices, kernel_key
 from tvm_vision.tuning import measure
 from tvm_vision.tuning.measure import DeviceMeasurer, Measured, MeasureJob, MeasureProcess, compare
@@ -294,3 +297,40 @@ def test_temporary_files_of_candidates_go_with_the_measurer(tmp_path: Path) -> N
         assert process.call(os.getenv, "TMPDIR", timeout=60) == str(folder)
         process.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_candidates_are_built_by_the_options_of_the_network(
+    job: MeasureJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = CompileOptions(packed_fp16="on")
+    given = []
+
+    def call(self: MeasureProcess, function: object, *arguments: object, timeout: float) -> object:
+        given.append(arguments)
+        return (1.0,) if function is measure.worker.measure else "library"
+
+    monkeypatch.setattr(MeasureProcess, "call", call)
+    made = DeviceMeasurer("", "vulkan", builders=1, checks=False, options=options)
+    (found,) = made.measure(job, [{"x": 1}])
+    made.close()
+    assert found.seconds == (1.0,) and options in given[0]
+
+
+@pytest.mark.parametrize("how", ["off", "on"])
+def test_a_kernel_is_built_as_its_options_say(how: str) -> None:
+    a, b = (te.placeholder(shape, "float16") for shape in ((64, 128), (128, 64)))
+    k = te.reduce_axis((0, 128))
+    factors = (a, b)
+    product = te.create_prim_func(
+        [*factors, te.compute((64, 64), lambda m, n: te.sum(_fp32(a[m, k]) * _fp32(b[k, n]), k))]
+    )
+    target = parse_target({"kind": "vulkan", "supports_float16": True})
+    options = CompileOptions(packed_fp16=how)
+    choice = choices(product, TargetLimits.of(target, options))[0]
+    library = build_function(product, target, choice, name="kernel", options=options)
+    source = str(library.imports[0].inspect_source("glsl"))
+    assert bool(re.search(r"^  f16vec4 \w+_rf_local_v4", source, re.M)) == (how == "on")
+
+
+def _fp32(value: Any) -> Any:
+    return value.astype("float32")

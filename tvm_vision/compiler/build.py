@@ -195,14 +195,21 @@ def _matrix_kernels(network: Compilation) -> set[int]:
 
 
 def build_function(
-    function: Any, target: Target, choice: ScheduleConfig | None, *, name: str
+    function: Any,
+    target: Target,
+    choice: ScheduleConfig | None,
+    *,
+    name: str,
+    options: CompileOptions | None = None,
 ) -> Any:
     """A library with one function, scheduled as a choice says; with None as it is.
+
+    options: what may be used of the target; the defaults where none are given.
 
     Raises NotThisKind where the choice does not fit, and what TVM raises.
     """
     if choice is not None:
-        function = schedule_with(function, limits_of(target), choice)
+        function = schedule_with(function, limits_of(target, options), choice)
     module = tvm.IRModule({name: function.with_attr("global_symbol", name)})
     with target, lowering_context():
         return tvm.tirx.build(module, target=target)

@@ -24,6 +24,7 @@ import numpy as np
 from ..compiler import parse_target
 from ..error_lines import lines_of
 from ..errors import TuningError, TvmVisionError
+from ..options import CompileOptions
 from ..whole_files import ScratchFolder
 from . import worker
 from .turns import Turns
@@ -152,6 +153,7 @@ class DeviceMeasurer:
         builders: processes that compile.
         timeout: seconds after which a build or a measurement counts as hung.
         checks: whether results are going to be compared: the reference is made meanwhile.
+        options: of the network's compilation, by which candidates are built as it would build them.
     """
 
     target: str
@@ -161,6 +163,7 @@ class DeviceMeasurer:
     builders: int = field(default_factory=lambda: max(1, len(os.sched_getaffinity(0)) - 1))
     timeout: float = 60.0
     checks: bool = True
+    options: CompileOptions = field(default_factory=CompileOptions)
 
     @classmethod
     def of(
@@ -275,7 +278,7 @@ class DeviceMeasurer:
             return list(process.call(worker.outputs, *arguments, timeout=10 * self.timeout))
 
     def _built(self, process: MeasureProcess, job: MeasureJob, decision: Decision) -> str:
-        arguments = (job.function, dict(decision), self.target, str(self._folder))
+        arguments = (job.function, dict(decision), self.target, str(self._folder), self.options)
         with self._building():
             return str(process.call(worker.build, *arguments, timeout=self.timeout))
 

@@ -77,11 +77,13 @@ class TuningNetwork:
         target: tvm.target.Target.
         place: where measurements of it hold.
         kernels: all that a run calls, each structure once.
+        options: by which it is compiled.
     """
 
     target: Any
     place: TuningKey
     kernels: Sequence[TunableKernel]
+    options: CompileOptions
 
     @classmethod
     def of(
@@ -107,7 +109,7 @@ class TuningNetwork:
         module, _ = import_model(model, input_shapes=input_shapes, input_values=input_values)
         graph = prepare(module, target=chosen, options=how)
         kernels = tunable_kernels(graph, limits_of(chosen, how))
-        return cls(chosen, place_of(chosen, how.precision, processor), kernels)
+        return cls(chosen, place_of(chosen, how.precision, processor), kernels, how)
 
 
 def reason_not_to_tune(target: Any) -> tuple[str, bool]:
@@ -213,9 +215,11 @@ def tune_model(
 
         # Only what a driver makes of the kernels counts: the host that launches them may be any.
         here = found.target.with_host(parse_host("llvm"))
-        measurer: DeviceMeasurer = StaticMeasurer.for_target(here)
+        measurer: DeviceMeasurer = StaticMeasurer.for_target(here, options=found.options)
     else:
-        measurer = DeviceMeasurer.of(found.target, timing or MeasureRuns(), boards)
+        measurer = DeviceMeasurer.of(
+            found.target, timing or MeasureRuns(), boards, options=found.options
+        )
     with RecordWriter(records) as writer, closing(measurer):
         tuner = Tuner(searches, jobs, measurer, writer.write, found.place, tuning, tell)
         if static:

@@ -63,10 +63,10 @@ class StaticMeasurer(DeviceMeasurer):
         self._examine = examine_intel if self.device in machines.XE else examine_kernel
 
     @classmethod
-    def for_target(cls, target: Any) -> StaticMeasurer:
-        """For a tvm.target.Target. Raises InputError for a device that no model knows, DeviceError
-        where its driver is not there."""
-        return cls(str(target), target.kind.name, device=device_of(target))
+    def for_target(cls, target: Any, **more: Any) -> StaticMeasurer:
+        """For a tvm.target.Target, other attributes by name. Raises InputError for a device that
+        no model knows, DeviceError where its driver is not there."""
+        return cls(str(target), target.kind.name, device=device_of(target), **more)
 
     def check(self, job: MeasureJob, measured: Measured) -> str:
         """Nothing is run, and nothing is known to be wrong."""

@@ -22,6 +22,7 @@ import tvm_ffi
 
 from ..errors import DeviceLostError
 from ..linking import link_library
+from ..options import CompileOptions
 from ..runtime.library import load_library
 from ..whole_files import hold
 from .busy import MOST_SECONDS, Busy, device_to_itself
@@ -112,11 +113,18 @@ def _build_module(module: Any, target: Any, params: Any) -> Any:
         return tvm.tirx.build(module, target=target)
 
 
-def build(function: str, decision: Mapping[str, Any], target: str, folder: str) -> str:
+def build(
+    function: str,
+    decision: Mapping[str, Any],
+    target: str,
+    folder: str,
+    options: CompileOptions | None = None,
+) -> str:
     """Schedule and compile a kernel; the path of a library with the function ENTRY.
 
     function: TVM's JSON of a PrimFunc without schedule. decision: of a ``ScheduleConfig``; none
-        leaves the order of the sums as it is. target: as ``str(Target)`` writes it.
+        leaves the order of the sums as it is. target: as ``str(Target)`` writes it. options: of
+        the network's compilation.
     """
     import tvm
     from tvm.target import Target
@@ -128,7 +136,7 @@ def build(function: str, decision: Mapping[str, Any], target: str, folder: str) 
     choice = ScheduleConfig.from_dict(dict(decision)) if decision else None
     if choice is None:
         kernel = _on_all_cores(kernel)
-    library = build_function(kernel, Target(target), choice, name=ENTRY)
+    library = build_function(kernel, Target(target), choice, name=ENTRY, options=options)
     handle, path = tempfile.mkstemp(suffix=".so", dir=folder)
     os.close(handle)
     library.export_library(path, fcompile=link_library)
