@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # Bytes copied to the device and back.
 COPIED = 16 << 20
+COPIES = 3  # the first opens the device and gets the memory
 # Largest error of the tiny network's outputs, relative to the largest of them; fp32 has 24 bits.
 TOLERANCE = 1e-4
 LOADER = "libvulkan.so.1"
@@ -89,14 +90,16 @@ def copy(machine: Machine) -> Iterator[Finding]:
 
     sent = np.random.default_rng(0).integers(0, 256, COPIED, np.uint8)
     device = tvm.vulkan(0)
-    start = time.perf_counter()
-    received = tvm.runtime.tensor(sent, device).numpy()
-    seconds = time.perf_counter() - start
-    if not np.array_equal(sent, received):
-        wrong = int(np.count_nonzero(sent != received))
-        yield _wrong("copy", f"{wrong} of {COPIED} bytes came back as others")
-        return
-    rate = 2 * COPIED / seconds / 1e9
+    took = []
+    for _ in range(COPIES):
+        start = time.perf_counter()
+        received = tvm.runtime.tensor(sent, device).numpy()
+        took.append(time.perf_counter() - start)
+        if not np.array_equal(sent, received):
+            wrong = int(np.count_nonzero(sent != received))
+            yield _wrong("copy", f"{wrong} of {COPIED} bytes came back as others")
+            return
+    rate = 2 * COPIED / min(took) / 1e9
     yield Finding("copy", OK, f"{COPIED >> 20} MiB there and back, {rate:.1f} GB/s")
 
 
