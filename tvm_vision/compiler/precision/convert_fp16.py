@@ -4,12 +4,14 @@ Weights and activations are stored as fp16, sums stay float32 inside every kerne
 outputs of the network keep their type; the kernels next to them convert. A tensor stays float32
 where one of its kernels cannot take fp16, or where a constant is too large for one, or all of it
 too small; so do the few constants beside weights of int8, what is bounded or hidden by a number
-that fp16 loses (tir/fp16_range.py), and coordinates (tir/coordinates.py).
+that fp16 loses (tir/fp16_range.py), sums of squares and of much (tir/fp16_sums.py), and coordinates
+(tir/coordinates.py).
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Collection
 from typing import Any
 
@@ -19,6 +21,9 @@ from ..graph.static_graph import KernelCall, StaticGraph, Tensor
 from ..tir.cast_buffers import FP16, FP32, narrowable, narrowed
 from ..tir.coordinates import holds_coordinates
 from ..tir.fp16_range import FP16_MAX, LEAST_NORMAL, holds_lost, lost
+from ..tir.fp16_sums import holds_wide_sums
+
+LESS = 4  # times as small is small beside another tensor
 
 
 def to_fp16(graph: StaticGraph, fp32: Collection[int] = ()) -> StaticGraph:
@@ -66,7 +71,7 @@ def fp16_roots(graph: StaticGraph) -> set[int]:
         for tensor, can in zip(tensors, possible[kernel.function], strict=True):
             if not can:
                 fixed.add(graph.root(tensor))
-    fixed |= _holding_lost(graph) | _holding_coordinates(graph)
+    fixed |= _holding_lost(graph) | _holding_wide_sums(graph) | _holding_coordinates(graph)
     fp32 = {i for i, t in enumerate(graph.tensors) if t.root == i and t.dtype == FP32}
     return fp32 - fixed
 
@@ -103,6 +108,49 @@ def _holding_lost(graph: StaticGraph) -> set[int]:
         places = zip(tensors, held(kernel.function, numbers, given), strict=True)
         found.update(tensor for tensor, holds in places if holds)
     return found
+
+
+def _holding_wide_sums(graph: StaticGraph) -> set[int]:
+    """The tensors that hold sums or powers which may leave fp16's range, from kernel to kernel:
+    those that are small beside what they are of, and those that are only read to be summed up."""
+    found: set[int] = set()
+    summed_up = _only_summed_up(graph)
+
+    @functools.cache
+    def held(name: str, given: frozenset[int], tensors: tuple[int, ...]) -> list[bool]:
+        return holds_wide_sums(graph.functions[name], given, tensors)
+
+    for kernel in graph.kernels:
+        tensors = [graph.root(tensor) for tensor in (*kernel.inputs, *kernel.outputs)]
+        given = frozenset(i for i, t in enumerate(tensors) if t in found)
+        read = [_elements(graph, tensor) for tensor in kernel.inputs]
+        most = max(read, default=0) // LESS
+        most = max([most, *(size for i, size in enumerate(read) if i in given)])
+        # The same kernel of other tensors is the same where these are one at the same places.
+        alike = tuple(tensors.index(tensor) for tensor in tensors)
+        places = zip(tensors, held(kernel.function, given, alike), strict=True)
+        found.update(
+            tensor
+            for tensor, holds in places
+            if holds and (_elements(graph, tensor) <= most or tensor in summed_up)
+        )
+    return found
+
+
+def _only_summed_up(graph: StaticGraph) -> set[int]:
+    """The tensors all of whose readers write tensors that are small beside them."""
+    read: dict[int, bool] = {}
+    for kernel in graph.kernels:
+        written = max((_elements(graph, tensor) for tensor in kernel.outputs), default=0)
+        for tensor in kernel.inputs:
+            root = graph.root(tensor)
+            less = LESS * written <= _elements(graph, tensor)
+            read[root] = less and read.get(root, True)
+    return {tensor for tensor, less in read.items() if less}
+
+
+def _elements(graph: StaticGraph, tensor: int) -> int:
+    return math.prod(graph.tensors[tensor].shape)
 
 
 def _holding_coordinates(graph: StaticGraph) -> set[int]:

@@ -1,0 +1,165 @@
+"""Sums that leave fp16's range though the numbers of the network do not: they keep float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from support.interpreter import run
+from support.networks import NETWORKS
+from tvm_vision.compiler import compile_model, parse_target, prepare
+from tvm_vision.frontend.onnx.load import import_onnx
+
+# Of numbers as trained transformers have among their activations; all are far below 65,504.
+LARGE = 3000.0
+BOUND = 2e-3
+Nodes = list[Any]
+
+
+def node(operator: str, inputs: str, output: str, **attributes: Any) -> onnx.NodeProto:
+    return helper.make_node(operator, inputs.split(), [output], **attributes)
+
+
+def normalized(square: Nodes) -> Nodes:
+    """A layer normalization written out, as older exporters write it."""
+    return [
+        node("ReduceMean", "r last", "mean", keepdims=1),
+        node("Sub", "r mean", "d"),
+        *square,
+        node("ReduceMean", "q last", "v", keepdims=1),
+        node("Add", "v small", "e"),
+        node("Sqrt", "e", "s"),
+        node("Div", "d s", "y"),
+    ]
+
+
+FORMS: dict[str, Nodes] = {
+    "layer normalization, by Pow": normalized([node("Pow", "d two", "q")]),
+    "layer normalization, by Mul": normalized([node("Mul", "d d", "q")]),
+    "root mean square": [
+        node("Mul", "r r", "q"),
+        node("ReduceMean", "q last", "v", keepdims=1),
+        node("Sqrt", "v", "s"),
+        node("Div", "r s", "y"),
+    ],
+    "global response": [
+        node("ReduceL2", "r rows", "n", keepdims=1),
+        node("ReduceMean", "n last", "m", keepdims=1),
+        node("Div", "n m", "q"),
+        node("Mul", "r q", "y"),
+    ],
+    "unit length": [node("LpNormalization", "r", "y", axis=-1, p=2)],
+    "cubes": [
+        node("Pow", "r three", "q"),
+        node("ReduceMean", "q last", "v", keepdims=1),
+        node("Pow", "v third", "s"),
+        node("Div", "r s", "y"),
+    ],
+    "a mean in two steps": [
+        node("ReduceSum", "r last", "s", keepdims=1),
+        node("Mul", "s part", "y"),
+    ],
+}
+CONSTANTS: dict[str, np.ndarray] = {
+    "last": np.array([-1]),
+    "rows": np.array([1]),
+    "two": np.array(2, "float32"),
+    "three": np.array(3, "float32"),
+    "third": np.array(1 / 3, "float32"),
+    "small": np.array(1e-6, "float32"),
+    "part": np.array(1 / 96, "float32"),
+}
+
+
+def model_of(nodes: Nodes) -> onnx.ModelProto:
+    nodes = [node("Relu", "x", "r"), *nodes]
+    read = {name for each in nodes for name in each.input}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 20, 96))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(v, name) for name, v in CONSTANTS.items() if name in read],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+def expected(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    return np.asarray(session.run(None, {"x": x})[0])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_large_numbers_are_normalized(form: str) -> None:
+    model = model_of(FORMS[form])
+    compiled = compile_model(*import_onnx(model), target="llvm", precision="fp16")
+    for scale in (1.0, LARGE):
+        x = (np.random.default_rng(5).random((1, 20, 96)) * scale).astype("float32")
+        right = expected(model, x)
+        (found,) = run(compiled, [x])
+        assert np.abs(found - right).max() <= BOUND * np.abs(right).max(), scale
+
+
+@pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize("form", ["layer normalization, by Pow", "global response"])
+def test_on_vulkan(form: str) -> None:
+    model = model_of(FORMS[form])
+    compiled = compile_model(*import_onnx(model), target="vulkan", precision="fp16")
+    x = (np.random.default_rng(6).random((1, 20, 96)) * LARGE).astype("float32")
+    right = expected(model, x)
+    (found,) = run(compiled, [x])
+    assert np.abs(found - right).max() <= BOUND * np.abs(right).max()
+
+
+def shapes_of_fp32(model: onnx.ModelProto) -> list[tuple[int, ...]]:
+    """Of the tensors that stay float32, but for what the network is given and gives."""
+    graph = prepare(import_onnx(model)[0], target=parse_target("llvm"), precision="fp16")
+    ends = {graph.root(tensor) for tensor in (*graph.inputs, *graph.outputs)}
+    return [
+        tensor.shape
+        for place, tensor in enumerate(graph.tensors)
+        if tensor.root == place and tensor.dtype == "float32" and place not in ends
+    ]
+
+
+def test_what_is_normalized_is_fp16() -> None:
+    """What is as large as the features is float32 for squares that are summed up alone."""
+    squares = shapes_of_fp32(model_of(normalized([node("Pow", "d two", "q")])))
+    assert squares.count((1, 20, 96)) <= 1
+    other = shapes_of_fp32(model_of(FORMS["global response"]))
+    assert (1, 20, 96) not in other and other
+
+
+def swish(x: str) -> Nodes:
+    return [node("Sigmoid", x, "g"), node("Mul", f"{x} g", "y")]
+
+
+PLAIN: dict[str, Callable[[], onnx.ModelProto]] = {
+    "mean": lambda: model_of(
+        [node("ReduceMean", "r last", "m", keepdims=1), node("Sub", "r m", "y")]
+    ),
+    "softmax": lambda: model_of([node("Softmax", "r", "s"), node("Mul", "s r", "y")]),
+    "swish": lambda: model_of(swish("r")),
+    "product": lambda: model_of(
+        [node("Transpose", "r", "t", perm=[0, 2, 1]), node("MatMul", "r t", "y")]
+    ),
+}
+
+
+@pytest.mark.parametrize("form", PLAIN)
+def test_what_does_not_grow_is_fp16(form: str) -> None:
+    assert shapes_of_fp32(PLAIN[form]()) == []
+
+
+@pytest.mark.parametrize("name", ["mobilenet_v2", "yoeo_like"])
+def test_networks_of_convolutions_are_fp16(name: str) -> None:
+    assert shapes_of_fp32(NETWORKS[name](64)) == []
