@@ -72,6 +72,9 @@ CONSTANTS: dict[str, np.ndarray] = {
     "three": np.array(3, "float32"),
     "third": np.array(1 / 3, "float32"),
     "small": np.array(1e-6, "float32"),
+    "scale": np.ones(96, "float32"),
+    "first": np.array([0]),
+    "second": np.array([1]),
     "part": np.array(1 / 96, "float32"),
 }
 
@@ -149,6 +152,13 @@ PLAIN: dict[str, Callable[[], onnx.ModelProto]] = {
     ),
     "softmax": lambda: model_of([node("Softmax", "r", "s"), node("Mul", "s r", "y")]),
     "swish": lambda: model_of(swish("r")),
+    "layer normalization, and one row of it": lambda: model_of(
+        [
+            node("LayerNormalization", "r scale", "n", axis=-1),
+            node("Slice", "n first second rows", "o"),
+            node("Add", "o small", "y"),
+        ]
+    ),
     "product": lambda: model_of(
         [node("Transpose", "r", "t", perm=[0, 2, 1]), node("MatMul", "r t", "y")]
     ),

@@ -21,8 +21,9 @@ from .stores import Stores
 
 MANY = 64  # terms, from which on a sum is told apart from a window's
 _POWER, _SUM = 1, 2
-# Functions that are as large as what they are of, or its root, or one over that.
-_GROWING = ("pow", "sqrt", "rsqrt", "fabs", "abs")
+# Functions that are as large as what they are of, or its root. What is divided by it is not: it is
+# what such sums are made for.
+_GROWING = ("pow", "sqrt", "fabs", "abs")
 _EITHER = (prim.Add, prim.Sub, prim.Max, prim.Min)
 
 
@@ -81,8 +82,12 @@ def holds_wide_sums(
             if _name(value) not in _GROWING:
                 return 0
             found = in_value(value.args[0])
-            if _name(value) == "pow" and (_number(value.args[1]) or 2) > 1:
-                found |= _POWER if _reads(value.args[0], stores) else 0
+            if _name(value) == "pow":
+                exponent = _number(value.args[1])
+                if exponent is not None and exponent < 0:
+                    return 0
+                if (exponent is None or exponent > 1) and _reads(value.args[0], stores):
+                    found |= _POWER
             return found
         if isinstance(value, ir.Var) and value in stores.names:
             return in_value(stores.names[value])
