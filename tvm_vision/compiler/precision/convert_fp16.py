@@ -114,39 +114,44 @@ def _holding_wide_sums(graph: StaticGraph) -> set[int]:
     """The tensors that hold sums or powers which may leave fp16's range, from kernel to kernel:
     those that are small beside what they are of, and those that are only read to be summed up."""
     found: set[int] = set()
-    summed_up = _only_summed_up(graph)
+    readers: dict[int, list[KernelCall]] = {}
+    for kernel in graph.kernels:
+        for tensor in kernel.inputs:
+            readers.setdefault(graph.root(tensor), []).append(kernel)
 
     @functools.cache
     def held(name: str, given: frozenset[int], tensors: tuple[int, ...]) -> list[bool]:
         return holds_wide_sums(graph.functions[name], given, tensors)
 
-    for kernel in graph.kernels:
+    def holds(kernel: KernelCall, wide: Collection[int]) -> set[int]:
+        """Of the tensors that a kernel writes, where those in ``wide`` are such sums."""
         tensors = [graph.root(tensor) for tensor in (*kernel.inputs, *kernel.outputs)]
-        given = frozenset(i for i, t in enumerate(tensors) if t in found)
-        read = [_elements(graph, tensor) for tensor in kernel.inputs]
-        most = max(read, default=0) // LESS
-        most = max([most, *(size for i, size in enumerate(read) if i in given)])
+        given = frozenset(i for i, tensor in enumerate(tensors) if tensor in wide)
         # The same kernel of other tensors is the same where these are one at the same places.
         alike = tuple(tensors.index(tensor) for tensor in tensors)
         places = zip(tensors, held(kernel.function, given, alike), strict=True)
+        return {tensor for tensor, is_sum in places if is_sum}
+
+    def is_summed_up(tensor: int) -> bool:
+        most = _elements(graph, tensor) // LESS
+        return all(
+            all(
+                _elements(graph, written) <= most and graph.root(written) in holds(kernel, {tensor})
+                for written in kernel.outputs
+            )
+            for kernel in readers.get(tensor, ())
+        )
+
+    for kernel in graph.kernels:
+        most = max((_elements(graph, tensor) for tensor in kernel.inputs), default=0) // LESS
+        wide = [tensor for tensor in kernel.inputs if graph.root(tensor) in found]
+        most = max([most, *(_elements(graph, tensor) for tensor in wide)])
         found.update(
             tensor
-            for tensor, holds in places
-            if holds and (_elements(graph, tensor) <= most or tensor in summed_up)
+            for tensor in holds(kernel, found)
+            if _elements(graph, tensor) <= most or is_summed_up(tensor)
         )
     return found
-
-
-def _only_summed_up(graph: StaticGraph) -> set[int]:
-    """The tensors all of whose readers write tensors that are small beside them."""
-    read: dict[int, bool] = {}
-    for kernel in graph.kernels:
-        written = max((_elements(graph, tensor) for tensor in kernel.outputs), default=0)
-        for tensor in kernel.inputs:
-            root = graph.root(tensor)
-            less = LESS * written <= _elements(graph, tensor)
-            read[root] = less and read.get(root, True)
-    return {tensor for tensor, less in read.items() if less}
 
 
 def _elements(graph: StaticGraph, tensor: int) -> int:

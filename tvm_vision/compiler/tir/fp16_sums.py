@@ -33,7 +33,8 @@ def holds_wide_sums(
     """For each parameter of ``func`` whether such powers or sums are written to it, or what is
     computed of them by arithmetic and roots.
 
-    A product of two tensors is none: it is what networks are trained to keep small.
+    A product of two tensors is none: it is what networks are trained to keep small. Nor is what is
+    divided by such a sum.
 
     Args:
         wide: places of parameters that hold such sums when it begins.
@@ -49,7 +50,8 @@ def holds_wide_sums(
             of_buffer[buffer] = 0  # to itself: a sum reads what it writes
             found = 0
             for value, terms in stores.written.get(buffer, ()):
-                found |= in_value(value) | _undivided(value, terms, stores)
+                if not is_product(value, terms):
+                    found |= in_value(value) | _undivided(value, terms, stores)
             of_buffer[buffer] = found
         return of_buffer[buffer]
 
@@ -68,6 +70,8 @@ def holds_wide_sums(
         if isinstance(value, _EITHER):
             return in_value(value.a) | in_value(value.b)
         if isinstance(value, prim.Div):
+            if in_value(value.b):
+                return 0
             found = in_value(value.a)
             return found & ~_SUM if _number(value.b) is not None else found
         if isinstance(value, prim.Mul):
@@ -101,16 +105,21 @@ def holds_wide_sums(
             return same and all(map(tvm_ffi.structural_equal, a.indices, b.indices))
         return tvm_ffi.structural_equal(a, b) and _reads(a, stores)
 
+    def is_product(value: Any, terms: int) -> bool:
+        """Whether a block adds up products of two tensors, as a convolution does."""
+        term = stores.meant(value.b) if isinstance(value, prim.Add) and terms > 1 else None
+        if not isinstance(term, prim.Mul) or is_square(term):
+            return False
+        return all(_reads(side, stores) for side in _sides(term))
+
     return [param in stores.written and in_buffer(param) != 0 for param in func.params]
 
 
 def _undivided(value: Any, terms: int, stores: Stores) -> int:
-    """_SUM for what a block adds up over many terms, if these are no products of two tensors."""
+    """_SUM for what a block adds up over many terms."""
     if terms < MANY or not isinstance(value, prim.Add):
         return 0
     term = stores.meant(value.b)
-    if isinstance(term, prim.Mul) and all(_reads(side, stores) for side in _sides(term)):
-        return 0
     bounded = isinstance(term, ir.Call) and _name(term) == "exp"  # of a softmax: at most 1
     return 0 if bounded and terms < FP16_MAX else _SUM
 
