@@ -166,6 +166,7 @@ def test_a_cpu_is_only_for_rehearsals(device_info: vulkan.DeviceInfo) -> None:
     assert driver.RESULTS not in place.parents
 
 
+@pytest.mark.slow
 def test_a_run_that_was_cut_goes_on(
     device_info: vulkan.DeviceInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
