@@ -39,6 +39,7 @@ HERE = Path(__file__).resolve().parent
 FAKE = HERE / "fake_node.py"
 WAIT = 20.0
 ASK_AGAIN = 3.0
+DISCOVERED = 0.2  # seconds in which a server sees a client's reader, as a rule
 QUESTIONS = (GetState, GetParameters, DescribeParameters)
 TRANSITIONS = {
     "configure": Transition.TRANSITION_CONFIGURE,
@@ -259,6 +260,8 @@ class Graph:
             client = self._in_executor(self.node.create_client, kind, name)
             self._clients[name] = client
         assert client.wait_for_service(timeout), name
+        if kind not in QUESTIONS:
+            time.sleep(DISCOVERED)
         answers: queue.Queue[Any] = queue.Queue()
         between = ASK_AGAIN if kind in QUESTIONS else timeout
         end = time.monotonic() + timeout
