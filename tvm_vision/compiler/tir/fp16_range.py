@@ -12,11 +12,11 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
-import tvm_ffi
-from tvm import ir, s_tir, tirx
+from tvm import ir, tirx
 from tvm.ir import prim
 
 from .cast_buffers import choice_parts
+from .stores import Stores
 
 FP16_MAX = float(np.finfo(np.float16).max)
 LEAST_NORMAL = float(np.finfo(np.float16).tiny)
@@ -44,7 +44,7 @@ def holds_lost(
     """
     single = {func.params[place]: number for place, number in numbers.items()}
     holding = {func.params[place] for place in tensors}
-    written = _written(func)
+    written = Stores(func).written
 
     # Of each buffer and way of asking: one that several blocks read is looked through once.
     answers: dict[tuple[Any, bool, int], bool] = {}
@@ -54,7 +54,7 @@ def holds_lost(
         if asked not in answers:
             answers[asked] = False  # to itself: a sum reads what it writes
             values = written.get(buffer, ())
-            answers[asked] = any(in_value(value, small, unreached) for value in values)
+            answers[asked] = any(in_value(value, small, unreached) for value, _ in values)
         return answers[asked]
 
     def in_value(value: Any, small: bool, unreached: int = 0) -> bool:
@@ -86,21 +86,3 @@ def holds_lost(
         return lost(number) and not number * unreached > FP16_MAX
 
     return [in_buffer(param, True) for param in func.params]
-
-
-def _written(func: tirx.PrimFunc) -> dict[Any, list[Any]]:
-    """What is written to each buffer, but for what sums and maxima begin with."""
-    starts: list[Any] = []
-    stores: list[Any] = []
-    tvm_ffi.structural_walk(
-        func.body,
-        [
-            (s_tir.SBlock, lambda node: starts.append(node.init)),
-            (tirx.BufferStore, stores.append),
-        ],
-    )
-    found: dict[Any, list[Any]] = {}
-    for store in stores:
-        if not any(store.same_as(start) for start in starts if start is not None):
-            found.setdefault(store.buffer, []).append(store.value)
-    return found

@@ -23,8 +23,8 @@ class Stores:
     """What is written and read in a function.
 
     Attributes:
-        written: of each buffer the values that are written to it, and over how many the block that
-            does it reduces.
+        written: of each buffer the values that are written to it, but for what sums and maxima
+            begin with, and over how many the block that does it reduces.
         names: what variables stand for.
         indices: of all that is read and written.
     """
@@ -34,8 +34,10 @@ class Stores:
         self.indices: list[Any] = []
         self.written: dict[Any, list[tuple[Any, int]]] = {}
         terms: dict[int, int] = {}
+        starts: list[Any] = []
 
         def note_block(block: Any) -> None:
+            starts.append(block.init)
             axes = [a for a in block.iter_vars if a.iter_type == tirx.IterVar.CommReduce]
             number = math.prod(int(getattr(a.dom.extent, "value", UNKNOWN)) for a in axes)
             for store in found(block.body, tirx.BufferStore):
@@ -52,8 +54,9 @@ class Stores:
         )
         for store in found(func.body, tirx.BufferStore):
             self.indices.extend(store.indices)
-            value = store.value, terms.get(store.__chandle__(), 1)
-            self.written.setdefault(store.buffer, []).append(value)
+            if not any(store.same_as(start) for start in starts if start is not None):
+                value = store.value, terms.get(store.__chandle__(), 1)
+                self.written.setdefault(store.buffer, []).append(value)
 
     def meant(self, value: Any) -> Any:
         """What a value is behind casts and names."""
