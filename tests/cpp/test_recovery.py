@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 
 import tvm_vision
-from support.faults import write_network
+from support.faults import write_to_lose
 from support.keys import make_keys
-from support.loaders import compile_loader
-from support.onnx_models import relu_model
 from support.runner import run
 from tvm_vision.package import PrivateKey, sign_package
 
@@ -23,11 +21,8 @@ from tvm_vision.package import PrivateKey, sign_package
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A package for Vulkan, one of the same network for the CPU, one of another, and the loader."""
     folder = tmp_path_factory.mktemp("network")
-    model = write_network(folder)
-    tvm_vision.compile(model, folder / "cpu.tar", target="llvm")
-    tvm_vision.compile(relu_model((1, 4)), folder / "other.tar", target="llvm")
+    write_to_lose(folder)
     np.load(folder / "x.npy").tofile(folder / "x.bin")
-    compile_loader("faulty_loader", folder)
     return folder
 
 

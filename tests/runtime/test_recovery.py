@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 import tvm_vision
-from support.faults import write_network
+from support.faults import write_to_lose
 from support.keys import make_keys
-from support.loaders import compile_loader, run_with_faults
-from support.onnx_models import relu_model
+from support.loaders import run_with_faults
 from tvm_vision.errors import InputError, PackageError
 from tvm_vision.package import PrivateKey, sign_package
 from tvm_vision.runtime.recovering import RecoveringExecutor
@@ -68,10 +67,7 @@ def test_what_happened_in_a_line(losses: Losses, words: str) -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A package for Vulkan, one of the same network for the CPU, one of another, and the loader."""
     folder = tmp_path_factory.mktemp("network")
-    model = write_network(folder)
-    tvm_vision.compile(model, folder / "cpu.tar", target="llvm")
-    tvm_vision.compile(relu_model((1, 4)), folder / "other.tar", target="llvm")
-    compile_loader("faulty_loader", folder)
+    write_to_lose(folder)
     return folder
 
 

@@ -22,6 +22,8 @@ from onnx import TensorProto
 import tvm_vision
 import tvm_vision.vulkan as vulkan
 from support import SUPPORT, networks
+from support.loaders import compile_loader
+from support.onnx_models import relu_model
 from support.vulkan_results import RESULTS
 
 SIZE = 24
@@ -62,6 +64,15 @@ def write_network(folder: Path) -> onnx.ModelProto:
     np.save(folder / "y.npy", networks.reference(model, image)[0])
     tvm_vision.compile(model, folder / "network.tar", target="vulkan")
     return model
+
+
+def write_to_lose(folder: Path) -> None:
+    """What a lost device is tried with: ``write_network``, a package of the same network for the
+    CPU, cpu.tar, one of another, other.tar, and the loader that fails."""
+    model = write_network(folder)
+    tvm_vision.compile(model, folder / "cpu.tar", target="llvm")
+    tvm_vision.compile(relu_model((1, 4)), folder / "other.tar", target="llvm")
+    compile_loader("faulty_loader", folder)
 
 
 def write_kernel(folder: Path) -> None:
