@@ -216,6 +216,9 @@ EMULATED = [
     # One tile holds all columns, whose number is odd.
     ((16, 7, 20, 1, 1), CoopmatTile(16, 64, 16, 1, 2), "NCHW"),
     ((8, 4, 33, 1, 1), CoopmatTile(16, 64, 16, 1, 2), "NHWC"),
+    # 81 rows: the second tile's last subtiles have none.
+    ((16, 9, 20, 1, 1), CoopmatTile(64, 32, 16, 2, 1, subtiles=True), "NHWC"),
+    ((34, 6, 36, 1, 1), CoopmatTile(32, 32, 16, 1, 2, split_k=2, subtiles=True), "NCHW"),
 ]
 
 

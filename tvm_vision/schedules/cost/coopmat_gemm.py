@@ -48,6 +48,8 @@ class CoopmatTile:
         matrix: (m, n, k) of one cooperative product.
         split_k: workgroups that share k; their sums are added up by a second kernel.
         factors: FP16 or INT8.
+        subtiles: whether the sums go through shared memory a row of matrices of each subgroup after
+            another, and not all at once: large tiles fit then. Without slice_k.
     """
 
     m: int
@@ -59,6 +61,7 @@ class CoopmatTile:
     matrix: tuple[int, int, int] = (16, 16, 16)
     split_k: int = 1
     factors: str = FP16
+    subtiles: bool = False
 
     @property
     def bytes_each(self) -> int:
@@ -85,7 +88,13 @@ class CoopmatTile:
         """Shared memory of a workgroup: the factors, and the sums in 32 bits."""
         rows, columns = TYPES[self.factors].b(self.n, self.k)
         factors = self.m * (self.k + self.skew) + rows * (columns + self.skew)
-        return self.bytes_each * factors + 4 * self.m * self.n * self.slice_k
+        sums = self.subtile_m * self.n if self.subtiles else self.m * self.n * self.slice_k
+        return self.bytes_each * factors + 4 * sums
+
+    @property
+    def subtile_m(self) -> int:
+        """Rows of C that are in shared memory together, where those are ``subtiles``."""
+        return self.subgroups_m * self.matrix[0]
 
 
 MOST_SUBGROUPS = 8
@@ -95,6 +104,7 @@ SIZES_M = (16, 32, 64, 128)
 SIZES_N = (16, 32, 64, 128)
 STEPS = (16, 32, 64)  # length along k of a group of subgroups in one tile
 SPLITS = (1, 2, 4)
+LEAST_SUBTILED = 64 * 128  # elements of C, from which on its sums take much of shared memory
 
 
 def default(shape: Product, limits: TargetLimits) -> CoopmatTile | None:
@@ -162,11 +172,19 @@ def _tiles(shape: Product, matrix: tuple[int, int, int], device: DeviceModel) ->
                 tiles = shape.b * up(shape.m, size_m) * up(shape.n, size_n)
                 whole = CoopmatTile(size_m, size_n, length, along_m, along_n, split, matrix)
                 found += [
-                    replace(whole, split_k=parts, factors=shape.factors)
+                    replace(each, split_k=parts, factors=shape.factors)
                     for parts in parts_of(shape.k, tiles, device)
                     if parts == 1 or shape.k // parts >= length
+                    for each in _with_subtiles(whole)
                 ]
     return found
+
+
+def _with_subtiles(tile: CoopmatTile) -> list[CoopmatTile]:
+    """A tile, and the one like it with subtiles, where those take less of shared memory."""
+    several = tile.slice_k == 1 and tile.subtile_m < tile.m
+    large = tile.m * tile.n >= LEAST_SUBTILED
+    return [tile, replace(tile, subtiles=True)] if several and large else [tile]
 
 
 def cycles(tile: CoopmatTile, shape: Product, device: DeviceModel) -> float:

@@ -4,7 +4,9 @@ bytes, in int32.
 A workgroup computes a tile of C. Step by step along k its threads fetch the next tile of A and of B
 into registers while the subgroups multiply the present ones from shared memory. Where C has too few
 tiles to occupy a GPU, ``slice_k`` groups of subgroups share the steps of one tile. The sums go
-through shared memory to the threads, which write C and what follows it.
+through shared memory to the threads, which write C and what follows it: all of a tile at once, or
+as subtiles, each a row of matrices of every subgroup. Subgroups have neighbouring rows of matrices
+then, so that a subtile's rows follow each other in C.
 
 The loops over one matrix become tensor intrinsics (tensor_intrinsics.py), which the Vulkan backend
 writes in GLSL (codegen/glsl/cooperative_matrix.py).
@@ -44,7 +46,7 @@ def schedule_matrix(schedule: Schedule, block: Any, tile: CoopmatTile, lanes: in
     tensorized = []
     for side, operand in zip(sides, operands, strict=True):
         tensorized.append(_fetch(schedule, sums, operand, side, tile, loops, lanes))
-    tensorized.append(_share_sums(schedule, sums, tile, loops))
+    matrices = _share_sums(schedule, sums, loops["n_group" if tile.subtiles else "worker"])
     spread = partial(_over_subgroups, schedule, tile, lanes)
     if tile.slice_k > 1:
         add_up(
@@ -60,9 +62,16 @@ def schedule_matrix(schedule: Schedule, block: Any, tile: CoopmatTile, lanes: in
         row, column = schedule.get_loops(output)[-2:]
         # Without a tile's padding rows may end within a vector: neighbouring threads write then.
         even = int(schedule.get(column).extent) % VECTOR == 0
+        if tile.subtiles:
+            subtile, row = schedule.split(row, [None, tile.subtile_m])
+            whole, column = schedule.split(column, [None, tile.n])  # whole matrices are stored
+            schedule.reorder(whole, subtile, row, column)
+            schedule.unroll(subtile)
+            schedule.compute_at(matrices, subtile, preserve_unit_loops=True)
         turn, *_, own = spread(row, column, neighbours=VECTOR if even else 1)
         schedule.unroll(turn)
         schedule.vectorize(own)
+    tensorized.append(_from_matrices(schedule, matrices, tile))
     for name in ("k_matrix", "m_matrix", "n_matrix"):
         schedule.unroll(loops[name])
     if int(schedule.get(loops["k_tile"]).extent) > 1:
@@ -80,10 +89,13 @@ def schedule_matrix(schedule: Schedule, block: Any, tile: CoopmatTile, lanes: in
 def _tile(schedule: Schedule, block: Any, tile: CoopmatTile) -> tuple[Any, dict[str, Any]]:
     """Cuts and binds the loops; returns the block that sums up and its loops by name."""
     m, n, k = tile.matrix
+    own_m: list[tuple[str, int | None]] = [
+        ("m_subgroup", tile.subgroups_m),
+        ("m_matrix", tile.m // tile.subgroups_m // m),
+    ]
     cuts = {
         "m_group": None,
-        "m_subgroup": tile.subgroups_m,
-        "m_matrix": tile.m // tile.subgroups_m // m,
+        **dict(reversed(own_m) if tile.subtiles else own_m),
         "m_own": m,
         "n_group": None,
         "n_subgroup": tile.subgroups_n,
@@ -95,7 +107,7 @@ def _tile(schedule: Schedule, block: Any, tile: CoopmatTile) -> tuple[Any, dict[
         "k_own": k,
     }
     steps = ["k_tile", "k_matrix", "m_matrix", "n_matrix", "m_own", "n_own", "k_own"]
-    return cut_loops(schedule, block, cuts, steps, "threadIdx.y")
+    return cut_loops(schedule, block, cuts, ["m_subgroup", "n_subgroup"], steps, "threadIdx.y")
 
 
 def _fetch(
@@ -118,9 +130,11 @@ def _fetch(
     shared = schedule.get(operand).writes[0].source
     place = [read.source.same_as(shared) or read.source.same_as(made) for read in reads].index(True)
     matrices = schedule.cache_read(sums, place, f"wmma.matrix_{side}")
-    schedule.compute_at(matrices, loops["k_matrix"], preserve_unit_loops=True)
-    m, n, k = tile.matrix
     is_b = side == "b"
+    # With subtiles a subgroup's rows of A do not follow each other: one matrix after another.
+    place_of = loops["m_matrix" if tile.subtiles and not is_b else "k_matrix"]
+    schedule.compute_at(matrices, place_of, preserve_unit_loops=True)
+    m, n, k = tile.matrix
     first = blocked(schedule, matrices, TYPES[tile.factors].b(n, k) if is_b else (m, k))
     count = tile.k * (tile.n if is_b else tile.m)
     threads = lanes * tile.subgroups
@@ -164,13 +178,23 @@ def _over_subgroups(
     return [turn, subgroup, lane, own]
 
 
-def _share_sums(
-    schedule: Schedule, sums: Any, tile: CoopmatTile, loops: dict[str, Any]
-) -> tuple[Any, str]:
-    """Keeps the sums in matrices and puts them into shared memory at the end."""
+def _share_sums(schedule: Schedule, sums: Any, loop: Any) -> Any:
+    """Keeps the sums in matrices; returns the block that puts them into shared memory at the end of
+    a loop."""
     schedule.set_scope(sums, 0, "shared")
     matrices = schedule.cache_write(sums, 0, "wmma.accumulator")
-    schedule.reverse_compute_at(matrices, loops["worker"], preserve_unit_loops=True)
+    schedule.reverse_compute_at(matrices, loop, preserve_unit_loops=True)
+    return matrices
+
+
+def _from_matrices(schedule: Schedule, matrices: Any, tile: CoopmatTile) -> tuple[Any, str]:
+    """Stores matrices in shared memory, all of a subgroup or those of a subtile."""
+    if tile.subtiles:
+        row, column = schedule.get_loops(matrices)[-2:]
+        subgroup_m, row = schedule.split(row, [tile.subgroups_m, None])
+        subgroup_n, column = schedule.split(column, [tile.subgroups_n, None])
+        schedule.reorder(subgroup_m, subgroup_n, row, column)
+        schedule.bind(schedule.fuse(subgroup_m, subgroup_n), "threadIdx.y")
     first = blocked(schedule, matrices, tile.matrix[:2])
     return first, intrinsic("store", tile.matrix, factors=tile.factors)
 

@@ -98,7 +98,7 @@ def _tile(schedule: Schedule, block: Any, tile: GemmTile) -> tuple[Any, dict[str
         "k_byte": tile.dot,
     }
     steps = ["k_tile", "k_quad", "k_own", "m_own", "n_quad", "n_own", "k_byte"]
-    return cut_loops(schedule, block, cuts, steps, "threadIdx.x")
+    return cut_loops(schedule, block, cuts, ["m_thread", "n_thread"], steps, "threadIdx.x")
 
 
 def _over_threads(

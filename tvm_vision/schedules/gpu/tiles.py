@@ -92,6 +92,7 @@ def cut_loops(
     schedule: Schedule,
     block: Any,
     cuts: dict[str, int | None],
+    workers: Sequence[str],
     steps: Sequence[str],
     axis: str,
 ) -> tuple[Any, dict[str, Any]]:
@@ -99,8 +100,9 @@ def cut_loops(
 
     Args:
         cuts: loops and their extents. Those of m, n and k (by their first letters) from the
-            outermost on; of m and n the first goes over workgroups, with b, and the second over
-            threads or subgroups, as do the groups that share k (``k_group``) where there are any.
+            outermost on; of m and n the first goes over workgroups, with b.
+        workers: those of m and n over threads or subgroups, as the groups that share k
+            (``k_group``) are where there are any.
         steps: the other loops, from the outermost on.
         axis: of threads, for the loop called ``worker`` over all threads or subgroups.
     """
@@ -111,11 +113,8 @@ def cut_loops(
         parts[letter] = schedule.split(loop, factors)
     sums = schedule.rfactor(parts["k"][1], 0) if slice_k > 1 else block
     loops = dict(zip(["b", *cuts], schedule.get_loops(sums), strict=True))
-    (m_group, m_worker), (n_group, n_worker) = (
-        [name for name in cuts if name[0] == letter][:2] for letter in "mn"
-    )
-    groups, workers = ["b", m_group, n_group], [m_worker, n_worker]
-    steps = list(steps)
+    groups = ["b", *(next(name for name in cuts if name[0] == letter) for letter in "mn")]
+    workers, steps = list(workers), list(steps)
     if slice_k > 1:
         workers.insert(0, "k_group")
     else:
