@@ -121,6 +121,16 @@ def test_few_workgroups_have_more_threads(
     assert all(c.rows * c.parts <= threads for c in candidates(sums, limits))
 
 
+def test_many_rows_have_a_thread_each_where_those_read_neighbours() -> None:
+    """A softmax of attention has tens of thousands of rows, each by itself in memory: a thread for
+    each would read places that lie a row apart."""
+    limits, rows = TargetLimits(1024, 49152, 32), (16, 12, 197)
+    assert RowSums(rows, 197, along_rows=True).suit_threads(limits)
+    assert not RowSums(rows, 197, along_rows=False).suit_threads(limits)
+    assert RowSums(rows, 8, along_rows=False).suit_threads(limits)  # short
+    assert default(RowSums(rows, 197, along_rows=False), limits).parts == 32
+
+
 def test_long_sums_in_few_workgroups_equal_numpy() -> None:
     left, right = noise([(1, 2048), (2048, 100)])
     expected = left.astype("float64") @ right

@@ -76,8 +76,10 @@ class RowSums:
     several: bool = False
 
     def suit_threads(self, limits: TargetLimits) -> bool:
-        """Short sums, or many: one thread for each does as well."""
-        return self.terms < LEAST_TERMS or product(self.rows) >= limits.device.enough.rows
+        """Short sums, or many whose neighbours in memory neighbouring threads read: one thread for
+        each does as well."""
+        many = product(self.rows) >= limits.device.enough.rows
+        return self.terms < LEAST_TERMS or (self.along_rows and many)
 
     def suit_windows(self, limits: TargetLimits) -> bool:
         """A thread for each does, and there is one sum: what window.py is made for."""
