@@ -29,7 +29,8 @@ SIZE = 64
 # Largest error as a share of the largest value; an arg max may differ in so many pixels.
 TOLERANCE = {"fp32": 1e-5, "fp16": 1e-2}
 # lavapipe takes seconds for each new shader; tests/vulkan has all six networks in float32.
-ON_VULKAN = [("squeezenet1_1", "fp32"), ("squeezenet1_1", "fp16"), ("shufflenet_v2", "fp16")]
+# Others in fp32: tests/vulkan/test_networks.py, and Winograd's ResNet-18.
+ON_VULKAN = [("efficientnet_lite0", "fp32"), ("squeezenet1_1", "fp16"), ("shufflenet_v2", "fp16")]
 
 
 def random_image(seed, size=SIZE):

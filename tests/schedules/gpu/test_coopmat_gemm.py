@@ -208,8 +208,12 @@ TILES = [
 ]
 
 
+PLAIN = (2, 5)  # of TILES: what others have besides something of their own
 EMULATED = [
-    *((case, tile, "NHWC") for case, tile in zip(CONVOLUTIONS, TILES, strict=True)),
+    *(
+        pytest.param(case, tile, "NHWC", marks=[pytest.mark.slow] if i in PLAIN else [])
+        for i, (case, tile) in enumerate(zip(CONVOLUTIONS, TILES, strict=True))
+    ),
     ((16, 5, 20, 3, 2), CoopmatTile(16, 16, 16, 1, 1), "NCHW"),
     ((24, 5, 36, 1, 1), CoopmatTile(16, 32, 32, 1, 2, 2), "NCHW"),
     ((34, 4, 20, 1, 1), CoopmatTile(16, 32, 16, 1, 2, split_k=2), "NCHW"),

@@ -266,7 +266,15 @@ def test_matrices_of_bytes_become_valid_shaders(tile: CoopmatTile) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tile", "channels"), [(MATRIX_TILES[0], 20), *((tile, 32) for tile in MATRIX_TILES)], ids=str
+    ("tile", "channels"),
+    [
+        (MATRIX_TILES[0], 20),
+        pytest.param(MATRIX_TILES[0], 32, marks=pytest.mark.slow),
+        pytest.param(MATRIX_TILES[1], 32, marks=pytest.mark.slow),
+        (MATRIX_TILES[2], 32),
+        (MATRIX_TILES[3], 32),
+    ],
+    ids=str,
 )
 def test_convolution_with_emulated_matrices_of_bytes(
     tile: CoopmatTile, channels: int, monkeypatch: pytest.MonkeyPatch, device_info: Any
@@ -362,7 +370,9 @@ def test_windows_of_bytes_become_valid_shaders(case: Any, parts: dict[str, Any])
     assert sum(wide in line for line in arrays) >= 2
 
 
-@pytest.mark.parametrize(("case", "parts"), RIMS)
+@pytest.mark.parametrize(
+    ("case", "parts"), [pytest.param(*RIMS[0], marks=pytest.mark.slow), *RIMS[1:]]
+)
 def test_windows_with_emulated_matrices_of_bytes(
     case: Any, parts: dict[str, Any], monkeypatch: pytest.MonkeyPatch, device_info: Any
 ) -> None:

@@ -50,7 +50,10 @@ def result(model: Any, target: Any) -> np.ndarray:
     return np.asarray(executor.get_output(0).numpy())
 
 
-@pytest.mark.parametrize(("resize", "halo"), [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize(
+    ("resize", "halo"),
+    [(False, False), pytest.param(True, False, marks=pytest.mark.slow), (True, True)],
+)
 def test_values_on_emulated_matrices(
     resize: bool, halo: bool, monkeypatch: pytest.MonkeyPatch, device_info: Any
 ) -> None:
