@@ -175,13 +175,16 @@ def _tiles(shape: Product, matrix: tuple[int, int, int], device: DeviceModel) ->
                     replace(each, split_k=parts, factors=shape.factors)
                     for parts in parts_of(shape.k, tiles, device)
                     if parts == 1 or shape.k // parts >= length
-                    for each in _with_subtiles(whole)
+                    for each in _with_subtiles(whole, device)
                 ]
     return found
 
 
-def _with_subtiles(tile: CoopmatTile) -> list[CoopmatTile]:
-    """A tile, and the one like it with subtiles, where those take less of shared memory."""
+def _with_subtiles(tile: CoopmatTile, device: DeviceModel) -> list[CoopmatTile]:
+    """A tile, and the one like it with subtiles, where those take less of shared memory, and what
+    they cost is known."""
+    if isinstance(device.coopmat, MatrixPipelineCosts):
+        return [tile]
     several = tile.slice_k == 1 and tile.subtile_m < tile.m
     large = tile.m * tile.n >= LEAST_SUBTILED
     return [tile, replace(tile, subtiles=True)] if several and large else [tile]
@@ -207,6 +210,8 @@ def cycles(tile: CoopmatTile, shape: Product, device: DeviceModel) -> float:
     step = costs.step + fetch + work + max(together, resident * fetched * costs.byte)
     end = costs.start + tile.m * tile.n * tile.slice_k / threads * costs.output
     alone = waves * (up(shape.k // tile.split_k, tile.k) * step + end)
+    if tile.subtiles:
+        alone *= costs.subtiles_split_k if tile.split_k > 1 else costs.subtiles
     return split_k_cycles(alone, results, tile.split_k, device.split_k)
 
 

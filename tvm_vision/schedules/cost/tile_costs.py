@@ -141,6 +141,8 @@ class CoopmatCosts:
         product: a subgroup's product of 16x16x16, its operands loaded.
         start: of a workgroup.
         output: to write one output of a thread.
+        subtiles: of a tile with subtiles over what all this makes of it, a ratio.
+        subtiles_split_k: and where workgroups share its sum.
     """
 
     units: Units | None
@@ -151,6 +153,8 @@ class CoopmatCosts:
     product: float
     start: float
     output: float
+    subtiles: float
+    subtiles_split_k: float
 
 
 @dataclass(frozen=True)
