@@ -63,6 +63,9 @@ class CompileOptions:
     coopmat_nchw: bool = _switch(
         "cooperative matrices also for convolutions whose channels stay in the model's order"
     )
+    coopmat_subtiles: bool = _switch(
+        "large tiles of products on cooperative matrices: their sums are stored in parts"
+    )
     dp4a: bool = _switch("the dot product of four int8, where the device has it")
     split_k: bool = _switch("products of few results cut along their sum, over workgroups")
     halo: bool = _switch("convolutions on matrices keep their part of the image in shared memory")

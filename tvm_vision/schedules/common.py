@@ -45,6 +45,7 @@ class TargetLimits:
             compute at once; none where the device has no cooperative matrices or they are off.
         int8_matrices: the same of int8, added up in int32.
         coopmat_nchw: whether they also multiply where the image is the kernel's first factor.
+        coopmat_subtiles: whether their sums may go through shared memory a part after another.
         split_k: whether products may leave partial sums to a second kernel without a tuner's
             word. It pays where there are units to spare and memory is fast: on discrete GPUs.
         halo: whether convolutions may keep their tile of the image in shared memory.
@@ -65,6 +66,7 @@ class TargetLimits:
     dp4a: bool = False
     int8_matrices: tuple[tuple[int, int, int], ...] = ()
     coopmat_nchw: bool = True
+    coopmat_subtiles: bool = True
     tensors: int = FEW_TENSORS
     selects_loads: bool = False
     wide_subgroup: int = 0
@@ -95,6 +97,7 @@ class TargetLimits:
             matrices=matrices_in(target.keys, FLOAT16_MATRICES) if options.coopmat else (),
             int8_matrices=matrices_in(target.keys, INT8_MATRICES) if options.coopmat else (),
             coopmat_nchw=options.coopmat_nchw,
+            coopmat_subtiles=options.coopmat_subtiles,
             split_k=options.split_k and device.cuts_sums,
             halo=options.halo,
             tensors=int(

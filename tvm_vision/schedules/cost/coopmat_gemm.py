@@ -123,7 +123,11 @@ def _candidates(shape: Product, limits: TargetLimits) -> tuple[CoopmatTile, ...]
         return ()
     largest = sorted(limits.matrices_of(shape.factors), key=math.prod)[-1:]
     found = (tile for m in largest for tile in _tiles(shape, m, limits.device))
-    tiles = [tile for tile in found if fits(tile, limits)]
+    tiles = [
+        tile
+        for tile in found
+        if fits(tile, limits) and (limits.coopmat_subtiles or not tile.subtiles)
+    ]
     return tuple(sorted(tiles, key=lambda tile: likeliness(tile, shape, limits)))
 
 
