@@ -18,8 +18,6 @@ namespace tvm_vision {
 
 namespace {
 
-constexpr const char* kRemedy = "copy the package again, or compile the model again";
-constexpr const char* kCompile = "compile the model again, or copy the package again";
 constexpr const char* kMembers[] = {kInfoName, kParamsName, kLibraryName};
 constexpr size_t kBlock = 512;  // of a tar
 constexpr uint64_t kMostText = uint64_t{64} << 20;
@@ -27,7 +25,7 @@ constexpr size_t kMostNameShown = 60;
 constexpr size_t kMostAtOnce = size_t{1} << 30;  // of one read
 
 [[noreturn]] void Refuse(const std::string& reason) {
-  throw Error("PackageError", "it cannot be read: " + reason + ": " + kRemedy);
+  throw Error("PackageError", "it cannot be read: " + reason + ": " + kCopyAgain);
 }
 
 /*! \brief The number of an octal field, which spaces and zeros surround. */
@@ -108,8 +106,6 @@ Header ReadHeader(std::string_view header) {
   return {name, KindOf(header[156]), Octal(header.substr(124, 12), "size")};
 }
 
-std::string Reason() { return std::strerror(errno); }
-
 }  // namespace
 
 Bytes::Bytes(uint64_t size, const char* name)
@@ -148,7 +144,8 @@ PlainFile PlainFile::OpenMember(const std::string& folder, const char* name) {
   struct stat status{};
   if (lstat(path.c_str(), &status) != 0) {
     throw Error("PackageError", std::string("a package needs ") + name + ", and '" + folder +
-                                    "' has none that can be read (" + Reason() + "): " + kCompile);
+                                    "' has none that can be read (" + SystemReason() +
+                                    "): " + kCompileAgain);
   }
   if (!S_ISREG(status.st_mode)) {
     throw Error("PackageError", "'" + path + "' must be a plain file, and is a link or device");
@@ -169,7 +166,7 @@ size_t PlainFile::Read(uint64_t offset, char* memory, size_t bytes) const {
     ssize_t count = pread(file_, memory + done, std::min(bytes - done, kMostAtOnce),
                           static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) Refuse("reading it failed (" + Reason() + ")");
+    if (count < 0) Refuse("reading it failed (" + SystemReason() + ")");
     if (count == 0) break;
     done += static_cast<size_t>(count);
   }

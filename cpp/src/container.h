@@ -23,6 +23,10 @@ constexpr const char* kLibraryName = "mod.so";
 // Of a package that was signed, beside the others.
 constexpr const char* kSignatureName = "mod.sig";
 
+// What to do about a package that is damaged or incomplete.
+constexpr const char* kCopyAgain = "copy the package again, or compile the model again";
+constexpr const char* kCompileAgain = "compile the model again, or copy the package again";
+
 /*! \brief An offset and a size in bytes. */
 using Piece = std::pair<uint64_t, uint64_t>;
 

@@ -7,12 +7,16 @@
 
 #include <tvm/ffi/extra/json.h>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace tvm_vision {
+
+/*! \brief Sizes and numbers of a package beyond this are wrong. */
+constexpr int64_t kLargest = int64_t{1} << 40;
 
 /*! \brief An object of JSON, and where it stands, for messages. */
 class Fields {

@@ -12,7 +12,6 @@ namespace ffi = tvm::ffi;
 
 namespace {
 
-constexpr int64_t kLargest = int64_t{1} << 40;
 // What a variant may use as much of as its device had.
 constexpr std::array<const char*, 5> kLimits = {
     "max_threads_per_block", "max_shared_memory_per_block", "max_push_constants_size",

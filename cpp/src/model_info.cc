@@ -12,7 +12,6 @@ constexpr int64_t kFormatVersion = 4;
 constexpr int64_t kFleetVersion = 100;  // of a package for several devices
 constexpr int64_t kMostPixels = 65536;
 constexpr int kMostLevels = 64;  // a package has ten
-constexpr int64_t kLargest = int64_t{1} << 40;
 
 std::vector<TensorSpec> ReadTensors(const Fields& fields, const char* name) {
   std::vector<TensorSpec> tensors;

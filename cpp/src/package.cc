@@ -17,13 +17,12 @@
 
 #include "processor.h"
 #include "sha256.h"
+#include "text.h"
 
 namespace tvm_vision {
 
 namespace {
 
-constexpr const char* kRemedy = "compile the model again, or copy the package again";
-constexpr uint64_t kLargest = uint64_t{1} << 40;
 // TVM's SaveParams; tvm_vision/package/params.py has the whole layout.
 constexpr uint64_t kListMagic = 0xF7E58D4F05049CB7;
 constexpr uint64_t kTensorMagic = 0xDD5E40F096B4A13F;
@@ -32,11 +31,9 @@ constexpr size_t kMaxNameBytes = 4096;
 constexpr int32_t kMaxRank = 64;
 constexpr size_t kShownOfADigest = 12;
 
-[[noreturn]] void Refuse(const std::string& why) {
-  throw Error("PackageError", why + ": " + kRemedy);
+[[noreturn]] void RefuseParams(const std::string& why) {
+  throw Error("PackageError", "mod.params cannot be read: " + why + ": " + kCompileAgain);
 }
-
-std::string Reason() { return std::strerror(errno); }
 
 std::string Digest(std::string_view bytes) { return Sha256(bytes.data(), bytes.size()); }
 
@@ -51,7 +48,7 @@ class Cursor {
     return value;
   }
   std::string_view Bytes(uint64_t count) {
-    if (count > left_.size()) Refuse("mod.params cannot be read: it ends in the middle");
+    if (count > left_.size()) RefuseParams("it ends in the middle");
     std::string_view taken = left_.substr(0, count);
     left_.remove_prefix(count);
     return taken;
@@ -73,17 +70,18 @@ StoredTensor ReadTensor(Cursor* at, std::string name) {
   tensor.type_code = at->Take<uint8_t>();
   tensor.type_bits = at->Take<uint8_t>();
   known &= at->Take<uint16_t>() == 1 && rank >= 0 && rank <= kMaxRank;
-  if (!known) Refuse("mod.params cannot be read: weight '" + tensor.name + "' has a wrong header");
+  if (!known) RefuseParams("weight '" + tensor.name + "' has a wrong header");
   uint64_t bytes = tensor.type_bits / 8;
   for (int32_t i = 0; i < rank; ++i) {
     int64_t side = at->Take<int64_t>();
-    bool fits = side >= 0 && (side == 0 || bytes <= kLargest / static_cast<uint64_t>(side));
-    if (!fits) Refuse("mod.params cannot be read: weight '" + tensor.name + "' has a wrong shape");
+    bool fits = side >= 0 && (side == 0 || bytes <= static_cast<uint64_t>(kLargest) /
+                                                        static_cast<uint64_t>(side));
+    if (!fits) RefuseParams("weight '" + tensor.name + "' has a wrong shape");
     bytes *= static_cast<uint64_t>(side);
     tensor.shape.push_back(side);
   }
   if (at->Take<uint64_t>() != bytes) {
-    Refuse("mod.params cannot be read: weight '" + tensor.name + "' has a wrong size");
+    RefuseParams("weight '" + tensor.name + "' has a wrong size");
   }
   tensor.bytes = at->Bytes(bytes);
   return tensor;
@@ -204,7 +202,7 @@ void Package::Check(const Fields& fields) {
       throw Error("PackageError", std::string(name) + " must have the SHA-256 " +
                                       needed.substr(0, kShownOfADigest) +
                                       "... of mod.json, found " + found.substr(0, kShownOfADigest) +
-                                      "...: it was changed or damaged; " + kRemedy);
+                                      "...: it was changed or damaged; " + kCompileAgain);
     }
   });
   CheckProcessor(library(),
@@ -218,20 +216,20 @@ std::vector<StoredTensor> Package::Params() const {
   uint64_t count = at.Take<uint64_t>();
   // Eight bytes a name are the least.
   if (magic != kListMagic || count > params_.view().size() / 8) {
-    Refuse("mod.params cannot be read: it does not begin as TVM's parameters do");
+    RefuseParams("it does not begin as TVM's parameters do");
   }
   std::vector<std::string> names;
   for (uint64_t i = 0; i < count; ++i) {
     uint64_t length = at.Take<uint64_t>();
-    if (length > kMaxNameBytes) Refuse("mod.params cannot be read: a name is too long");
+    if (length > kMaxNameBytes) RefuseParams("a name is too long");
     names.emplace_back(at.Bytes(length));
   }
   bool sound = at.Take<uint64_t>() == count &&
                std::set<std::string>(names.begin(), names.end()).size() == names.size();
-  if (!sound) Refuse("mod.params cannot be read: its names do not fit its tensors");
+  if (!sound) RefuseParams("its names do not fit its tensors");
   std::vector<StoredTensor> tensors;
   for (std::string& name : names) tensors.push_back(ReadTensor(&at, std::move(name)));
-  if (at.left() != 0) Refuse("mod.params cannot be read: bytes follow the last weight");
+  if (at.left() != 0) RefuseParams("bytes follow the last weight");
   return tensors;
 }
 
@@ -249,7 +247,8 @@ Package::Library::Library(std::string_view content) {
   }
   if (!in_use) {
     throw Error("PackageError", "room for temporary files is needed, and there is none (" +
-                                    Reason() + "): free some, or name another folder in TMPDIR");
+                                    SystemReason() +
+                                    "): free some, or name another folder in TMPDIR");
   }
   path_ = folder_ + "/" + kLibraryName;
   int file = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -259,7 +258,7 @@ Package::Library::Library(std::string_view content) {
     written = count > 0 || (count < 0 && errno == EINTR);
     if (count > 0) at += static_cast<size_t>(count);
   }
-  std::string reason = Reason();
+  std::string reason = SystemReason();
   if (file >= 0) close(file);
   if (!written) {
     Remove();

@@ -11,9 +11,9 @@ namespace tvm_vision {
 namespace {
 
 #if defined(__aarch64__)
-constexpr const char* kFeatures = "Features";
+constexpr const char* kFeaturesKey = "Features";
 #else
-constexpr const char* kFeatures = "flags";
+constexpr const char* kFeaturesKey = "flags";
 #endif
 constexpr size_t kElfHead = 20;  // bytes up to and with e_machine
 
@@ -68,7 +68,7 @@ ProcessorFeatures FeaturesHere() {
     size_t colon = line.find(':');
     if (colon == std::string::npos) continue;
     std::string key = line.substr(0, line.find_last_not_of(" \t", colon - 1) + 1);
-    if (key != kFeatures) continue;
+    if (key != kFeaturesKey) continue;
     std::istringstream words(line.substr(colon + 1));
     std::set<std::string> features;
     for (std::string word; words >> word;) features.insert(word);

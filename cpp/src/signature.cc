@@ -45,7 +45,7 @@ std::string Quoted(std::string_view text) {
 }
 
 /*! \brief The members of mod.sig from "format" on: what is signed has these alone. */
-std::string Fields(const Statement& statement) {
+std::string SignedFields(const Statement& statement) {
   std::string variants;
   for (const auto& [name, digest] : statement.variants) {
     variants += (variants.empty() ? "" : ", ") + Quoted(name) + ": " + Quoted(digest);
@@ -74,7 +74,7 @@ class SignatureText {
       if (!left_.empty() && left_.front() == ',') Skip(", ");
     }
     Skip("}}\n");
-    std::string again = "{\"ed25519\": \"" + signature_ + "\", " + Fields(statement_) + "\n";
+    std::string again = "{\"ed25519\": \"" + signature_ + "\", " + SignedFields(statement_) + "\n";
     if (sound_ && left_.empty() && again == text && IsUtf8(text)) return;
     throw Error("PackageError",
                 "mod.sig cannot be read: it must be as 'tvm-vision sign' writes it, and is not: "
@@ -245,7 +245,7 @@ Statement PublicKeys::Check(std::optional<std::string_view> signature,
   if (trusted == keys_.end()) {
     refuse(", and it is signed by " + statement.key.substr(0, kShownOfAKey) + ": " + kTakeAgain);
   }
-  std::string bytes = text.signature(), signed_text = "{" + Fields(statement);
+  std::string bytes = text.signature(), signed_text = "{" + SignedFields(statement);
   std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
                                                                   EVP_MD_CTX_free);
   auto pointer = [](const std::string& of) {

@@ -1,6 +1,8 @@
 #include "text.h"
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <tvm_vision/tvm_vision.hpp>
 #include <utility>
 #include <vector>
@@ -61,6 +63,8 @@ bool IsUtf8(std::string_view text) {
   }
   return text.empty();
 }
+
+std::string SystemReason() { return std::strerror(errno); }
 
 std::string ToUtf8(std::string_view bytes) {
   std::string text;

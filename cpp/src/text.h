@@ -20,6 +20,9 @@ bool IsUtf8(std::string_view text);
 /*! \brief Bytes that are no UTF-8 as \xNN, as Python's "backslashreplace" has them. */
 std::string ToUtf8(std::string_view bytes);
 
+/*! \brief Why the system's last call failed, by errno. */
+std::string SystemReason();
+
 /*! \brief At most so many characters of UTF-8. */
 std::string Shortened(std::string_view text, size_t most);
 

@@ -13,7 +13,7 @@ from tvm_vision.vulkan.device import LIBRARY_NAME
 ROOT = Path(__file__).resolve().parents[2]
 BACKEND = ROOT / "tvm_vision" / "vulkan" / LIBRARY_NAME
 SITE = Path(sys.modules["tvm"].__file__ or "").parents[1]
-SANITIZER = "-fsanitize=address -fno-omit-frame-pointer"
+SANITIZER = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
 
 
 def run(*command: Any) -> subprocess.CompletedProcess[str]:
@@ -27,7 +27,8 @@ def run(*command: Any) -> subprocess.CompletedProcess[str]:
 
 def refused(built: Path, *words: Any) -> str:
     done = run(built / "run_model", *words)
-    assert done.returncode in (1, 2) and "AddressSanitizer" not in done.stderr, done.stderr
+    assert done.returncode in (1, 2), done.stderr
+    assert "AddressSanitizer" not in done.stderr and "runtime error" not in done.stderr, done.stderr
     line = done.stderr.splitlines()[-1]
     assert line.startswith("run_model: ")
     return line.removeprefix("run_model: ")
