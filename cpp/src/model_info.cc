@@ -16,8 +16,20 @@ constexpr int kMostLevels = 64;  // a package has ten
 std::vector<TensorSpec> ReadTensors(const Fields& fields, const char* name) {
   std::vector<TensorSpec> tensors;
   for (const Fields& item : fields.Objects(name)) {
-    tensors.push_back({item.Text("name"), item.Integers("shape", 0, kLargest), item.Text("dtype"),
-                       item.Text("layout")});
+    TensorSpec spec{item.Text("name"), item.Integers("shape", 0, kLargest), item.Text("dtype"),
+                    item.Text("layout")};
+    if (item.Has("quantization")) {
+      Fields steps = item.Object("quantization");
+      double scale = steps.Number("scale");
+      int64_t zero_point = steps.Integer("zero_point", -kLargest, kLargest);
+      if (!(scale > 0)) steps.Refuse("scale", "a number above 0");
+      // Of another type than the tensor's the network converts them itself.
+      if (steps.Text("dtype") == spec.dtype) {
+        spec.scale = static_cast<float>(scale);
+        spec.zero_point = zero_point;
+      }
+    }
+    tensors.push_back(std::move(spec));
   }
   return tensors;
 }
@@ -123,6 +135,12 @@ DetectionReading ReadDetection(const Fields& fields) {
   return result;
 }
 
+DepthReading ReadDepth(const Fields& fields) {
+  DepthReading result{fields.Text("output"), "", fields.Flag("inverse")};
+  result.unit = OneOf(fields, "unit", {"", "metres"});
+  return result;
+}
+
 SegmentationReading ReadSegmentation(const Fields& fields) {
   return {fields.Text("output"), OneOf(fields, "form", {"scores", "indices", "logit"}),
           fields.Flag("channels_last"), fields.Number("threshold")};
@@ -197,6 +215,7 @@ NetworkInfo NetworkInfo::Read(const Fields& fields) {
   if (model.Has("yoeo")) info.yoeo = ReadYoeo(model.Object("yoeo"), info.model.labels);
   if (model.Has("detection")) info.detection = ReadDetection(model.Object("detection"));
   if (model.Has("segmentation")) info.segmentation = ReadSegmentation(model.Object("segmentation"));
+  if (model.Has("depth")) info.depth = ReadDepth(model.Object("depth"));
   for (const auto& [name, confidence] : model.NumbersByName("class_thresholds")) {
     if (!(confidence >= 0 && confidence <= 1)) model.Refuse("class_thresholds", "from 0 to 1");
     int number = ClassOf(info.model.labels, name, model, "class_thresholds");

@@ -67,6 +67,13 @@ struct SegmentationReading {
   double threshold = 0;
 };
 
+/*! \brief DepthInfo of package/pixels.py. */
+struct DepthReading {
+  std::string output;
+  std::string unit;
+  bool inverse = false;
+};
+
 /*! \brief All of mod.json that running a network needs. */
 struct NetworkInfo {
   ModelDescription model;
@@ -78,6 +85,7 @@ struct NetworkInfo {
   std::optional<YoeoReading> yoeo;
   std::optional<DetectionReading> detection;
   std::optional<SegmentationReading> segmentation;
+  std::optional<DepthReading> depth;
   /*! \brief Number of a class -> the confidence above which its boxes count, where the package says
    * one of its own. */
   std::map<int, float> class_thresholds;

@@ -68,6 +68,15 @@ FloatTensor ToFloats(const TensorView& tensor) {
   return result;
 }
 
+FloatTensor ToReal(const TensorView& tensor, const TensorSpec& spec) {
+  FloatTensor result = ToFloats(tensor);
+  if (spec.scale > 0) {
+    float zero = static_cast<float>(spec.zero_point);
+    for (float& value : result.values) value = (value - zero) * spec.scale;
+  }
+  return result;
+}
+
 const FloatTensor& Outputs::At(const std::string& name) const {
   auto found = tensors_.find(name);
   if (found == tensors_.end()) {

@@ -21,6 +21,8 @@ struct FloatTensor {
 
 /*! \brief Throws InputError for a type that has no such values. */
 FloatTensor ToFloats(const TensorView& tensor);
+/*! \brief The same, of integers that stand for real numbers these. */
+FloatTensor ToReal(const TensorView& tensor, const TensorSpec& spec);
 
 class Outputs {
  public:

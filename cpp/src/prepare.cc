@@ -193,7 +193,12 @@ Values PrepareFrame(const PixelView& image, const Preprocessing& config, bool ch
   return values;
 }
 
-std::vector<uint8_t> InType(const Values& values, const std::string& dtype) {
+std::vector<uint8_t> InType(Values values, const TensorSpec& spec) {
+  const std::string& dtype = spec.dtype;
+  if (spec.scale > 0) {
+    float zero = static_cast<float>(spec.zero_point);
+    for (float& value : values) value = std::nearbyint(value / spec.scale) + zero;
+  }
   if (dtype == "uint8") return Whole<uint8_t>(values);
   if (dtype == "int8") return Whole<int8_t>(values);
   if (dtype == "int32") return Whole<int32_t>(values);

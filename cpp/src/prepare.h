@@ -42,7 +42,7 @@ Values PrepareFrame(const PixelView& image, const Preprocessing& config, bool ch
                     Letterbox* place);
 
 /*! \brief Values in an input's type, integers rounded to the nearest that it has. */
-std::vector<uint8_t> InType(const Values& values, const std::string& dtype);
+std::vector<uint8_t> InType(Values values, const TensorSpec& spec);
 
 /*! \brief Throws InputError for what is no image of one of so many channels. */
 PixelView CheckImage(const ImageView& image, const std::vector<int>& channels);

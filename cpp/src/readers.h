@@ -58,6 +58,9 @@ std::vector<Detection> ReadObjects(const Outputs& outputs, const Frame& frame,
 /*! \brief The mask of a segmenter in pixels of the frame. */
 Segmentation ReadSegments(const Outputs& outputs, const Frame& frame);
 
+/*! \brief The depth of each pixel of the frame. */
+DepthMap ReadDepth(const Outputs& outputs, const Frame& frame);
+
 /*! \brief Where a pixel of the frame lies in a plane over the whole input, in cells of the plane
  * whose middles are whole numbers. */
 float PlaceAcross(const Frame& frame, const Plane& plane, int x);

@@ -10,7 +10,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <iomanip>
 #include <iostream>
+#include <iterator>
 #include <sstream>
 #include <tvm_vision/tvm_vision.hpp>
 
@@ -43,7 +45,7 @@ constexpr const char* kHelp =
     "  --topk N            classes of a classifier (5)\n"
     "  --repeat N          time so many frames, after the first\n"
     "  --confidence X, --iou X   of boxes; default: what the package says\n"
-    "  --mask FILE.png     where the mask goes (NAME_mask.png)\n"
+    "  --mask FILE.png     where the mask goes, or depth as greys (NAME_mask.png)\n"
     "  --help              this text\n";
 
 struct Arguments {
@@ -215,6 +217,47 @@ std::string Range(const TensorView& tensor) {
   return text.str();
 }
 
+/*! \brief Type and shape, and what integers stand for. */
+std::string TypeText(const TensorSpec& spec) {
+  std::ostringstream text;
+  text << spec.dtype << ShapeText(spec.shape);
+  if (spec.scale > 0) text << " = (q - " << spec.zero_point << ") * " << spec.scale;
+  return text.str();
+}
+
+/*! \brief What belongs to a box beside it. */
+std::string More(const Detection& one) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(1);
+  if (one.oriented) {
+    const std::array<float, 5>& box = one.oriented_box;
+    text << "; centre " << box[0] << " " << box[1] << ", sides " << box[2] << " " << box[3]
+         << ", turned by " << std::setprecision(3) << box[4] << std::setprecision(1);
+  }
+  if (!one.keypoints.empty()) {
+    text << "; points";
+    for (const Keypoint& point : one.keypoints) text << " " << point.x << "," << point.y;
+  }
+  const std::vector<uint8_t>& pixels = one.mask.pixels;
+  if (!pixels.empty()) {
+    text << "; mask of " << std::count(pixels.begin(), pixels.end(), 1) << " pixels";
+  }
+  return text.str();
+}
+
+/*! \brief 255 for the nearest pixel and 0 for the farthest, evenly in between; 0 for what is no
+ * number, and everywhere where all is equally far. */
+std::vector<uint8_t> Nearness(const DepthMap& depth, float low, float high) {
+  std::vector<uint8_t> levels;
+  levels.reserve(depth.values.size());
+  for (float value : depth.values) {
+    float share = std::isfinite(value) && high > low ? (value - low) / (high - low) : NAN;
+    float near = std::isnan(share) ? 0 : depth.inverse ? share : 1 - share;
+    levels.push_back(static_cast<uint8_t>(std::lrint(255 * near)));
+  }
+  return levels;
+}
+
 std::string Three(const std::array<double, 3>& values) {
   std::ostringstream text;
   text << values[0] << ", " << values[1] << ", " << values[2];
@@ -272,16 +315,15 @@ class Program {
     Line("colours") << (config_.color_order == "rgb" ? "RGB" : "BGR") << "\n";
     Line("scaling") << "(pixel - mean) / deviation, mean " << Three(config_.mean) << ", deviation "
                     << Three(config_.deviation) << "\n";
-    Line("input") << input.name << ", " << input.dtype << ShapeText(input.shape) << ", "
-                  << Range(tensor) << "\n";
+    Line("input") << input.name << ", " << TypeText(input) << ", " << Range(tensor) << "\n";
   }
 
   void PrintOutputs() {
     Network& network = model_.network();
     for (size_t i = 0; i < network.outputs().size(); ++i) {
       const TensorSpec& spec = network.outputs()[i];
-      Line("output") << spec.name << ", " << spec.dtype << ShapeText(spec.shape) << ", "
-                     << Range(network.Output(i)) << "\n";
+      Line("output") << spec.name << ", " << TypeText(spec) << ", " << Range(network.Output(i))
+                     << "\n";
     }
   }
 
@@ -296,13 +338,31 @@ class Program {
       char line[128];
       std::snprintf(line, sizeof(line), "%.4f  %.1f %.1f %.1f %.1f  ", one.score, one.x1, one.y1,
                     one.x2, one.y2);
-      Line("box") << line << one.label << "\n";
+      Line("box") << line << one.label << More(one) << "\n";
     }
     if (model_.network().model().kind != "classifier" && result.classes.empty() &&
-        result.detections.empty() && result.segmentation.classes.empty()) {
+        result.detections.empty() && result.segmentation.classes.empty() &&
+        result.depth.values.empty()) {
       Line("box") << "none above the confidence\n";
     }
     WriteMask(result);
+    WriteDepth(result.depth);
+  }
+
+  void WriteDepth(const DepthMap& depth) {
+    if (depth.values.empty()) return;
+    std::vector<float> sound;
+    std::copy_if(depth.values.begin(), depth.values.end(), std::back_inserter(sound),
+                 [](float value) { return std::isfinite(value); });
+    if (sound.empty()) {
+      Line("depth") << "no number at all\n";
+      return;
+    }
+    auto [low, high] = std::minmax_element(sound.begin(), sound.end());
+    Line("depth") << *low << " to " << *high << (depth.unit.empty() ? "" : " ") << depth.unit
+                  << (depth.inverse ? ", larger is nearer" : ", smaller is nearer") << "\n";
+    WritePng(arguments_.mask, {depth.height, depth.width, 1, Nearness(depth, *low, *high)});
+    Line("depth") << "wrote " << arguments_.mask << ", 255 the nearest, 0 the farthest\n";
   }
 
   void WriteMask(const Result& result) {

@@ -94,4 +94,18 @@ Segmentation ReadSegments(const Outputs& outputs, const Frame& frame) {
   });
 }
 
+DepthMap ReadDepth(const Outputs& outputs, const Frame& frame) {
+  const DepthReading& info = *frame.info.depth;
+  Plane plane = OnlyPlane(outputs.At(info.output));
+  DepthMap depth{frame.place.rows, frame.place.columns, {}, info.unit, info.inverse};
+  depth.values.reserve(static_cast<size_t>(depth.height) * depth.width);
+  for (int y = 0; y < depth.height; ++y) {
+    float down = PlaceDown(frame, plane, y);
+    for (int x = 0; x < depth.width; ++x) {
+      depth.values.push_back(Sample(plane, PlaceAcross(frame, plane, x), down));
+    }
+  }
+  return depth;
+}
+
 }  // namespace tvm_vision

@@ -32,8 +32,8 @@ bool Classifies(const ModelDescription& model) {
 /*! \brief Whether a package prepares frames on its device, and takes the bytes of a camera. */
 bool TakesFrames(const NetworkInfo& info) {
   const TensorSpec& input = info.inputs[0];
-  return info.yoeo && input.dtype == "uint8" && input.shape.size() == 4 && input.shape[0] == 1 &&
-         input.shape[3] == 3;
+  return info.yoeo && input.dtype == "uint8" && input.scale == 0 && input.shape.size() == 4 &&
+         input.shape[0] == 1 && input.shape[3] == 3;
 }
 
 std::vector<int64_t> Shape(const Preprocessing& config, bool channels_last) {
@@ -61,7 +61,7 @@ struct VisionModel::State {
 std::string VisionModel::WhyNot(const Network& network) {
   const NetworkInfo& info = network.state_->info;
   const ModelDescription& model = info.model;
-  bool reads = Classifies(model) || info.yoeo || info.detection || info.segmentation;
+  bool reads = Classifies(model) || info.yoeo || info.detection || info.segmentation || info.depth;
   if (!model.has_preprocessing || !reads || info.inputs.size() != 1 || info.outputs.empty()) {
     return "a network with one input of images is needed, whose package says how they are "
            "prepared and its outputs read, and '" +
@@ -163,10 +163,10 @@ TensorView VisionModel::Prepare(const ImageView& frame) {
     state.input = ToBgr(image).bytes;
   } else if (state.classifies) {
     Values values = PrepareClassifier(image, state.preprocessing, state.channels_last);
-    state.input = InType(values, spec.dtype);
+    state.input = InType(std::move(values), spec);
   } else {
     Values values = PrepareFrame(image, state.preprocessing, state.channels_last, &state.place);
-    state.input = InType(values, spec.dtype);
+    state.input = InType(std::move(values), spec);
   }
   return {state.input.data(), spec.shape, spec.dtype, state.input.size()};
 }
@@ -182,7 +182,7 @@ Result VisionModel::operator()(const ImageView& frame, size_t top) {
     state.network.SetInput(0, input.data, input.bytes);
     state.network.Run();
     for (size_t i = 0; i < info.outputs.size(); ++i) {
-      found.Add(info.outputs[i].name, ToFloats(state.network.Output(i)));
+      found.Add(info.outputs[i].name, ToReal(state.network.Output(i), info.outputs[i]));
     }
     return found;
   });
@@ -198,8 +198,10 @@ Result VisionModel::operator()(const ImageView& frame, size_t top) {
     if (!info.yoeo->segmentation.empty()) result.segmentation = ReadYoeoMask(outputs, seen);
   } else if (info.detection) {
     result.detections = ReadObjects(outputs, seen, state.thresholds);
-  } else {
+  } else if (info.segmentation) {
     result.segmentation = ReadSegments(outputs, seen);
+  } else {
+    result.depth = ReadDepth(outputs, seen);
   }
   result.preprocess_ms = Milliseconds(start, prepared);
   result.run_ms = Milliseconds(prepared, done);

@@ -6,8 +6,8 @@
  *
  * FOLDER has files HEIGHTxWIDTHxCHANNELS.bgr of raw pixels. Beside each goes one of the same name
  * that ends in .input, the bytes of the network's input, and, of a network with a mask, one that
- * ends in .mask, the class of each pixel. Prints a line for each class or object: the image's name,
- * the class, the score, and more as it belongs to the kind.
+ * ends in .mask, the class of each pixel, or in .depth, the float32 of each. Prints a line for each
+ * class or object: the image's name, the class, the score, and more as it belongs to the kind.
  */
 #include <cstdio>
 #include <filesystem>
@@ -65,6 +65,10 @@ int main(int count, char** words) try {
     const std::vector<uint8_t>& mask = result.segmentation.classes;
     if (!mask.empty()) {
       Write(fs::path(entry.path()).replace_extension(".mask"), mask.data(), mask.size());
+    }
+    const std::vector<float>& depth = result.depth.values;
+    if (!depth.empty()) {
+      Write(fs::path(entry.path()).replace_extension(".depth"), depth.data(), 4 * depth.size());
     }
   }
   return 0;

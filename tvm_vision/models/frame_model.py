@@ -79,12 +79,13 @@ class FrameModel(VisionModel):
         return as_input(self._tensor, self._spec), letterbox
 
     def run_prepared(self) -> Arrays:
-        """The network's outputs by name for the frame that ``prepare`` was called with."""
+        """The network's outputs by name for the frame that ``prepare`` was called with; float32
+        where its integers stand for real numbers."""
         prepared: Any = self._write if self._in_place else as_input(self._tensor, self._spec)
-        return self._executor.frame({self._spec.name: prepared})
+        return self.real_outputs(self._executor.frame({self._spec.name: prepared}))
 
     def _write(self, into: npt.NDArray[Any]) -> None:
-        write_input(self._tensor, into)
+        write_input(self._tensor, self._spec, into)
 
     def interpret(self, outputs: Arrays, letterbox: Letterbox) -> dict[str, Any]:
         """Parts of a VisionResult by name, of outputs by name and the place of their frame."""

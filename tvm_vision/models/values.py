@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
+from ..package import TensorInfo
 
 Floats = npt.NDArray[np.float32]
 # Pixels: larger than any box that means something, and its area is still a finite float32.
@@ -18,6 +20,19 @@ LARGEST_EXPONENT = 80.0
 # By how much a device may round a score above 1.
 ROUNDING = 1e-3
 WHERE = "'tvm-vision check' and 'profile --per-layer-error' show where it goes wrong"
+
+
+def real_outputs(
+    outputs: Mapping[str, npt.NDArray[Any]], specs: Sequence[TensorInfo]
+) -> dict[str, npt.NDArray[Any]]:
+    """The same outputs, float32 where the network gives integers that stand for real numbers."""
+    found = dict(outputs)
+    for spec in specs:
+        steps, array = spec.steps, outputs.get(spec.name)
+        if steps is not None and array is not None and array.dtype == steps.dtype:
+            centred = array.astype(np.float32) - np.float32(steps.zero_point)
+            found[spec.name] = centred * np.float32(steps.scale)
+    return found
 
 
 def sigmoid(values: npt.NDArray[Any]) -> Floats:

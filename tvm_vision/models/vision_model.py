@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -14,9 +14,11 @@ from .. import vulkan
 from ..errors import InputError
 from ..package import ModelInfo, Package
 from ..runtime.graph_executor import GraphExecutor
+from ..runtime.inputs import output_specs
 from ..runtime.loader import load
 from ..runtime.recovery import Losses, Recovery
 from .results import VisionResult
+from .values import real_outputs
 
 if TYPE_CHECKING:
     from ..runtime.sources import Frame
@@ -73,6 +75,7 @@ class VisionModel:
         """executor: what tvm_vision.load returns."""
         self._executor = executor
         self._model = ModelInfo.from_json(executor.info["model"])
+        self._outputs = output_specs(executor.info)
         self._alone = OneThread()
 
     @classmethod
@@ -109,6 +112,10 @@ class VisionModel:
 
         for frame in frames(_flat(sources)):
             yield frame, self(frame.image)
+
+    def real_outputs(self, outputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+        """Outputs by name, float32 where the network's integers stand for real numbers."""
+        return real_outputs(outputs, self._outputs)
 
     @property
     def kind(self) -> str:

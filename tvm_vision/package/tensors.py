@@ -65,6 +65,12 @@ class TensorInfo:
     units: str = ""
     quantization: IntegersInfo | None = None
 
+    @property
+    def steps(self) -> IntegersInfo | None:
+        """What its integers stand for, where it is integers outside the network as well."""
+        found = self.quantization
+        return found if found is not None and found.dtype == self.dtype else None
+
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
 

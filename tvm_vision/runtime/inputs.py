@@ -26,6 +26,14 @@ def input_specs(info: Mapping[str, Any]) -> list[TensorInfo]:
     ]
 
 
+def output_specs(info: Mapping[str, Any]) -> list[TensorInfo]:
+    """The same of the outputs."""
+    return [
+        TensorInfo.from_json(item, f"outputs[{index}]")
+        for index, item in enumerate(info["outputs"])
+    ]
+
+
 def load_arrays(path: Path) -> Arrays:
     """The arrays of an .npz file. Raises InputError where it is none; nothing is unpickled."""
     need(path, "an .npz file", ARRAYS, ZIP, EMPTY, TEXT)

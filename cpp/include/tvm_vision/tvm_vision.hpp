@@ -69,6 +69,10 @@ struct TensorSpec {
   std::vector<int64_t> shape;
   std::string dtype;
   std::string layout;
+  /*! \brief Of integers that stand for real numbers: (integer - zero_point) * scale. Of others the
+   * scale is 0. */
+  float scale = 0;
+  int64_t zero_point = 0;
 };
 
 /*! \brief How an image becomes the network's input; the fields of mod.json's preprocessing. */
@@ -239,11 +243,22 @@ struct Segmentation {
   std::vector<std::string> labels;
 };
 
+/*! \brief How far away each pixel of a frame is. unit: "metres", or "" where values say only what
+ * is nearer; inverse: larger values are nearer. */
+struct DepthMap {
+  int height = 0;
+  int width = 0;
+  std::vector<float> values;
+  std::string unit;
+  bool inverse = false;
+};
+
 /*! \brief What a network says about one frame; what it does not look for is empty. */
 struct Result {
   std::vector<ClassScore> classes;
   std::vector<Detection> detections;
   Segmentation segmentation;
+  DepthMap depth;
   /*! \brief Milliseconds by the host's clock. */
   double preprocess_ms = 0;
   double run_ms = 0;

@@ -11,8 +11,9 @@ import numpy.typing as npt
 from ...errors import InputError
 from ...package import ModelInfo
 from ...package.info import KINDS
-from ...runtime.inputs import input_specs, numpy_dtype
+from ...runtime.inputs import input_specs, numpy_dtype, output_specs
 from ..results import Classification
+from ..values import real_outputs
 from .labels import check_labels
 from .postprocess import classify
 from .preprocess import ClassifierInput, as_input, prepare
@@ -46,7 +47,7 @@ class Classifier:
         self._tensor: npt.NDArray[Any] | None = None
         self._config = ClassifierInput.from_package(model.preprocessing, specs[0].layout)
         self._spec = specs[0]
-        self._output = info["outputs"][0]["name"]
+        self._output = output_specs(info)[0]
         self._labels = tuple(model.labels if labels is None else labels)
         check_labels(self._labels, info["outputs"][0]["shape"], model.name)
 
@@ -75,7 +76,8 @@ class Classifier:
         if self._tensor is None:
             raise InputError("images are needed before a run; call set_images")
         outputs = self._executor.frame({self._spec.name: self._tensor})
-        return outputs[self._output].reshape(self.batch, -1)
+        real = real_outputs(outputs, [self._output])
+        return real[self._output.name].reshape(self.batch, -1)
 
     def logits(self, images: Sequence[Image]) -> npt.NDArray[Any]:
         """Up to ``batch`` images, uint8 [height, width, 3] BGR -> float [images, classes]."""

@@ -116,21 +116,28 @@ def prepare(
 
 
 def as_input(prepared: npt.NDArray[np.float32], spec: TensorInfo) -> npt.NDArray[Any]:
-    """Prepared pixels in an input's type: whole numbers are the nearest that it has."""
+    """Prepared pixels in an input's type: whole numbers are the nearest that it has, or, where they
+    stand for real ones, the nearest of these."""
     dtype = numpy_dtype(spec.dtype)
-    return np.ascontiguousarray(_in_range(prepared, dtype), dtype)
+    return np.ascontiguousarray(_in_range(prepared, spec, dtype), dtype)
 
 
-def write_input(prepared: npt.NDArray[np.float32], into: npt.NDArray[Any]) -> None:
+def write_input(
+    prepared: npt.NDArray[np.float32], spec: TensorInfo, into: npt.NDArray[Any]
+) -> None:
     """Put what ``as_input`` makes of prepared pixels into an array of the input's form, at once."""
-    np.copyto(into, _in_range(prepared, into.dtype), casting="unsafe")
+    np.copyto(into, _in_range(prepared, spec, into.dtype), casting="unsafe")
 
 
-def _in_range(prepared: npt.NDArray[np.float32], dtype: np.dtype[Any]) -> npt.NDArray[np.float32]:
+def _in_range(
+    prepared: npt.NDArray[np.float32], spec: TensorInfo, dtype: np.dtype[Any]
+) -> npt.NDArray[np.float32]:
     if not np.issubdtype(dtype, np.integer):
         return prepared
-    limits = np.iinfo(dtype)
-    return np.clip(np.rint(prepared), limits.min, limits.max)
+    limits, steps = np.iinfo(dtype), spec.steps
+    whole = np.rint(prepared if steps is None else prepared / np.float32(steps.scale))
+    moved = whole if steps is None else whole + np.float32(steps.zero_point)
+    return np.clip(moved, limits.min, limits.max)
 
 
 def _check_image(image: npt.NDArray[np.uint8], color_order: str) -> None:

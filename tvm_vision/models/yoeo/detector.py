@@ -126,7 +126,7 @@ class YoeoDetector(Thresholds, VisionModel):
 
     def run_prepared(self) -> dict[str, npt.NDArray[Any]]:
         """The network's outputs by name for the frame that ``prepare`` was called with."""
-        return self._executor.frame({self._input: self._tensor})
+        return self.real_outputs(self._executor.frame({self._input: self._tensor}))
 
     def interpret(
         self, outputs: dict[str, npt.NDArray[Any]], letterbox: Letterbox
@@ -175,7 +175,8 @@ def _parts(model: Any, specs: list[TensorInfo]) -> tuple[YoeoInfo, Preprocessing
         spec = specs[0]
         if spec.dtype == "float32" and spec.shape == shape:
             return info, preprocessing, spec
-        if spec.dtype == "uint8" and len(spec.shape) == 4 and spec.shape[::3] == (1, 3):
+        frames = spec.dtype == "uint8" and spec.steps is None
+        if frames and len(spec.shape) == 4 and spec.shape[::3] == (1, 3):
             return info, preprocessing, spec
     found = "; ".join(map(str, specs))
     raise InputError(
