@@ -31,7 +31,7 @@ int main(int count, char** words) {
   if (pixels == NULL) return fail("a file with the image's bytes is needed");
   image.data = pixels;
 
-  tvm_vision_network* network = tvm_vision_load(words[1], TVM_VISION_AUTO);
+  tvm_vision_network* network = tvm_vision_load(words[1], NULL);
   tvm_vision_result result;
   int failed = network == NULL || tvm_vision_predict(network, &image, 5, &result) != 0;
   if (failed) {

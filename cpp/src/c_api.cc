@@ -24,23 +24,18 @@ namespace {
 
 thread_local std::string last_error;
 
-/*! \brief Whether a call came to its end; nothing that is thrown leaves C++. */
+/*! \brief Whether a call failed, 0 or 1; nothing that is thrown leaves C++. */
 template <typename Call>
-bool Done(Call call) {
+int Done(Call call) {
   try {
     call();
-    return true;
+    return 0;
   } catch (const std::exception& error) {
     last_error = error.what();
   } catch (...) {
     last_error = "something that is no error was thrown: report it";
   }
-  return false;
-}
-
-tvm_vision::ImageView View(const tvm_vision_image* image) {
-  if (image == nullptr) throw tvm_vision::Error("InputError", "an image is needed, found none");
-  return {image->data, image->height, image->width, image->channels, image->stride};
+  return 1;
 }
 
 template <typename T>
@@ -49,18 +44,47 @@ T* Needed(T* pointer, const char* what) {
   throw tvm_vision::Error("InputError", std::string(what) + " is needed, found NULL");
 }
 
-tvm_vision::LoadOptions Options(const tvm_vision_options* given) {
-  int device = Needed(given, "options")->device;
+tvm_vision::ImageView View(const tvm_vision_image* image) {
+  Needed(image, "an image");
+  return {image->data, image->height, image->width, image->channels, image->stride};
+}
+
+void Give(const tvm_vision::TensorView& view, const void** data, size_t* bytes) {
+  *Needed(data, "room for an answer") = view.data;
+  *Needed(bytes, "room for an answer") = view.bytes;
+}
+
+template <typename T>
+const T* OrNull(const std::vector<T>& values) {
+  return values.empty() ? nullptr : values.data();
+}
+
+tvm_vision_object ObjectOf(const tvm_vision::Detection& one) {
+  static_assert(sizeof(tvm_vision::Keypoint) == 3 * sizeof(float), "x, y, score");
+  tvm_vision_object object{};
+  object.x1 = one.x1, object.y1 = one.y1, object.x2 = one.x2, object.y2 = one.y2;
+  object.score = one.score, object.class_id = one.class_id, object.label = one.label.c_str();
+  if (!one.keypoints.empty()) object.keypoints = &one.keypoints[0].x;
+  object.keypoint_count = one.keypoints.size();
+  object.oriented = one.oriented ? one.oriented_box.data() : nullptr;
+  object.mask = OrNull(one.mask.pixels);
+  object.mask_top = one.mask.top, object.mask_left = one.mask.left;
+  object.mask_height = one.mask.height, object.mask_width = one.mask.width;
+  return object;
+}
+
+tvm_vision::LoadOptions Options(const tvm_vision_options& given) {
+  int device = given.device;
   if (device < TVM_VISION_AUTO || device > TVM_VISION_CPU) {
     throw tvm_vision::Error("InputError",
                             "a device from 0 to 2 is needed, found " + std::to_string(device));
   }
   tvm_vision::LoadOptions options(static_cast<tvm_vision::Device>(device));
-  if (given->target != nullptr) options.target = given->target;
-  if (given->verify != nullptr) options.verify = given->verify;
-  options.recovery.frame_timeout = given->frame_timeout;
-  options.recovery.rebuilds_per_minute = given->rebuilds_per_minute;
-  if (given->fallback != nullptr) options.recovery.fallback = given->fallback;
+  if (given.target != nullptr) options.target = given.target;
+  if (given.verify != nullptr) options.verify = given.verify;
+  options.recovery.frame_timeout = given.frame_timeout;
+  options.recovery.rebuilds_per_minute = given.rebuilds_per_minute;
+  if (given.fallback != nullptr) options.recovery.fallback = given.fallback;
   return options;
 }
 
@@ -70,18 +94,13 @@ extern "C" {
 
 const char* tvm_vision_error(void) { return last_error.c_str(); }
 
-tvm_vision_network* tvm_vision_load(const char* path, int device) {
-  tvm_vision_options options = TVM_VISION_OPTIONS;
-  options.device = device;
-  return tvm_vision_load_with(path, &options);
-}
-
-tvm_vision_network* tvm_vision_load_with(const char* path, const tvm_vision_options* options) {
+tvm_vision_network* tvm_vision_load(const char* path, const tvm_vision_options* options) {
   tvm_vision_network* loaded = nullptr;
   Done([&] {
+    const tvm_vision_options usual = TVM_VISION_OPTIONS;
     auto fresh = std::make_unique<tvm_vision_network>();
-    auto network =
-        tvm_vision::Network::Load(Needed(path, "the path of a package"), Options(options));
+    auto network = tvm_vision::Network::Load(Needed(path, "the path of a package"),
+                                             Options(options != nullptr ? *options : usual));
     if (auto why = tvm_vision::VisionModel::WhyNot(network); why.empty()) {
       fresh->model.emplace(std::move(network));
     } else {
@@ -95,86 +114,83 @@ tvm_vision_network* tvm_vision_load_with(const char* path, const tvm_vision_opti
 
 void tvm_vision_free(tvm_vision_network* network) { delete network; }
 
-const char* tvm_vision_device(tvm_vision_network* network) {
-  network->device = network->network().device();
-  return network->device.c_str();
-}
-
-const char* tvm_vision_losses(tvm_vision_network* network) {
-  network->losses = network->network().losses().Describe();
-  return network->losses.c_str();
-}
-
-size_t tvm_vision_count(tvm_vision_network* network, int outputs) {
-  return outputs != 0 ? network->network().outputs().size() : network->network().inputs().size();
+int tvm_vision_about(tvm_vision_network* network, tvm_vision_info* info) {
+  return Done([&] {
+    const tvm_vision::Network& loaded = Needed(network, "a network")->network();
+    Needed(info, "room for an answer");
+    network->device = loaded.device();
+    network->losses = loaded.losses().Describe();
+    *info = {loaded.model().name.c_str(), loaded.model().kind.c_str(), network->device.c_str(),
+             network->losses.c_str(),     loaded.inputs().size(),      loaded.outputs().size()};
+  });
 }
 
 int tvm_vision_describe(tvm_vision_network* network, int outputs, size_t index,
                         tvm_vision_tensor* tensor) {
   return Done([&] {
-    const auto& specs = outputs != 0 ? network->network().outputs() : network->network().inputs();
+    const tvm_vision::Network& loaded = Needed(network, "a network")->network();
+    Needed(tensor, "room for an answer");
+    const auto& specs = outputs != 0 ? loaded.outputs() : loaded.inputs();
     if (index >= specs.size()) {
       throw tvm_vision::Error("InputError", "a number below " + std::to_string(specs.size()) +
                                                 " is needed, found " + std::to_string(index));
     }
     const tvm_vision::TensorSpec& spec = specs[index];
     *tensor = {spec.name.c_str(), spec.dtype.c_str(), spec.layout.c_str(), spec.shape.data(),
-               spec.shape.size()};
-  })
-             ? 0
-             : 1;
+               spec.shape.size(), spec.scale,         spec.zero_point};
+  });
 }
 
 int tvm_vision_set_input(tvm_vision_network* network, size_t index, const void* data,
                          size_t bytes) {
-  return Done([&] { network->network().SetInput(index, data, bytes); }) ? 0 : 1;
+  return Done([&] { Needed(network, "a network")->network().SetInput(index, data, bytes); });
 }
 
 int tvm_vision_run(tvm_vision_network* network) {
-  return Done([&] { network->network().Run(); }) ? 0 : 1;
+  return Done([&] { Needed(network, "a network")->network().Run(); });
 }
 
 int tvm_vision_get_output(tvm_vision_network* network, size_t index, const void** data,
                           size_t* bytes) {
-  return Done([&] {
-    tvm_vision::TensorView view = network->network().Output(index);
-    *data = view.data;
-    *bytes = view.bytes;
-  })
-             ? 0
-             : 1;
+  return Done([&] { Give(Needed(network, "a network")->network().Output(index), data, bytes); });
 }
 
 int tvm_vision_prepare(tvm_vision_network* network, const tvm_vision_image* image,
                        const void** data, size_t* bytes) {
-  return Done([&] {
-    tvm_vision::TensorView view = network->images().Prepare(View(image));
-    *data = view.data;
-    *bytes = view.bytes;
-  })
-             ? 0
-             : 1;
+  return Done(
+      [&] { Give(Needed(network, "a network")->images().Prepare(View(image)), data, bytes); });
 }
 
 int tvm_vision_predict(tvm_vision_network* network, const tvm_vision_image* image, size_t top,
                        tvm_vision_result* result) {
   return Done([&] {
+    Needed(network, "a network");
+    Needed(result, "room for an answer");
     network->result = network->images()(View(image), top);
     network->objects.clear();
     for (const tvm_vision::ClassScore& one : network->result.classes) {
-      network->objects.push_back(
-          {0, 0, 0, 0, static_cast<float>(one.probability), one.class_id, one.label.c_str()});
+      tvm_vision_object object{};
+      object.score = static_cast<float>(one.probability);
+      object.class_id = one.class_id;
+      object.label = one.label.c_str();
+      network->objects.push_back(object);
     }
     for (const tvm_vision::Detection& one : network->result.detections) {
-      network->objects.push_back(
-          {one.x1, one.y1, one.x2, one.y2, one.score, one.class_id, one.label.c_str()});
+      network->objects.push_back(ObjectOf(one));
     }
     const tvm_vision::Segmentation& mask = network->result.segmentation;
-    *result = {network->objects.data(), network->objects.size(),
-               mask.classes.empty() ? nullptr : mask.classes.data(), mask.height, mask.width};
-  })
-             ? 0
-             : 1;
+    const tvm_vision::DepthMap& depth = network->result.depth;
+    *result = {network->objects.data(),
+               network->objects.size(),
+               OrNull(mask.classes),
+               mask.height,
+               mask.width,
+               OrNull(depth.values),
+               depth.height,
+               depth.width,
+               depth.unit.c_str(),
+               depth.inverse};
+  });
 }
 
 }  // extern "C"

@@ -31,6 +31,11 @@ constexpr int kFirstDevice = 0;
 void StartRuntime() {
   static std::once_flag once;
   std::call_once(once, [] {
+    // What a package's library calls, also where this one was opened for itself alone, as other
+    // languages open libraries.
+    for (const char* name : {"libtvm_ffi.so", "libtvm_runtime.so"}) {
+      dlopen(name, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
+    }
     // Only processors' networks that sort need it; without it these are refused by name.
     dlopen("libtvm_runtime_extra.so", RTLD_NOW | RTLD_LOCAL);
     Guarded([] { tvm_vision_vulkan_register(); });

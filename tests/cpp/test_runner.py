@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import cv2
 import numpy as np
 import pytest
 
-from support import fleets, kind_networks
+from support import fleets, kind_networks, quantized_ends
 from support.keys import make_keys
 from support.runner import ROOT, SITE, refused, run
 from tvm_vision.api import compile as compile_network
@@ -25,6 +26,7 @@ from tvm_vision.models import load_model
 from tvm_vision.models.image_inputs import prepared_image
 from tvm_vision.package import (
     ClassGroup,
+    DepthInfo,
     DetectionInfo,
     ModelInfo,
     Package,
@@ -103,6 +105,8 @@ def random_outputs() -> dict[str, np.ndarray]:
         "scores": values(1, 3, 16, 24),
         "scores_last": values(1, 16, 24, 3),
         "logit": values(1, 1, 16, 24),
+        # Smooth, since OpenCV places values to the 32nd part of a pixel.
+        "depth": cv2.resize(rng.uniform(1, 9, (3, 4)).astype(np.float32), (24, 16))[None],
     }
 
 
@@ -156,6 +160,11 @@ MODELS = {
     ),
     "logit": ModelInfo(
         "s", "segmenter", NAMES[:2], PLAIN, segmentation=SegmentationInfo("logit", "logit")
+    ),
+    "depth": ModelInfo("d", "depth", (), PLAIN, depth=DepthInfo("depth", "metres")),
+    "depth_stretched": ModelInfo(
+        "d", "depth", (), replace(PLAIN, letterbox=False, stretch=True),
+        depth=DepthInfo("depth", inverse=True),
     ),
 }  # fmt: skip
 PREPARATIONS = {
@@ -272,6 +281,28 @@ def assert_close(mask: np.ndarray, expected: np.ndarray) -> None:
 @pytest.mark.parametrize("kind", MODELS)
 def test_results_are_those_of_python(built, unpacked, tmp_path, kind):
     package = package_of(unpacked, MODELS[kind], tmp_path)
+    assert_as_in_python(built, package, tmp_path, kind)
+
+
+@pytest.mark.parametrize("dtype", quantized_ends.DTYPES)
+def test_integers_outside_are_real_numbers_as_in_python(built, tmp_path, dtype):
+    """Of a TFLite network, channels last, as it was made for its own runtime."""
+    file = quantized_ends.write(tmp_path / "network.tflite", dtype)
+    path = compile_network(file, tmp_path / "raw.tar", target="llvm", raw_io=True)
+    unpack_package(path, tmp_path / "raw")
+    for kind, model in quantized_ends.MODELS.items():
+        folder = tmp_path / kind
+        folder.mkdir()
+        package = package_of(tmp_path / "raw", model, folder)
+        assert_as_in_python(built, package, folder, kind)
+    assert cv2.imwrite(str(tmp_path / "image.png"), np.full((9, 9, 3), 99, np.uint8))
+    mask = ("--mask", tmp_path / "mask.png")
+    done = run(built / "run_model", "t", package, tmp_path / "image.png", *mask)
+    zero = -1 + 128 * (dtype == "uint8")
+    assert f"input: image, {dtype}[1, 64, 96, 3] = (q - {zero}) * 0.00787402, " in done.stdout
+
+
+def assert_as_in_python(built: Path, package: Path, tmp_path: Path, kind: str) -> None:
     channels = (3,) if kind == "classifier" else (1, 3)
     found = written(built, package, tmp_path, channels)
     model = load_model(package)
@@ -288,6 +319,9 @@ def test_results_are_those_of_python(built, unpacked, tmp_path, kind):
         if result.segmentation is not None:
             mask = np.fromfile(tmp_path / f"{name}.mask", np.uint8).reshape(image.shape[:2])
             assert_close(mask, result.segmentation.mask)
+        if result.depth is not None:
+            depth = np.fromfile(tmp_path / f"{name}.depth", np.float32).reshape(image.shape[:2])
+            np.testing.assert_allclose(depth, result.depth.values, atol=0.05)
 
 
 @pytest.mark.parametrize("how", PREPARATIONS)
@@ -369,6 +403,58 @@ def test_c_alone(built, unpacked, tmp_path):
         _, score_found, *corners, label_found = line.split()
         assert label_found == label and float(score_found) == pytest.approx(score, abs=1e-5)
         assert [float(side) for side in corners] == pytest.approx(list(box), abs=1e-2)
+
+
+FUNCTIONS = (
+    "error", "load", "free", "about", "describe", "set_input", "run", "get_output", "prepare",
+    "predict",
+)  # fmt: skip
+
+
+def test_another_language_by_the_c_interface(built, unpacked, tmp_path, request):
+    """Ten functions, each called by an example in Python, by ctypes alone; NULL is refused."""
+    if request.node.callspec.params["built"]:
+        pytest.skip("Python itself would have to be sanitized")
+    header = (ROOT / "cpp" / "include" / "tvm_vision" / "tvm_vision.h").read_text()
+    example = ROOT / "cpp" / "examples" / "predict.py"
+    library = built / "libtvm_vision.so"
+    assert re.findall(
+        r"tvm_vision_(\w+)\((?!\))", header.split("last call that failed")[1]
+    ) == list(FUNCTIONS)
+    assert all(f"tvm_vision.tvm_vision_{name}" in example.read_text() for name in FUNCTIONS)
+    package = package_of(unpacked, MODELS["yoeo"], tmp_path)
+    _, image = next(images((3,)))
+    (tmp_path / "pixels").write_bytes(image.tobytes())
+    pixels = (tmp_path / "pixels", *image.shape)
+    done = run(sys.executable, "-I", example, library, package, *pixels)
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    result = load_model(package)(image)
+    assert result.detections is not None and result.segmentation is not None
+    assert lines[0][:3] == ["network", "y", "(yoeo)"]
+    assert [words[1] for words in lines if words[0] == "output"] == list(random_outputs())
+    objects = [words for words in lines if words[0] == "object"]
+    for words, score, box in zip(
+        objects, result.detections.scores, result.detections.boxes, strict=True
+    ):
+        assert float(words[2]) == pytest.approx(score, abs=1e-5)
+        assert [float(side) for side in words[3:7]] == pytest.approx(box.tolist(), abs=1e-2)
+    assert f"mask {image.shape[0]}x{image.shape[1]} " in done.stdout
+    sizes = [int(words[2]) for words in lines if words[0] == "bytes"]
+    assert sizes == [array.nbytes for array in random_outputs().values()]
+    refusal = run(sys.executable, "-I", example, library, tmp_path / "none.tar", *pixels)
+    assert refusal.returncode == 1 and len(refusal.stderr.splitlines()) == 1
+    assert "cannot be opened (No such file or directory)" in refusal.stderr
+    nothing = (
+        "import ctypes, sys; c = ctypes.CDLL(sys.argv[1])\n"
+        "c.tvm_vision_error.restype = ctypes.c_char_p\n"
+        "for name in sys.argv[2:]:\n"
+        "    found = getattr(c, 'tvm_vision_' + name)(*[None] * 4)\n"
+        "    print(found, c.tvm_vision_error().decode())\n"
+    )
+    names = [name for name in FUNCTIONS if name not in ("error", "free", "load")]
+    refusal = run(sys.executable, "-I", "-c", nothing, library, *names)
+    assert refusal.stdout.splitlines() == ["1 a network is needed, found NULL"] * len(names)
 
 
 def test_what_is_installed_runs_elsewhere(built, unpacked, tmp_path, request):
