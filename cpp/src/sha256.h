@@ -2,8 +2,8 @@
  * \file sha256.h
  * \brief SHA-256, FIPS 180-4: by it the members of a package are held to mod.json.
  *
- * Written out because it is all that is needed of a library for cryptography, which a robot would
- * have to have for it.
+ * By libcrypto where signatures are checked by it, too; else written out, since it is all that is
+ * needed of such a library. With the processor's instructions libcrypto takes a fifth of the time.
  */
 #ifndef TVM_VISION_CPP_SHA256_H_
 #define TVM_VISION_CPP_SHA256_H_
