@@ -63,3 +63,21 @@ def test_a_variable_counts_more(cores: dict[str, set[int]], variable: str) -> No
     if len(cores) < 2:
         pytest.skip("one core has one thread in any case")
     assert threads(set.union(*cores.values()), **{variable: "1"}) == 1
+
+
+SLEEP = """
+import ctypes, tvm_vision.vulkan
+getenv = ctypes.CDLL(None).getenv
+getenv.restype = ctypes.c_char_p
+print(getenv(b"TVM_THREAD_POOL_SPIN_COUNT").decode())
+"""
+
+
+@pytest.mark.parametrize("said", [None, "70000"])
+def test_threads_sleep_soon_after_a_frame(said: str | None) -> None:
+    """A fifth of a second of waiting awake, as TVM does it, is a core that does nothing else."""
+    name = "TVM_THREAD_POOL_SPIN_COUNT"
+    clean = {key: value for key, value in os.environ.items() if key != name}
+    environment = clean | {"TVM_USE_RUNTIME_LIB": "1"} | ({name: said} if said else {})
+    found = subprocess.check_output([sys.executable, "-c", SLEEP], env=environment, text=True)
+    assert found.strip() == (said or "3000")

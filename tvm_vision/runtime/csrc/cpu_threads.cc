@@ -5,6 +5,9 @@
  * TVM by itself takes half of the logical processors of x86, two of which may be one core. Where
  * each is one, as in most virtual machines and on processors without hyper-threading, half of the
  * cores would have nothing to do. TVM_NUM_THREADS and OMP_NUM_THREADS say another number.
+ *
+ * And TVM's threads, which wait for the next kernel awake: 300,000 times they ask for it and let
+ * others go first, a fifth of a second and longer behind each frame, and before a process may end.
  */
 #include "cpu_threads.h"
 
@@ -12,6 +15,7 @@
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/reflection/registry.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <set>
 #include <string>
@@ -64,6 +68,10 @@ int Wanted() {
   return said || tvm::runtime::threading::SetMaxConcurrency == nullptr ? 0 : Cores();
 }
 
+/*! \brief How often threads ask for the next kernel before they sleep: some milliseconds, more than
+ * lies between two kernels of a frame. */
+constexpr const char* kAsks = "3000";
+
 }  // namespace
 
 void UseAllCores() {
@@ -77,6 +85,8 @@ void UseAllCores() {
 
 TVM_FFI_STATIC_INIT_BLOCK() {
   namespace ffi = tvm::ffi;
+  // When the library is loaded: TVM's threads look when they begin. What was said before holds.
+  setenv("TVM_THREAD_POOL_SPIN_COUNT", kAsks, 0);
   // How many threads share a kernel that this thread calls. TVM's own function of this meaning,
   // runtime.NumThreads, starts its threads, and ties the one that asks to a core where it is alone.
   ffi::reflection::GlobalDef().def("tvm_vision.runtime.cpu_threads", [] {
