@@ -69,6 +69,17 @@ def test_a_failure_at_any_step_keeps_the_old_and_leaves_nothing(
         assert not rest and (not left or status == 0), found
 
 
+def test_a_device_or_pipe_keeps_its_name(tmp_path: Path) -> None:
+    """Root could replace /dev/null itself."""
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    for path in (pipe, link):
+        with pytest.raises(InputError, match=r"cannot be written \(it is a device, a pipe or a"):
+            write_whole(path, b"content")
+    assert pipe.is_fifo() and link.is_symlink() and names(tmp_path) == ["link", "pipe"]
+
+
 def test_names_are_really_exchanged_here(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / name).mkdir()

@@ -14,6 +14,7 @@ import fcntl
 import os
 import re
 import shutil
+import stat
 import tempfile
 import weakref
 from collections.abc import Iterator
@@ -206,8 +207,13 @@ def put(fresh: Path, path: Path) -> None:
     """Give what is complete in a scratch folder beside it its name.
 
     A folder that has the name is displaced in the same step, and goes with the scratch folder.
-    Raises OSError; what had the name then has it still.
+    Raises OSError; what had the name then has it still. So do devices, pipes and sockets, which
+    root could replace: /dev/null would be a file for all programs.
     """
+    with contextlib.suppress(FileNotFoundError):
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise OSError(errno.EEXIST, "it is a device, a pipe or a socket")
     if not (fresh.is_dir() and path.is_dir()):
         fresh.replace(path)
     elif not _exchange(fresh, path):

@@ -1,5 +1,7 @@
 #include "image_file.h"
 
+#include <sys/stat.h>
+
 #include <cstdio>
 #include <vector>
 
@@ -87,7 +89,10 @@ Pixels ReadImage(const std::string& path) {
 
 void WritePng(const std::string& path, const Pixels& image) {
   std::string fresh = path + ".new.png";
-  bool written = Write(fresh, image);
+  struct stat there{};
+  // Root could give a device's name to the image: /dev/null would be one for all programs.
+  bool plain = stat(path.c_str(), &there) != 0 || S_ISREG(there.st_mode);
+  bool written = plain && Write(fresh, image);
   if (!written || std::rename(fresh.c_str(), path.c_str()) != 0) {
     std::remove(fresh.c_str());
     throw Error("InputError", "a file that can be written is needed for the image, and '" + path +

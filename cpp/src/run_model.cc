@@ -72,6 +72,14 @@ double Number(const char* text, const char* what, double low, double high) {
   return value;
 }
 
+size_t Whole(const char* text, const char* what, double low, double high) {
+  double value = Number(text, what, low, high);
+  if (value != std::floor(value)) {
+    WrongUsage(std::string(what) + " that is whole is needed, found '" + text + "'");
+  }
+  return static_cast<size_t>(value);
+}
+
 Device DeviceOf(const std::string& word) {
   if (word == "auto") return Device::kAuto;
   if (word == "vulkan") return Device::kVulkan;
@@ -119,16 +127,16 @@ Arguments Parse(int count, char** words) {
         break;
       case 'b':
         arguments.load.recovery.rebuilds_per_minute =
-            static_cast<int>(Number(optarg, "a number a minute", 0, 60));
+            static_cast<int>(Whole(optarg, "a number a minute", 0, 60));
         break;
       case 'a':
         arguments.load.recovery.fallback = optarg;
         break;
       case 'k':
-        arguments.top = static_cast<size_t>(Number(optarg, "a number", 1, 1e6));
+        arguments.top = Whole(optarg, "a number", 1, 1e6);
         break;
       case 'r':
-        arguments.repeat = static_cast<int>(Number(optarg, "a number", 1, 1e6));
+        arguments.repeat = static_cast<int>(Whole(optarg, "a number", 1, 1e6));
         break;
       case 'c':
         arguments.thresholds.confidence = static_cast<float>(Number(optarg, "a confidence", 0, 1));
@@ -404,7 +412,9 @@ class Program {
 int main(int count, char** words) {
   try {
     tvm_vision::Program(tvm_vision::Parse(count, words)).Run();
-    return 0;
+    if (std::cout.flush()) return 0;
+    std::cerr << "run_model: the results cannot be printed (no room, or nobody reads them)\n";
+    return 1;
   } catch (const std::exception& error) {
     std::cout.flush();
     std::cerr << "run_model: " << error.what() << "\n";

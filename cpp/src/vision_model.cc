@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 
 #include "network_state.h"
@@ -136,9 +137,15 @@ void VisionModel::set_labels(std::vector<std::string> labels) {
 
 void VisionModel::set_normalization(const std::array<double, 3>& mean,
                                     const std::array<double, 3>& deviation) {
+  for (double value : mean) {
+    if (!std::isfinite(value)) {
+      throw Error("InputError", "finite means are needed, found " + std::to_string(value));
+    }
+  }
   for (double value : deviation) {
-    if (!(value > 0)) {
-      throw Error("InputError", "deviations above 0 are needed, found " + std::to_string(value));
+    if (!(value > 0 && std::isfinite(value))) {
+      throw Error("InputError",
+                  "finite deviations above 0 are needed, found " + std::to_string(value));
     }
   }
   state_->preprocessing.mean = mean;

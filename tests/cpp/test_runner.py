@@ -6,6 +6,7 @@ import itertools
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -511,10 +512,34 @@ def test_wrong_input_is_one_line(built, unpacked, tmp_path):
         (("t", package, image, "--device", "gpu"), "a device of auto, vulkan or cpu"),
         (("t", package, image, "--device", "vulkan"), "compile the network with --target vulkan"),
         (("t", package, image, "--topk", "none"), "a number from 1 to"),
+        (("t", package, image, "--topk", "3.7"), "a number that is whole is needed, found '3.7'"),
+        (("t", package, image, "--repeat", "nan"), "a number from 1 to"),
+        (("t", package, image, "--rebuilds", "1.5"), "a number a minute that is whole is needed"),
+        (("t", package, image, "--normalize", "nan,1,1/1,1,1"), "finite means are needed"),
+        (("t", package, image, "--normalize", "0,0,0/1,inf,1"), "finite deviations above 0"),
         (("t", package, image, "--normalize", "1,2"), "--normalize takes package"),
         (("t", package, image, "--input-name", "x"), "it has images"),
     ):  # fmt: skip
         assert needed in refused(built, *words)
+    pipe = tmp_path / "mask.png"
+    os.mkfifo(pipe)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    seen = package_of(unpacked, MODELS["yoeo"], tmp_path)
+    assert "a file that can be written is needed" in refused(
+        built, "t", seen, image, "--mask", pipe
+    )
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    content = image.read_bytes()
+    for broken in (b"", content[:40], content[:-30], b"\xff\xd8\xff\xe0", b"GIF89a\1", bytes(99)):
+        image.write_bytes(broken)
+        assert "an image file is needed" in refused(built, "t", seen, image)
+    with open("/dev/full", "w") as full:
+        image.write_bytes(content)
+        done = subprocess.run(
+            [built / "run_model", "t", seen, image, "--mask", tmp_path / "m.png"], stdout=full,
+            stderr=subprocess.PIPE, text=True, env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"},
+        )  # fmt: skip
+    assert done.returncode == 1 and "the results cannot be printed" in done.stderr
     plain = package_of(unpacked, ModelInfo("plain"), tmp_path)
     assert "--kind and --preprocess" in refused(built, "t", plain, image)
 
