@@ -73,6 +73,7 @@ def test_arithmetic_wraps_as_the_type_does(dtype: str, lacking: dict[str, Any]) 
         (lambda x, y: x * y, np.multiply),
         (tirx.floordiv, np.floor_divide),
         (tirx.floormod, np.mod),
+        (lambda x, _: tirx.floordiv(x, tirx.const(3, dtype)), lambda x, _: x // np.array(3, dtype)),
         (tirx.min, np.minimum),
         (tirx.max, np.maximum),
         (lambda x, y: x & y, np.bitwise_and),
@@ -88,15 +89,16 @@ def test_arithmetic_wraps_as_the_type_does(dtype: str, lacking: dict[str, Any]) 
 @pytest.mark.parametrize("dtype", INTEGERS[:6])
 def test_shifts_and_complements(dtype: str, lacking: dict[str, Any]) -> None:
     a = numbers(dtype, 0)
-    by = tirx.const(3, dtype)
+    by, bits = tirx.const(3, dtype), np.iinfo(dtype).bits
     for body, expected in (
         (lambda x: x << by, a << 3),
         (lambda x: x >> by, a >> 3),
         (lambda x: ~x, ~a),
         (lambda x: tirx.abs(x), np.abs(a)),
+        (tirx.popcount, [bin(int(x) & ((1 << bits) - 1)).count("1") for x in a]),
     ):
         found = lowering.evaluate(body, a, dtype=dtype, lacking=lacking)
-        np.testing.assert_array_equal(found, expected.astype(dtype))
+        np.testing.assert_array_equal(found, np.array(expected).astype(dtype))
 
 
 SOURCES = ("bool", *INTEGERS, "float32", "float16")
@@ -233,9 +235,19 @@ def test_dynamic_shared_memory_of_several_types(
 
 
 def test_an_operator_without_another_form_is_refused() -> None:
-    function = lowering.elementwise(lambda a: tirx.popcount(a), ["int8"])
-    with pytest.raises(UnsupportedKernelError, match=r"popcount on .*int8.* cast to int32 first"):
+    shuffle = lambda a: lowering.call("tvm_warp_shuffle", "int8", -1, a, 0, 32, 32)  # noqa: E731
+    function = lowering.elementwise(shuffle, ["int8"])
+    with pytest.raises(UnsupportedKernelError, match=r"shuffle on .*int8.* cast to int32 first"):
         lowering.kernels(function, lowering.target(**NO_SMALL))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_what_nothing_stands_for_is_refused_beside_what_something_does(dtype: str) -> None:
+    lacking = {**DEVICES["swiftshader"], "supports_float64": False}
+    for source, to in ((dtype, "int8"), ("int64", dtype)):
+        function = lowering.elementwise(lambda a, to=to: tirx.Cast(to, a), [source])
+        with pytest.raises(UnsupportedKernelError, match=f"kernel main_kernel: type {dtype} needs"):
+            lowering.kernels(function, lowering.target(**lacking))
 
 
 @pytest.mark.parametrize("dtype", [*INTEGERS, "float16", "bool"])

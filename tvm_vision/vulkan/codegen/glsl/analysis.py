@@ -225,6 +225,8 @@ class Analysis:
             self.values.pop(handle(var), None)
             value = tirx.Var("unknown", str(var.ty.dtype))
             self._bound[handle(var)] = value
+        elif not isinstance(value, ir.Range) and self._wraps(value):
+            value = tirx.Var("wrapped", str(var.ty.dtype))
         self.analyzer.bind(var, value, True)
 
     def _store(self, stmt: Any) -> None:
@@ -308,8 +310,34 @@ class Analysis:
 
     def bounds(self, expression: Any) -> tuple[int, int]:
         """Smallest and largest possible value of a scalar integer expression."""
+        if self._wraps(expression):
+            expression = tirx.Var("wrapped", str(expression.ty.dtype))
         found = self.analyzer.const_int_bound(expression)
         return int(found.min_value), int(found.max_value)
+
+    def _wraps(self, expression: Any) -> bool:
+        """Whether there is a part of an expression that goes beyond its type, and is meant to.
+
+        The analyzer reckons with whole numbers: it takes (x & 255) << 24 >> 24, which extends a
+        sign, for x & 255, and a large uint32 that becomes an int32 for no less than 0. Sums and
+        products of indices are not asked: theirs stay within int32.
+        """
+        found = False
+
+        def see(node: Any) -> None:
+            nonlocal found
+            of = types.parse(str(node.ty.dtype))
+            source = node.value if type(node) is prim.Cast else node
+            if not (
+                of.is_integer and of.lanes == 1 and types.parse(str(source.ty.dtype)).is_integer
+            ):
+                return
+            reckoned = self.analyzer.const_int_bound(source)
+            most = (1 << (of.bits - (of.kind == "int"))) - 1
+            found |= int(reckoned.min_value) >= 0 and int(reckoned.max_value) > most
+
+        tvm_ffi.structural_walk(expression, [(prim.LShift, see), (prim.Cast, see)])
+        return found
 
     def fits_int32(self, expression: Any) -> bool:
         low, high = self.bounds(expression)

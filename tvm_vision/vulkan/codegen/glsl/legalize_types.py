@@ -23,7 +23,7 @@ from tvm_vision.vulkan.codegen.glsl import types
 from tvm_vision.vulkan.codegen.glsl.analysis import handle, is_private, operator_name, type_of
 from tvm_vision.vulkan.codegen.glsl.dynamic_shared import DynamicShared, buffer_like
 from tvm_vision.vulkan.codegen.glsl.missing_types import Missing, types_in
-from tvm_vision.vulkan.codegen.glsl.types import INT32, UINT32, Type
+from tvm_vision.vulkan.codegen.glsl.types import INT32, UINT32, Requirements, Type
 from tvm_vision.vulkan.codegen.glsl.words import Words, lane_of, words_of
 
 _LOW, _HIGH = -(1 << 31), (1 << 31) - 1
@@ -37,6 +37,7 @@ _EXACT = (
 )  # fmt: skip
 # Calls whose integers may be computed in more bits; what wraps, wraps after them.
 _PLAIN_CALLS = ("if_then_else", "likely", "abs")
+_POPCOUNT = "tirx.popcount"
 
 
 def legalized(function: Any, attributes: dict) -> Any:
@@ -49,14 +50,16 @@ def legalized(function: Any, attributes: dict) -> Any:
     missing = Missing(attributes)
     if not any(missing.lacks(of) for of in types_in(function)):
         return function
-    return Legalizer(missing).function(function)
+    name = str(function.attrs["global_symbol"])
+    return Legalizer(missing, Requirements(name, attributes)).function(function)
 
 
 class Legalizer:
     """Rewrites one kernel."""
 
-    def __init__(self, missing: Missing) -> None:
+    def __init__(self, missing: Missing, requirements: Requirements) -> None:
         self._missing = missing
+        self._requirements = requirements
         self._vars: dict[int, Any] = {}
         self._buffers: dict[int, Any] = {}  # those that hold another type
         self._arguments: set[int] = set()  # buffers that view an argument
@@ -150,6 +153,9 @@ class Legalizer:
             return tirx.DeclBuffer(made, data=stmt.data if inner is None else inner.data)
         self._arguments.add(handle(stmt.buffer))
         of = self._element(stmt.buffer)
+        if of.kind == "float":  # nothing stands for those that a buffer does not hold
+            self._requirements.buffer(of)
+            self._requirements.value(of)
         if self._missing.has_buffer(of):
             return stmt
         held = UINT32
@@ -291,7 +297,10 @@ class Legalizer:
             return node
         plain = name.split(".")[-1] in _PLAIN_CALLS
         small = [t for t in (of, *map(type_of_value, node.args)) if t is not None and t.is_integer]
-        if not plain and any(self._missing.held(t) != t and t.bits != 64 for t in small):
+        if name == _POPCOUNT and small[0].bits < 32:
+            # Of the type's own bits: a sign was extended.
+            args = [prim.BitwiseAnd(args[0], self._const((1 << small[0].bits) - 1, args[0]))]
+        elif not plain and any(self._missing.held(t) != t and t.bits != 64 for t in small):
             raise UnsupportedKernelError(
                 f"the operator {name} on {', '.join(sorted({str(t) for t in small}))} has no form "
                 "on a target that lacks the type: cast to int32 first"
