@@ -1,7 +1,7 @@
 """Run a command of this project on a driver of Vulkan that is not installed, with all it starts.
 
   python scripts/on_driver.py lavapipe -m pytest tests/vulkan tests/demo/test_demo_network.py
-  python scripts/on_driver.py FOLDER/vk_swiftshader_icd.json -m tvm_vision.tools.cli demo
+  python scripts/on_driver.py FOLDER/vk_swiftshader_icd.json -m tvm_vision demo
 
 lavapipe is the newer one that ``make static-drivers`` unpacks (its Mesa has cooperative matrices of
 8x8x8); anything else is the JSON file of a driver that runs with this system's C library. What
