@@ -39,12 +39,12 @@ FLAGS = (
 )  # fmt: skip
 # The least that Vulkan allows (or a schedule can do with), and what can be no mistake.
 NUMBERS = {
-    "max_num_threads": (1, 1 << 16),
-    "max_threads_per_block": (1, 1 << 16),
+    "max_num_threads": (128, 1 << 16),
+    "max_threads_per_block": (128, 1 << 16),
     "thread_warp_size": (1, 128),
-    "max_block_size_x": (1, 1 << 31),
-    "max_block_size_y": (1, 1 << 31),
-    "max_block_size_z": (1, 1 << 31),
+    "max_block_size_x": (128, 1 << 31),
+    "max_block_size_y": (128, 1 << 31),
+    "max_block_size_z": (64, 1 << 31),
     "max_push_constants_size": (128, 1 << 20),
     "max_uniform_buffer_range": (1 << 14, 1 << 40),
     "max_storage_buffer_range": (1 << 27, 1 << 40),
