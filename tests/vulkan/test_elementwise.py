@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from tvm_vision import vulkan
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 FLOATS = ("float16", "float32", "float64")
 COUNT = 512
+WITHOUT_AVX2 = os.environ.get("GALLIUM_OVERRIDE_CPU_CAPS") == "avx"  # scripts/on_driver.py
 
 
 @pytest.fixture(autouse=True)
@@ -104,6 +106,8 @@ ROUNDING = {"float16": 1e-3, "float32": 1.2e-7, "float64": 2.3e-16}
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_function(name: str, dtype: str) -> None:
+    if name in ("round", "nearbyint") and dtype == "float64" and WITHOUT_AVX2:
+        pytest.skip("lavapipe without AVX2 rounds 1.5 of float64 to 1")
     function = FUNCTIONS[name]
     x = function.sample(dtype)
     found = lowering.evaluate(lambda a: lowering.call(name, dtype, a), x, dtype=dtype)
