@@ -113,6 +113,10 @@ def _quantized(model: onnx.ModelProto, folder: Path) -> Path:
     onnx.save(model, source)
     (given,) = model.graph.input
     shape = [each.dim_value for each in given.type.tensor_type.shape.dim]
-    np.savez(sample, **{given.name: np.random.default_rng(1).random(shape, dtype="float32")})
+    np.savez(
+        sample,
+        allow_pickle=False,
+        **{given.name: np.random.default_rng(1).random(shape, dtype="float32")},
+    )
     tvm_vision.quantize(source, made, sample_images=[sample])
     return made
