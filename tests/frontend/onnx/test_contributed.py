@@ -8,6 +8,7 @@ from onnx import helper
 from support.onnx_models import make_model, run_on_cpu
 from tvm_vision.frontend.onnx.contributed import DOMAIN
 from tvm_vision.frontend.onnx.load import import_onnx
+from tvm_vision.frontend.refusals import NodesRefused
 
 SEED = 11
 
@@ -49,3 +50,170 @@ def test_values_are_rounded_as_onnxruntime_does(dtype, per_channel):
     session = onnxruntime.InferenceSession(model.SerializeToString())
     (expected,) = session.run(None, {"x": x})
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+def values(*shape):
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+BYTES = {"s": np.array(np.float32(0.02)), "z": np.array(np.uint8(128))}
+FINE = {"t": np.array(np.float32(1 / 256)), "o": np.array(np.uint8(0))}
+WEIGHT = np.random.default_rng(3).integers(0, 256, (5, 2, 8), np.uint8)
+
+
+def quantized(operator, *inputs, **attributes):
+    """x rounded to bytes, an operator of them, and its result as real numbers."""
+    return [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["a"]),
+        helper.make_node(operator, inputs, ["b"], domain=DOMAIN, **attributes),
+        helper.make_node("DequantizeLinear", ["b", *inputs[-2:]], ["y"]),
+    ]
+
+
+def one(operator, *inputs, domain=DOMAIN, outputs=("y",), **attributes):
+    return [helper.make_node(operator, ["x", *inputs], list(outputs), domain=domain, **attributes)]
+
+
+# name: nodes from x to y, the shape of x and of y, weights
+LAYERS = {
+    "Gelu": (one("Gelu"), (2, 8), (2, 8), {}),
+    "BiasGelu": (one("BiasGelu", "b"), (2, 8), (2, 8), {"b": values(8)}),
+    "FastGelu": (one("FastGelu", "b"), (2, 8), (2, 8), {"b": values(8)}),
+    "QuickGelu": (one("QuickGelu", alpha=1.5), (2, 8), (2, 8), {}),
+    "FusedMatMul": (
+        one("FusedMatMul", "w", transB=1, alpha=0.5), (3, 8), (3, 5), {"w": values(5, 8)},
+    ),
+    "turned": (one("FusedMatMul", "w", transA=1), (2, 8, 3), (2, 3, 5), {"w": values(2, 8, 5)}),
+    "FusedConv": (
+        one("FusedConv", "w", "b", activation="LeakyRelu", activation_params=[0.2], pads=[1] * 4),
+        (1, 3, 6, 6), (1, 4, 6, 6), {"w": values(4, 3, 3, 3), "b": values(4)},
+    ),
+    "FusedConv and a sum": (
+        one("FusedConv", "w", "b", "r", activation="Relu", strides=[2, 2]),
+        (1, 3, 6, 6), (1, 4, 2, 2),
+        {"w": values(4, 3, 3, 3), "b": values(4), "r": values(1, 4, 2, 2)},
+    ),
+    "FusedGemm": (
+        one("FusedGemm", "w", "b", activation="Relu", transB=1), (3, 8), (3, 5),
+        {"w": values(5, 8), "b": values(5)},
+    ),
+    "SkipLayerNormalization": (
+        one("SkipLayerNormalization", "r", "g", "h", "b", epsilon=1e-5), (1, 3, 8), (1, 3, 8),
+        {"r": values(1, 3, 8), "g": values(8), "h": values(8), "b": values(8)},
+    ),
+    "its sum": (
+        [
+            *one("SkipLayerNormalization", "r", "g", outputs=("n", "", "", "m"), epsilon=1e-5),
+            helper.make_node("Mul", ["n", "m"], ["y"]),
+        ],
+        (1, 3, 8), (1, 3, 8), {"r": values(1, 3, 8), "g": values(8)},
+    ),
+    "SkipSimplifiedLayerNormalization": (
+        one("SkipSimplifiedLayerNormalization", "r", "g", epsilon=1e-5), (1, 3, 8), (1, 3, 8),
+        {"r": values(1, 3, 8), "g": values(8)},
+    ),
+    "SimplifiedLayerNormalization": (
+        one("SimplifiedLayerNormalization", "g", domain="", axis=-1), (1, 3, 8), (1, 3, 8),
+        {"g": values(8)},
+    ),
+    "LayerNormalization before opset 17": (
+        one("LayerNormalization", "g", "h", domain="", axis=-1), (1, 3, 8), (1, 3, 8),
+        {"g": values(8), "h": values(8)},
+    ),
+    "Attention": (
+        one("Attention", "w", "b", num_heads=2), (1, 5, 8), (1, 5, 8),
+        {"w": values(8, 24), "b": values(24)},
+    ),
+    "masked Attention": (
+        one("Attention", "w", "b", "m", num_heads=2), (1, 5, 8), (1, 5, 8),
+        {"w": values(8, 24), "b": values(24), "m": np.array([[1, 1, 1, 0, 0]], np.int32)},
+    ),
+    "MultiHeadAttention": (
+        one("MultiHeadAttention", "k", "v", "b", num_heads=2), (1, 5, 8), (1, 5, 8),
+        {"k": values(1, 6, 8), "v": values(1, 6, 9)[..., :8], "b": values(24)},
+    ),
+    "QLinearAdd": (quantized("QLinearAdd", *"aszaszsz"), (2, 8), (2, 8), BYTES),
+    "QLinearMul": (quantized("QLinearMul", *"aszaszsz"), (2, 8), (2, 8), BYTES),
+    "QLinearSigmoid": (quantized("QLinearSigmoid", *"aszto"), (2, 8), (2, 8), BYTES | FINE),
+    "QLinearLeakyRelu": (quantized("QLinearLeakyRelu", *"aszsz", alpha=0.1), (2, 8), (2, 8), BYTES),
+    "QLinearSoftmax": (
+        quantized("QLinearSoftmax", *"aszto", axis=-1, opset=13), (2, 8), (2, 8), BYTES | FINE,
+    ),
+    "QLinearConcat": (
+        [
+            quantized("", *"sz")[0],
+            helper.make_node("QLinearConcat", [*"szaszasz"], ["b"], domain=DOMAIN, axis=1),
+            quantized("", *"sz")[2],
+        ],
+        (2, 8), (2, 16), BYTES,
+    ),
+    "QLinearGlobalAveragePool": (
+        quantized("QLinearGlobalAveragePool", *"aszsz", channels_last=0), (1, 4, 5, 5),
+        (1, 4, 1, 1), BYTES,
+    ),
+    "its channels last": (
+        quantized("QLinearGlobalAveragePool", *"aszsz", channels_last=1), (1, 5, 5, 4),
+        (1, 1, 1, 4), BYTES,
+    ),
+    "QLinearAveragePool": (
+        quantized("QLinearAveragePool", *"aszsz", kernel_shape=[2, 2], strides=[2, 2]),
+        (1, 4, 6, 6), (1, 4, 3, 3), BYTES,
+    ),
+    "DynamicQuantizeMatMul": (
+        one("DynamicQuantizeMatMul", "w", "t", "", "b"), (3, 8), (3, 5),
+        {"w": WEIGHT[:, 0].T.astype(np.int8), "b": values(5), **FINE},
+    ),
+    "MatMulNBits": (
+        one("MatMulNBits", "w", "f", K=32, N=5, bits=4, block_size=16), (3, 32), (3, 5),
+        {"w": WEIGHT, "f": np.abs(values(10))},
+    ),
+    "MatMulNBits with zero points": (
+        one("MatMulNBits", "w", "f", "p", K=32, N=5, bits=4, block_size=16), (3, 32), (3, 5),
+        {"w": WEIGHT, "f": np.abs(values(10)), "p": WEIGHT[:, 0, 0].copy()},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_of_its_optimizer_and_quantizer(name):
+    nodes, given, made, weights = LAYERS[name]
+    read = {each for node in nodes for each in node.input}
+    needed = [(key, value) for key, value in weights.items() if key in read]
+    opset = 16 if "before" in name else 17
+    model = make_model(nodes, [("x", given)], [("y", made)], needed, opset=opset, domain=DOMAIN)
+    options = onnxruntime.SessionOptions()  # whose optimizer would fuse what is fused already
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    x = values(*given)
+    (expected,) = session.run(None, {"x": x})
+    module, _ = import_onnx(model)
+    (result,) = run_on_cpu(module, x)
+    step = 0.021 if nodes[-1].op_type == "DequantizeLinear" else 0.0  # where halves round
+    np.testing.assert_allclose(result, expected, rtol=2e-5, atol=max(2e-5, step))
+    assert np.mean(np.abs(result - expected) > 1e-4 * np.abs(expected).max()) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("nodes", "weights", "reason"),
+    [
+        (
+            one("Attention", "w", num_heads=2, unidirectional=1), {"w": values(8, 24)},
+            "looks back alone",
+        ),
+        (
+            one("FusedConv", "w", activation="Swish"), {"w": values(4, 3, 3, 3)},
+            "its activation is Swish",
+        ),
+        (
+            one("MatMulNBits", "w", "f", K=32, N=5, bits=2, block_size=16),
+            {"w": WEIGHT, "f": values(10)}, "of 2 bits",
+        ),
+        (one("GroupQueryAttention", "w"), {"w": values(8)}, "not a standard ONNX operator"),
+    ],
+)  # fmt: skip
+def test_what_has_no_such_words_is_refused_with_a_remedy(nodes, weights, reason):
+    ends = [("x", (1, 3, 8, 8))], [("y", None)]
+    model = make_model(nodes, *ends, list(weights.items()), opset=17, domain=DOMAIN)
+    with pytest.raises(NodesRefused, match=reason) as error:
+        import_onnx(model)
+    assert nodes[0].op_type in str(error.value)

@@ -1,4 +1,5 @@
-"""Operators of onnxruntime's own domain, com.microsoft, put as ONNX's."""
+"""Operators of onnxruntime's own domain, com.microsoft, put as ONNX's: its quantizer and its
+optimizer write them into the files that they save."""
 
 from __future__ import annotations
 
@@ -9,8 +10,11 @@ import onnx
 from onnx import helper
 
 from ..refusals import Refusal, RefusedNodes
+from .contributed_layers import LAYER_NORM_OPSET, LAYERS, WITHOUT_DOMAIN
+from .contributed_quantized import QUANTIZED
 from .graph import GraphEditor, NodeBuilder, Unsupported, attribute
 
+Rewrite = Callable[[onnx.NodeProto, GraphEditor], list[onnx.NodeProto]]
 DOMAIN = "com.microsoft"
 # Inputs that an LSTM has as well; behind them are scale and zero point of W and of R.
 SHARED = 8
@@ -20,15 +24,15 @@ def standard_operators(model: onnx.ModelProto) -> onnx.ModelProto:
     """``model`` with ONNX's operators in place of those of com.microsoft that there are words for;
     the model itself where it has none of them.
 
-    Raises RefusedNodes for a node whose weights are not constants.
+    Raises RefusedNodes for a node that cannot be put so.
     """
-    if not any(node.domain == DOMAIN and node.op_type in _STANDARD for node in model.graph.node):
-        return model
     graph = GraphEditor(model)
+    standards = [_standard(node, graph.opset) for node in model.graph.node]
+    if not any(standards):
+        return model
     nodes: list[onnx.NodeProto] = []
     refusals = []
-    for node in model.graph.node:
-        standard = _STANDARD.get(node.op_type) if node.domain == DOMAIN else None
+    for node, standard in zip(model.graph.node, standards, strict=True):
         try:
             nodes += [node] if standard is None else standard(node, graph)
         except Unsupported as error:
@@ -36,6 +40,15 @@ def standard_operators(model: onnx.ModelProto) -> onnx.ModelProto:
     if refusals:
         raise RefusedNodes(refusals)
     return graph.with_nodes(model, nodes)
+
+
+def _standard(node: onnx.NodeProto, opset: int) -> Rewrite | None:
+    """What puts a node as ONNX's; None for one that is left as it is."""
+    if node.domain == DOMAIN:
+        return _STANDARD.get(node.op_type)
+    if node.domain or (node.op_type == "LayerNormalization" and opset >= LAYER_NORM_OPSET):
+        return None
+    return WITHOUT_DOMAIN.get(node.op_type)
 
 
 def _plain_lstm(node: onnx.NodeProto, graph: GraphEditor) -> list[onnx.NodeProto]:
@@ -91,7 +104,9 @@ def _places(node: onnx.NodeProto, scale: np.ndarray, graph: GraphEditor) -> tupl
     return tuple(scale.size if place == axis else 1 for place in range(rank))
 
 
-_STANDARD: dict[str, Callable[[onnx.NodeProto, GraphEditor], list[onnx.NodeProto]]] = {
+_STANDARD: dict[str, Rewrite] = {
+    **LAYERS,
+    **QUANTIZED,
     "DynamicQuantizeLSTM": _plain_lstm,
     "QuantizeLinear": _rounding,
     "DequantizeLinear": _rounding,

@@ -197,6 +197,16 @@ class GraphEditor:
             raise Unsupported(f"the type of '{name}' is not known", "export the model again")
         return helper.tensor_dtype_to_np_dtype(tensor.elem_type)
 
+    def weights_dtype(self) -> np.dtype:
+        """The type of real numbers that most weights have; float32 where there are none."""
+        dtypes = [
+            helper.tensor_dtype_to_np_dtype(value.data_type)
+            for value in self._constants.values()
+            if isinstance(value, onnx.TensorProto)
+        ]
+        real = [dtype for dtype in dtypes if dtype in (np.float16, np.float32, np.float64)]
+        return max(set(real), key=real.count, default=np.dtype(np.float32))
+
     def set_type(self, name: str, tensor: onnx.TypeProto.Tensor) -> None:
         """Note the type of a value that a new node gives."""
         self._types[name] = tensor
@@ -305,12 +315,23 @@ def attribute(node: onnx.NodeProto, name: str, default: Any = None) -> Any:
     return default
 
 
+def attributes(node: onnx.NodeProto, names: str) -> dict[str, Any]:
+    """Those of the attributes of these names, with blanks between them, that a node has."""
+    found = {name: attribute(node, name) for name in names.split()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def given(node: onnx.NodeProto, index: int) -> str:
+    """The name of an input; "" where it is left out."""
+    return node.input[index] if len(node.input) > index else ""
+
+
 def constant_input(node: onnx.NodeProto, graph: GraphEditor, index: int) -> np.ndarray | None:
     """An input that is known when the model is imported; None where it is left out.
 
     Raises Unsupported for one that is computed at run time.
     """
-    if len(node.input) <= index or not node.input[index]:
+    if not given(node, index):
         return None
     value = graph.constant(node.input[index])
     if value is None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
-from .graph import GraphEditor, NodeBuilder, Rewrite, Unsupported, attribute
+from .graph import GraphEditor, NodeBuilder, Rewrite, Unsupported, attribute, given
 
 Nodes = Sequence[onnx.NodeProto] | None
 
@@ -59,7 +59,7 @@ class Layer:
 
     def input(self, index: int) -> str:
         """The name of an input, empty where it is left out."""
-        return _input(self.node, index)
+        return given(self.node, index)
 
     def activate(self, which: int, value: str) -> str:
         """Add function ``which`` of f, g and h, behind the clipping that goes before each."""
@@ -265,7 +265,7 @@ def _inside(
     node: onnx.NodeProto, graph: GraphEditor, steps: NodeBuilder, length: int, batch: int, ways: int
 ) -> str:
     """Layer.inside of the lengths that each sequence of a batch has, constants or not."""
-    name = _input(node, 4)
+    name = given(node, 4)
     lengths = graph.constant(name) if name else None
     if not name or (lengths is not None and np.all(lengths == length)):
         return ""
@@ -286,10 +286,6 @@ def _functions(node: onnx.NodeProto, defaults: Sequence[str], directions: int) -
             f"the activations {', '.join(names)}", f"give {count}, the same for each direction"
         )
     return first
-
-
-def _input(node: onnx.NodeProto, index: int) -> str:
-    return node.input[index] if len(node.input) > index else ""
 
 
 RECURRENT_REWRITES: dict[str, Rewrite] = {"GRU": gru, "LSTM": lstm, "RNN": rnn}

@@ -216,9 +216,12 @@ def likeliness(
 
 
 def pays(shape: Windows, limits: TargetLimits) -> bool:
-    """Whether the likeliest tile is estimated to be faster than that of a matrix product."""
+    """Whether the likeliest tile is estimated to be faster than that of a matrix product.
+
+    One without subtiles: the margin was measured against those.
+    """
     best = next(iter(candidates(shape, limits)), None)
-    other = coopmat_gemm_cost.default(shape.product, limits)
+    other = coopmat_gemm_cost.default(shape.product, replace(limits, coopmat_subtiles=False))
     if best is None or other is None:
         return best is not None
     product_cycles = coopmat_gemm_cost.cycles(other, shape.product, limits.device)

@@ -1,0 +1,280 @@
+"""Layers that onnxruntime fuses, of its own domain, put as ONNX's: activations, norms, products and
+attention.
+
+What each computes is said by onnxruntime's documentation of its contributed operators.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import onnx
+
+from .graph import GraphEditor, NodeBuilder, Unsupported, attribute, attributes, given
+
+Nodes = list[onnx.NodeProto]
+LAYER_NORM_OPSET = 17  # since when ONNX has LayerNormalization itself
+EPSILON = 1e-12  # of norms with a residual, where they say none
+MASKED = -10000.0  # what is added to a score that a mask leaves out
+PLAIN = "let the model be saved without onnxruntime's optimizations, or with basic ones alone"
+
+
+def _none_of(node: onnx.NodeProto, **inputs: int) -> None:
+    for name, index in inputs.items():
+        if given(node, index):
+            raise Unsupported(f"its input '{name.replace('_', ' ')}' is given", PLAIN)
+
+
+def _real(graph: GraphEditor, node: onnx.NodeProto) -> np.dtype:
+    """The type that a node computes in: that of an input, or else of the model's weights.
+
+    What onnxruntime writes says no types between nodes.
+    """
+    for name in filter(None, node.input):
+        try:
+            dtype = graph.dtype(name)
+        except Unsupported:
+            continue
+        if dtype.kind == "f":
+            return dtype
+    return graph.weights_dtype()
+
+
+class _Builder(NodeBuilder):
+    """A NodeBuilder whose numbers are of the type that the node computes in."""
+
+    def __init__(self, graph: GraphEditor, node: onnx.NodeProto) -> None:
+        super().__init__(graph, node)
+        self.dtype = _real(graph, node)
+
+    def number(self, value: float) -> np.ndarray:
+        return np.array(value, self.dtype)
+
+    def sum(self, *values: str) -> str:
+        """The sum of the values that are given."""
+        total, *others = filter(None, values)
+        for other in others:
+            total = self("Add", total, other)
+        return total
+
+    def gelu(self, x: str) -> str:
+        """x · ½ (1 + erf(x / √2))."""
+        inner = self("Erf", self("Div", x, self.number(math.sqrt(2))))
+        return self("Mul", self("Mul", x, self("Add", inner, self.number(1))), self.number(0.5))
+
+    def norm(self, x: str, scale: str, shift: str, epsilon: float, axis: int, mean: bool) -> str:
+        """Layer normalization, by the root of the mean of squares alone where ``mean`` is false."""
+        if mean and self.graph.opset >= LAYER_NORM_OPSET:
+            inputs = [name for name in (x, scale, shift) if name]
+            return self("LayerNormalization", *inputs, axis=axis, epsilon=epsilon)
+        if axis != -1:
+            raise Unsupported(f"it normalizes from axis {axis} on", PLAIN)
+        if mean:
+            x = self("Sub", x, self._mean(x))
+        square = self._mean(self("Mul", x, x))
+        root = self("Sqrt", self("Add", square, self.number(epsilon)))
+        return self.sum(self("Mul", self("Div", x, root), scale), shift)
+
+    def _mean(self, x: str) -> str:
+        if self.graph.opset >= 18:
+            return self("ReduceMean", x, np.array([-1], np.int64), keepdims=1)
+        return self("ReduceMean", x, axes=[-1], keepdims=1)
+
+    def transposed(self, x: str) -> str:
+        """The last two axes of x turned."""
+        try:
+            rank = len(self.graph.shape(x))
+        except Unsupported:
+            return self("Einsum", x, equation="...ij->...ji")
+        return self("Transpose", x, perm=[*range(rank - 2), rank - 1, rank - 2])
+
+    def heads(self, x: str, count: int) -> str:
+        """(batch, length, width) as (batch, heads, length, width / heads)."""
+        return self("Transpose", self.reshape(x, (0, 0, count, -1)), perm=[0, 2, 1, 3])
+
+    def attend(self, q: str, k: str, v: str, scale: float, *added: str) -> str:
+        """softmax(q · kᵀ · scale + added) · v, of heads; (batch, length, width) again."""
+        scores = self("MatMul", q, self("Transpose", k, perm=[0, 1, 3, 2]))
+        scores = self.sum(self("Mul", scores, self.number(scale)), *added)
+        found = self("MatMul", self("Softmax", scores, axis=-1), v)
+        return self.reshape(self("Transpose", found, perm=[0, 2, 1, 3]), (0, 0, -1))
+
+
+def _gelu(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """Gelu, and BiasGelu, whose second input is added first."""
+    build = _Builder(graph, node)
+    return build.finish(build.gelu(build.sum(node.input[0], given(node, 1))))
+
+
+def _fast_gelu(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """x · ½ (1 + tanh(√(2/π) (x + 0.044715 x³)))."""
+    build = _Builder(graph, node)
+    x = build.sum(node.input[0], given(node, 1))
+    cube = build("Mul", build("Mul", x, x), x)
+    inner = build("Add", x, build("Mul", cube, build.number(0.044715)))
+    inner = build("Tanh", build("Mul", inner, build.number(math.sqrt(2 / math.pi))))
+    half = build("Mul", x, build.number(0.5))
+    return build.finish(build("Mul", half, build("Add", inner, build.number(1))))
+
+
+def _quick_gelu(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """x · sigmoid(alpha · x)."""
+    build, x = _Builder(graph, node), node.input[0]
+    alpha = build.number(attribute(node, "alpha", 1.702))
+    return build.finish(build("Mul", x, build("Sigmoid", build("Mul", x, alpha))))
+
+
+def _activated(build: _Builder, x: str, node: onnx.NodeProto) -> str:
+    """x behind the activation that a fused convolution or product names."""
+    kind = attribute(node, "activation", "")
+    numbers = list(attribute(node, "activation_params", []))
+    for name in ("activation_alpha", "activation_beta"):
+        numbers += [attribute(node, name)] if attribute(node, name) is not None else []
+    if not kind:
+        return x
+    if kind in ("Relu", "Tanh", "Sigmoid"):
+        return build(kind, x)
+    if kind == "LeakyRelu":
+        return build(kind, x, alpha=numbers[0] if numbers else 0.01)
+    if kind == "HardSigmoid" and len(numbers) == 2:
+        return build(kind, x, alpha=numbers[0], beta=numbers[1])
+    if kind == "Clip" and len(numbers) == 2:
+        low, high = map(build.number, numbers)
+        return build("Max", build("Min", x, high), low)
+    raise Unsupported(f"its activation is {kind} with {len(numbers)} numbers", PLAIN)
+
+
+def _conv(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """A convolution, then perhaps a sum and an activation."""
+    build = _Builder(graph, node)
+    inputs = [name for name in node.input[:3] if name]
+    options = attributes(node, "auto_pad dilations group kernel_shape pads strides")
+    total = build.sum(build("Conv", *inputs, **options), given(node, 3))
+    return build.finish(_activated(build, total, node))
+
+
+def _gemm(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    build = _Builder(graph, node)
+    inputs = [name for name in node.input[:3] if name]
+    found = build("Gemm", *inputs, **attributes(node, "alpha beta transA transB"))
+    return build.finish(_activated(build, found, node))
+
+
+def _matmul(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """alpha · A · B, either of them turned."""
+    if attribute(node, "transBatchA", 0) or attribute(node, "transBatchB", 0):
+        raise Unsupported("it turns the axes of batches", PLAIN)
+    build = _Builder(graph, node)
+    factors = [
+        build.transposed(name) if attribute(node, f"trans{side}", 0) else name
+        for side, name in zip("AB", node.input, strict=False)
+    ]
+    found, alpha = build("MatMul", *factors), attribute(node, "alpha", 1.0)
+    return build.finish(found if alpha == 1 else build("Mul", found, build.number(alpha)))
+
+
+def _norm(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """LayerNormalization of models older than it, and SimplifiedLayerNormalization."""
+    if any(node.output[1:]):
+        raise Unsupported("its mean or deviation is read", PLAIN)
+    build = _Builder(graph, node)
+    epsilon, axis = attribute(node, "epsilon", 1e-5), attribute(node, "axis", -1)
+    mean = node.op_type == "LayerNormalization"
+    x, scale, shift = node.input[0], node.input[1], given(node, 2)
+    return build.finish(build.norm(x, scale, shift, epsilon, axis, mean))
+
+
+def _skip_norm(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """The norm of input + skip (+ bias); the sum is its fourth result."""
+    if any(node.output[1:3]):
+        raise Unsupported("its mean or deviation is read", PLAIN)
+    build, mean = _Builder(graph, node), node.op_type == "SkipLayerNormalization"
+    shift, bias = (given(node, 3), given(node, 4)) if mean else ("", given(node, 3))
+    total = build.sum(node.input[0], node.input[1], bias)
+    epsilon = attribute(node, "epsilon", EPSILON)
+    nodes = build.finish(build.norm(total, node.input[2], shift, epsilon, -1, mean))
+    return build.finish(total, 3) if len(node.output) > 3 and node.output[3] else nodes
+
+
+def _embedded_attention(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """Attention of one input, whose queries, keys and values are a product of its own."""
+    _none_of(node, past=4, past_sequence_length=6)
+    if any(node.output[1:]) or attribute(node, "unidirectional", 0):
+        raise Unsupported("it looks back alone, or keeps keys and values", PLAIN)
+    if attribute(node, "do_rotary", 0):
+        raise Unsupported("it turns queries and keys by their places", PLAIN)
+    build, count = _Builder(graph, node), attribute(node, "num_heads")
+    width = graph.shape(node.input[1])[-1]
+    sizes = list(attribute(node, "qkv_hidden_sizes", [width // 3] * 3))
+    packed = build.sum(build("MatMul", node.input[0], node.input[1]), given(node, 2))
+    ends = np.cumsum([0, *sizes])
+    parts = [build.part(packed, int(a), int(b), -1) for a, b in pairwise(ends)]
+    scale = attribute(node, "scale", 0.0) or (sizes[0] // count) ** -0.5
+    q, k, v = (build.heads(part, count) for part in parts)
+    return build.finish(build.attend(q, k, v, scale, _mask(build, node, 3), given(node, 5)))
+
+
+def _attention(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """Attention of queries, keys and values, (batch, length, width) each."""
+    _none_of(node, past_key=6, past_value=7, past_sequence_length=8)
+    if not given(node, 1) or not given(node, 2):
+        raise Unsupported("queries, keys and values are packed", PLAIN)
+    if any(node.output[1:]) or attribute(node, "unidirectional", 0):
+        raise Unsupported("it looks back alone, or keeps keys and values", PLAIN)
+    build, count = _Builder(graph, node), attribute(node, "num_heads")
+    inputs, bias = list(node.input[:3]), graph.constant(given(node, 3))
+    if given(node, 3) and bias is None:
+        raise Unsupported("its bias is computed at run time", "make it a constant")
+    width = bias.size // 3 if bias is not None else graph.shape(inputs[0])[-1]
+    if bias is not None:
+        # Values may be wider; onnxruntime takes queries and keys to be alike.
+        values = _width(graph, inputs[2], bias.size // 3)
+        width = (bias.size - values) // 2
+        parts = np.split(bias, [width, 2 * width])
+        inputs = [build("Add", x, part) for x, part in zip(inputs, parts, strict=True)]
+    scale = attribute(node, "scale", 0.0) or (width // count) ** -0.5
+    q, k, v = (build.heads(x, count) for x in inputs)
+    return build.finish(build.attend(q, k, v, scale, _mask(build, node, 4), given(node, 5)))
+
+
+def _width(graph: GraphEditor, name: str, otherwise: int) -> int:
+    try:
+        return graph.shape(name)[-1]
+    except Unsupported:
+        return otherwise
+
+
+def _mask(build: _Builder, node: onnx.NodeProto, index: int) -> str:
+    """What a mask (batch, length) of 1 and 0 adds to scores; "" where there is none."""
+    name = given(node, index)
+    if not name:
+        return ""
+    if len(build.graph.shape(name)) != 2:
+        raise Unsupported("its mask is not one of batch and length", PLAIN)
+    kept = build.axes("Unsqueeze", build.cast(name, build.dtype), [1, 2])
+    hidden = build("Sub", build.number(1), kept)
+    value = attribute(node, "mask_filter_value", MASKED)
+    return build("Mul", hidden, build.number(value))
+
+
+LAYERS: dict[str, Callable[[onnx.NodeProto, GraphEditor], Nodes]] = {
+    "Attention": _embedded_attention,
+    "BiasGelu": _gelu,
+    "FastGelu": _fast_gelu,
+    "FusedConv": _conv,
+    "FusedGemm": _gemm,
+    "FusedMatMul": _matmul,
+    "Gelu": _gelu,
+    "MultiHeadAttention": _attention,
+    "QuickGelu": _quick_gelu,
+    "SkipLayerNormalization": _skip_norm,
+    "SkipSimplifiedLayerNormalization": _skip_norm,
+}
+# Onnxruntime writes these without a domain, and ONNX's checker does not know them there.
+WITHOUT_DOMAIN: dict[str, Callable[[onnx.NodeProto, GraphEditor], Nodes]] = {
+    "LayerNormalization": _norm,
+    "SimplifiedLayerNormalization": _norm,
+}

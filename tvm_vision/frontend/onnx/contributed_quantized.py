@@ -1,0 +1,145 @@
+"""Operators of quantized networks of onnxruntime's own domain, put as ONNX's.
+
+Those of its quantizer's operator format compute in real numbers between DequantizeLinear and
+QuantizeLinear, as they do here. Products of bytes are ONNX's MatMulInteger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+
+from .graph import GraphEditor, NodeBuilder, Unsupported, attribute, attributes, given
+
+Nodes = list[onnx.NodeProto]
+CONSTANT = "make it a constant"
+BITS_OF_A_BYTE = 8
+
+
+def _real(build: NodeBuilder, node: onnx.NodeProto, first: int) -> str:
+    """The real numbers of a value, whose scale and zero point follow it."""
+    inputs = [name for name in node.input[first : first + 3] if name]
+    return build("DequantizeLinear", *inputs)
+
+
+def _rounded(build: NodeBuilder, node: onnx.NodeProto, x: str, first: int) -> Nodes:
+    """The result: x by the scale and the zero point from input ``first`` on."""
+    ends = [name for name in node.input[first : first + 2] if name]
+    return build.finish(build("QuantizeLinear", x, *ends))
+
+
+def _of_two(operator: str) -> Callable[[onnx.NodeProto, GraphEditor], Nodes]:
+    def put(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+        build = NodeBuilder(graph, node)
+        one, other = _real(build, node, 0), _real(build, node, 3)
+        return _rounded(build, node, build(operator, one, other), 6)
+
+    return put
+
+
+def _of_one(operator: str, names: str = "") -> Callable[[onnx.NodeProto, GraphEditor], Nodes]:
+    """An operator of one value, with the attributes of these names; the channels of an image may be
+    last."""
+
+    def put(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+        build, last = NodeBuilder(graph, node), attribute(node, "channels_last", 0)
+        x = _real(build, node, 0)
+        x = build("Transpose", x, perm=[0, 3, 1, 2]) if last else x
+        x = build(operator, x, **attributes(node, names))
+        x = build("Transpose", x, perm=[0, 2, 3, 1]) if last else x
+        return _rounded(build, node, x, 3)
+
+    return put
+
+
+def _concatenated(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """Scale and zero point of the result come first."""
+    build = NodeBuilder(graph, node)
+    parts = [_real(build, node, first) for first in range(2, len(node.input), 3)]
+    return _rounded(build, node, build("Concat", *parts, axis=attribute(node, "axis")), 0)
+
+
+def _chosen(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    build = NodeBuilder(graph, node)
+    found = build("Where", node.input[0], _real(build, node, 1), _real(build, node, 4))
+    return _rounded(build, node, found, 7)
+
+
+def _product(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """A · B of bytes, times both scales, plus a bias. DynamicQuantizeMatMul finds the bytes of A
+    by itself."""
+    build = NodeBuilder(graph, node)
+    if node.op_type == "DynamicQuantizeMatMul":
+        a, scale, zero = (
+            graph.fresh(f"{node.output[0]}/{part}") for part in ("a", "scale", "zero")
+        )
+        rounding = onnx.helper.make_node("DynamicQuantizeLinear", [node.input[0]], [a, scale, zero])
+        build.nodes.append(rounding)
+        b, scale_b, zero_b, bias = node.input[1], node.input[2], given(node, 3), given(node, 4)
+    else:
+        a, b, scale, scale_b = node.input[:4]
+        zero, zero_b, bias = (given(node, index) for index in (4, 5, 6))
+    zeros = [zero, zero_b] if zero_b else [zero]
+    found = build("MatMulInteger", a, b, *(zeros if any(zeros) else []))
+    found = build("Mul", build.cast(found, np.float32), build("Mul", scale, scale_b))
+    return build.finish(build("Add", found, bias) if bias else found)
+
+
+def _of_few_bits(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """MatMulNBits: the weight, of 4 or 8 bits in blocks along k, becomes real when imported.
+
+    B is (n, blocks, block's bytes), the lower four bits first; scales are (n, blocks), and so are
+    zero points, packed alike, 2 ** (bits - 1) where there are none.
+    """
+    bits, rows = attribute(node, "bits", 4), attribute(node, "N")
+    terms, block = attribute(node, "K"), attribute(node, "block_size")
+    if bits not in (4, BITS_OF_A_BYTE) or given(node, 4):
+        raise Unsupported(f"weights of {bits} bits, or in an order of their own", "use 4 or 8 bits")
+    weight, scale = (graph.constant(node.input[index]) for index in (1, 2))
+    zero = graph.constant(given(node, 3)) if given(node, 3) else None
+    if weight is None or scale is None or (given(node, 3) and zero is None):
+        raise Unsupported("its weight is computed at run time", CONSTANT)
+    blocks = -(-terms // block)
+    scale = scale.reshape(rows, blocks, 1)
+    if zero is None:
+        offset = np.array(1 << (bits - 1), scale.dtype)
+    elif zero.dtype == scale.dtype:
+        offset = zero.reshape(rows, blocks, 1)
+    else:
+        packed = zero.reshape(rows, -1)
+        offset = _unpacked(packed, bits)[:, :blocks].reshape(rows, blocks, 1).astype(scale.dtype)
+    steps = _unpacked(weight.reshape(rows, blocks, -1), bits).astype(scale.dtype)
+    real = ((steps - offset) * scale).reshape(rows, -1)[:, :terms]
+    build = NodeBuilder(graph, node)
+    found = build("MatMul", node.input[0], np.ascontiguousarray(real.T))
+    bias = given(node, 5)
+    return build.finish(build("Add", found, bias) if bias else found)
+
+
+def _unpacked(values: np.ndarray, bits: int) -> np.ndarray:
+    """Numbers of ``bits`` bits out of bytes, along the last axis."""
+    values = values.view(np.uint8)
+    if bits == BITS_OF_A_BYTE:
+        return values
+    halves = np.stack([values & 15, values >> 4], axis=-1)
+    return halves.reshape(*values.shape[:-1], -1)
+
+
+QUANTIZED: dict[str, Callable[[onnx.NodeProto, GraphEditor], Nodes]] = {
+    "DynamicQuantizeMatMul": _product,
+    "MatMulIntegerToFloat": _product,
+    "MatMulNBits": _of_few_bits,
+    "QLinearAdd": _of_two("Add"),
+    "QLinearAveragePool": _of_one(
+        "AveragePool", "auto_pad ceil_mode count_include_pad kernel_shape pads strides"
+    ),
+    "QLinearConcat": _concatenated,
+    "QLinearGlobalAveragePool": _of_one("GlobalAveragePool"),
+    "QLinearLeakyRelu": _of_one("LeakyRelu", "alpha"),
+    "QLinearMul": _of_two("Mul"),
+    "QLinearSigmoid": _of_one("Sigmoid"),
+    "QLinearSoftmax": _of_one("Softmax", "axis"),
+    "QLinearWhere": _chosen,
+}
