@@ -379,3 +379,30 @@ def test_places_reflected_at_the_corners_of_one_pixel(mode, sizes):
     wide = np.concatenate([wide, wide, wide], 3) if sizes[1] == 1 else wide
     (expected,) = ReferenceEvaluator(model).run(None, {"x": wide, "g": places})
     np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("opset", [15, 16])
+def test_boxes_are_scaled_before_they_move_by_half_a_pixel(opset):
+    """At a scale of feature maps, as detectors have; before opset 16 they do not move."""
+    boxes, whose = np.array([[2, 3, 20, 17], [0, 0, 31, 31]], np.float32), np.array([0, 0])
+    node = helper.make_node(
+        "RoiAlign", ["x", "boxes", "whose"], ["y"], output_height=3, output_width=2,
+        sampling_ratio=2, spatial_scale=0.25,
+    )  # fmt: skip
+    ends = [("x", (1, 2, 8, 8))], [("y", (2, 2, 3, 2))]
+    model = make_model([node], *ends, [("boxes", boxes), ("whose", whose)], opset=opset)
+    x = np.random.default_rng(1).standard_normal((1, 2, 8, 8)).astype(np.float32)
+    assert_equals_onnxruntime(model, x)
+
+
+def test_one_hot_of_constants_is_of_their_type():
+    weights = [("depth", np.array(4)), ("values", np.array([2, 5], np.float32))]
+    nodes = [
+        helper.make_node("Cast", ["x"], ["i"], to=TensorProto.INT64),
+        helper.make_node("OneHot", ["i", "depth", "values"], ["y"], axis=0),
+    ]
+    model = make_model(nodes, [("x", (3,))], [("y", (4, 3))], weights)
+    x = np.array([1, -1, 9], np.float32)
+    (result,) = run_on_cpu(import_onnx(model)[0], x)
+    assert result.dtype == np.float32
+    assert_equals_onnxruntime(model, x)

@@ -61,9 +61,10 @@ def bit_shift(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 
 def one_hot(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """OneHot as a comparison with every class; TVM wants the two values to be constants."""
+    """OneHot as a comparison with every class; TVM wants the two values to be constants, and gives
+    float64 of those that are float32."""
     depth = graph.constant(node.input[1])
-    if depth is None or graph.constant(node.input[2]) is not None:
+    if depth is None:
         return None
     count = int(depth.item())
     rank = len(graph.shape(node.input[0])) + 1
