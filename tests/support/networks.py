@@ -261,8 +261,8 @@ def mainly(*names: str) -> list[Any]:
     ]
 
 
-# For TVM's virtual machine, where a YOEO-like network runs beside another in threads, too; the graph
-# executor runs the others (test_compile_model.py, test_winograd.py).
+# For TVM's virtual machine, where a YOEO-like network runs beside another in threads, too; the
+# graph executor runs the others (test_compile_model.py, test_winograd.py).
 RUN = mainly("squeezenet1_1", "shufflenet_v2")
 
 
