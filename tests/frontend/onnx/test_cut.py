@@ -98,7 +98,7 @@ TAILS = {
     ),
     "operator of another domain": (
         [
-            helper.make_node("Gelu", ["r"], ["v"], domain="com.microsoft"),
+            helper.make_node("SampleOp", ["r"], ["v"], domain="com.microsoft"),
             helper.make_node("Add", ["v", "a"], ["y"]),
         ],
         ["a", "r"],
