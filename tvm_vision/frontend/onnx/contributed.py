@@ -26,10 +26,12 @@ def standard_operators(model: onnx.ModelProto) -> onnx.ModelProto:
 
     Raises RefusedNodes for a node that cannot be put so.
     """
-    graph = GraphEditor(model)
-    standards = [_standard(node, graph.opset) for node in model.graph.node]
+    # A file may import ONNX's own set nowhere, which is refused behind this.
+    opset = max((entry.version for entry in model.opset_import if not entry.domain), default=0)
+    standards = [_standard(node, opset) for node in model.graph.node] if opset else []
     if not any(standards):
         return model
+    graph = GraphEditor(model)
     nodes: list[onnx.NodeProto] = []
     refusals = []
     for node, standard in zip(model.graph.node, standards, strict=True):
