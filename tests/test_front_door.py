@@ -156,6 +156,7 @@ def wrong_lines(program):
     return {(n, line.split("  # ")[1]) for n, line in enumerate(lines, 1) if "  # " in line}
 
 
+@pytest.mark.slow  # as pyright, which takes a quarter of its time
 def test_mypy_knows_right_calls_from_wrong_ones(program, tmp_path):
     done = subprocess.run(
         [

@@ -28,8 +28,8 @@ OP = relax.op
 SIZE = 64
 # Largest error as a share of the largest value; an arg max may differ in so many pixels.
 TOLERANCE = {"fp32": 1e-5, "fp16": 1e-2}
-# lavapipe takes seconds for each new shader; tests/vulkan has all six networks in float32.
-# Others in fp32: tests/vulkan/test_networks.py, and Winograd's ResNet-18.
+# lavapipe takes seconds for each new shader; all six in float32 are slow tests of
+# tests/vulkan/test_networks.py.
 ON_VULKAN = [("efficientnet_lite0", "fp32"), ("squeezenet1_1", "fp16"), ("shufflenet_v2", "fp16")]
 
 
@@ -69,20 +69,21 @@ def test_networks_on_vulkan(name, precision, device_info):
 
 @pytest.mark.parametrize("opt_level", [0, 1, 2])
 def test_levels_differ_in_kernels_not_in_results(opt_level):
-    model, image = NETWORKS["squeezenet1_1"](SIZE), random_image(7)
+    model, image = NETWORKS["blocks"](SIZE), random_image(7)
     module, signature = import_onnx(model)
     compiled = compile_model(module, signature, target="llvm", opt_level=opt_level)
-    assert len(compiled.graph["kernels"]) == {0: 90, 1: 90, 2: 30}[opt_level]
+    assert len(compiled.graph["kernels"]) == {0: 70, 1: 61, 2: 22}[opt_level]
     (result,) = run(compiled, [image])
     assert error_of(result, reference(model, image)[0]) < 1e-5
 
 
 def test_halves_take_half_the_memory():
-    module, signature = import_onnx(NETWORKS["squeezenet1_1"](SIZE))
+    module, signature = import_onnx(NETWORKS["blocks"](SIZE))
     full, half = (
         compile_model(module, signature, target="llvm", precision=p) for p in ("fp32", "fp16")
     )
-    assert half.memory["weights"] == full.memory["weights"] // 2
+    # Each tensor begins at a boundary.
+    assert half.memory["weights"] == pytest.approx(full.memory["weights"] / 2, rel=0.01)
     image = 3 * SIZE * SIZE * 4
     # The input and the output, with the sums it is a view of, stay float32.
     assert half.memory["activations"] - image < 0.55 * (full.memory["activations"] - image) + 4000

@@ -29,7 +29,7 @@ MODELS = [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)
 RTOL, ATOL = 1e-3, 1e-7  # those of the onnx package
 
 
-@pytest.mark.parametrize("target", ["llvm", "vulkan"])
+@pytest.mark.parametrize("target", ["llvm", pytest.param("vulkan", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", MODELS)
 def test_light_model_gives_the_stored_output(name: str, target: str) -> None:
     path = FOLDER / f"light_{name}.onnx"

@@ -46,7 +46,7 @@ def test_images_and_clip_are_there():
     assert len(list(frames([clip]))) > 10
 
 
-@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("precision", ["fp32", pytest.param("fp16", marks=pytest.mark.slow)])
 def test_it_sees_what_onnxruntime_sees(reference, folder, precision):
     assert_same(compiled(folder, "llvm", precision), reference, precision)
 

@@ -13,6 +13,9 @@ from tvm_vision.models.yoeo import YoeoDetector
 from tvm_vision.options import variable_of
 from tvm_vision.runtime.sources import frames, read_image
 
+# Small networks in int8: tests/compiler/relax/test_qdq.py.
+pytestmark = pytest.mark.slow
+
 FRAMES = 5  # of the clip, to calibrate with; the images are others
 
 
@@ -34,7 +37,7 @@ def detector(model, target):
     return YoeoDetector.load(path)
 
 
-@pytest.mark.parametrize("target", ["llvm", pytest.param("vulkan", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("target", ["llvm", "vulkan"])
 def test_it_sees_what_onnxruntime_sees(made, target, monkeypatch):
     monkeypatch.setenv(variable_of("int8"), "on")
     ours, reference = detector(made, target), Reference(made)

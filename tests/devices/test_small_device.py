@@ -49,6 +49,7 @@ def agree(model: onnx.ModelProto | Path, target: dict, *inputs: np.ndarray, **op
         assert error <= (2e-2 if options else 1e-3), (index, error)
 
 
+@pytest.mark.slow
 def test_the_demo() -> None:
     """Its mask is an arg max: int64 in the model, bytes in the end."""
     image = np.random.default_rng(1).random((1, 3, 512, 512), "float32")
@@ -58,13 +59,13 @@ def test_the_demo() -> None:
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_classifier(name: str) -> None:
     image = np.random.default_rng(2).random((1, 3, 64, 64), "float32")
-    agree(networks.efficientnet_lite0(64, stages=5), TARGETS[name], image)
+    agree(networks.blocks(64), TARGETS[name], image)
 
 
 def test_halves_where_buffers_hold_them() -> None:
     """Half of the memory, with arithmetic in float32."""
     image = np.random.default_rng(2).random((1, 3, 64, 64), "float32")
-    agree(networks.mobilenet_v2(64), TARGETS["v3d-7.1"], image, precision="fp16")
+    agree(networks.blocks(64), TARGETS["v3d-7.1"], image, precision="fp16")
 
 
 def indices() -> onnx.ModelProto:

@@ -1,8 +1,9 @@
-"""Six vision networks as ONNX models with fixed random weights, built without PyTorch.
+"""Vision networks as ONNX models with fixed random weights, built without PyTorch.
 
 Layer structure of the published networks (SqueezeNet 1.1, ResNet-18, MobileNetV2, ShuffleNetV2
-1.0x, EfficientNet-Lite0) with batch norms folded, and a YOEO-like one: an encoder, two detection
-heads and a segmentation decoder with upsampling and an arg max.
+1.0x, EfficientNet-Lite0) with batch norms folded; a YOEO-like one: an encoder, two detection
+heads and a segmentation decoder with upsampling and an arg max; and a small one of a block of each,
+for tests of what any network shows.
 """
 
 from __future__ import annotations
@@ -99,6 +100,11 @@ class Builder:
         return onnx.shape_inference.infer_shapes(model, strict_mode=True)
 
 
+def _fire(b: Builder, x: str, cin: int, squeeze: int, expand: int) -> str:
+    s = b.conv(x, cin, squeeze, act="relu")
+    return b.node("Concat", [b.conv(s, squeeze, expand, k, act="relu") for k in (1, 3)], axis=1)
+
+
 def squeezenet1_1(size: int = 224) -> onnx.ModelProto:
     b = Builder(1)
     x = b.pool(b.conv("input", 3, 64, 3, 2, act="relu"), 3, 2, ceil=1)
@@ -107,13 +113,17 @@ def squeezenet1_1(size: int = 224) -> onnx.ModelProto:
         (16, 64, False), (16, 64, True), (32, 128, False), (32, 128, True),
         (48, 192, False), (48, 192, False), (64, 256, False), (64, 256, False),
     ):  # fmt: skip
-        s = b.conv(x, cin, squeeze, act="relu")
-        parts = [b.conv(s, squeeze, expand, k, act="relu") for k in (1, 3)]
-        x, cin = b.node("Concat", parts, axis=1), 2 * expand
+        x, cin = _fire(b, x, cin, squeeze, expand), 2 * expand
         if pool:
             x = b.pool(x, 3, 2, ceil=1)
     x = b.node("GlobalAveragePool", [b.conv(x, cin, 1000, act="relu")])
     return b.model(size, [(b.node("Flatten", [x], axis=1), TensorProto.FLOAT)])
+
+
+def _residual(b: Builder, x: str, cin: int, width: int, stride: int) -> str:
+    y = b.conv(b.conv(x, cin, width, 3, stride, act="relu"), width, width, 3)
+    short = x if stride == 1 and cin == width else b.conv(x, cin, width, 1, stride)
+    return b.node("Relu", [b.node("Add", [y, short])])
 
 
 def resnet18(size: int = 224) -> onnx.ModelProto:
@@ -123,9 +133,7 @@ def resnet18(size: int = 224) -> onnx.ModelProto:
     for width in (64, 128, 256, 512):
         for block in range(2):
             stride = 2 if block == 0 and width > 64 else 1
-            y = b.conv(b.conv(x, cin, width, 3, stride, act="relu"), width, width, 3)
-            short = x if stride == 1 and cin == width else b.conv(x, cin, width, 1, stride)
-            x, cin = b.node("Relu", [b.node("Add", [y, short])]), width
+            x, cin = _residual(b, x, cin, width, stride), width
     return b.model(size, [(b.head(x, cin), TensorProto.FLOAT)])
 
 
@@ -186,23 +194,28 @@ def _shuffle(b: Builder, x: str, channels: int, size: int) -> str:
     return b.node("Reshape", [y, b.constant(np.array([1, channels, size, size]))])
 
 
+def _shuffle_unit(b: Builder, x: str, cin: int, cout: int, edge: int, stride: int) -> str:
+    """edge: of the result."""
+    half = cout // 2
+    if stride == 2:
+        left = b.conv(b.conv(x, cin, cin, 3, 2, cin), cin, half, act="relu")
+        right, width = x, cin
+    else:
+        left = b.node("Split", [x, b.constant(np.array([half, half]))], outputs=2, axis=1)
+        right, width = left[:-1] + "1", half
+    y = b.conv(right, width, half, act="relu")
+    y = b.conv(b.conv(y, half, half, 3, stride, half), half, half, act="relu")
+    return _shuffle(b, b.node("Concat", [left, y], axis=1), cout, edge)
+
+
 def shufflenet_v2(size: int = 224) -> onnx.ModelProto:
     b = Builder(5)
     x, cin, edge = b.pool(b.conv("input", 3, 24, 3, 2, act="relu"), 3, 2, 1), 24, size // 4
     for cout, repeat in ((116, 4), (232, 8), (464, 4)):
-        half = cout // 2
+        edge //= 2
         for i in range(repeat):
-            stride = 2 if i == 0 else 1
-            if i == 0:
-                left = b.conv(b.conv(x, cin, cin, 3, 2, cin), cin, half, act="relu")
-                right, width, edge = x, cin, edge // 2
-            else:
-                split = b.constant(np.array([half, half]))
-                left = b.node("Split", [x, split], outputs=2, axis=1)
-                right, width = left[:-1] + "1", half
-            y = b.conv(right, width, half, act="relu")
-            y = b.conv(b.conv(y, half, half, 3, stride, half), half, half, act="relu")
-            x, cin = _shuffle(b, b.node("Concat", [left, y], axis=1), cout, edge), cout
+            x = _shuffle_unit(b, x, cin, cout, edge, 2 if i == 0 else 1)
+            cin = cout
     return b.model(size, [(b.head(b.conv(x, cin, 1024, act="relu"), 1024), TensorProto.FLOAT)])
 
 
@@ -244,6 +257,17 @@ def yoeo_like(size: int = 128) -> onnx.ModelProto:
     return b.model(size, [(detections, TensorProto.FLOAT), (mask, TensorProto.UINT8)])
 
 
+def blocks(size: int = 64) -> onnx.ModelProto:
+    """One block of each of the classifiers, a fifth of their kernels."""
+    b = Builder(7)
+    x = b.pool(b.conv("input", 3, 32, 3, 2, act="relu"), 3, 2, 1)
+    x = _residual(b, _fire(b, x, 32, 16, 32), 64, 64, 1)
+    x = _inverted_residual(b, x, 64, 64, 3, 1, 2)
+    x = _shuffle_unit(b, x, 64, 96, size // 8, 2)
+    x = _shuffle_unit(b, x, 96, 96, size // 8, 1)
+    return b.model(size, [(b.head(x, 96, 100), TensorProto.FLOAT)])
+
+
 NETWORKS: dict[str, Callable[..., onnx.ModelProto]] = {
     "squeezenet1_1": squeezenet1_1,
     "resnet18": resnet18,
@@ -251,6 +275,7 @@ NETWORKS: dict[str, Callable[..., onnx.ModelProto]] = {
     "shufflenet_v2": shufflenet_v2,
     "yoeo_like": yoeo_like,
     "efficientnet_lite0": efficientnet_lite0,
+    "blocks": blocks,
 }
 
 
@@ -261,9 +286,8 @@ def mainly(*names: str) -> list[Any]:
     ]
 
 
-# For TVM's virtual machine, where a YOEO-like network runs beside another in threads, too; the
-# graph executor runs the others (test_compile_model.py, test_winograd.py).
-RUN = mainly("squeezenet1_1", "shufflenet_v2")
+# For TVM's virtual machine; the graph executor runs the others (test_compile_model.py).
+RUN = mainly("blocks")
 
 
 def reference(model: onnx.ModelProto, image: np.ndarray) -> list[np.ndarray]:

@@ -192,7 +192,12 @@ def test_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("device_info", "unpoisoned")
 @pytest.mark.parametrize(
-    ("name", "fewer"), [("shufflenet_v2", 4), pytest.param("yoeo_like", 3, marks=pytest.mark.slow)]
+    ("name", "fewer"),
+    [
+        ("blocks", 1),
+        pytest.param("shufflenet_v2", 4, marks=pytest.mark.slow),
+        pytest.param("yoeo_like", 3, marks=pytest.mark.slow),
+    ],
 )
 def test_networks_on_the_device(name: str, fewer: int, monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(2).standard_normal((1, 3, 64, 64)).astype("float32")

@@ -11,7 +11,7 @@ from tvm.target import Target
 
 from support.compiled import MATRIX_GPU
 from support.interpreter import run
-from support.networks import NETWORKS, Builder
+from support.networks import NETWORKS, Builder, mainly
 from tvm_vision.compiler import compile_model, parse_target
 from tvm_vision.compiler.build import _matrix_kernels, measure_fp16, prepare
 from tvm_vision.compiler.graph.static_graph import KernelCall, StaticGraph
@@ -151,7 +151,7 @@ def test_values_near_the_largest_half_are_taken_for_larger_ones():
         assert bool(result.measured_precision.kept) is expected
 
 
-@pytest.mark.parametrize("name", ["squeezenet1_1", "yoeo_like"])
+@pytest.mark.parametrize("name", mainly("blocks", "yoeo_like"))
 def test_a_network_that_halves_do_not_harm_keeps_nothing(name):
     module, signature = import_onnx(NETWORKS[name](64))
     given = samples(0.01, size=64)
@@ -205,7 +205,7 @@ def test_parts_of_a_concatenation_in_place_stay_of_one_type(target):
 
 def test_every_layer_has_its_counterpart_where_it_is_measured(target):
     """What has none would stay float32."""
-    module, _ = import_onnx(NETWORKS["shufflenet_v2"](SIZE))
+    module, _ = import_onnx(NETWORKS["blocks"](SIZE))
     options: dict[str, Any] = {"target": parse_target(target)}
     choice = measure_fp16(Compilation(module, **options, options=CompileOptions()), samples(1.0))
     plain = prepare(module, precision="fp16", **options)

@@ -206,14 +206,14 @@ def test_halves_in_blocks():
 
 
 def test_the_layout_keeps_the_names_of_nodes():
-    module, signature = import_onnx(NETWORKS["shufflenet_v2"](64))
+    module, signature = import_onnx(NETWORKS["blocks"](64))
     wanted = set()
     for layout in ("nchw", "auto"):
         compiled = compile_model(module, signature, target="llvm", layout=layout)
         nodes = {node for kernel in compiled.graph["kernels"] for node in kernel["nodes"]}
         if layout == "nchw":
             wanted = {node for node in nodes if node.startswith(("Conv", "Relu", "MaxPool"))}
-    assert len(wanted) > 90
+    assert len(wanted) > 20
     assert wanted <= nodes
 
 

@@ -134,14 +134,21 @@ def test_what_uses_the_result_twice_is_part_of_it(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.usefixtures("device_info")
 @pytest.mark.parametrize(
-    ("name", "m"), [("resnet18", "4"), pytest.param("yoeo_like", "2", marks=pytest.mark.slow)]
+    ("name", "m", "least"),
+    [
+        ("blocks", "4", 2),
+        pytest.param("resnet18", "4", 7, marks=pytest.mark.slow),
+        pytest.param("yoeo_like", "2", 7, marks=pytest.mark.slow),
+    ],
 )
-def test_networks_equal_onnxruntime(name: str, m: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_networks_equal_onnxruntime(
+    name: str, m: str, least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(VARIABLE, m)
     model = NETWORKS[name](64)
     image = np.random.default_rng(7).standard_normal((1, 3, 64, 64)).astype("float32")
     names, results = run(*import_onnx(model), [image])
-    assert count(names) >= 7
+    assert count(names) >= least
     for result, expected in zip(results, reference(model, image), strict=True):
         assert error_of(result, expected) < 1e-5
 

@@ -101,7 +101,7 @@ def check_workgroups(made: Any, wave: int) -> None:
 
 
 @pytest.mark.usefixtures("device_info")
-@pytest.mark.parametrize("name", mainly("shufflenet_v2", "yoeo_like"))
+@pytest.mark.parametrize("name", mainly("blocks"))
 def test_networks_for_waves_of_64_fill_them_and_are_right(name: str) -> None:
     """lavapipe runs what has the limits of AMD's Vega: no kernel counts on waves of a size."""
     check_network(name)
@@ -109,7 +109,8 @@ def test_networks_for_waves_of_64_fill_them_and_are_right(name: str) -> None:
 
 @pytest.mark.usefixtures("device_info")
 @pytest.mark.parametrize(
-    "name", ["shufflenet_v2", pytest.param("yoeo_like", marks=pytest.mark.slow)]
+    "name",
+    ["blocks", *(pytest.param(n, marks=pytest.mark.slow) for n in ("shufflenet_v2", "yoeo_like"))],
 )
 def test_networks_in_fp16_for_waves_of_64(name: str) -> None:
     check_network(name, precision="fp16")
@@ -132,7 +133,8 @@ def check_network(name: str, **options: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "target", "precision"),
     [
-        ("resnet18", PHOENIX, "fp16"),
+        ("blocks", PHOENIX, "fp16"),
+        pytest.param("resnet18", PHOENIX, "fp16", marks=pytest.mark.slow),
         pytest.param("yoeo_like", TIGER_LAKE, "fp32", marks=pytest.mark.slow),
     ],
 )

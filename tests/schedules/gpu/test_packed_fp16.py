@@ -113,7 +113,8 @@ def test_no_tile_has_more_terms_than_the_bound_is_for(m: int, n: int, k: int) ->
 
 
 @pytest.mark.parametrize(
-    "name", ["squeezenet1_1", pytest.param("resnet18", marks=pytest.mark.slow)]
+    "name",
+    ["blocks", *(pytest.param(n, marks=pytest.mark.slow) for n in ("squeezenet1_1", "resnet18"))],
 )
 def test_networks_are_as_right_as_with_sums_in_float32(name: str) -> None:
     model = NETWORKS[name](64)

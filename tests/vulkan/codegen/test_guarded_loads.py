@@ -50,7 +50,8 @@ def test_both_sides_name_one_mark() -> None:
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("squeezenet1_1", {"winograd": "4"}),
+        ("blocks", {"winograd": "4"}),
+        pytest.param("squeezenet1_1", {"winograd": "4"}, marks=pytest.mark.slow),
         pytest.param("mobilenet_v2", {}, marks=pytest.mark.slow),
         pytest.param("yoeo_like", {"precision": "fp16", "layout": "nhwc"}, marks=pytest.mark.slow),
     ],
