@@ -150,9 +150,12 @@ def compile(
     PackageError, each with a line that says what to do.
     """
     _need_compiler()
+    from .frontend.model import import_model, prepare
+
+    # The compiler's import takes as long as this does.
+    prepare(model)
     from .compiler import compile_model, parse_target
     from .exporters.describe import open_shapes
-    from .frontend.model import import_model
     from .schedules import limits_of
     from .tuning.choose import chooser, load_records
     from .tuning.places import place_of

@@ -107,7 +107,7 @@ def test_a_cpu_where_a_gpu_was_expected(tmp_path: Path) -> None:
 
     (found,) = find_devices(Machine(root=tmp_path))
     assert found.state == "fail"
-    assert "though there is a Intel GPU at 0000:00:02.0" in found.words
+    assert "and this machine has one: Intel GPU at 0000:00:02.0" in found.words
     assert found.remedy.startswith("apt install mesa-vulkan-drivers")
 
 

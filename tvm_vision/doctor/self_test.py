@@ -74,7 +74,7 @@ def find_devices(machine: Machine) -> Iterator[Finding]:
         yield Finding("device", OK, first.describe())
     elif gpus:
         yield Finding(
-            "device", FAIL, f"{first.describe()}, though there is a {gpus[0].name}",
+            "device", FAIL, f"{first.describe()}, and this machine has one: {gpus[0].name}",
             f"{gpus[0].install}; see 'device nodes' above, and VK_DRIVER_FILES",
         )  # fmt: skip
     else:

@@ -22,6 +22,18 @@ if TYPE_CHECKING:
 TORCH_SUFFIXES = (".pt2",)
 
 
+def prepare(model: Any) -> None:
+    """Start what ``import_model`` will wait for, so that it is ready by then.
+
+    Raises InputError where ONNX's tools cannot be started, for a model that needs them.
+    """
+    if isinstance(model, tuple) or _is_from_torch(model):
+        return
+    from .onnx import tools
+
+    tools.start()
+
+
 def import_model(
     model: Any,
     *,
@@ -54,7 +66,7 @@ def import_model(
         if input_values:
             raise InputError("input_values are for who imports the model: give them there")
         return model
-    if _is_torch(model) or (is_file and Path(model).suffix in TORCH_SUFFIXES):
+    if _is_from_torch(model):
         from .torch import import_torch
 
         if input_shapes:
@@ -114,5 +126,7 @@ def _import_tflite(
     return module, replace(form.of_steps(signature), input_values=plain_values(values or {}))
 
 
-def _is_torch(model: Any) -> bool:
+def _is_from_torch(model: Any) -> bool:
+    if isinstance(model, (str, os.PathLike)):
+        return Path(model).suffix in TORCH_SUFFIXES
     return any(base.__module__.partition(".")[0] == "torch" for base in type(model).__mro__)

@@ -196,6 +196,15 @@ def test_where_no_second_python_can_be_started(monkeypatch):
         import_onnx(conv_model())
 
 
+def test_the_process_that_was_started_ahead_is_the_one_that_answers():
+    tools._WORKER.close()
+    tools.start()
+    started = tools._WORKER._process.pid
+    tools.start()
+    tools.run("check", conv_model())
+    assert tools._WORKER._process.pid == started
+
+
 def test_the_process_of_the_tools_ends_with_its_parent():
     program = (
         "import onnx\n"

@@ -48,6 +48,14 @@ class ToolDied(ToolError):
     """A tool ended its process, or had to be ended; the text says how."""
 
 
+def start() -> None:
+    """Have the process made, which takes some time, while there is other work to do.
+
+    Raises InputError where none can be started.
+    """
+    _WORKER.start()
+
+
 def light_step(step: str, model: onnx.ModelProto, **options: Any) -> onnx.ModelProto:
     """What ``check``, ``infer``, ``inline_functions`` or ``expand`` makes of a model.
 
@@ -171,6 +179,10 @@ class _Worker:
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Any = None
         self._owner = 0
+
+    def start(self) -> None:
+        with self._lock:
+            self._open()
 
     def ask(self, request: bytes, model: bytes, limit: float) -> bytes:
         """The answer to a request. Raises ToolDied, InputError where no process can be started."""

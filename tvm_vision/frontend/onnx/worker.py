@@ -157,6 +157,10 @@ def main() -> None:
     """Answers until nobody asks any more; the argument is the number of the connection."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     connection = Connection(int(sys.argv[1]))
+    if not connection.poll():
+        # Nearly every model comes to it, and until somebody asks there is time.
+        with contextlib.suppress(ImportError):
+            import onnxsim  # noqa: F401
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while True:
             request = json.loads(connection.recv_bytes())
