@@ -2,7 +2,7 @@
 
 Reads the shards that training/render.py writes; writes FOLDER/images and FOLDER/coco.json, which
 ``tvm-vision evaluate`` takes. Black margins are cut off; regions that count neither as object nor
-as background become crowds.
+as background become crowds, one of each class.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ def scene(
         x1, x2 = (min(max(corners[i] - left, 0.0), cut.shape[1]) for i in (0, 2))
         y1, y2 = (min(max(corners[i] - top, 0.0), cut.shape[0]) for i in (1, 3))
         crowd = int(label) == IGNORE
-        annotations.append(
+        annotations += [
             {
-                "category_id": 1 if crowd else int(label) + 1, "iscrowd": int(crowd),
+                "category_id": category, "iscrowd": int(crowd),
                 "bbox": [x1, y1, x2 - x1, y2 - y1], "area": (x2 - x1) * (y2 - y1),
             }
-        )  # fmt: skip
+            for category in (range(1, len(NAMES) + 1) if crowd else (int(label) + 1,))
+        ]  # fmt: skip
     return cut, annotations
 
 

@@ -75,7 +75,7 @@ def test_coco(tmp_path: Path) -> None:
     assert (found.kind, found.names) == (BOXES, ("cat", "dog"))
     first, second = (sample.boxes(6, 4) for sample in found.samples)
     assert first.boxes.tolist() == [[1, 2, 4, 6]] and first.class_ids.tolist() == [1]
-    assert first.doubtful.tolist() == [[0, 0, 2, 2]]
+    assert first.doubtful.tolist() == [[0, 0, 2, 2]] and first.doubtful_ids.tolist() == [0]
     assert second.boxes.shape == (0, 4) and second.class_ids.shape == (0,)
 
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
+from pycocotools.coco import COCO
+from pycocotools.cocoeval import COCOeval
 
+from tvm_vision.evaluate.datasets import read_data_set
 from tvm_vision.evaluate.detection import Found, MaskScore, Truth, average_precisions
 from tvm_vision.evaluate.scores import box_scores, class_scores, mask_scores
 
@@ -84,3 +91,48 @@ def test_as_the_measure_of_our_training() -> None:
     theirs = box_scores(guesses, truths, ["a", "b"])["classes"]
     for class_id, name in enumerate("ab"):
         assert theirs[name]["ap50"] == pytest.approx(ours[class_id], abs=0.02)
+
+
+def test_a_set_with_crowds_is_judged_as_pycocotools_judges_the_file(tmp_path: Path) -> None:
+    """A crowd is one of its class: detections of others there are false."""
+    random = np.random.default_rng(6)
+    document: dict[str, list[dict[str, Any]]] = {
+        "info": [], "images": [], "annotations": [],
+        "categories": [{"id": 3 + 2 * i, "name": name} for i, name in enumerate("abc")],
+    }  # fmt: skip
+    guesses, results = [], []
+    for i in range(30):
+        image = {"id": 100 - i, "file_name": f"{i}.png", "width": 99, "height": 99}
+        document["images"].append(image)
+        (tmp_path / f"{i}.png").touch()
+        low, size = random.uniform(0, 80, (8, 2)), random.uniform(8, 20, (8, 2))
+        ids = random.integers(0, 3, 8)
+        for where, what, crowd in zip(
+            np.hstack([low, size]), ids, random.random(8) < 0.3, strict=True
+        ):
+            document["annotations"].append(
+                {
+                    "id": 1 + len(document["annotations"]), "image_id": image["id"],
+                    "category_id": int(3 + 2 * what), "bbox": where.tolist(),
+                    "area": float(where[2] * where[3]), "iscrowd": int(crowd),
+                }
+            )  # fmt: skip
+        seen = np.hstack([low, size]) + random.normal(0, 1, (8, 4))
+        mistaken = np.where(random.random(8) < 0.3, (ids + 1) % 3, ids)
+        scores = random.random(8)
+        guesses.append(Found(seen @ (np.eye(4) + np.eye(4, k=2)), scores, mistaken))
+        results += [
+            {"image_id": image["id"], "category_id": int(3 + 2 * what), "bbox": at.tolist(),
+             "score": float(score)}
+            for at, what, score in zip(seen, mistaken, scores, strict=True)
+        ]  # fmt: skip
+    path = tmp_path / "val.json"
+    path.write_text(json.dumps(document))
+    truths = [sample.boxes(99, 99) for sample in read_data_set(path).samples]
+    ours = box_scores(guesses, truths, ["a", "b", "c"])
+    truth = COCO(str(path))
+    judged = COCOeval(truth, truth.loadRes(results), "bbox")
+    judged.evaluate()
+    judged.accumulate()
+    judged.summarize()
+    assert [ours["ap50_95"], ours["ap50"]] == pytest.approx(judged.stats[:2], abs=1e-9)

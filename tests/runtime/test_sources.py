@@ -65,8 +65,9 @@ def test_frames_are_read_when_they_are_asked_for(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("broken.png", b"", "is not an image that OpenCV can read"),
-        ("broken.jpg", b"\xff\xd8\xff\xe0 broken", "is not an image that OpenCV can read"),
+        ("broken.png", b"", "not an image that OpenCV can read: it is empty: copy it again"),
+        ("broken.jpg", b"\xff\xd8\xff\xe0 broken", "can read: it begins as one, and is damaged"),
+        ("broken.jpg", b"\0\1\2", "is not an image that OpenCV can read: use PNG or JPEG"),
         ("broken.mp4", b"no video", "is neither an image nor a video"),
         ("broken.xyz", b"text", "is neither an image nor a video"),
     ],

@@ -29,5 +29,6 @@ def test_evaluate_reads_what_was_rendered(tmp_path):
     assert data.names == ("ball", "goalpost", "robot") and len(data.samples) == 2
     first, second = (sample.boxes(64, 48) for sample in data.samples)
     assert first.boxes.tolist() == [[10, 12, 30, 48]] and first.class_ids.tolist() == [2]
-    assert first.doubtful.tolist() == [[0, 0, 16, 8]]
+    assert first.doubtful.tolist() == 3 * [[0, 0, 16, 8]]
+    assert first.doubtful_ids.tolist() == [0, 1, 2]
     assert second.boxes.tolist() == [[1, 1, 5, 5]] and second.class_ids.tolist() == [0]

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,8 @@ class Sample:
         """What is on it, in pixels of an image of this size."""
         assert self.truth is not None
         scale = np.array([width, height] * 2, float) if self.relative else 1.0
-        return Truth(self.truth.boxes * scale, self.truth.class_ids, self.truth.doubtful * scale)
+        boxes, doubtful = self.truth.boxes * scale, self.truth.doubtful * scale
+        return replace(self.truth, boxes=boxes, doubtful=doubtful)
 
     def classes(self) -> np.ndarray:
         """The class of each pixel, uint8 [height, width], NOT_COUNTED where it does not count.
@@ -173,13 +174,13 @@ def _beside(path: Path, name: str) -> Path:
 
 
 def _coco_truth(annotations: Sequence[Any], number: dict[Any, int]) -> Truth:
-    def boxes(crowd: bool) -> np.ndarray:
-        found = [a["bbox"] for a in annotations if bool(a.get("iscrowd")) is crowd]
-        x, y, width, height = np.array(found, float).reshape(-1, 4).T
-        return np.stack([x, y, x + width, y + height], axis=1)
+    def boxes(crowd: bool) -> tuple[np.ndarray, np.ndarray]:
+        kept = [a for a in annotations if bool(a.get("iscrowd")) is crowd]
+        x, y, width, height = np.array([a["bbox"] for a in kept], float).reshape(-1, 4).T
+        classes = np.array([number[a["category_id"]] for a in kept], int)
+        return np.stack([x, y, x + width, y + height], axis=1), classes
 
-    kept = [number[a["category_id"]] for a in annotations if not a.get("iscrowd")]
-    truth = Truth(boxes(False), np.array(kept, int), boxes(True))
+    truth = Truth(*boxes(False), *boxes(True))
     if not (np.isfinite(truth.boxes).all() and np.isfinite(truth.doubtful).all()):
         raise ValueError("a bbox has a value that is no finite number")
     return truth
@@ -206,7 +207,10 @@ def _checked(found: DataSet, path: Path) -> DataSet:
     for sample in found.samples:
         for each in (sample.path, sample.mask):
             if each is not None and not each.is_file():
-                raise InputError(f"'{path}' names the image '{each}', which is not there")
+                raise InputError(
+                    f"'{path}' names the image '{each}', which is not there: check that name, or "
+                    "copy the image there"
+                )
     return found
 
 

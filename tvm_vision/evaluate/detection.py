@@ -19,11 +19,19 @@ Array = np.ndarray
 @dataclass(frozen=True)
 class Truth:
     """What an image shows. boxes [n,4]: x1, y1, x2, y2 in pixels; class_ids [n]; doubtful [m,4]:
-    regions where a detection counts neither as found nor as false (too small to tell, hidden)."""
+    regions where a detection counts neither as found nor as false (too small to tell, hidden);
+    doubtful_ids [m]: the class of which that is said, None where it is said of all."""
 
     boxes: Array
     class_ids: Array
     doubtful: Array
+    doubtful_ids: Array | None = None
+
+    def doubtful_of(self, class_id: int) -> Array:
+        """The doubtful regions for detections of a class, [k,4]."""
+        if self.doubtful_ids is None:
+            return self.doubtful
+        return self.doubtful[self.doubtful_ids == class_id]
 
 
 @dataclass(frozen=True)
@@ -106,7 +114,7 @@ def _judge(guess: Found, truth: Truth, class_id: int, threshold: float) -> tuple
     overlaps = box_iou(boxes, wanted)
     hits, counts = np.zeros(len(boxes), bool), np.ones(len(boxes), bool)
     taken = np.zeros(len(wanted), bool)
-    inside = _overlap(boxes, truth.doubtful)
+    inside = _overlap(boxes, truth.doubtful_of(class_id))
     area = _area(boxes)
     for row in range(len(boxes)):
         free = np.where(taken, -1.0, overlaps[row])

@@ -56,7 +56,6 @@ def box_scores(
         raise InputError(
             "pycocotools judges boxes, and is not installed: pip install pycocotools"
         ) from None
-    annotations = _annotations(truths)
     results = _results(found)
     with contextlib.redirect_stdout(io.StringIO()):  # it prints what it does
         truth = COCO()
@@ -64,7 +63,7 @@ def box_scores(
             "info": {},
             "images": [{"id": i} for i in range(len(truths))],
             "categories": [{"id": i, "name": name} for i, name in enumerate(names)],
-            "annotations": annotations,
+            "annotations": _annotations(truths, len(names)),
         }
         truth.createIndex()
         if not results:
@@ -118,12 +117,11 @@ def _mean(precision: np.ndarray) -> float | None:
     return float(kept.mean()) if kept.size else None
 
 
-def _annotations(truths: Sequence[Truth]) -> list[dict[str, Any]]:
+def _annotations(truths: Sequence[Truth], classes: int) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for image, truth in enumerate(truths):
         kept = [(box, int(i), 0) for box, i in zip(truth.boxes, truth.class_ids, strict=True)]
-        crowds = {i for _, i, _ in kept} or {0}
-        kept += [(box, i, 1) for box in truth.doubtful for i in crowds]
+        kept += [(box, i, 1) for i in range(classes) for box in truth.doubtful_of(i)]
         for (x1, y1, x2, y2), class_id, crowd in kept:
             rows.append(
                 {

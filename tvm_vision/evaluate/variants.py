@@ -284,7 +284,9 @@ def _content(model: Path, data: DataSet, info: ModelInfo | None, fixed: Json) ->
     given = [(key, sorted((value or {}).items())) for key, value in fixed.items()]
     digest.update(repr((data.kind, data.names, info, given)).encode())
     for sample in data.samples:
-        truth = sample.truth and (sample.truth.boxes.tolist(), sample.truth.class_ids.tolist())
+        truth = sample.truth and [
+            None if rows is None else rows.tolist() for rows in vars(sample.truth).values()
+        ]
         digest.update(repr((sample.label, truth)).encode())
         for path in filter(None, (sample.path, sample.mask)):
             stat = path.stat()

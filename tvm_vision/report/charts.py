@@ -121,12 +121,12 @@ def scatter(spots: Sequence[Spot], x_unit: str, y_unit: str, about: str) -> str:
         return TOP + (height - TOP - BOTTOM) * (1 - (value - low) / (1.0 - low))
 
     parts = [_open(WIDTH, height, about)]
-    for i in range(6):
-        value = low + (1.0 - low) * i / 5
+    for below in ticks(1.0 - low):
+        value = 1.0 - below
         parts.append(
             f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(value):.1f}" '
             f'y2="{y(value):.1f}"/><text class="tick y" x="{LEFT - 6}" y="{y(value) + 4:.1f}">'
-            f"{100 * value:.1f} %</text>"
+            f"{100 * value:.4g} %</text>"
         )
     for tick in ticks(most):
         parts.append(

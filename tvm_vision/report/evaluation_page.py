@@ -52,7 +52,8 @@ def evaluation_page(rows: Sequence[Row], kind: str, names: Sequence[str], title:
     if kind == "classes":
         more = f" The {MOST_CLASSES} with most errors." if len(names) > MOST_CLASSES else ""
         text = f"Rows: what an image shows; columns: what was found.{more}"
-        body = "".join(_confusion(row, names) for row in good)
+        matrices = "".join(_confusion(row, names) for row in good)
+        body = f'<div class="matrices">{matrices}</div>'
         sections.append(Section("confusions", "Confusions", text, body))
     else:
         sections.append(_by_class(good, words))
@@ -121,8 +122,9 @@ def _confusion(row: Row, names: Sequence[str]) -> str:
         )
         lines.append(f'<tr><td class="name">{escape(names[i])}</td>{cells}</tr>')
     return (
-        f'<h3>{escape(row["name"])}</h3><div class="wide"><table class="matrix"><thead><tr>'
+        f'<div><h3>{escape(row["name"])}</h3><div class="wide"><table class="matrix"><thead><tr>'
         f"<th></th>{heads}<th>other</th></tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
+        "</div>"
     )
 
 

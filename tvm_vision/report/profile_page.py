@@ -236,8 +236,8 @@ def _changes(changes: Sequence[Change], before: SavedProfile, document: Document
         parts.append(
             f'<span class="what"{key} title="{escape(name)}">{escape(name)}</span>'
             f'<span class="track"><i class="{change.verdict}" style="left:{left:.2f}%;'
-            f'width:{width:.2f}%"></i></span><span class="much">{change.before_us:.1f} → '
-            f"{change.now_us:.1f} µs</span>"
+            f'width:{width:.2f}%"></i></span><span class="much">{_time(change.before_us)} → '
+            f"{_time(change.now_us)}</span>"
         )
     rest = len(changes) - len(shown)
     legend = (

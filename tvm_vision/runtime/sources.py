@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from ..file_kinds import EMPTY, IMAGE, TEXT, VIDEO, need
+from ..file_kinds import EMPTY, IMAGE, TEXT, VIDEO, kind_of, need
 from ..plain_files import read_plain
 
 Image = npt.NDArray[np.uint8]
@@ -84,7 +84,7 @@ def read_image(path: Path) -> Image:
     need(path, "an image", IMAGE, TEXT, EMPTY)
     image = _decode(path)
     if image is None:
-        raise InputError(f"'{path}' is not an image that OpenCV can read: use PNG or JPEG")
+        raise _unreadable(path)
     return image
 
 
@@ -114,7 +114,7 @@ def _frames(
         return iter([Frame(path.name, image)])
     need(path, "an image or video", IMAGE, VIDEO, TEXT, EMPTY)
     if path.suffix.lower() in IMAGES:
-        raise InputError(f"'{path}' is not an image that OpenCV can read: use PNG or JPEG")
+        raise _unreadable(path)
     none = f"'{path}' is neither an image nor a video that OpenCV can read"
     return _video(str(path), path.name, none)
 
@@ -189,6 +189,18 @@ def _decode(path: Path) -> Image | None:
         # An image that claims more pixels than OpenCV accepts.
         return None
     return None if image is None else image.astype(np.uint8, copy=False)
+
+
+def _unreadable(path: Path) -> InputError:
+    """Of a file with an image's name: whether it begins as one of the common kinds decides what
+    helps."""
+    if kind_of(path) is IMAGE:
+        remedy = "it begins as one, and is damaged or cut off: copy it again"
+    elif kind_of(path) is EMPTY:
+        remedy = "it is empty: copy it again"
+    else:
+        remedy = "use PNG or JPEG"
+    return InputError(f"'{path}' is not an image that OpenCV can read: {remedy}")
 
 
 def _images_in(folder: Path) -> list[Path]:
