@@ -51,8 +51,9 @@ class Duration(click.ParamType):
 @click.command()
 @click.argument("model", type=PATH)
 @click.option(
-    "--records", "-r", type=PATH, required=True,
-    help="File of records: what is in it counts, what is measured is appended.",
+    "--records", "-r", type=PATH,
+    help="File of records: what is in it counts, what is measured is appended. Needed but with "
+    "--list-tasks.",
 )  # fmt: skip
 @click.option(
     "--prior-records", type=PATH, multiple=True,
@@ -100,7 +101,7 @@ class Duration(click.ParamType):
 @KEY
 def tune(
     model: Path,
-    records: Path,
+    records: Path | None,
     prior_records: tuple[Path, ...],
     time_budget: float,
     trials: int | None,
@@ -130,12 +131,15 @@ def tune(
 
     \b
     Example:
+      tvm-vision tune yoeo.onnx --list-tasks
       tvm-vision tune yoeo.onnx --records yoeo.jsonl --time-budget 10m
       tvm-vision compile yoeo.onnx -o yoeo.tar --tuning-records yoeo.jsonl
       tvm-vision tune yoeo.onnx -r cpu.jsonl --target llvm
       tvm-vision tune yoeo.onnx -r yoeo.jsonl --tracker 10.0.0.1:9190 --key nuc
       tvm-vision tune yoeo.onnx -r vega8.jsonl --static --target renoir
     """
+    if records is None and not list_tasks:
+        raise click.UsageError("--records FILE is needed, where what is measured is kept")
     boards = tracker_of(tracker, key)
     if boards is not None and host is not None:
         raise click.UsageError("boards tell their processor: --tracker without --host")
@@ -153,7 +157,7 @@ def tune(
             options, opt_level=opt_level, precision=precision, layout=layout
         ),
     }
-    if list_tasks:
+    if list_tasks or records is None:
         rows = [
             (kernel.name, kernel.calls, kernel.candidates, ", ".join(kernel.nodes))
             for kernel in list_kernels(model, only=tasks, **network)

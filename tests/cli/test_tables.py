@@ -52,7 +52,7 @@ def files(tiny_package: Path, model: Path, tmp_path: Path) -> dict[str, Path]:
     folder = tmp_path / "a-folder-with-a-name-that-is-longer-than-a-column"
     folder.mkdir()
     package = Path(shutil.copy(tiny_package, folder))
-    return {"PACKAGE": package, "MODEL": model, "RECORDS": folder / "r.jsonl"}
+    return {"PACKAGE": package, "MODEL": model}
 
 
 # Each with where its table begins: before it are sentences, which a terminal folds.
@@ -63,7 +63,7 @@ COMMANDS = (
     ("inspect PACKAGE --kernels", "#"),
     ("profile PACKAGE --repeat 2 --warmup 0", "#"),
     ("run PACKAGE", "output"),
-    ("tune MODEL --records RECORDS --list-tasks --target vulkan", "kernel"),
+    ("tune MODEL --list-tasks --target vulkan", "kernel"),
 )
 
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 # Functions here, for any result, that are methods elsewhere.
 _CONVERTERS = {
     **{name: f"tvm_vision.{name}(result)" for name in ("to_supervision", "to_pandas")},
-    "to_coco": "tvm_vision.to_coco(result, image_id)",
+    **dict.fromkeys(("pandas", "to_df"), "tvm_vision.to_pandas(result)"),
+    **dict.fromkeys(
+        ("to_coco", "tojson", "to_json", "to_dict", "summary"),
+        "tvm_vision.to_coco(result, image_id)",
+    ),
 }
 
 # Names of ultralytics and supervision -> what has the same here.
@@ -30,8 +34,6 @@ OF_RESULTS = {
     "speed": "timing",
     "verbose": "describe()",
     **dict.fromkeys(("plot", "show", "save"), _DRAW),
-    **dict.fromkeys(("pandas", "to_df"), _CONVERTERS["to_pandas"]),
-    **dict.fromkeys(("tojson", "to_json"), _CONVERTERS["to_coco"]),
     **dict.fromkeys(("cpu", "numpy", "cuda"), "nothing to do: all arrays are numpy's"),
 }  # fmt: skip
 
