@@ -73,7 +73,12 @@ def _write_drawing(path: Path, output: Path, model: Path | None) -> None:
     from tvm_vision.file_kinds import PACKAGES, kind_of
     from tvm_vision.report.model_graph import model_drawing, read_model
     from tvm_vision.report.page import write_page
-    from tvm_vision.report.show_page import model_page, package_drawing, package_page
+    from tvm_vision.report.show_page import (
+        model_page,
+        operators_of,
+        package_drawing,
+        package_page,
+    )
     from tvm_vision.report.svg import svg_of
 
     from .session import read_any
@@ -88,10 +93,9 @@ def _write_drawing(path: Path, output: Path, model: Path | None) -> None:
                 svg_of(model_drawing(proto), alone=True) if alone else model_page(proto, path.stem)
             )
         else:
-            nodes = () if model is None else read_model(model).graph.node
-            operators = {node.name: node.op_type for node in nodes}
             with read_any(path) as opened:
                 info = opened.info
+            operators = None if model is None else operators_of(info, read_model(model), str(model))
             drawn = package_drawing(info, operators)
             text = svg_of(drawn, alone=True) if alone else package_page(info, operators)
     write_page(output, text)

@@ -6,9 +6,11 @@ import xml.etree.ElementTree as ElementTree
 
 import cv2
 import numpy as np
+import onnx
 import pytest
 
 from support import networks, reports
+from support.onnx_models import conv_model
 from tvm_vision.report.model_graph import model_drawing, read_model
 
 
@@ -42,6 +44,12 @@ def test_a_model(command, model, tmp_path):
     found = boxes(path.read_text())
     assert [found[str(i)][0] for i in range(4)] == ["MatMul", "Add", "Relu", "Reshape"]
     assert len(reports.Page(path.read_text()).document("model")["nodes"]) == 4
+
+
+def test_a_package_and_the_model_of_another(refuses, tiny_package, tmp_path):
+    onnx.save(conv_model(), tmp_path / "other.onnx")
+    words = refuses("show", tiny_package, "--model", tmp_path / "other.onnx")
+    assert "no node of" in words and "leave --model out" in words
 
 
 def test_a_drawing_alone(command, tiny_package, tmp_path):

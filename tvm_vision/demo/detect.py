@@ -79,9 +79,12 @@ def run_demo(
 
 
 def _sorted(sources: Sequence[str | Path]) -> tuple[list[Path], list[Path]]:
-    """Images and videos. Raises InputError where there is neither."""
+    """Images and videos. Raises InputError where there is neither, and for what is none."""
     if sources:
         paths = [Path(source) for source in sources]
+        for path in paths:
+            # What cannot be read is said before the network is compiled.
+            next(frames([path]), None)
         videos = [path for path in paths if path.suffix.lower() in (".avi", ".mkv", ".mp4")]
         return [path for path in paths if path not in videos], videos
     stills, clip = demo_images(), demo_clip()

@@ -6,6 +6,7 @@ is compared are the smallest groups of kernels that compute the same nodes of th
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -13,6 +14,8 @@ from typing import Any, Protocol
 
 # Times that differ by less, relative to the longer, are taken for the same.
 SAME = 0.05
+# Steps of the compiler's own, numbered in each compilation anew: they name no layer.
+_OWN = re.compile(r"(un)?pack_c\d+|gather_c\d+")
 
 
 class Timed(Protocol):
@@ -69,7 +72,8 @@ def compare_profiles(now: Sequence[Timed], before: Sequence[Timed]) -> list[Chan
     kernels = [*now, *before]
     by_name: dict[str, list[int]] = defaultdict(list)
     for index, kernel in enumerate(kernels):
-        for name in kernel.nodes or (_stand_in(kernels, index, len(now)),):
+        layers = [name for name in kernel.nodes if not _OWN.fullmatch(name)]
+        for name in layers or (_stand_in(kernels, index, len(now)),):
             by_name[name].append(index)
     for members in by_name.values():
         groups.join(members)
@@ -95,17 +99,17 @@ def compare_profiles(now: Sequence[Timed], before: Sequence[Timed]) -> list[Chan
 def how_fast(changes: Sequence[Change], now_us: float, before_us: float) -> str:
     """How many times as fast a frame is now, in words; that says nothing where no layer of one
     profile is in the other."""
-    verdicts = {change.verdict for change in changes}
+    verdicts = {change.verdict for change in changes if not all(map(_OWN.fullmatch, change.nodes))}
     if verdicts and verdicts <= {"new", "gone"}:
         return "no layer of one is in the other: they are of two networks, or with other names"
     return f"{before_us / now_us if now_us else 0.0:.2f} times as fast"
 
 
 def _stand_in(kernels: Sequence[Timed], index: int, border: int) -> str:
-    """A name for a kernel without nodes: the n-th call of its function in its profile."""
+    """A name for a kernel without layers: the n-th call of its function in its profile."""
     first = 0 if index < border else border
     function = kernels[index].function
-    nth = sum(k.function == function and not k.nodes for k in kernels[first:index])
+    nth = sum(k.function == function for k in kernels[first:index])
     return f"{function}\0{nth}"
 
 

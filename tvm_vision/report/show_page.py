@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ..errors import InputError
 from ..package import PackageInfo
 from .drawing import Box, Drawing
 from .model_graph import model_drawing, node_words
@@ -17,6 +18,20 @@ if TYPE_CHECKING:
 
 MOST_NODES = 6  # lines of a kernel's box
 _GRAPH = "Ctrl and the wheel zoom; a click tells more."
+
+
+def operators_of(info: PackageInfo, model: onnx.ModelProto, path: str) -> dict[str, str]:
+    """The operators of the model that a package was made from, by the names of its nodes.
+
+    path: of the model, for the message. Raises InputError where the package knows none of them.
+    """
+    operators = {node.name: node.op_type for node in model.graph.node}
+    if not any(node in operators for kernel in info.graph.kernels for node in kernel.nodes):
+        raise InputError(
+            f"the model that the package was made from is needed, and no node of '{path}' is in "
+            f"{info.model.name}: name that one, or leave --model out"
+        )
+    return operators
 
 
 def package_drawing(info: PackageInfo, operators: Mapping[str, str] | None = None) -> Drawing:
