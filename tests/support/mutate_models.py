@@ -22,6 +22,7 @@ from tvm_vision.errors import TvmVisionError
 from tvm_vision.frontend.onnx.load import import_onnx
 
 MEMORY = 8 << 30
+FOREIGN = "com.microsoft"
 SECONDS = 20.0
 SIZES = (0, 1, -1, 2, 7, 255, 1 << 16, 1 << 30, 1 << 31, 1 << 40, 1 << 62, -(1 << 31), -(1 << 62))
 KINDS = (*TensorProto.DataType.values(), 99, -1, 1 << 30)
@@ -151,6 +152,29 @@ def small_models() -> list[onnx.ModelProto]:
             image,
         ),
     ]  # fmt: skip
+
+
+def foreign_model() -> onnx.ModelProto:
+    """One with nodes of onnxruntime's own domain."""
+    bits = {"K": 32, "N": 4, "bits": 4, "block_size": 16}
+    nodes = [
+        helper.make_node("FusedGemm", ["x", "w", "b"], ["g"], activation="LeakyRelu",
+                         activation_alpha=0.2, transB=1, domain=FOREIGN),
+        helper.make_node("MatMulNBits", ["g", "q", "s"], ["m"], domain=FOREIGN, **bits),
+        helper.make_node("SkipLayerNormalization", ["m", "m", "c"], ["y"], epsilon=1e-5,
+                         domain=FOREIGN),
+    ]  # fmt: skip
+    packed = numpy_helper.from_array(np.arange(64, dtype=np.uint8).reshape(4, 2, 8), "q")
+    weights = [_weight("w", 32, 8), _weight("b", 32), packed, _weight("s", 8), _weight("c", 4)]
+    graph = helper.make_graph(
+        nodes,
+        "foreign",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (2, 8))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (2, 4))],
+        weights,
+    )
+    sets = [helper.make_opsetid("", 17), helper.make_opsetid(FOREIGN, 1)]
+    return helper.make_model(graph, opset_imports=sets, ir_version=8)
 
 
 class Mutator:

@@ -5,10 +5,12 @@ import onnxruntime
 import pytest
 from onnx import helper
 
+from support.mutate_models import Mutator
 from support.onnx_models import make_model, run_on_cpu
-from tvm_vision.frontend.onnx.contributed import DOMAIN
+from tvm_vision.errors import TvmVisionError
+from tvm_vision.frontend.onnx.contributed import DOMAIN, standard_operators
 from tvm_vision.frontend.onnx.load import import_onnx
-from tvm_vision.frontend.refusals import NodesRefused
+from tvm_vision.frontend.refusals import NodesRefused, RefusedNodes
 
 SEED = 11
 
@@ -191,6 +193,42 @@ def test_layers_of_its_optimizer_and_quantizer(name):
     step = 0.021 if nodes[-1].op_type == "DequantizeLinear" else 0.0  # where halves round
     np.testing.assert_allclose(result, expected, rtol=2e-5, atol=max(2e-5, step))
     assert np.mean(np.abs(result - expected) > 1e-4 * np.abs(expected).max()) < 0.1
+
+
+def damaged(model):
+    """Without each of its attributes, inputs and outputs; and changed at random."""
+    for index, node in enumerate(model.graph.node):
+        fields = [
+            *(("attribute", place) for place in range(len(node.attribute))),
+            *(("input", place) for place in range(len(node.input))), ("output", 0),
+        ]  # fmt: skip
+        for field, place in fields if node.domain == DOMAIN else ():
+            for end in {place + 1, len(getattr(node, field))}:
+                copy = type(model)()
+                copy.CopyFrom(model)
+                del getattr(copy.graph.node[index], field)[place:end]
+                yield copy
+            if field == "input":
+                copy.graph.node[index].input.append("")
+                yield copy
+    yield from (Mutator(seed).damaged(model) for seed in range(30))
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(
+    "read", [standard_operators, pytest.param(import_onnx, marks=pytest.mark.slow)]
+)
+def test_damaged_ones_are_refused_in_one_line(name, read):
+    """ONNX's checker knows nothing of them."""
+    nodes, given, made, weights = LAYERS[name]
+    model = make_model(
+        nodes, [("x", given)], [("y", made)], list(weights.items()), opset=17, domain=DOMAIN
+    )
+    for copy in damaged(model):
+        try:
+            read(copy)
+        except (RefusedNodes, TvmVisionError) as error:
+            assert len(str(error).splitlines()) == 1
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,19 @@ def test_constants_that_no_file_could_hold():
     assert "constants of at most 2147483647 bytes are needed, and Tile" in refusal(model)
 
 
+@pytest.mark.parametrize(
+    "operator", ["Concat", "Einsum", "Max", "Mean", "Min", "SequenceConstruct", "Sum"]
+)
+@pytest.mark.parametrize("inputs", [["x", ""], ["", "x"], [""]])
+def test_a_value_that_is_left_out_of_a_list(operator, inputs):
+    node = helper.make_node(operator, inputs, ["y"], name="list")
+    options = {"Concat": ("axis", 0), "Einsum": ("equation", "ij,ij->ij")}
+    if operator in options:
+        node.attribute.append(helper.make_attribute(*options[operator]))
+    model = make_model([node], [("x", (3, 8))], [("y", None)], [], opset=17)
+    assert f"of {operator} at 'list', and input {inputs.index('')} has no name" in refusal(model)
+
+
 def test_shapes_that_a_model_declares_wrongly_do_not_count():
     model = onnx.shape_inference.infer_shapes(conv_model())
     model.graph.value_info[0].type.tensor_type.shape.dim[3].dim_value = 1

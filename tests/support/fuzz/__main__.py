@@ -22,7 +22,7 @@ from support import ROOT
 
 NAMES = (
     *("package", "info", "params", "signature", "records", "cache", "onnx", "tflite", "cfg"),
-    *("weights", "yaml"),
+    *("weights", "yaml", "mcap", "db3", "picture"),
 )
 CORPUS = ROOT / "tests" / "fuzz_corpus"
 BUILD = ROOT / "build" / "fuzz"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from support import packages, yoeo_networks
@@ -136,9 +137,10 @@ def _cache_samples() -> list[bytes]:
 
 
 def _onnx_samples() -> list[bytes]:
-    from support.mutate_models import small_models
+    from support.mutate_models import foreign_model, small_models
 
-    return [model.SerializeToString() for model in small_models()[:4]]
+    models = [*small_models()[:4], foreign_model()]
+    return [model.SerializeToString() for model in models]
 
 
 def _read_onnx() -> Read:
@@ -213,6 +215,69 @@ def _yaml_samples() -> list[bytes]:
     ]
 
 
+def _bag_samples(kind: str) -> list[bytes]:
+    from support.ros.bags import small_bags
+
+    return small_bags(kind)
+
+
+def _read_bag() -> Read:
+    """As far as it goes, and each message by itself, as ``bag`` and ``replay`` do."""
+    from tvm_vision_ros.bag_reading import reading
+
+    def read(path: Path) -> None:
+        refused = None
+        with reading(path) as bag:
+            for connection, _, data in bag.messages(bag.connections):
+                try:
+                    bag.deserialize(data, connection.msgtype)
+                except TvmVisionError as error:
+                    assert len(str(error).splitlines()) == 1, error
+                    refused = error
+        if refused is not None:
+            raise refused
+
+    return read
+
+
+def _picture_samples() -> list[bytes]:
+    import cv2
+    import numpy as np
+
+    image = np.arange(108, dtype=np.uint8).reshape(6, 6, 3)
+    depth = np.arange(36, dtype=np.uint16).reshape(6, 6)
+    files = [cv2.imencode(*words)[1].tobytes() for words in (
+        (".jpg", image), (".png", image), (".png", depth),
+    )]  # fmt: skip
+    return [*files[:2], bytes(12) + files[2]]
+
+
+def _read_picture() -> Read:
+    """As a camera's compressed image, and as a depth image of compressedDepth."""
+    from tvm_vision_ros.compressed_depth import depth_from_compressed
+    from tvm_vision_ros.images import image_from_compressed
+
+    most = 1 << 20
+
+    def read(path: Path) -> None:
+        data, refused = path.read_bytes(), []
+        for reader, form in (
+            (image_from_compressed, "bgr8; jpeg compressed bgr8"),
+            (depth_from_compressed, "16UC1; compressedDepth png"),
+            (depth_from_compressed, "32FC1; compressedDepth png"),
+        ):
+            try:
+                found = reader(SimpleNamespace(format=form, data=data), most)
+                assert found.shape[0] * found.shape[1] <= most
+            except TvmVisionError as error:
+                assert len(str(error).splitlines()) == 1, error
+                refused.append(error)
+        if len(refused) == 3:
+            raise refused[0]
+
+    return read
+
+
 TARGETS: dict[str, Target] = {
     "package": Target(_package_samples, _read_package, ".tar"),
     "info": Target(lambda: [packages.sealed(packages.sample_info())], _read_info, ".json"),
@@ -225,6 +290,9 @@ TARGETS: dict[str, Target] = {
     "cfg": Target(lambda: [yoeo_networks.CFG.encode()], _read_cfg, ".cfg"),
     "weights": Target(_weights_samples, _read_weights, ".weights"),
     "yaml": Target(_yaml_samples, _read_yaml, ".yaml"),
+    "mcap": Target(lambda: _bag_samples("mcap"), _read_bag, ".mcap"),
+    "db3": Target(lambda: _bag_samples("db3"), _read_bag, ".db3"),
+    "picture": Target(_picture_samples, _read_picture),
 }
 
 

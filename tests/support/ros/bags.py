@@ -1,7 +1,10 @@
 """Recorded bags for tests."""
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
-from rosbags.rosbag2 import StoragePlugin, Writer
+from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
 
 from tvm_vision_ros.bag import result_types
 
@@ -47,3 +50,25 @@ def record(path, plugin=StoragePlugin.MCAP, bad=(), images=("/image",)):
             for camera in cameras:
                 writer.write(camera, moment, bytes(STORE.serialize_cdr(message, camera.msgtype)))
     return path
+
+
+def small_bags(kind):
+    """Whole files of a few hundred bytes and more: mcap with and without compression, or db3."""
+    plugin = StoragePlugin.SQLITE3 if kind == "db3" else StoragePlugin.MCAP
+    with tempfile.TemporaryDirectory() as folder:
+        return [
+            _small_bag(Path(folder) / str(compressed), kind, plugin, compressed)
+            for compressed in ([False] if kind == "db3" else [False, True])
+        ]
+
+
+def _small_bag(folder, kind, plugin, compressed):
+    writer = Writer(folder, version=9, storage_plugin=plugin)
+    if compressed:
+        writer.set_compression(CompressionMode.STORAGE, CompressionFormat.ZSTD)
+    with writer:
+        words = writer.add_connection("/words", "std_msgs/msg/String", typestore=STORE)
+        for index in range(3):
+            text = make("std_msgs/msg/String", data=f"word {index}")
+            writer.write(words, index * SECOND, bytes(STORE.serialize_cdr(text, words.msgtype)))
+    return next(folder.glob(f"*.{kind}")).read_bytes()

@@ -14,10 +14,11 @@ from onnx import TensorProto, external_data_helper, helper, numpy_helper
 from ...error_lines import first_line
 from ...errors import InputError, UnsupportedModelError
 from ..limits import MOST_ELEMENTS
-from .graph import inner_graphs
+from .graph import inner_graphs, nodes_in
 
 # Of what follows from weights alone: an ONNX file cannot hold more either.
 MOST_CONSTANT_BYTES = (1 << 31) - 1
+_LIST = onnx.defs.OpSchema.FormalParameterOption.Variadic
 _TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
 
 
@@ -52,6 +53,27 @@ def check_tensors(graph: onnx.GraphProto) -> None:
             raise UnsupportedModelError(
                 f"a data type that ONNX has is needed, and '{value.name}' is of the unknown type "
                 f"{kind}: export the model again"
+            )
+
+
+def check_lists(model: onnx.ModelProto) -> None:
+    """Raises UnsupportedModelError where a value is left out of an operator's list of inputs.
+
+    ONNX's checker takes it, and its inference and TVM read what is not there: an Einsum so ended
+    the process.
+    """
+    versions = {entry.domain: entry.version for entry in model.opset_import}
+    for node in nodes_in(model.graph):
+        empty = max((at for at, name in enumerate(node.input) if not name), default=-1)
+        key = (node.op_type, versions.get(node.domain, 0), node.domain)
+        if empty < 0 or not onnx.defs.has(*key):
+            continue
+        formal = onnx.defs.get_schema(*key).inputs
+        if formal[min(empty, len(formal) - 1)].option == _LIST:
+            raise UnsupportedModelError(
+                f"values are needed for all inputs of {node.op_type} at "
+                f"'{node.name or node.output[0]}', and input {empty} has no name: export the model "
+                "again"
             )
 
 

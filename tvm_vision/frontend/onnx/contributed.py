@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from ...error_lines import first_line
 from ..refusals import Refusal, RefusedNodes
 from .contributed_layers import LAYER_NORM_OPSET, LAYERS, WITHOUT_DOMAIN
 from .contributed_quantized import QUANTIZED
@@ -16,6 +17,7 @@ from .graph import GraphEditor, NodeBuilder, Unsupported, attribute
 
 Rewrite = Callable[[onnx.NodeProto, GraphEditor], list[onnx.NodeProto]]
 DOMAIN = "com.microsoft"
+REMEDY = "check the model with onnxruntime, and export it again"
 # Inputs that an LSTM has as well; behind them are scale and zero point of W and of R.
 SHARED = 8
 
@@ -39,6 +41,11 @@ def standard_operators(model: onnx.ModelProto) -> onnx.ModelProto:
             nodes += [node] if standard is None else standard(node, graph)
         except Unsupported as error:
             refusals.append(Refusal(node.op_type, node.name, error.reason, error.remedy))
+        # ONNX's checker knows nothing of these: what is missing or too much shows here first, in as
+        # many ways as there are.
+        except Exception as error:
+            reason = f"it is not as onnxruntime has it: {first_line(error)}"
+            refusals.append(Refusal(node.op_type, node.name, reason, REMEDY))
     if refusals:
         raise RefusedNodes(refusals)
     return graph.with_nodes(model, nodes)

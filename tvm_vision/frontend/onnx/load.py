@@ -26,7 +26,7 @@ from ..node_names import name_nodes
 from ..refusals import NodesRefused, Refusal, RefusedNodes
 from ..signature import OpenShape, Signature, spec_of
 from .bounded import ROWS, drop_traced_shapes, undecided
-from .checks import check_sizes, check_tensors, drop_false_shapes, load_weights
+from .checks import check_lists, check_sizes, check_tensors, drop_false_shapes, load_weights
 from .contributed import standard_operators
 from .declared import complete_declarations, declared_somehow
 from .fixed_inputs import advice, naming_inputs, with_input_values
@@ -245,6 +245,7 @@ def _check(proto: onnx.ModelProto) -> None:
             f"outputs of different names are needed, and '{twice[0]}' is listed twice: export the "
             "model again"
         )
+    check_lists(proto)
 
 
 def _fixed_shapes(proto: onnx.ModelProto, given: Shapes) -> dict[str, list[int]]:
