@@ -49,7 +49,7 @@ def fuzz_one(name: str, options: list[str]) -> None:
     """In a process of its own, which libFuzzer ends. options: of libFuzzer."""
     import atheris
 
-    with atheris.instrument_imports(include=["tvm_vision"]):
+    with atheris.instrument_imports(include=["tvm_vision", "tvm_vision_ros"]):
         from .targets import TARGETS
 
         target = TARGETS[name]

@@ -9,7 +9,7 @@ import contextlib
 import io
 import os
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,6 +50,20 @@ FLAGS = frozenset({"exclusive", "keepdims", "noop_with_empty_axes", "reverse"})
 Shapes = Mapping[str, Sequence[int]]
 
 
+@contextlib.contextmanager
+def _refused_in_one_line() -> Iterator[None]:
+    """What a node asks for can be impossible in as many ways as it says, and names be no text."""
+    try:
+        yield
+    except TvmVisionError:
+        raise
+    except Exception as error:
+        raise UnsupportedModelError(
+            f"the model cannot be imported ({first_line(error)}): check it with onnxruntime"
+        ) from error
+
+
+@_refused_in_one_line()
 def import_onnx(
     model: str | os.PathLike[str] | onnx.ModelProto,
     *,
@@ -80,14 +94,9 @@ def import_onnx(
         if decided := advice(prepared, shapes):
             raise UnsupportedModelError(f"{error}; or else: give {decided}") from None
         raise
-    except TvmVisionError:
-        raise
-    except Exception as error:  # what a node asks for can be impossible in as many ways as it says
-        raise UnsupportedModelError(
-            f"the model cannot be imported ({first_line(error)}): check it with onnxruntime"
-        ) from error
 
 
+@_refused_in_one_line()
 def checked_onnx(
     model: str | os.PathLike[str] | onnx.ModelProto,
     input_shapes: Shapes,
