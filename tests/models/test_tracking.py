@@ -160,3 +160,19 @@ def test_an_object_keeps_its_colour():
     swapped = replace(objects([box(150), box(20)]), track_ids=numbers[::-1].copy())
     one, other = draw_detections(image, both), draw_detections(image, swapped)
     assert one[60, 20].tolist() == other[60, 20].tolist() != one[60, 150].tolist()
+
+
+def test_boxes_that_no_world_has_get_ids_of_their_own():
+    """Whatever a network finds: points, lines, and what is larger than any image."""
+    rng = np.random.default_rng(0)
+    odd = np.array([0, -1, 1, 1e-40, 640, 1e30, -1e30, 3.4e38, -3.4e38], np.float32)
+    for _ in range(100):
+        tracker, seconds = Tracker([0, 1, 1], start=0.3), 0.0
+        for count in rng.integers(0, 6, 6):
+            corners = np.sort(rng.choice(odd, (count, 2, 2)), axis=1)
+            scores = np.sort(rng.choice([0.0, 0.2, 0.5, 1.0], count))[::-1]
+            seconds += rng.choice([0, STEP, 0.5, 5, -3])
+            found = objects(corners, rng.integers(0, 3, count), scores)
+            ids = tracker(found, seconds).track_ids
+            assert ids is not None and len(ids) == count
+            assert len(set(ids[ids > 0])) == np.count_nonzero(ids)
