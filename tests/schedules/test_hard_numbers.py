@@ -1,15 +1,26 @@
 """Every schedule template against float64: sums that cancel, denormals, infinities and NaN.
 
-The bounds are those of docs/reliability.md. Winograd's transforms, and matrices, which lavapipe has
-not, have tests of their own.
+The bounds are those of docs/reliability.md. Matrices, which lavapipe has not, are emulated;
+Winograd's transforms have tests of their own.
 """
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import numpy as np
 import pytest
+from tvm.target import Target
 
-from support.hard_numbers import CASES, KINDS, built, configs, inputs_of, wrong
+from support.compiled import MATRICES
+from support.emulated_matrices import emulated, need_right_arrays
+from support.hard_numbers import CASES, KINDS, ON_MATRICES, built, configs, inputs_of, wrong
+from support.matrix_runs import SHAPE, halves
+from support.schedule_runs import fused, target
+from tvm_vision.schedules import ScheduleConfig, TargetLimits, choices, schedule_with
+from tvm_vision.schedules.cost.direct_conv import DirectConvTile
+from tvm_vision.vulkan.codegen import build
 
 pytestmark = pytest.mark.usefixtures("device_info")
 # One of each template, and each of maximum and minimum.
@@ -38,6 +49,55 @@ def test_the_first_candidate(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_every_candidate(name: str, dtype: str) -> None:
     check(name, dtype, None)
+
+
+DIRECT = [
+    DirectConvTile(rows=2, filters=16, k=16, subgroups_n=1, columns=columns, matrix=SHAPE)
+    for columns in (1, 0)
+]
+
+
+def on_matrices(name: str, template: str, most: int | None, patch: pytest.MonkeyPatch) -> None:
+    case = ON_MATRICES[name]
+    function = halves(fused(case.build, case.shapes))
+    limits = dataclasses.replace(TargetLimits.of(target()), matrices=(SHAPE,))
+    print_kernels = build.print_kernels
+    patch.setattr(build, "print_kernels", lambda *args: [emulated(k) for k in print_kernels(*args)])
+    device = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host="llvm")
+    # Which is offered for larger convolutions alone.
+    offered = [ScheduleConfig("direct_conv", tile) for tile in DIRECT]
+    if template != "direct_conv":
+        offered = [c for c in choices(function, limits) if c.template == template]
+    assert offered
+    for choice in offered[:most]:
+        run = built(schedule_with(function, limits, choice), case, "float16", device)
+        for kind in KINDS:
+            inputs = inputs_of(case, kind, "float16")
+            problem = wrong(case, inputs, run(inputs), "float16")
+            assert not problem, f"{choice}, {kind}: {problem}"
+
+
+TEMPLATES = pytest.mark.parametrize(
+    ("name", "template"),
+    [("matmul", "coopmat_gemm"), ("conv2d", "coopmat_gemm"), ("conv2d", "direct_conv")],
+)
+
+
+@TEMPLATES
+def test_the_first_on_emulated_matrices(
+    name: str, template: str, monkeypatch: pytest.MonkeyPatch, device_info: Any
+) -> None:
+    need_right_arrays(device_info)
+    on_matrices(name, template, 1, monkeypatch)
+
+
+@pytest.mark.slow
+@TEMPLATES
+def test_every_candidate_on_emulated_matrices(
+    name: str, template: str, monkeypatch: pytest.MonkeyPatch, device_info: Any
+) -> None:
+    need_right_arrays(device_info)
+    on_matrices(name, template, None, monkeypatch)
 
 
 def test_what_is_wrong_is_found() -> None:

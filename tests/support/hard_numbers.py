@@ -114,6 +114,19 @@ CASES = {
 }  # fmt: skip
 
 
+def _conv_channels_last(x: Array, w: Array) -> Array:
+    return _conv(x.transpose(0, 3, 1, 2), w.transpose(3, 2, 0, 1)).transpose(0, 2, 3, 1)
+
+
+# Of fp16 with sums in float32, on matrices, with rims.
+ON_MATRICES = {
+    "matmul": CASES["matmul"],
+    "conv2d": Case(
+        "contraction",
+        lambda x, w: OP.nn.conv2d(x, w, padding=1, data_layout="NHWC", kernel_layout="HWIO"),
+        ((1, 7, 9, 16), (3, 3, 16, 24)), _conv_channels_last, 144,
+    ),
+}  # fmt: skip
 KINDS = ("plain", "cancelling", "denormal", "infinite", "nan")
 
 
@@ -161,11 +174,16 @@ def inputs_of(case: Case, kind: str, dtype: str) -> list[Array]:
     ]
 
 
-def built(function: tirx.PrimFunc, case: Case, dtype: str) -> Callable[[list[Array]], Array]:
-    """A scheduled function on the device: inputs to the result, in place of other numbers."""
+def built(
+    function: tirx.PrimFunc, case: Case, dtype: str, made_for: Target | None = None
+) -> Callable[[list[Array]], Array]:
+    """A scheduled function on the device: inputs to the result, in place of other numbers.
+
+    made_for: in place of the device's own target.
+    """
     module = tvm.tirx.build(
         tvm.IRModule({"main": function.with_attr("global_symbol", "main")}),
-        Target({"kind": "vulkan", "from_device": 0, "host": HOST}),
+        made_for or Target({"kind": "vulkan", "from_device": 0, "host": HOST}),
     )
     device = tvm.vulkan(0)
     shape = case.exact(*(np.zeros(shape) for shape in case.shapes)).shape
