@@ -285,3 +285,13 @@ def _code(builder: Any, kind: str, custom: bool) -> int:
     if custom:
         fields["CustomCode"] = builder.CreateString(kind)
     return _table(builder, "OperatorCode", fields)
+
+
+def convolution() -> bytes:
+    """The file of one convolution, with weights, of an image of 4×4."""
+    graph = Graph()
+    x, y = graph.tensor((1, 4, 4, 2)), graph.tensor((1, 4, 4, 3))
+    w = graph.tensor(data=np.ones((3, 1, 1, 2), np.float32))
+    b = graph.tensor(data=np.zeros(3, np.float32))
+    graph.operator("CONV_2D", [x, w, b], [y], StrideH=1, StrideW=1)
+    return graph.bytes([x], [y])

@@ -11,9 +11,11 @@ import cv2
 import numpy as np
 import onnx
 
-from support import onnx_models, small_network
+from support import onnx_models, small_network, yoeo_networks
 from support.keys import make_keys
+from support.tflite_models import convolution
 from tvm_vision.api import compile as compile_network
+from tvm_vision.exporters.yoeo.darknet import write_darknet
 from tvm_vision.package import (
     ModelInfo,
     Preprocessing,
@@ -93,6 +95,9 @@ JOBS = (
     Job("repack", "package repack {in}/mean {out}/p.tar", "p.tar", _package),
     Job("show", "show {in}/net.onnx -o {out}/net.html", "net.html", _text),
     Job("devices", "devices --export {out}/d.json", "d.json", _json),
+    Job("export", "yoeo-to-onnx {in}/y.cfg {in}/y.weights -o {out}/y.onnx", "y.onnx", onnx.load),
+    Job("tflite", f"compile {{in}}/net.tflite -o {{out}}/net.tar {CPU}", "net.tar", _package),
+    Job("trace", "profile {in}/mean.tar --repeat 2 --trace {out}/t.json", "t.json", _json),
     Job("detect", "detect {in}/pixels.tar {in}/photos --save {out}/seen", "seen", _images),
 )  # fmt: skip
 
@@ -102,6 +107,10 @@ def prepare(made: Path) -> None:
     from support.ros.bags import record
 
     onnx.save(small_network.model(), made / "net.onnx")
+    (made / "net.tflite").write_bytes(convolution())
+    (made / "y.cfg").write_text(yoeo_networks.CFG)
+    config = yoeo_networks.tiny_config()
+    write_darknet(config, yoeo_networks.random_state(config), made / "y.weights")
     np.savez(made / "samples.npz", input=small_network.IMAGE)
     info = ModelInfo("mean", "classifier", ("blue", "green", "red"), Preprocessing((8, 8)))
     mean = compile_network(

@@ -150,16 +150,9 @@ def _read_onnx() -> Read:
 
 
 def _tflite_samples() -> list[bytes]:
-    import numpy as np
+    from support.tflite_models import convolution
 
-    from support.tflite_models import Graph
-
-    graph = Graph()
-    x, y = graph.tensor((1, 4, 4, 2)), graph.tensor((1, 4, 4, 3))
-    w = graph.tensor(data=np.ones((3, 1, 1, 2), np.float32))
-    b = graph.tensor(data=np.zeros(3, np.float32))
-    graph.operator("CONV_2D", [x, w, b], [y], StrideH=1, StrideW=1)
-    return [graph.bytes([x], [y])]
+    return [convolution()]
 
 
 def _read_tflite() -> Read:
