@@ -132,9 +132,18 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("target", ["llvm", "vulkan"])
-@pytest.mark.parametrize("name", MODELS)
-def test_values_that_are_read_more_than_once(name, target):
+# What is found is the same for all targets.
+ON_TARGETS = [
+    *(("llvm", name) for name in MODELS),
+    *(
+        pytest.param("vulkan", name, marks=[] if name.startswith("ladder") else [pytest.mark.slow])
+        for name in MODELS
+    ),
+]
+
+
+@pytest.mark.parametrize(("target", "name"), ON_TARGETS)
+def test_values_that_are_read_more_than_once(target, name):
     model = MODELS[name]
     began = time.perf_counter()
     compiled = compile_model(*import_onnx(model), target=target)

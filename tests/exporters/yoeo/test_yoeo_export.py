@@ -54,7 +54,8 @@ def run_package(model, target, image, folder):
     return network.outputs()
 
 
-@pytest.mark.parametrize("target", ["llvm", "vulkan"])
+# On Vulkan by default: the next test.
+@pytest.mark.parametrize("target", ["llvm", pytest.param("vulkan", marks=pytest.mark.slow)])
 def test_packages_give_what_the_reference_gives(case, target, tmp_path, device_info):
     found = run_package(exported(case), target, case.image, tmp_path)
     case.check(found, tolerance=1e-3)

@@ -212,7 +212,7 @@ TILES = [
 ]
 
 
-PLAIN = (2, 5)  # of TILES: what others have besides something of their own
+PLAIN = (1, 2, 5)  # of TILES: what others have besides something of their own
 EMULATED = [
     *(
         pytest.param(case, tile, "NHWC", marks=[pytest.mark.slow] if i in PLAIN else [])

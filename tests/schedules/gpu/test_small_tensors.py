@@ -99,7 +99,15 @@ def fitting(function: Any, choice: ScheduleConfig) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("kind", "where", "scalar"), list(itertools.product(KINDS, ("before", "after"), SCALARS))
+    ("kind", "where", "scalar"),
+    [
+        # By default each place and each shape, if not each pair of them.
+        pytest.param(
+            *(kind, where, scalar),
+            marks=[] if (where == "before") == (scalar == ()) else [pytest.mark.slow],
+        )
+        for kind, where, scalar in itertools.product(KINDS, ("before", "after"), SCALARS)
+    ],
 )
 def test_a_tensor_of_one_value_beside(
     kind: str, where: str, scalar: tuple[int, ...], caplog: pytest.LogCaptureFixture
