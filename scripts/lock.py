@@ -1,7 +1,7 @@
 """What an installation is made of: requirements.lock, sbom.cdx.json, the table of docs/security.md.
 
 ``make lock`` calls it, with uv and cyclonedx-py in an environment of their own. requirements.lock
-has every package that `tvm_vision[bag,sign]` brings, in the versions of constraints.txt, with the
+has every package that `tvm_vision[bag,sign,track]` brings, in the versions of constraints.txt, with the
 SHA-256 of each of its files: for Linux, Python 3.10 to 3.12. sbom.cdx.json says the same in
 CycloneDX 1.6, with licences, of the environment that it is called in.
 """
@@ -19,7 +19,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK, SBOM, PAGE = ROOT / "requirements.lock", ROOT / "sbom.cdx.json", ROOT / "docs/security.md"
-EXTRAS = ("bag", "sign")
+EXTRAS = ("bag", "sign", "track")
 MARKS = ("<!-- dependencies -->\n", "<!-- end -->")
 # How those spell it that do not use SPDX's names.
 SPDX = {
