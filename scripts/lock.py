@@ -1,8 +1,8 @@
 """What an installation is made of: requirements.lock, sbom.cdx.json, the table of docs/security.md.
 
 ``make lock`` calls it, with uv and cyclonedx-py in an environment of their own. requirements.lock
-has every package that `tvm_vision[bag,sign,track]` brings, in the versions of constraints.txt, with the
-SHA-256 of each of its files: for Linux, Python 3.10 to 3.12. sbom.cdx.json says the same in
+has every package that `tvm_vision[bag,sign,track]` brings, in the versions of constraints.txt, with
+the SHA-256 of each of its files: for Linux, Python 3.10 to 3.12. sbom.cdx.json says the same in
 CycloneDX 1.6, with licences, of the environment that it is called in.
 """
 

@@ -84,6 +84,15 @@ def test_an_input_of_an_unknown_type():
     assert "'x' is of the unknown type 99" in refusal(model)
 
 
+def test_an_input_of_text():
+    node = helper.make_node("Identity", ["x"], ["y"])
+    sides = [helper.make_tensor_value_info(name, TensorProto.STRING, [2]) for name in "xy"]
+    graph = helper.make_graph([node], "text", sides[:1], sides[1:])
+    opset = [helper.make_opsetid("", 17)]
+    found = refusal(helper.make_model(graph, opset_imports=opset, ir_version=8))
+    assert "the input 'x' is one of strings: export the model without" in found
+
+
 def grown(operator, *inputs, weights):
     node = helper.make_node(operator, ["x", *inputs], ["y"])
     return make_model([node], [("x", (1, 3, 8, 8))], [("y", tuple("nchw"))], weights)

@@ -44,7 +44,7 @@ def tensors_of(nodes: Iterable[onnx.NodeProto]) -> Iterator[TensorProto]:
 
 def check_tensors(graph: onnx.GraphProto) -> None:
     """Raises UnsupportedModelError unless every weight has a known type and as many values as its
-    shape says, and every input and output a known type."""
+    shape says, and every input and output a known type, inputs none of text."""
     for tensor in tensors_in(graph):
         _check_tensor(tensor)
     for value in [*graph.input, *graph.output]:
@@ -53,6 +53,13 @@ def check_tensors(graph: onnx.GraphProto) -> None:
             raise UnsupportedModelError(
                 f"a data type that ONNX has is needed, and '{value.name}' is of the unknown type "
                 f"{kind}: export the model again"
+            )
+    # Outputs of text are of nodes that are refused by name, and can be cut off.
+    for value in graph.input:
+        if value.type.tensor_type.elem_type == TensorProto.STRING:
+            raise UnsupportedModelError(
+                f"tensors of numbers are needed, and the input '{value.name}' is one of strings: "
+                "export the model without what reads text, and let the program around it do that"
             )
 
 
