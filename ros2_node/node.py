@@ -33,8 +33,16 @@ from .pipeline import CameraFrame, NetworkJob, Pipeline
 from .reasons import one_line
 from .ros_messages import builder
 from .ros_outputs import Outputs
-from .ros_qos import overridden, profile
-from .settings import CONFIGURE, RELOAD, START, SUBSCRIBE, effects, parameters
+from .ros_qos import name_unused, overridden, profile
+from .settings import (
+    CONFIGURE,
+    RELOAD,
+    START,
+    SUBSCRIBE,
+    effects,
+    input_topics,
+    parameters,
+)
 from .sharing import Turns
 from .statistics import DROPPED, STOPPED, Statistics
 from .worker import Worker
@@ -140,6 +148,7 @@ class VisionNode(LifecycleNode):
             self.worker.start()
             self._publish_labels()
             self._listen()
+            name_unused(self, input_topics(self.settings).values())
         except Exception as error:
             # Still inactive, with its network: the next attempt may go well.
             self._rest()

@@ -6,7 +6,7 @@ rclpy's own way keeps what an endpoint had at first, and would undo ``input_reli
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tvm_vision.errors import InputError
@@ -60,3 +60,18 @@ def overrides_of(values: Mapping[str, Any], topic: str, entity: str) -> dict[str
         raise InputError(problem)
     start = f"{PREFIX}{topic}.{entity}."
     return {name.removeprefix(start): v for name, v in values.items() if name.startswith(start)}
+
+
+def endpoints_missing(
+    values: Mapping[str, Any], publishers: Iterable[str], subscriptions: Iterable[str]
+) -> list[str]:
+    """What parameters override of endpoints that are not there, as "/TOPIC.publisher".
+
+    publishers, subscriptions: the topics of those that are there, in full.
+    """
+    found = {f"{topic}.publisher" for topic in publishers}
+    found |= {f"{topic}.subscription" for topic in subscriptions}
+    given = {
+        name.removeprefix(PREFIX).rpartition(".")[0] for name in values if name.startswith(PREFIX)
+    }
+    return sorted(given - found)

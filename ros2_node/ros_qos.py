@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
@@ -15,7 +15,7 @@ from rclpy.qos import (
     qos_policy_name_from_kind,
 )
 
-from .qos_overrides import overrides_of
+from .qos_overrides import endpoints_missing, overrides_of
 from .ros_names import resolved
 from .ros_parameters import given
 
@@ -52,6 +52,22 @@ def overridden(node: Node, topic: str, entity: str, qos: QoSProfile) -> QoSProfi
         kind = _KINDS.get(policy)
         setattr(qos, policy, value if kind is None else kind[value.upper()])
     return qos
+
+
+def name_unused(node: Node, inputs: Iterable[str]) -> None:
+    """Say which overrides mean no endpoint of the node: rclpy passes over them without a word.
+
+    inputs: topics that it may subscribe to later, when somebody listens to it.
+    """
+    publishers = [one.topic_name for one in node.publishers]
+    subscriptions = [one.topic_name for one in node.subscriptions]
+    subscriptions += [resolved(node, topic) for topic in inputs]
+    for endpoint in endpoints_missing(given(node), publishers, subscriptions):
+        topic, _, entity = endpoint.rpartition(".")
+        node.get_logger().warning(
+            f"qos_overrides.{endpoint} changes nothing: the node has no {entity} for {topic} now; "
+            "'ros2 node info' lists those it has"
+        )
 
 
 def subscription_events(

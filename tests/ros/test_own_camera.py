@@ -34,8 +34,9 @@ def test_a_video_as_a_camera_and_overrides(graph, start, models, tmp_path, video
         "/**/vision:\n  ros__parameters:\n    camera_frame_id: eye\n"
         "    qos_overrides:\n      /detections:\n        publisher: {reliability: best_effort}\n"
         "      /image:\n        subscription: {reliability: reliable, depth: 9}\n"
+        "      /detection:\n        publisher: {depth: 9}\n"
     )
-    start(
+    process = start(
         f"model:={models('fake')}",
         f"camera:={video}",
         "diagnostics_period:=0.2",
@@ -53,6 +54,8 @@ def test_a_video_as_a_camera_and_overrides(graph, start, models, tmp_path, video
         assert own.qos_profile.reliability == ReliabilityPolicy.BEST_EFFORT
         name = "qos_overrides./detections.publisher.reliability"
         assert graph.get(name) == "best_effort"
+        process.wait_for("qos_overrides./detection.publisher changes nothing: the node has no")
+        assert "qos_overrides./image" not in process.log
         values = lines_of(diagnostics.until(lambda m: "done" in lines_of(m)["frames"][2]))[
             "frames"
         ][2]

@@ -3,7 +3,7 @@
 import pytest
 
 from tvm_vision.errors import InputError
-from tvm_vision_ros.qos_overrides import overrides_of, problem_in
+from tvm_vision_ros.qos_overrides import endpoints_missing, overrides_of, problem_in
 
 GIVEN = {
     "model": "/m.tar",
@@ -41,3 +41,13 @@ def test_what_cannot_be_is_one_line(name, value, words):
     assert words in problem_in(values)
     with pytest.raises(InputError):
         overrides_of(values, "/image", "subscription")
+
+
+def test_what_no_endpoint_has_is_named():
+    assert endpoints_missing(GIVEN, ["/robot/image"], ["/robot/image"]) == [
+        "/robot/image_2.subscription"
+    ]
+    assert endpoints_missing(GIVEN, [], ["/robot/image", "/robot/image_2"]) == [
+        "/robot/image.publisher"
+    ]
+    assert endpoints_missing({"model": "/m.tar"}, [], []) == []
