@@ -40,6 +40,7 @@ FAKE = HERE / "fake_node.py"
 WAIT = 20.0
 ASK_AGAIN = 3.0
 DISCOVERED = 0.2  # seconds in which a server sees a client's reader, as a rule
+ANEW = 1.0  # seconds in which no process can take another's place
 QUESTIONS = (GetState, GetParameters, DescribeParameters)
 TRANSITIONS = {
     "configure": Transition.TRANSITION_CONFIGURE,
@@ -181,6 +182,7 @@ class Graph:
         self._thread = threading.Thread(target=self._spin)
         self._thread.start()
         self._clients: dict[str, Any] = {}
+        self._answered: dict[str, float] = {}
 
     def _spin(self) -> None:
         with contextlib.suppress(ExternalShutdownException, ShutdownException):
@@ -260,7 +262,7 @@ class Graph:
             client = self._in_executor(self.node.create_client, kind, name)
             self._clients[name] = client
         assert client.wait_for_service(timeout), name
-        if kind not in QUESTIONS:
+        if kind not in QUESTIONS and time.monotonic() - self._answered.get(name, -ANEW) >= ANEW:
             time.sleep(DISCOVERED)
         answers: queue.Queue[Any] = queue.Queue()
         between = ASK_AGAIN if kind in QUESTIONS else timeout
@@ -269,7 +271,9 @@ class Graph:
             future = client.call_async(request)
             future.add_done_callback(lambda future: answers.put(future.result()))
             with contextlib.suppress(queue.Empty):
-                return answers.get(timeout=min(between, left))
+                answer = answers.get(timeout=min(between, left))
+                self._answered[name] = time.monotonic()
+                return answer
         raise AssertionError(f"no answer from {name}")
 
     def change(self, transition: str, node: str = "/vision") -> bool:
