@@ -62,7 +62,7 @@ VISION = (
     "test_upsample_nearest",
     "test_where_example",
 )
-EVERY = 80
+EVERY = 160
 TIMEOUT = 60.0  # seconds, a case on a target
 
 

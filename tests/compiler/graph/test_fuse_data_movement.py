@@ -90,7 +90,8 @@ def results(model: Any, way: str, patch: pytest.MonkeyPatch, **options: Any) -> 
 @pytest.mark.usefixtures("device_info")
 @pytest.mark.parametrize("tail", [pointwise, window, resized, half])
 @pytest.mark.parametrize(
-    ("precision", "layout"), [("fp32", "nhwc"), ("fp16", "nchw"), ("fp16", "nhwc")]
+    ("precision", "layout"),
+    [("fp32", "nhwc"), ("fp16", "nchw"), pytest.param("fp16", "nhwc", marks=pytest.mark.slow)],
 )
 def test_the_same_values_from_fewer_kernels(
     tail: Any, precision: str, layout: str, monkeypatch: pytest.MonkeyPatch

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tvm import relax
 
 from support.compiled import kernels_of
-from support.networks import NETWORKS
+from support.networks import NETWORKS, mainly
 from tvm_vision.compiler.graph.lower import lower_to_graph
 from tvm_vision.compiler.graph.memory_plan import LiveRange, plan_memory
 from tvm_vision.compiler.graph.static_graph import live_ranges
@@ -65,7 +65,7 @@ def test_ranges_that_make_no_sense_are_refused(wrong):
         LiveRange(*wrong)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", mainly("blocks", "yoeo_like"))
 def test_reuse_is_as_good_as_static_plan_block_memory(name):
     module, _ = import_onnx(NETWORKS[name](SIZE))
     kernels, nodes = kernels_of(module, parse_target("llvm"))

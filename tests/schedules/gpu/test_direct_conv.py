@@ -363,9 +363,10 @@ def test_values_of_candidates_on_matrices(case: Case) -> None:
 EMULATED = [
     (Case(16, 5, 13, 16), {**SMALL[0][1], "filters": 1, "k": 1}),
     (Case(32, 5, 9, 32, stride=2, residual=True), SMALL[3][1]),
-    (
+    pytest.param(
         Case(64, 4, 9, 16),
         {"rows": 2, "filters": 1, "k": 1, "subgroups_n": 2, "columns": 1, "split_k": 2},
+        marks=pytest.mark.slow,
     ),
     (Case(16, 4, 16, 32), {"rows": 2, "filters": 1, "k": 1, "subgroups_n": 2, "columns": 0}),
 ]

@@ -271,7 +271,7 @@ def test_matrices_of_bytes_become_valid_shaders(tile: CoopmatTile) -> None:
         (MATRIX_TILES[0], 20),
         pytest.param(MATRIX_TILES[0], 32, marks=pytest.mark.slow),
         pytest.param(MATRIX_TILES[1], 32, marks=pytest.mark.slow),
-        (MATRIX_TILES[2], 32),
+        pytest.param(MATRIX_TILES[2], 32, marks=pytest.mark.slow),
         (MATRIX_TILES[3], 32),
     ],
     ids=str,
@@ -371,7 +371,8 @@ def test_windows_of_bytes_become_valid_shaders(case: Any, parts: dict[str, Any])
 
 
 @pytest.mark.parametrize(
-    ("case", "parts"), [pytest.param(*RIMS[0], marks=pytest.mark.slow), *RIMS[1:]]
+    ("case", "parts"),
+    [*(pytest.param(*each, marks=pytest.mark.slow) for each in RIMS[::2]), *RIMS[1::2]],
 )
 def test_windows_with_emulated_matrices_of_bytes(
     case: Any, parts: dict[str, Any], monkeypatch: pytest.MonkeyPatch, device_info: Any

@@ -52,7 +52,10 @@ def result(model: Any, target: Any) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("resize", "halo"),
-    [(False, False), pytest.param(True, False, marks=pytest.mark.slow), (True, True)],
+    [
+        *(pytest.param(resize, False, marks=pytest.mark.slow) for resize in (False, True)),
+        (True, True),
+    ],
 )
 def test_values_on_emulated_matrices(
     resize: bool, halo: bool, monkeypatch: pytest.MonkeyPatch, device_info: Any
