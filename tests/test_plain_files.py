@@ -141,6 +141,7 @@ def run_with(cache: Path) -> Path:
     return Path(done.stdout.strip())
 
 
+@pytest.mark.slow  # a process a kind; one of them: tests/vulkan/test_runtime.py
 @pytest.mark.usefixtures("device_info")
 def test_pipelines_of_the_driver(tmp_path: Path) -> None:
     path = run_with(tmp_path)

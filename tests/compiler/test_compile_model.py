@@ -30,7 +30,11 @@ SIZE = 64
 TOLERANCE = {"fp32": 1e-5, "fp16": 1e-2}
 # lavapipe takes seconds for each new shader; all six in float32 are slow tests of
 # tests/vulkan/test_networks.py.
-ON_VULKAN = [("efficientnet_lite0", "fp32"), ("shufflenet_v2", "fp16")]
+ON_VULKAN = [
+    pytest.param("efficientnet_lite0", "fp32", marks=pytest.mark.slow),
+    ("blocks", "fp32"),
+    ("shufflenet_v2", "fp16"),
+]
 
 
 def random_image(seed, size=SIZE):

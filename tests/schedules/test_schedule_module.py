@@ -61,7 +61,11 @@ def test_no_kernel_of_a_network_is_left_unscheduled(name: str) -> None:
             assert "threadIdx.x" in result.script()
 
 
-@pytest.mark.parametrize("attributes", TARGETS, ids=lambda a: str(a["thread_warp_size"]))
+@pytest.mark.parametrize(
+    "attributes",
+    [TARGETS[0], *(pytest.param(each, marks=pytest.mark.slow) for each in TARGETS[1:])],
+    ids=lambda a: str(a["thread_warp_size"]),
+)
 def test_kernels_build_for_other_devices(attributes: dict[str, int]) -> None:
     target = Target({"kind": "vulkan", "supports_int64": True, **attributes}, host=Target(HOST))
     mod = schedule_module(kernels_of("shufflenet_v2", 64, target), target)

@@ -99,6 +99,7 @@ def test_candidates_of_bytes_are_measured_and_right(measurer: DeviceMeasurer) ->
         assert measurer.check(job, result) == ""
 
 
+@pytest.mark.slow
 def test_several_processes_load_while_one_measures(
     job: MeasureJob, product: tvm.tirx.PrimFunc
 ) -> None:
