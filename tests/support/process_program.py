@@ -16,7 +16,7 @@ import numpy as np
 
 import tvm_vision
 import tvm_vision.vulkan as vulkan
-from tvm_vision.errors import DeviceError
+from tvm_vision.errors import DeviceError, TvmVisionError
 
 FRAMES = 20
 
@@ -103,7 +103,12 @@ def end_loading(folder: str) -> None:
 
     def work() -> None:
         while True:
-            tvm_vision.load(f"{folder}/network.tar")
+            try:
+                tvm_vision.load(f"{folder}/network.tar")
+            except (OSError, RuntimeError, TvmVisionError):
+                # At its end Python itself takes temporary folders away, and starts no threads.
+                if threading.main_thread().is_alive():
+                    raise
 
     threading.Thread(target=work, daemon=True).start()
     right(folder)
