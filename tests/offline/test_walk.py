@@ -128,6 +128,9 @@ def test_rdna_issues_faster_than_gcn() -> None:
         ("s_add_u32 s3, s1, s2", "s3", 12),
         ("s_sub_i32 s3, s2, s1", "s3", 0xFFFFFFFE),
         ("s_mul_i32 s3, s1, s2", "s3", 35),
+        ("s_mul_hi_u32 s3, s1, 0xffffffff", "s3", 6),
+        ("s_mul_hi_i32 s3, s1, -1", "s3", 0xFFFFFFFF),
+        ("s_bitcmp1_b32 s1, 0", "s1", 7),
         ("s_mulk_i32 s1, 0xfffe", "s1", 0xFFFFFFF2),
         ("s_addk_i32 s1, 0xffff", "s1", 6),
         ("s_movk_i32 s3, 0x8000", "s3", 0xFFFF8000),
@@ -158,6 +161,8 @@ def test_scalar_instructions(code: str, register: str, value: int | None) -> Non
 @pytest.mark.parametrize(
     ("code", "taken"),
     [
+        ("s_bitcmp1_b32 s1, 2", True), ("s_bitcmp0_b32 s1, 2", False),
+        ("s_bitcmp1_b32 s1, 3", False), ("s_bitcmp1_b64 s[8:9], 3", None),
         ("s_cmp_lt_i32 s1, -1", False), ("s_cmp_lt_u32 s1, -1", True), ("s_cmp_eq_u32 s1, 7", True),
         ("s_cmpk_lg_u32 s1, 0x7", False), ("s_cmp_ge_i32 s9, 0", None),
         ("s_add_u32 s3, s1, -1", True), ("s_add_i32 s3, s1, -1", False),
@@ -170,6 +175,21 @@ def test_the_condition_code(code: str, taken: bool | None) -> None:
     scalars.run(parse(f"{code}\ns_endpgm").instructions[0])
     assert scalars.condition("scc1") is taken
     assert scalars.condition("scc0") is (None if taken is None else not taken)
+
+
+def test_what_looks_at_a_counter_leaves_it() -> None:
+    """A loop of three turns that does something else in every other one."""
+    turns = follow("""
+    s_mov_b32 s1, 0
+BB1:
+    s_bitcmp1_b32 s1, 0
+    s_cselect_b32 s2, 1, 2
+    s_add_u32 s1, s1, 1
+    s_cmp_ge_i32 s1, 3
+    s_cbranch_scc0 BB1
+    s_endpgm
+""")
+    assert turns.runs[1] == 3 and turns.unknown == 0
 
 
 def test_masks_of_64_lanes() -> None:

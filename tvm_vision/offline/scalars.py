@@ -45,6 +45,14 @@ _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "lt": lambda a, b: a < b,
     "le": lambda a, b: a <= b,
 }
+_ARITHMETIC: dict[str, Callable[[int, int], int]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "mul_hi": lambda a, b: a * b >> 32,
+    "min": min,
+    "max": max,
+}
 # Leave the condition code as it was.
 _QUIET = ("mov", "movk", "cselect", "mul", "mulk", "brev", "bitset0", "bitset1", "pack", "getreg")
 
@@ -114,7 +122,10 @@ class Scalars:
             self.write(each.operands[0], None if chosen is None else self.read(chosen, width))
         elif stem in _LOGIC:
             self._logic(stem, width, each.operands)
-        elif width == 32 and (found := re.fullmatch(r"(add|sub|mul|min|max)(k?)", stem)):
+        elif stem in ("bitcmp0", "bitcmp1"):
+            # Writes the condition code alone: its first operand is what it looks at.
+            self._condition = self._bit(each.operands, width, int(stem[-1]))
+        elif width == 32 and (found := re.fullmatch(r"(add|sub|mul_hi|mul|min|max)(k?)", stem)):
             self._arithmetic(found[1], bool(found[2]), kind == "i32", each.operands)
         elif width == 32 and (found := re.fullmatch(r"lshl([1-4])_add", stem)):
             a, b = (self.read(operand, 32) for operand in each.operands[1:3])
@@ -131,6 +142,12 @@ class Scalars:
         if kind == "i32":
             a, b = _signed(a, 32), _signed(b, 32)
         return _COMPARISONS[how](a, b)
+
+    def _bit(self, operands: tuple[str, ...], width: int, wanted: int) -> bool | None:
+        value, number = self.read(operands[0], width), self.read(operands[1], 32)
+        if value is None or number is None:
+            return None
+        return value >> (number % width) & 1 == wanted
 
     def _move(self, stem: str, width: int, operands: tuple[str, ...]) -> None:
         value = self.read(operands[1], width)
@@ -158,11 +175,11 @@ class Scalars:
         if short and b is not None:
             b = _signed(b & 0xFFFF, 16) & 0xFFFFFFFF
         if a is None or b is None:
-            self._set(operands[0], None, 32, quiet=stem == "mul")
+            self._set(operands[0], None, 32, quiet=stem.startswith("mul"))
             return
         if signed:
             a, b = _signed(a, 32), _signed(b, 32)
-        value = {"add": a + b, "sub": a - b, "mul": a * b, "min": min(a, b), "max": max(a, b)}[stem]
+        value = _ARITHMETIC[stem](a, b)
         self.write(operands[0], value & 0xFFFFFFFF)
         if stem in ("add", "sub"):
             low, high = (-(1 << 31), 1 << 31) if signed else (0, 1 << 32)
