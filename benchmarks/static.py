@@ -205,7 +205,8 @@ def _examine(source: Source, device: str, tree: Path, folder: Path, text: Path |
         _write_texts(compiled, text / f"{found.name}-{found.precision}-{device}")
     if device not in machines.MACHINES:
         return survey.survey(found, compiled, device)
-    frame = report.to_json(model.examine(found, compiled, machines.find(device)))
+    machine = machines.of_target(device, found.target)
+    frame = report.to_json(model.examine(found, compiled, machine))
     click.echo(
         f"{found.name} {found.precision} {device}: {1e3 * frame['seconds']:.2f} ms", err=True
     )
@@ -232,6 +233,13 @@ def _show(frames: Sequence[Frame], kernels: int, compare: Path | None) -> None:
         click.echo(f"\n{_drivers(modelled)}; {report.LEGEND}")
         for line in table(report.FRAME_HEADER, report.frame_rows(modelled), left=3):
             click.echo(line)
+    for frame in modelled:
+        lost = [name for name, kernel in frame["kernels"].items() if kernel["unknown"]]
+        if lost:
+            click.echo(
+                f"{frame['network']} {frame['precision']} on {frame['device']} takes longer: the "
+                f"model does not follow a loop of {', '.join(lost)}"
+            )
     if surveyed:
         click.echo(f"\n{_drivers(surveyed)}; {survey.LEGEND}")
         for line in table(survey.HEADER, survey.rows(surveyed), left=3):

@@ -30,7 +30,7 @@ EXPORT = "from tvm_vision.tools.cli import main; main()"
 STOCK = Path("/usr/share/vulkan/icd.d/lvp_icd.x86_64.json")
 # Devices of ``tvm_vision.offline``, by the names that they have there.
 OFFLINE = {
-    "renoir": "AMD Vega of Ryzen 4000 and 5000, 7 units",
+    "renoir": "AMD Vega of Ryzen 4000 and 5000, 8 units",
     "rembrandt": "AMD Radeon 680M of Ryzen 6000",
     "phoenix": "AMD Radeon 780M of Ryzen 7040 and 8040",
     "strix": "AMD Radeon 890M of Ryzen AI 300",

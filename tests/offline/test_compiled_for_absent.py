@@ -15,12 +15,13 @@ import onnx
 import pytest
 
 import tvm_vision
+from benchmarks.peers import networks as peers
 from support import networks
 from tvm_vision.devices import known_devices
 from tvm_vision.errors import DeviceError
 from tvm_vision.offline import drivers, machines, pipelines
 from tvm_vision.offline.model import examine
-from tvm_vision.offline.network import Network, read_network
+from tvm_vision.offline.network import Kernel, Network, read_network
 from tvm_vision.offline.survey import survey
 
 DEVICES = ("renoir", "phoenix", "tgl", "arc")
@@ -32,7 +33,10 @@ NETWORKS: dict[str, Callable[[], Any]] = {
     "shufflenet_v2": networks.shufflenet_v2,
     "efficientnet_lite0": networks.efficientnet_lite0,
     "yoeo_like": lambda: networks.yoeo_like(416),
+    "yoeo": peers.NETWORKS["yoeo"].model,
 }
+# Numbers of SPIR-V: an instruction, and what integers of 64 bits take, which these GPUs emulate.
+OP_CAPABILITY, INT64 = 17, 11
 PRECISIONS = ("fp32", "fp16", "int8")
 # Registers of Intel's at the most: tiles without any are slower, modelled (benchmarks/static.md).
 SPILLS = {"fp32": 40, "fp16": 6, "int8": 24}
@@ -74,24 +78,37 @@ def test_kernels_fit_the_device(device: str, name: str, precision: str, tmp_path
     limits = known_devices()[device].attributes
     network, compiled = _compile(name, precision, driver_for(device), tmp_path)
     assert set(compiled.pipelines) == set(network.kernels)
+    assert [each.name for each in network.kernels.values() if INT64 in _capabilities(each)] == []
     if device not in machines.MACHINES:
         for kernel in survey(network, compiled, device)["kernels"].values():
             assert kernel["lanes"] in (8, 16, 32), kernel
             assert kernel["spills"] <= SPILLS[precision], kernel
             assert kernel["shared_bytes"] <= int(limits["max_shared_memory_per_block"]), kernel
         return
-    machine = machines.find(device)
+    machine = machines.of_target(device, network.target)
     frame = examine(network, compiled, machine)
     assert [kernel.name for kernel in frame.kernels.values() if kernel.spills] == []
     for kernel in frame.kernels.values():
         assert kernel.unknown == 0, kernel
         assert kernel.shared_bytes <= machine.shared_bytes, kernel
         assert kernel.threads <= int(limits["max_threads_per_block"]), kernel
+        assert kernel.threads >= kernel.lanes, kernel  # no workgroup below a wave
+        assert 2 * kernel.shared_bytes <= machine.shared_bytes, kernel  # two of them fit a unit
         assert kernel.occupancy.per_simd * machine.simds >= kernel.occupancy.waves, kernel
         if machine.family == "GCN":
             said = compiled.pipelines[kernel.name].statistics["Subgroups per SIMD"]
             assert min(said, machine.slots) >= int(kernel.occupancy.per_simd)
     assert 0 < frame.memory_seconds < frame.seconds < 1
+
+
+def _capabilities(kernel: Kernel) -> set[int]:
+    """Of a shader: the first instructions of SPIR-V (its specification, 2.4)."""
+    words = np.frombuffer(kernel.code, "<u4")
+    found, at = set(), 5
+    while words[at] & 0xFFFF == OP_CAPABILITY:
+        found.add(int(words[at + 1]))
+        at += int(words[at] >> 16)
+    return found
 
 
 def _compile(

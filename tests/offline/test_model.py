@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 
+from tvm_vision.compiler import parse_target
+from tvm_vision.devices import known_devices
 from tvm_vision.errors import InputError
 from tvm_vision.offline import machines, report
 from tvm_vision.offline.model import Frame, examine, occupancy, time_launch
 from tvm_vision.offline.network import Kernel, Launch, Network
 from tvm_vision.offline.pipelines import Compiled, Pipeline
+from tvm_vision.schedules import TargetLimits
+from tvm_vision.target_keys import SCHEDULERS, numbers_in
 
 VEGA, RDNA3 = machines.find("renoir"), machines.find("phoenix")
 LOADS = """
@@ -84,6 +88,31 @@ def frame(
     )
     compiled = Compiled("Vega", "driver 1", {"sum_kernel": made or pipeline()})
     return examine(network, compiled, machine)
+
+
+@pytest.mark.parametrize("device", machines.MODELLED)
+def test_the_model_and_the_compiler_take_a_device_for_the_same(device: str) -> None:
+    """Tiles fitted to seven units are wrong for eight."""
+    described = known_devices()[device]
+    target = described.target_config()
+    machine = machines.find(device)
+    assert machines.named_by(target) == device
+    assert machines.of_target(device, target) == machine
+    model = TargetLimits.of(parse_target(target)).device
+    assert model is not None and model.units.count == machine.units
+    told = numbers_in(described.keys)
+    assert told.get(SCHEDULERS, machine.simds) == machine.simds
+
+
+def test_a_machine_has_what_the_target_tells_of_it() -> None:
+    keys = ["compute_units_6", "measured_mb_s_31000", "measured_launch_ns_7000"]
+    target = {**known_devices()["renoir"].target_config(), "keys": keys}
+    found = machines.of_target("renoir", target)
+    assert (found.units, found.bandwidth, found.launch) == (6, 31e9, 7e-6)
+    # Of another device, or of none that is known, nothing is taken.
+    assert machines.of_target("phoenix", target) == RDNA3
+    assert machines.of_target("renoir", {"device_name": "NVIDIA H200", "keys": keys}) == VEGA
+    assert machines.of_target("renoir", {}) == VEGA
 
 
 def test_what_a_kernel_is_made_of() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -29,7 +30,7 @@ from tvm_vision.tuning.kernels import TunableKernel
 from tvm_vision.tuning.records import STATIC, Record, TuningKey
 from tvm_vision.tuning.search import KernelSearch
 from tvm_vision.tuning.session import searches_of
-from tvm_vision.tuning.static_measure import device_of
+from tvm_vision.tuning.static_measure import StaticMeasurer, device_of
 from tvm_vision.tuning.tuner import Tuner
 
 ROBOT = TuningKey("AMD Radeon Vega 8 Graphics (RADV RENOIR)", "radv 22.3.6", "fp32")
@@ -160,10 +161,24 @@ def test_a_network_is_tuned_for_a_gpu_that_is_not_here(
         compiled = compile_kernels(list(network.kernels.values()), driver)
         if device in machines.XE:
             return float(survey(network, compiled, device)["modelled_seconds"])
-        return examine(network, compiled, machines.find(device)).seconds
+        return examine(network, compiled, machines.of_target(device, network.target)).seconds
 
     before, after = seconds(), seconds(tuning_records=[path])
     if outcome.improved:
         assert after < before
     else:
         assert np.isclose(after, before)
+
+
+def test_what_the_model_cannot_follow_has_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its loop would count once, and the candidate win."""
+    measurer = object.__new__(StaticMeasurer)
+    found: list[Any] = [
+        (SimpleNamespace(name="a", unknown=0), SimpleNamespace(seconds=1e-3)),
+        (SimpleNamespace(name="b", unknown=0), SimpleNamespace(seconds=2e-3)),
+    ]
+    monkeypatch.setattr(StaticMeasurer, "modelled", lambda *_: found)
+    assert measurer.modelled_seconds("library", ()) == 3e-3
+    found[1][0].unknown = 1
+    with pytest.raises(DeviceError, match="does not follow a loop of kernel b"):
+        measurer.modelled_seconds("library", ())

@@ -23,15 +23,22 @@ processor; and what a launch costs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from ..errors import InputError
+from ..target_keys import BANDWIDTH, COMPUTE_UNITS, LAUNCH, numbers_in
+from . import drivers
 from .assembly import Instruction, Kind, Work
 
 # Of the rate of a multiply-add: transcendentals and whole products of 32 bits are a fourth,
 # float64 on these GPUs a sixteenth.
 _SLOWER = {Work.SPECIAL: 4.0, Work.WIDE_INTEGER: 4.0, Work.DOUBLE: 16.0}
 _WAVE = 64
+# What drivers' names of devices end with: "(RADV RENOIR)", "(TGL GT2)".
+_CHIP = re.compile(r"\((?:RADV (\w+)|(\w+) GT\d)\)")
 
 
 @dataclass(frozen=True)
@@ -177,3 +184,28 @@ def find(device: str) -> Machine:
     if device not in MODELLED:
         raise InputError(f"a device of {', '.join(MODELLED)} is needed, found '{device}'")
     return MODELLED[device]
+
+
+def named_by(target: Mapping[str, Any]) -> str:
+    """The name in MODELLED of the device that a target's attributes name; "" for another."""
+    found = _CHIP.search(str(target.get("device_name", "")))
+    chip = (found[1] or found[2]).lower() if found else ""
+    return next((each for each in MODELLED if chip == drivers.SHIM_NAMES.get(each, each)), "")
+
+
+def of_target(device: str, target: Mapping[str, Any]) -> Machine:
+    """A machine by its name, with the units, and the memory and the launch as they were measured,
+    that the target tells where it was made for such a device: chips of a kind differ in these.
+
+    Raises InputError for a name that is not in MODELLED.
+    """
+    machine = find(device)
+    if named_by(target) != device:
+        return machine
+    told = numbers_in(target.get("keys", ()))
+    return replace(
+        machine,
+        units=told.get(COMPUTE_UNITS, machine.units),
+        bandwidth=1e6 * told[BANDWIDTH] if BANDWIDTH in told else machine.bandwidth,
+        launch=told[LAUNCH] / 1e9 if LAUNCH in told else machine.launch,
+    )

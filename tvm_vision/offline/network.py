@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PackageError
@@ -70,12 +71,20 @@ class Launch:
 
 @dataclass(frozen=True)
 class Network:
-    """What a frame of a package runs, in order, and the kernels it takes."""
+    """What a frame of a package runs, in order, and the kernels it takes.
+
+    Attributes:
+        name, precision: of the package.
+        kernels: by name.
+        launches: of a frame, in order.
+        target: that the package was compiled for, by the names of its attributes.
+    """
 
     name: str
     precision: str
     kernels: dict[str, Kernel]
     launches: tuple[Launch, ...]
+    target: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_network(package: str | os.PathLike[str] | Package) -> Network:
@@ -98,7 +107,8 @@ def read_network(package: str | os.PathLike[str] | Package) -> Network:
     package.check_machine()
     graph = package.info.graph
     kernels, launches = read_library(load_library(package.library_path), graph)
-    return Network(package.info.model.name, package.info.precision, kernels, launches)
+    info = package.info
+    return Network(info.model.name, info.precision, kernels, launches, info.target)
 
 
 def read_library(library: Any, graph: PlannedGraph) -> tuple[dict[str, Kernel], tuple[Launch, ...]]:

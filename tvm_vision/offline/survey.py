@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .machines import XE, Machine
+from .machines import XE, Machine, of_target
 from .model import KernelReport, LaunchReport, occupancy, time_launch
 from .network import Kernel, Network
 from .pipelines import Compiled, Pipeline
@@ -72,7 +72,9 @@ def survey(network: Network, compiled: Compiled, device: str) -> dict[str, Any]:
     groups: dict[str, list[int]] = {name: [] for name in network.kernels}
     for launch in network.launches:
         groups[launch.kernel].append(launch.groups)
-    modelled = _modelled(network, compiled, XE[device]) if device in XE else {}
+    modelled = {}
+    if device in XE:
+        modelled = _modelled(network, compiled, of_target(device, network.target))
     kernels = {}
     for name, pipeline in compiled.pipelines.items():
         said = pipeline.statistics

@@ -6,12 +6,11 @@ search they came (STATIC), and count only where nothing was measured.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import InputError
+from ..errors import DeviceError, InputError
 from ..offline import drivers, machines
 from ..offline.model import KernelReport, LaunchReport, examine_kernel, time_launch
 from ..offline.network import read_library
@@ -22,25 +21,24 @@ from ..runtime.library import load_library
 from .measure import DeviceMeasurer, Measured, MeasureJob, MeasureProcess
 from .worker import ENTRY, Argument
 
-# What drivers' names of devices end with: "(RADV RENOIR)", "(TGL GT2)".
-_CHIP = re.compile(r"\((?:RADV (\w+)|(\w+) GT\d)\)")
-
 
 def device_of(target: Any) -> str:
     """The name in machines.py of the device that a tvm.target.Target was made for.
 
     Raises InputError where no model knows it.
     """
-    name = str(target.attrs.get("device_name", ""))
-    found = _CHIP.search(name)
-    chip = (found[1] or found[2]).lower() if found else ""
-    for device in machines.MODELLED:
-        if chip == drivers.SHIM_NAMES.get(device, device):
-            return device
+    attributes = _attributes(target)
+    if device := machines.named_by(attributes):
+        return device
+    name = attributes.get("device_name", "")
     raise InputError(
         f"a target of {', '.join(machines.MODELLED)} is needed to rank candidates without the "
         f"device, found one for '{name or target}'"
     )
+
+
+def _attributes(target: Any) -> dict[str, Any]:
+    return {**target.attrs, "keys": target.keys}
 
 
 @dataclass
@@ -66,7 +64,9 @@ class StaticMeasurer(DeviceMeasurer):
     def for_target(cls, target: Any, **more: Any) -> StaticMeasurer:
         """For a tvm.target.Target, other attributes by name. Raises InputError for a device that
         no model knows, DeviceError where its driver is not there."""
-        return cls(str(target), target.kind.name, device=device_of(target), **more)
+        device = device_of(target)
+        machine = machines.of_target(device, _attributes(target))
+        return cls(str(target), target.kind.name, device=device, machine=machine, **more)
 
     def check(self, job: MeasureJob, measured: Measured) -> str:
         """Nothing is run, and nothing is known to be wrong."""
@@ -80,9 +80,13 @@ class StaticMeasurer(DeviceMeasurer):
     def modelled_seconds(self, library: str, arguments: Sequence[Argument]) -> float:
         """How long a kernel's launches take in a frame, by the model.
 
-        Raises DeviceError where the driver does not compile it.
+        Raises DeviceError where the driver does not compile it, and where the model does not
+        follow one of its loops: it would seem to be fast.
         """
-        return sum(each.seconds for _, each in self.modelled(library, arguments))
+        modelled = self.modelled(library, arguments)
+        if lost := [kernel.name for kernel, _ in modelled if kernel.unknown]:
+            raise DeviceError(f"the model does not follow a loop of kernel {lost[0]}")
+        return sum(launch.seconds for _, launch in modelled)
 
     def modelled(
         self, library: str, arguments: Sequence[Argument]
