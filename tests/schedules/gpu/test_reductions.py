@@ -131,6 +131,16 @@ def test_many_rows_have_a_thread_each_where_those_read_neighbours() -> None:
     assert default(RowSums(rows, 197, along_rows=False), limits).parts == 32
 
 
+def test_many_single_sums_that_lie_in_a_row_or_two_of_a_cache_have_a_thread_each() -> None:
+    """A convolution of 1x1 with three outputs for each of 416x416 pixels, channels last: in
+    workgroups that share a sum it had 173,056 of them, and took four times as long by the model."""
+    limits = TargetLimits(1024, 49152, 32)
+    assert RowSums((416, 416, 3), 32, along_rows=False).suit_windows(limits)
+    assert not RowSums((416, 416, 3), 32, along_rows=False, several=True).suit_windows(limits)
+    assert not RowSums((416, 416, 3), 197, along_rows=False).suit_windows(limits)
+    assert not RowSums((26, 26, 3), 32, along_rows=False).suit_windows(limits)
+
+
 def test_long_sums_in_few_workgroups_equal_numpy() -> None:
     left, right = noise([(1, 2048), (2048, 100)])
     expected = left.astype("float64") @ right

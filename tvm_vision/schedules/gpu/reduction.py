@@ -28,6 +28,7 @@ from ..common import (
 )
 
 LEAST_TERMS = 32  # shorter sums are left to one thread each
+MOST_TERMS_IN_A_ROW = 64  # of many sums that are: one or two lines of a cache, of fp16
 MOST_THREADS = 256
 MOST_OF_FEW = 1024  # where there are few workgroups, to have more loads under way
 LEAST_PART = 16  # terms of each of them then
@@ -78,12 +79,21 @@ class RowSums:
     def suit_threads(self, limits: TargetLimits) -> bool:
         """Short sums, or many whose neighbours in memory neighbouring threads read: one thread for
         each does as well."""
-        many = product(self.rows) >= limits.device.enough.rows
-        return self.terms < LEAST_TERMS or (self.along_rows and many)
+        return self.terms < LEAST_TERMS or (self.along_rows and self._are_many(limits))
 
     def suit_windows(self, limits: TargetLimits) -> bool:
-        """A thread for each does, and there is one sum: what window.py is made for."""
-        return self.suit_threads(limits) and not self.several
+        """There is one sum, and a thread for each does: what window.py is made for.
+
+        Of many it does for longer ones too, as a convolution of few outputs for each of many pixels
+        has: what a thread reads in a row stays in the nearest cache until it has read all of it.
+        """
+        if self.several:
+            return False
+        short = self.terms <= MOST_TERMS_IN_A_ROW
+        return self.suit_threads(limits) or (short and self._are_many(limits))
+
+    def _are_many(self, limits: TargetLimits) -> bool:
+        return product(self.rows) >= limits.device.enough.rows
 
 
 def shape_of(schedule: Schedule) -> RowSums:
