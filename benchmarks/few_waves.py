@@ -27,9 +27,8 @@ from tvm_vision.schedules import ScheduleConfig, TargetLimits
 from tvm_vision.schedules.common import up
 from tvm_vision.schedules.cost.device_model import DeviceModel
 from tvm_vision.schedules.cost.gemm import cycles
-from tvm_vision.schedules.cost.gemm_pipelines import tile_registers
-from tvm_vision.schedules.cost.gemm_tile import GemmTile
-from tvm_vision.schedules.cost.pipelines import resident_groups
+from tvm_vision.schedules.cost.gemm_pipelines import resident_tiles
+from tvm_vision.schedules.cost.gemm_tile import GemmTile, Product
 from tvm_vision.schedules.cost.tile_costs import PipelineCosts
 from tvm_vision.schedules.templates import shape_of
 from tvm_vision.tools.table import table
@@ -65,12 +64,12 @@ class FewWaves:
     ratio: float | None
 
 
-def estimated_waves(tile: GemmTile, device: DeviceModel) -> float:
+def estimated_waves(tile: GemmTile, shape: Product, device: DeviceModel) -> float:
     """Waves of a scheduler that a tile is estimated to have; of devices with PipelineCosts."""
-    costs, units = device.gemm, device.units
+    costs = device.gemm_costs(shape.fp16)
     assert isinstance(costs, PipelineCosts)
-    registers = tile_registers(tile, costs)
-    groups = resident_groups(tile.threads, tile.shared_bytes, registers, units)
+    units = device.units_of(costs)
+    groups = resident_tiles(tile, costs, units)
     return groups * up(tile.threads, units.lanes) / units.schedulers
 
 
@@ -122,10 +121,10 @@ def _ratio(function: Any, decisions: Sequence[Any], device: DeviceModel) -> floa
         for each in decisions
         if each["template"] == PRODUCTS
     ]
-    more = [tile for tile in tiles if estimated_waves(tile, device) >= FEW_WAVES]
+    shape = shape_of(PRODUCTS, function)
+    more = [tile for tile in tiles if estimated_waves(tile, shape, device) >= FEW_WAVES]
     if not more:
         return None
-    shape = shape_of(PRODUCTS, function)
     best = min(cycles(tile, shape, device) for tile in more)
     return best / min(cycles(tile, shape, device) for tile in tiles)
 

@@ -73,7 +73,7 @@ def tiles_of_more(kernel: TunableKernel, device: DeviceModel, most: int) -> list
 def _waves(choice: ScheduleConfig, kernel: TunableKernel, device: DeviceModel) -> float | None:
     tile = choice.parameters
     if choice.template == "contraction":
-        return estimated_waves(tile, device)
+        return estimated_waves(tile, shape_of(choice.template, kernel.function), device)
     if choice.template == "coopmat_gemm":
         return coopmat_gemm.waves(tile, device)
     if choice.template == "direct_conv":

@@ -9,7 +9,7 @@ from functools import lru_cache
 from ..common import TargetLimits, up
 from ..factors import INT8
 from .device_model import DeviceModel
-from .gemm_pipelines import fits_registers, product_cycles
+from .gemm_pipelines import fits_registers, held_bytes, product_cycles
 from .gemm_tile import DOT, VECTOR, GemmTile, Product
 from .split_k import parts_of, split_k_cycles
 from .tile_costs import PipelineCosts
@@ -43,13 +43,24 @@ def candidates(shape: Product, limits: TargetLimits) -> list[GemmTile]:
     ]
 
 
-def likeliness(tile: GemmTile, shape: Product, limits: TargetLimits) -> tuple[bool, float, int]:
-    """The order of tiles: what only a tuner may choose last, then by estimated cycles."""
+def likeliness(
+    tile: GemmTile, shape: Product, limits: TargetLimits
+) -> tuple[bool, bool, float, int]:
+    """The order of tiles: what only a tuner may choose last, and where other waves alone hide
+    latency tiles of which a unit holds one; then by estimated cycles."""
     return (
         tile.split_k > 1 and not limits.split_k,
+        _is_alone(tile, shape, limits.device),
         cycles(tile, shape, limits.device),
         tile.threads,
     )
+
+
+def _is_alone(tile: GemmTile, shape: Product, device: DeviceModel) -> bool:
+    costs = device.gemm_costs(shape.fp16)
+    if not isinstance(costs, PipelineCosts):
+        return False
+    return 2 * held_bytes(tile, costs) > device.units_of(costs).shared_bytes
 
 
 SMALLEST = GemmTile(8, 16, 16, 1, 4)  # 32 threads and 1536 bytes: fits every device of Vulkan

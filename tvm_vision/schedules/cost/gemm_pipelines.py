@@ -26,6 +26,17 @@ def fits_registers(tile: GemmTile, costs: PipelineCosts) -> bool:
     return not costs.most or tile_registers(tile, costs) <= costs.most
 
 
+def held_bytes(tile: GemmTile, costs: PipelineCosts) -> int:
+    """Shared memory of a workgroup, estimated."""
+    return tile.merged_bytes(costs.element) if costs.element else tile.shared_bytes
+
+
+def resident_tiles(tile: GemmTile, costs: PipelineCosts, units: Units) -> int:
+    """Workgroups that a unit is estimated to hold at once."""
+    registers = tile_registers(tile, costs)
+    return resident_groups(tile.threads, held_bytes(tile, costs), registers, units)
+
+
 def product_cycles(
     tile: GemmTile,
     shape: Product,
@@ -64,5 +75,5 @@ def product_cycles(
 
     wave = WaveCycles(costs.chain * issued + waited, issued, shared, fetched)
     groups = shape.b * tile.split_k * up(shape.m, tile.m) * up(shape.n, tile.n)
-    resident = resident_groups(tile.threads, tile.shared_bytes, tile_registers(tile, costs), units)
+    resident = resident_tiles(tile, costs, units)
     return cycles_of_groups(wave, groups, waves, resident, units)

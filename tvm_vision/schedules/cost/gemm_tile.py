@@ -66,6 +66,19 @@ class GemmTile:
         sums = self.m * self.n * self.slice_k if self.slice_k > 1 else 0
         return 4 * ((self.m + self.n) * self.k + sums)
 
+    def merged_bytes(self, element: int) -> int:
+        """Shared memory of a workgroup where what is not used at the same time shares its place.
+
+        The sums of slices, in four bytes each, lie where the larger factor was, if its elements
+        have four bytes as well.
+
+        Args:
+            element: bytes of an element of the factors.
+        """
+        small, large = sorted(element * size * self.k for size in (self.m, self.n))
+        sums = 4 * self.m * self.n * self.slice_k if self.slice_k > 1 else 0
+        return small + (max(large, sums) if element == 4 else large + sums)
+
     @property
     def outputs_of_thread(self) -> int:
         """Sums that a thread keeps in registers."""

@@ -7,7 +7,6 @@ from .tile_costs import SplitKCosts
 
 PARTS = (2, 4, 8)
 LEAST_TERMS = 128  # of a part
-MARGIN = 1.15  # what the cut product must gain beyond its costs
 
 
 def parts_of(terms: int, tiles: int, device: DeviceModel) -> list[int]:
@@ -25,4 +24,4 @@ def split_k_cycles(product_cycles: float, results: int, parts: int, costs: Split
     """The cycles of a product and of adding up its parts."""
     if parts == 1:
         return product_cycles
-    return MARGIN * product_cycles + costs.total + costs.part * results * parts
+    return costs.margin * product_cycles + costs.total + costs.part * results * parts

@@ -102,6 +102,8 @@ class PipelineCosts:
         queue: cycles that a wave waits besides for each four neighbours that it fetches, where
             the compiler leaves loads and what stores their values in their order.
         queue_window: and where they are of an image that is read by windows.
+        element: bytes of an element of the factors in shared memory, where what is not used at the
+            same time shares its place; 0 where costs were fitted to four and a place for each.
     """
 
     units: Units | None
@@ -126,6 +128,7 @@ class PipelineCosts:
     unpack: float = 0.0
     queue: float = 0.0
     queue_window: float = 0.0
+    element: int = 0
 
 
 @dataclass(frozen=True)
@@ -250,10 +253,12 @@ class SplitKCosts:
     Attributes:
         total: of the second kernel, as any that waits for another.
         part: to write and read a part of a result.
+        margin: times that the product, cut, is taken to last longer than estimated.
     """
 
     total: float
     part: float
+    margin: float
 
 
 TileCosts = GemmCosts | PipelineCosts | CoopmatCosts | DirectConvCosts | MatrixPipelineCosts
