@@ -7,6 +7,7 @@
 #define TVM_VISION_CPP_CONTAINER_H_
 
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <optional>
@@ -41,7 +42,10 @@ class Bytes {
   std::string_view view() const { return {memory_.get(), size_}; }
 
  private:
-  std::unique_ptr<char[]> memory_;
+  struct Free {
+    void operator()(char* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<char, Free> memory_;
   size_t size_ = 0;
 };
 

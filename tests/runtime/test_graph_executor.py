@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -317,3 +319,32 @@ def test_no_json(built: tuple[Any, Any]) -> None:
         graph_executor.create("{", library_module(library), device)
     with pytest.raises(InputError, match="runs on cpu or vulkan, found opencl"):
         graph_executor.create(MOD_JSON, library_module(library), tvm.opencl(0))
+
+
+HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+
+
+def _flags(address: int) -> list[str]:
+    """What Linux was told of the memory at an address of this process: VmFlags of proc(5)."""
+    inside = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if span := re.match("([0-9a-f]+)-([0-9a-f]+) ", line):
+            inside = int(span[1], 16) <= address < int(span[2], 16)
+        elif inside and line.startswith("VmFlags:"):
+            return line.split()[1:]
+    return []
+
+
+@pytest.mark.skipif(not HUGE_PAGES.exists(), reason="this Linux has no huge pages")
+@pytest.mark.parametrize("built", ["cpu"], indirect=True)
+def test_a_large_network_lies_in_huge_pages(built: tuple[Any, Any]) -> None:
+    large = damaged(lambda graph: graph["storages"].__setitem__(1, 5 << 20))
+    executor = loaded(built, json.dumps(large))
+    executor.run(x=frame(1))
+    assert_frame(executor, frame(1))
+    # The input is the first of the storages, which lie in one piece.
+    address = executor.input_array(0).ctypes.data
+    assert "hg" in _flags(address)
+    # Small ones share theirs with all else that the process has.
+    small = loaded(built, json.dumps(MOD_JSON)).input_array(0).ctypes.data
+    assert "hg" not in _flags(small)
