@@ -5,6 +5,7 @@
 #include <getopt.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -45,7 +46,8 @@ constexpr const char* kHelp =
     "  --topk N            classes of a classifier (5)\n"
     "  --repeat N          time so many frames, after the first\n"
     "  --confidence X, --iou X   of boxes; default: what the package says\n"
-    "  --mask FILE.png     where the mask goes, or depth as greys (NAME_mask.png)\n"
+    "  --mask FILE.png     where the mask, the numbers of the boxes of pixels, or depth as\n"
+    "                      greys goes (NAME_mask.png)\n"
     "  --help              this text\n";
 
 struct Arguments {
@@ -266,6 +268,26 @@ std::vector<uint8_t> Nearness(const DepthMap& depth, float low, float high) {
   return levels;
 }
 
+constexpr size_t kMostIds = 255;
+
+/*! \brief `InstanceMasks.ids` of tvm_vision/models/instance_masks.py in eight bits: for each pixel
+ * 1
+ * + the position of its object, the first of those that overlap there; 0 where there is none. */
+std::vector<uint8_t> ObjectIds(const std::vector<Detection>& found, int height, int width) {
+  std::vector<uint8_t> ids(static_cast<size_t>(height) * static_cast<size_t>(width));
+  for (size_t place = found.size(); place-- > 0;) {
+    const InstanceMask& mask = found[place].mask;
+    for (size_t i = 0; i < mask.pixels.size(); ++i) {
+      size_t row = static_cast<size_t>(mask.top) + i / static_cast<size_t>(mask.width);
+      size_t column = static_cast<size_t>(mask.left) + i % static_cast<size_t>(mask.width);
+      if (mask.pixels[i] == 0) continue;
+      ids[row * static_cast<size_t>(width) + column] =
+          static_cast<uint8_t>(std::min(place + 1, kMostIds));
+    }
+  }
+  return ids;
+}
+
 std::string Three(const std::array<double, 3>& values) {
   std::ostringstream text;
   text << values[0] << ", " << values[1] << ", " << values[2];
@@ -290,6 +312,7 @@ class Program {
   void Run() {
     Pixels pixels = ReadImage(arguments_.image);
     ImageView image{pixels.bytes.data(), pixels.height, pixels.width, pixels.channels, 0};
+    size_ = {image.height, image.width};
     PrintPreparation(image);
     Result result = model_(image, arguments_.top);
     PrintOutputs();
@@ -354,7 +377,18 @@ class Program {
       Line("box") << "none above the confidence\n";
     }
     WriteMask(result);
+    WriteObjects(result.detections);
     WriteDepth(result.depth);
+  }
+
+  void WriteObjects(const std::vector<Detection>& found) {
+    bool masks = std::any_of(found.begin(), found.end(),
+                             [](const Detection& one) { return !one.mask.pixels.empty(); });
+    if (!masks) return;
+    std::vector<uint8_t> ids = ObjectIds(found, size_[0], size_[1]);
+    WritePng(arguments_.mask, {size_[0], size_[1], 1, std::move(ids)});
+    Line("mask") << "wrote " << arguments_.mask << ", for each pixel the number of its box, from 1"
+                 << (found.size() > kMostIds ? "; 255 for box 255 and all behind it" : "") << "\n";
   }
 
   void WriteDepth(const DepthMap& depth) {
@@ -403,6 +437,7 @@ class Program {
   Arguments arguments_;
   VisionModel model_;
   Preprocessing config_;
+  std::array<int, 2> size_{};  // of the image, height and width
 };
 
 }  // namespace

@@ -389,6 +389,18 @@ def test_the_program_writes_the_mask(built, unpacked, tmp_path):
     assert done.stdout.count(": box: ") == len(result.detections)
 
 
+def test_the_program_writes_the_number_of_each_pixels_box(built, unpacked, tmp_path):
+    package = package_of(unpacked, MODELS["masks"], tmp_path)
+    image = next(image for _, image in images((3,)))
+    assert cv2.imwrite(str(tmp_path / "image.png"), image)
+    mask = tmp_path / "mask.png"
+    done = run(built / "run_model", "test", package, tmp_path / "image.png", "--mask", mask)
+    assert done.returncode == 0 and f"wrote {mask}, for each pixel the number" in done.stdout
+    found = load_model(package)(image).detections
+    assert found is not None and found.masks is not None and len(found) > 1
+    assert_close(np.asarray(cv2.imread(str(mask), cv2.IMREAD_UNCHANGED)), found.masks.ids())
+
+
 def test_c_alone(built, unpacked, tmp_path):
     package = package_of(unpacked, MODELS["scores"], tmp_path)
     _, image = next(images((3,)))
