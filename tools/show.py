@@ -71,7 +71,7 @@ def show(
 
 def _write_drawing(path: Path, output: Path, model: Path | None) -> None:
     from tvm_vision.file_kinds import PACKAGES, kind_of
-    from tvm_vision.report.model_graph import model_drawing, read_model
+    from tvm_vision.report.model_graph import model_drawing, read_as_compiled, read_model
     from tvm_vision.report.page import write_page
     from tvm_vision.report.show_page import (
         model_page,
@@ -95,7 +95,8 @@ def _write_drawing(path: Path, output: Path, model: Path | None) -> None:
         else:
             with read_any(path) as opened:
                 info = opened.info
-            operators = None if model is None else operators_of(info, read_model(model), str(model))
+            named = None if model is None else read_as_compiled(model)
+            operators = None if named is None else operators_of(info, named, str(model))
             drawn = package_drawing(info, operators)
             text = svg_of(drawn, alone=True) if alone else package_page(info, operators)
     write_page(output, text)

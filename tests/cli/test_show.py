@@ -11,7 +11,9 @@ import pytest
 
 from support import networks, reports
 from support.onnx_models import conv_model
+from tvm_vision.api import compile as compile_network
 from tvm_vision.report.model_graph import model_drawing, read_model
+from tvm_vision.runtime.loader import open_package
 
 
 def boxes(text):
@@ -50,6 +52,55 @@ def test_a_package_and_the_model_of_another(refuses, tiny_package, tmp_path):
     onnx.save(conv_model(), tmp_path / "other.onnx")
     words = refuses("show", tiny_package, "--model", tmp_path / "other.onnx")
     assert "no node of" in words and "leave --model out" in words
+
+
+def with_other_names() -> onnx.ModelProto:
+    """A function of its own, a node of onnxruntime's and one that TVM has no words for."""
+    make = onnx.helper.make_node
+    opset = onnx.helper.make_opsetid
+    pads = {"pads": [1, 1, 1, 1]}
+    block = onnx.helper.make_function(
+        "local", "Block", ["a", "w"], ["b"],
+        [make("Conv", ["a", "w"], ["c"], "inner_conv", **pads), make("Relu", ["c"], ["b"], "end")],
+        [opset("", 18)],
+    )  # fmt: skip
+    nodes = [
+        make("Block", ["x", "w"], ["s"], "first", domain="local"),
+        make("FusedConv", ["s", "v"], ["t"], "second", domain="com.microsoft", **pads),
+        make("Celu", ["t"], ["y"], "third"),
+    ]
+    value = onnx.helper.make_tensor_value_info
+    draw = np.random.default_rng(3).standard_normal
+    weights = [
+        onnx.numpy_helper.from_array(draw(shape).astype("float32"), name)
+        for name, shape in (("w", (4, 3, 3, 3)), ("v", (4, 4, 3, 3)))
+    ]
+    ends = ([value(name, 1, [1, n, 8, 8])] for name, n in (("x", 3), ("y", 4)))
+    graph = onnx.helper.make_graph(nodes, "g", *ends, weights)
+    opsets = [opset("", 18), opset("local", 1), opset("com.microsoft", 1)]
+    return onnx.helper.make_model(graph, opset_imports=opsets, functions=[block], ir_version=8)
+
+
+def test_nodes_that_others_stand_in_for(command, tmp_path):
+    """Whatever the compiler puts in a node's place has its name, so that each is known."""
+    model, package = tmp_path / "net.onnx", tmp_path / "net.tar"
+    onnx.save(with_other_names(), model)
+    compile_network(model, package, target="llvm", opt_level=1)
+    with open_package(package) as opened:
+        nodes = {node for kernel in opened.info.graph.kernels for node in kernel.nodes}
+    named = {"inner_conv__1": "Conv", "end__1": "Relu", "second": "Conv", "third": "Celu"}
+    path = tmp_path / "net.html"
+    result = command("show", package, "--model", model, "-o", path)
+    assert result.exit_code == 0, result.output
+    lines = {line for box in boxes(path.read_text()).values() for line in box}
+    for node in nodes:
+        origin = node.partition("/")[0]
+        assert origin in named and f"{named[origin]} {node}" in lines
+    # Their values, too, are found in the model.
+    options = ["--model", model, "--layer", "second", "-o", tmp_path / "maps"]
+    result = command("show", package, *options)
+    assert result.exit_code == 0, result.output
+    assert "second (t): 1×4×8×8" in result.stdout
 
 
 def test_a_drawing_alone(command, tiny_package, tmp_path):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import InputError, TvmVisionError
+from ..errors import InputError
 from ..file_kinds import ONNX, TFLITE, need
 from ..package import PlannedGraph, PlannedKernel
 from ..runtime.device import choose_device
@@ -179,26 +179,18 @@ def simplified_model(
     place of the inputs that are ``fixed``.
 
     A batch norm that went into a convolution is then in the reference's convolution too.
-    Raises InputError where the file is no model that can be read.
+    Raises InputError and UnsupportedModelError where the file is no model that can be read.
     """
-    import onnx
-
     from ..frontend.model import onnx_form
-    from ..frontend.node_names import name_nodes
     from ..frontend.onnx.fixed_inputs import with_input_values
     from ..frontend.onnx.fold import folded
     from ..frontend.onnx.graph import with_input_shapes
+    from ..frontend.onnx.load import as_compiled
     from ..frontend.onnx.simplify import simplified
 
     need(model, "an ONNX or TFLite file", ONNX, TFLITE)
-    try:
-        form = onnx_form(model, input_values=fixed)
-        proto = onnx.load(form) if isinstance(form, Path) else form
-    except TvmVisionError:
-        raise
-    except Exception as error:  # protobuf's and onnx's exceptions have no base of their own
-        raise InputError(f"'{model}' cannot be read as ONNX: {error}") from None
-    name_nodes(proto.graph)
+    form = onnx_form(model, input_values=fixed)
+    proto = as_compiled(form)
     shapes = {name: array.shape for name, array in inputs.items()}
     if fixed and isinstance(form, Path):
         with_input_values(proto, fixed, shapes)

@@ -6,12 +6,17 @@ A node's bindings are named after it, so that every later step can say which lay
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import onnx
+if TYPE_CHECKING:
+    import onnx
 
 # Bytes that an identifier cannot hold are written _xHH; a node's variables end in _xn, _xn1, ...
 _PLAIN = re.compile(rb"[A-Za-z0-9_]")
 _ESCAPE = re.compile(r"_x([0-9a-f]{2})")
+# What ``name_after`` calls steps that stand in a node's place, and the node.
+STEP = re.compile(r"(.+)/[A-Za-z0-9]+_\d+", re.DOTALL)
 _VARIABLE = re.compile(r"(.+)_xn\d*", re.DOTALL)
 
 
@@ -50,3 +55,10 @@ def name_nodes(graph: onnx.GraphProto) -> None:
             name, number = f"{wanted}.{number}", number + 1
         node.name = name
         taken.add(name)
+
+
+def name_after(node: onnx.NodeProto, steps: Sequence[onnx.NodeProto]) -> None:
+    """Name what replaces a node: the last one as the node, the others with its name in front."""
+    for number, step in enumerate(steps):
+        last = number == len(steps) - 1
+        step.name = node.name if last else f"{node.name}/{step.op_type}_{number}"

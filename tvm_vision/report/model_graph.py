@@ -24,7 +24,7 @@ _SHADE_OF = {kind: shade for shade, kinds in _SHADES.items() for kind in kinds}
 
 
 def read_model(path: Path) -> onnx.ModelProto:
-    """An ONNX file, or the ONNX form of a TFLite file, with its nodes named as the compiler does.
+    """An ONNX file as it is, or the ONNX form of a TFLite file, with its nodes named.
 
     Raises InputError where it is neither.
     """
@@ -40,9 +40,21 @@ def read_model(path: Path) -> onnx.ModelProto:
     except TvmVisionError:
         raise
     except Exception as error:  # protobuf's and onnx's exceptions have no base of their own
-        raise InputError(f"'{path}' cannot be read as ONNX: {error}") from None
+        raise InputError(f"'{path}' cannot be read as ONNX ({error}): export it again") from None
     name_nodes(proto.graph)
     return proto
+
+
+def read_as_compiled(path: Path) -> onnx.ModelProto:
+    """An ONNX or TFLite file with the nodes that a package of it names.
+
+    Raises InputError and UnsupportedModelError where it is neither, or cannot be read.
+    """
+    from ..frontend.model import onnx_form
+    from ..frontend.onnx.load import as_compiled
+
+    need(path, "an ONNX or TFLite file", ONNX, TFLITE)
+    return as_compiled(onnx_form(path))
 
 
 def model_drawing(proto: onnx.ModelProto) -> Drawing:

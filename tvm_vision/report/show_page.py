@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
+from ..frontend.node_names import STEP
 from ..package import PackageInfo
 from .drawing import Box, Drawing
 from .model_graph import model_drawing, node_words
@@ -21,17 +22,25 @@ _GRAPH = "Ctrl and the wheel zoom; a click tells more."
 
 
 def operators_of(info: PackageInfo, model: onnx.ModelProto, path: str) -> dict[str, str]:
-    """The operators of the model that a package was made from, by the names of its nodes.
+    """The operators of the model that a package was made from, by the package's names of its nodes.
 
-    path: of the model, for the message. Raises InputError where the package knows none of them.
+    A node that stands in another's place has the other's operator. path: of the model, for the
+    message. Raises InputError where the package knows none of them.
     """
     operators = {node.name: node.op_type for node in model.graph.node}
-    if not any(node in operators for kernel in info.graph.kernels for node in kernel.nodes):
+    found = {}
+    for node in {node for kernel in info.graph.kernels for node in kernel.nodes}:
+        origin = node
+        while origin not in operators and (step := STEP.fullmatch(origin)):
+            origin = step[1]
+        if origin in operators:
+            found[node] = operators[origin]
+    if not found:
         raise InputError(
             f"the model that the package was made from is needed, and no node of '{path}' is in "
             f"{info.model.name}: name that one, or leave --model out"
         )
-    return operators
+    return found
 
 
 def package_drawing(info: PackageInfo, operators: Mapping[str, str] | None = None) -> Drawing:

@@ -10,6 +10,7 @@ import onnx
 from onnx import helper
 
 from ...error_lines import first_line
+from ..node_names import name_after
 from ..refusals import Refusal, RefusedNodes
 from .contributed_layers import LAYER_NORM_OPSET, LAYERS, WITHOUT_DOMAIN
 from .contributed_quantized import QUANTIZED
@@ -38,14 +39,19 @@ def standard_operators(model: onnx.ModelProto) -> onnx.ModelProto:
     refusals = []
     for node, standard in zip(model.graph.node, standards, strict=True):
         try:
-            nodes += [node] if standard is None else standard(node, graph)
+            replaced = None if standard is None else standard(node, graph)
         except Unsupported as error:
             refusals.append(Refusal(node.op_type, node.name, error.reason, error.remedy))
+            continue
         # ONNX's checker knows nothing of these: what is missing or too much shows here first, in as
         # many ways as there are.
         except Exception as error:
             reason = f"it is not as onnxruntime has it: {first_line(error)}"
             refusals.append(Refusal(node.op_type, node.name, reason, REMEDY))
+            continue
+        if replaced is not None:
+            name_after(node, replaced)
+        nodes += [node] if replaced is None else replaced
     if refusals:
         raise RefusedNodes(refusals)
     return graph.with_nodes(model, nodes)

@@ -140,6 +140,20 @@ def named_onnx(model: str | os.PathLike[str] | onnx.ModelProto) -> onnx.ModelPro
     return named
 
 
+def as_compiled(model: str | os.PathLike[str] | onnx.ModelProto) -> onnx.ModelProto:
+    """A copy of a model whose nodes have the names that a package has of them: its functions and
+    onnxruntime's own operators as ONNX's. A node that the compiler refuses, and ``cut`` leaves out,
+    is as it was.
+
+    Raises what ``named_onnx`` raises.
+    """
+    named = named_onnx(model)
+    try:
+        return standard_operators(named)
+    except RefusedNodes:
+        return named
+
+
 def _put_plainly(proto: onnx.ModelProto) -> None:
     """Change what onnxruntime reads as well, and ONNX's own tools or TVM do not: the default domain
     by its other name, lists of nothing as attributes, which stand for attributes left out, flags

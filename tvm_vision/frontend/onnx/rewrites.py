@@ -6,9 +6,11 @@ or None to leave it, or raises Unsupported for a node that would come out wrong.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 import onnx
 
-from ..node_names import name_nodes
+from ..node_names import name_after, name_nodes
 from ..refusals import Refusal, RefusedNodes
 from .empty import around_nothing
 from .graph import GraphEditor, Rewrite, Unsupported, attribute, inferred
@@ -63,10 +65,8 @@ def rewrite(model: onnx.ModelProto) -> onnx.ModelProto:
         if replaced is None:
             nodes.append(node)
             continue
-        for number, step in enumerate(replaced):
-            last = number == len(replaced) - 1
-            step.name = node.name if last else f"{node.name}/{step.op_type}_{number}"
-            nodes.append(step)
+        name_after(node, replaced)
+        nodes += replaced
     if refusals:
         raise RefusedNodes(refusals)
     return inferred(graph.with_nodes(model, nodes))
@@ -76,9 +76,8 @@ def expand_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     """``model`` with ONNX's bodies in place of function operators that TVM does not have."""
     # A body may hold such operators again.
     for _ in range(MAX_DEPTH):
-        wanted = sorted(
-            {(node.domain, node.op_type) for node in model.graph.node if _to_expand(node)}
-        )
+        before = list(model.graph.node)
+        wanted = sorted({(node.domain, node.op_type) for node in before if _to_expand(node)})
         if not wanted:
             break
         typed = inferred(model)
@@ -87,8 +86,32 @@ def expand_functions(model: onnx.ModelProto) -> onnx.ModelProto:
             model = light_step("expand", typed, operators=wanted)
         except ToolError:  # a body that needs a type which is not known: refused by name later
             break
+        _name_bodies(before, model.graph, wanted)
         name_nodes(model.graph)
     return model
+
+
+def _name_bodies(
+    before: Sequence[onnx.NodeProto], graph: onnx.GraphProto, expanded: Collection[tuple[str, str]]
+) -> None:
+    """Name what stands in place of a node after it: ONNX's bodies have no names.
+
+    They stand in the order of the nodes, each to the last of what its node gives.
+    """
+    gone = [node for node in before if (node.domain, node.op_type) in expanded]
+    kept = {node.name for node in before} - {node.name for node in gone}
+    bodies: list[list[onnx.NodeProto]] = []
+    missing: set[str] = set()
+    for step in graph.node:
+        if step.name in kept:
+            continue
+        if not missing and len(bodies) < len(gone):
+            missing = set(filter(None, gone[len(bodies)].output))
+            bodies.append([])
+        bodies[-1].append(step)
+        missing.difference_update(step.output)
+    for node, body in zip(gone, bodies, strict=False):
+        name_after(node, body)
 
 
 def _to_expand(node: onnx.NodeProto) -> bool:
