@@ -126,7 +126,9 @@ def _opened(source: Path, stack: contextlib.ExitStack) -> Bag:
             raise ValueError(problem if len(files) < 2 else "; ".join(lost))
         return Bag(source, stack.enter_context(_any_reader(paths)), lost)
     except Exception as error:
-        raise InputError(f"'{source}' is not a bag that can be read ({_line(error)})") from None
+        raise InputError(
+            f"'{source}' is not a bag that can be read ({_line(error)}): copy or record it again"
+        ) from None
 
 
 def _any_reader(paths: Sequence[Any]) -> Any:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from tvm_vision.errors import InputError
+from tvm_vision.whole_files import why_not
 
 RECORD = struct.Struct("<BQI")
 END = 255
@@ -48,7 +49,7 @@ class Journal:
                 stream.write(header)
             self._file = stream
         except OSError as error:
-            raise InputError(f"'{path}' cannot be written ({error.strerror})") from None
+            raise InputError(f"'{path}' cannot be written {why_not(error)}") from None
 
     def __enter__(self) -> Journal:
         return self

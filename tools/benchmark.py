@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tvm_vision.runtime.choices import FIGURES
+
 from .options import (
     PATH,
     UNMEASURED,
+    OutputFile,
     device_option,
     input_options,
     interruptible,
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
     help="Take fewer measurements, 3 at least, where they would take longer; of one package.",
 )  # fmt: skip
 @click.option(
-    "--plot", type=PATH, metavar="FILE.png",
+    "--plot", type=OutputFile(*FIGURES), metavar="FILE.png",
     help="Draw the times there (.png, .svg or .pdf); needs matplotlib.",
 )  # fmt: skip
 @device_option()

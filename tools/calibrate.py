@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from .options import PATH, UNMEASURED, interruptible
+from .options import UNMEASURED, OutputFile, interruptible
 from .progress import progress
 
 
 @click.command()
 @click.option(
-    "--output", "-o", type=PATH, metavar="FILE.json",
+    "--output", "-o", type=OutputFile(".json"), metavar="FILE.json",
     help="Write the device's description with what was measured, for --target FILE.json elsewhere.",
 )  # fmt: skip
 def calibrate(output: Path | None) -> None:

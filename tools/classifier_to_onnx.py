@@ -11,6 +11,7 @@ from .options import (
     PATH,
     SETTINGS,
     OneLineErrors,
+    OutputFile,
     interruptible,
     parse_size,
 )
@@ -25,7 +26,7 @@ from .verbosity import note
     help="PyTorch checkpoint with the weights.  [default: the library's, which are downloaded; a "
     "callable's network stays as it is]",
 )  # fmt: skip
-@click.option("--output", "-o", type=PATH, required=True, help="The ONNX file.")
+@click.option("--output", "-o", type=OutputFile(".onnx"), required=True, help="The ONNX file.")
 @click.option(
     "--input-size", callback=parse_size, metavar="N|HxW",
     help="Pixels of the network's input.  [default: the library's, else 224]",

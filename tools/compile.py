@@ -16,6 +16,7 @@ from .model_info import describer
 from .options import (
     NOTHING_WRITTEN,
     PATH,
+    OutputFile,
     check_runs_here,
     check_sample_options,
     chosen_target,
@@ -97,7 +98,7 @@ KINDS = ("network", "classifier", "yoeo", "yolo", "detr", "ssd", "segmenter", "d
     help="Compile what comes before nodes that cannot be compiled, and say what is left to you.",
 )  # fmt: skip
 @click.option(
-    "--rest", type=PATH, metavar="FILE",
+    "--rest", type=OutputFile(".onnx"), metavar="FILE.onnx",
     help="With --cut: write what is left as an ONNX file, which onnxruntime runs.",
 )  # fmt: skip
 @click.option(

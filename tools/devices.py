@@ -9,13 +9,13 @@ import click
 from tvm_vision.errors import DeviceError
 
 from .device_lines import describe
-from .options import PATH
+from .options import OutputFile
 from .table import table
 
 
 @click.command()
 @click.option(
-    "--export", type=PATH, metavar="FILE.json",
+    "--export", type=OutputFile(".json"), metavar="FILE.json",
     help="Write what the compiler asks of the first device, for --target FILE.json on another "
     "machine.",
 )  # fmt: skip

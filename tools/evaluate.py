@@ -11,6 +11,7 @@ import click
 
 from .options import (
     PATH,
+    OutputFile,
     frame_timeout_option,
     host_option,
     input_shapes_option,
@@ -77,7 +78,9 @@ def listed(
 @KEY
 @host_option
 @frame_timeout_option()
-@click.option("--html", type=PATH, metavar="FILE", help="Write a page of it too.")
+@click.option(
+    "--html", type=OutputFile(".html", ".htm"), metavar="FILE.html", help="Write a page of it too."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def evaluate(
     model: Path,

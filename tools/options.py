@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import traceback
 from collections.abc import Callable, Iterator
@@ -17,7 +18,8 @@ from typing import IO, Any
 
 import click
 
-from tvm_vision.errors import TvmVisionError
+from tvm_vision.errors import InputError, TvmVisionError
+from tvm_vision.file_kinds import need_ending
 from tvm_vision.options import CompileOptions, variable_of
 from tvm_vision.runtime.choices import DEVICES, FILL_MODES
 
@@ -36,6 +38,21 @@ _FRAME_TIMEOUT = f"{__name__}.frame_timeout"
 FRAME_TIMEOUT = 60.0
 # Whether a path is there and usable is for the library to say: its messages tell what to do.
 PATH = click.Path(path_type=Path)
+
+
+class OutputFile(click.Path):
+    """A file to write whose ending says what it will be; another one is a wrong command line."""
+
+    def __init__(self, *endings: str) -> None:
+        super().__init__(path_type=Path)
+        self.endings = endings
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = super().convert(value, param, ctx)
+        try:
+            return need_ending(Path(os.fsdecode(path)), *self.endings)
+        except InputError as error:
+            self.fail(str(error), param, ctx)
 
 
 def hyphens(name: str) -> str:

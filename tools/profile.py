@@ -12,6 +12,7 @@ import click
 from .options import (
     PATH,
     UNMEASURED,
+    OutputFile,
     device_option,
     input_options,
     interruptible,
@@ -54,10 +55,13 @@ MAX_CHANGES = 30
     help="Compare each layer's output with onnxruntime's on the ONNX file MODEL.",
 )
 @click.option(
-    "--html", type=PATH, metavar="FILE", help="Write a page of it too, one file without a network."
+    "--html",
+    type=OutputFile(".html", ".htm"),
+    metavar="FILE.html",
+    help="Write a page of it too, one file without a network.",
 )
 @click.option(
-    "--trace", type=PATH, metavar="FILE",
+    "--trace", type=OutputFile(".json"), metavar="FILE.json",
     help="Write when what of a few frames ran too, host and device, for Perfetto.",
 )  # fmt: skip
 @click.option(

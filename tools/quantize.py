@@ -11,6 +11,7 @@ from .model_info import model_info
 from .options import (
     NOTHING_WRITTEN,
     PATH,
+    OutputFile,
     input_shapes_option,
     input_values_option,
     interruptible,
@@ -22,7 +23,7 @@ from .verbosity import note
 
 @click.command()
 @click.argument("model", type=PATH)
-@click.option("--output", "-o", type=PATH, required=True, help="The ONNX file.")
+@click.option("--output", "-o", type=OutputFile(".onnx"), required=True, help="The ONNX file.")
 @click.option(
     "--sample-images", type=PATH, multiple=True, required=True, metavar="FILE|FOLDER",
     help="Images like those that the network will see, or .npz files with its inputs: they "

@@ -9,7 +9,9 @@ from typing import Any
 
 import click
 
-from .options import PATH
+from tvm_vision.runtime.choices import FIGURES
+
+from .options import PATH, OutputFile
 from .table import table
 
 FILES = click.argument("files", type=PATH, nargs=-1, required=True)
@@ -102,7 +104,10 @@ def prune(files: tuple[Path, ...], output: Path, chosen: bool) -> None:
 
 @records.command()
 @FILES
-@OUTPUT
+@click.option(
+    "--output", "-o", type=OutputFile(*FIGURES), required=True, metavar="FILE.png",
+    help="Where to; .svg and .pdf as well.",
+)  # fmt: skip
 def draw(files: tuple[Path, ...], output: Path) -> None:
     """Draw each kernel's candidates in the order they were measured, and the best so far.
 

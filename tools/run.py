@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import PATH, device_option, input_options, package_argument, timing_options
+from .options import (
+    OutputFile,
+    device_option,
+    input_options,
+    package_argument,
+    timing_options,
+)
 from .progress import progress
 from .session import load_network, set_inputs
 from .table import table
@@ -20,7 +26,9 @@ if TYPE_CHECKING:
 @click.command()
 @package_argument()
 @input_options
-@click.option("--output", "--outputs", "-o", type=PATH, help=".npz file for the outputs.")
+@click.option(
+    "--output", "--outputs", "-o", type=OutputFile(".npz"), help=".npz file for the outputs."
+)
 @click.option("--print-time", is_flag=True, help="Time runs, upload and read-back included.")
 @click.option(
     "--print-top", type=click.IntRange(min=1), metavar="N", help="Print the N largest values."

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import click
 
-from .options import PATH, device_option, wanted_target
+from .options import PATH, OutputFile, device_option, wanted_target
 from .progress import progress
+
+PAGE = OutputFile(".html", ".htm", ".svg")
 
 
 @click.command()
@@ -60,6 +62,7 @@ def show(
         if image is not None or inputs is not None:
             raise click.UsageError("--image and --inputs are for --layer: name one")
         path = output or Path(f"{model_or_package.stem}.html")
+        PAGE.convert(path, None, None)
         _write_drawing(model_or_package, path, model)
         click.echo(f"wrote {path}")
         return
@@ -83,9 +86,7 @@ def _write_drawing(path: Path, output: Path, model: Path | None) -> None:
 
     from .session import read_any
 
-    if output.suffix not in (".html", ".svg"):
-        raise click.UsageError(f"--output ends in .html or .svg, found '{output.name}'")
-    alone = output.suffix == ".svg"
+    alone = output.suffix.lower() == ".svg"
     with progress(f"drawing {path.name}"):
         if kind_of(path) not in PACKAGES:
             proto = read_model(path)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import PATH
+from .options import PATH, OutputFile
 
 if TYPE_CHECKING:
     from tvm_vision.models.exports import Export
@@ -58,7 +58,7 @@ def export_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """--save-json, --save-txt, --save-crop, --save-masks and --save-conf."""
     options = [
         click.option(
-            "--save-json", type=PATH, metavar="FILE",
+            "--save-json", type=OutputFile(".json"), metavar="FILE.json",
             help="Write all results there, as COCO has them.",
         ),
         click.option(

@@ -11,6 +11,7 @@ from .options import (
     PATH,
     SETTINGS,
     OneLineErrors,
+    OutputFile,
     interruptible,
     parse_size,
 )
@@ -22,7 +23,10 @@ from .verbosity import note
 @click.argument("model_cfg", type=PATH)
 @click.argument("model_weights", type=PATH)
 @click.option(
-    "--output", "-o", type=PATH, help="The ONNX file.  [default: MODEL_CFG, but with .onnx]"
+    "--output",
+    "-o",
+    type=OutputFile(".onnx"),
+    help="The ONNX file.  [default: MODEL_CFG, but with .onnx]",
 )
 @click.option(
     "--names", type=PATH,

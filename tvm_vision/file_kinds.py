@@ -207,3 +207,12 @@ def _kind_of_text(head: bytes) -> Kind | None:
             return PROFILE
         return INFO if '"format_version"' in text or '"graph"' in text else JSON
     return CFG if text.startswith(("[net]", "[network]")) else TEXT
+
+
+def need_ending(path: Path, *endings: str) -> Path:
+    """The path of a file to write, whose ending says what it will be: one of ``endings``, in small
+    letters or large ones. Raises InputError for another."""
+    if path.suffix.lower() in endings:
+        return path
+    known = " or ".join(filter(None, (", ".join(endings[:-1]), endings[-1])))
+    raise InputError(f"a file that ends in {known} is needed, found '{path.name}': name it so")

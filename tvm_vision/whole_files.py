@@ -27,6 +27,16 @@ _SCRATCH = re.compile(r"\.tvm_vision-[a-z0-9_]{8}\.part")
 # In a scratch folder: what stood where something new is being put, for as long as that takes.
 _DISPLACED = "displaced"
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+# What to do about what is in the way of a file, by the system's number of it.
+_REMEDIES = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some room, or name another place"),
+    **dict.fromkeys(
+        (errno.EACCES, errno.EPERM, errno.EROFS), "name a folder that you may write to"
+    ),
+    **dict.fromkeys((errno.ENOTDIR, errno.EEXIST), "name a folder where a file is named"),
+    errno.EISDIR: "that is a folder, name a file in it",
+    errno.ENAMETOOLONG: "choose a shorter name",
+}
 # Where leftovers were looked for: once in a process, since a folder may have thousands of files.
 _visited: set[str] = set()
 
@@ -109,8 +119,13 @@ def writing(path: Path, error: type[TvmVisionError] = InputError) -> Iterator[No
     try:
         yield
     except OSError as problem:
-        reason = problem.strerror or problem
-        raise error(f"'{path}' cannot be written ({reason})") from None
+        raise error(f"'{path}' cannot be written {why_not(problem)}") from None
+
+
+def why_not(problem: OSError) -> str:
+    """Why something cannot be written or made, and what to do, as "(REASON): REMEDY"."""
+    remedy = _REMEDIES.get(problem.errno or 0, "name another place")
+    return f"({problem.strerror or problem}): {remedy}"
 
 
 def write_whole(path: Path, content: bytes, error: type[TvmVisionError] = InputError) -> None:

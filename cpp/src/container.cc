@@ -144,7 +144,8 @@ PlainFile PlainFile::Open(const std::string& path) {
   int why = 0;
   if (auto file = TryOpen(path, &why)) return std::move(*file);
   if (why == EINVAL || why == EISDIR) {
-    throw Error("PackageError", "a package is a tar or a folder, and '" + path + "' is neither");
+    throw Error("PackageError",
+                "a package is a tar or a folder, and '" + path + "' is neither: check the path");
   }
   throw Error("PackageError", "a package is needed, and '" + path + "' cannot be opened (" +
                                   std::strerror(why) + "): check the path");
@@ -159,7 +160,9 @@ PlainFile PlainFile::OpenMember(const std::string& folder, const char* name) {
                                     "): " + kCompileAgain);
   }
   if (!S_ISREG(status.st_mode)) {
-    throw Error("PackageError", "'" + path + "' must be a plain file, and is a link or device");
+    throw Error("PackageError", "'" + path +
+                                    "' must be a plain file, and is a link or device: copy the "
+                                    "package with its files");
   }
   return Open(path);
 }

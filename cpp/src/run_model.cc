@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iomanip>
 #include <iostream>
@@ -163,6 +164,10 @@ Arguments Parse(int count, char** words) {
   if (given < 3 || given > 4) WrongUsage("NAME, PACKAGE and IMAGE are needed, and perhaps LABELS");
   for (int i = 0; i < given; ++i) *places[i] = words[optind + i];
   if (arguments.mask.empty()) arguments.mask = arguments.name + "_mask.png";
+  if (std::string ending = std::filesystem::path(arguments.mask).extension(); ending != ".png") {
+    WrongUsage("--mask writes PNG: a file that ends in .png is needed, found '" + arguments.mask +
+               "'");
+  }
   return arguments;
 }
 

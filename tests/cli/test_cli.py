@@ -8,10 +8,12 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from click import BadParameter
 from click.testing import CliRunner
 
 from tvm_vision.errors import DeviceError
 from tvm_vision.tools.cli import main
+from tvm_vision.tools.options import OutputFile
 from tvm_vision.tools.other_names import COMMANDS as COMMANDS_OF_OTHERS
 from tvm_vision.tools.other_names import OPTIONS as OPTIONS_OF_OTHERS
 
@@ -35,15 +37,38 @@ def test_each_command_has_help_with_an_example(command):
     assert f"tvm-vision {command}" in result.output.partition("Example:")[2]
 
 
-def test_each_command_has_quiet_and_verbose():
-    def commands(group):
-        for command in group.commands.values():
-            yield command
-            yield from commands(command) if hasattr(command, "commands") else ()
+def commands(group):
+    """Those of a group, and of the groups in it."""
+    for command in group.commands.values():
+        yield command
+        yield from commands(command) if hasattr(command, "commands") else ()
 
+
+def test_each_command_has_quiet_and_verbose():
     for command in [main, *commands(main)]:
         options = {option for param in command.params for option in param.opts}
         assert {"-q", "--quiet", "-v", "--verbose"} <= options, command.name
+
+
+def test_a_file_to_write_has_an_ending_that_says_what_it_is(tmp_path):
+    """Else a page called x.pdf would be HTML. What may also be a folder is checked elsewhere, and
+    records are read by their content."""
+    either = {"show --output", "merge --output", "prune --output"}
+    endings = {}
+    for command in commands(main):
+        for param in command.params:
+            name = f"{command.name} {param.opts[0]}"
+            text = f"{param.metavar or ''} {getattr(param, 'help', '') or ''}"
+            if isinstance(param.type, OutputFile):
+                endings[name] = param.type.endings
+                path = tmp_path / f"x{param.type.endings[-1].upper()}"
+                assert param.type.convert(str(path), param, None) == path
+                with pytest.raises(BadParameter, match=r"a file that ends in .* is needed, found"):
+                    param.type.convert(str(tmp_path / "x.odd"), param, None)
+            elif re.match(r"FILE(?!\|)|.*\bFile to write", text):
+                either.remove(name)
+    assert not either and endings["evaluate --html"] == (".html", ".htm")
+    assert len(endings) == 13
 
 
 def test_the_commands():

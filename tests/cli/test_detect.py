@@ -108,9 +108,12 @@ def test_a_folder_with_half_an_image_is_done_but_for_that(command, network, phot
     assert last == "Error: a file could not be read; all others are done"
 
 
-def test_a_folder_is_no_file_for_all_results(refuses, network, photo, tmp_path):
-    message = refuses("detect", network, photo, "--save-json", tmp_path)
-    assert "is a folder: name one" in message
+def test_a_folder_is_no_file_for_all_results(command, network, photo, tmp_path):
+    folder = tmp_path / "all.json"
+    folder.mkdir()
+    for path in (tmp_path, folder):
+        result = command("detect", network, photo, "--save-json", path)
+        assert result.exit_code != 0 and "a file" in result.stderr and "name" in result.stderr
 
 
 def test_a_window_is_refused_without_a_screen(refuses, network, photo, monkeypatch):

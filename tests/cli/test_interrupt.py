@@ -48,7 +48,7 @@ COMMANDS = {
         f"OUT was not written; {BEGINS_AGAIN}",
     ),
     "quantize": (
-        "quantize tiny.onnx -o OUT --sample-images a.npz", "tvm_vision.api.quantize",
+        "quantize tiny.onnx -o OUT.onnx --sample-images a.npz", "tvm_vision.api.quantize",
         f"nothing was written; {BEGINS_AGAIN}",
     ),
     "tune": (
@@ -64,7 +64,7 @@ COMMANDS = {
         "nothing was measured to the end; a smaller --repeat takes less time",
     ),
     "run": (
-        "run tiny.tar -o OUT", "tvm_vision.runtime.graph_executor.GraphExecutor.run",
+        "run tiny.tar -o OUT.npz", "tvm_vision.runtime.graph_executor.GraphExecutor.run",
         f"no file is half-written; {BEGINS_AGAIN}",
     ),
     "check": (
@@ -84,11 +84,12 @@ COMMANDS = {
         f"no file is half-written; {BEGINS_AGAIN}",
     ),
     "yoeo-to-onnx": (
-        "yoeo-to-onnx net.cfg net.weights -o OUT", "tvm_vision.exporters.yoeo.weights.read_weights",
+        "yoeo-to-onnx net.cfg net.weights -o OUT.onnx",
+        "tvm_vision.exporters.yoeo.weights.read_weights",
         f"nothing was written; {BEGINS_AGAIN}",
     ),
     "classifier-to-onnx": (
-        "classifier-to-onnx net:Net -o OUT --preprocess unit",
+        "classifier-to-onnx net:Net -o OUT.onnx --preprocess unit",
         "tvm_vision.exporters.classifier.find.find_network",
         f"nothing was written; {BEGINS_AGAIN}",
     ),
@@ -113,7 +114,7 @@ def test_every_command_says_what_is_kept(
         output = tmp_path / "out"
     monkeypatch.setattr(function, interrupt)
     before = sorted(world.rglob("*"))
-    result = command(*(output if word == "OUT" else word for word in words.split()))
+    result = command(*(word.replace("OUT", str(output)) for word in words.split()))
     assert result.exit_code == 130
     lines = [
         x

@@ -149,9 +149,9 @@ COMMANDS: dict[str, tuple[list[str], set[str]]] = {
         {"records", "empty"},
     ),
     "yoeo-onnx-to-tvm": (["yoeo-onnx-to-tvm", "FILE", "-o", "OUT"], {"onnx"}),
-    "quantize": (["quantize", "FILE", "-o", "OUT", "--sample-images", "IMAGE"], {"onnx"}),
+    "quantize": (["quantize", "FILE", "-o", "OUT.onnx", "--sample-images", "IMAGE"], {"onnx"}),
     "quantize --sample-images": (
-        ["quantize", "MODEL", "-o", "OUT", "--sample-images", "FILE"],
+        ["quantize", "MODEL", "-o", "OUT.onnx", "--sample-images", "FILE"],
         {"image"},
     ),
     "tune": (["tune", "FILE", "-r", "OUT"], {"onnx"}),
@@ -180,8 +180,8 @@ COMMANDS: dict[str, tuple[list[str], set[str]]] = {
     "package repack": (["package", "repack", "FILE", "OUT.tar"], PACKAGES),
     "records list": (["records", "list", "FILE"], {"records", "empty"}),
     "records merge": (["records", "merge", "FILE", "-o", "OUT"], {"records", "empty"}),
-    "yoeo-to-onnx": (["yoeo-to-onnx", "FILE", "WEIGHTS", "-o", "OUT"], {"cfg"}),
-    "yoeo-to-onnx WEIGHTS": (["yoeo-to-onnx", "CFG", "FILE", "-o", "OUT"], {"checkpoint"}),
+    "yoeo-to-onnx": (["yoeo-to-onnx", "FILE", "WEIGHTS", "-o", "OUT.onnx"], {"cfg"}),
+    "yoeo-to-onnx WEIGHTS": (["yoeo-to-onnx", "CFG", "FILE", "-o", "OUT.onnx"], {"checkpoint"}),
     "demo --model": (["demo", "--model", "FILE", "--device", "cpu", "--output", "OUT"], {"onnx"}),
     "bag": (["bag", "FILE", "OUT.mcap", "--model", "GOOD"], {"bag", "folder"}),
     "bag --model": (["bag", "BAG", "OUT.mcap", "--model", "FILE"], PACKAGES | {"folder"}),
@@ -200,7 +200,7 @@ def test_what_was_found_is_said_in_one_line(
     stands = {
         "FILE": files[kind], "GOOD": tiny_package, "MODEL": model, "OUT": tmp_path / "out",
         "OUT.tar": tmp_path / "out.tar", "OUT.mcap": tmp_path / "out.mcap", "BAG": files["bag"],
-        "OUT.html": tmp_path / "out.html",
+        "OUT.html": tmp_path / "out.html", "OUT.onnx": tmp_path / "out.onnx",
         "IMAGE": files["image"], "CFG": files["cfg"], "WEIGHTS": files["checkpoint"],
     }  # fmt: skip
     before = {path: path.read_bytes() for path in files.values() if path.is_file()}
@@ -212,6 +212,7 @@ def test_what_was_found_is_said_in_one_line(
     assert re.search(FOUND[kind], line), line
     # Nothing was written, and nothing that was given was changed.
     assert not (tmp_path / "out").exists() or not any((tmp_path / "out").iterdir())
+    assert not any(path.exists() for word, path in stands.items() if word.startswith("OUT."))
     assert {path: path.read_bytes() for path in before} == before
 
 

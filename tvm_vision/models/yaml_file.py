@@ -20,9 +20,11 @@ def read_yaml(path: Path) -> Any:
     except OSError as error:
         raise InputError(f"'{path}' cannot be read ({error.strerror}): check the path") from None
     except UnicodeDecodeError:
-        raise InputError(f"'{path}' must be YAML, and is not text") from None
+        raise InputError(f"'{path}' must be YAML, and is not text: save it as UTF-8") from None
     except RecursionError:
-        raise InputError(f"'{path}' must be YAML, and is nested too deeply") from None
+        raise InputError(
+            f"'{path}' must be YAML, and is nested too deeply: check the file"
+        ) from None
     except Exception as error:  # what makes values of texts raises every kind there is
         mark = getattr(error, "problem_mark", None)
         place = f" in line {mark.line + 1}" if mark else ""

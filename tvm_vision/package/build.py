@@ -17,6 +17,7 @@ from ..linking import link_library
 from ..options import CompileOptions
 from ..processors import linux_names
 from ..version import __version__
+from ..whole_files import why_not
 from .info import FORMAT, FORMAT_VERSION, ModelInfo, PackageDevice, PackageInfo, plain
 from .precision import MeasuredPrecision
 from .tensors import IntegersInfo, TensorInfo
@@ -219,5 +220,7 @@ def write_library(library: Any, path: Path) -> None:
     try:
         with ctrl_c_as_itself():
             library.export_library(str(path), workspace_dir=str(objects), fcompile=link_library)
-    except (RuntimeError, OSError) as error:
+    except OSError as error:
+        raise PackageError(f"mod.so cannot be written {why_not(error)}") from None
+    except RuntimeError as error:  # the linker's own line has what to do
         raise PackageError(f"mod.so cannot be written: {last_line(error)}") from None

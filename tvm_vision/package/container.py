@@ -57,7 +57,9 @@ def open_file(path: Path) -> Iterator[BinaryIO]:
         stream = open_plain(path)
     except OSError as error:
         if error.errno == errno.EINVAL:
-            raise PackageError(f"a package is a tar or a folder, and '{path}' is neither") from None
+            raise PackageError(
+                f"a package is a tar or a folder, and '{path}' is neither: check the path"
+            ) from None
         raise PackageError(
             f"a package is needed, and '{path}' cannot be opened ({error.strerror}): check the path"
         ) from None

@@ -378,7 +378,10 @@ def _need_plain(folder: Path, name: str) -> None:
             f"({error.strerror}): {REMEDY}"
         ) from None
     if not stat.S_ISREG(status.st_mode):
-        raise PackageError(f"'{folder / name}' must be a plain file, and is a link or device")
+        raise PackageError(
+            f"'{folder / name}' must be a plain file, and is a link or device: copy the package "
+            "with its files"
+        )
 
 
 def _check_members(found: Mapping[str, str], info: PackageInfo) -> None:

@@ -4,3 +4,6 @@ from __future__ import annotations
 
 DEVICES = ("auto", "vulkan", "cpu")
 FILL_MODES = ("random", "zeros", "ones")
+
+#: What a figure can be written as, by the ending of its file.
+FIGURES = (".png", ".svg", ".pdf")

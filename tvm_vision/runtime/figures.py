@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, TvmVisionError
+from ..file_kinds import need_ending
 from ..whole_files import whole
 from .benchmark import BenchmarkResult
+from .choices import FIGURES
 
-ENDINGS = (".png", ".svg", ".pdf")
 # Dots in an inch: a panel of 5 inches is as wide as a page's text.
 DENSITY = 110
 # Measurements above so many times the 95th percentile are counted and not drawn.
@@ -23,12 +24,7 @@ BEYOND = 2.0
 def figure_path(output: str | os.PathLike[str]) -> Path:
     """Where a figure is written. Raises InputError for another ending, or without matplotlib: to be
     asked before anything that takes long."""
-    path = Path(output)
-    if path.suffix.lower() not in ENDINGS:
-        raise InputError(
-            f"a file that ends in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]} is needed, found "
-            f"'{path.name}'"
-        )
+    path = need_ending(Path(output), *FIGURES)
     pyplot()
     return path
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from ..whole_files import ScratchFolder, put, write_whole, writing
+from ..whole_files import ScratchFolder, put, why_not, write_whole, writing
 from .sources import Frame
 
 Image = npt.NDArray[np.uint8]
@@ -28,7 +28,7 @@ class OutputFolder:
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"the folder '{path}' cannot be made ({error.strerror})") from None
+            raise InputError(f"the folder '{path}' cannot be made {why_not(error)}") from None
         self.path = path
         self._names: set[str] = set()
 
@@ -107,7 +107,8 @@ class _Video:
         if not self._writer.isOpened():
             self.discard()
             raise InputError(
-                f"'{path}' cannot be written: is the folder writable, and has this OpenCV FFmpeg?"
+                f"'{path}' cannot be written: OpenCV with FFmpeg is needed, which its wheels have: "
+                "pip install opencv-python-headless"
             )
 
     def write(self, image: Image) -> None:
@@ -134,5 +135,8 @@ def write_png(path: Path, image: npt.NDArray[Any]) -> None:
     """
     done, data = cv2.imencode(".png", image)
     if not done:
-        raise InputError(f"'{path}' cannot be written (OpenCV cannot encode it)")
+        raise InputError(
+            f"'{path}' cannot be written (OpenCV cannot encode it): "
+            "pip install opencv-python-headless"
+        )
     write_whole(path, data.tobytes())

@@ -27,7 +27,7 @@ from ..errors import TuningError
 from ..file_kinds import FOLDER, JSON, RECORDS, TEXT, need
 from ..package.fields import deeper_than
 from ..plain_files import read_plain
-from ..whole_files import write_whole
+from ..whole_files import why_not, write_whole
 
 LOGGER = logging.getLogger(__name__)
 FORMAT = 1
@@ -293,11 +293,11 @@ def read_records(path: str | os.PathLike[str], *, missing_ok: bool = False) -> R
         if missing_ok:
             return Records()
         raise TuningError(
-            f"a file of tuning records is needed, and '{path}' is not there"
+            f"a file of tuning records is needed, and '{path}' is not there: check the path"
         ) from None
     except OSError as error:
         need(path, _NEEDED, FOLDER, error=TuningError)
-        raise TuningError(f"'{path}' cannot be read ({error.strerror})") from None
+        raise TuningError(f"'{path}' cannot be read ({error.strerror}): check the path") from None
     *lines, rest = data.split(b"\n")
     try:
         return _parsed_lines(path, lines, rest)
@@ -348,7 +348,7 @@ class RecordWriter:
             with self._alone():
                 self._drop_half_line()
         except OSError as error:
-            raise TuningError(f"'{path}' cannot be written ({error.strerror})") from None
+            raise TuningError(f"'{path}' cannot be written {why_not(error)}") from None
 
     def _drop_half_line(self) -> None:
         self._file.seek(0)

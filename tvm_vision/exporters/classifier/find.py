@@ -153,7 +153,9 @@ def _load(network: Any, path: Path) -> None:
         ) from None
     except Exception as error:  # an archive can be broken in every way
         reason = str(error).partition(". ")[0] or type(error).__name__
-        raise InputError(f"'{path}' is no PyTorch checkpoint, or is damaged ({reason})") from None
+        raise InputError(
+            f"'{path}' is no PyTorch checkpoint, or is damaged ({reason}): copy or save it again"
+        ) from None
     state = content if isinstance(content, dict) else {}
     for key in WRAPPERS:
         if isinstance(state.get(key), dict):

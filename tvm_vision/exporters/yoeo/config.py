@@ -125,7 +125,7 @@ def parse_config(source: str | os.PathLike[str]) -> YoeoConfig:
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not text"
             raise InputError(
-                f"a .cfg file is needed, and '{path}' cannot be read ({reason})"
+                f"a .cfg file is needed, and '{path}' cannot be read ({reason}): check the file"
             ) from None
     sections = _sections(text, name)
     if not sections or sections[0].kind not in ("net", "network"):

@@ -59,7 +59,7 @@ def yoeo_model_info(
     except Exception as error:  # onnx raises what protobuf does
         reason = getattr(error, "strerror", None) or "it is not ONNX"
         raise InputError(
-            f"an ONNX file is needed, and '{path}' cannot be read ({reason})"
+            f"an ONNX file is needed, and '{path}' cannot be read ({reason}): check the file"
         ) from None
     outputs = {value.name: _shape(value) for value in model.graph.output}
     metadata = _metadata(model, path)

@@ -49,13 +49,13 @@ def read_labels(source: str) -> tuple[str, ...]:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
         raise InputError(
             f"a text file with a label a line, or the word imagenet, is needed, and '{source}' "
-            f"cannot be read ({reason})"
+            f"cannot be read ({reason}): check the file"
         ) from None
     labels = tuple(line.strip() for line in text.splitlines())
     while labels and not labels[-1]:
         labels = labels[:-1]
     if not labels:
-        raise InputError(f"a label a line is needed, and '{source}' has none")
+        raise InputError(f"a label a line is needed, and '{source}' has none: check the file")
     return labels
 
 
