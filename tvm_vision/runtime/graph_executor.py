@@ -286,9 +286,9 @@ class GraphExecutor:
         """Time each kernel and each stage on the device, over ``repeat`` frames.
 
         The kernels are timed in a recording of its own, with a timestamp between any two; span,
-        upload, read-back and wall time come from recordings without them. On the CPU the host's
-        clock is read. Inputs must be set. rate: as of ``benchmark``; all recordings of a frame
-        run at once.
+        upload, read-back and wall time are of one frame without those. On the CPU the host's clock
+        is read. Inputs must be set. rate: as of ``benchmark``; all recordings of a frame run at
+        once.
         """
         if repeat < 1:
             raise InputError(f"a profile needs at least 1 run, found repeat={repeat}")

@@ -56,9 +56,9 @@ class ProfileReport:
 
     ``sum_us`` adds up the kernels, each timed alone between two timestamps; ``span_us`` is the time
     from the first to the last kernel of a frame as it runs in production, where neighbours may
-    overlap; ``wall_us`` is a whole frame by the host's clock; ``unexplained_us`` is what the host
-    waited for a frame beyond its upload, span and read-back, taken of each frame by itself: driver,
-    queue and host. It is never below 0, and medians of different frames need not add up.
+    overlap; ``wall_us`` is the whole of that frame by the host's clock; ``unexplained_us`` is what
+    of it is beyond its upload, span and read-back: driver, queue and host. It is never below 0.
+    All are medians of the same frames, each by itself, so that they need not add up.
     """
 
     device: str

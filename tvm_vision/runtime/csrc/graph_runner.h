@@ -27,10 +27,9 @@ struct ProfileSample {
   int64_t span = 0;
   int64_t upload = 0;
   int64_t readback = 0;
-  /*! \brief From handing the frame over to having its outputs, by the host's clock. */
+  /*! \brief From handing the same frame over to knowing that it is through, by the host's clock. */
   int64_t wall = 0;
-  /*! \brief What the host waited for the frame that span, upload and read-back are of, beyond them:
-   * the wall time of another frame may be shorter than these. */
+  /*! \brief What of that is beyond span, upload and read-back. */
   int64_t unexplained = 0;
 };
 
