@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -57,8 +58,11 @@ def arguments(network: Path, photos: Path, output: Path) -> list[object]:
     return ["evaluate", network / "colours.onnx", photos, *OPTIONS, *like]
 
 
-def test_variants_of_a_classifier(command, network, photos, tmp_path):
+def test_variants_of_a_classifier(command, network, photos, tiny_package, tmp_path):
     page = tmp_path / "page.html"
+    # Left of something else: the reference is not read as that says.
+    (tmp_path / "kept").mkdir()
+    shutil.copy(tiny_package, tmp_path / "kept" / "a.tar")
     result = command(*arguments(network, photos, tmp_path / "kept"), "--html", page, "--json")
     assert result.exit_code == 0, result.output
     rows = json.loads(result.stdout)

@@ -103,6 +103,7 @@ class Evaluation:
         self._host, self._recovery = host, recovery
         self._info, self._tracker, self._tell, self._remark = info, tracker, tell, remark
         self._content = _content(model, data, info, self._fixed)
+        self._judged_of: list[Path] = []  # packages of the variants that were asked for and ran
 
     def rows(self, variants: Sequence[Variant]) -> list[Json]:
         """The result of each variant: the one that is kept, where it is of the same model, set,
@@ -112,8 +113,13 @@ class Evaluation:
         Raises InputError where the folder cannot be written, TuningError for a tracker without
         boards.
         """
+        found = self._rows(variants)
+        self._judged_of = [self.package(v) for v, row in found.items() if "error" not in row]
+        return list(found.values())
+
+    def _rows(self, variants: Sequence[Variant]) -> dict[Variant, Json]:
         if self._tracker is None:
-            return [self._kept(*self._named(v), partial(self._here, v)) for v in variants]
+            return {v: self._kept(*self._named(v), partial(self._here, v)) for v in variants}
         found = {v: self._found(*self._named(v)) for v in variants}
         missing = [v for v in variants if found[v] is None]
         if missing:
@@ -124,11 +130,11 @@ class Evaluation:
                 begun = [(v, self._on_a_board(v, targets[v.target], boards)) for v in missing]
                 for variant, result in begun:
                     found[variant] = self._kept(*self._named(variant), result)
-        return [row for row in found.values() if row is not None]
+        return {variant: row for variant, row in found.items() if row is not None}
 
     def reference(self) -> Json:
-        """The result of onnxruntime, or LiteRT, on this machine. It needs a variant that was
-        compiled before, whose package says how images are prepared and outputs read."""
+        """The result of onnxruntime, or LiteRT, on this machine. It needs a variant that ran
+        before, whose package says how images are prepared and outputs read."""
         return self._kept(REFERENCE, {}, self._of_reference)
 
     def package(self, variant: Variant) -> Path:
@@ -258,10 +264,14 @@ class Evaluation:
         return path
 
     def _of_reference(self) -> Json:
-        packages = sorted(self._folder.glob("*.tar"))
-        if not packages:
-            raise InputError("a variant that compiles is needed before the reference can run")
-        with read_package(packages[0]) as opened:
+        # Not just any of the folder: others may be of another network, or say less of it.
+        package = next((path for path in self._judged_of if path.exists()), None)
+        if package is None:
+            raise InputError(
+                "a variant that runs is needed before the reference can run, and none did: see "
+                "their errors"
+            )
+        with read_package(package) as opened:
             info = opened.info
         found = reference_of(self._model, input_values=self._fixed["input_values"])
         engine = "LiteRT" if type(found).__name__.startswith("LiteRt") else "onnxruntime"
