@@ -295,8 +295,10 @@ def test_a_segmenter_over_masks(tmp_path):
     row = run_set(cast("VisionModel", Segmenter()), data)
     assert row["scores"]["classes"] == {"field": 11 / 12, "lines": 12 / 13}
     row |= {"name": "one", "package_bytes": 10, "memory_bytes": 5, "warnings": [], "device": "d"}
-    found = reports.Page(evaluation_page([row], data.kind, data.names, "t"))
+    text = evaluation_page([row], data.kind, data.names, "t")
+    found = reports.Page(text)
     assert "92.3 %" in found.texts["by-class"] and found.open_at_end == []
+    assert "1 variant over 1 image of 2 classes" in text
     for wrong in (np.zeros((2, 2), np.uint8), np.full((4, 8), 9, np.uint8)):
         cv2.imwrite(str(tmp_path / "masks" / "a.png"), wrong)
         with pytest.raises(InputError, match=r"masks/a\.png' does not fit its image or network: "):

@@ -12,6 +12,8 @@ from .page import Cell, Section, page, sortable
 MOST_CLASSES = 60  # in a confusion matrix that is drawn
 SHADES = 7
 Row = Mapping[str, Any]
+# What the first measure of pictures is of one class.
+OF_A_CLASS = {"boxes": "AP50-95", "masks": "IoU"}
 # Measure of a kind of set -> what it is called; the first one is that of pictures.
 MEASURES = {
     "classes": {"top1": "top 1", "top5": "top 5"},
@@ -56,14 +58,17 @@ def evaluation_page(rows: Sequence[Row], kind: str, names: Sequence[str], title:
         body = f'<div class="matrices">{matrices}</div>'
         sections.append(Section("confusions", "Confusions", text, body))
     else:
-        sections.append(_by_class(good, words))
+        sections.append(_by_class(good, OF_A_CLASS[kind]))
     warned = [(row["name"], line) for row in good for line in row["warnings"]]
     warned += [(row["name"], row["error"]) for row in rows if "error" in row]
     if warned:
         body = "".join(f"<li><b>{escape(n)}</b>: {escape(line)}</li>" for n, line in warned)
         sections.append(Section("warnings", "Warnings and errors", "", f"<ul>{body}</ul>"))
     classes = len(good[0]["scores"]["classes"]) if good else len(names)
-    facts = [f"{len(rows)} variants over {images} images of {classes} classes"]
+    counts = [
+        _counted(len(rows), "variant"), _counted(images, "image"), _counted(classes, "class", "es"),
+    ]  # fmt: skip
+    facts = ["{} over {} of {}".format(*counts)]
     return page(title, facts, sections, {"evaluation": list(rows)})
 
 
@@ -129,15 +134,21 @@ def _confusion(row: Row, names: Sequence[str]) -> str:
 
 
 def _by_class(rows: Sequence[Row], words: str) -> Section:
-    """The first measure of each class in each variant."""
-    header = ["class", *(f"{row['name']} {words}" for row in rows)]
+    """The first measure of each class, in words, in each variant."""
+    header = ["class", *(row["name"] for row in rows)]
     names = rows[0]["scores"]["classes"] if rows else ()
     body = []
     for name in names:
         found = [row["scores"]["classes"][name] for row in rows]
         values = [each["ap50_95"] if isinstance(each, Mapping) else each for each in found]
         body.append(("", [Cell(name, marks="name"), *map(_score, values)]))
-    return Section("classes", "By class", "", sortable("by-class", header, body))
+    return Section(
+        "classes", "By class", f"{words} in each variant.", sortable("by-class", header, body)
+    )
+
+
+def _counted(count: int, word: str, ending: str = "s") -> str:
+    return f"{count} {word}{'' if count == 1 else ending}"
 
 
 def _score(value: float | None) -> Cell:
