@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..common import TargetLimits, product, up
-from ..factors import FP16, INT8, TYPES
+from ..factors import FP16, TYPES
 from . import coopmat_gemm as coopmat_gemm_cost
 from .coopmat_gemm import SKEW_BYTES, VECTOR_BYTES
 from .device_model import DeviceModel
@@ -57,10 +57,7 @@ class Windows:
         """The matrix product that it is to the other templates."""
         terms = product(self.kernel) * self.channels
         pixels = self.batch * self.height * self.width
-        # Of fp16 the order is that of products which find no windows: choosing by what that takes
-        # costs more than it gains there, by the model (benchmarks/static.md).
-        windows = "m" if self.factors == INT8 else ""
-        return Product(1, pixels, self.filters, terms, self.factors, windows)
+        return Product(1, pixels, self.filters, terms, self.factors, "m")
 
 
 @dataclass(frozen=True)
