@@ -33,6 +33,8 @@ RATE, WIDTH, HEIGHT = 30.0, 640, 480
 # What comes before is start-up.
 WARM_SECONDS = 5.0
 SAMPLE_SECONDS = 2.0
+# Until the first result: the node loads TVM and the network meanwhile.
+MOST_START_SECONDS = 60.0
 
 
 def main() -> None:
@@ -44,6 +46,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0, help="for each way")
     parser.add_argument("--as-camera", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if not options.model.exists():
+        parser.error(f"--model must be a package, found no '{options.model}'")
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     os.environ.setdefault("ROS_DOMAIN_ID", "78")
     from tvm_vision_ros.main import prepare_environment
@@ -156,7 +160,10 @@ def listen(
     begin: Callable[[Any, Callable[[Any], None]], None],
     node: Any = None,
 ) -> tuple[list[float], list[tuple[float, float]]]:
-    """Collect for so many seconds after the first result and the time to get warm."""
+    """Collect for so many seconds after the first result and the time to get warm.
+
+    Raises SystemExit where no result comes.
+    """
     import rclpy
 
     own = node is None
@@ -174,18 +181,26 @@ def listen(
     stop = threading.Event()
     thread = threading.Thread(target=spin, args=(node, stop))
     thread.start()
-    while not ages:
-        time.sleep(0.1)
-    time.sleep(WARM_SECONDS)
-    start, memory = time.monotonic(), []
-    while time.monotonic() - start < seconds:
-        memory.append((time.monotonic() - start, megabytes(process)))
-        time.sleep(min(SAMPLE_SECONDS, seconds / 4))
-    stop.set()
-    thread.join()
-    if own:
-        node.destroy_node()
-        rclpy.try_shutdown()
+    try:
+        latest = time.monotonic() + MOST_START_SECONDS
+        while not ages:
+            if time.monotonic() > latest:
+                raise SystemExit(
+                    f"benchmarks.ros_age: no result came in {MOST_START_SECONDS:.0f} s: start "
+                    "vision_node by hand with the same --model to see why"
+                )
+            time.sleep(0.1)
+        time.sleep(WARM_SECONDS)
+        start, memory = time.monotonic(), []
+        while time.monotonic() - start < seconds:
+            memory.append((time.monotonic() - start, megabytes(process)))
+            time.sleep(min(SAMPLE_SECONDS, seconds / 4))
+    finally:
+        stop.set()
+        thread.join()
+        if own:
+            node.destroy_node()
+            rclpy.try_shutdown()
     return [age for moment, age in ages if moment >= start], memory
 
 

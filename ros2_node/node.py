@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
+from rcl_interfaces.msg import SetParametersResult
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
@@ -126,6 +127,13 @@ class VisionNode(LifecycleNode):
         For a program that has this node in its own process: nothing passes DDS.
         """
         return self.listeners.add(listener)
+
+    def set_parameters_atomically(self, parameter_list: list[RosParameter]) -> SetParametersResult:
+        """As rclpy's; names a parameter that is not there, and what is like it."""
+        reason = ros_parameters.undeclared(self, (item.name for item in parameter_list))
+        if reason:
+            return SetParametersResult(successful=False, reason=reason)
+        return super().set_parameters_atomically(parameter_list)
 
     # Lifecycle
 

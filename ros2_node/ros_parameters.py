@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from difflib import get_close_matches
 from typing import Any
 
@@ -18,7 +18,7 @@ from rclpy.parameter import Parameter as RosParameter
 from tvm_vision.errors import InputError
 
 from . import qos_overrides
-from .class_settings import split, widened
+from .class_settings import PREFIX, split, widened
 from .other_parameters import OwnParameters, own_parameters
 from .ros_names import resolved
 from .settings import START, Parameter, Settings, input_topics, parameters, problem_in
@@ -74,6 +74,19 @@ def name_unknown(node: Node, understood: Container[str]) -> None:
             known = "docs/reference/node.md lists all there are"
             hint = f"did you mean {close[0]}?" if close else known
             node.get_logger().warning(f"the parameter {name} is not known and ignored: {hint}")
+
+
+def undeclared(node: Node, names: Iterable[str]) -> str:
+    """Why parameters of these names cannot be set, of the first that is not there; "" where all
+    are: rclpy's own reason names none."""
+    for name in names:
+        if node.has_parameter(name):
+            continue
+        close = get_close_matches(name, node._parameters, n=1)
+        hint = f"did you mean {close[0]}?" if close else "ros2 param list names all there are"
+        classes = "of the network in use " if name.startswith(PREFIX) else ""
+        return f"{name} is no parameter {classes}here: {hint}"
+    return ""
 
 
 def _declare(node: Node, item: Parameter) -> Any:

@@ -352,6 +352,13 @@ def test_options_of_classes_count_at_once_and_are_told(graph, node, camera, dete
         assert json.loads(told.data)["ball"]["max_count"] == 3
     send_until(graph, camera, detections, lambda: graph.image(scene()), lambda m: not m.detections)
     assert "or -1, found -0.5" in graph.set(**{"classes.ball.confidence": -0.5})
+    # What is not there has no answer of rclpy's but "undeclared parameter(s): []".
+    assert graph.set(**{"classes.bal.confidence": 0.5}) == (
+        "classes.bal.confidence is no parameter of the network in use here: "
+        "did you mean classes.ball.confidence?"
+    )
+    assert "did you mean confidence?" in graph.set_at_once(confidense=0.5)
+    assert "ros2 param list" in graph.set(xyzzy=1)
     # A whole number for a double.
     assert graph.set(**{"classes.ball.confidence": -1}) == ""
     send_until(graph, camera, detections, lambda: graph.image(scene()), lambda m: m.detections)
