@@ -3,7 +3,7 @@
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 from support.mutate_models import Mutator
 from support.onnx_models import make_model, run_on_cpu
@@ -178,10 +178,52 @@ LAYERS = {
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_layers_of_its_optimizer_and_quantizer(name):
-    nodes, given, made, weights = LAYERS[name]
-    read = {each for node in nodes for each in node.input}
+    compare(*LAYERS[name], opset=16 if "before" in name else 17)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize(("opset", "of_node"), [(12, 13), (17, 12)])
+def test_a_softmax_of_bytes_is_of_its_nodes_opset(opset, of_node, axis):
+    """Before 13 it was over all axes from one on; a file may say one, its node the other."""
+    nodes = quantized("QLinearSoftmax", *"aszto", axis=axis, opset=of_node)
+    compare(nodes, (2, 3, 4), (2, 3, 4), BYTES | FINE, opset)
+
+
+@pytest.mark.parametrize("around", ["If", "Loop"])
+def test_those_of_branches_and_bodies(around):
+    """A layer, which takes new weights, and a quantized one inside of a node."""
+    inside = [*one("QuickGelu", outputs=("g",), alpha=1.5)]
+    inside += quantized("QLinearAdd", *"aszaszsz")
+    inside[1].input[0] = "g"
+    if around == "If":
+        other = helper.make_graph([helper.make_node("Neg", ["x"], ["n"])], "b", [], [value("n")])
+        branch = helper.make_graph(inside, "a", [], [value("y")])
+        nodes = [
+            helper.make_node("ReduceMax", ["x"], ["most"], keepdims=0),
+            helper.make_node("Greater", ["most", "s"], ["chosen"]),
+            helper.make_node("If", ["chosen"], ["y"], then_branch=branch, else_branch=other),
+        ]
+    else:
+        inside[0].input[0] = "carried"
+        ends = [value("turn", (), TensorProto.INT64), value("on", (), TensorProto.BOOL)]
+        body = helper.make_graph(
+            [helper.make_node("Identity", ["on"], ["still"]), *inside], "b",
+            [*ends, value("carried")], [value("still", (), TensorProto.BOOL), value("y")],
+        )  # fmt: skip
+        nodes = [helper.make_node("Loop", ["turns", "", "x"], ["y"], body=body)]
+    weights = {**BYTES, "turns": np.array(2)}
+    used = {name for node in [*nodes, *inside] for name in node.input}
+    compare(nodes, (2, 8), (2, 8), weights, 17, used)
+
+
+def value(name, shape=(2, 8), dtype=TensorProto.FLOAT):
+    return helper.make_tensor_value_info(name, dtype, shape)
+
+
+def compare(nodes, given, made, weights, opset, read=()):
+    """With onnxruntime. read: names that branches and bodies read, too."""
+    read = {*read, *(each for node in nodes for each in node.input)}
     needed = [(key, value) for key, value in weights.items() if key in read]
-    opset = 16 if "before" in name else 17
     model = make_model(nodes, [("x", given)], [("y", made)], needed, opset=opset, domain=DOMAIN)
     options = onnxruntime.SessionOptions()  # whose optimizer would fuse what is fused already
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -14,7 +14,14 @@ from ..node_names import name_after
 from ..refusals import Refusal, RefusedNodes
 from .contributed_layers import LAYER_NORM_OPSET, LAYERS, WITHOUT_DOMAIN
 from .contributed_quantized import QUANTIZED
-from .graph import GraphEditor, NodeBuilder, Unsupported, attribute
+from .graph import (
+    GraphEditor,
+    NodeBuilder,
+    Unsupported,
+    attribute,
+    inner_graphs,
+    nodes_in,
+)
 
 Rewrite = Callable[[onnx.NodeProto, GraphEditor], list[onnx.NodeProto]]
 DOMAIN = "com.microsoft"
@@ -31,13 +38,23 @@ def standard_operators(model: onnx.ModelProto) -> onnx.ModelProto:
     """
     # A file may import ONNX's own set nowhere, which is refused behind this.
     opset = max((entry.version for entry in model.opset_import if not entry.domain), default=0)
-    standards = [_standard(node, opset) for node in model.graph.node] if opset else []
-    if not any(standards):
+    if not opset or not any(_standard(node, opset) for node in nodes_in(model.graph)):
         return model
     graph = GraphEditor(model)
+    refusals: list[Refusal] = []
+    nodes = _of_standard(model.graph, graph, refusals)
+    if refusals:
+        raise RefusedNodes(refusals)
+    return graph.with_nodes(model, nodes)
+
+
+def _of_standard(
+    of: onnx.GraphProto, graph: GraphEditor, refusals: list[Refusal]
+) -> list[onnx.NodeProto]:
+    """The nodes of a graph, those of branches and bodies likewise."""
     nodes: list[onnx.NodeProto] = []
-    refusals = []
-    for node, standard in zip(model.graph.node, standards, strict=True):
+    for node in of.node:
+        standard = _standard(node, graph.opset)
         try:
             replaced = None if standard is None else standard(node, graph)
         except Unsupported as error:
@@ -51,10 +68,24 @@ def standard_operators(model: onnx.ModelProto) -> onnx.ModelProto:
             continue
         if replaced is not None:
             name_after(node, replaced)
-        nodes += [node] if replaced is None else replaced
-    if refusals:
-        raise RefusedNodes(refusals)
-    return graph.with_nodes(model, nodes)
+            nodes += replaced
+        else:
+            nodes.append(_with_standard_inside(node, graph, refusals))
+    return nodes
+
+
+def _with_standard_inside(
+    node: onnx.NodeProto, graph: GraphEditor, refusals: list[Refusal]
+) -> onnx.NodeProto:
+    if not any(True for _ in inner_graphs(node)):
+        return node
+    changed = onnx.NodeProto()
+    changed.CopyFrom(node)
+    for inner in inner_graphs(changed):
+        nodes = _of_standard(inner, graph.inner(inner), refusals)
+        del inner.node[:]
+        inner.node.extend(nodes)
+    return changed
 
 
 def _standard(node: onnx.NodeProto, opset: int) -> Rewrite | None:

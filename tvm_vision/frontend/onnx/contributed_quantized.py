@@ -16,6 +16,7 @@ from .graph import GraphEditor, NodeBuilder, Unsupported, attribute, attributes,
 Nodes = list[onnx.NodeProto]
 CONSTANT = "make it a constant"
 BITS_OF_A_BYTE = 8
+FROM_ONE_AXIS = 13  # the opset from which Softmax is over one axis
 
 
 def _real(build: NodeBuilder, node: onnx.NodeProto, first: int) -> str:
@@ -52,6 +53,23 @@ def _of_one(operator: str, names: str = "") -> Callable[[onnx.NodeProto, GraphEd
         return _rounded(build, node, x, 3)
 
     return put
+
+
+def _softmax(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """Softmax of the opset that the node names, whatever the file's is: before 13 over all axes
+    from ``axis`` on, then over that axis alone."""
+    build, axis = NodeBuilder(graph, node), attribute(node, "axis", -1)
+    x = _real(build, node, 0)
+    of_one = attribute(node, "opset", FROM_ONE_AXIS) >= FROM_ONE_AXIS
+    if of_one == (graph.opset >= FROM_ONE_AXIS):
+        found = build("Softmax", x, axis=axis)
+    elif of_one:
+        powers = build("Exp", build("Sub", x, build("ReduceMax", x, axes=[axis], keepdims=1)))
+        found = build("Div", powers, build.axes("ReduceSum", powers, [axis], keepdims=1))
+    else:
+        rows = build("Softmax", build("Flatten", x, axis=axis), axis=1)
+        found = build("Reshape", rows, build("Shape", x))
+    return _rounded(build, node, found, 3)
 
 
 def _concatenated(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
@@ -140,6 +158,6 @@ QUANTIZED: dict[str, Callable[[onnx.NodeProto, GraphEditor], Nodes]] = {
     "QLinearLeakyRelu": _of_one("LeakyRelu", "alpha"),
     "QLinearMul": _of_two("Mul"),
     "QLinearSigmoid": _of_one("Sigmoid"),
-    "QLinearSoftmax": _of_one("Softmax", "axis"),
+    "QLinearSoftmax": _softmax,
     "QLinearWhere": _chosen,
 }

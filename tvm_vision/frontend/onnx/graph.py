@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -151,22 +152,34 @@ class GraphEditor:
     """Looks at a model's values and makes nodes for rewrites; the model itself is not changed."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
-        graph = model.graph
         self.opset = next(e.version for e in model.opset_import if e.domain in ("", "ai.onnx"))
         self.new_constants: list[onnx.TensorProto] = []
-        self._constants: dict[str, Any] = {tensor.name: tensor for tensor in graph.initializer}
-        self._types = {
-            value.name: value.type.tensor_type
-            for value in [*graph.input, *graph.value_info, *graph.output]
-        }
-        self._taken = set(self._constants) | set(self._types)
+        self._constants: dict[str, Any] = {}
+        self._types: dict[str, onnx.TypeProto.Tensor] = {}
+        self._taken: set[str] = set()
         self._last: dict[str, int] = {}
+        self._add(model.graph)
+
+    def _add(self, graph: onnx.GraphProto) -> None:
+        self._constants |= {tensor.name: tensor for tensor in graph.initializer}
+        values = [*graph.input, *graph.value_info, *graph.output]
+        self._types |= {value.name: value.type.tensor_type for value in values}
+        self._taken |= set(self._constants) | set(self._types)
+        self._taken.update(name for node in nodes_in(graph) for name in node.output)
         for node in graph.node:
-            self._taken.update(node.output)
             if node.op_type == "Constant":
                 value = constant_value(node)
                 if value is not None:
                     self._constants[node.output[0]] = value
+
+    def inner(self, graph: onnx.GraphProto) -> GraphEditor:
+        """The same for a branch or a body of one of its nodes, which sees its values as well. New
+        constants become weights of the model."""
+        editor = copy.copy(self)
+        editor._constants = {**self._constants}
+        editor._types = {**self._types}
+        editor._add(graph)
+        return editor
 
     def constant(self, name: str) -> np.ndarray | None:
         """The value of a weight or Constant node; None where it is computed at run time."""
@@ -266,8 +279,9 @@ class NodeBuilder:
 
     def __call__(self, operator: str, *inputs: str | np.ndarray, to: str = "", **attrs: Any) -> str:
         """Add a node; arrays among its inputs become constants; ``to`` names its output."""
+        like = self.node.name or self.node.output[0]  # nodes of branches and bodies have none yet
         names = [
-            value if isinstance(value, str) else self.graph.make_constant(value, self.node.name)
+            value if isinstance(value, str) else self.graph.make_constant(value, like)
             for value in inputs
         ]
         output = to or self.graph.fresh(f"{self.node.output[0]}/{operator}")
