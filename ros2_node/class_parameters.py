@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Any
 
 from rcl_interfaces.msg import SetParametersResult
@@ -13,7 +12,7 @@ from rclpy.parameter import Parameter as RosParameter
 from tvm_vision.models.class_options import ClassOptions
 
 from .class_settings import PREFIX, ClassSettings, parameters_of, problem_in, split, widened
-from .ros_parameters import descriptor
+from .ros_parameters import descriptor, like
 
 
 class ClassParameters:
@@ -66,9 +65,7 @@ class ClassParameters:
         for name in self._settings.unknown(self._names):
             if name in quiet:
                 continue
-            close = get_close_matches(name, self._names, n=1)
-            known = f"it has {', '.join(self._names[:12]) or 'none'}"
-            hint = f"did you mean {close[0]}?" if close else known
+            hint = like(name, self._names, f"it has {', '.join(self._names[:12]) or 'none'}")
             self._node.get_logger().warning(
                 f"the parameters {PREFIX}{name}.* are of no class of the network in use: {hint}"
             )

@@ -70,10 +70,14 @@ def name_unknown(node: Node, understood: Container[str]) -> None:
     """Say what was given and means nothing here: rclpy passes over it without a word."""
     for name in sorted(given(node)):
         if not (node.has_parameter(name) or name in understood or split(name)):
-            close = get_close_matches(name, parameters(), n=1)
-            known = "docs/reference/node.md lists all there are"
-            hint = f"did you mean {close[0]}?" if close else known
+            hint = like(name, parameters(), "docs/reference/node.md lists all there are")
             node.get_logger().warning(f"the parameter {name} is not known and ignored: {hint}")
+
+
+def like(name: str, known: Iterable[str], otherwise: str) -> str:
+    """What a name that is not known may have meant; ``otherwise`` where nothing is like it."""
+    close = get_close_matches(name, list(known), n=1)
+    return f"did you mean {close[0]}?" if close else otherwise
 
 
 def undeclared(node: Node, names: Iterable[str]) -> str:
@@ -82,8 +86,7 @@ def undeclared(node: Node, names: Iterable[str]) -> str:
     for name in names:
         if node.has_parameter(name):
             continue
-        close = get_close_matches(name, node._parameters, n=1)
-        hint = f"did you mean {close[0]}?" if close else "ros2 param list names all there are"
+        hint = like(name, node._parameters, "ros2 param list names all there are")
         classes = "of the network in use " if name.startswith(PREFIX) else ""
         return f"{name} is no parameter {classes}here: {hint}"
     return ""

@@ -23,8 +23,9 @@ from tvm_vision.devices.description import (
     read_description,
 )
 from tvm_vision.devices.known import FOLDER, SUFFIX
-from tvm_vision.offline import drivers, unpacked
+from tvm_vision.offline import drivers, machines, unpacked
 from tvm_vision.offline.drivers import Driver
+from tvm_vision.target_keys import COMPUTE_UNITS, number_key, numbers_in
 
 EXPORT = "from tvm_vision.tools.cli import main; main()"
 STOCK = Path("/usr/share/vulkan/icd.d/lvp_icd.x86_64.json")
@@ -102,9 +103,16 @@ def export(driver: Driver) -> DeviceDescription:
 
 
 def absent(name: str, title: str) -> DeviceDescription:
-    """A device that is not there, by its own driver."""
+    """A device that is not there, by its own driver.
+
+    With the units of the chip that its model is of: the kernel's stand-in may be one of fewer.
+    """
     found = export(drivers.find(name))
-    return replace(found, title=title, source=f"{found.source}, {STAND_IN}")
+    keys = found.keys
+    if name in machines.MODELLED:
+        units = number_key(COMPUTE_UNITS, machines.find(name).units)
+        keys = tuple(units if COMPUTE_UNITS in numbers_in([key]) else key for key in keys)
+    return replace(found, title=title, keys=keys, source=f"{found.source}, {STAND_IN}")
 
 
 def adreno() -> DeviceDescription:
