@@ -375,30 +375,31 @@ def test_the_program_prints_every_step(built, unpacked, tmp_path):
         assert float(found) == pytest.approx(probability, abs=1e-4)
 
 
+def with_mask(built, package, folder):
+    """What the program said of an image, the mask that it wrote, and what Python makes of it."""
+    image = next(image for _, image in images((3,)))
+    assert cv2.imwrite(str(folder / "image.png"), image)
+    mask = folder / "mask.png"
+    done = run(built / "run_model", "test", package, folder / "image.png", "--mask", mask)
+    assert done.returncode == 0 and f"wrote {mask}" in done.stdout
+    return done.stdout, cv2.imread(str(mask), cv2.IMREAD_UNCHANGED), load_model(package)(image)
+
+
 def test_the_program_writes_the_mask(built, unpacked, tmp_path):
     package = package_of(unpacked, MODELS["yoeo"], tmp_path)
-    image = next(image for _, image in images((3,)))
-    assert cv2.imwrite(str(tmp_path / "image.png"), image)
-    mask = tmp_path / "mask.png"
-    done = run(built / "run_model", "test", package, tmp_path / "image.png", "--mask", mask)
-    assert done.returncode == 0 and f"wrote {mask}" in done.stdout
-    result = load_model(package)(image)
+    said, mask, result = with_mask(built, package, tmp_path)
     assert result.segmentation is not None and result.detections is not None
-    found = cv2.imread(str(mask), cv2.IMREAD_UNCHANGED)
-    assert_close(np.asarray(found), result.segmentation.mask)
-    assert done.stdout.count(": box: ") == len(result.detections)
+    assert_close(np.asarray(mask), result.segmentation.mask)
+    assert said.count(": box: ") == len(result.detections)
 
 
 def test_the_program_writes_the_number_of_each_pixels_box(built, unpacked, tmp_path):
     package = package_of(unpacked, MODELS["masks"], tmp_path)
-    image = next(image for _, image in images((3,)))
-    assert cv2.imwrite(str(tmp_path / "image.png"), image)
-    mask = tmp_path / "mask.png"
-    done = run(built / "run_model", "test", package, tmp_path / "image.png", "--mask", mask)
-    assert done.returncode == 0 and f"wrote {mask}, for each pixel the number" in done.stdout
-    found = load_model(package)(image).detections
+    said, mask, result = with_mask(built, package, tmp_path)
+    assert f"wrote {tmp_path / 'mask.png'}, for each pixel the number" in said
+    found = result.detections
     assert found is not None and found.masks is not None and len(found) > 1
-    assert_close(np.asarray(cv2.imread(str(mask), cv2.IMREAD_UNCHANGED)), found.masks.ids())
+    assert_close(np.asarray(mask), found.masks.ids())
 
 
 def test_c_alone(built, unpacked, tmp_path):

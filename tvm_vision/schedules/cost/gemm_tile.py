@@ -63,8 +63,7 @@ class GemmTile:
     @property
     def shared_bytes(self) -> int:
         """Shared memory of a workgroup, for elements or words of 4 bytes."""
-        sums = self.m * self.n * self.slice_k if self.slice_k > 1 else 0
-        return 4 * ((self.m + self.n) * self.k + sums)
+        return 4 * (self.m + self.n) * self.k + self._sums_bytes
 
     def merged_bytes(self, element: int) -> int:
         """Shared memory of a workgroup where what is not used at the same time shares its place.
@@ -76,8 +75,12 @@ class GemmTile:
             element: bytes of an element of the factors.
         """
         small, large = sorted(element * size * self.k for size in (self.m, self.n))
-        sums = 4 * self.m * self.n * self.slice_k if self.slice_k > 1 else 0
+        sums = self._sums_bytes
         return small + (max(large, sums) if element == 4 else large + sums)
+
+    @property
+    def _sums_bytes(self) -> int:
+        return 4 * self.m * self.n * self.slice_k if self.slice_k > 1 else 0
 
     @property
     def outputs_of_thread(self) -> int:
