@@ -172,8 +172,8 @@ def compile(
         example_inputs=example_inputs,
         raw_io=raw_io,
     )
-    described = _described(model, signature, name, model_info)
-    info = replace(described, cut=signature.cut, input_values=dict(signature.input_values))
+    found = described(model, signature, name, model_info)
+    info = replace(found, cut=signature.cut, input_values=dict(signature.input_values))
     tell(f"compiling for {chosen.attrs.get('device_name', chosen.kind.name)}")
     records = load_records(tuning_records, shipped=shipped_records)
     compiled = compile_model(
@@ -196,8 +196,11 @@ def compile(
     return _written(compiled, Path(output), info)
 
 
-def _described(
-    model: Any, signature: Signature, name: str | None, wanted: ModelInfo | Describe | None
+def described(
+    model: Any,
+    signature: Signature,
+    name: str | None = None,
+    wanted: ModelInfo | Describe | None = None,
 ) -> ModelInfo:
     """What the package says of the model. Raises InputError and PackageError where that does not
     fit its outputs, before anything that takes long."""

@@ -103,10 +103,51 @@ def test_what_is_finished_is_kept(command, network, photos, tmp_path, monkeypatc
     assert len(compiled) == 6
 
 
-def test_what_no_file_says_is_asked_for(command, network, photos, tmp_path):
-    words = ["evaluate", network / "colours.onnx", photos, "--target", "llvm", "-o", tmp_path]
-    result = command(*words, "--no-reference")
-    assert result.exit_code == 1 and "name that package by --like" in result.stdout
+def boxes(folder: Path) -> Path:
+    document = {"images": [{"id": 1, "file_name": "red/3.png"}], "annotations": [],
+                "categories": []}  # fmt: skip
+    (folder / "boxes.json").write_text(json.dumps(document))
+    return folder / "boxes.json"
+
+
+def test_what_does_not_go_together_is_said_before_anything_is_compiled(
+    refuses, network, photos, tmp_path, monkeypatch
+):
+    """What is the same for all variants: what the network is, what it finds, its classes."""
+    from tvm_vision.evaluate import variants
+
+    monkeypatch.setattr(variants, "compile_package", None)
+    monkeypatch.setattr(variants, "quantize", None)
+    model, like = network / "colours.onnx", ["--like", network / "like.tar"]
+    options = ["--target", "vulkan,llvm", "--precision", "int8,fp32", "-o", tmp_path / "kept"]
+    assert "name that package by --like" in refuses("evaluate", model, photos, *options)
+    found = refuses("evaluate", model, boxes(photos), *options, *like)
+    assert "a network with detections is needed" in found
+    shutil.copytree(photos, tmp_path / "photos")
+    (tmp_path / "photos" / "red").rename(tmp_path / "photos" / "pink")
+    found = refuses("evaluate", model, tmp_path / "photos", *options, *like)
+    assert "'pink' is none of its 3" in found
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
+def test_images_that_cannot_be_read_are_named_and_do_not_count(command, network, photos, tmp_path):
+    shutil.copytree(photos, tmp_path / "photos")
+    broken = tmp_path / "photos" / "red" / "3.png"
+    broken.write_bytes(broken.read_bytes()[:40])
+    words = ["evaluate", network / "colours.onnx", tmp_path / "photos", "--target", "llvm",
+             "--like", network / "like.tar", "-o", tmp_path / "kept"]  # fmt: skip
+    result = command(*words, "--precision", "fp32,fp16")
+    assert result.exit_code == 0, result.output
+    *table, first, second, third = result.stdout.splitlines()
+    assert [line.split(":")[0] for line in (first, second, third)] == [
+        "llvm fp32 O3", "llvm fp16 O3", "reference",
+    ]  # fmt: skip
+    assert all(f"'{broken}' is not an image" in line for line in (first, second, third))
+    assert all("88.9 %" in line for line in table[1:]), table  # 8 of 9
+    for path in (tmp_path / "photos").rglob("*.png"):
+        path.write_bytes(b"")
+    result = command(*words)
+    assert result.exit_code == 1 and "0.png' is not an image" in result.stdout
 
 
 def test_a_folder_that_cannot_be_made_is_said_first(refuses, network, photos, tmp_path):
@@ -205,6 +246,7 @@ def test_the_host_of_boards_is_the_compilers(network, photos, tmp_path, monkeypa
     run = variants.Evaluation(
         network / "colours.onnx", read_data_set(photos), tmp_path,
         tracker=("host", 1, "pi"), host="aarch64",
+        info=ModelInfo("colours", "classifier", labels=NAMES, preprocessing=Preprocessing()),
     )  # fmt: skip
     rows = run.rows([variants.Variant("renoir"), variants.Variant("vulkan")])
     assert hosts == [("renoir", "aarch64"), ({"kind": "vulkan"}, None)]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from .datasets import BOXES, CLASSES, MASKS, NOT_COUNTED, DataSet, Sample, class
 from .detection import Found, MaskScore, Truth
 from .scores import box_scores, class_scores, mask_scores
 
+MOST_NAMED = 5  # of images that cannot be read
 Told = Callable[[int], object]
 
 
@@ -47,36 +48,72 @@ class ReferenceExecutor:
         return value if isinstance(value, np.ndarray) else np.asarray(value.numpy())
 
 
+class Network(Protocol):
+    """What a network is, as a VisionModel and a package's ModelInfo say it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def produces(self) -> tuple[str, ...]: ...
+
+
+def need_fit(network: Network, data: DataSet, labels: Sequence[str]) -> None:
+    """Raises InputError where a network finds nothing of what a set has, or has not its classes.
+
+    labels: of the network's classes.
+    """
+    needed = {CLASSES: "classification", BOXES: "detections", MASKS: "segmentation"}[data.kind]
+    if needed not in network.produces:
+        raise InputError(
+            f"a network with {needed} is needed for a set of {data.kind}, and '{network.name}' is "
+            f"of kind {network.kind}: take another set, or another network"
+        )
+    if data.kind != MASKS:
+        class_numbers(data, labels)
+
+
 def run_set(model: VisionModel, data: DataSet, tell: Told = lambda done: None) -> dict[str, Any]:
     """The scores of a network over a set, see ``scores``, with "latency_ms" of whole frames, from
     the image to the result: "median" and "p95".
 
-    The first image is run twice: what comes once does not count. tell: called with the number of
-    images that are done. Raises InputError where network and set do not go together.
+    An image that cannot be read does not count, and is named under "warnings". The first image is
+    run twice: what comes once does not count. tell: called with the number of images that are done.
+    Raises InputError where network and set do not go together, or no image can be read.
     """
-    needed = {CLASSES: "classification", BOXES: "detections", MASKS: "segmentation"}[data.kind]
-    if needed not in model.produces:
-        raise InputError(
-            f"a network with {needed} is needed for a set of {data.kind}, and '{model.name}' is of "
-            f"kind {model.kind}"
-        )
+    need_fit(model, data, model.class_names)
     kinds: dict[str, type[_Classes | _Boxes | _Masks]] = {
         CLASSES: _Classes, BOXES: _Boxes, MASKS: _Masks
     }  # fmt: skip
     judge = kinds[data.kind](model, data)
-    times = []
-    model(read_image(data.samples[0].path))
+    times: list[float] = []
+    left_out: list[str] = []
     for done, sample in enumerate(data.samples, 1):
-        image = read_image(sample.path)
+        try:
+            image = read_image(sample.path)
+        except InputError as error:
+            left_out.append(f"{error}; it does not count")
+            continue
+        if not times:
+            model(image)
         result = model(image)
         times.append(result.timing.total_ms)
         judge.add(result, sample, image.shape)
         tell(done)
+    if not times:
+        raise InputError(left_out[0])
     return {
-        "images": len(data.samples),
+        "images": len(times),
+        "warnings": _few(left_out),
         "latency_ms": {"median": float(np.median(times)), "p95": float(np.percentile(times, 95))},
         "scores": judge.scores(),
     }
+
+
+def _few(lines: Sequence[str]) -> list[str]:
+    more = len(lines) - MOST_NAMED
+    return [*lines[:MOST_NAMED], *([f"{more} more images do not count"] if more > 0 else [])]
 
 
 class _Classes:

@@ -16,21 +16,24 @@ from pathlib import Path
 from typing import Any
 
 from ..api import compile as compile_package
-from ..api import quantize
+from ..api import described, quantize
 from ..devices import described_device
 from ..errors import DeviceError, InputError, TvmVisionError
+from ..exporters.describe import open_shapes
+from ..frontend.model import import_model
 from ..models import load_model
 from ..models.registry import PREDICTORS, predictor
 from ..package import ModelInfo, read_package
 from ..runtime.recovery import Recovery
 from ..runtime.sinks import OutputFolder
+from ..runtime.sources import read_image
 from ..tuning.rpc import remote_target
 from ..version import __version__
 from ..whole_files import write_whole
 from .boards import Boards
 from .datasets import DataSet
 from .reference import reference_of
-from .run_set import ReferenceExecutor, run_set
+from .run_set import ReferenceExecutor, need_fit, run_set
 
 PRECISIONS = ("fp32", "fp16", "int8")
 SAMPLES = 32  # images of the set that decide the ranges of int8
@@ -110,8 +113,9 @@ class Evaluation:
         board and version. What cannot be compiled or run has an "error", and is tried again the
         next time.
 
-        Raises InputError where the folder cannot be written, TuningError for a tracker without
-        boards.
+        Raises InputError where the folder cannot be written, what the network is is not known, or
+        it does not go with the set; UnsupportedModelError for a file that cannot be read;
+        TuningError for a tracker without boards.
         """
         found = self._rows(variants)
         self._judged_of = [self.package(v) for v, row in found.items() if "error" not in row]
@@ -119,10 +123,13 @@ class Evaluation:
 
     def _rows(self, variants: Sequence[Variant]) -> dict[Variant, Json]:
         if self._tracker is None:
+            if any(self._found(*self._named(v)) is None for v in variants):
+                self._need_fit()
             return {v: self._kept(*self._named(v), partial(self._here, v)) for v in variants}
         found = {v: self._found(*self._named(v)) for v in variants}
         missing = [v for v in variants if found[v] is None]
         if missing:
+            self._need_fit()
             # First of all: a board that is busy tells nothing.
             targets = {v.target: self._target_of_board(v.target) for v in missing}
             with Boards(self._tracker, len(self._data.samples), self._remark) as boards:
@@ -173,11 +180,10 @@ class Evaluation:
 
     def _here(self, variant: Variant) -> Json:
         warned = self._compiled(variant, variant.target)
-        self._need_kind(variant)
         model = load_model(self.package(variant), recovery=self._recovery)
         row = self._judged(variant, warned, model)
         # One of the times is that of a rebuild.
-        return {**row, "warnings": [*warned, *filter(None, [model.losses.describe()])]}
+        return {**row, "warnings": [*row["warnings"], *filter(None, [model.losses.describe()])]}
 
     def _on_a_board(
         self, variant: Variant, target: Callable[[], Any], boards: Boards
@@ -238,25 +244,31 @@ class Evaluation:
             memory = opened.info.memory.peak
         return {
             **result, "device": model.device_description, "package_bytes": path.stat().st_size,
-            "memory_bytes": memory, "warnings": warned,
+            "memory_bytes": memory, "warnings": [*warned, *result["warnings"]],
         }  # fmt: skip
 
-    def _need_kind(self, variant: Variant) -> None:
-        """Raises InputError where neither the model's file nor a package said what it is."""
-        with read_package(self.package(variant)) as opened:
-            kind = opened.info.model.kind
-        if kind not in PREDICTORS:
+    def _need_fit(self) -> None:
+        """Knows from here on what the network is, and raises InputError where it does not go with
+        the set: before any variant is compiled, since it is the same for all of them."""
+        self._tell("reading the model")
+        shapes = self._fixed["input_shapes"] or open_shapes(self._model)
+        _, signature = import_model(
+            self._model, input_shapes=shapes, input_values=self._fixed["input_values"]
+        )
+        self._info = described(self._model, signature, wanted=self._info)
+        if self._info.kind not in PREDICTORS:
             raise InputError(
                 f"what the network is must be known, and '{self._model.name}' does not say it: "
                 "compile it once with --kind and --preprocess, and name that package by --like"
             )
+        need_fit(self._info, self._data, self._info.labels)
 
     def _quantized(self) -> Path:
         path = self._folder / f"{self._model.stem}-int8.onnx"
         quantize(
             self._model,
             path,
-            sample_images=[sample.path for sample in self._data.first(SAMPLES).samples],
+            sample_images=[s.path for s in self._data.first(SAMPLES).samples if _is_read(s.path)],
             model_info=self._info,
             **self._fixed,
             progress=lambda words: self._tell(f"int8: {words}"),
@@ -284,7 +296,7 @@ class Evaluation:
         )
         return {
             **result, "device": executor.device_description,
-            "package_bytes": self._model.stat().st_size, "memory_bytes": None, "warnings": [],
+            "package_bytes": self._model.stat().st_size, "memory_bytes": None,
         }  # fmt: skip
 
 
@@ -302,6 +314,15 @@ def _content(model: Path, data: DataSet, info: ModelInfo | None, fixed: Json) ->
             stat = path.stat()
             digest.update(repr((str(path), stat.st_size, stat.st_mtime_ns)).encode())
     return digest.hexdigest()
+
+
+def _is_read(path: Path) -> bool:
+    """Whether it is an image: one that is not is left out by ``run_set``, too."""
+    try:
+        read_image(path)
+    except InputError:
+        return False
+    return True
 
 
 def _raise(error: TvmVisionError) -> Any:

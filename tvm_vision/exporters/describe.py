@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from ..models.kinds.recognise import KINDS, Recognised, read_as, recognise
 from ..package import ModelInfo, Preprocessing
 from ..package.info import plain
 from .classifier.metadata import read_metadata
+from .yoeo.describe import is_yoeo, yoeo_model_info
 
 # Values pass through these as they are, as far as boxes are concerned; scores may have a sigmoid.
 MOVES = frozenset(
@@ -53,6 +55,9 @@ def describe(
     """
     path = Path(model) if isinstance(model, (str, os.PathLike)) else None
     name = wishes.name or (path.stem if path else "") or "network"
+    if path is not None and not wishes.kind and is_yoeo(path):
+        with suppress(InputError):  # of grey images, say, which no detector takes
+            return yoeo_model_info(path, name=name, size=_sides(inputs)), ()
     written = None if path is None or wishes.kind == "network" else read_metadata(path)
     if wishes.kind in ("network", "classifier") or written is not None:
         return _plain(name, written, wishes), ()
@@ -201,6 +206,12 @@ def _value(text: str, like: Any) -> Any:
             return tuple(map(float, items))
         return tuple(int(item) if item.isdigit() else item for item in items)
     return type(like)(text)
+
+
+def _sides(inputs: Sequence[Spec]) -> tuple[int, int] | None:
+    """Height and width of the image that a network takes."""
+    shape = inputs[0].shape if len(inputs) == 1 else ()
+    return (shape[2], shape[3]) if len(shape) == 4 else None
 
 
 def _facts(

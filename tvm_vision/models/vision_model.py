@@ -67,10 +67,6 @@ class VisionModel:
     A call that begins while another thread's is running raises InputError.
     """
 
-    #: What its results have: detections, with masks, keypoints and oriented boxes; segmentation,
-    #: classification, depth.
-    produces: tuple[str, ...] = ()
-
     def __init__(self, executor: GraphExecutor) -> None:
         """executor: what tvm_vision.load returns."""
         self._executor = executor
@@ -121,6 +117,12 @@ class VisionModel:
     def kind(self) -> str:
         """Of the network, as its package says; ``load_model`` makes the class that is for it."""
         return self._model.kind
+
+    @property
+    def produces(self) -> tuple[str, ...]:
+        """What its results have: detections, with masks, keypoints and oriented boxes;
+        segmentation, classification, depth."""
+        return self._model.produces
 
     @property
     def name(self) -> str:

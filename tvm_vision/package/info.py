@@ -200,6 +200,22 @@ class ModelInfo:
         fields.done()
         return info
 
+    @property
+    def produces(self) -> tuple[str, ...]:
+        """What its results have: detections, with masks, keypoints and oriented boxes;
+        segmentation, classification, depth. Empty for a network that looks at no frames."""
+        yoeo, boxes = self.yoeo, self.detection
+        there = {
+            "classification": self.kind == "classifier",
+            "detections": boxes or (yoeo and (yoeo.detections or yoeo.heads)),
+            "masks": boxes and boxes.prototypes,
+            "keypoints": boxes and boxes.keypoints,
+            "oriented": boxes and boxes.oriented,
+            "segmentation": self.segmentation or (yoeo and yoeo.segmentation),
+            "depth": self.depth,
+        }
+        return tuple(name for name, found in there.items() if found)
+
     def check(self, outputs: Sequence[TensorInfo]) -> None:
         """Raise PackageError unless what is said about the outputs fits them."""
         had = [tensor.name for tensor in outputs if tensor.name in self.cut]

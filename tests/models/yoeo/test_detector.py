@@ -167,7 +167,12 @@ def test_a_network_that_went_wrong_is_an_error(folder):
 
 
 def test_networks_that_are_no_yoeo(folder, decoded):
-    plain = compile_network(decoded.with_suffix(".onnx"), folder / "plain.tar", target="llvm")
+    found = compile_network(decoded.with_suffix(".onnx"), folder / "found.tar", target="llvm")
+    YoeoDetector.load(found)  # its file says what it is
+    plain = compile_network(
+        decoded.with_suffix(".onnx"), folder / "plain.tar", target="llvm",
+        model_info=ModelInfo("decoded"),
+    )  # fmt: skip
     with pytest.raises(InputError, match="a YOEO network is needed, and 'decoded' \\(network\\)"):
         YoeoDetector.load(plain)
     old = ModelInfo("old", kind="yoeo", labels=("a",))

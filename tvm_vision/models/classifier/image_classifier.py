@@ -15,8 +15,6 @@ from .network import Classifier
 class ImageClassifier(VisionModel):
     """A classifier of a package, whose preprocessing and labels come from there."""
 
-    produces = ("classification",)
-
     def __init__(
         self, executor: GraphExecutor, *, labels: Sequence[str] | None = None, top: int = 5
     ) -> None:

@@ -55,10 +55,6 @@ class ObjectDetector(Thresholds, FrameModel):
             max_detections=max_detections,
             class_options=class_options,
         )
-        more = {
-            "masks": info.prototypes, "keypoints": info.keypoints, "oriented": info.oriented,
-        }  # fmt: skip
-        self.produces = ("detections", *(name for name, there in more.items() if there))
         self._info = info
         self._grid = Grid(self.size, info.strides, info.anchors) if info.strides else None
 

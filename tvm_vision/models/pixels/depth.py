@@ -21,7 +21,6 @@ class DepthEstimator(FrameModel):
     """
 
     part = "depth"
-    produces = ("depth",)
 
     def interpret(self, outputs: Arrays, letterbox: Letterbox) -> dict[str, Any]:
         info = self._model.depth

@@ -26,7 +26,6 @@ class Segmenter(FrameModel):
     """
 
     part = "segmentation"
-    produces = ("segmentation",)
 
     @property
     def class_names(self) -> tuple[str, ...]:

@@ -59,11 +59,6 @@ class YoeoDetector(Thresholds, VisionModel):
             class_options=class_options,
         )
         self._info, self._preprocessing, spec = _parts(self._model, input_specs(executor.info))
-        finds = {
-            "detections": self._info.detections or self._info.heads,
-            "segmentation": self._info.segmentation,
-        }
-        self.produces = tuple(name for name, there in finds.items() if there)
         self._preprocessor: Preprocessor | CameraFrames
         if spec.dtype == "uint8":
             self._preprocessor = CameraFrames((spec.shape[1], spec.shape[2]), self._preprocessing)
