@@ -12,7 +12,8 @@ from ..runtime.profiler import KernelInfo
 from ..runtime.tracing import CLOCKS, FrameTrace, Trace
 from ..whole_files import write_whole
 
-HOST, DEVICE = 1, 2  # lanes: "pid" of the format
+# Lanes: "pid" of the format, and "tid", which some readers take for one in all of a machine.
+HOST, DEVICE = 1, 2
 
 
 def trace_events(trace: Trace, name: str) -> dict[str, Any]:
@@ -26,7 +27,8 @@ def trace_events(trace: Trace, name: str) -> dict[str, Any]:
     for event in events:
         event["ts"] = (event["ts"] - origin) / 1e3
         event["dur"] /= 1e3
-    events.sort(key=lambda event: (event["ts"], -event["dur"]))
+    # Of two that begin together the one that came first here holds the other, or ends at once.
+    events.sort(key=lambda event: event["ts"])
     clocks = CLOCKS[first.clocks]
     uncertainty = max(frame.uncertainty for frame in trace.frames) / 1e3
     return {
@@ -55,9 +57,9 @@ def write_trace(path: Path, trace: Trace, name: str) -> None:
 
 def _lane(process: int, name: str, thread: str) -> Iterator[dict[str, Any]]:
     for kind, text in (("process_name", name), ("thread_name", thread)):
-        yield {"ph": "M", "pid": process, "tid": 1, "name": kind, "args": {"name": text}}
+        yield {"ph": "M", "pid": process, "tid": process, "name": kind, "args": {"name": text}}
     yield {
-        "ph": "M", "pid": process, "tid": 1, "name": "process_sort_index",
+        "ph": "M", "pid": process, "tid": process, "name": "process_sort_index",
         "args": {"sort_index": process},
     }  # fmt: skip
 
@@ -67,7 +69,7 @@ def _events(trace: Trace, frame: FrameTrace, number: int) -> Iterator[dict[str, 
 
     def event(lane: int, name: str, begin: int, end: int, **args: Any) -> dict[str, Any]:
         return {
-            "ph": "X", "pid": lane, "tid": 1, "name": name,
+            "ph": "X", "pid": lane, "tid": lane, "name": name,
             "cat": "host" if lane == HOST else "gpu",
             "ts": begin, "dur": end - begin, "args": {"frame": number, **args},
         }  # fmt: skip
@@ -77,11 +79,12 @@ def _events(trace: Trace, frame: FrameTrace, number: int) -> Iterator[dict[str, 
     yield event(HOST, "submit", frame.submit, frame.submitted)
     yield event(HOST, "wait", frame.submitted, frame.finished)
     yield event(HOST, "read outputs", frame.finished, frame.end)
-    for name, (begin, end) in (("upload", frame.upload), ("read-back", frame.readback)):
-        if end > begin:
-            yield event(DEVICE, name, begin, end)
+    if frame.upload[1] > frame.upload[0]:
+        yield event(DEVICE, "upload", *frame.upload)
     for index, (kernel, (begin, end)) in enumerate(zip(trace.kernels, frame.kernels, strict=True)):
         yield event(DEVICE, kernel.function, begin, end, **_facts(kernel, index))
+    if frame.readback[1] > frame.readback[0]:
+        yield event(DEVICE, "read-back", *frame.readback)
 
 
 def _facts(kernel: KernelInfo, index: int) -> dict[str, Any]:
