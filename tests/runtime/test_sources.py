@@ -2,7 +2,7 @@
 
 import threading
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import cv2
 import numpy as np
@@ -183,7 +183,7 @@ def server(tmp_path):
     """The folder of the test, at http://127.0.0.1:PORT."""
     quiet = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(quiet, directory=tmp_path)) as found:
-        thread = threading.Thread(target=found.serve_forever)
+        thread = threading.Thread(target=found.serve_forever, args=(0.02,))
         thread.start()
         yield f"http://127.0.0.1:{found.server_port}"
         found.shutdown()
@@ -195,6 +195,48 @@ def test_a_stream_by_its_address(tmp_path, server):
     found = list(frames([f"{server}/drive.avi"]))
     assert [frame.name for frame in found] == [f"{server}/drive.avi#{i}" for i in range(3)]
     assert found[0].stream == f"{server}/drive.avi"
+
+
+class NetworkCamera(BaseHTTPRequestHandler):
+    """A network camera, as mjpg-streamer and ESP32-CAM are: JPEGs one after the other in one
+    answer. /ends ends after five, /stands sends no more then."""
+
+    over = threading.Event()
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "multipart/x-mixed-replace; boundary=frame")
+        self.end_headers()
+        for shade in range(5):
+            image = cv2.imencode(".jpg", np.full((48, 64, 3), 40 * shade, np.uint8))[1].tobytes()
+            head = f"--frame\r\nContent-Type: image/jpeg\r\nContent-Length: {len(image)}\r\n\r\n"
+            self.wfile.write(head.encode() + image + b"\r\n")
+        self.wfile.flush()
+        if self.path == "/stands":
+            self.over.wait(30)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_camera_of_the_network(monkeypatch):
+    from tvm_vision.runtime import sources
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), NetworkCamera) as camera:
+        thread = threading.Thread(target=camera.serve_forever, args=(0.02,))
+        thread.start()
+        address = f"http://127.0.0.1:{camera.server_port}"
+        try:
+            shades = [int(frame.image.mean()) for frame in frames([f"{address}/ends"])]
+            assert shades == pytest.approx([0, 40, 80, 120, 160], abs=3)
+            monkeypatch.setattr(sources, "PATIENCE_MS", 1000)
+            seen: list[object] = []
+            with pytest.raises(InputError, match=r"gave \d images and then none within 1 s: check"):
+                seen.extend(frames([f"{address}/stands"]))
+        finally:
+            NetworkCamera.over.set()
+            camera.shutdown()
+            thread.join()
 
 
 @pytest.mark.parametrize(

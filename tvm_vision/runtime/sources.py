@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -219,6 +220,7 @@ def _video(source: str | int, name: str, none: str) -> Iterator[Frame]:
     """Frames of what OpenCV opens. ``none``: what to say where it has not one; of a camera, which
     never ends, CAMERA also where it has no more."""
     camera = none is CAMERA
+    is_stream = "://" in str(source)
     with silent_opencv():
         capture = open_capture(source)
     try:
@@ -228,9 +230,18 @@ def _video(source: str | int, name: str, none: str) -> Iterator[Frame]:
         empty = 0
         limit = EMPTY_READS if camera else 1
         while capture.isOpened() and empty < limit:
+            asked = time.monotonic()
             read, image = capture.read()
             if not read:
                 empty += 1
+                waited = 1000 * (time.monotonic() - asked)
+                # OpenCV says the same of a stream that ends and of one that stands still.
+                if count and is_stream and waited >= PATIENCE_MS:
+                    raise InputError(
+                        f"the stream '{name}' gave {count} images and then none within "
+                        f"{PATIENCE_MS // 1000} s: check the camera and the network, and begin "
+                        "again"
+                    )
                 continue
             yield Frame(f"{name}#{count}", image.astype(np.uint8, copy=False), name, rate)
             count, empty = count + 1, 0
