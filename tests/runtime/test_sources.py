@@ -1,5 +1,6 @@
 """Frames from images, folders and videos; what cannot be read is one clear error."""
 
+import os
 import threading
 from functools import partial
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -156,12 +157,12 @@ def test_a_camera_may_miss_an_image_but_not_stay_silent(monkeypatch):
     monkeypatch.setattr(sources.cv2, "VideoCapture", Camera)
     stream = frames(["3"])
     assert [next(stream).name, next(stream).name] == ["camera 3#0", "camera 3#1"]
-    with pytest.raises(InputError, match="camera 3 gives no image: check that it is there"):
+    with pytest.raises(InputError, match="camera 3 is /dev/video3, which is not there"):
         next(stream)
 
 
 def test_a_camera_that_is_not_there():
-    with pytest.raises(InputError, match="camera 97 gives no image"):
+    with pytest.raises(InputError, match="camera 97 is /dev/video97, which is not there"):
         list(frames(["97"]))
 
 
@@ -195,6 +196,30 @@ def test_a_stream_by_its_address(tmp_path, server):
     found = list(frames([f"{server}/drive.avi"]))
     assert [frame.name for frame in found] == [f"{server}/drive.avi#{i}" for i in range(3)]
     assert found[0].stream == f"{server}/drive.avi"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "words"),
+    [
+        ((), r"camera 0 is \S+/video0, which is not there; no camera is: check that it is plugged"),
+        (("video2", "video3"), r"is not there; \S+/video2, \S+/video3 is: check"),
+        (("video0",), r"camera 0 gives no image: check .*, as 'fuser \S+/video0' tells"),
+    ],
+)
+def test_a_camera_that_is_not_there_is_told_from_one_that_is_silent(
+    monkeypatch, tmp_path, nodes, words
+):
+    from tvm_vision.runtime import sources
+
+    for node in nodes:
+        (tmp_path / node).touch()
+    monkeypatch.setattr(sources, "DEVICES", tmp_path)
+    with pytest.raises(InputError, match=words):
+        list(frames(["0"]))
+    if nodes == ("video0",):
+        monkeypatch.setattr(os, "access", lambda *_: False)
+        with pytest.raises(InputError, match="this user may not open: sudo usermod -aG video"):
+            list(frames(["0"]))
 
 
 class NetworkCamera(BaseHTTPRequestHandler):
@@ -253,7 +278,7 @@ def test_a_camera_of_the_network(monkeypatch):
         ("webcam", "'webcam' is none: the first camera is 0"),
         ("", "needed, and '' is none: check the path"),
         ("/nonexistent/*.jpg", "no file fits '/nonexistent/.*': check the pattern"),
-        ("/dev/null", "null gives no image: check that it is there and not in use"),
+        ("/dev/null", "null gives no image: check that it is a camera, and that nothing else uses"),
     ],
 )
 def test_what_is_no_source_says_what_does_it(source, words, capfd):

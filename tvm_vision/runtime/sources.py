@@ -94,14 +94,14 @@ def _frames(
 ) -> Iterator[Frame]:
     path, text = Path(source), str(source)
     if text.isdecimal() and not path.exists():
-        return _video(int(text), f"camera {text}", CAMERA)
+        return _video(int(text), f"camera {text}", None)
     if "://" in text:
         return _stream(text)
     # An empty name, of a variable that is not set, would be the folder that one is in.
     if path.is_dir() and text:
         return _each((_image(each) for each in _images_in(path)), passed_over)
     if path.is_char_device():
-        return _video(text, path.name, CAMERA)
+        return _video(text, path.name, None)
     if not path.is_file():
         if glob.has_magic(text):
             return _each((_file(each) for each in _fitting(text)), passed_over)
@@ -168,10 +168,8 @@ OTHER_SOURCES = {
     "webcam": "the first camera is 0",
     "camera": "the first camera is 0",
 }
-CAMERA = (
-    "gives no image: check that it is there and not in use, and with tvm-vision doctor that this "
-    "user may open it"
-)
+# Where Linux has its cameras: video0 is number 0.
+DEVICES = Path("/dev")
 # Milliseconds for a stream to be opened, and to give the next image.
 PATIENCE_MS = 10_000
 VIDEOS = frozenset({".avi", ".m4v", ".mjpeg", ".mkv", ".mov", ".mp4", ".mpg", ".webm"})
@@ -216,10 +214,28 @@ def _images_in(folder: Path) -> list[Path]:
     return paths
 
 
-def _video(source: str | int, name: str, none: str) -> Iterator[Frame]:
-    """Frames of what OpenCV opens. ``none``: what to say where it has not one; of a camera, which
-    never ends, CAMERA also where it has no more."""
-    camera = none is CAMERA
+def _no_camera(source: str | int, name: str) -> InputError:
+    """Why a camera gives no image, as far as its device file says."""
+    node = DEVICES / f"video{source}" if isinstance(source, int) else Path(source)
+    if not node.exists():
+        others = ", ".join(sorted(str(path) for path in DEVICES.glob("video*"))) or "no camera"
+        return InputError(
+            f"{name} is {node}, which is not there; {others} is: check that it is plugged in"
+        )
+    if not os.access(node, os.R_OK | os.W_OK):
+        return InputError(
+            f"{name} is {node}, which this user may not open: sudo usermod -aG video $USER, then "
+            "log in again"
+        )
+    return InputError(
+        f"{name} gives no image: check that it is a camera, and that nothing else uses it, as "
+        f"'fuser {node}' tells"
+    )
+
+
+def _video(source: str | int, name: str, none: str | None) -> Iterator[Frame]:
+    """Frames of what OpenCV opens. ``none``: what to say where it has not one; None for a camera,
+    which never ends."""
     is_stream = "://" in str(source)
     with silent_opencv():
         capture = open_capture(source)
@@ -228,7 +244,7 @@ def _video(source: str | int, name: str, none: str) -> Iterator[Frame]:
         rate = rate if 0 < rate <= MAX_RATE else 0.0
         count = 0
         empty = 0
-        limit = EMPTY_READS if camera else 1
+        limit = EMPTY_READS if none is None else 1
         while capture.isOpened() and empty < limit:
             asked = time.monotonic()
             read, image = capture.read()
@@ -245,8 +261,8 @@ def _video(source: str | int, name: str, none: str) -> Iterator[Frame]:
                 continue
             yield Frame(f"{name}#{count}", image.astype(np.uint8, copy=False), name, rate)
             count, empty = count + 1, 0
-        if camera:
-            raise InputError(f"{name} {CAMERA}")
+        if none is None:
+            raise _no_camera(source, name)
         if count == 0:
             raise InputError(none)
     finally:
