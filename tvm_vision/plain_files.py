@@ -6,6 +6,7 @@ into one block of a disk: kind and size are looked at first.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -39,3 +40,14 @@ def read_plain(path: str | os.PathLike[str], most: int = MOST_TEXT) -> bytes:
                 errno.EFBIG, f"it has {size} bytes, and {most} are allowed", os.fspath(path)
             )
         return stream.read(most)
+
+
+def read_text(path: str | os.PathLike[str], most: int = MOST_TEXT) -> str:
+    """The text of a plain file of at most so many bytes, as people's programs write it: UTF-8, or
+    as Windows has it, UTF-16 or one byte a character. Raises OSError as ``read_plain``."""
+    content = read_plain(path, most)
+    kinds = ("utf-16",) if content[:2] in (b"\xff\xfe", b"\xfe\xff") else ("utf-8-sig", "cp1252")
+    for kind in kinds:
+        with contextlib.suppress(UnicodeDecodeError):
+            return content.decode(kind)
+    return content.decode("utf-8", "replace")

@@ -103,9 +103,12 @@ def test_what_is_finished_is_kept(command, network, photos, tmp_path, monkeypatc
     assert len(compiled) == 6
 
 
-def boxes(folder: Path) -> Path:
-    document = {"images": [{"id": 1, "file_name": "red/3.png"}], "annotations": [],
-                "categories": []}  # fmt: skip
+def boxes(folder: Path, image: Path) -> Path:
+    document = {
+        "images": [{"id": 1, "file_name": str(image)}],
+        "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 1, 2, 2]}],
+        "categories": [{"id": 1, "name": "red"}],
+    }
     (folder / "boxes.json").write_text(json.dumps(document))
     return folder / "boxes.json"
 
@@ -121,7 +124,7 @@ def test_what_does_not_go_together_is_said_before_anything_is_compiled(
     model, like = network / "colours.onnx", ["--like", network / "like.tar"]
     options = ["--target", "vulkan,llvm", "--precision", "int8,fp32", "-o", tmp_path / "kept"]
     assert "name that package by --like" in refuses("evaluate", model, photos, *options)
-    found = refuses("evaluate", model, boxes(photos), *options, *like)
+    found = refuses("evaluate", model, boxes(tmp_path, photos / "red" / "3.png"), *options, *like)
     assert "a network with detections is needed" in found
     shutil.copytree(photos, tmp_path / "photos")
     (tmp_path / "photos" / "red").rename(tmp_path / "photos" / "pink")

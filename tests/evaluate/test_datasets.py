@@ -70,6 +70,23 @@ def test_a_csv(tmp_path: Path, head: str) -> None:
     assert [s.label for s in found.samples] == [1, 0]
 
 
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("image,label\r\nin/ä b.png,eel\r\n\r\n", "utf-8-sig"),
+        ("filename;class\rin/ä b.png;eel\r", "cp1252"),  # a spreadsheet where 0,5 is a half
+        ("in\\ä b.png\teel\r\n \t \r\n", "utf-16"),
+        ('"in\\ä b.png","eel","val"\n', "utf-8"),
+    ],
+)
+def test_a_csv_as_other_systems_write_it(tmp_path: Path, text: str, encoding: str) -> None:
+    image(tmp_path / "in" / "ä b.png")
+    (tmp_path / "set.csv").write_bytes(text.encode(encoding))
+    found = read_data_set(tmp_path / "set.csv")
+    assert found.names == ("eel",)
+    assert [(s.path.name, s.label) for s in found.samples] == [("ä b.png", 0)]
+
+
 def test_coco(tmp_path: Path) -> None:
     found = read_data_set(coco(tmp_path))
     assert (found.kind, found.names) == (BOXES, ("cat", "dog"))
@@ -79,9 +96,34 @@ def test_coco(tmp_path: Path) -> None:
     assert second.boxes.shape == (0, 4) and second.class_ids.shape == (0,)
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"image_id": 8}, "the annotation 4 has the image_id 8, which is none of its 2"),
+        ({"category_id": 4}, "the annotation 4 has the category_id 4, which is none of its 2"),
+        ({"bbox": []}, "the annotation 4 has no bbox of four finite numbers"),
+        ({"bbox": [1, 2, -3, 4]}, "a bbox of negative size"),
+    ],
+)
+def test_annotations_that_coco_has_not(tmp_path: Path, change: dict, words: str) -> None:
+    wrong = {"id": 4, "image_id": 7, "category_id": 5, "bbox": [1, 2, 3, 4], **change}
+    with pytest.raises(InputError, match=words) as raised:
+        read_data_set(coco(tmp_path, annotations=[wrong]))
+    assert "\n" not in str(raised.value)
+
+
+def test_a_set_without_any_box(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="boxes of objects are needed, and '.*json' has none"):
+        read_data_set(coco(tmp_path, annotations=[]))
+    path = yolo(tmp_path, "0 .5 .5 .5 .5")
+    (tmp_path / "labels").rename(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match=r"none of the 1 images of .* the first as '.*/a\.txt'"):
+        read_data_set(path)
+
+
 def test_boxes_of_coco_are_finite(tmp_path: Path) -> None:
     annotations = [{"image_id": 7, "category_id": 5, "bbox": [1, float("nan"), 3, 4]}]
-    with pytest.raises(InputError, match="a bbox has a value that is no finite number"):
+    with pytest.raises(InputError, match="no bbox of four finite numbers"):
         read_data_set(coco(tmp_path, annotations=annotations))
 
 
@@ -223,6 +265,7 @@ def test_each_form_of_yolo(tmp_path: Path, line: str, document: str) -> None:
         ("dog .5 .5 .5 .5", "line 2 of '.*a.txt': could not convert"),
         ("1 nan .5 .5 .5", "line 2 of '.*a.txt': a value is no finite number"),
         ("1.5 .5 .5 .5 .5", "class 1.5 of 2"),
+        ("1 320 240 64 48", "line 2 of '.*a.txt': 320 is no part of the image's width or height"),
         ("-1 .5 .5 .5 .5", "class -1 of 2"),
     ],
 )

@@ -148,6 +148,8 @@ def test_labels_from_a_file(tmp_path):
     path = tmp_path / "labels.txt"
     path.write_text("ball\n goalpost \nRoboter grün\n\n", "utf-8")
     assert read_labels(str(path)) == ("ball", "goalpost", "Roboter grün")
+    path.write_bytes(b"\xef\xbb\xbfball\r\ngoalpost\r\n")  # of Windows
+    assert read_labels(str(path)) == ("ball", "goalpost")
     assert read_labels("imagenet") == imagenet_labels()
     path.write_text("\n")
     with pytest.raises(InputError, match="a label a line is needed"):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,10 @@ import numpy as np
 from ..errors import InputError
 from ..file_kinds import FOLDER, JSON, TEXT, need
 from ..models.yaml_file import read_yaml
-from ..plain_files import read_plain
+from ..plain_files import read_plain, read_text
 from ..runtime.sources import IMAGES
 from .detection import Truth
-from .yolo_labels import yolo_images, yolo_label_file, yolo_truth
+from .yolo_labels import named, yolo_images, yolo_label_file, yolo_truth
 
 CLASSES, BOXES, MASKS = "classes", "boxes", "masks"
 NOT_COUNTED = 255  # in a mask: pixels that do not count
@@ -129,20 +130,24 @@ def _folder(folder: Path) -> DataSet:
 
 
 def _csv(path: Path) -> DataSet:
-    text = read_plain(path, MOST_BYTES).decode("utf-8", "replace").lstrip("\ufeff")
+    text = read_text(path, MOST_BYTES)
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    # Where a comma is the decimal point, spreadsheets write the others.
+    between = next((mark for mark in ",;\t" if mark in first), ",")
     try:
-        rows = [row for row in csv.reader(io.StringIO(text)) if row]
+        lines = csv.reader(io.StringIO(text, newline=None), delimiter=between)
+        rows = [row for row in lines if any(cell.strip() for cell in row)]
     except csv.Error as error:
         raise InputError(
             f"lines of image,label are needed, and '{path}' has another ({error}): check it"
         ) from None
-    if rows and [cell.strip().lower() for cell in rows[0][:2]] == ["image", "label"]:
-        del rows[0]
+    if rows and Path(rows[0][0].strip()).suffix == "":
+        del rows[0]  # names of the columns
     if not rows or any(len(row) < 2 for row in rows):
         raise InputError(f"lines of image,label are needed, and '{path}' has another: check it")
     names = sorted({row[1].strip() for row in rows})
     number = {name: i for i, name in enumerate(names)}
-    samples = [Sample(path.parent / row[0].strip(), number[row[1].strip()]) for row in rows]
+    samples = [Sample(named(path.parent, row[0]), number[row[1].strip()]) for row in rows]
     return _checked(DataSet(CLASSES, tuple(names), tuple(samples)), path)
 
 
@@ -152,7 +157,10 @@ def _coco(path: Path) -> DataSet:
         categories = sorted(document["categories"], key=lambda each: each["id"])
         number = {each["id"]: i for i, each in enumerate(categories)}
         found: dict[Any, list[Any]] = {each["id"]: [] for each in document["images"]}
+        if len(found) < len(document["images"]):
+            raise ValueError("two images have one id")
         for each in document["annotations"]:
+            _check_annotation(each, found, number)
             found[each["image_id"]].append(each)
         samples = [
             Sample(_beside(path, each["file_name"]), truth=_coco_truth(found[each["id"]], number))
@@ -160,17 +168,36 @@ def _coco(path: Path) -> DataSet:
         ]
         names = tuple(str(each["name"]) for each in categories)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+        reason = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise InputError(
             f"COCO's images, annotations and categories are needed, and '{path}' has none such "
-            f"({type(error).__name__}: {error}): check that it is of object detection"
+            f"({reason}): check that it is of object detection"
         ) from None
     return _checked(DataSet(BOXES, names, tuple(samples)), path)
+
+
+def _check_annotation(each: Any, images: Collection[Any], categories: Collection[Any]) -> None:
+    """Raises ValueError where an annotation is of nothing that the file has, or has no box."""
+    of = f"the annotation {each.get('id', '')}".strip()
+    for key, known in (("image_id", images), ("category_id", categories)):
+        if each[key] not in known:
+            raise ValueError(f"{of} has the {key} {each[key]!r}, which is none of its {len(known)}")
+    box = each.get("bbox")
+    if not isinstance(box, list) or len(box) != 4 or not all(map(_is_number, box)):
+        raise ValueError(f"{of} has no bbox of four finite numbers")
+    if min(box[2:]) < 0:
+        raise ValueError(f"{of} has a bbox of negative size, which is x, y, width, height")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
 
 
 def _beside(path: Path, name: str) -> Path:
     """An image of a COCO file: beside it, or in a folder images beside it or beside its own."""
     places = (path.parent, path.parent / "images", path.parent.parent / "images")
-    return next((p / name for p in places if (p / name).is_file()), path.parent / name)
+    tried = [named(place, name) for place in places]
+    return next((each for each in tried if each.is_file()), tried[0])
 
 
 def _coco_truth(annotations: Sequence[Any], number: dict[Any, int]) -> Truth:
@@ -180,10 +207,7 @@ def _coco_truth(annotations: Sequence[Any], number: dict[Any, int]) -> Truth:
         classes = np.array([number[a["category_id"]] for a in kept], int)
         return np.stack([x, y, x + width, y + height], axis=1), classes
 
-    truth = Truth(*boxes(False), *boxes(True))
-    if not (np.isfinite(truth.boxes).all() and np.isfinite(truth.doubtful).all()):
-        raise ValueError("a bbox has a value that is no finite number")
-    return truth
+    return Truth(*boxes(False), *boxes(True))
 
 
 def _yolo(path: Path) -> DataSet:
@@ -198,12 +222,20 @@ def _yolo(path: Path) -> DataSet:
     for image in yolo_images(path, document):
         truth = yolo_truth(yolo_label_file(image), len(names), keypoints=keypoints)
         samples.append(Sample(image, truth=truth, relative=True))
+    if samples and not any(yolo_label_file(sample.path).is_file() for sample in samples):
+        raise InputError(
+            f"files of labels are needed, and none of the {len(samples)} images of '{path}' has "
+            f"one, the first as '{yolo_label_file(samples[0].path)}': put them there"
+        )
     return _checked(DataSet(BOXES, tuple(map(str, names)), tuple(samples)), path)
 
 
 def _checked(found: DataSet, path: Path) -> DataSet:
     if not found.samples:
         raise InputError(f"images are needed, and '{path}' names none")
+    truths = [sample.truth for sample in found.samples if sample.truth is not None]
+    if truths and not any(len(truth.boxes) for truth in truths):
+        raise InputError(f"boxes of objects are needed, and '{path}' has none: check its labels")
     for sample in found.samples:
         for each in (sample.path, sample.mask):
             if each is not None and not each.is_file():

@@ -12,11 +12,19 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..plain_files import read_plain
+from ..plain_files import read_text
 from ..runtime.sources import IMAGES
 from .detection import Truth
 
+# Objects may reach beyond the image; what is above this was written in pixels.
+MOST_PART = 2.0
 SPLITS = ("val", "test", "train")  # the first one that is there is taken
+
+
+def named(folder: Path, name: str) -> Path:
+    """A file by its name in a text, which may have Windows' backslashes."""
+    path = folder / name.strip()
+    return path if path.exists() or "\\" not in name else folder / name.strip().replace("\\", "/")
 
 
 def yolo_images(path: Path, document: Mapping[str, Any]) -> list[Path]:
@@ -44,8 +52,8 @@ def _images(path: Path, root: Path, name: str) -> list[Path]:
             if each.suffix.lower() in IMAGES and not each.name.startswith(".")
         )
     if place.is_file() and place.suffix == ".txt":
-        lines = read_plain(place).decode("utf-8", "replace").splitlines()
-        return [place.parent / line.strip() for line in lines if line.strip()]
+        lines = read_text(place).splitlines()
+        return [named(place.parent, line) for line in lines if line.strip()]
     raise InputError(
         f"a folder of images, or a .txt of their paths, is needed, and '{place}' of '{path}' is "
         "none: check its 'path'"
@@ -69,7 +77,7 @@ def yolo_truth(path: Path, classes: int, *, keypoints: bool = False) -> Truth:
 
     Raises InputError, with the line, for another one and for a class that is not of ``classes``.
     """
-    lines = read_plain(path).decode("utf-8", "replace").splitlines() if path.is_file() else []
+    lines = read_text(path).splitlines() if path.is_file() else []
     boxes, ids = [], []
     for number, line in enumerate(lines, 1):
         if not (words := line.split()):
@@ -99,6 +107,9 @@ def _box(values: Sequence[float] | np.ndarray, keypoints: bool) -> list[float]:
     count = len(values)
     if count < 4:
         raise ValueError(f"found {count} numbers after the class")
+    # Keypoints have a third number each, which is no place.
+    if (most := float(np.abs(values[: 4 if keypoints else count]).max())) > MOST_PART:
+        raise ValueError(f"{most:g} is no part of the image's width or height")
     if count <= 5 or keypoints:
         x, y, width, height = values[:4]
         return [x - width / 2, y - height / 2, x + width / 2, y + height / 2]

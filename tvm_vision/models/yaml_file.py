@@ -16,7 +16,7 @@ def read_yaml(path: Path) -> Any:
 
     need(path, "a file of YAML", TEXT, JSON, EMPTY)
     try:
-        return yaml.safe_load(read_plain(path).decode("utf-8"))
+        return yaml.safe_load(read_plain(path).decode("utf-8-sig"))
     except OSError as error:
         raise InputError(f"'{path}' cannot be read ({error.strerror}): check the path") from None
     except UnicodeDecodeError:

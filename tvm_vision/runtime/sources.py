@@ -194,7 +194,9 @@ def _unreadable(path: Path) -> InputError:
     """Of a file with an image's name: whether it begins as one of the common kinds decides what
     helps."""
     if kind_of(path) is IMAGE:
-        remedy = "it begins as one, and is damaged, cut off or of a rare form: copy it, or save as PNG"
+        remedy = (
+            "it begins as one, and is damaged, cut off or of a rare form: copy it, or save as PNG"
+        )
     elif kind_of(path) is EMPTY:
         remedy = "it is empty: copy it again"
     else:

@@ -44,7 +44,7 @@ def read_labels(source: str) -> tuple[str, ...]:
         return imagenet_labels()
     need(source, "a text file with a label a line, or the word imagenet,", *TEXTS, EMPTY)
     try:
-        text = read_plain(source).decode("utf-8")
+        text = read_plain(source).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
         raise InputError(
