@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
 
+from tvm_vision.report import charts
 from tvm_vision.report.charts import Spot, scatter
 
 
@@ -21,3 +23,17 @@ def test_names_lie_on_no_name_and_on_no_spot(x: list[float]) -> None:
             assert not (begin < at + 7 and at - 7 < end and abs(middle - height) < 11)
         for other in boxes[:index]:
             assert not (begin < other[2] and other[0] < end and abs(middle - other[1]) < 11)
+
+
+def test_names_of_bars_that_do_not_fit_are_slanted_and_stay_within() -> None:
+    name = "llvm -mcpu=x86-64-v2 fp32 O3 nhwc"
+    few, many = (
+        charts.bar_chart([charts.Bar(1.0, "", "", label=name)] * count, "MiB", "sizes")
+        for count in (3, 17)
+    )
+    assert "rotate(" not in few and many.count("rotate(-50") == 17
+    turned = float(re.findall(r'class="tick" x="([\d.]+)" y="[\d.]+" style', many)[0])
+    height = float(re.findall(r'viewBox="0 0 [\d.]+ ([\d.]+)"', many)[0])
+    length = charts.CHARACTER * len(name)
+    assert turned > length * math.cos(charts.SLANT)
+    assert height > charts.HEIGHT + length * math.sin(charts.SLANT) - 1

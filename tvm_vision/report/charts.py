@@ -12,6 +12,8 @@ from .floors import Ceilings
 WIDTH, HEIGHT = 1160.0, 260.0
 LEFT, RIGHT, TOP, BOTTOM = 64.0, 20.0, 24.0, 34.0
 LEAST_BAR = 4.0  # pixels that a bar takes, so that a finger finds it
+CHARACTER = 6.7  # pixels of a label's characters, about
+SLANT = math.radians(50)  # of labels that are too long to lie below their bars
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,12 @@ class Bar:
 def bar_chart(bars: Sequence[Bar], unit: str, about: str) -> str:
     """Bars side by side, in their order, over an axis from 0. about: for who cannot see it."""
     width = max(WIDTH, LEFT + RIGHT + LEAST_BAR * len(bars))
-    inner, high = width - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+    shown = _labelled(len(bars))
+    longest = CHARACTER * max((len(bars[index].label) for index in shown), default=0)
+    slanted = longest > shown.step * (width - LEFT - RIGHT) / max(1, len(bars))
+    left = max(LEFT, longest * math.cos(SLANT)) if slanted else LEFT
+    below = longest * math.sin(SLANT) if slanted else 0.0
+    inner, high = width - left - RIGHT, HEIGHT - TOP - BOTTOM
     most = max((bar.height for bar in bars), default=0.0) or 1.0
     step = inner / max(1, len(bars))
     thick = max(1.0, min(step * 0.8, 48.0))
@@ -38,15 +45,15 @@ def bar_chart(bars: Sequence[Bar], unit: str, about: str) -> str:
     def y(value: float) -> float:
         return TOP + high * (1 - value / most)
 
-    parts = [_open(width, HEIGHT, about)]
+    parts = [_open(width, HEIGHT + below, about)]
     for tick in ticks(most):
         parts.append(
-            f'<line class="grid" x1="{LEFT}" x2="{width - RIGHT}" y1="{y(tick):.1f}" '
-            f'y2="{y(tick):.1f}"/><text class="tick y" x="{LEFT - 6}" y="{y(tick) + 4:.1f}">'
+            f'<line class="grid" x1="{left:.1f}" x2="{width - RIGHT}" y1="{y(tick):.1f}" '
+            f'y2="{y(tick):.1f}"/><text class="tick y" x="{left - 6:.1f}" y="{y(tick) + 4:.1f}">'
             f"{tick:g}</text>"
         )
     for index, bar in enumerate(bars):
-        x = LEFT + step * (index + 0.5) - thick / 2
+        x = left + step * (index + 0.5) - thick / 2
         top = y(bar.height)
         line = ""
         if bar.line is not None:
@@ -58,14 +65,17 @@ def bar_chart(bars: Sequence[Bar], unit: str, about: str) -> str:
         parts.append(
             f'<g class="{escape(" ".join(("bar", *bar.marks)))}" data-k="{escape(bar.key)}">'
             f"<title>{escape(bar.hover)}</title>"
-            f'<rect class="catch" x="{LEFT + step * index:.1f}" y="{TOP}" width="{step:.2f}" '
+            f'<rect class="catch" x="{left + step * index:.1f}" y="{TOP}" width="{step:.2f}" '
             f'height="{high}"/><rect x="{x:.1f}" y="{top:.1f}" width="{thick:.2f}" '
             f'height="{max(0.5, TOP + high - top):.1f}"/>{line}</g>'
         )
-    for index in _labelled(len(bars)):
+    for index in shown:
+        x, under = left + step * (index + 0.5), TOP + high + (12 if slanted else 16)
+        turned = f"rotate({-math.degrees(SLANT):.0f} {x:.1f} {under:.1f})"
+        how = f' style="text-anchor:end" transform="{turned}"' if slanted else ""
         parts.append(
-            f'<text class="tick" x="{LEFT + step * (index + 0.5):.1f}" '
-            f'y="{TOP + high + 16:.1f}">{escape(bars[index].label or str(index))}</text>'
+            f'<text class="tick" x="{x:.1f}" y="{under:.1f}"{how}>'
+            f"{escape(bars[index].label or str(index))}</text>"
         )
     parts.append(f'<text class="unit" x="4" y="13">{escape(unit)}</text></svg>')
     return "\n".join(parts)

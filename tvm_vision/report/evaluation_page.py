@@ -11,6 +11,7 @@ from .page import Cell, Section, page, sortable
 
 MOST_CLASSES = 60  # in a confusion matrix that is drawn
 SHADES = 7
+MIB = 1 << 20
 Row = Mapping[str, Any]
 # What the first measure of pictures is of one class.
 OF_A_CLASS = {"boxes": "AP50-95", "masks": "IoU"}
@@ -49,7 +50,9 @@ def evaluation_page(rows: Sequence[Row], kind: str, names: Sequence[str], title:
             "Medians of whole frames, from the image to the result, by the host's clock. Further "
             "left is faster, further up is better.", f'<div class="wide">{drawn}</div>',
         ),
-        Section("sizes", "Sizes", "Of packages, in MB.", f'<div class="wide">{_sizes(good)}</div>'),
+        Section(
+            "sizes", "Sizes", "Of packages, in MiB.", f'<div class="wide">{_sizes(good)}</div>'
+        ),
     ]  # fmt: skip
     if kind == "classes":
         more = f" The {MOST_CLASSES} with most errors." if len(names) > MOST_CLASSES else ""
@@ -73,7 +76,14 @@ def evaluation_page(rows: Sequence[Row], kind: str, names: Sequence[str], title:
 
 
 def _table(rows: Sequence[Row], kind: str) -> str:
-    header = ["variant", *MEASURES[kind].values(), "median ms", "p95 ms", "package MB", "memory MB"]
+    header = [
+        "variant",
+        *MEASURES[kind].values(),
+        "median ms",
+        "p95 ms",
+        "package MiB",
+        "memory MiB",
+    ]
     header += ["device"]
     body = []
     for row in rows:
@@ -88,8 +98,8 @@ def _table(rows: Sequence[Row], kind: str) -> str:
                 *(_score(row["scores"][measure]) for measure in MEASURES[kind]),
                 _number(row["latency_ms"]["median"], ".2f"),
                 _number(row["latency_ms"]["p95"], ".2f"),
-                _number(row["package_bytes"] / 1e6, ".2f"),
-                Cell("–") if memory is None else _number(memory / 1e6, ".2f"),
+                _number(row["package_bytes"] / MIB, ".2f"),
+                Cell("–") if memory is None else _number(memory / MIB, ".2f"),
                 Cell(row["device"], marks="name", hover=row["device"]),
             ]
         body.append((row["name"], cells))
@@ -99,14 +109,14 @@ def _table(rows: Sequence[Row], kind: str) -> str:
 def _sizes(rows: Sequence[Row]) -> str:
     bars = [
         Bar(
-            row["package_bytes"] / 1e6,
-            f"{row['name']}: {row['package_bytes'] / 1e6:.2f} MB",
+            row["package_bytes"] / MIB,
+            f"{row['name']}: {row['package_bytes'] / MIB:.2f} MiB",
             row["name"],
             label=row["name"],
         )
         for row in rows
     ]
-    return bar_chart(bars, "MB", "sizes of packages")
+    return bar_chart(bars, "MiB", "sizes of packages")
 
 
 def _confusion(row: Row, names: Sequence[str]) -> str:
