@@ -68,6 +68,8 @@ def show(
         return
     if model is None:
         raise click.UsageError("--layer needs --model, the file that PACKAGE was made from")
+    if output is not None and output.suffix.lower() in PAGE.endings:
+        raise click.UsageError(f"--layer writes pictures: a folder is needed, found '{output}'")
     folder = output or Path(f"{model_or_package.stem}-layers")
     _write_layer(model_or_package, folder, model, layer, image, inputs, device)
 

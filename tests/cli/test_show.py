@@ -165,7 +165,14 @@ def test_a_layer_that_is_none(refuses, tiny_package, model, layer, message):
 
 
 @pytest.mark.parametrize(
-    "options", [["--layer", "Relu_2"], ["--image", "x.png"], ["-o", "net.png"], ["-o", "net"]]
+    "options",
+    [
+        ["--layer", "Relu_2"],
+        ["--layer", "Relu_2", "--model", "m.onnx", "-o", "maps.html"],
+        ["--image", "x.png"],
+        ["-o", "net.png"],
+        ["-o", "net"],
+    ],
 )
 def test_usage(command, tiny_package, options):
     assert command("show", tiny_package, *options).exit_code == 2
