@@ -80,10 +80,14 @@ def test_a_variant_for_a_processor_opens_no_vulkan_device(team, monkeypatch):
 
 
 def test_unpack_takes_one_out(command, team, tmp_path):
-    folder = tmp_path / "llvm"
+    """Which is what compiling for its target alone writes."""
+    folder, alone = tmp_path / "llvm", tmp_path / "alone"
     assert command("package", "unpack", team, folder, "--target", "llvm").exit_code == 0
     assert read_fleet(folder) is None
     assert command("run", folder).exit_code == 0
+    tvm_vision.compile(team.with_name("tiny.onnx"), alone, target="llvm", name="tiny")
+    for member in ("mod.json", "mod.so", "mod.params"):
+        assert (folder / member).read_bytes() == (alone / member).read_bytes()
 
 
 def test_names_of_targets(tmp_path, team):
