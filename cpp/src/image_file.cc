@@ -2,8 +2,13 @@
 
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <utility>
 #include <vector>
+
+#include "orientation.h"
 
 #ifdef TVM_VISION_WITH_OPENCV
 #include <opencv2/core.hpp>
@@ -12,6 +17,7 @@
 #define STB_IMAGE_IMPLEMENTATION
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #define STBI_FAILURE_USERMSG
+#define STBI_NO_STDIO
 #include <stb/stb_image.h>
 #include <stb/stb_image_write.h>
 #endif
@@ -48,14 +54,40 @@ bool Write(const std::string& path, const Pixels& image) {
 
 #else
 
+constexpr size_t kMostBytes = size_t{1} << 30;  // as in Python
+
 /*! \brief RGB to BGR, and back. */
 void SwapColors(std::vector<uint8_t>* bytes) {
   for (size_t i = 0; i + 2 < bytes->size(); i += 3) std::swap((*bytes)[i], (*bytes)[i + 2]);
 }
 
+/*! \brief The bytes of a file; what is read as a stream ends by itself. */
+bool ReadBytes(const std::string& path, std::vector<uint8_t>* out, std::string* reason) {
+  std::FILE* stream = std::fopen(path.c_str(), "rb");
+  if (stream == nullptr) {
+    *reason = std::strerror(errno);
+    return false;
+  }
+  uint8_t block[1 << 16];
+  while (size_t count = std::fread(block, 1, sizeof(block), stream)) {
+    out->insert(out->end(), block, block + count);
+    if (out->size() > kMostBytes) break;
+  }
+  bool failed = std::ferror(stream) != 0;
+  if (failed) *reason = std::strerror(errno);
+  std::fclose(stream);
+  if (failed) return false;
+  if (out->empty()) *reason = "it is empty";
+  if (out->size() > kMostBytes) *reason = "it has more than 1 GiB";
+  return !out->empty() && out->size() <= kMostBytes;
+}
+
 bool Read(const std::string& path, Pixels* out, std::string* reason) {
+  std::vector<uint8_t> file;
+  if (!ReadBytes(path, &file, reason)) return false;
   int width = 0, height = 0, channels = 0;
-  stbi_uc* pixels = stbi_load(path.c_str(), &width, &height, &channels, 3);
+  stbi_uc* pixels = stbi_load_from_memory(file.data(), static_cast<int>(file.size()), &width,
+                                          &height, &channels, 3);
   if (pixels == nullptr) {
     *reason = stbi_failure_reason();
     return false;
@@ -63,6 +95,8 @@ bool Read(const std::string& path, Pixels* out, std::string* reason) {
   *out = {height, width, 3, {pixels, pixels + static_cast<size_t>(width) * height * 3}};
   stbi_image_free(pixels);
   SwapColors(&out->bytes);
+  // OpenCV does so by itself.
+  *out = Upright(std::move(*out), OrientationOf(file));
   return true;
 }
 

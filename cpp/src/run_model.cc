@@ -175,8 +175,10 @@ std::vector<std::string> ReadLabels(const std::string& path) {
   std::ifstream file(path);
   std::vector<std::string> labels;
   for (std::string line; std::getline(file, line);) {
-    while (!line.empty() && std::strchr(" \t\r", line.back()) != nullptr) line.pop_back();
-    labels.push_back(line);
+    // As Windows writes it: a byte order mark, and "\r" at each end.
+    if (labels.empty() && line.compare(0, 3, "\xEF\xBB\xBF") == 0) line.erase(0, 3);
+    size_t first = line.find_first_not_of(" \t\r"), last = line.find_last_not_of(" \t\r");
+    labels.push_back(first == std::string::npos ? "" : line.substr(first, last - first + 1));
   }
   while (!labels.empty() && labels.back().empty()) labels.pop_back();
   if (labels.empty()) {

@@ -7,8 +7,10 @@ import os
 import re
 import shutil
 import stat
+import struct
 import subprocess
 import sys
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,9 +18,10 @@ from typing import Any
 
 import cv2
 import numpy as np
+import onnx
 import pytest
 
-from support import fleets, kind_networks, quantized_ends
+from support import fleets, kind_networks, onnx_models, quantized_ends
 from support.keys import make_keys
 from support.runner import ROOT, SITE, refused, run
 from tvm_vision.api import compile as compile_network
@@ -42,6 +45,7 @@ from tvm_vision.package import (
 )
 from tvm_vision.package.files import repack_package, sign_package
 from tvm_vision.package.signature import PrivateKey
+from tvm_vision.runtime.sources import read_image
 from tvm_vision.runtime.variants import plan_variant
 from tvm_vision.vulkan.device import LIBRARY_NAME
 from tvm_vision.whole_files import clear_leftovers, hold
@@ -352,7 +356,7 @@ def test_the_program_prints_every_step(built, unpacked, tmp_path):
     package = package_of(unpacked, MODELS["classifier"], tmp_path)
     image = next(image for _, image in images((3,)))
     assert cv2.imwrite(str(tmp_path / "image.png"), image)
-    (tmp_path / "labels.txt").write_text("one\ntwo\nthree\n")
+    (tmp_path / "labels.txt").write_bytes(b"\xef\xbb\xbfone\r\n two\r\nthree\r\n")  # of Windows
     done = run(
         built / "run_model", "test", package, tmp_path / "image.png", tmp_path / "labels.txt",
         "--normalize", "imagenet", "--topk", 2, "--repeat", 3, "--input-name", "images",
@@ -373,6 +377,57 @@ def test_the_program_prints_every_step(built, unpacked, tmp_path):
         *_, number, found, label = line.split()
         assert label == ("one", "two", "three")[index] and int(number) == index
         assert float(found) == pytest.approx(probability, abs=1e-4)
+
+
+def exif(orientation: int, order: str) -> bytes:
+    """A TIFF's head and a directory with the orientation alone; order: "<" or ">"."""
+    head = {"<": b"II", ">": b"MM"}[order] + struct.pack(f"{order}HI", 42, 8)
+    return head + struct.pack(f"{order}HHHIHHI", 1, 0x0112, 3, 1, orientation, 0, 0)
+
+
+def turned_files(image: np.ndarray) -> Iterator[tuple[str, int, bytes]]:
+    """PNG and JPEG files of an image that say each orientation: ending, orientation, content."""
+    png, jpeg = (cv2.imencode(end, image)[1].tobytes() for end in (".png", ".jpg"))
+    for orientation in range(1, 9):
+        said = exif(orientation, "<>"[orientation % 2])
+        chunk = b"eXIf" + said
+        sized = struct.pack(">I", len(said)) + chunk + struct.pack(">I", zlib.crc32(chunk))
+        yield ".png", orientation, png[:33] + sized + png[33:]
+        segment = b"\xff\xe1" + struct.pack(">H", len(said) + 8) + b"Exif\0\0" + said
+        yield ".jpg", orientation, jpeg[:2] + segment + jpeg[2:]
+
+
+def test_images_are_turned_upright_as_in_python(built, tmp_path):
+    """By a network whose classes are the pixels of its input of 2x2."""
+    nodes = [
+        onnx.helper.make_node("Relu", ["x"], ["relu"]),
+        onnx.helper.make_node("Flatten", ["relu"], ["y"]),
+    ]
+    model = onnx_models.make_model(nodes, [("x", (1, 3, 2, 2))], [("y", (1, 12))])
+    how = Preprocessing((2, 2), std=(255.0,) * 3, stretch=True)
+    info = ModelInfo("pixels", "classifier", preprocessing=how)
+    package = compile_network(model, tmp_path / "pixels.tar", target="llvm", model_info=info)
+    network = load_model(package, top=12)
+    corners = np.random.default_rng(6).permutation(12).reshape(2, 2, 3) * 20
+    image = np.kron(corners, np.ones((16, 24, 1))).astype(np.uint8)
+    seen = set()
+    for ending, orientation, content in turned_files(image):
+        path = tmp_path / f"{orientation}{ending}"
+        path.write_bytes(content)
+        done = run(built / "run_model", "t", package, path, "--topk", 12)
+        assert done.returncode == 0, done.stderr
+        rows = [line.split()[3:5] for line in done.stdout.splitlines() if " class: " in line]
+        found = {int(number): float(probability) for number, probability in rows}
+        expected = network(read_image(path)).classification
+        assert expected is not None
+        needed = dict(zip(expected.class_ids, expected.probabilities, strict=True))
+        assert found == pytest.approx(needed, abs=1e-4 if ending == ".png" else 2e-3), path.name
+        if ending == ".png":
+            seen.add(tuple(sorted(found, key=lambda number: found[number])))
+    assert len(seen) == 8
+    for cut in range(4, 44, 5):
+        path.write_bytes(content[:cut] + b"\xff" * 4 + content[cut + 4 :])
+        assert run(built / "run_model", "t", package, path).returncode in (0, 1), cut
 
 
 def with_mask(built, package, folder):
@@ -528,6 +583,7 @@ def test_wrong_input_is_one_line(built, unpacked, tmp_path):
         (("t", image, image), "is an image: 'tvm-vision detect' and 'classify' take it"),
         (("t", package, tmp_path / "none.png"), "an image file is needed"),
         (("t", package, package), "an image file is needed"),
+        (("t", package, tmp_path), f"'{tmp_path}' cannot be read (Is a directory)"),
         (("t", package, image, tmp_path / "few.txt"), "3 labels are needed"),
         (("t", package, image, "--device", "gpu"), "a device of auto, vulkan or cpu"),
         (("t", package, image, "--device", "vulkan"), "compile the network with --target vulkan"),
