@@ -18,7 +18,14 @@ import pytest
 from support import ROOT, SUPPORT
 from tvm_vision import whole_files
 from tvm_vision.errors import InputError, PackageError
-from tvm_vision.whole_files import ScratchFolder, clear_leftovers, hold, whole, write_whole
+from tvm_vision.whole_files import (
+    ScratchFolder,
+    clear_leftovers,
+    hold,
+    need_place,
+    whole,
+    write_whole,
+)
 
 WORLD = SUPPORT / "whole_file_world.py"
 
@@ -211,6 +218,11 @@ def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(InputError, match="'.*/file/x' cannot be written"):
         write_whole(tmp_path / "file" / "x", b"x")
+    with pytest.raises(InputError, match=r"/file/x/y' cannot be written \(Not a directory\): name"):
+        need_place(tmp_path / "file" / "x" / "y")
+    need_place(tmp_path / "new" / "folder" / "y")
+    need_place(Path("y"))
+    assert not (tmp_path / "new").exists()
     with pytest.raises(PackageError, match=r"folder' cannot be written \(Is a directory\)"):
         write_whole(tmp_path / "folder", b"x", PackageError)
     with pytest.raises(InputError, match=r"'\.' cannot be written \(Is a directory\)"):

@@ -128,10 +128,13 @@ def evaluate(
     from tvm_vision.evaluate.datasets import read_data_set
     from tvm_vision.evaluate.variants import Evaluation, matrix
     from tvm_vision.file_kinds import ONNX, TFLITE, need
+    from tvm_vision.whole_files import need_place
 
     need(model, "an ONNX or TFLite file", ONNX, TFLITE)
     if host is not None and tracker is None:
         raise click.UsageError("--host is the processor of boards: add --tracker and --key")
+    if html is not None:
+        need_place(html)
     found = read_data_set(data).first(limit)
     boards = tracker_of(tracker, key)
     folder = output or Path(f"{model.stem}{f'-{key}' if key else ''}-evaluation")

@@ -111,7 +111,10 @@ def profile(
     from tvm_vision.report.compare import compare_profiles
     from tvm_vision.report.floors import ceilings_of
     from tvm_vision.report.profile_document import SavedProfile, profile_document
+    from tvm_vision.whole_files import need_place
 
+    for path in filter(None, (html, trace)):
+        need_place(path)
     before = None if compare is None or _is_package(compare) else _saved(compare)
     executor = load_network(package, device, rebuilds=0)
     arrays = set_inputs(executor, inputs, image, fill_mode)

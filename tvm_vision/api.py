@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from .drivers import driver_of
-from .errors import InputError
+from .errors import InputError, PackageError
 from .options import CompileOptions
+from .whole_files import need_place, write_whole
 
 if TYPE_CHECKING:
     from .compiler import CompiledModel
@@ -149,6 +150,8 @@ def compile(
     Raises InputError, UnsupportedModelError, UnsupportedKernelError, DeviceError, TuningError or
     PackageError, each with a line that says what to do.
     """
+    if output is not None:
+        need_place(Path(output), PackageError)
     _need_compiler()
     from .frontend.model import import_model, prepare
 
@@ -267,8 +270,8 @@ def quantize(
     from .models.samples import read_sample, sample_paths
     from .package import ModelInfo
     from .package.build import described_inputs
-    from .whole_files import write_whole
 
+    need_place(Path(output))
     tell = progress or (lambda words: None)
     paths = sample_paths(sample_images)
     tell("reading the model")

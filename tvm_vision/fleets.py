@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from .api import PathLike, compile
-from .errors import InputError
+from .errors import InputError, PackageError
 from .package import Fleet, read_package, write_fleet
-from .whole_files import ScratchFolder
+from .whole_files import ScratchFolder, need_place
 
 
 def compile_fleet(
@@ -41,6 +41,7 @@ def compile_fleet(
             "targets of different names are needed, and a name for each, found "
             f"{', '.join(called) or 'none'} for {len(targets)} targets"
         )
+    need_place(Path(output), PackageError)
     tell = progress or (lambda words: None)
     with ScratchFolder() as folder, ExitStack() as opened:
         packages = []

@@ -113,6 +113,19 @@ def whole(path: Path, error: type[TvmVisionError] = InputError) -> Iterator[Path
             put(fresh, path)
 
 
+def need_place(path: Path, error: type[TvmVisionError] = InputError) -> None:
+    """Raise ``error``, as ``whole`` would, where ``path`` cannot be written as far as is known:
+    before work that takes long. Its folder may have to be made."""
+    with writing(path, error):
+        folder = Path(path).absolute().parent
+        while not os.path.lexists(folder):
+            folder = folder.parent
+        if not folder.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
 @contextlib.contextmanager
 def writing(path: Path, error: type[TvmVisionError] = InputError) -> Iterator[None]:
     """An OSError of the block becomes ``error`` with the line that ``path`` cannot be written."""

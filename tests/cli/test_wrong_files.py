@@ -288,3 +288,23 @@ def test_auto_says_its_target_before_it_compiles_and_only_of_a_model(
     (said,) = (line for line in result.stderr.splitlines() if line.startswith("target: "))
     assert re.match(r"target: auto is this machine's processor \(llvm .*: no driver; install", said)
     assert result.exit_code == exit_code
+
+
+def test_a_place_that_cannot_be_written_is_said_before_anything_is_done(
+    refuses, tiny_package, tmp_path, monkeypatch
+):
+    """The inputs of these commands are none, which would be found later."""
+    monkeypatch.setattr("tvm_vision.frontend.model.import_model", None)
+    taken, none = tmp_path / "file", tmp_path / "none.npz"
+    for path in (taken, none):
+        path.touch()
+    model = handmade.write_model(tmp_path / "tiny.onnx")
+    for words in (
+        ("compile", model, "--target", "llvm", "-o", taken / "m.tar"),
+        ("compile", model, "--target", "llvm,renoir", "-o", taken / "m.tar"),
+        ("profile", tiny_package, "--inputs", none, "--html", taken / "p.html"),
+        ("profile", tiny_package, "--inputs", none, "--trace", taken / "t.json"),
+        ("benchmark", tiny_package, "--inputs", none, "--plot", taken / "b.png"),
+    ):
+        line = refuses(*words)
+        assert f"'{words[-1]}' cannot be written (Not a directory): name a folder" in line, words

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import InputError, TvmVisionError
 from ..file_kinds import need_ending
-from ..whole_files import whole
+from ..whole_files import need_place, whole
 from .benchmark import BenchmarkResult
 from .choices import FIGURES
 
@@ -22,9 +22,10 @@ BEYOND = 2.0
 
 
 def figure_path(output: str | os.PathLike[str]) -> Path:
-    """Where a figure is written. Raises InputError for another ending, or without matplotlib: to be
-    asked before anything that takes long."""
+    """Where a figure is written. Raises InputError for another ending, a place where none can be,
+    or without matplotlib: to be asked before anything that takes long."""
     path = need_ending(Path(output), *FIGURES)
+    need_place(path)
     pyplot()
     return path
 
