@@ -17,7 +17,7 @@ import tvm_vision
 from support import onnx_models, reports
 from tvm_vision.errors import InputError
 from tvm_vision.models.results import Detections, SegmentationMask, Timing, VisionResult
-from tvm_vision.package import ModelInfo, Preprocessing
+from tvm_vision.package import ModelInfo, Preprocessing, SegmentationInfo
 
 if TYPE_CHECKING:
     from tvm_vision.models.vision_model import VisionModel
@@ -118,12 +118,18 @@ def test_what_does_not_go_together_is_said_before_anything_is_compiled(
 ):
     """What is the same for all variants: what the network is, what it finds, its classes."""
     from tvm_vision.evaluate import variants
+    from tvm_vision.evaluate.datasets import read_data_set
 
     monkeypatch.setattr(variants, "compile_package", None)
     monkeypatch.setattr(variants, "quantize", None)
     model, like = network / "colours.onnx", ["--like", network / "like.tar"]
     options = ["--target", "vulkan,llvm", "--precision", "int8,fp32", "-o", tmp_path / "kept"]
     assert "name that package by --like" in refuses("evaluate", model, photos, *options)
+    parts = SegmentationInfo("mask")
+    other = ModelInfo("other", "segmenter", NAMES, Preprocessing((8, 8)), segmentation=parts)
+    run = variants.Evaluation(model, read_data_set(photos), tmp_path / "kept", info=other)
+    with pytest.raises(InputError, match="is of another network .model.segmentation.output must"):
+        run.rows([variants.Variant("llvm")])
     found = refuses("evaluate", model, boxes(tmp_path, photos / "red" / "3.png"), *options, *like)
     assert "a network with detections is needed" in found
     shutil.copytree(photos, tmp_path / "photos")

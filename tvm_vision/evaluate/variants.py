@@ -18,7 +18,7 @@ from typing import Any
 from ..api import compile as compile_package
 from ..api import described, quantize
 from ..devices import described_device
-from ..errors import DeviceError, InputError, TvmVisionError
+from ..errors import DeviceError, InputError, PackageError, TvmVisionError
 from ..exporters.describe import open_shapes
 from ..frontend.model import import_model
 from ..models import load_model
@@ -255,7 +255,14 @@ class Evaluation:
         _, signature = import_model(
             self._model, input_shapes=shapes, input_values=self._fixed["input_values"]
         )
-        self._info = described(self._model, signature, wanted=self._info)
+        try:
+            self._info = described(self._model, signature, wanted=self._info)
+        except PackageError as error:
+            reason = str(error).removeprefix("mod.json: ").rpartition(": ")[0]
+            raise InputError(
+                f"a package of '{self._model.name}' is needed by --like, and the one that is named "
+                f"is of another network ({reason}): name another"
+            ) from None
         if self._info.kind not in PREDICTORS:
             raise InputError(
                 f"what the network is must be known, and '{self._model.name}' does not say it: "
