@@ -16,3 +16,9 @@ def first_line(error: BaseException) -> str:
 def last_line(error: BaseException) -> str:
     """What an exception says last, where TVM, linkers and loaders have the reason; or its kind."""
     return [type(error).__name__, *lines_of(error)][-1]
+
+
+def manifest_reason(error: BaseException) -> str:
+    """What is wrong by an error of mod.json, without that name and without what to do: for those
+    who never wrote a mod.json, whose remedy is another."""
+    return str(error).removeprefix("mod.json: ").rpartition(": ")[0]

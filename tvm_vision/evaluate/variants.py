@@ -18,6 +18,7 @@ from typing import Any
 from ..api import compile as compile_package
 from ..api import described, quantize
 from ..devices import described_device
+from ..error_lines import manifest_reason
 from ..errors import DeviceError, InputError, PackageError, TvmVisionError
 from ..exporters.describe import open_shapes
 from ..frontend.model import import_model
@@ -258,10 +259,9 @@ class Evaluation:
         try:
             self._info = described(self._model, signature, wanted=self._info)
         except PackageError as error:
-            reason = str(error).removeprefix("mod.json: ").rpartition(": ")[0]
             raise InputError(
                 f"a package of '{self._model.name}' is needed by --like, and the one that is named "
-                f"is of another network ({reason}): name another"
+                f"is of another network ({manifest_reason(error)}): name another"
             ) from None
         if self._info.kind not in PREDICTORS:
             raise InputError(

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from ..error_lines import manifest_reason
 from ..errors import InputError, PackageError
 from ..models.classifier.presets import preset
 from ..models.kinds.facts import Facts, Reading, Spec
@@ -192,8 +193,7 @@ def with_options(info: Any, options: Mapping[str, str]) -> Any:
     try:
         return type(info).from_json(plain(asdict(made)), "--kind-option")
     except PackageError as error:
-        reason = str(error).removeprefix("mod.json: ").rpartition(": ")[0]
-        raise InputError(f"{reason}: choose another value") from None
+        raise InputError(f"{manifest_reason(error)}: choose another value") from None
 
 
 def _value(text: str, like: Any) -> Any:

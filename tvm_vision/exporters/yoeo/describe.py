@@ -13,6 +13,7 @@ from typing import Any
 
 import onnx
 
+from ...error_lines import manifest_reason
 from ...errors import InputError, PackageError
 from ...file_kinds import ONNX, need
 from ...package import ClassGroup, ModelInfo, Preprocessing, YoeoHead, YoeoInfo
@@ -128,10 +129,9 @@ def _metadata(model: onnx.ModelProto, path: Path) -> dict[str, Any] | None:
         }
         check_class_thresholds(result["class_thresholds"], "yoeo", result["detection"])
     except PackageError as error:
-        reason = str(error).removeprefix("mod.json: ").rpartition(": ")[0]
         raise InputError(
             f"the metadata '{METADATA_KEY}' of '{path}' must be as yoeo-to-onnx writes it: "
-            f"{reason}: export it again"
+            f"{manifest_reason(error)}: export it again"
         ) from None
     return result
 
