@@ -68,12 +68,14 @@ demo-classifier: $(NATIVE) $(DEMO_DATA)/.complete
 	@PYTHONPATH=$(DEMO_DATA) $(BIN)/tvm-vision demo-classifier --model $(DEMO_MODEL) --output $(DEMO_OUTPUT)
 
 # The node's tests run in a real graph where ROS can be installed; elsewhere they say what is missing.
+# A test that hangs ends its process and says where it hung: seconds, of which no test needs as many.
+HANGS = -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 # A file's tests share what they compile, so that each file stays in one process.
-PYTEST = $(BIN)/python -m pytest -n $(TEST_WORKERS) --maxprocesses 8 --dist loadfile
+PYTEST = $(BIN)/python -m pytest $(HANGS) -n $(TEST_WORKERS) --maxprocesses 8 --dist loadfile
 # ROS's nodes, clients and discovery are processes that wait for each other: beside tests that keep all
 # cores busy they wait too long. What is asked for by PYTEST_ARGS runs as it is asked for.
 # Beside each other they mostly wait; each process has a domain of its own.
-ROS_PYTEST = $(BIN)/python -m pytest -n $(ROS_TEST_WORKERS) --dist loadfile tests/ros
+ROS_PYTEST = $(BIN)/python -m pytest $(HANGS) -n $(ROS_TEST_WORKERS) --dist loadfile tests/ros
 APART = $(if $(PYTEST_ARGS),,--ignore=tests/ros)
 
 # lavapipe compiles most shaders to run them once: its compiler leaves out what makes them fast,
@@ -83,6 +85,7 @@ test: $(NATIVE) $(if $(ROS_WHEELS),$(ROS))
 	$(PYTEST) $(APART) $(PYTEST_ARGS)
 	$(if $(APART),$(ROS_PYTEST))
 
+test-full: HANGS =
 test-full: $(NATIVE) $(if $(ROS_WHEELS),$(ROS))
 	$(PYTEST) -m '' $(APART) $(PYTEST_ARGS)
 	$(if $(APART),$(ROS_PYTEST) -m '')

@@ -7,7 +7,6 @@ import re
 import sys
 import tempfile
 import threading
-import traceback
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
@@ -75,19 +74,22 @@ def run(arguments: Sequence[str], stop: Stop, **options: Any) -> int:
         return WRONG_START
     from rclpy.executors import SingleThreadedExecutor
 
+    from .ros_spinning import Spinning
+
     executor = SingleThreadedExecutor()
     for node in nodes:
         executor.add_node(node)
         executor.create_task(node.start)
-    # Not in this thread: signals are handled here, at once, whatever the executor waits for.
-    faults: list[str] = []
-    spinning = threading.Thread(target=spin, args=(executor, stop, faults), name="executor")
-    spinning.start()
+    # Not in this thread: signals are handled here, at once, whatever the executor waits for. And an
+    # error that nobody handled ends the node: one that answers no more would be worse, and a launch
+    # file can start another.
+    spinning = Spinning(executor, at_end=stop.request)
     stop.wait()
-    finish(executor, spinning, nodes)
-    for fault in faults:
-        print(fault, file=sys.stderr)
-    return 1 if faults else 0
+    finish(spinning, nodes)
+    if spinning.fault:
+        print(spinning.fault, file=sys.stderr)
+        return 1
+    return 0
 
 
 def cameras_in(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -172,32 +174,14 @@ def require_ros(what: str) -> None:
             ) from None
 
 
-def spin(executor: Any, stop: Stop, faults: list[str]) -> None:
-    """Until the executor is shut down; an error that nobody handled ends the node, with its text.
-
-    A node that answers no more would be worse: a launch file can start another one.
-    """
-    from rclpy.executors import ExternalShutdownException, ShutdownException
-
-    try:
-        executor.spin()
-    except (ExternalShutdownException, ShutdownException):
-        pass
-    except Exception:
-        faults.append(traceback.format_exc())
-    finally:
-        stop.request()
-
-
-def finish(executor: Any, spinning: threading.Thread, nodes: Sequence[Any]) -> None:
+def finish(spinning: Any, nodes: Sequence[Any]) -> None:
     """End the executor, then the nodes, then ROS; and the process where one of them hangs."""
     import rclpy
 
     watchdog = threading.Timer(PATIENCE_SECONDS, os._exit, (0,))
     watchdog.daemon = True
     watchdog.start()
-    executor.shutdown()
-    spinning.join()
+    spinning.end()
     for node in nodes:
         node.trigger_shutdown()
         node.destroy_node()

@@ -27,13 +27,14 @@ from rcl_interfaces.srv import (
     SetParameters,
     SetParametersAtomically,
 )
-from rclpy.executors import ExternalShutdownException, ShutdownException, SingleThreadedExecutor
+from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import Parameter, parameter_value_to_python
 from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
 from tvm_vision_ros.ros_messages import octets
 from tvm_vision_ros.ros_qos import profile
+from tvm_vision_ros.ros_spinning import Spinning
 
 HERE = Path(__file__).resolve().parent
 FAKE = HERE / "fake_node.py"
@@ -179,18 +180,13 @@ class Graph:
         self.node = rclpy.create_node("tester", context=self.context)
         self.executor = SingleThreadedExecutor(context=self.context)
         self.executor.add_node(self.node)
-        self._thread = threading.Thread(target=self._spin)
-        self._thread.start()
+        self._spinning = Spinning(self.executor)
         self._clients: dict[str, Any] = {}
         self._answered: dict[str, float] = {}
 
-    def _spin(self) -> None:
-        with contextlib.suppress(ExternalShutdownException, ShutdownException):
-            self.executor.spin()
-
     def close(self) -> None:
-        self.executor.shutdown()
-        self._thread.join()
+        self._spinning.end()
+        assert not self._spinning.fault
         self.node.destroy_node()
         self.context.try_shutdown()
 
