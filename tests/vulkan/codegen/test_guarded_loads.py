@@ -148,6 +148,33 @@ def roots(a: T.Buffer((64,), "float32"), b: T.Buffer((96,), "float32")):
                 b[x] = T.if_then_else(x < 64, T.sqrt(a[x]), T.float32(0))
 
 
+@T.prim_func(s_tir=True)
+def neighbours(a: T.Buffer((64,), "float32"), b: T.Buffer((32, 4), "float32")):
+    """Of four pixels side by side those in the middle have one guard."""
+    for g in T.thread_binding(2, "blockIdx.x"):
+        for i in T.thread_binding(16, "threadIdx.x"):
+            for j in T.unroll(4):
+                with T.sblock("b"):
+                    y = T.axis.spatial(32, g * 16 + i)
+                    x = T.axis.spatial(4, j)
+                    b[y, x] = T.if_then_else(
+                        4 <= y and y < 16 and (x < 3 or y < 15), a[y * 4 + x - 13], T.float32(-1)
+                    )
+
+
+@T.prim_func(s_tir=True)
+def few(a: T.Buffer((3,), "float32"), b: T.Buffer((32, 4), "float32")):
+    """Where the guard never holds, no square is 3 more than fours: places further apart than there
+    are elements."""
+    for g in T.thread_binding(2, "blockIdx.x"):
+        for i in T.thread_binding(16, "threadIdx.x"):
+            for j in T.unroll(4):
+                with T.sblock("b"):
+                    y = T.axis.spatial(32, g * 16 + i)
+                    x = T.axis.spatial(4, j)
+                    b[y, x] = T.if_then_else(y * y % 4 == 3, a[y + x * 2], T.float32(-1))
+
+
 def text(function: Any) -> str:
     (kernel,) = lowering.kernels(with_marks(function, {SELECT_LOADS: 1}))
     return str(kernel.source)
@@ -177,6 +204,18 @@ def test_of_two_loads_each_is_guarded() -> None:
     assert not re.search(r"\? \w+\[", written)
 
 
+def test_neighbours_share_a_choice() -> None:
+    written = text(neighbours)
+    assert len(INDEX.findall(written)) == 2
+    assert len(re.findall(r"a_?\w*\[at\w* \+ [12]\]", written)) == 2
+
+
+def test_none_is_behind_the_end() -> None:
+    written = text(few)
+    assert set(re.findall(r"a_?\w*\[at\w* \+ (\d)\]", written)) == {"2"}
+    assert len(INDEX.findall(written)) == 3
+
+
 @pytest.mark.parametrize("function", [divided, roots])
 def test_what_could_do_harm_stays_a_branch(function: Any) -> None:
     """A division by what was not meant to be read, a function."""
@@ -189,7 +228,9 @@ def test_a_third_load_stays_in_its_branch() -> None:
 
 
 @pytest.mark.usefixtures("device_info")
-@pytest.mark.parametrize("function", [padded, nested, divided, either, of_three, roots])
+@pytest.mark.parametrize(
+    "function", [padded, nested, divided, either, of_three, roots, neighbours, few]
+)
 def test_values(function: Any) -> None:
     random = np.random.default_rng(5)
     arrays = []

@@ -39,8 +39,8 @@ void main() {
   [[unroll]]
   for (int ax0_ax1_fused_0 = 0; ax0_ax1_fused_0 < 2; ++ax0_ax1_fused_0) {
     uvec4 t;
-    if (ax0_ax1_fused_0 * 4 + cse_v1 + cse_v2 < 5) {
-      const uvec4 words = x0_v4[ax0_ax1_fused_0 * 192 + threadIdx_y * 96 + cse_v4 * 12 + cse_v5];
+    if (threadIdx_y * 2 + cse_v2 + ax0_ax1_fused_0 * 4 < 5) {
+      const uvec4 words = x0_v4[threadIdx_y * 96 + cse_v4 * 12 + cse_v5 + ax0_ax1_fused_0 * 192];
       t = words;
     }
     else {
@@ -49,12 +49,12 @@ void main() {
     x0_reindex_pad_shared_local_v4[ax0_ax1_fused_0] = t;
   }
   const int cse_v6 = blockIdx_x * 2;
-  const int cse_v18 = cse_v6 + (cse_v5 >> 1);
+  const int cse_v18 = (cse_v5 >> 1) + cse_v6;
   [[unroll]]
   for (int ax0_ax1_fused_0_1 = 0; ax0_ax1_fused_0_1 < 2; ++ax0_ax1_fused_0_1) {
     uvec4 t_1;
     if (cse_v18 < 3) {
-      const uvec4 words_1 = x1_v4[ax0_ax1_fused_0_1 * 96 + threadIdx_y * 48 + cse_v4 * 6 + blockIdx_x * 4 + cse_v5];
+      const uvec4 words_1 = x1_v4[threadIdx_y * 48 + cse_v4 * 6 + cse_v5 + blockIdx_x * 4 + ax0_ax1_fused_0_1 * 96];
       t_1 = words_1;
     }
     else {
@@ -67,13 +67,13 @@ void main() {
     [[unroll]]
     for (int ax0_ax1_fused_0_2 = 0; ax0_ax1_fused_0_2 < 2; ++ax0_ax1_fused_0_2) {
       const uvec4 words_2 = x0_reindex_pad_shared_local_v4[ax0_ax1_fused_0_2];
-      x0_reindex_pad_shared_v4[ax0_ax1_fused_0_2 * 80 + threadIdx_y * 40 + cse_v4 * 5 + cse_v5] = words_2;
+      x0_reindex_pad_shared_v4[threadIdx_y * 40 + cse_v4 * 5 + cse_v5 + ax0_ax1_fused_0_2 * 80] = words_2;
     }
     [[unroll]]
     for (int ax0_ax1_fused_0_3 = 0; ax0_ax1_fused_0_3 < 2; ++ax0_ax1_fused_0_3) {
       uvec4 t_2;
-      if (ax0_ax1_fused_0_3 * 4 + cse_v1 + cse_v2 < 5) {
-        const uvec4 words_3 = x0_v4[ax0_ax1_fused_0_3 * 192 + threadIdx_y * 96 + cse_v4 * 12 + ax3_0 * 4 + cse_v5 + 4];
+      if (threadIdx_y * 2 + cse_v2 + ax0_ax1_fused_0_3 * 4 < 5) {
+        const uvec4 words_3 = x0_v4[threadIdx_y * 96 + cse_v4 * 12 + cse_v5 + ax3_0 * 4 + ax0_ax1_fused_0_3 * 192 + 4];
         t_2 = words_3;
       }
       else {
@@ -84,13 +84,13 @@ void main() {
     [[unroll]]
     for (int ax0_ax1_fused_0_4 = 0; ax0_ax1_fused_0_4 < 2; ++ax0_ax1_fused_0_4) {
       const uvec4 words_4 = x1_reindex_pad_shared_local_v4[ax0_ax1_fused_0_4];
-      x1_reindex_pad_shared_v4[ax0_ax1_fused_0_4 * 80 + threadIdx_y * 40 + cse_v4 * 5 + cse_v5] = words_4;
+      x1_reindex_pad_shared_v4[threadIdx_y * 40 + cse_v4 * 5 + cse_v5 + ax0_ax1_fused_0_4 * 80] = words_4;
     }
     [[unroll]]
     for (int ax0_ax1_fused_0_5 = 0; ax0_ax1_fused_0_5 < 2; ++ax0_ax1_fused_0_5) {
       uvec4 t_3;
       if (cse_v18 < 3) {
-        const uvec4 words_5 = x1_v4[ax3_0 * 192 + ax0_ax1_fused_0_5 * 96 + threadIdx_y * 48 + cse_v4 * 6 + blockIdx_x * 4 + cse_v5 + 192];
+        const uvec4 words_5 = x1_v4[threadIdx_y * 48 + cse_v4 * 6 + cse_v5 + (ax3_0 * 192 + blockIdx_x * 4) + ax0_ax1_fused_0_5 * 96 + 192];
         t_3 = words_5;
       }
       else {
@@ -114,12 +114,12 @@ void main() {
   [[unroll]]
   for (int ax0_ax1_fused_0_6 = 0; ax0_ax1_fused_0_6 < 2; ++ax0_ax1_fused_0_6) {
     const uvec4 words_6 = x0_reindex_pad_shared_local_v4[ax0_ax1_fused_0_6];
-    x0_reindex_pad_shared_v4[ax0_ax1_fused_0_6 * 80 + threadIdx_y * 40 + cse_v4 * 5 + cse_v5] = words_6;
+    x0_reindex_pad_shared_v4[threadIdx_y * 40 + cse_v4 * 5 + cse_v5 + ax0_ax1_fused_0_6 * 80] = words_6;
   }
   [[unroll]]
   for (int ax0_ax1_fused_0_7 = 0; ax0_ax1_fused_0_7 < 2; ++ax0_ax1_fused_0_7) {
     const uvec4 words_7 = x1_reindex_pad_shared_local_v4[ax0_ax1_fused_0_7];
-    x1_reindex_pad_shared_v4[ax0_ax1_fused_0_7 * 80 + threadIdx_y * 40 + cse_v4 * 5 + cse_v5] = words_7;
+    x1_reindex_pad_shared_v4[threadIdx_y * 40 + cse_v4 * 5 + cse_v5 + ax0_ax1_fused_0_7 * 80] = words_7;
   }
   barrier();
   coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a_1[0], x0_reindex_pad_shared_v4, 0, 5, gl_CooperativeMatrixLayoutRowMajor);
@@ -135,15 +135,15 @@ void main() {
   coopMatStore(matmul_sum_reindex_pad_shared_wmma_accumulator[0], matmul_sum_reindex_pad_shared_v4, threadIdx_y * 4, 8, gl_CooperativeMatrixLayoutRowMajor);
   coopMatStore(matmul_sum_reindex_pad_shared_wmma_accumulator[1], matmul_sum_reindex_pad_shared_v4, threadIdx_y * 4 + 128, 8, gl_CooperativeMatrixLayoutRowMajor);
   const int cse_v11 = threadIdx_x & 7;
-  const int cse_v19 = cse_v6 + (cse_v11 >> 2);
+  const int cse_v19 = (cse_v11 >> 2) + cse_v6;
   barrier();
   if (cse_v19 < 3) {
-    matmul_v4[threadIdx_y * 48 + (threadIdx_x >> 3) * 12 + blockIdx_x * 8 + cse_v11] = f16vec4(matmul_sum_reindex_pad_shared_v4[threadIdx_y * 32 + threadIdx_x]);
+    matmul_v4[threadIdx_y * 48 + (threadIdx_x >> 3) * 12 + cse_v11 + blockIdx_x * 8] = f16vec4(matmul_sum_reindex_pad_shared_v4[threadIdx_y * 32 + threadIdx_x]);
   }
   if (cse_v19 < 3) {
-    matmul_v4[threadIdx_y * 48 + (threadIdx_x >> 3) * 12 + blockIdx_x * 8 + cse_v11 + 96] = f16vec4(matmul_sum_reindex_pad_shared_v4[threadIdx_y * 32 + threadIdx_x + 64]);
+    matmul_v4[threadIdx_y * 48 + (threadIdx_x >> 3) * 12 + cse_v11 + blockIdx_x * 8 + 96] = f16vec4(matmul_sum_reindex_pad_shared_v4[threadIdx_y * 32 + threadIdx_x + 64]);
   }
   if ((cse_v19 < 3) && (threadIdx_y < 1)) {
-    matmul_v4[threadIdx_y * 48 + (threadIdx_x >> 3) * 12 + blockIdx_x * 8 + cse_v11 + 192] = f16vec4(matmul_sum_reindex_pad_shared_v4[threadIdx_y * 32 + threadIdx_x + 128]);
+    matmul_v4[threadIdx_y * 48 + (threadIdx_x >> 3) * 12 + cse_v11 + blockIdx_x * 8 + 192] = f16vec4(matmul_sum_reindex_pad_shared_v4[threadIdx_y * 32 + threadIdx_x + 128]);
   }
 }

@@ -16,7 +16,7 @@ layout(std430, set = 0, binding = 2) readonly buffer x1_block { int x1[]; };
 void main() {
   const int blockIdx_x = int(gl_WorkGroupID.x);
   const int threadIdx_x = int(gl_LocalInvocationID.x);
-  const bvec4 t = notEqual(uvec4(x0_v4[blockIdx_x * 32 + threadIdx_x]), uvec4(0u));
-  const bvec4 t_1 = lessThan(ivec4(unpack8(x1[blockIdx_x * 32 + threadIdx_x])), ivec4(3));
-  v_out_v4[blockIdx_x * 32 + threadIdx_x] = u8vec4(uvec4(bvec4(t.x && t_1.x, t.y && t_1.y, t.z && t_1.z, t.w && t_1.w)));
+  const bvec4 t = notEqual(uvec4(x0_v4[threadIdx_x + blockIdx_x * 32]), uvec4(0u));
+  const bvec4 t_1 = lessThan(ivec4(unpack8(x1[threadIdx_x + blockIdx_x * 32])), ivec4(3));
+  v_out_v4[threadIdx_x + blockIdx_x * 32] = u8vec4(uvec4(bvec4(t.x && t_1.x, t.y && t_1.y, t.z && t_1.z, t.w && t_1.w)));
 }

@@ -25,5 +25,5 @@ void main() {
   if (workgroup >= grid_x * grid_y * grid_z) return;
   const int blockIdx_x = int(workgroup % grid_x);
   const int threadIdx_x = int(gl_LocalInvocationID.x);
-  b[blockIdx_x * 64 + threadIdx_x] = float(a[blockIdx_x * 64 + threadIdx_x]) * scale + float(int8_t(shift));
+  b[threadIdx_x + blockIdx_x * 64] = float(a[threadIdx_x + blockIdx_x * 64]) * scale + float(int8_t(shift));
 }

@@ -13,7 +13,7 @@ shared float s[32];
 void main() {
   const int blockIdx_x = int(gl_WorkGroupID.x);
   const int threadIdx_x = int(gl_LocalInvocationID.x);
-  const int cse_v1 = blockIdx_x * 32 + threadIdx_x;
+  const int cse_v1 = threadIdx_x + blockIdx_x * 32;
   s[threadIdx_x] = a[cse_v1];
   barrier();
   const bool taken = 1 <= threadIdx_x;

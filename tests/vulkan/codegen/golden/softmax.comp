@@ -19,7 +19,7 @@ void main() {
   float in_thread_T_softmax_maxelem_shared;
   float in_thread_T_softmax_expsum_shared;
   in_thread_T_softmax_maxelem_shared = -3.4028235e+38;
-  const int cse_v1 = blockIdx_x * 100 + threadIdx_x;
+  const int cse_v1 = threadIdx_x + blockIdx_x * 100;
   in_thread_T_softmax_maxelem_shared = max(in_thread_T_softmax_maxelem_shared, A[cse_v1]);
   const int cse_v2 = cse_v1 + 64;
   if (threadIdx_x < 36) {

@@ -14,7 +14,7 @@ layout(std430, set = 0, binding = 2) readonly buffer x1_v4_block { vec4 x1_v4[];
 void main() {
   const int blockIdx_x = int(gl_WorkGroupID.x);
   const int threadIdx_x = int(gl_LocalInvocationID.x);
-  const int at = blockIdx_x * 64 + threadIdx_x * 2;
+  const int at = threadIdx_x * 2 + blockIdx_x * 64;
   v_out_v4[at] = mix(exp(x0_v4[at]), x0_v4[at] * x1_v4[at], lessThan(x1_v4[at], x0_v4[at]));
   v_out_v4[at + 1] = mix(exp(x0_v4[at + 1]), x0_v4[at + 1] * x1_v4[at + 1], lessThan(x1_v4[at + 1], x0_v4[at + 1]));
 }

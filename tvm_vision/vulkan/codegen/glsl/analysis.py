@@ -351,6 +351,13 @@ class Analysis:
         found = self.analyzer.modular_set(expression)
         return int(found.coeff) % factor == 0 and int(found.base) % factor == 0
 
+    def variables_of(self, expression: Any) -> set[int] | None:
+        """The variables in an expression; None where it also loads or calls something."""
+        leaves = _leaves(expression)
+        if not all(isinstance(leaf, ir.Var) for leaf in leaves):
+            return None
+        return {handle(leaf) for leaf in leaves}
+
     # -- control flow that differs between threads ----------------------------
 
     def uniform(self, expression: Any) -> bool:

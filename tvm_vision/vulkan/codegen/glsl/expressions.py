@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from tvm_vision.vulkan.codegen.glsl import guards, intrinsics, types
 from tvm_vision.vulkan.codegen.glsl.analysis import Access, Analysis, handle, operator_name, type_of
 from tvm_vision.vulkan.codegen.glsl.flags import compared_flag
 from tvm_vision.vulkan.codegen.glsl.narrow import NarrowingPrinter
+from tvm_vision.vulkan.codegen.glsl.sums import Sum, Sums, Term
 from tvm_vision.vulkan.codegen.glsl.types import BOOL, INT32, INT64, Type
 from tvm_vision.vulkan.codegen.glsl.vector import (
     CONDITIONAL,
@@ -62,17 +64,20 @@ class ExpressionPrinter(NarrowingPrinter):
 
     def __init__(self, kernel: str, analysis: Analysis, attributes: dict) -> None:
         super().__init__(kernel, analysis, attributes)
+        self.sums = Sums(analysis)
         self.subgroup_size = 0  # lanes the kernel counts on; 0: any
         self.common: dict[str, str] = {}  # text of a named expression -> its name
 
     @contextmanager
     def capture(self) -> Iterator[list]:
         """As Emitter.capture; what is named inside is forgotten outside."""
-        known = len(self.common)
+        scopes: list[dict] = [self.common, self.choices]
+        known = [len(scope) for scope in scopes]
         with super().capture() as lines:
             yield lines
-        while len(self.common) > known:
-            self.common.popitem()
+        for scope, before in zip(scopes, known, strict=True):
+            while len(scope) > before:
+                scope.popitem()
 
     # -- entry points ---------------------------------------------------------
 
@@ -135,17 +140,40 @@ class ExpressionPrinter(NarrowingPrinter):
 
     def remember(self, text: str, name: str) -> None:
         """Lets a constant stand for an expression wherever its text comes up again in its scope."""
-        if "[" not in text and self.mutable.isdisjoint(_WORD.findall(text)):
+        if self.stays(text):
             self.common.setdefault(text, name)
 
-    def index_atom(self, text: str) -> str:
-        """A name for an index that is used more than once."""
+    def stays(self, text: str) -> bool:
+        """Whether an expression has one value as long as what it mentions is in scope."""
+        return "[" not in text and self.mutable.isdisjoint(_WORD.findall(text))
+
+    def atom(self, text: str, of: Type, hint: str) -> str:
+        """Text that is cheap to repeat: a constant that holds the expression, one in its scope."""
         if is_atom(text):
             return text
         if text not in self.common:
-            self.remember(text, name := self.temporary(text, INT32, "at"))
+            self.remember(text, name := self.temporary(text, of, hint))
             return name
         return self.common[text]
+
+    def _sum(self, node: Any) -> Value:
+        """Apart: what threads add to a place, and what they have in common."""
+        terms = self.sums.of(node) if type_of(node) == INT32 else None
+        return self._infix(node) if terms is None or not terms.mixed else self._added_up(terms)
+
+    def _added_up(self, terms: Sum) -> Value:
+        texts = [self._terms(part) for part in terms.parts if part]
+        base = self.named(Value(INT32, [functools.reduce(_plus, texts)]))
+        if not terms.constant:
+            return base
+        return self.named(Value(INT32, [infix("+", base.text, str(terms.constant))]))
+
+    def _terms(self, terms: list[Term]) -> str:
+        texts = []
+        for factor, term in terms:
+            text = self.visit(term).text
+            texts.append(text if factor == 1 else infix("*", text, str(factor)))
+        return self.named(Value(INT32, [functools.reduce(_plus, texts)])).text
 
     def _infix(self, node: Any) -> Value:
         symbol = _INFIX[type(node)]
@@ -161,12 +189,16 @@ class ExpressionPrinter(NarrowingPrinter):
         return lanewise(a.type, lambda x, y: infix(symbol, x, y), a, b)
 
     def _divide(self, node: Any) -> Value:
+        if (terms := self.sums.split_division(node)) is not None:
+            return self._added_up(terms)
         a, b = self.visit(node.a), self.visit(node.b)
         if self._unsigned_division(node, a.type):
             return self._as_unsigned("/", a, b)
         return self.named(partwise(a.type, lambda w, x, y: infix("/", x, y), a, b))
 
     def _modulo(self, node: Any) -> Value:
+        if (terms := self.sums.split_division(node)) is not None:
+            return self._added_up(terms)
         a, b = self.visit(node.a), self.visit(node.b)
         name = _INTEGER_HELPERS[type(node)]
         of = a.type
@@ -424,6 +456,10 @@ class ExpressionPrinter(NarrowingPrinter):
         return result
 
 
+def _plus(a: str, b: str) -> Code:
+    return infix("+", a, b)
+
+
 def _conditional(condition: str, a: str, b: str) -> Code:
     above = CONDITIONAL + 1
     return Code(f"{wrap(condition, above)} ? {wrap(a, above)} : {wrap(b, above)}", CONDITIONAL)
@@ -452,6 +488,7 @@ _METHODS: dict[type, Any] = {
     prim.Let: ExpressionPrinter._let,
     ir.Call: ExpressionPrinter._call,
     **dict.fromkeys(_INFIX, ExpressionPrinter._infix),
+    **dict.fromkeys((prim.Add, prim.Sub), ExpressionPrinter._sum),
     **dict.fromkeys(_COMPARISONS, ExpressionPrinter._compare),
     **dict.fromkeys(_INTEGER_HELPERS, ExpressionPrinter._modulo),
 }

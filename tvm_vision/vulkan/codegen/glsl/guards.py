@@ -68,10 +68,10 @@ def _loads(memory: KernelMemory, value: Any) -> int | None:
 def selected(printer: Printer, condition: str, call: Any) -> Value:
     """The choice, for which ``is_harmless`` holds; may emit temporaries."""
     outer = printer.guard
-    holds = printer.atom_text(condition, BOOL)
+    holds = printer.atom(condition, BOOL, "t")
     guards = [holds, f"!{holds}"]
     if outer:
-        guards = [printer.temporary(f"{outer} && {guard}", BOOL, "t") for guard in guards]
+        guards = [printer.atom(f"{outer} && {guard}", BOOL, "t") for guard in guards]
     values = []
     for guard, value in zip(guards, call.args[1:], strict=True):
         printer.guard = guard

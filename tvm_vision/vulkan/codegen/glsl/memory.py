@@ -19,7 +19,7 @@ from tvm.ir.prim import expr as prim
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.vulkan.codegen.glsl import types
 from tvm_vision.vulkan.codegen.glsl.analysis import Access, Analysis, BufferUse, handle
-from tvm_vision.vulkan.codegen.glsl.printer import Printer
+from tvm_vision.vulkan.codegen.glsl.printer import Choice, Printer
 from tvm_vision.vulkan.codegen.glsl.types import FLOAT16, FLOAT32, INT32, UINT32, Type
 from tvm_vision.vulkan.codegen.glsl.vector import (
     CONDITIONAL,
@@ -28,6 +28,7 @@ from tvm_vision.vulkan.codegen.glsl.vector import (
     construct,
     infix,
     pack,
+    split_constant,
     unpack,
     widths,
     words_of,
@@ -226,7 +227,7 @@ class KernelMemory:
                     f"buffer {storage.name}: a gather of vector elements is not supported"
                 )
             places = self._printer.indices(access.index, first)
-            places = [self._guarded(storage, place) for place in places]
+            places = [self._guarded(buffer, place, 1, 1) for place in places]
         else:
             base, lanes = found
             one = tirx.const(width, str(base.ty.dtype))
@@ -235,21 +236,34 @@ class KernelMemory:
             elif first:
                 base = base - tirx.const(first, str(base.ty.dtype))
                 base = self._analysis.analyzer.simplify(base)
-            text = self._guarded(storage, self._printer.index(base))
+            text = self._guarded(buffer, self._printer.index(base), width, lanes)
             if lanes // width > 1:
-                text = self._printer.index_atom(text)
+                text = self._printer.atom(text, INT32, "at")
             places = [infix("+", text, str(k)) if k else text for k in range(lanes // width)]
         if storage.kind != "buffer" and storage.size == width:
             return storage, width, [array] * len(places)
         return storage, width, [f"{array}[{place}]" for place in places]
 
-    def _guarded(self, storage: Storage, index: str) -> str:
-        """The index of a load, 0 where what guards it fails."""
-        guard = self._printer.guard
-        if not guard or storage.kind != "buffer":
+    def _guarded(self, buffer: Any, index: str, width: int, lanes: int) -> str:
+        """The index of a load of so many values, in elements of ``width``; where what guards it
+        fails, one at the beginning.
+
+        Loads under one guard from places that differ by constants, pixels side by side, share a
+        choice: where it fails they are as far apart at the beginning.
+        """
+        guard, printer = self._printer.guard, self._printer
+        if not guard or self.storages[handle(self._analysis.root[handle(buffer)])].kind != "buffer":
             return index
-        either = f"{guard} ? {self._printer.index_atom(index)} : 0"
-        return self._printer.index_atom(Code(either, CONDITIONAL))
+        base, offset = split_constant(index)
+        if (first := printer.choices.get((guard, base))) is not None:
+            apart = offset - first.offset
+            if apart >= 0 and self._values(buffer) >= apart * width + lanes:
+                return infix("+", first.name, str(apart)) if apart else first.name
+        either = f"{guard} ? {printer.atom(index, INT32, 'at')} : 0"
+        name = printer.atom(Code(either, CONDITIONAL), INT32, "at")
+        if printer.stays(guard) and printer.stays(base):
+            printer.choices.setdefault((guard, base), Choice(name, offset))
+        return name
 
     def _view_width(self, access: Access) -> int:
         width = self._width(access)
@@ -260,11 +274,15 @@ class KernelMemory:
     def holds(self, buffer: Any, of: Type) -> bool:
         """Whether a buffer is an argument that is known to have a value of ``of`` at index 0."""
         storage = self.storages[handle(self._analysis.root[handle(buffer)])]
+        return storage.kind == "buffer" and self._values(buffer) >= of.lanes
+
+    def _values(self, buffer: Any) -> int:
+        """How many scalars a buffer has; 0 where that is not known."""
         shape = list(buffer.ty.shape)
-        if storage.kind != "buffer" or not all(type(extent) is prim.IntImm for extent in shape):
-            return False
+        if not all(type(extent) is prim.IntImm for extent in shape):
+            return 0
         elements = math.prod(int(extent.value) for extent in shape)
-        return elements * self._analysis.element(buffer).lanes >= of.lanes
+        return elements * self._analysis.element(buffer).lanes
 
     def is_shared(self, buffer: Any) -> bool:
         """Whether a buffer lies in the memory that a workgroup shares."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from tvm_vision.vulkan.codegen.glsl import types
 from tvm_vision.vulkan.codegen.glsl.analysis import Analysis
@@ -10,6 +10,13 @@ from tvm_vision.vulkan.codegen.glsl.emit import Emitter
 from tvm_vision.vulkan.codegen.glsl.prelude import Prelude
 from tvm_vision.vulkan.codegen.glsl.types import Type
 from tvm_vision.vulkan.codegen.glsl.vector import Value
+
+
+class Choice(NamedTuple):
+    """The name of an index that is 0 where a guard fails, and the constant in it where it holds."""
+
+    name: str
+    offset: int
 
 
 class Printer(Emitter):
@@ -20,6 +27,7 @@ class Printer(Emitter):
         subgroup_extensions: of GLSL, that the kernel needs.
         mutable: names whose value changes.
         guard: what must hold for the loads under way to be of their own index; "" for nothing.
+        choices: the first guarded index of a place: its guard and the place but for a constant.
         fragments: handle of a buffer of cooperative matrices -> its name and type.
     """
 
@@ -33,6 +41,7 @@ class Printer(Emitter):
         self.subgroup_extensions: set[str] = set()
         self.mutable: set[str] = set()
         self.guard = ""
+        self.choices: dict[tuple[str, str], Choice] = {}
         self.fragments: dict[int, tuple[str, str]] = {}
 
     def visit(self, expression: Any) -> Value:
@@ -51,8 +60,12 @@ class Printer(Emitter):
         """A buffer index in 32 bits."""
         raise NotImplementedError
 
-    def index_atom(self, text: str) -> str:
-        """An index, as text that is cheap to repeat."""
+    def atom(self, text: str, of: Type, hint: str) -> str:
+        """Text that is cheap to repeat: a constant that holds the expression, one in its scope."""
+        raise NotImplementedError
+
+    def stays(self, text: str) -> bool:
+        """Whether an expression has one value as long as what it mentions is in scope."""
         raise NotImplementedError
 
     def indices(self, expression: Any, first: int) -> list[str]:

@@ -216,9 +216,12 @@ class StatementPrinter(ExpressionPrinter):
         self.name_variable(var, of, name, narrow)
         advance = f"++{name}" if step is None else f"{name} += {step}"
         hint, before = self.slot(), self.statements
+        unrolled = stmt.kind == tirx.ForKind.UNROLLED or self._walks_private_array(stmt)
+        if unrolled:
+            self.sums.unrolled.add(handle(var))
         with self.block(f"for ({types.name(held)} {name} = {first}; {name} < {last}; {advance})"):
             body()
-        if stmt.kind == tirx.ForKind.UNROLLED or self._walks_private_array(stmt):
+        if unrolled:
             rounds = int(extent.value) if type(extent) is prim.IntImm else 1
             copies = rounds * (self.statements - before)
             if copies > MOST_UNROLLED:

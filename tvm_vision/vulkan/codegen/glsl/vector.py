@@ -15,6 +15,7 @@ from tvm_vision.vulkan.codegen.glsl.types import UINT32, Type
 
 _ATOM = re.compile(r"[A-Za-z_0-9]+(\.[xyzw])?|\d+\.\d+(e[-+]\d+)?|\d+[ul]+|-\d+")
 _INTEGER = re.compile(r"-?\d{1,9}")
+_LAST_CONSTANT = re.compile(r"(.+) ([+-]) (\d{1,9})")
 PRIMARY, UNARY, CONDITIONAL = 100, 90, 1
 _PRECEDENCE = {
     "||": 10,
@@ -103,6 +104,14 @@ def wrap(text: str, at_least: int) -> str:
     if found == PRIMARY and text.startswith("-"):
         found = UNARY
     return text if found >= at_least else f"({text})"
+
+
+def split_constant(text: str) -> tuple[str, int]:
+    """A sum as text without the constant at its end, and that constant."""
+    found = _LAST_CONSTANT.fullmatch(text)
+    if found is None or getattr(text, "precedence", PRIMARY) != _PRECEDENCE["+"]:
+        return text, 0
+    return found[1], int(found[2] + found[3])
 
 
 def infix(symbol: str, a: str, b: str) -> Code:
