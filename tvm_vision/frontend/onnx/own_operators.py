@@ -11,6 +11,20 @@ from tvm import relax, te, tirx, topi
 
 from .graph import Unsupported
 
+# The operator of numbers that are rounded to a type of fewer bits.
+ROUNDED = "RoundedTo"
+# The bits of a fraction of float32, and the exponent of its smallest normal number.
+SINGLE_DIGITS, SINGLE_LOWEST = 23, -126
+# The same of the types that float32 is rounded to, and the largest number where it stands for those
+# beyond it; 0 where they become infinite.
+NARROW = {
+    "bfloat16": (7, -126, 0.0),
+    "float8_e4m3fn": (3, -6, 448.0),
+    "float8_e4m3fnuz": (3, -7, 240.0),
+    "float8_e5m2": (2, -14, 57344.0),
+    "float8_e5m2fnuz": (2, -15, 57344.0),
+}
+
 
 def search_sorted(builder: Any, inputs: Any, attributes: Any) -> relax.Expr:
     """The first place of a rising vector whose element is at least a number, for each number."""
@@ -53,9 +67,43 @@ def _as_bits(data: Any, dtype: str) -> Any:
     return te.compute(data.shape, lambda *at: tirx.reinterpret(dtype, data(*at)), name="bits")
 
 
+def rounded_to(builder: Any, inputs: Any, attributes: Any) -> relax.Expr:
+    """Numbers of float32 rounded to those that a narrower type has, halves to even, still in
+    float32: a compiler leaves out a pair of casts, and what they round with them."""
+    narrow = NARROW[onnx.helper.tensor_dtype_to_np_dtype(attributes["kind"]).name]
+    return builder.emit_te(lambda data: _as_narrow(data, *narrow), inputs[0])
+
+
+def _as_narrow(data: Any, digits: int, lowest: int, most: float) -> Any:
+    dropped = SINGLE_DIGITS - digits
+    kept, half = ((1 << 32) - 1) >> dropped << dropped, (1 << (dropped - 1)) - 1
+
+    def rounded(*at: Any) -> Any:
+        x = data(*at)
+        bits = tirx.reinterpret("uint32", x)
+        odd = tirx.bitwise_and(bits >> _word(dropped), _word(1))
+        value = tirx.reinterpret("float32", tirx.bitwise_and(bits + _word(half) + odd, _word(kept)))
+        if lowest > SINGLE_LOWEST:
+            # Below the smallest normal number all are as far apart as there.
+            step = tirx.const(2.0 ** (lowest - digits), "float32")
+            fine = tirx.nearbyint(x / step) * step
+            value = tirx.Select(tirx.abs(x) < tirx.const(2.0**lowest, "float32"), fine, value)
+        if most:
+            end = tirx.const(most, "float32")
+            value = tirx.max(tirx.min(value, end), -end)
+        return tirx.Select(tirx.isnan(x), x, value)
+
+    return te.compute(data.shape, rounded, name="rounded")
+
+
+def _word(value: int) -> Any:
+    return tirx.const(value, "uint32")
+
+
 OWN_CONVERTERS: dict[str, Callable[[Any, Any, Any], relax.Expr]] = {
     "BitCast": bit_cast,
     "CumProd": cumulative_product,
+    ROUNDED: rounded_to,
     "SearchSorted": search_sorted,
     "Suppression": suppression,
 }

@@ -11,6 +11,8 @@ import onnx
 from onnx import helper
 
 from .graph import GraphEditor, NodeBuilder, Rewrite, Unsupported, attribute
+from .own_operators import NARROW
+from .rewrites_types import narrowed
 
 Nodes = Sequence[onnx.NodeProto] | None
 ONE_SCALE = "scales or zero points of rows or columns", "quantize per tensor"
@@ -103,9 +105,10 @@ def _centred(steps: NodeBuilder, value: str, zero: str) -> str:
     return steps("Sub", wide, steps.cast(zero, np.int32)) if zero else wide
 
 
-def _along(steps: NodeBuilder, value: str, rank: int, axis: int) -> str:
-    """A value for each channel, shaped so that it lies along ``axis``; one for all as it is."""
-    if steps.graph.shape(value) in ((), (1,)):
+def _along(steps: NodeBuilder, value: str, rank: int, axis: int, like: str = "") -> str:
+    """A value for each channel, shaped so that it lies along ``axis``; one for all as it is.
+    ``like`` has its shape where that is not known of it."""
+    if steps.graph.shape(like or value) in ((), (1,)):
         return steps("Reshape", value, np.array([1] * rank, np.int64))
     shape = [1] * rank
     shape[axis] = -1
@@ -133,7 +136,7 @@ def dynamic_quantize(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 def dequantize_blocks(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """DequantizeLinear with a scale for each block along an axis; one for each channel is TVM's."""
     if not attribute(node, "block_size", 0):
-        return None
+        return _in_float8(node, graph, graph.dtype(node.input[0]))
     steps = NodeBuilder(graph, node)
     x, scale, zero = _inputs(node, 3)
     kind = graph.dtype(scale)
@@ -146,7 +149,7 @@ def dequantize_blocks(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 def quantize_blocks(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """QuantizeLinear with a scale for each block along an axis."""
     if not attribute(node, "block_size", 0):
-        return None
+        return _in_float8(node, graph, graph.dtype(node.output[0]))
     steps = NodeBuilder(graph, node)
     x, scale, zero = _inputs(node, 3)
     kind, dtype = graph.dtype(x), graph.dtype(node.output[0])
@@ -158,6 +161,22 @@ def quantize_blocks(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     limits = np.iinfo(dtype)
     value = steps("Clip", value, np.array(limits.min, kind), np.array(limits.max, kind))
     return steps.finish(steps.cast(value, dtype))
+
+
+def _in_float8(node: onnx.NodeProto, graph: GraphEditor, dtype: np.dtype) -> Nodes:
+    """The two of float8, which has no zero point but 0; None for those of whole numbers."""
+    if dtype.name not in NARROW:
+        return None
+    if not attribute(node, "saturate", 1):
+        raise Unsupported(f"a cast to {dtype} that does not saturate", "leave 'saturate' at 1")
+    steps = NodeBuilder(graph, node)
+    x, scale, _ = _inputs(node, 3)
+    rank, axis = len(graph.shape(x)), attribute(node, "axis", 1)
+    scale = _along(steps, steps.cast(scale, np.float32), rank, axis, like=scale)
+    if node.op_type == "DequantizeLinear":
+        found = steps("Mul", steps.cast(x, np.float32), scale)
+        return steps.finish(steps.cast(found, graph.dtype(node.output[0])))
+    return steps.finish(narrowed(steps, steps("Div", steps.cast(x, np.float32), scale), dtype))
 
 
 def _repeated(steps: NodeBuilder, value: str, like: str) -> str:

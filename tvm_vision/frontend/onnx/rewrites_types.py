@@ -9,7 +9,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from .graph import GraphEditor, NodeBuilder, Rewrite, attribute, constant_input
+from .graph import GraphEditor, NodeBuilder, Rewrite, Unsupported, attribute, constant_input
+from .own_operators import NARROW, ROUNDED
 
 Nodes = Sequence[onnx.NodeProto] | None
 # Operators that processors have no function of float16 for, or TVM no result of.
@@ -128,8 +129,28 @@ def mean(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     return steps.finish(steps("Div", total, count))
 
 
+def cast(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """A cast to bfloat16 or float8 of what is rounded by then: TVM computes in float32 and rounds
+    nothing where such a value is read in the same kernel."""
+    source, kind = graph.dtype(node.input[0]), graph.dtype(node.output[0])
+    if kind.name not in NARROW or source.name == kind.name:
+        return None
+    if not attribute(node, "saturate", 1):
+        raise Unsupported(f"a cast to {kind} that does not saturate", "leave 'saturate' at 1")
+    steps = NodeBuilder(graph, node)
+    value = node.input[0] if source == np.float32 else steps.cast(node.input[0], np.float32)
+    return steps.finish(narrowed(steps, value, kind))
+
+
+def narrowed(steps: NodeBuilder, value: str, kind: np.dtype) -> str:
+    """float32 as one of the types of ``NARROW``."""
+    rounded = steps(ROUNDED, value, kind=helper.np_dtype_to_tensor_dtype(kind))
+    return steps.cast(rounded, kind)
+
+
 TYPE_REWRITES: dict[str, Rewrite] = {
     **dict.fromkeys(NOT_IN_HALF, half_in_single),
+    "Cast": cast,
     "GridSample": sampled,
     **dict.fromkeys(IN_SINGLE, in_single),
     "Equal": equal,
