@@ -7,7 +7,6 @@ choice of boxes by their score, an exporter's own operator. All before that is m
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -29,14 +28,12 @@ from .graph import (
     with_input_shapes,
 )
 from .load import Shapes, import_onnx, named_onnx
+from .parts import behind, has_work
 
 if TYPE_CHECKING:
     import tvm
 
     from ..signature import Signature
-
-# A part without one of these is no network: preparing an image, or counting.
-_WORK = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "QLinearConv", "QLinearMatMul"})
 
 
 @dataclass(frozen=True)
@@ -87,13 +84,13 @@ def cut_onnx(
             raise refusal
         refused |= found
         reasons.append(str(refusal))
-        behind = _behind(whole, refused)
+        lost_nodes = behind(whole.graph.node, refused)
         try:
-            imported = import_onnx(_first_part(whole, behind, refusal))
+            imported = import_onnx(_first_part(whole, lost_nodes, refusal))
         except UnsupportedModelError as error:
             refusal = error
             continue
-        rest = _last_part(whole, behind)
+        rest = _last_part(whole, lost_nodes)
         lost = tuple(value.name for value in rest.graph.output)
         imported = (imported[0], replace(imported[1], cut=lost, input_values=values))
         left = tuple(node.op_type for node in rest.graph.node)
@@ -136,29 +133,18 @@ def _open_nodes(model: onnx.ModelProto) -> set[str]:
     }
 
 
-def _behind(model: onnx.ModelProto, refused: Collection[str]) -> list[onnx.NodeProto]:
-    """The refused nodes and all that depend on them, in the order of the model."""
-    made: set[str] = set()
-    found = []
-    for node in model.graph.node:
-        if node.name in refused or not made.isdisjoint(reads(node)):
-            found.append(node)
-            made.update(filter(None, node.output))
-    return found
-
-
 def _first_part(
-    model: onnx.ModelProto, behind: list[onnx.NodeProto], error: UnsupportedModelError
+    model: onnx.ModelProto, refused: list[onnx.NodeProto], error: UnsupportedModelError
 ) -> onnx.ModelProto:
-    """The model without the nodes ``behind``, whose results are what these read."""
-    lost = {node.name for node in behind}
+    """The model without the refused nodes and those behind them; its results are what they read."""
+    lost = {node.name for node in refused}
     kept = [node for node in model.graph.node if node.name not in lost]
     made = [name for node in kept for name in node.output if name]
-    read = {name for node in behind for name in reads(node)}
+    read = {name for node in refused for name in reads(node)}
     own = [value.name for value in model.graph.output if value.name in made]
     outputs = own + [name for name in made if name in read and name not in own]
     part = _part(model, kept, [value.name for value in graph_inputs(model)], outputs)
-    if not any(node.op_type in _WORK for node in part.graph.node):
+    if not has_work(part.graph):
         raise UnsupportedModelError(
             "convolutions or products are needed before what cannot be compiled, and there are "
             f"none: use onnxruntime for this model ({error})"
@@ -166,14 +152,14 @@ def _first_part(
     return part
 
 
-def _last_part(model: onnx.ModelProto, behind: list[onnx.NodeProto]) -> onnx.ModelProto:
-    made = {name for node in behind for name in node.output}
-    read = {name for node in behind for name in reads(node)}
+def _last_part(model: onnx.ModelProto, refused: list[onnx.NodeProto]) -> onnx.ModelProto:
+    made = {name for node in refused for name in node.output}
+    read = {name for node in refused for name in reads(node)}
     weights = {tensor.name for tensor in model.graph.initializer}
     before = [value.name for value in graph_inputs(model)]
     before += [name for node in model.graph.node for name in node.output if name not in made]
     inputs = [name for name in before if name in read - weights]
-    return _part(model, behind, inputs, [v.name for v in model.graph.output if v.name in made])
+    return _part(model, refused, inputs, [v.name for v in model.graph.output if v.name in made])
 
 
 def _part(

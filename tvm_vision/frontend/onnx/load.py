@@ -9,7 +9,7 @@ import contextlib
 import io
 import os
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +33,7 @@ from .fixed_inputs import advice, naming_inputs, with_input_values
 from .fixed_shape import of_fixed_shape
 from .fold import folded
 from .graph import CUT, graph_inputs, inferred, nodes_in, with_input_shapes
+from .parts import behind, with_possible_cuts
 from .rewrites import PREVIEW, expand_functions, rewrite
 from .simplify import simplified
 from .tools import ToolError, light_step
@@ -89,7 +90,8 @@ def import_onnx(
         module, imported = _convert_first(prepared, shapes)
         return module, replace(_signature(imported, module), input_values=values)
     except NodesRefused as error:
-        raise NodesRefused(naming_inputs(error.refusals, prepared, shapes)) from None
+        refusals = with_possible_cuts(prepared, error.refusals)
+        raise NodesRefused(naming_inputs(refusals, prepared, shapes)) from None
     except OpenShape as error:
         if decided := advice(prepared, shapes):
             raise UnsupportedModelError(f"{error}; or else: give {decided}") from None
@@ -111,7 +113,7 @@ def checked_onnx(
     try:
         prepared = standard_operators(prepared)
     except RefusedNodes as error:
-        raise NodesRefused(error.refusals) from None
+        raise NodesRefused(with_possible_cuts(prepared, error.refusals)) from None
     _check_operators(prepared)
     prepared = _of_known_opset(prepared)
     prepared = complete_declarations(prepared, input_shapes)
@@ -220,7 +222,7 @@ def _check_operators(proto: onnx.ModelProto) -> None:
         if node.domain not in ("", PREVIEW)
     ]
     if foreign:
-        raise NodesRefused(foreign)
+        raise NodesRefused(with_possible_cuts(proto, foreign))
 
 
 def _of_known_opset(proto: onnx.ModelProto) -> onnx.ModelProto:
@@ -381,8 +383,9 @@ def _convert(
         # A rule for an operator says more of it than that its shape does not follow.
         own = {} if rewritten else {refusal.node: refusal for refusal in error.refusals}
         first = [own.get(cause.node, cause) for cause in undecided(fixed)]
-        behind = _behind(fixed.graph, {refusal.node for refusal in first})
-        others = [refusal for refusal in error.refusals if refusal.node not in behind]
+        lost = behind(fixed.graph.node, {refusal.node for refusal in first})
+        names = {node.name for node in lost}
+        others = [refusal for refusal in error.refusals if refusal.node not in names]
         raise NodesRefused([*first, *others]) from None
     except Exception as error:  # the importer raises every kind there is
         if causes := undecided(fixed):
@@ -391,17 +394,6 @@ def _convert(
             f"TVM cannot import the model ({first_line(error)}): export it with another "
             "exporter or opset"
         ) from None
-
-
-def _behind(graph: onnx.GraphProto, names: Collection[str]) -> set[str]:
-    """The names of some nodes, and of those that need what they compute."""
-    values: set[str] = set()
-    found = set()
-    for node in graph.node:
-        if node.name in names or not values.isdisjoint(node.input):
-            found.add(node.name)
-            values.update(filter(None, node.output))
-    return found
 
 
 def _signature(proto: onnx.ModelProto, module: tvm.IRModule) -> Signature:

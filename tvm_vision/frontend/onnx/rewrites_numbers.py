@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from .fold import RANDOM
 from .graph import (
     GraphEditor,
     NodeBuilder,
@@ -182,7 +183,15 @@ def top_k(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     return steps.finish(steps("Identity", places), 1)
 
 
+def random_numbers(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """None are drawn: ONNX says not which, and onnxruntime's are its own."""
+    raise Unsupported(
+        "its numbers are drawn at random", "make them an input of the model, or a constant"
+    )
+
+
 NUMBER_REWRITES: dict[str, Rewrite] = {
+    **dict.fromkeys(RANDOM, random_numbers),
     "Det": determinant,
     "EyeLike": eye_like,
     "Mish": mish,

@@ -77,7 +77,8 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     """With the bodies of the functions that the model brings along."""
     import onnx.inliner
 
-    return onnx.inliner.inline_local_functions(model)
+    # A function may be of another operator set than the model.
+    return onnx.inliner.inline_local_functions(model, convert_version=True)
 
 
 def expand(model: onnx.ModelProto, operators: list[list[str]]) -> onnx.ModelProto:

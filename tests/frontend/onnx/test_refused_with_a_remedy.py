@@ -1,0 +1,66 @@
+"""What cannot be imported is refused by the user's own names, with a remedy that works."""
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from support.onnx_models import make_model, run_on_cpu
+from tvm_vision.errors import UnsupportedModelError
+from tvm_vision.frontend.onnx.load import import_onnx
+from tvm_vision.frontend.refusals import NodesRefused
+
+WIDTH = 4
+FOREIGN = helper.make_node("Own", ["a"], ["y"], name="mine", domain="my.own")
+PRODUCT = helper.make_node("MatMul", ["x", "w"], ["a"], name="product")
+WEIGHT = [("w", np.eye(WIDTH, dtype=np.float32))]
+ENDS = [("x", (2, WIDTH))], [("y", (2, WIDTH))]
+
+
+@pytest.mark.parametrize("operator", ["Bernoulli", "RandomNormalLike", "RandomUniformLike"])
+def test_random_numbers_are_refused_by_the_name_of_the_node(operator):
+    node = helper.make_node(operator, ["x"], ["y"], name="dice")
+    with pytest.raises(NodesRefused, match=f"{operator} .* at random.* at 'dice': make them an"):
+        import_onnx(make_model([node], *ENDS))
+
+
+def test_a_cut_is_offered_behind_what_is_worth_it():
+    with pytest.raises(NodesRefused, match="end the model before it, as 'compile --cut' does"):
+        import_onnx(make_model([PRODUCT, FOREIGN], *ENDS, WEIGHT, domain="my.own"))
+
+
+@pytest.mark.parametrize("before", ["Relu", "Bernoulli"])
+def test_no_cut_is_offered_where_nothing_is_left(before):
+    nodes = [helper.make_node(before, ["x"], ["a"], name="first"), FOREIGN]
+    with pytest.raises(NodesRefused) as error:
+        import_onnx(make_model(nodes, *ENDS, domain="my.own"))
+    assert "--cut" not in str(error.value)
+    assert "use onnxruntime for this model" in str(error.value)
+
+
+def test_a_function_may_be_of_another_operator_set():
+    """Split has another form in each of them; onnxruntime takes it in the model's form."""
+    axes = numpy_helper.from_array(np.array([1]), "axes")
+    body = [
+        helper.make_node("Constant", [], ["axes"], value=axes),
+        helper.make_node("ReduceSum", ["v", "axes"], ["s"]),
+        helper.make_node("Split", ["v"], ["l", "r"], axis=1),
+        helper.make_node("Concat", ["r", "s", "l"], ["u"], axis=1),
+    ]
+    imports = [helper.make_opsetid("", 13)]
+    function = helper.make_function("my", "Turned", ["v"], ["u"], body, imports)
+    node = helper.make_node("Turned", ["x"], ["y"], domain="my")
+    ends = ENDS[0], [("y", (2, WIDTH + 1))]
+    model = make_model([node], *ends, opset=18, domain="my")
+    model.functions.append(function)
+    x = np.arange(2 * WIDTH, dtype=np.float32).reshape(2, WIDTH)
+    expected = np.hstack([x[:, 2:], x.sum(1, keepdims=True), x[:, :2]])
+    module, _ = import_onnx(model)
+    np.testing.assert_array_equal(run_on_cpu(module, x)[0], expected)
+
+
+def test_text_is_refused():
+    text = helper.make_tensor_value_info("x", TensorProto.STRING, (2,))
+    same = helper.make_tensor_value_info("y", TensorProto.STRING, (2,))
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", [text], [same])
+    with pytest.raises(UnsupportedModelError, match="'x' is one of strings: export the model"):
+        import_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))

@@ -1,0 +1,45 @@
+"""Where a model can be cut in two: what depends on some nodes, and whether the rest is worth it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+
+import onnx
+
+from ..refusals import Refusal
+from .graph import node_called, nodes_in, reads
+
+# A part without one of these is no network: preparing an image, or counting.
+_WORK = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "QLinearConv", "QLinearMatMul"})
+_ADVICE = re.compile(r"end the model before [^,]*, as 'compile --cut' does")
+ELSEWHERE = "use onnxruntime for this model"
+
+
+def behind(nodes: Iterable[onnx.NodeProto], names: Collection[str]) -> list[onnx.NodeProto]:
+    """The nodes of these names and all that depend on them, in the order of the model."""
+    made: set[str] = set()
+    found = []
+    for node in nodes:
+        if node.name in names or not made.isdisjoint(reads(node)):
+            found.append(node)
+            made.update(filter(None, node.output))
+    return found
+
+
+def has_work(graph: onnx.GraphProto) -> bool:
+    """Whether a graph has anything that is worth a package of its own."""
+    return any(node.op_type in _WORK for node in nodes_in(graph))
+
+
+def with_possible_cuts(model: onnx.ModelProto, refusals: Sequence[Refusal]) -> list[Refusal]:
+    """``refusals`` of the nodes of a model, whose remedies say nothing of ``--cut`` where that has
+    nothing to compile before them."""
+    known = {node.name for node in model.graph.node}
+    refused = {node_called(refusal.node, known) for refusal in refusals} - {""}
+    lost = {node.name for node in behind(model.graph.node, refused)}
+    kept = onnx.GraphProto(node=[node for node in model.graph.node if node.name not in lost])
+    if not refused or has_work(kept):
+        return list(refusals)
+    return [replace(one, remedy=_ADVICE.sub(ELSEWHERE, one.remedy)) for one in refusals]
