@@ -9,6 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from support.conformance.conformance_worker import executor
+from support.onnx_models import make_model
 from tvm_vision.errors import UnsupportedModelError
 from tvm_vision.frontend.onnx.load import import_onnx
 
@@ -220,3 +221,28 @@ def test_an_unsorted_top_k_and_one_of_the_largest_numbers():
     model, feeds = model_of("TopK", [numbers], {1: np.array([3])}, outputs=2)
     order = np.argsort(numbers, axis=1)[:, :-4:-1]
     check(model, feeds, [np.take_along_axis(numbers, order, 1), order])
+
+
+@pytest.mark.parametrize("target", ["llvm", "vulkan"])
+def test_a_tensor_goes_on_from_its_other_end(target):
+    """More often than it is long, and behind what is taken away: onnxruntime leaves memory unset
+    where more is added than there is, so NumPy says what ONNX does."""
+    x = np.random.default_rng(4).random((3, 4, 6), np.float32)
+    pads = {"w": (0, 2, 3, 0, 1, 5), "n": (0, 0, -2, 1, 0, 3), "r": (0, 5, 8, 0, 9, 7)}
+    cases = {
+        "w": np.pad(x, [(0, 0), (2, 1), (3, 5)], "wrap"),
+        "n": np.pad(x[..., 2:], [(0, 1), (0, 0), (0, 3)], "wrap"),
+        "r": np.pad(x, [(0, 0), (5, 9), (8, 7)], "reflect"),
+    }
+    nodes = [
+        helper.make_node(
+            "Pad", ["x", name], [f"y{name}"], mode="reflect" if name == "r" else "wrap"
+        )
+        for name in cases
+    ]
+    outputs = [(f"y{name}", wanted.shape) for name, wanted in cases.items()]
+    weights = [(name, np.array(numbers)) for name, numbers in pads.items()]
+    model = make_model(nodes, [("x", x.shape)], outputs, weights, opset=19)
+    results = executor(import_onnx(model), target)(x)
+    for wanted, result in zip(cases.values(), results, strict=True):
+        np.testing.assert_array_equal(result, wanted)

@@ -224,10 +224,51 @@ def _taps(node: onnx.NodeProto, kernel: Sequence[int], after: Sequence[int]) -> 
     return found.reshape(-1, 2, *after)
 
 
+def pad(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """A tensor that goes on from its other end, or is reflected more than once, as what lies at
+    those places: TVM's circular index is one that its own simplifier gets wrong on a GPU, and it
+    reflects once alone."""
+    mode = attribute(node, "mode", "constant")
+    if mode not in ("wrap", "reflect"):
+        return None
+    shape = graph.shape(node.input[0])
+    sides = _sides(node, graph, len(shape))
+    # A negative number takes elements away, before the rest goes on.
+    kept = [
+        (max(-before, 0), size - max(-after, 0))
+        for size, (before, after) in zip(shape, sides, strict=True)
+    ]
+    often = any(max(side) >= end - start for side, (start, end) in zip(sides, kept, strict=True))
+    if any(end <= start for start, end in kept) or not (mode == "wrap" or often):
+        return None
+    steps, value = NodeBuilder(graph, node), node.input[0]
+    for axis, ((start, end), side) in enumerate(zip(kept, sides, strict=True)):
+        if any(side):
+            added = [max(number, 0) for number in side]
+            places = np.pad(np.arange(start, end), added, mode=mode)
+            value = steps("Gather", value, places, axis=axis)
+    return steps.finish(value if steps.nodes else steps("Identity", value))
+
+
+def _sides(node: onnx.NodeProto, graph: GraphEditor, rank: int) -> list[tuple[int, int]]:
+    """How many elements a Pad adds before and behind each axis."""
+    given = attribute(node, "pads")
+    axes: Sequence[int] = range(rank)
+    if given is None:
+        values, named = constant_input(node, graph, 1), constant_input(node, graph, 3)
+        given = [] if values is None else [int(number) for number in values]
+        axes = axes if named is None else [int(axis) % rank for axis in named]
+    sides = dict.fromkeys(range(rank), (0, 0))
+    half = len(given) // 2
+    sides |= dict(zip(axes, zip(given[:half], given[half:], strict=True), strict=True))
+    return [sides[axis] for axis in range(rank)]
+
+
 WINDOW_REWRITES: dict[str, Rewrite] = {
     **dict.fromkeys(("AveragePool", "Conv", "LpPool"), check_window),
     "Col2Im": col2im,
     "DeformConv": deform_conv,
     "MaxPool": max_pool,
     "MaxUnpool": max_unpool,
+    "Pad": pad,
 }
