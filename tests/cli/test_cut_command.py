@@ -102,7 +102,7 @@ def test_one_output_of_a_model_that_has_two(refuses, command, with_a_tail, tmp_p
 
 def test_without_it_the_message_names_it(refuses, with_a_tail, tmp_path):
     message = refuses("compile", with_a_tail, "-o", tmp_path / "out.tar", "--target", "llvm")
-    assert "end the model before it, as 'compile --cut' does" in message
+    assert "or end the model before it, as 'compile --cut' does" in message
 
 
 def test_a_model_that_needs_no_cut_is_whole(command, model, tmp_path):

@@ -196,9 +196,9 @@ def test_every_refused_node_is_named_in_one_line(capfd):
     with pytest.raises(UnsupportedModelError) as caught:
         import_onnx(model)
     assert str(caught.value) == (
-        "3 nodes cannot be imported: RandomNormalLike (TVM has no such operator) at 'first', "
-        "'second', RandomUniformLike (TVM has no such operator) at 'back': end the model before "
-        "it, as 'compile --cut' does, or express it by other operators"
+        "3 nodes cannot be imported: RandomNormalLike (its numbers are drawn at random) at "
+        "'first', 'second', RandomUniformLike (its numbers are drawn at random) at 'back': make "
+        "them an input of the model, or use onnxruntime for this model"
     )
     assert capfd.readouterr() == ("", "")
 

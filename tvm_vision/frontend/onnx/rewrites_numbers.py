@@ -186,7 +186,8 @@ def top_k(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 def random_numbers(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """None are drawn: ONNX says not which, and onnxruntime's are its own."""
     raise Unsupported(
-        "its numbers are drawn at random", "make them an input of the model, or a constant"
+        "its numbers are drawn at random",
+        "make them an input of the model, or end the model before it, as 'compile --cut' does",
     )
 
 

@@ -61,9 +61,13 @@ def compress(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
             raise Unsupported("rows whose number depends on the data are merged", REMEDY)
         value = graph.reshape(value, [math.prod(shape)])
         axis = 0
+    axis %= max(len(shape), 1)
+    known = graph.constant(condition)
+    if known is not None and axis not in graph.axes(value):
+        return [graph("Gather", value, np.flatnonzero(known), axis=axis, rows=graph.axes(value))]
     wanted = graph.masked(condition, 0, False)
     places, count = compacted(graph, wanted, [graph.extents(condition)[0]])
-    return [graph.taken(value, axis % max(len(shape), 1), places, count)]
+    return [graph.taken(value, axis, places, count)]
 
 
 def suppression(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
