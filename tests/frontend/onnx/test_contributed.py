@@ -134,6 +134,31 @@ LAYERS = {
         one("MultiHeadAttention", "k", "v", "b", num_heads=2), (1, 5, 8), (1, 5, 8),
         {"k": values(1, 6, 8), "v": values(1, 6, 9)[..., :8], "b": values(24)},
     ),
+    "Attention that looks back": (
+        one("Attention", "w", "b", num_heads=2, unidirectional=1), (2, 5, 8), (2, 5, 8),
+        {"w": values(8, 24), "b": values(24)},
+    ),
+    "Attention with a mask of each query": (
+        one("Attention", "w", "b", "m", num_heads=2), (1, 3, 8), (1, 3, 8),
+        {"w": values(8, 24), "b": values(24), "m": np.tri(3, dtype=np.int32)[None]},
+    ),
+    "MultiHeadAttention that looks back": (
+        one("MultiHeadAttention", "k", "v", num_heads=2, unidirectional=1), (1, 5, 8), (1, 5, 8),
+        {"k": values(1, 5, 8), "v": values(1, 5, 9)[..., :8]},
+    ),
+    "RotaryEmbedding": (
+        one("RotaryEmbedding", "p", "cos", "sin"), (2, 4, 24), (2, 4, 24),
+        {"p": np.array([[0, 1, 2, 3], [4, 1, 0, 5]]), "cos": values(6, 4), "sin": values(4, 6).T},
+    ),
+    "RotaryEmbedding of heads, in pairs": (
+        one("RotaryEmbedding", "p", "cos", "sin", interleaved=1), (1, 2, 4, 8), (1, 2, 4, 8),
+        {"p": np.array([2]), "cos": values(6, 4), "sin": values(4, 6).T},
+    ),
+    "RotaryEmbedding of a part": (
+        one("RotaryEmbedding", "p", "cos", "sin", num_heads=2, rotary_embedding_dim=4),
+        (1, 4, 16), (1, 4, 16),
+        {"p": np.array([1]), "cos": values(6, 2), "sin": values(2, 6).T},
+    ),
     "QLinearAdd": (quantized("QLinearAdd", *"aszaszsz"), (2, 8), (2, 8), BYTES),
     "QLinearMul": (quantized("QLinearMul", *"aszaszsz"), (2, 8), (2, 8), BYTES),
     "QLinearSigmoid": (quantized("QLinearSigmoid", *"aszto"), (2, 8), (2, 8), BYTES | FINE),
@@ -277,8 +302,8 @@ def test_damaged_ones_are_refused_in_one_line(name, read):
     ("nodes", "weights", "reason"),
     [
         (
-            one("Attention", "w", num_heads=2, unidirectional=1), {"w": values(8, 24)},
-            "looks back alone",
+            one("Attention", "w", num_heads=2, do_rotary=1), {"w": values(8, 24)},
+            "turns queries and keys by their places",
         ),
         (
             one("FusedConv", "w", activation="Swish"), {"w": values(4, 3, 3, 3)},

@@ -95,10 +95,20 @@ class _Builder(NodeBuilder):
         """(batch, length, width) as (batch, heads, length, width / heads)."""
         return self("Transpose", self.reshape(x, (0, 0, count, -1)), perm=[0, 2, 1, 3])
 
+    def places(self, x: str, axis: int, axes: list[int]) -> str:
+        """0, 1, 2, ... along an axis of x, with other axes of size 1."""
+        zero, one = np.array(0, np.int64), np.array(1, np.int64)
+        size = self("Gather", self("Shape", x), np.array(axis, np.int64))
+        return self.axes("Unsqueeze", self("Range", zero, size, one), axes)
+
     def attend(self, q: str, k: str, v: str, scale: float, *added: str) -> str:
-        """softmax(q · kᵀ · scale + added) · v, of heads; (batch, length, width) again."""
+        """softmax(q · kᵀ · scale + added) · v, of heads; (batch, length, width) again. Where the
+        node says so, a query sees no key behind it."""
         scores = self("MatMul", q, self("Transpose", k, perm=[0, 1, 3, 2]))
         scores = self.sum(self("Mul", scores, self.number(scale)), *added)
+        if attribute(self.node, "unidirectional", 0):
+            later = self("Less", self.places(scores, 2, [1]), self.places(scores, 3, [0]))
+            scores = self("Where", later, self.number(MASKED), scores)
         found = self("MatMul", self("Softmax", scores, axis=-1), v)
         return self.reshape(self("Transpose", found, perm=[0, 2, 1, 3]), (0, 0, -1))
 
@@ -202,8 +212,8 @@ def _skip_norm(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 def _embedded_attention(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """Attention of one input, whose queries, keys and values are a product of its own."""
     _none_of(node, past=4, past_sequence_length=6)
-    if any(node.output[1:]) or attribute(node, "unidirectional", 0):
-        raise Unsupported("it looks back alone, or keeps keys and values", PLAIN)
+    if any(node.output[1:]):
+        raise Unsupported("it keeps keys and values", PLAIN)
     if attribute(node, "do_rotary", 0):
         raise Unsupported("it turns queries and keys by their places", PLAIN)
     build, count = _Builder(graph, node), attribute(node, "num_heads")
@@ -222,8 +232,8 @@ def _attention(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     _none_of(node, past_key=6, past_value=7, past_sequence_length=8)
     if not given(node, 1) or not given(node, 2):
         raise Unsupported("queries, keys and values are packed", PLAIN)
-    if any(node.output[1:]) or attribute(node, "unidirectional", 0):
-        raise Unsupported("it looks back alone, or keeps keys and values", PLAIN)
+    if any(node.output[1:]):
+        raise Unsupported("it keeps keys and values", PLAIN)
     build, count = _Builder(graph, node), attribute(node, "num_heads")
     inputs, bias = list(node.input[:3]), graph.constant(given(node, 3))
     if given(node, 3) and bias is None:
@@ -248,16 +258,60 @@ def _width(graph: GraphEditor, name: str, otherwise: int) -> int:
 
 
 def _mask(build: _Builder, node: onnx.NodeProto, index: int) -> str:
-    """What a mask (batch, length) of 1 and 0 adds to scores; "" where there is none."""
+    """What a mask of 1 and 0, (batch, keys) or (batch, queries, keys), adds to scores; "" where
+    there is none."""
     name = given(node, index)
     if not name:
         return ""
-    if len(build.graph.shape(name)) != 2:
+    new_axes = {2: [1, 2], 3: [1]}.get(len(build.graph.shape(name)))
+    if new_axes is None:
         raise Unsupported("its mask is not one of batch and length", PLAIN)
-    kept = build.axes("Unsqueeze", build.cast(name, build.dtype), [1, 2])
+    kept = build.axes("Unsqueeze", build.cast(name, build.dtype), new_axes)
     hidden = build("Sub", build.number(1), kept)
     value = attribute(node, "mask_filter_value", MASKED)
     return build("Mul", hidden, build.number(value))
+
+
+def _rotary(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """The first elements of each head turned, in pairs, by angles of its place.
+
+    x is (batch, length, heads · width) or (batch, heads, length, width); cosines and sines are
+    (places, half of what is turned); places are (batch, length), or one, of the first element.
+    """
+    if attribute(node, "is_packed_batching", 0):
+        raise Unsupported("its batch is packed", PLAIN)
+    build, x = _Builder(graph, node), node.input[0]
+    shape, half = graph.shape(x), graph.shape(node.input[2])[-1]
+    flat = len(shape) == 3
+    if flat:
+        heads = attribute(node, "num_heads", 0) or shape[-1] // (2 * half)
+        x = build.reshape(x, (0, 0, heads, -1))
+    width = shape[-1] // heads if flat else shape[-1]
+    places = node.input[1]
+    if len(graph.shape(places)) == 1:
+        steps = build.places(node.input[0], 1 if flat else 2, [0])
+        places = build("Add", steps, places)
+    cos, sin = (
+        build.axes("Unsqueeze", build("Gather", table, places), [2 if flat else 1])
+        for table in node.input[2:4]
+    )
+    turned = x if 2 * half == width else build.part(x, 0, 2 * half, -1)
+    paired = attribute(node, "interleaved", 0)
+    if paired:
+        pairs = build.reshape(turned, (0, 0, 0, half, 2))
+        one, other = (build("Gather", pairs, np.array(i, np.int64), axis=-1) for i in (0, 1))
+    else:
+        one, other = build.part(turned, 0, half, -1), build.part(turned, half, 2 * half, -1)
+    real = build("Sub", build("Mul", one, cos), build("Mul", other, sin))
+    imaginary = build("Add", build("Mul", one, sin), build("Mul", other, cos))
+    if paired:
+        parts = [build.axes("Unsqueeze", part, [4]) for part in (real, imaginary)]
+        found = build.reshape(build("Concat", *parts, axis=4), (0, 0, 0, 2 * half))
+    else:
+        found = build("Concat", real, imaginary, axis=-1)
+    if 2 * half < width:
+        found = build("Concat", found, build.part(x, 2 * half, width, -1), axis=-1)
+    return build.finish(build.reshape(found, (0, 0, -1)) if flat else found)
 
 
 LAYERS: dict[str, Callable[[onnx.NodeProto, GraphEditor], Nodes]] = {
@@ -270,6 +324,7 @@ LAYERS: dict[str, Callable[[onnx.NodeProto, GraphEditor], Nodes]] = {
     "Gelu": _gelu,
     "MultiHeadAttention": _attention,
     "QuickGelu": _quick_gelu,
+    "RotaryEmbedding": _rotary,
     "SkipLayerNormalization": _skip_norm,
     "SkipSimplifiedLayerNormalization": _skip_norm,
 }
