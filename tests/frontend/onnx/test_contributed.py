@@ -206,6 +206,37 @@ def test_layers_of_its_optimizer_and_quantizer(name):
     compare(*LAYERS[name], opset=16 if "before" in name else 17)
 
 
+ROWS = np.array([[1, -2, 3, 0.5], [0, 0, 0, 0], [-4, -1, 2, 8], [9, 9, -9, 0]], np.float32)
+TABLES: dict[str, dict] = {
+    "Scaler": {"offset": [1.0, 2.0, 0.5, 0.0], "scale": [0.5, 0.25, 2.0, 1.0]},
+    "Scaler of all": {"offset": [1.0], "scale": [0.5]},
+    "Normalizer": {"norm": "MAX"},
+    "Normalizer by sums": {"norm": "L1"},
+    "Normalizer by squares": {"norm": "L2"},
+    "LinearRegressor": {"coefficients": ROWS[:2].ravel(), "intercepts": [0.5, -1.0], "targets": 2},
+}
+
+
+# onnxruntime has the regressor of real numbers alone.
+ROW_CASES = [(name, TensorProto.FLOAT) for name in TABLES]
+ROW_CASES += [(name, TensorProto.INT64) for name in TABLES if name != "LinearRegressor"]
+
+
+@pytest.mark.parametrize(("name", "dtype"), ROW_CASES)
+def test_rows_of_classical_machine_learning(name, dtype):
+    operator = name.partition(" ")[0]
+    nodes = [
+        helper.make_node("Cast", ["x"], ["c"], to=dtype),
+        helper.make_node(operator, ["c"], ["y"], domain="ai.onnx.ml", **TABLES[name]),
+    ]
+    made = (4, 2 if operator == "LinearRegressor" else 4)
+    model = make_model(nodes, [("x", ROWS.shape)], [("y", made)], opset=17, domain="ai.onnx.ml")
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    (expected,) = session.run(None, {"x": ROWS})
+    (result,) = run_on_cpu(import_onnx(model)[0], ROWS)
+    np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize(("opset", "of_node"), [(12, 13), (17, 12)])
 def test_a_softmax_of_bytes_is_of_its_nodes_opset(opset, of_node, axis):

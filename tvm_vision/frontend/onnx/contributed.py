@@ -1,5 +1,5 @@
-"""Operators of onnxruntime's own domain, com.microsoft, put as ONNX's: its quantizer and its
-optimizer write them into the files that they save."""
+"""Operators of other domains put as ONNX's: of onnxruntime's own, com.microsoft, which its
+quantizer and its optimizer write into the files that they save, and a few of ai.onnx.ml."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from ..node_names import name_after
 from ..refusals import Refusal, RefusedNodes
 from .contributed_layers import LAYER_NORM_OPSET, LAYERS, WITHOUT_DOMAIN
 from .contributed_quantized import QUANTIZED
+from .contributed_tables import DOMAIN as TABLES_DOMAIN
+from .contributed_tables import TABLES
 from .graph import (
     GraphEditor,
     NodeBuilder,
@@ -31,7 +33,7 @@ SHARED = 8
 
 
 def standard_operators(model: onnx.ModelProto) -> onnx.ModelProto:
-    """``model`` with ONNX's operators in place of those of com.microsoft that there are words for;
+    """``model`` with ONNX's operators in place of those of other domains that there are words for;
     the model itself where it has none of them.
 
     Raises RefusedNodes for a node that cannot be put so.
@@ -92,6 +94,8 @@ def _standard(node: onnx.NodeProto, opset: int) -> Rewrite | None:
     """What puts a node as ONNX's; None for one that is left as it is."""
     if node.domain == DOMAIN:
         return _STANDARD.get(node.op_type)
+    if node.domain == TABLES_DOMAIN:
+        return TABLES.get(node.op_type)
     if node.domain or (node.op_type == "LayerNormalization" and opset >= LAYER_NORM_OPSET):
         return None
     return WITHOUT_DOMAIN.get(node.op_type)
