@@ -37,6 +37,12 @@ def test_no_cut_is_offered_where_nothing_is_left(before):
     assert "use onnxruntime for this model" in str(error.value)
 
 
+def test_no_cut_is_offered_where_data_decides_all():
+    model = make_model([helper.make_node("Unique", ["x"], ["y"])], [("x", (5,))], [("y", ("n",))])
+    with pytest.raises(UnsupportedModelError, match="depends on the data.*; use onnxruntime"):
+        import_onnx(model)
+
+
 def test_a_function_may_be_of_another_operator_set():
     """Split has another form in each of them; onnxruntime takes it in the model's form."""
     axes = numpy_helper.from_array(np.array([1]), "axes")

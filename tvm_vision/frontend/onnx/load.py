@@ -33,7 +33,7 @@ from .fixed_inputs import advice, naming_inputs, with_input_values
 from .fixed_shape import of_fixed_shape
 from .fold import folded
 from .graph import CUT, graph_inputs, inferred, nodes_in, with_input_shapes
-from .parts import behind, with_possible_cuts
+from .parts import behind, has_work, with_possible_cuts, without_a_cut
 from .rewrites import PREVIEW, expand_functions, rewrite
 from .simplify import simplified
 from .tools import ToolError, light_step
@@ -93,9 +93,10 @@ def import_onnx(
         refusals = with_possible_cuts(prepared, error.refusals)
         raise NodesRefused(naming_inputs(refusals, prepared, shapes)) from None
     except OpenShape as error:
+        line = str(error) if has_work(prepared.graph) else without_a_cut(str(error))
         if decided := advice(prepared, shapes):
-            raise UnsupportedModelError(f"{error}; or else: give {decided}") from None
-        raise
+            raise UnsupportedModelError(f"{line}; or else: give {decided}") from None
+        raise OpenShape(line) from None
 
 
 @_refused_in_one_line()

@@ -42,4 +42,9 @@ def with_possible_cuts(model: onnx.ModelProto, refusals: Sequence[Refusal]) -> l
     kept = onnx.GraphProto(node=[node for node in model.graph.node if node.name not in lost])
     if not refused or has_work(kept):
         return list(refusals)
-    return [replace(one, remedy=_ADVICE.sub(ELSEWHERE, one.remedy)) for one in refusals]
+    return [replace(one, remedy=without_a_cut(one.remedy)) for one in refusals]
+
+
+def without_a_cut(text: str) -> str:
+    """A remedy, or a line that ends with one, that names onnxruntime in place of ``--cut``."""
+    return _ADVICE.sub(ELSEWHERE, text)
