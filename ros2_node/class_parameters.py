@@ -31,22 +31,16 @@ class ClassParameters:
         self._names: tuple[str, ...] = ()
         self._declared: list[str] = []
         self._quiet = {split(name) for name in quiet}
-        self._declaring = False
         overrides = node._parameter_overrides.items()
         self._settings.set({name: widened(name, item.value) for name, item in overrides})
         node.add_on_set_parameters_callback(self._allow)
-        node.add_post_set_parameters_callback(self._apply)
 
     def open(self, class_names: tuple[str, ...]) -> dict[str, ClassOptions]:
         """Have the parameters of these classes and no others; returns their options."""
         if class_names != self._names:
             self._names = class_names
             self._tell_unknown()
-            self._declaring = True
-            try:
-                self._declare()
-            finally:
-                self._declaring = False
+            self._declare()
         return self._settings.options(class_names)
 
     def _declare(self) -> None:
@@ -74,8 +68,7 @@ class ClassParameters:
         problem = problem_in({item.name: item.value for item in changes})
         return SetParametersResult(successful=not problem, reason=problem)
 
-    def _apply(self, changes: list[RosParameter]) -> None:
-        if self._declaring:
-            return
+    def apply(self, changes: list[RosParameter]) -> None:
+        """After parameters were set."""
         if self._settings.set({item.name: item.value for item in changes}):
             self._changed(self._settings.options(self._names))

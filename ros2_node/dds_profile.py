@@ -13,7 +13,10 @@ FORMER_DISTRIBUTIONS = ("humble", "iron", "jazzy")
 
 
 def profile_variables() -> tuple[str, ...]:
-    """The environment variables that name a profile of Fast DDS, in this distribution of ROS."""
+    """The environment variables that name a profile of Fast DDS, in this distribution of ROS.
+
+    The last one is read by each Fast DDS that the distribution may have.
+    """
     former = os.environ.get("ROS_DISTRO") in FORMER_DISTRIBUTIONS
     return (PROFILE, FORMER_PROFILE) if former else (PROFILE,)
 

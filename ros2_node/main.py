@@ -25,6 +25,7 @@ NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
 ROS_PACKAGES = (
     "rclpy",
     "diagnostic_msgs.msg",
+    "lifecycle_msgs.srv",
     "rcl_interfaces.msg",
     "sensor_msgs.msg",
     "std_msgs.msg",
@@ -183,8 +184,7 @@ def finish(spinning: Any, nodes: Sequence[Any]) -> None:
     watchdog.start()
     spinning.end()
     for node in nodes:
-        node.trigger_shutdown()
-        node.destroy_node()
+        node.end()
     rclpy.try_shutdown()
     watchdog.cancel()
 

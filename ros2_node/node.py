@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
+from lifecycle_msgs.srv import ChangeState
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.clock import Clock, ClockType
@@ -118,7 +119,8 @@ class VisionNode(LifecycleNode):
             ),
             self.create_service(Trigger, "~/reset_tracking", self._on_reset_tracking),
         ]
-        ros_parameters.watch(self, self._check_parameters, self._apply_parameters)
+        self._refuse_impossible_transitions()
+        ros_parameters.watch(self, self._check_parameters)
         self.classes = ClassParameters(self, frozenset(others.values), self._use_class_options)
 
     def listen(self, listener: Listener) -> Callable[[], None]:
@@ -129,19 +131,40 @@ class VisionNode(LifecycleNode):
         return self.listeners.add(listener)
 
     def set_parameters_atomically(self, parameter_list: list[RosParameter]) -> SetParametersResult:
-        """As rclpy's; names a parameter that is not there, and what is like it."""
+        """As rclpy's; takes 1 for 1.0, and names what is like a parameter that is not there.
+
+        What changed is applied here: of rclpy's callbacks for that Humble has none.
+        """
         reason = ros_parameters.undeclared(self, (item.name for item in parameter_list))
         if reason:
             return SetParametersResult(successful=False, reason=reason)
-        return super().set_parameters_atomically(parameter_list)
+        changes = ros_parameters.widen(parameter_list)
+        result = super().set_parameters_atomically(changes)
+        if result.successful:
+            self._apply_parameters(ros_parameters.known_among(changes))
+            self.classes.apply(changes)
+        return result
+
+    def set_parameters(self, parameter_list: list[RosParameter]) -> list[SetParametersResult]:
+        """As rclpy's, which goes around the method above."""
+        return [self.set_parameters_atomically([item]) for item in parameter_list]
 
     # Lifecycle
 
     def start(self) -> None:
         """Configure and activate, where the parameter autostart says so."""
         self._start_due = False
-        if self.settings.autostart and self.trigger_configure() == SUCCESS:
+        if not self.settings.autostart or self._state() != "unconfigured":
+            return
+        if self.trigger_configure() == SUCCESS:
             self.trigger_activate()
+
+    def end(self) -> None:
+        """Let go of everything; for when its executor has ended."""
+        # Who manages the lifecycle may have shut it down before.
+        if self._state() != "finalized":
+            self.trigger_shutdown()
+        self.destroy_node()
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         if self.networks.configure(self._request()):
@@ -185,6 +208,21 @@ class VisionNode(LifecycleNode):
         self._fault = "a transition failed: the node is unconfigured, and can be configured again"
         self.get_logger().error(self._fault)
         return SUCCESS
+
+    def _refuse_impossible_transitions(self) -> None:
+        """Until Kilted, rclpy raises in the executor for one, and the node would end by it."""
+        (service,) = (item for item in self.services if item.srv_type is ChangeState)
+        change = service.callback
+
+        def answer(request: Any, response: Any) -> Any:
+            try:
+                return change(request, response)
+            except RuntimeError as error:  # of rcl, which has no public class for it
+                self.get_logger().error(f"there is no such transition now ({one_line(error)})")
+                response.success = False
+                return response
+
+        service.callback = answer
 
     def _rest(self) -> None:
         """Stop listening and wait for the frame in hand."""

@@ -7,14 +7,13 @@ from time import monotonic
 from typing import Any
 
 import rclpy
-from rclpy.event_handler import UnsupportedEventTypeError
 from rclpy.node import Node
 from rclpy.qos import QoSCompatibility, ReliabilityPolicy, qos_check_compatible
 from sensor_msgs.msg import CompressedImage, Image
 
-from .dds_profile import PROFILE, dds_profile
+from .dds_profile import dds_profile, profile_variables
 from .ros_names import resolved
-from .ros_qos import overridden, profile, subscription_events
+from .ros_qos import UnsupportedEventTypeError, overridden, profile, subscription_events
 from .settings import Settings, input_topics
 from .silence import COMPRESSED, IMAGE, Publisher, Surroundings, reason
 from .statistics import Statistics
@@ -163,4 +162,4 @@ def room_for_large_images() -> str:
     if "fastrtps" not in middleware:
         return f"give {middleware} room for large messages in the camera's process"
     path = dds_profile() or "config/fastdds.xml"
-    return f"start the camera's process with {PROFILE}={path}"
+    return f"start the camera's process with {profile_variables()[-1]}={path}"

@@ -125,29 +125,26 @@ def descriptor(item: Parameter) -> ParameterDescriptor:
     return result
 
 
-def watch(
-    node: Node,
-    check: Callable[[dict[str, Any]], str],
-    apply: Callable[[dict[str, Any]], object],
-) -> None:
-    """Call ``check`` before parameters change, and ``apply`` after they did.
+def widen(changes: Iterable[RosParameter]) -> list[RosParameter]:
+    """Parameters with 1 as 1.0 where a double is meant."""
+    return [RosParameter(item.name, value=widened(item.name, item.value)) for item in changes]
+
+
+def known_among(changes: Iterable[RosParameter]) -> dict[str, Any]:
+    """The values of those that settings.py has, by name."""
+    known = parameters()
+    return {item.name: item.value for item in changes if item.name in known}
+
+
+def watch(node: Node, check: Callable[[dict[str, Any]], str]) -> None:
+    """Call ``check`` before parameters change.
 
     check: returns why not, or "", and changes nothing, for others may still refuse.
     """
 
-    def widen(changes: list[RosParameter]) -> list[RosParameter]:
-        return [RosParameter(item.name, value=widened(item.name, item.value)) for item in changes]
-
     def allow(changes: list[RosParameter]) -> SetParametersResult:
-        values = {item.name: item.value for item in changes}
-        known = {name: value for name, value in values.items() if name in parameters()}
+        known = known_among(changes)
         problem = problem_in(known) or check(known)
         return SetParametersResult(successful=not problem, reason=problem)
 
-    def changed(changes: list[RosParameter]) -> None:
-        known = parameters()
-        apply({item.name: item.value for item in changes if item.name in known})
-
-    node.add_pre_set_parameters_callback(widen)
     node.add_on_set_parameters_callback(allow)
-    node.add_post_set_parameters_callback(changed)

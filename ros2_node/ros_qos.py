@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
 from rclpy.node import Node
 from rclpy.qos import (
     DurabilityPolicy,
@@ -18,6 +17,21 @@ from rclpy.qos import (
 from .qos_overrides import endpoints_missing, overrides_of
 from .ros_names import resolved
 from .ros_parameters import given
+
+try:
+    from rclpy.event_handler import (
+        PublisherEventCallbacks,
+        SubscriptionEventCallbacks,
+        UnsupportedEventTypeError,
+    )
+except ImportError:  # Humble's name for it
+    from rclpy.qos_event import (
+        PublisherEventCallbacks,
+        SubscriptionEventCallbacks,
+        UnsupportedEventTypeError,
+    )
+
+__all__ = ["UnsupportedEventTypeError"]
 
 _RELIABILITY = {
     "best_effort": ReliabilityPolicy.BEST_EFFORT,

@@ -7,8 +7,8 @@ import pytest
 
 from support import SUPPORT
 from support.ros.scenes import scene, send_until
+from tvm_vision_ros.dds_profile import profile_variables
 
-PROFILE = "FASTDDS_DEFAULT_PROFILES_FILE"
 DEFAULTS = {"input_reliability": "best_effort", "image_transport": "raw", "lazy": False}
 
 
@@ -61,7 +61,7 @@ def frames_line(graph, words):
             {},
             "/tester is connected. Either it sends none (ros2 topic hz /image)",
         ),
-        ("image", "Image", {}, PROFILE),
+        ("image", "Image", {}, "_DEFAULT_PROFILES_FILE="),
         (None, None, {}, "nobody publishes it: start the camera"),
     ],
 )
@@ -84,8 +84,8 @@ def test_silence_has_its_reason(graph, node, topic, kind, settings, words):
 
 def test_large_images_that_are_lost_name_the_profile(graph, node, start):
     program = SUPPORT / "ros" / "camera_program.py"
-    start(program=program, command=("1920", "1080"), unset=(PROFILE,))
-    level, words, values = frames_line(graph, PROFILE)
+    start(program=program, command=("1920", "1080"), unset=profile_variables())
+    level, words, values = frames_line(graph, "_DEFAULT_PROFILES_FILE=")
     assert level == 1
     if "lost on the way" in words:
         assert int(values["lost"]) > 0

@@ -11,7 +11,7 @@ import pytest
 
 from tvm_vision.errors import InputError
 from tvm_vision.runtime import sources
-from tvm_vision.runtime.sources import frames, read_image
+from tvm_vision.runtime.sources import frames, read_image, silent_opencv
 
 
 def write_image(path, value=0, size=(6, 8)):
@@ -286,3 +286,14 @@ def test_what_is_no_source_says_what_does_it(source, words, capfd):
         list(frames([source]))
     assert "secret" not in str(caught.value)
     assert capfd.readouterr().err == ""
+
+
+def test_opencv_4_has_its_log_levels_elsewhere(monkeypatch):
+    """The last that there is for numpy 1, which Jazzy's messages need."""
+    levels = [3]
+    monkeypatch.delattr(cv2.utils, "logging", raising=False)
+    monkeypatch.setattr(cv2, "getLogLevel", lambda: levels[-1], raising=False)
+    monkeypatch.setattr(cv2, "setLogLevel", levels.append, raising=False)
+    with silent_opencv():
+        assert levels == [3, 0]
+    assert levels == [3, 0, 3]

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import cv2
@@ -34,6 +35,8 @@ EMPTY_READS = 20
 # Frames a second; what says more does not know.
 MAX_RATE = 1000.0
 MOST_IMAGE_BYTES = 1 << 30
+# The level at which OpenCV says nothing.
+OPENCV_IS_SILENT = 0
 
 
 @dataclass(frozen=True)
@@ -284,9 +287,11 @@ def open_capture(source: str | int) -> cv2.VideoCapture:
 @contextlib.contextmanager
 def silent_opencv() -> Iterator[None]:
     """Without the lines that OpenCV writes itself: what goes wrong is raised."""
-    level = cv2.utils.logging.getLogLevel()
-    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+    # OpenCV 4, the last that numpy 1 has, keeps them at its top.
+    logging: Any = getattr(cv2.utils, "logging", cv2)
+    level = logging.getLogLevel()
+    logging.setLogLevel(OPENCV_IS_SILENT)
     try:
         yield
     finally:
-        cv2.utils.logging.setLogLevel(level)
+        logging.setLogLevel(level)

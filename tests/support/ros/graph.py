@@ -48,6 +48,9 @@ TRANSITIONS = {
     "activate": Transition.TRANSITION_ACTIVATE,
     "deactivate": Transition.TRANSITION_DEACTIVATE,
     "cleanup": Transition.TRANSITION_CLEANUP,
+    "unconfigured_shutdown": Transition.TRANSITION_UNCONFIGURED_SHUTDOWN,
+    "inactive_shutdown": Transition.TRANSITION_INACTIVE_SHUTDOWN,
+    "active_shutdown": Transition.TRANSITION_ACTIVE_SHUTDOWN,
 }
 
 
