@@ -6,6 +6,8 @@ decoded. The age is from there to the moment in which a listener has the result:
 separate: camera, node and listener are three processes; images pass DDS.
 own:      the node opens the camera itself (camera:=...); results pass DDS.
 same:     the listener is a function in the node's process; nothing passes DDS.
+two:      two cameras as "separate", one process with a node for each that share the network.
+two-own:  the same with cameras as "own".
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +29,12 @@ import numpy as np
 
 BIN = Path(sys.executable).parent
 WAYS = ("separate", "own", "same")
-# Ages in ms; and moments in s with the memory of the node's process in MB.
-Measured = tuple[list[float], list[tuple[float, float]]]
-Begin = Callable[[Any, Callable[[Any], None]], None]
+SIDES = ("left", "right")
+TWO = {"two": SIDES, "two-own": SIDES}
+# Ages in ms, of each camera; and moments in s with the memory of the node's process in MB.
+Measured = tuple[dict[str, list[float]], list[tuple[float, float]]]
+Store = Callable[[Any, str], None]
+Begin = Callable[[Any, Store], None]
 RATE, WIDTH, HEIGHT = 30.0, 640, 480
 # What comes before is start-up.
 WARM_SECONDS = 5.0
@@ -42,9 +48,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--model", type=Path, required=True, help="a package")
-    parser.add_argument("--ways", nargs="+", default=WAYS, choices=WAYS)
+    parser.add_argument("--ways", nargs="+", default=WAYS, choices=(*WAYS, *TWO))
     parser.add_argument("--seconds", type=float, default=20.0, help="for each way")
     parser.add_argument("--as-camera", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--topic", default="image", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not options.model.exists():
         parser.error(f"--model must be a package, found no '{options.model}'")
@@ -54,7 +61,7 @@ def main() -> None:
 
     prepare_environment()
     if options.as_camera:
-        camera(options.as_camera)
+        camera(options.as_camera, options.topic)
         return
     print(
         "| way | results | rate | age p50 | p95 | p99 | largest | memory, slope of its 2nd half |"
@@ -65,7 +72,8 @@ def main() -> None:
         write_video(video)
         for way in options.ways:
             ages, memory = measure(way, options.model, video, options.seconds)
-            print(row(way, ages, memory, options.seconds), flush=True)
+            for side, found in ages.items():
+                print(row(f"{way} {side}".strip(), found, memory, options.seconds), flush=True)
 
 
 def write_video(path: Path) -> None:
@@ -80,7 +88,7 @@ def write_video(path: Path) -> None:
     writer.release()
 
 
-def camera(video: Path) -> None:
+def camera(video: Path, topic: str) -> None:
     """A camera driver: stamps, decodes, publishes."""
     import rclpy
     from sensor_msgs.msg import Image
@@ -92,7 +100,7 @@ def camera(video: Path) -> None:
 
     rclpy.init()
     node = rclpy.create_node("camera")
-    publisher = node.create_publisher(Image, "image", profile("best_effort", 1))
+    publisher = node.create_publisher(Image, topic, profile("best_effort", 1))
     make = builder()
     thread = CameraThread(
         source_of(str(video)),
@@ -105,17 +113,21 @@ def camera(video: Path) -> None:
 
 
 def measure(way: str, model: Path, video: Path, seconds: float) -> Measured:
-    parameters = {"model": str(model), **({} if way == "separate" else {"camera": str(video)})}
+    apart = way in ("separate", "two")
+    parameters = {"model": str(model), **({} if apart else {"camera": str(video)})}
     if way == "same":
         return measure_here(parameters, seconds)
     given = [word for item in parameters.items() for word in ("-p", "{}:={}".format(*item))]
-    commands = [[str(BIN / "vision_node"), "--ros-args", *given]]
-    if way == "separate":
-        program = [sys.executable, "-m", "benchmarks.ros_age", "--model", str(model)]
-        commands.append([*program, "--as-camera", str(video)])
+    sides = TWO.get(way, ("",))
+    cameras = ["--cameras", ",".join(sides)] if way in TWO else []
+    commands = [[str(BIN / "vision_node"), *cameras, "--ros-args", *given]]
+    program = [sys.executable, "-m", "benchmarks.ros_age", "--model", str(model)]
+    for side in sides if apart else ():
+        topic = f"{side}/image".lstrip("/")
+        commands.append([*program, "--as-camera", str(video), "--topic", topic])
     processes = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for command in commands]
     try:
-        return listen(seconds, processes[0].pid, subscribe)
+        return listen(seconds, processes[0].pid, lambda node, store: subscribe(node, store, sides))
     finally:
         for process in processes:
             process.send_signal(signal.SIGINT)
@@ -134,32 +146,32 @@ def measure_here(parameters: dict[str, str], seconds: float) -> Measured:
     overrides = [Parameter(name, value=value) for name, value in parameters.items()]
     vision = VisionNode(parameter_overrides=overrides)
 
-    def begin(node: Any, store: Callable[[Any], None]) -> None:
-        vision.listen(lambda seen: store(seen.header))
+    def begin(node: Any, store: Store) -> None:
+        vision.listen(lambda seen: store(seen.header, ""))
         vision.start()
 
     try:
         return listen(seconds, os.getpid(), begin, vision)
     finally:
-        vision.trigger_shutdown()
-        vision.destroy_node()
+        vision.end()
         rclpy.try_shutdown()
 
 
-def subscribe(node: Any, store: Callable[[Any], None]) -> None:
+def subscribe(node: Any, store: Store, sides: Sequence[str]) -> None:
     from vision_msgs.msg import Detection2DArray
 
-    node.create_subscription(
-        Detection2DArray, "detections", lambda message: store(message.header), 10
-    )
+    for side in sides:
+        topic = f"{side}/detections".lstrip("/")
+        take = partial(lambda side, message: store(message.header, side), side)
+        node.create_subscription(Detection2DArray, topic, take, 10)
 
 
 def listen(
     seconds: float,
     process: int,
-    begin: Callable[[Any, Callable[[Any], None]], None],
+    begin: Begin,
     node: Any = None,
-) -> tuple[list[float], list[tuple[float, float]]]:
+) -> Measured:
     """Collect for so many seconds after the first result and the time to get warm.
 
     Raises SystemExit where no result comes.
@@ -170,12 +182,12 @@ def listen(
     if own:
         rclpy.init()
         node = rclpy.create_node("listener")
-    ages: list[tuple[float, float]] = []
+    ages: list[tuple[float, float, str]] = []
 
-    def store(header: Any) -> None:
+    def store(header: Any, side: str) -> None:
         now = node.get_clock().now().nanoseconds
         stamp = header.stamp.sec * 1_000_000_000 + header.stamp.nanosec
-        ages.append((time.monotonic(), 1e-6 * (now - stamp)))
+        ages.append((time.monotonic(), 1e-6 * (now - stamp), side))
 
     begin(node, store)
     stop = threading.Event()
@@ -201,7 +213,11 @@ def listen(
         if own:
             node.destroy_node()
             rclpy.try_shutdown()
-    return [age for moment, age in ages if moment >= start], memory
+    counted = [(age, side) for moment, age, side in ages if moment >= start]
+    return {
+        name: [age for age, side in counted if side == name]
+        for name in sorted({side for _, side in counted})
+    }, memory
 
 
 def spin(node: Any, stop: threading.Event | None = None) -> None:

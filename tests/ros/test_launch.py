@@ -13,10 +13,16 @@ import yaml
 
 from support import SUPPORT
 from support.ros.scenes import scene, send_until
-from tvm_vision_ros.result_topics import RESULT_TOPICS
+from tvm_vision_ros import space_messages
+from tvm_vision_ros.result_topics import IMAGE, RESULT_TOPICS
 from tvm_vision_ros.settings import parameters, problem_in, widened
 
 ROOT = Path(__file__).resolve().parents[2]
+# What RViz's displays take.
+DISPLAYS = {
+    "rviz_default_plugins/Image": IMAGE,
+    "rviz_default_plugins/PointCloud2": space_messages.POINTS,
+}
 NEEDED = ("launch", "launch_ros", "ament_index_python", "rclpy")
 
 
@@ -31,14 +37,31 @@ def test_the_files_of_parameters_are_taken(path):
 
 
 def test_the_layouts_show_topics_that_there_are():
+    """With the messages that a display and a panel take."""
     rviz = yaml.safe_load((ROOT / "config" / "vision.rviz").read_text("utf-8"))
-    shown = [item["Topic"]["Value"] for item in rviz["Visualization Manager"]["Displays"]]
+    shown = {
+        item["Topic"]["Value"]: DISPLAYS[item["Class"]]
+        for item in rviz["Visualization Manager"]["Displays"]
+    }
     panels = json.loads((ROOT / "config" / "foxglove.json").read_text("utf-8"))["configById"]
-    shown += [item["imageMode"]["imageTopic"] for item in panels.values() if "imageMode" in item]
-    shown += [path["value"].partition(".")[0] for path in panels["Plot!latency"]["paths"]]
-    assert {topic.lstrip("/") for topic in shown} <= {
-        *(topic.name for topic in RESULT_TOPICS), "debug_image", "latency",
-    }  # fmt: skip
+    shown |= {
+        item["imageMode"]["imageTopic"]: IMAGE for item in panels.values() if "imageMode" in item
+    }
+    topics = {f"/{topic.name}": topic.message for topic in RESULT_TOPICS}
+    topics |= {"/debug_image": IMAGE, "/points/lines": space_messages.POINTS}
+    assert shown.items() <= topics.items()
+
+
+def test_the_plot_calls_each_latency_what_it_is(ros):
+    from tvm_vision_ros.pipeline import Times
+    from tvm_vision_ros.ros_outputs import latencies
+
+    panels = json.loads((ROOT / "config" / "foxglove.json").read_text("utf-8"))["configById"]
+    paths = panels["Plot!latency"]["paths"]
+    names = list(latencies(Times(0.0, 0.0, 0.0, 0.0, 0.0)))
+    assert paths
+    for path in paths:
+        assert path["value"] == f"/latency.data[{names.index(path['label'])}]"
 
 
 @pytest.fixture
