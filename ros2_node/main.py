@@ -80,7 +80,7 @@ def run(arguments: Sequence[str], stop: Stop, **options: Any) -> int:
     executor = SingleThreadedExecutor()
     for node in nodes:
         executor.add_node(node)
-        executor.create_task(node.start)
+        node.start()
     # Not in this thread: signals are handled here, at once, whatever the executor waits for. And an
     # error that nobody handled ends the node: one that answers no more would be worse, and a launch
     # file can start another.

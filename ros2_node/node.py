@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
@@ -89,6 +91,9 @@ class VisionNode(LifecycleNode):
             let_go=lambda frame: self.statistics.count(STOPPED),
             failed=self.pipeline.failed,
         )
+        # Calls from other threads, which wait for their turn among the node's callbacks.
+        self._calls: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
+        self._called = self.create_guard_condition(self._next_call)
         self._builder = builder()
         self.outputs = Outputs(self, self._builder, log.warning)
         self.listeners = Listeners(log)
@@ -152,7 +157,10 @@ class VisionNode(LifecycleNode):
     # Lifecycle
 
     def start(self) -> None:
-        """Configure and activate, where the parameter autostart says so."""
+        """Configure and activate, where the parameter autostart says so, once an executor spins."""
+        self._in_executor(self._start)
+
+    def _start(self) -> None:
         self._start_due = False
         if not self.settings.autostart or self._state() != "unconfigured":
             return
@@ -371,7 +379,7 @@ class VisionNode(LifecycleNode):
         elif self.settings.autostart and self.networks.facts.failure and not self._start_due:
             # Once for several parameters that are set one by one.
             self._start_due = True
-            self._in_executor(self.start)
+            self.start()
 
     def _on_enable(self, request: Any, response: Any) -> Any:
         (result,) = self.set_parameters([RosParameter("enabled", value=bool(request.data))])
@@ -388,7 +396,10 @@ class VisionNode(LifecycleNode):
     async def _on_load_model(self, request: Any, response: Any) -> Any:
         """Load what ``model`` names, again where it is in use, and answer when that is done."""
         done: Future = Future(executor=self.executor)
-        self.networks.ask(lambda success, message: done.set_result((success, message)))
+        # Not here: callbacks of another group may run beside the node's own.
+        self._in_executor(
+            self.networks.ask, lambda success, message: done.set_result((success, message))
+        )
         response.success, response.message = await done
         return response
 
@@ -470,6 +481,17 @@ class VisionNode(LifecycleNode):
         return Header(stamp=self.get_clock().now().to_msg())
 
     def _in_executor(self, call: Callable[..., Any], *arguments: Any) -> None:
-        executor = self.executor
-        if executor is not None:
-            executor.create_task(call, *arguments)
+        """From any thread; the call never runs beside a callback of the node, in any executor."""
+        self._calls.append((call, arguments))
+        # Of rclpy: the node was destroyed meanwhile, and nobody waits for the call any more.
+        with contextlib.suppress(RuntimeError):
+            self._called.trigger()
+
+    def _next_call(self) -> None:
+        if not self._calls:
+            return
+        call, arguments = self._calls.popleft()
+        if self._calls:
+            # One at a time, so that one that raises takes no other with it.
+            self._called.trigger()
+        call(*arguments)

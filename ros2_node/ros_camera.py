@@ -84,13 +84,13 @@ class RosCamera:
 
     def _subscribe(self, lost: Callable[[int], object] | None) -> Any:
         settings = self._settings
-        topic = _topic(settings)
+        log = self._node.get_logger()
         return self._node.create_subscription(
             CompressedImage if settings.image_transport == "compressed" else Image,
-            topic,
+            _topic(settings),
             self._received,
             self._qos(),
-            event_callbacks=subscription_events(topic, self._node.get_logger().warning, lost),
+            event_callbacks=subscription_events(self.topic(settings), log.warning, lost),
         )
 
     def _qos(self) -> Any:

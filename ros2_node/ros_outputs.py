@@ -128,7 +128,7 @@ class Outputs:
                     classes[topic],
                     topic,
                     self._qos(topic),
-                    event_callbacks=publisher_events(topic, self._warn),
+                    event_callbacks=publisher_events(resolved(self._node, topic), self._warn),
                 )
                 self._kinds[topic] = wanted[topic]
 

@@ -1,13 +1,16 @@
-"""An executor of rclpy that works in a thread of its own, and always ends when it is told to."""
+"""rclpy's executor in a thread of its own, which always ends when it is told to."""
 
 from __future__ import annotations
 
 import threading
 import traceback
 from collections.abc import Callable
-from typing import Any
 
-from rclpy.executors import ExternalShutdownException, ShutdownException
+from rclpy.executors import (
+    ExternalShutdownException,
+    ShutdownException,
+    SingleThreadedExecutor,
+)
 
 
 class Spinning:
@@ -18,8 +21,13 @@ class Spinning:
     a guard that is no more. A task stays until it is run.
     """
 
-    def __init__(self, executor: Any, at_end: Callable[[], None] = lambda: None):
-        """at_end: called in the thread when it ends, whyever it does."""
+    def __init__(
+        self, executor: SingleThreadedExecutor, at_end: Callable[[], None] = lambda: None
+    ) -> None:
+        """executor: spun and shut down by nobody else.
+
+        at_end: called in the thread when it ends, whyever it does.
+        """
         self.fault = ""
         """The traceback of an error of a callback that nobody handled, which ends it."""
         self._executor = executor

@@ -311,7 +311,7 @@ def test_a_subscriber_that_asks_for_more(graph, node):
     from vision_msgs.msg import Detection2DArray
 
     with graph.listen(Detection2DArray, "detections", latched=True):
-        line = node.wait_for("a subscriber to detections asks for more")
+        line = node.wait_for("a subscriber to /detections asks for more")
     assert "subscribe with durability volatile" in line
 
 

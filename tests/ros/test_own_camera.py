@@ -1,6 +1,7 @@
 """A camera and listeners in the node's process, in a real graph; QoS by a file of parameters."""
 
 import queue
+import threading
 import time
 
 import cv2
@@ -93,7 +94,7 @@ def test_a_listener_in_the_same_process_gets_results_without_a_message(graph, mo
     remove = node.listen(seen.put)
     graph.executor.add_node(node)
     try:
-        graph._in_executor(node.start)
+        node.start()
         item = seen.get(timeout=20)
         assert item.image.shape == (48, 64, 3)
         assert item.result.detections is not None
@@ -106,6 +107,76 @@ def test_a_listener_in_the_same_process_gets_results_without_a_message(graph, mo
             time.sleep(0.01)
         assert node.statistics.snapshot().counts["done"] >= 1
     finally:
-        graph._in_executor(node.trigger_shutdown)
         graph.executor.remove_node(node)
-        graph._in_executor(node.destroy_node)
+        graph._in_executor(node.end)
+
+
+@pytest.fixture
+def in_many_threads(graph):
+    """Runs a node's callbacks in several threads, as a team's own executor may."""
+    from rclpy.executors import MultiThreadedExecutor
+
+    executor = MultiThreadedExecutor(4, context=graph.context)
+    stop = threading.Event()
+    nodes = []
+
+    def spin():
+        while not stop.is_set():
+            executor.spin_once(timeout_sec=0.05)
+
+    thread = threading.Thread(target=spin)
+
+    def run(node):
+        nodes.append(node)
+        executor.add_node(node)
+        thread.start()
+
+    yield run
+    stop.set()
+    thread.join(10)
+    executor.shutdown()
+    for node in nodes:
+        node.end()
+
+
+def test_an_executor_of_several_threads_runs_one_of_its_callbacks_at_a_time(
+    graph, models, monkeypatch, in_many_threads
+):
+    from rclpy.parameter import Parameter
+    from std_srvs.srv import Trigger
+
+    from tvm_vision_ros.networks import Networks
+    from tvm_vision_ros.node import VisionNode
+
+    busy, beside = threading.Lock(), []
+    for kind, name in (
+        (VisionNode, "_tick"),
+        (VisionNode, "_start"),
+        (Networks, "ask"),
+        (Networks, "_take_over"),
+    ):
+        call = getattr(kind, name)
+
+        def alone(*arguments, call=call, name=name):
+            if not busy.acquire(blocking=False):
+                beside.append(name)
+                return None
+            try:
+                time.sleep(0.08)
+                return call(*arguments)
+            finally:
+                busy.release()
+
+        monkeypatch.setattr(kind, name, alone)
+    node = VisionNode(
+        fakes.load,
+        namespace="threads",
+        context=graph.context,
+        parameter_overrides=[Parameter("model", value=models("fake"))],
+    )
+    node.start()
+    in_many_threads(node)
+    graph.wait_for_state("active", "/threads/vision")
+    for _ in range(3):
+        assert graph.call(Trigger, "/threads/vision/load_model", Trigger.Request()).success
+    assert beside == []
