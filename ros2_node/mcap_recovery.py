@@ -139,7 +139,7 @@ def whole_part(path: Path, decompress: Decompress) -> Whole:
                 break
             if at + len(head) + length > size:
                 if opcode == CHUNK:
-                    _salvage(found, stream.read())
+                    _salvage(found, _stored(stream.read()))
                 break
             # Of what is left out here, messages without a chunk for one, only the beginning counts.
             needed = length if opcode in (SCHEMA, CHANNEL, CHUNK) else min(length, _MESSAGE.size)
@@ -154,7 +154,7 @@ def whole_part(path: Path, decompress: Decompress) -> Whole:
 
 
 def _add_chunk(found: Whole, start: int, body: bytes, decompress: Decompress) -> bool:
-    """Whether the chunk could be read."""
+    """Whether the chunk could be read to its end."""
     try:
         _, _, size, checksum, name = _CHUNK.unpack_from(body)
         compression = body[_CHUNK.size : _CHUNK.size + name]
@@ -164,6 +164,10 @@ def _add_chunk(found: Whole, start: int, body: bytes, decompress: Decompress) ->
     # Whatever the decompressors stumble over.
     except Exception:
         return False
+    if _size_of_whole(raw) < len(raw):
+        # It has its length, by zeros that a file system put where nothing was written.
+        _salvage(found, raw)
+        return False
     chunk = Chunk(start, _HEAD.size + len(body), compression, stored, size)
     for opcode, record in records(raw):
         found.add(opcode, record, chunk)
@@ -171,12 +175,20 @@ def _add_chunk(found: Whole, start: int, body: bytes, decompress: Decompress) ->
     return True
 
 
-def _salvage(found: Whole, body: bytes) -> None:
-    """Take in the whole records of a chunk that was cut off; none where it is compressed."""
+def _stored(body: bytes) -> bytes:
+    """The records of a chunk that was cut off; none where it is compressed."""
     if len(body) < _CHUNK.size or _CHUNK.unpack_from(body)[4]:
-        return
-    raw = body[_CHUNK.size + 8 :]
-    size = sum(_HEAD.size + len(record) for _, record in records(raw))
+        return b""
+    return body[_CHUNK.size + 8 :]
+
+
+def _size_of_whole(raw: bytes) -> int:
+    return sum(_HEAD.size + len(record) for _, record in records(raw))
+
+
+def _salvage(found: Whole, raw: bytes) -> None:
+    """Take in the whole records at the front of a chunk."""
+    size = _size_of_whole(raw)
     if not size:
         return
     found.salvaged = _record(

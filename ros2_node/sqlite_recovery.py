@@ -25,12 +25,18 @@ def logs_of(path: Path) -> list[Path]:
 
 
 def is_cut(path: Path) -> bool:
-    """Whether the file is shorter than it says itself (sqlite.org/fileformat2.html, 1.3)."""
+    """Whether the file is shorter than it says itself (sqlite.org/fileformat2.html, 1.3), or its
+    last page not whole or of zeros, which a file system puts where nothing was written."""
     with path.open("rb") as stream:
         head = stream.read(32)
-    if len(head) < 32:
-        return True
-    return path.stat().st_size < int.from_bytes(head[28:32], "big") * page_size(head)
+        if len(head) < 32:
+            return True
+        pages, size = int.from_bytes(head[28:32], "big"), page_size(head)
+        found = path.stat().st_size
+        if not pages or not size:
+            return False  # SQLite says what is wrong with it
+        stream.seek((pages - 1) * size)
+        return found < pages * size or found % size > 0 or not any(stream.read(size))
 
 
 def copy_whole_part(path: Path, folder: Path) -> tuple[Path, int, bool]:
@@ -78,7 +84,11 @@ def _copy_pages(path: Path, folder: Path) -> tuple[Path, int]:
 
 def _tables(bag: sqlite3.Connection) -> dict[str, str]:
     rows = bag.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
-    found = {name: sql for name, sql in rows if not name.startswith("sqlite_")}
+    # Where the schema is damaged these may be anything.
+    texts = [(str(name), str(sql)) for name, sql in rows]
+    found = {name: sql for name, sql in texts if not name.startswith("sqlite_")}
+    if not all(sql.upper().startswith("CREATE TABLE") for sql in found.values()):
+        raise sqlite3.DatabaseError("its tables are not known")
     if not {"topics", _MESSAGES} <= found.keys():
         raise sqlite3.DatabaseError("it has no topics")
     return found

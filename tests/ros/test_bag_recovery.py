@@ -1,5 +1,6 @@
 """Bags that a power cut ended: what is whole is read, in its order, and the rest is told."""
 
+import contextlib
 import shutil
 import sqlite3
 
@@ -18,7 +19,8 @@ from tvm_vision_ros.bag_reading import reading
 from tvm_vision_ros.replay import is_bag, shots
 
 MESSAGES = 24
-CUTS = np.linspace(0.02, 0.99, 9)
+# The last one in a chunk that 5000 zeros fill.
+CUTS = [*np.linspace(0.02, 0.99, 9), 0.998]
 
 
 def recorded(path, plugin=StoragePlugin.MCAP, compressed=False):
@@ -164,3 +166,16 @@ def test_a_message_that_is_none_has_no_results(tmp_path):
     summary = process_bag(tmp_path / "in", tmp_path / "out.mcap", fakes.FakeModel())
     assert (summary.images, summary.unreadable) == (3, 1)
     assert "image 1: a sensor_msgs/msg/Image is needed, found 20 bytes" in summary.first_problem
+
+
+@pytest.mark.parametrize("definition", [5, None, "ATTACH DATABASE 'elsewhere' AS other"])
+def test_tables_that_are_none_are_refused(tmp_path, monkeypatch, definition):
+    monkeypatch.chdir(tmp_path)
+    path = recorded(tmp_path / "in", StoragePlugin.SQLITE3)
+    with contextlib.closing(sqlite3.connect(path)) as bag:
+        bag.execute("PRAGMA writable_schema = ON")
+        bag.execute("UPDATE sqlite_master SET sql = ? WHERE name = 'schema'", [definition])
+        bag.commit()
+    path.write_bytes(path.read_bytes()[:-4096])
+    assert contents(path) == ([], ["all"])
+    assert not (tmp_path / "elsewhere").exists()
