@@ -351,12 +351,10 @@ class Analysis:
         found = self.analyzer.modular_set(expression)
         return int(found.coeff) % factor == 0 and int(found.base) % factor == 0
 
-    def variables_of(self, expression: Any) -> set[int] | None:
+    def variables_of(self, expression: Any) -> list[Any] | None:
         """The variables in an expression; None where it also loads or calls something."""
         leaves = _leaves(expression)
-        if not all(isinstance(leaf, ir.Var) for leaf in leaves):
-            return None
-        return {handle(leaf) for leaf in leaves}
+        return leaves if all(isinstance(leaf, ir.Var) for leaf in leaves) else None
 
     # -- control flow that differs between threads ----------------------------
 

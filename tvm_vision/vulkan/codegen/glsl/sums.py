@@ -56,7 +56,11 @@ class Sums:
 
     def __init__(self, analysis: Analysis) -> None:
         self._analysis = analysis
+        # Of variables and divisions, which come up again and again.
         self._bound: dict[int, Sum | None] = {}
+        self._common: dict[int, bool] = {}
+        # With the division itself: where it lives no other comes to have its handle.
+        self._divided: dict[int, tuple[Any, Sum | None]] = {}
         self.unrolled: set[int] = set()
         """Variables of the loops around what is taken apart that are unrolled."""
 
@@ -71,6 +75,11 @@ class Sums:
         divided; None where that is not proven to be the same."""
         if type(node) not in _DIVISIONS or not isinstance(node.b, prim.IntImm):
             return None
+        if handle(node) not in self._divided:
+            self._divided[handle(node)] = node, self._split(node)
+        return self._divided[handle(node)][1]
+
+    def _split(self, node: Any) -> Sum | None:
         inner, modulus = self.of(node.a), int(node.b.value)
         if inner is None or not inner.mixed or modulus <= 0:
             return None
@@ -105,16 +114,21 @@ class Sums:
             return self._add(split, factor, found)
         if kind is ir.Var and (known := self._value(node)) is not None:
             return self._add(known, factor, found)
-        variables = self._analysis.variables_of(node)
+        variables = [node] if kind is ir.Var else self._analysis.variables_of(node)
         if variables is None:
             return False
-        if not self._analysis.uniform(node):
+        if not all(map(self._is_common, variables)):
             found.own.append((factor, node))
-        elif variables <= self.unrolled:
+        elif all(handle(variable) in self.unrolled for variable in variables):
             found.unrolled.append((factor, node))
         else:
             found.common.append((factor, node))
         return True
+
+    def _is_common(self, var: Any) -> bool:
+        if handle(var) not in self._common:
+            self._common[handle(var)] = self._analysis.uniform(var)
+        return self._common[handle(var)]
 
     def _add(self, other: Sum, factor: int, found: Sum) -> bool:
         for terms, more in zip(found.parts, other.parts, strict=True):
