@@ -79,9 +79,7 @@ class _Builder(NodeBuilder):
         return self.sum(self("Mul", self("Div", x, root), scale), shift)
 
     def _mean(self, x: str) -> str:
-        if self.graph.opset >= 18:
-            return self("ReduceMean", x, np.array([-1], np.int64), keepdims=1)
-        return self("ReduceMean", x, axes=[-1], keepdims=1)
+        return self.axes("ReduceMean", x, [-1], keepdims=1)
 
     def transposed(self, x: str) -> str:
         """The last two axes of x turned."""

@@ -64,7 +64,7 @@ def _softmax(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     if of_one == (graph.opset >= FROM_ONE_AXIS):
         found = build("Softmax", x, axis=axis)
     elif of_one:
-        powers = build("Exp", build("Sub", x, build("ReduceMax", x, axes=[axis], keepdims=1)))
+        powers = build("Exp", build("Sub", x, build.axes("ReduceMax", x, [axis], keepdims=1)))
         found = build("Div", powers, build.axes("ReduceSum", powers, [axis], keepdims=1))
     else:
         rows = build("Softmax", build("Flatten", x, axis=axis), axis=1)

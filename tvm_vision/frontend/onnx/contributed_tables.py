@@ -15,8 +15,6 @@ from .graph import GraphEditor, NodeBuilder, Unsupported, attribute
 
 Nodes = list[onnx.NodeProto]
 DOMAIN = "ai.onnx.ml"
-# ReduceMax has its axes as an input from this opset on.
-AXES_AS_INPUT = 18
 
 
 def _scaler(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
@@ -35,10 +33,8 @@ def _normalizer(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
         norm = build.axes("ReduceSum", build("Abs", x), [-1], keepdims=1)
     elif kind == "L2":
         norm = build("Sqrt", build.axes("ReduceSum", build("Mul", x, x), [-1], keepdims=1))
-    elif kind == "MAX" and graph.opset >= AXES_AS_INPUT:
-        norm = build("ReduceMax", x, np.array([-1], np.int64), keepdims=1)
     elif kind == "MAX":
-        norm = build("ReduceMax", x, axes=[-1], keepdims=1)
+        norm = build.axes("ReduceMax", x, [-1], keepdims=1)
     else:
         raise Unsupported(f"its norm is {kind}", "use MAX, L1 or L2")
     nothing = build("Equal", norm, np.zeros((), np.float32))

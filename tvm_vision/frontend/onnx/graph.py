@@ -21,6 +21,9 @@ FIX_SHAPES = (
 INFERRED = "unk__"
 # For what is not known any better.
 CUT = "end the model before it, as 'compile --cut' does, or express it by other operators"
+# From which opset on operators have their axes as an input: these, and reductions but ReduceSum.
+AXES_AS_INPUT = {"ReduceSum": 13, "Squeeze": 13, "Unsqueeze": 13}
+REDUCED_AXES_AS_INPUT = 18
 # Operators that only quantized networks have.
 _QUANTISED = frozenset(
     {"QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "DynamicQuantizeLinear"}
@@ -296,8 +299,8 @@ class NodeBuilder:
         return output
 
     def axes(self, operator: str, value: str, axes: Sequence[int], **attrs: Any) -> str:
-        """Add Squeeze, Unsqueeze or ReduceSum, whose axes are an attribute before opset 13."""
-        if self.graph.opset < 13:
+        """Add Squeeze, Unsqueeze or a reduction, whose axes are an attribute in older opsets."""
+        if self.graph.opset < AXES_AS_INPUT.get(operator, REDUCED_AXES_AS_INPUT):
             return self(operator, value, axes=list(axes), **attrs)
         return self(operator, value, np.array(axes, np.int64), **attrs)
 
