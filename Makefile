@@ -67,9 +67,9 @@ demo-classifier: $(NATIVE) $(DEMO_DATA)/.complete
 	@test -f $(DEMO_MODEL) || $(MAKE) --no-print-directory $(EXPORT)
 	@PYTHONPATH=$(DEMO_DATA) $(BIN)/tvm-vision demo-classifier --model $(DEMO_MODEL) --output $(DEMO_OUTPUT)
 
-# The node's tests run in a real graph where ROS can be installed; elsewhere they say what is missing.
 # A test that hangs ends its process and says where it hung: seconds, of which no test needs as many.
 HANGS = -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
+# The node's tests run in a real graph where ROS can be installed; elsewhere they say what is missing.
 # A file's tests share what they compile, so that each file stays in one process.
 PYTEST = $(BIN)/python -m pytest $(HANGS) -n $(TEST_WORKERS) --maxprocesses 8 --dist loadfile
 # ROS's nodes, clients and discovery are processes that wait for each other: beside tests that keep all

@@ -215,7 +215,7 @@ class KernelMemory:
 
     def _places(self, buffer: Any, access: Access) -> tuple[Storage, int, list[str]]:
         """The storage, the scalars in its elements and the text of each element accessed."""
-        storage = self.storages[handle(self._analysis.root[handle(buffer)])]
+        storage = self._storage(buffer)
         scalar = access.element.scalar
         width = storage.width or self._view_width(access)
         array = self._array(storage, scalar, width)
@@ -252,7 +252,7 @@ class KernelMemory:
         choice: where it fails they are as far apart at the beginning.
         """
         guard, printer = self._printer.guard, self._printer
-        if not guard or self.storages[handle(self._analysis.root[handle(buffer)])].kind != "buffer":
+        if not guard or self._storage(buffer).kind != "buffer":
             return index
         base, offset = split_constant(index)
         if (first := printer.choices.get((guard, base))) is not None:
@@ -273,7 +273,7 @@ class KernelMemory:
 
     def holds(self, buffer: Any, of: Type) -> bool:
         """Whether a buffer is an argument that is known to have a value of ``of`` at index 0."""
-        storage = self.storages[handle(self._analysis.root[handle(buffer)])]
+        storage = self._storage(buffer)
         return storage.kind == "buffer" and self._values(buffer) >= of.lanes
 
     def _values(self, buffer: Any) -> int:
@@ -284,9 +284,12 @@ class KernelMemory:
         elements = math.prod(int(extent.value) for extent in shape)
         return elements * self._analysis.element(buffer).lanes
 
+    def _storage(self, buffer: Any) -> Storage:
+        return self.storages[handle(self._analysis.root[handle(buffer)])]
+
     def is_shared(self, buffer: Any) -> bool:
         """Whether a buffer lies in the memory that a workgroup shares."""
-        return self.storages[handle(self._analysis.root[handle(buffer)])].kind == "shared"
+        return self._storage(buffer).kind == "shared"
 
     def load(self, buffer: Any, access: Access) -> Value:
         """The value at an index."""
@@ -377,7 +380,7 @@ class KernelMemory:
 
     def narrow_place(self, buffer: Any, access: Access) -> str | None:
         """The 32-bit text of a load from an array of narrowed int64, None for any other."""
-        storage = self.storages[handle(self._analysis.root[handle(buffer)])]
+        storage = self._storage(buffer)
         if not storage.narrow or access.value.lanes != 1 or storage.width != 1:
             return None
         return self._places(buffer, access)[2][0]

@@ -134,7 +134,7 @@ class Sums:
         for terms, more in zip(found.parts, other.parts, strict=True):
             terms += [(factor * by, term) for by, term in more]
         found.constant += factor * other.constant
-        return True
+        return all(_fits(factor * by) for part in other.parts for by, _ in part)
 
     def _value(self, var: Any) -> Sum | None:
         """The terms of a variable's value, if they are of both kinds."""
