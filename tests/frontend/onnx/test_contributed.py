@@ -60,6 +60,7 @@ def values(*shape):
 
 BYTES = {"s": np.array(np.float32(0.02)), "z": np.array(np.uint8(128))}
 FINE = {"t": np.array(np.float32(1 / 256)), "o": np.array(np.uint8(0))}
+STEPS = np.random.default_rng(4).integers(-127, 128, (5, 8), np.int8)
 WEIGHT = np.random.default_rng(3).integers(0, 256, (5, 2, 8), np.uint8)
 
 
@@ -186,6 +187,34 @@ LAYERS = {
         quantized("QLinearAveragePool", *"aszsz", kernel_shape=[2, 2], strides=[2, 2]),
         (1, 4, 6, 6), (1, 4, 3, 3), BYTES,
     ),
+    "NhwcMaxPool": (
+        [
+            quantized("", *"sz")[0],
+            helper.make_node(
+                "NhwcMaxPool", ["a"], ["b"], domain=DOMAIN, kernel_shape=[3, 2], strides=[2, 1]
+            ),
+            quantized("", *"sz")[2],
+        ],
+        (1, 5, 6, 4), (1, 2, 5, 4), BYTES,
+    ),
+    "QGemm": (
+        quantized("QGemm", *"aszuvwcto", transB=1), (3, 8), (3, 5),
+        {
+            **BYTES, **FINE, "u": STEPS, "v": np.full(5, 0.003, np.float32),
+            "w": np.zeros(5, np.int8), "c": np.arange(5, dtype=np.int32) * 300,
+        },
+    ),
+    "QGemm of real numbers": (
+        [
+            quantized("", *"sz")[0],
+            helper.make_node("QGemm", [*"aszuvwb"], ["y"], domain=DOMAIN, transB=1, alpha=0.5),
+        ],
+        (3, 8), (3, 5),
+        {
+            **BYTES, "u": STEPS, "v": np.array(np.float32(0.003)), "w": np.array(np.int8(0)),
+            "b": np.arange(5, dtype=np.int32) * 300,
+        },
+    ),
     "DynamicQuantizeMatMul": (
         one("DynamicQuantizeMatMul", "w", "t", "", "b"), (3, 8), (3, 5),
         {"w": WEIGHT[:, 0].T.astype(np.int8), "b": values(5), **FINE},
@@ -204,6 +233,29 @@ LAYERS = {
 @pytest.mark.parametrize("name", LAYERS)
 def test_layers_of_its_optimizer_and_quantizer(name):
     compare(*LAYERS[name], opset=16 if "before" in name else 17)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize("scales", [(0.02, 0.02, 0.04), (0.1, 0.05, 0.2), (0.3, 0.7, 0.2)])
+def test_halves_of_sums_are_rounded_as_onnxruntime_does(scales, dtype):
+    """All pairs of bytes, by scales that make halves, and an odd zero point."""
+    weights = {name: np.array(np.float32(size)) for name, size in zip("stu", scales, strict=True)}
+    weights |= {name: np.array(dtype(zero)) for name, zero in zip("opz", (3, 7, 11), strict=True)}
+    every = np.arange(256).astype(np.uint8).view(dtype)
+    weights["b"] = every[:, None].copy()
+    nodes = [
+        helper.make_node("Cast", ["x"], ["a"], to=helper.np_dtype_to_tensor_dtype(every.dtype)),
+        helper.make_node("QLinearAdd", [*"asobtpuz"], ["c"], domain=DOMAIN),
+        helper.make_node("Cast", ["c"], ["y"], to=TensorProto.FLOAT),
+    ]
+    model = make_model(
+        nodes, [("x", (1, 256))], [("y", (256, 256))], list(weights.items()), opset=17,
+        domain=DOMAIN,
+    )  # fmt: skip
+    x = every[None].astype(np.float32)
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    (result,) = run_on_cpu(import_onnx(model)[0], x)
+    np.testing.assert_array_equal(result, expected)
 
 
 ROWS = np.array([[1, -2, 3, 0.5], [0, 0, 0, 0], [-4, -1, 2, 8], [9, 9, -9, 0]], np.float32)

@@ -16,6 +16,8 @@ from .graph import GraphEditor, NodeBuilder, Unsupported, attribute, attributes,
 Nodes = list[onnx.NodeProto]
 CONSTANT = "make it a constant"
 BITS_OF_A_BYTE = 8
+ONE = np.array(1, np.float32)
+WINDOWS = "auto_pad ceil_mode kernel_shape pads strides"
 FROM_ONE_AXIS = 13  # the opset from which Softmax is over one axis
 
 
@@ -31,13 +33,41 @@ def _rounded(build: NodeBuilder, node: onnx.NodeProto, x: str, first: int) -> No
     return build.finish(build("QuantizeLinear", x, *ends))
 
 
-def _of_two(operator: str) -> Callable[[onnx.NodeProto, GraphEditor], Nodes]:
-    def put(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-        build = NodeBuilder(graph, node)
-        one, other = _real(build, node, 0), _real(build, node, 3)
-        return _rounded(build, node, build(operator, one, other), 6)
+def _nearest(build: NodeBuilder, node: onnx.NodeProto, steps: str, zero: str) -> Nodes:
+    """The result: ``steps`` of its scale and the zero point, then to the nearest byte.
 
-    return put
+    Its sums and products add the zero point before they round, which tells for a half beside an
+    odd one.
+    """
+    if not zero:
+        return build.finish(build("QuantizeLinear", steps, ONE))
+    found = build("Add", steps, build.cast(zero, np.float32))
+    return build.finish(build("QuantizeLinear", found, ONE, build("Sub", zero, zero)))
+
+
+def _in_steps(build: NodeBuilder, node: onnx.NodeProto, first: int, scale: str | np.ndarray) -> str:
+    """The numbers of a value by this scale instead of its own."""
+    zero = given(node, first + 2)
+    return build("DequantizeLinear", node.input[first], scale, *([zero] if zero else []))
+
+
+def _sum(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """Each by the ratio of its scale and the result's, as onnxruntime computes on x86: halves are
+    exact where the ratios are."""
+    build = NodeBuilder(graph, node)
+    one, other = (
+        _in_steps(build, node, first, build("Div", node.input[first + 1], node.input[6]))
+        for first in (0, 3)
+    )
+    return _nearest(build, node, build("Add", one, other), given(node, 7))
+
+
+def _times(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """The product of bytes without their zero points, a whole number, by one factor."""
+    build = NodeBuilder(graph, node)
+    one, other = (_in_steps(build, node, first, ONE) for first in (0, 3))
+    factor = build("Div", build("Mul", node.input[1], node.input[4]), node.input[6])
+    return _nearest(build, node, build("Mul", build("Mul", one, other), factor), given(node, 7))
 
 
 def _of_one(operator: str, names: str = "") -> Callable[[onnx.NodeProto, GraphEditor], Nodes]:
@@ -45,14 +75,29 @@ def _of_one(operator: str, names: str = "") -> Callable[[onnx.NodeProto, GraphEd
     last."""
 
     def put(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-        build, last = NodeBuilder(graph, node), attribute(node, "channels_last", 0)
-        x = _real(build, node, 0)
-        x = build("Transpose", x, perm=[0, 3, 1, 2]) if last else x
-        x = build(operator, x, **attributes(node, names))
-        x = build("Transpose", x, perm=[0, 2, 3, 1]) if last else x
+        build = NodeBuilder(graph, node)
+        x = _channels_first(build, node, _real(build, node, 0), operator, names)
         return _rounded(build, node, x, 3)
 
     return put
+
+
+def _channels_first(
+    build: NodeBuilder, node: onnx.NodeProto, x: str, operator: str, names: str
+) -> str:
+    """An operator of an image, whose channels are last where the node says so."""
+    last = attribute(node, "channels_last", 0) or node.op_type.startswith("Nhwc")
+    x = build("Transpose", x, perm=[0, 3, 1, 2]) if last else x
+    x = build(operator, x, **attributes(node, names))
+    return build("Transpose", x, perm=[0, 2, 3, 1]) if last else x
+
+
+def _max_pool(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """The largest bytes of windows, channels last."""
+    build = NodeBuilder(graph, node)
+    return build.finish(
+        _channels_first(build, node, node.input[0], "MaxPool", f"{WINDOWS} dilations")
+    )
 
 
 def _softmax(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
@@ -105,6 +150,26 @@ def _product(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     return build.finish(build("Add", found, bias) if bias else found)
 
 
+def _gemm(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """alpha · A · B + C of bytes, C in steps of the product; real numbers where the result has no
+    scale."""
+    build = NodeBuilder(graph, node)
+    a, scale, zero, b, scale_b, zero_b = node.input[:6]
+    a, b = (
+        build("Transpose", name, perm=[1, 0]) if attribute(node, f"trans{side}", 0) else name
+        for side, name in (("A", a), ("B", b))
+    )
+    found, bias = build("MatMulInteger", a, b, zero, zero_b), given(node, 6)
+    found = build.cast(build("Add", found, bias) if bias else found, np.float32)
+    factor = build("Mul", scale, scale_b)
+    if attribute(node, "alpha", 1.0) != 1:
+        factor = build("Mul", factor, np.array(attribute(node, "alpha"), np.float32))
+    if not given(node, 7):
+        return build.finish(build("Mul", found, factor))
+    steps = build("Mul", found, build("Div", factor, node.input[7]))
+    return build.finish(build("QuantizeLinear", steps, ONE, *filter(None, [given(node, 8)])))
+
+
 def _of_few_bits(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """MatMulNBits: the weight, of 4 or 8 bits in blocks along k, becomes real when imported.
 
@@ -149,14 +214,14 @@ QUANTIZED: dict[str, Callable[[onnx.NodeProto, GraphEditor], Nodes]] = {
     "DynamicQuantizeMatMul": _product,
     "MatMulIntegerToFloat": _product,
     "MatMulNBits": _of_few_bits,
-    "QLinearAdd": _of_two("Add"),
-    "QLinearAveragePool": _of_one(
-        "AveragePool", "auto_pad ceil_mode count_include_pad kernel_shape pads strides"
-    ),
+    "NhwcMaxPool": _max_pool,
+    "QGemm": _gemm,
+    "QLinearAdd": _sum,
+    "QLinearAveragePool": _of_one("AveragePool", f"{WINDOWS} count_include_pad"),
     "QLinearConcat": _concatenated,
     "QLinearGlobalAveragePool": _of_one("GlobalAveragePool"),
     "QLinearLeakyRelu": _of_one("LeakyRelu", "alpha"),
-    "QLinearMul": _of_two("Mul"),
+    "QLinearMul": _times,
     "QLinearSigmoid": _of_one("Sigmoid"),
     "QLinearSoftmax": _softmax,
     "QLinearWhere": _chosen,
