@@ -237,8 +237,9 @@ def change_lines(
 
     rows = [
         (
-            change.verdict, _shortened(" ".join(change.nodes)), f"{change.before_us:.1f}",
-            f"{change.now_us:.1f}", f"{change.difference_us:+.1f}",
+            change.verdict, _shortened(" ".join(change.nodes)),
+            f"{change.before_us:.1f}" if change.before else "-",
+            f"{change.now_us:.1f}" if change.now else "-", f"{change.difference_us:+.1f}",
         )
         for change in changes
         if change.verdict != "same"

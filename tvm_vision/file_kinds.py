@@ -66,7 +66,10 @@ _MAGIC: tuple[tuple[int, bytes, Kind], ...] = (
     (8, b"WEBP", IMAGE),
     (0, b"II*\0", IMAGE),
     (0, b"MM\0*", IMAGE),
+    # Brands of images in the container that videos have, too.
+    *((4, b"ftyp" + brand, IMAGE) for brand in (b"avi", b"hei", b"hev", b"mif1", b"msf1")),
     (4, b"ftyp", VIDEO),
+    (0, b"\0\0\0\x0cjP  ", IMAGE),
     (8, b"AVI ", VIDEO),
     (0, b"\x1aE\xdf\xa3", VIDEO),
     (0, b"\x89MCAP", BAG),

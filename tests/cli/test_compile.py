@@ -252,7 +252,7 @@ def samples(files, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("none", "a folder with sample images (.bmp, .jpeg, .jpg, .npz, .png,"),
+        ("none", "a folder with sample images (.avif, .bmp, .dib, .gif,"),
         ("nowhere", "a sample image or a folder of them is needed, and "),
         ("torn.png", "is not an image that OpenCV can read"),
         ("other.npz", "'photo' is not among them, 'image' is missing"),

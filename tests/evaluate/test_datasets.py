@@ -112,6 +112,16 @@ def test_annotations_that_coco_has_not(tmp_path: Path, change: dict, words: str)
     assert "\n" not in str(raised.value)
 
 
+def test_images_that_are_not_there_are_all_named_at_once(tmp_path: Path) -> None:
+    path = coco(tmp_path)
+    for name in ("a.png", "b.png"):
+        (tmp_path / "images" / name).unlink()
+    with pytest.raises(
+        InputError, match=r"a\.png', '.*b\.png', and 2 of its 2 files are not there"
+    ):
+        read_data_set(path)
+
+
 def test_a_set_without_any_box(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="boxes of objects are needed, and '.*json' has none"):
         read_data_set(coco(tmp_path, annotations=[]))

@@ -6,6 +6,7 @@ import pytest
 
 from tvm_vision.report.compare import compare_profiles, how_fast
 from tvm_vision.report.profile_document import SavedKernel
+from tvm_vision.report.profile_page import _moved
 
 
 def kernels(*rows: tuple[str, float]) -> list[SavedKernel]:
@@ -60,3 +61,8 @@ def test_changes(now: list, before: list, wanted: list) -> None:
     assert sum(c.now_us for c in found) == pytest.approx(sum(k.median_us for k in now))
     assert sum(c.before_us for c in found) == pytest.approx(sum(k.median_us for k in before))
     assert sorted(i for c in found for i in c.now) == list(range(len(now)))
+
+
+def test_a_layer_that_one_profile_has_not_has_no_time_there() -> None:
+    found = compare_profiles(kernels(("a", 1.0)), kernels(("b", 2.0)))
+    assert [_moved(change) for change in found] == ["2.0 µs → gone", "new → 1.0 µs"]

@@ -122,8 +122,36 @@ def test_an_image_that_claims_to_be_huge(tmp_path):
         read_image(path)
 
 
+@pytest.mark.parametrize(
+    ("name", "begin"),
+    [
+        ("a.heic", b"\0\0\0\x18ftypheic"),
+        ("a.avif", b"\0\0\0\x1cftypavif"),
+        ("a.jxl", b"\xff\n"),
+        ("a.gif", b"GIF89a"),
+        ("a.jp2", b"\0\0\0\x0cjP  "),
+    ],
+)
+def test_an_image_of_a_rare_form_in_a_folder_is_named(name, begin, tmp_path):
+    (tmp_path / name).write_bytes(begin + bytes(50))
+    cv2.imwrite(str(tmp_path / "b.pgm"), np.zeros((4, 6), np.uint8))
+    lines: list[str] = []
+    assert [frame.name for frame in frames([tmp_path], lines.append)] == ["b.pgm"]
+    assert len(lines) == 1 and name in lines[0] and "PNG" in lines[0]
+
+
+@pytest.mark.parametrize("ending", [".gif", ".avif", ".jp2"])
+def test_images_of_rare_forms_are_read_where_opencv_reads_them(ending, tmp_path):
+    try:
+        cv2.imwrite(str(tmp_path / f"a{ending}"), np.full((64, 64, 3), 90, np.uint8))
+    except cv2.error:
+        pytest.skip(f"this OpenCV writes no {ending}")
+    (read,) = frames([tmp_path])
+    assert read.image.shape == (64, 64, 3) and abs(int(read.image.mean()) - 90) < 8
+
+
 def test_an_empty_folder(tmp_path):
-    with pytest.raises(InputError, match=r"a folder with images \(\.bmp, .*\) is needed"):
+    with pytest.raises(InputError, match=r"a folder with images \(\.avif, .*\) is needed"):
         list(frames([tmp_path]))
 
 

@@ -236,13 +236,16 @@ def _checked(found: DataSet, path: Path) -> DataSet:
     truths = [sample.truth for sample in found.samples if sample.truth is not None]
     if truths and not any(len(truth.boxes) for truth in truths):
         raise InputError(f"boxes of objects are needed, and '{path}' has none: check its labels")
-    for sample in found.samples:
-        for each in (sample.path, sample.mask):
-            if each is not None and not each.is_file():
-                raise InputError(
-                    f"'{path}' names the image '{each}', which is not there: check that name, or "
-                    "copy the image there"
-                )
+    named_files = [file for s in found.samples for file in (s.path, s.mask) if file is not None]
+    missing = [file for file in named_files if not file.is_file()]
+    if missing:
+        count = f"{len(missing)} of its {len(named_files)} files are"
+        raise InputError(
+            f"'{path}' names {'the image ' if len(missing) == 1 else ''}"
+            f"{_few(list(map(str, missing)))}, "
+            f"{'which is' if len(missing) == 1 else f'and {count}'} not there: check "
+            f"{'that name' if len(missing) == 1 else 'these names'}, or copy the images there"
+        )
     return found
 
 

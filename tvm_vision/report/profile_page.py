@@ -236,8 +236,7 @@ def _changes(changes: Sequence[Change], before: SavedProfile, document: Document
         parts.append(
             f'<span class="what"{key} title="{escape(name)}">{escape(name)}</span>'
             f'<span class="track"><i class="{change.verdict}" style="left:{left:.2f}%;'
-            f'width:{width:.2f}%"></i></span><span class="much">{_time(change.before_us)} → '
-            f"{_time(change.now_us)}</span>"
+            f'width:{width:.2f}%"></i></span><span class="much">{_moved(change)}</span>'
         )
     rest = len(changes) - len(shown)
     legend = (
@@ -259,6 +258,13 @@ def _number(value: float | None, form: str) -> Cell:
 
 def _percent(kernel: Document) -> str:
     return f"{100 * kernel['share']:.1f} %"
+
+
+def _moved(change: Change) -> str:
+    """The times before and now; a layer that one of the two has not, has none there."""
+    if not change.now:
+        return f"{_time(change.before_us)} → gone"
+    return f"{_time(change.before_us) if change.before else 'new'} → {_time(change.now_us)}"
 
 
 def _time(microseconds: float) -> str:

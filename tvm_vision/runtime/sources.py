@@ -29,7 +29,12 @@ Image = npt.NDArray[np.uint8]
 # FFmpeg's lines say less than ours. OpenCV reads this when it first uses FFmpeg.
 os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
 
-IMAGES = frozenset({".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
+# What OpenCV reads, in one build or another, and what cameras and telephones write: a file that
+# this build cannot read is named, not passed over in silence.
+IMAGES = frozenset(
+    (".avif", ".bmp", ".dib", ".gif", ".heic", ".heif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg",
+     ".jxl", ".pbm", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp")
+)  # fmt: skip
 # A camera may need a moment, and gives up after this many empty reads in a row.
 EMPTY_READS = 20
 # Frames a second; what says more does not know.
