@@ -17,7 +17,10 @@ from tvm_vision.doctor.finding import Finding, Machine
 from tvm_vision.errors import PackageError
 
 ENDS = "#include <stdlib.h>\n__attribute__((constructor)) static void f(void) { abort(); }\n"
-HANGS = "#include <unistd.h>\n__attribute__((constructor)) static void f(void) { sleep(60); }\n"
+# With a process that leaves the child's session, and so outlives it and keeps its pipes open.
+HANGS = """#include <unistd.h>
+__attribute__((constructor)) static void f(void) { if (!fork()) setsid(); sleep(25); }
+"""
 
 
 def library(folder: Path, name: str, source: str) -> Path:

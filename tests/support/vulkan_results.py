@@ -64,10 +64,15 @@ _MORE = {
     "vkCreateDescriptorPool": "ERROR_FRAGMENTATION",
     "vkAllocateDescriptorSets": "ERROR_FRAGMENTED_POOL ERROR_OUT_OF_POOL_MEMORY",
     "vkGetCalibratedTimestampsEXT": "",
+    "vkCreateDebugUtilsMessengerEXT": "",
 }
 # Each has these, but for those that need no memory of the one kind.
 _ALWAYS = ("VK_ERROR_OUT_OF_HOST_MEMORY", "VK_ERROR_OUT_OF_DEVICE_MEMORY")
-_ONE_KIND = {"vkEnumerateInstanceVersion": _ALWAYS[:1], "vkResetCommandPool": _ALWAYS[1:]}
+_ONE_KIND = {
+    "vkEnumerateInstanceVersion": _ALWAYS[:1],
+    "vkResetCommandPool": _ALWAYS[1:],
+    "vkCreateDebugUtilsMessengerEXT": _ALWAYS[:1],
+}
 
 RESULTS = {
     name: (*_ONE_KIND.get(name, _ALWAYS), *(f"VK_{code}" for code in more.split()))

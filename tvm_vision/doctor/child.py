@@ -5,6 +5,7 @@ The child writes lines of JSON into a pipe: the name of a step that begins, then
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -19,6 +20,8 @@ from .finding import Machine
 
 # Seconds for all steps of a child: a compilation on a slow processor, and not a driver that hangs.
 PATIENCE = 90.0
+# Seconds for a child that was killed to be gone.
+ENDING = 2.0
 # With the parent's path: a folder that happens to be the current one is not looked into.
 PROGRAM = """
 import json, sys
@@ -65,8 +68,12 @@ def ask(machine: Machine, steps: str, arguments: Sequence[str], patience: float 
         finally:
             _end(process)
         if late:
-            _, errors = process.communicate()
-        told = _told(pipe.read())
+            # Not for ever: a process that waits in the driver's kernel part takes no SIGKILL, and
+            # one that it started may have left its session and keep the pipes open.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=ENDING)
+        os.set_blocking(pipe.fileno(), False)
+        told = _told(pipe.read() or b"")
     if late:
         told.end = f"it did not answer within {patience:g} s"
     elif process.returncode:

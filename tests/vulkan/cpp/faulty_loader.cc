@@ -41,7 +41,7 @@
   F(vkCreateSemaphore) F(vkWaitSemaphores) F(vkGetSemaphoreCounterValue) F(vkCreateShaderModule) \
   F(vkCreateDescriptorSetLayout) F(vkCreatePipelineLayout) F(vkCreateComputePipelines) \
   F(vkCreatePipelineCache) F(vkGetPipelineCacheData) F(vkCreateDescriptorPool) \
-  F(vkAllocateDescriptorSets) F(vkGetCalibratedTimestampsEXT)
+  F(vkAllocateDescriptorSets) F(vkGetCalibratedTimestampsEXT) F(vkCreateDebugUtilsMessengerEXT)
 // clang-format on
 
 namespace {

@@ -175,15 +175,15 @@ std::string ReadClockExtension(const InstanceFunctions& fn, VkPhysicalDevice phy
   return "";
 }
 
-void ReadMatrixShapes(PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR read,
-                      VkPhysicalDevice physical, DeviceSnapshot* s) {
+void ReadMatrixShapes(const InstanceFunctions& fn, VkPhysicalDevice physical, DeviceSnapshot* s) {
   uint32_t count = 0;
-  const char* name = "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR";
-  CheckResult(read(physical, &count, nullptr), name, "asking " + s->name);
+  VK_CHECK("asking " + s->name, fn, vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR, physical,
+           &count, nullptr);
   std::vector<VkCooperativeMatrixPropertiesKHR> shapes(
       count, Tagged<VkCooperativeMatrixPropertiesKHR>(
                  VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR));
-  CheckResult(read(physical, &count, shapes.data()), name, "asking " + s->name);
+  VK_CHECK("asking " + s->name, fn, vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR, physical,
+           &count, shapes.data());
   for (const VkCooperativeMatrixPropertiesKHR& p : shapes) {
     if (p.scope != VK_SCOPE_SUBGROUP_KHR) continue;
     s->cooperative_matrix_shapes.push_back(
@@ -194,9 +194,7 @@ void ReadMatrixShapes(PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR read
 
 }  // namespace
 
-DeviceSnapshot TakeSnapshot(
-    const InstanceFunctions& fn, VkPhysicalDevice physical,
-    PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR cooperative_matrix_properties) {
+DeviceSnapshot TakeSnapshot(const InstanceFunctions& fn, VkPhysicalDevice physical) {
   DeviceSnapshot s;
   VkPhysicalDeviceProperties basic;
   fn.vkGetPhysicalDeviceProperties(physical, &basic);
@@ -214,8 +212,9 @@ DeviceSnapshot TakeSnapshot(
   ReadMemory(fn, physical, &s);
   ReadQueues(fn, physical, &s);
   s.clock_extension = ReadClockExtension(fn, physical, s);
-  if (s.features.cooperative_matrix && cooperative_matrix_properties != nullptr) {
-    ReadMatrixShapes(cooperative_matrix_properties, physical, &s);
+  if (s.features.cooperative_matrix &&
+      fn.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR != nullptr) {
+    ReadMatrixShapes(fn, physical, &s);
   }
   return s;
 }

@@ -10,13 +10,8 @@
 namespace tvm_vision {
 namespace vulkan {
 
-/*!
- * \brief Ask a device for everything that planning and code generation use.
- * \param cooperative_matrix_properties May be nullptr: then no matrix shapes are read.
- */
-DeviceSnapshot TakeSnapshot(
-    const InstanceFunctions& fn, VkPhysicalDevice physical,
-    PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR cooperative_matrix_properties);
+/*! \brief Ask a device for everything that planning and code generation use. */
+DeviceSnapshot TakeSnapshot(const InstanceFunctions& fn, VkPhysicalDevice physical);
 
 }  // namespace vulkan
 }  // namespace tvm_vision

@@ -104,11 +104,7 @@ Instance::Instance(const GlobalFunctions& global, const DeviceOptions& options) 
   if (created == VK_ERROR_INCOMPATIBLE_DRIVER) return;
   CheckResult(created, "vkCreateInstance", "starting Vulkan");
   fn_.Load(global, instance_);
-  if (validate) CreateMessenger(global);
-  cooperative_matrix_properties_ =
-      reinterpret_cast<PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR>(
-          global.vkGetInstanceProcAddr(instance_,
-                                       "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
+  if (validate) CreateMessenger();
   uint32_t count = 0;
   VkResult result = fn_.vkEnumeratePhysicalDevices(instance_, &count, nullptr);
   // The answer of a loader whose drivers have no device.
@@ -118,7 +114,7 @@ Instance::Instance(const GlobalFunctions& global, const DeviceOptions& options) 
   physical_.resize(count);
   VK_CHECK("listing devices", fn_, vkEnumeratePhysicalDevices, instance_, &count, physical_.data());
   for (VkPhysicalDevice physical : physical_) {
-    snapshots_.push_back(TakeSnapshot(fn_, physical, cooperative_matrix_properties_));
+    snapshots_.push_back(TakeSnapshot(fn_, physical));
     if (validate && layer_version < kFirstVersionWithCooperativeMatrix) {
       // An older layer takes the extension's structures for errors.
       snapshots_.back().features.cooperative_matrix = false;
@@ -128,18 +124,16 @@ Instance::Instance(const GlobalFunctions& global, const DeviceOptions& options) 
 }
 
 Instance::~Instance() {
-  if (messenger_ != VK_NULL_HANDLE) destroy_messenger_(instance_, messenger_, nullptr);
+  if (messenger_ != VK_NULL_HANDLE) {
+    fn_.vkDestroyDebugUtilsMessengerEXT(instance_, messenger_, nullptr);
+  }
   if (instance_ != VK_NULL_HANDLE) fn_.vkDestroyInstance(instance_, nullptr);
 }
 
-void Instance::CreateMessenger(const GlobalFunctions& global) {
-  auto create = reinterpret_cast<PFN_vkCreateDebugUtilsMessengerEXT>(
-      global.vkGetInstanceProcAddr(instance_, "vkCreateDebugUtilsMessengerEXT"));
-  destroy_messenger_ = reinterpret_cast<PFN_vkDestroyDebugUtilsMessengerEXT>(
-      global.vkGetInstanceProcAddr(instance_, "vkDestroyDebugUtilsMessengerEXT"));
+void Instance::CreateMessenger() {
   VkDebugUtilsMessengerCreateInfoEXT info = MessengerInfo();
-  CheckResult(create(instance_, &info, nullptr, &messenger_), "vkCreateDebugUtilsMessengerEXT",
-              "starting the validation layer");
+  VK_CHECK("starting the validation layer", fn_, vkCreateDebugUtilsMessengerEXT, instance_, &info,
+           nullptr, &messenger_);
 }
 
 uint64_t Instance::AvailableMemory(size_t i) const {

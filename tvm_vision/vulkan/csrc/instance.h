@@ -51,13 +51,11 @@ class Instance {
  private:
   /*! \brief Without anything yet, so that what fails to be made leaves nothing behind. */
   Instance() = default;
-  void CreateMessenger(const GlobalFunctions& global);
+  void CreateMessenger();
 
   InstanceFunctions fn_;
   VkInstance instance_ = VK_NULL_HANDLE;
   VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;
-  PFN_vkDestroyDebugUtilsMessengerEXT destroy_messenger_ = nullptr;
-  PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR cooperative_matrix_properties_ = nullptr;
   std::vector<VkPhysicalDevice> physical_;
   std::vector<DeviceSnapshot> snapshots_;
 };

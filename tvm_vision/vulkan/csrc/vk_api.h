@@ -79,7 +79,9 @@ constexpr const char* kCalibratedTimestampsKhr = "VK_KHR_calibrated_timestamps";
   F(vkGetPhysicalDeviceProperties) F(vkGetPhysicalDeviceProperties2) \
   F(vkGetPhysicalDeviceFeatures2) F(vkGetPhysicalDeviceMemoryProperties) \
   F(vkGetPhysicalDeviceMemoryProperties2) F(vkGetPhysicalDeviceQueueFamilyProperties) \
-  F(vkCreateDevice) F(vkGetDeviceProcAddr) F(vkGetPhysicalDeviceCalibrateableTimeDomainsEXT)
+  F(vkCreateDevice) F(vkGetDeviceProcAddr) F(vkGetPhysicalDeviceCalibrateableTimeDomainsEXT) \
+  F(vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR) F(vkCreateDebugUtilsMessengerEXT) \
+  F(vkDestroyDebugUtilsMessengerEXT)
 
 #define TVM_VISION_VK_DEVICE_FUNCTIONS(F) \
   F(vkDestroyDevice) F(vkGetDeviceQueue) F(vkDeviceWaitIdle) F(vkQueueSubmit) \
