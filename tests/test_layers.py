@@ -34,7 +34,7 @@ LAYERS = (
     "frontend topi",
     "schedules.key schedules.factors schedules.cost.device_model schedules.cost.tile_costs",
     "schedules.common",
-    "schedules.cost schedules.coverage",
+    "schedules.cost schedules.coverage schedules.iter_maps",
     "schedules.gpu schedules.cpu",
     "schedules",
     "compiler.target",

@@ -29,6 +29,7 @@ from ...vulkan.codegen import build as shader_build
 from ..target import host_of
 from ..tir.prescheduled import finish_prescheduled
 from .code import KernelCode, KernelShader, Workspace
+from .lowering import lower
 
 _ENTRY = "tirx.is_entry_func"
 
@@ -96,9 +97,9 @@ def _code_of(
     """Object files and shaders by the placeholder that their functions begin with; the steps of
     ``tvm.tirx.build``, up to code."""
     host_target = host_of(target)
-    pipeline, finish_host, finish_device = tirx.get_default_tir_pipeline(target)
+    _, finish_host, finish_device = tirx.get_default_tir_pipeline(target)
     module = tirx.transform.BindTarget(target.with_host(host_target))(module)
-    host, devices = split_host_device_mods(pipeline(module))
+    host, devices = split_host_device_mods(lower(module))
     if devices:
         host_target = _quick(host_target)
     shaders: dict[str, list[KernelShader]] = {}

@@ -34,7 +34,6 @@ from .kernel_calls import (
     patterns_of,
 )
 from .node_names import NodeNames
-from .shifted_reads import shifted_reads
 
 _WALL = "fusion_wall"
 # Of a variable, the arguments of its call that fusion must leave apart.
@@ -48,10 +47,7 @@ def fuse(mod: tvm.IRModule, most_tensors: int) -> tuple[tvm.IRModule, list[list[
     and results, than ``most_tensors``; a call by itself may have.
     """
     mod = _leave_alone(mod, most_tensors)
-    cuts = _growing(mod)
-    for var, sources in shifted_reads(mod).items():
-        cuts[var] = cuts.get(var, set()) | sources
-    mod = _with_walls(mod, cuts)
+    mod = _with_walls(mod, _growing(mod))
     grouped = _fused(mod)
     while _too_large(grouped, most_tensors):
         mod = _with_walls(mod, _excess(mod, most_tensors))

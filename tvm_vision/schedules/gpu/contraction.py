@@ -37,6 +37,7 @@ from ..cost.coopmat_gemm import CoopmatTile
 from ..cost.gemm import default
 from ..cost.gemm_tile import GemmTile, Product
 from ..factors import INT8, OTHERS, kind_of_factors
+from ..iter_maps import transform_block_layout
 from .coopmat_gemm import schedule_matrix
 from .gemm import schedule_gemm
 from .packed_fp16 import adds_fp16
@@ -188,7 +189,7 @@ def _windows(body: Any, found: Contraction) -> str:
 def fuse_axes(schedule: Schedule, block: Any, found: Contraction) -> None:
     """Gives a block the four iteration variables b, m, n, k."""
     transform = index_map(schedule, block, found.fuse, len(found.kinds))
-    schedule.transform_block_layout(block, transform)
+    transform_block_layout(schedule, block, transform)
 
 
 def analyse(schedule: Schedule, block: Any) -> Contraction:

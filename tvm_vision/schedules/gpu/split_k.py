@@ -14,6 +14,7 @@ from typing import Any
 from tvm.s_tir import Schedule
 
 from ..common import NotThisKind, TargetLimits, extents_of, index_map, inline_consumers
+from ..iter_maps import transform_block_layout
 
 THREADS = 128
 VECTOR = 4
@@ -38,7 +39,7 @@ def split_reduction(schedule: Schedule, block: Any, parts: int) -> tuple[Any, An
     *outer, part, rest = schedule.get_loops(partial)
     schedule.reorder(part, *outer, rest)
     fuse = index_map(schedule, partial, lambda p, b, m, n, k: [p * batches + b, m, n, k], 5)
-    schedule.transform_block_layout(partial, fuse)
+    transform_block_layout(schedule, partial, fuse)
     return partial, block
 
 

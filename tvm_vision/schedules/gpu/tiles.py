@@ -11,6 +11,7 @@ from typing import Any
 from tvm.s_tir import Schedule
 
 from ..common import NotThisKind, index_map, inline_consumers, inline_producers, is_reduction
+from ..iter_maps import transform_block_layout
 from .vectors import last_written, simplify
 
 
@@ -74,7 +75,7 @@ def pack_dp4a(schedule: Schedule, block: Any, operand: Any, lanes: int) -> None:
     layout = index_map(schedule, block, words(rank - 2, rank - 1), rank)
     schedule.transform_layout(operand, ("write", 0), layout)
     order = index_map(schedule, operand, words(row, column), len(body.iter_vars))
-    schedule.transform_block_layout(operand, order)
+    transform_block_layout(schedule, operand, order)
     simplify(schedule, operand)
 
 

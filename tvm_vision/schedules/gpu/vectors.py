@@ -15,6 +15,7 @@ from tvm.ir.prim import expr as prim
 from tvm.s_tir import Schedule
 
 from ..common import NotThisKind, index_map, up
+from ..iter_maps import transform_block_layout
 
 _DIVISIONS = (prim.FloorDiv, prim.FloorMod)
 _CONDITIONS = (prim.LT, prim.LE, prim.GT, prim.GE)
@@ -68,7 +69,7 @@ def in_vectors(schedule: Schedule, block: Any, widths: list[int], fallback: int 
             *(axes[at] for at in rest), axes[row], axes[column] // lanes, axes[column] % lanes
         ]  # fmt: skip
 
-    schedule.transform_block_layout(block, index_map(schedule, block, cut, len(body.iter_vars)))
+    transform_block_layout(schedule, block, index_map(schedule, block, cut, len(body.iter_vars)))
     simplify(schedule, block, lanes)
     return lanes
 
