@@ -25,6 +25,7 @@ from tvm.target import Target
 
 from ..options import CompileOptions
 from ..schedules import Chooser, TargetLimits
+from ..schedules.gpu.attention import fits
 from ..tvm_compat.kept_types import keep_types
 from ..tvm_compat.llvm_functions import exact_near_zero
 from ..tvm_compat.no_ops import lowering_context
@@ -42,6 +43,7 @@ from .graph.static_graph import StaticGraph
 from .kernels.network import NetworkKernels
 from .precision.convert_fp16 import to_fp16
 from .precision.mixed_precision_search import Part, fp32_roots
+from .relax.attention import fused_attention
 from .relax.fold_constants import fold_constants, fold_moves
 from .relax.fold_scale_axis import fold_scales
 from .relax.fold_transposes import fold_transposes
@@ -193,6 +195,10 @@ def _legalize_int8(network: Compilation) -> None:
     network.module = integer_kernels(network.module, WORD if network.on_gpu else 1, words)
 
 
+def _attention(network: Compilation) -> None:
+    network.module = fused_attention(network.module, lambda form: fits(form, network.limits))
+
+
 def _fold_transposes(network: Compilation) -> None:
     network.module = fold_transposes(network.module, places=network.on_new_gpu)
 
@@ -305,6 +311,8 @@ PHASES: tuple[Phase, ...] = (
     Phase("weights_by_window", RELAX, _weights_by_window, 3,
           lambda n: n.on_new_gpu and n.options.weights_by_window),
     Phase("legalize_int8", RELAX, _legalize_int8, 3, lambda n: n.int8),
+    Phase("attention", RELAX, _attention, 3,
+          lambda n: n.on_gpu and n.options.attention == "on" and _matrices(n)),
     Phase("fold_transposes", RELAX, _fold_transposes, 1),
     Phase("sink_reshapes", RELAX, _sink_reshapes, 3, lambda n: n.on_gpu),
     Phase("fold_moves", RELAX, _relax(fold_moves), 1),

@@ -31,6 +31,7 @@ from .coverage import unwritten
 from .cpu import templates as cpu
 from .cpu.processor import Processor
 from .gpu import (
+    attention,
     contraction,
     direct_conv,
     direct_conv_form,
@@ -101,6 +102,13 @@ class Template:
 TEMPLATES: dict[str, Template] = {
     template.name: template
     for template in (
+        Template(
+            "attention",
+            attention.AttentionTile,
+            attention.shape_of,
+            attention.candidates,
+            attention.schedule_attention,
+        ),
         Template(
             "winograd",
             winograd.TransformShape,

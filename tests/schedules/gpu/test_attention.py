@@ -1,0 +1,178 @@
+"""Attention in one kernel: what is found in networks, and what it computes, against float64.
+
+Matrices are emulated (support/emulated_matrices.py) in threads of 32, whatever a subgroup is: all
+that threads share goes through barriers. lavapipe ends a shader's loops after some 500,000 rounds,
+which emulated matrices of 577 keys reach with heads wider than 16.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from tvm import te, tirx
+from tvm.s_tir import Schedule
+from tvm.target import Target
+
+from support.compiled import MATRICES, MATRIX_GPU
+from support.emulated_matrices import emulated, need_right_arrays
+from support.matrix_runs import LIMITS, result
+from support.schedule_runs import target
+from tvm_vision.compiler.pipeline import Compilation, run
+from tvm_vision.compiler.tir.cast_buffers import narrowed
+from tvm_vision.frontend.onnx.load import import_onnx
+from tvm_vision.options import CompileOptions
+from tvm_vision.schedules.gpu.attention import (
+    AttentionTile,
+    candidates,
+    fits,
+    schedule_attention,
+)
+from tvm_vision.schedules.templates import marked
+from tvm_vision.topi.attention import FORM, AttentionForm, View, attention
+from tvm_vision.vulkan.codegen import build
+from tvm_vision.vulkan.codegen.glsl.expressions import ExpressionPrinter
+
+SMALL = dataclasses.replace(LIMITS, shared_bytes=32768)
+TOLERANCE = 1e-3  # of the largest value: shares are rounded to 11 bits, results, too
+
+
+def _form(batch: tuple[int, ...], n: int, m: int, d: int, masked: bool = False) -> AttentionForm:
+    def whole(number: int, *shape: int) -> View:
+        sizes = (*batch, *shape)
+        return View(number, 0, tuple(math.prod(sizes[i + 1 :]) for i in range(len(sizes))))
+
+    added = (whole(3, n, m),) if masked else ()
+    q, k, v = whole(0, n, d), whole(1, m, d), whole(2, m, d)
+    return AttentionForm(batch, n, m, d, d, d**-0.5, q, k, v, added)
+
+
+def _function(form: AttentionForm) -> tirx.PrimFunc:
+    rows = {0: form.queries * form.width, 3: form.queries * form.keys}
+    sizes = [rows.get(i, form.keys * form.width) for i in range(3 + len(form.added))]
+    given = [te.placeholder((form.batches * size,), "float32") for size in sizes]
+    function = te.create_prim_func([*given, attention(given, form)])
+    return narrowed(function.with_attr(FORM, form.to_json()), [0, 1, 2, len(given)])
+
+
+CASES = [
+    ((1, 2), 17, 33, 32, False, None),
+    ((2, 3), 49, 49, 32, True, None),
+    ((2,), 1, 5, 12, True, None),
+    ((1, 1), 20, 577, 16, False, AttentionTile(2, 64)),
+    ((1, 1), 16, 32, 128, False, AttentionTile(1, 16)),
+]
+
+
+@pytest.mark.parametrize(("batch", "n", "m", "d", "masked", "tile"), CASES)
+def test_attention_with_emulated_matrices(
+    batch: tuple[int, ...],
+    n: int,
+    m: int,
+    d: int,
+    masked: bool,
+    tile: AttentionTile | None,
+    monkeypatch: pytest.MonkeyPatch,
+    device_info: Any,
+) -> None:
+    need_right_arrays(device_info)
+    print_kernels = build.print_kernels
+    monkeypatch.setattr(
+        build, "print_kernels", lambda *args: [emulated(k) for k in print_kernels(*args)]
+    )
+    monkeypatch.setattr(ExpressionPrinter, "require_subgroup", lambda self, size: None)
+    form = _form(batch, n, m, d, masked)
+    function = marked(schedule_attention(Schedule(_function(form)), SMALL, tile), SMALL)
+    random = np.random.default_rng(1)
+    q, k, v = (
+        random.normal(size=(*batch, rows, d)).astype("float16") * np.float16(large)
+        for rows, large in ((n, 6), (m, 6), (m, 1))
+    )
+    scores = np.einsum("...id,...jd->...ij", q.astype("f8"), k.astype("f8")) * form.scale
+    inputs = [q.ravel(), k.ravel(), v.ravel()]
+    if masked:
+        hidden = random.random(scores.shape) < 0.4
+        added = np.where(hidden, -np.inf, random.normal(size=scores.shape) * 30).astype("float32")
+        added[..., 0] = 0
+        scores = scores + added
+        inputs.append(added.ravel())
+    shares = np.exp(scores - scores.max(-1, keepdims=True))
+    wanted = np.moveaxis(shares @ v.astype("f8") / shares.sum(-1, keepdims=True), -2, -3)
+    made_for = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host="llvm")
+    found = result(function, inputs, form.shape, made_for)
+    assert np.abs(found - wanted).max() <= TOLERANCE * np.abs(wanted).max()
+
+
+def _network(turned_first: bool, masked: bool) -> Any:
+    """Attention of three heads behind one product, as exporters write it."""
+    batch, n, heads, d = 2, 17, 3, 16
+    width = heads * d
+    constants = {
+        "w": np.ones((width, 3 * width), "float32"),
+        "split": np.array([batch, n, 3, heads, d]),
+        "joined": np.array([batch, n, width]),
+        "scale": np.float32(0.5),
+        "mask": np.ones((1, heads, n, n), "float32"),
+        **{f"at_{name}": np.array(i) for i, name in enumerate("qkv")},
+    }
+    node = helper.make_node
+    nodes = [
+        node("MatMul", ["x", "w"], ["all"]),
+        node("Reshape", ["all", "split"], ["parts"]),
+        node("Transpose", ["parts"], ["turned"], perm=[2, 0, 3, 1, 4]),
+        *(node("Gather", ["turned", f"at_{name}"], [name], axis=0) for name in "qkv"),
+        node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]),
+    ]
+    if turned_first:  # PyTorch from opset 14 on scales both factors
+        nodes += [node("Mul", ["q", "scale"], ["qs"]), node("Mul", ["kt", "scale"], ["ks"])]
+        nodes += [node("MatMul", ["qs", "ks"], ["scores"])]
+    else:
+        nodes += [
+            node("MatMul", ["q", "kt"], ["plain"]),
+            node("Div", ["plain", "scale"], ["scores"]),
+        ]
+    if masked:
+        nodes += [node("Add", ["scores", "mask"], ["hidden"])]
+    nodes += [
+        node("Softmax", ["hidden" if masked else "scores"], ["shares"], axis=-1),
+        node("MatMul", ["shares", "v"], ["found"]),
+        node("Transpose", ["found"], ["back"], perm=[0, 2, 1, 3]),
+        node("Reshape", ["back", "joined"], ["y"]),
+    ]
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes, "attention",
+        [value("x", TensorProto.FLOAT, (batch, n, width))],
+        [value("y", TensorProto.FLOAT, (batch, n, width))],
+        [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()],
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize(
+    ("turned_first", "masked", "scale"), [(True, False, 0.25), (False, True, 2)]
+)
+def test_attention_is_found_and_read_where_it_lies(
+    turned_first: bool, masked: bool, scale: float
+) -> None:
+    module = import_onnx(_network(turned_first, masked))[0]
+    options = CompileOptions.of(precision="fp16", attention="on")
+    network = Compilation(module, Target(MATRIX_GPU, host="llvm"), options)
+    run(network, last="known_kernels")
+    assert len(network.graph.kernels) == 2
+    kernel = network.graph.kernels[1]
+    form = AttentionForm.from_json(str(network.graph.functions[kernel.function].attrs[FORM]))
+    assert (form.scale, form.keys, form.width, len(form.added)) == (scale, 17, 16, masked)
+    assert [view.offset for view in (form.q, form.k, form.v)] == [0, 48, 96]
+    assert form.k.strides == (17 * 144, 16, 144, 1)
+
+
+def test_devices_without_matrices_keep_three_kernels() -> None:
+    form = _form((1, 12), 197, 197, 64)
+    assert candidates(form, LIMITS)
+    assert not fits(form, dataclasses.replace(LIMITS, matrices=()))
+    assert not fits(_form((1, 1), 9, 9, 256), LIMITS)
