@@ -6,13 +6,11 @@ become strides, as views of arrays have them.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tvm
-import tvm_ffi
 from tvm import relax
 
 from ...topi.attention import FORM, AttentionForm, View, attention
@@ -50,11 +48,6 @@ class _Rewriter(relax.PyExprMutator):
     def __init__(self, mod: tvm.IRModule, fits: Any) -> None:
         super().__init__(mod)
         self._fits = fits
-        self._uses: Counter[Any] = Counter()
-        tvm_ffi.structural_walk(mod["main"], (relax.Call, self._count))
-
-    def _count(self, call: relax.Call) -> None:
-        self._uses.update(a for a in call.args if isinstance(a, relax.Var))
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
@@ -160,7 +153,7 @@ class _Rewriter(relax.PyExprMutator):
         places = []
         for expr in factors:
             place, shape = self._place(expr), _shape(expr)
-            if place is None or shape is None:
+            if place is None or shape is None or self._is_input(place.source):
                 return call
             places.append((place, shape[-2:]))
         places[1] = (places[1][0].of(places[1][0].array.swapaxes(-1, -2)), (keys, places[1][1][0]))
@@ -208,6 +201,10 @@ class _Rewriter(relax.PyExprMutator):
             numbers = [len(sources)]
             sources.append(place.source)
         return place.of(array).view(numbers[0], shape)
+
+    def _is_input(self, source: Any) -> bool:
+        """Whether a tensor is the network's own, which keeps float32."""
+        return isinstance(source, relax.Var) and self.lookup_binding(source) is None
 
     def _size(self, expr: Any) -> int:
         return int(np.prod(_shape(expr) or ()))

@@ -1,11 +1,13 @@
 """Attention in one kernel, on cooperative matrices of fp16 added up in float32.
 
-A workgroup has some queries of a head, 16 for each subgroup. Keys come tile by tile through shared
-memory, twice: first each query's largest score is found, then the scores are computed anew, their
-shares multiplied with the values, and added up. So the sums need not be scaled from tile to tile,
-which cooperative matrices, whose elements lie where the driver wants, cannot do row by row. Scores,
-shares and their sums are float32, and shares are narrowed to be multiplied. With one tile of keys
-the scores are computed once.
+A workgroup has some queries of a head, in blocks of 16. Its subgroups share the keys: each
+multiplies all of the workgroup's queries with some keys, and the scores meet in shared memory,
+whole rows of them. There threads turn them into shares, which are narrowed, and every subgroup
+multiplies them with its columns of the values. Queries, keys and values come from memory straight
+into matrices, as each is used by a subgroup once. Scores, shares and their sums are float32.
+
+The last 16 keys, and queries, stand before the end: some of them occur in the tile before, too, and
+count there. So nothing is read beside a tensor.
 """
 
 from __future__ import annotations
@@ -19,24 +21,27 @@ from tvm.s_tir import Schedule
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from ...topi.attention import FORM, AttentionForm, View
+from ...topi.attention import FORM, AttentionForm
 from ..common import NotThisKind, TargetLimits, up
 from ..factors import FP16
 
 EDGE = 16  # of the matrices
 SHAPE = (EDGE, EDGE, EDGE)
 PADDING = 8  # halves behind a row in shared memory, so that rows begin in other banks
+BANKS = 32  # words of shared memory that are read at once
 MOST_WIDTH = 128  # numbers of a query: more do not stay in registers
+MOST_UNROLLED = 64  # matrices that are loaded without a loop
 LOWEST = -3.4028234663852886e38
-VECTOR = 8
+VECTOR = 8  # halves: rows of matrices begin at multiples of 16 bytes
+STORED = 4  # neighbours that a thread writes
 
 
 @dataclass(frozen=True)
 class AttentionTile:
-    """subgroups: of a workgroup, with 16 queries each; keys: of a tile."""
+    """blocks: of 16 queries, of a workgroup; subgroups: that share their keys."""
 
+    blocks: int
     subgroups: int
-    keys: int
 
 
 def fits(form: AttentionForm, limits: TargetLimits) -> bool:
@@ -45,33 +50,58 @@ def fits(form: AttentionForm, limits: TargetLimits) -> bool:
 
 
 def candidates(form: AttentionForm, limits: TargetLimits) -> list[AttentionTile]:
-    """All tiles that fit, those with the least that is computed for nothing first."""
+    """All tiles that fit, those that should take least time first."""
     lanes = limits.subgroup
     if SHAPE not in limits.matrices_of(FP16) or lanes % EDGE or not limits.device.measured:
         return []
-    if max(form.width, form.value_width) > MOST_WIDTH:
+    if max(form.width, form.value_width) > MOST_WIDTH or not _in_matrices(form):
         return []
     found = [
-        AttentionTile(subgroups, keys)
+        AttentionTile(blocks, subgroups)
+        for blocks in (1, 2, 4, 8)
         for subgroups in range(1, 9)
-        for keys in range(EDGE, 129, EDGE)
-        if subgroups * lanes <= limits.threads
-        and _shared(form, AttentionTile(subgroups, keys)) <= limits.shared_bytes
-        and keys < form.keys + EDGE
+        if _divides(form, blocks, subgroups, lanes)
+        and blocks <= up(form.queries, EDGE)
+        and subgroups * lanes <= limits.threads
+        and _shared(form, AttentionTile(blocks, subgroups), lanes) <= limits.shared_bytes
     ]
+    return sorted(found, key=lambda tile: _cost(form, tile, limits))
 
-    def cost(tile: AttentionTile) -> float:
-        rows, tiles = up(form.queries, EDGE * tile.subgroups), up(form.keys, tile.keys)
-        queries = rows * tile.subgroups * EDGE
-        # Keys and values are fetched by each workgroup; barriers cost the same for any tile.
-        once = 1 if tiles == 1 else 1.4
-        work = queries * tiles * (tile.keys * once + 16)
-        fetched = rows * tiles * tile.keys * (form.width + form.value_width) / 8
-        groups = rows * form.batches
-        waves = up(groups, limits.device.units.count) / (groups / limits.device.units.count)
-        return (work + fetched) * waves**0.5
 
-    return sorted(found, key=cost)
+def _in_matrices(form: AttentionForm) -> bool:
+    """Whether factors can be read by whole matrices."""
+    if min(form.queries, form.keys) < EDGE or form.width % EDGE or form.value_width % EDGE:
+        return False
+    return all(
+        view.strides[-1] == 1 and all(n % VECTOR == 0 for n in (view.offset, *view.strides[:-1]))
+        for view in (form.q, form.k, form.v)
+    )
+
+
+def _divides(form: AttentionForm, blocks: int, subgroups: int, lanes: int) -> bool:
+    """Whether the shares' product, blocks by columns, divides evenly among subgroups, and whole
+    threads have a part of each row."""
+    columns = form.value_width // EDGE
+    if subgroups % columns == 0:
+        even = blocks % (subgroups // columns) == 0
+    else:
+        even = columns % subgroups == 0
+    parts, rest = divmod(subgroups * lanes, blocks * EDGE)
+    return even and rest == 0 and parts in (1, 2, 4, 8, 16)
+
+
+def _cost(form: AttentionForm, tile: AttentionTile, limits: TargetLimits) -> float:
+    """What a tile takes, in steps of a subgroup."""
+    tiles = up(form.keys, EDGE)
+    width, values = form.width // EDGE, form.value_width // EDGE
+    parts = tile.subgroups * limits.subgroup // (tile.blocks * EDGE)
+    scores = up(tiles, tile.subgroups) * width * (4 + tile.blocks)
+    shares = tiles * EDGE / parts * 3
+    products = tiles * values * (4 + 2 * tile.blocks) / tile.subgroups
+    groups = up(form.queries, EDGE * tile.blocks) * form.batches
+    # Subgroups of a unit take turns; so many hide what others wait for.
+    busy = groups * tile.subgroups / limits.device.units.count
+    return (scores + shares + products + 60) * max(1.0, busy / 8)
 
 
 def shape_of(schedule: Schedule) -> AttentionForm:
@@ -105,7 +135,7 @@ def schedule_attention(
             block, y, x = (
                 tvm.te.thread_axis(tag) for tag in ("blockIdx.x", "threadIdx.y", "threadIdx.x")
             )
-            rows = up(form.queries, EDGE * chosen.subgroups)
+            rows = up(form.queries, EDGE * chosen.blocks)
             launch = [
                 (block, rows * form.batches), (y, chosen.subgroups), (x, limits.subgroup)
             ]  # fmt: skip
@@ -127,16 +157,23 @@ def _dtype(parameter: Any) -> str:
     return str(parameter.ty.dtype)
 
 
-def _rounded(number: int) -> int:
-    return up(number, EDGE) * EDGE
+def _score_row(form: AttentionForm, parts: int) -> int:
+    """Numbers from one row of scores to the next: threads of a row read so many neighbours at once,
+    those of the next row begin in other banks. The results take their place."""
+    least = max(up(form.keys, EDGE) * EDGE, form.value_width)
+    near = max(parts, 4)
+    found = [
+        row for row in range(least, least + BANKS + 1, 4) if row // near % 2 and not row % near
+    ]
+    return found[0]
 
 
-def _shared(form: AttentionForm, tile: AttentionTile) -> int:
+def _shared(form: AttentionForm, tile: AttentionTile, lanes: int) -> int:
     """Bytes of shared memory."""
-    rows, width, values = EDGE * tile.subgroups, _rounded(form.width), _rounded(form.value_width)
-    scores = rows * (max(tile.keys, values) + PADDING) * 4
-    shares = rows * (max(tile.keys, width) + PADDING) * 2
-    return scores + shares + tile.keys * (max(width, values) + PADDING) * 2 + rows * 4 * 16
+    rows = EDGE * tile.blocks
+    parts = tile.subgroups * lanes // rows
+    shares = up(form.keys, EDGE) * EDGE + PADDING
+    return rows * (_score_row(form, parts) * 4 + shares * 2 + 2 * parts * 4)
 
 
 def _buffer(size: int, dtype: str, scope: str) -> Any:
@@ -154,156 +191,166 @@ class _Kernel:
         self, form: AttentionForm, tile: AttentionTile, lanes: int, buffers: Any,
         block: Any, y: Any, x: Any,
     ) -> None:  # fmt: skip
-        self.form, self.tile, self.lanes = form, tile, lanes
-        self.buffers, self.y, self.x = buffers, y, x
-        self.rows = EDGE * tile.subgroups
-        self.width, self.values = _rounded(form.width), _rounded(form.value_width)
+        self.form, self.tile = form, tile
+        self.buffers, self.y = buffers, y
+        self.rows = EDGE * tile.blocks
+        self.width, self.columns = form.width // EDGE, form.value_width // EDGE
+        self.tiles = up(form.keys, EDGE)
+        self.threads = tile.subgroups * lanes
+        self.parts = self.threads // self.rows
         groups = up(form.queries, self.rows)
         self.first = block % groups * self.rows
         self.batch = form.inside(block // groups)
-        self.tiles = up(form.keys, tile.keys)
-        self.score_row = max(tile.keys, self.values) + PADDING
-        self.share_row = max(tile.keys, self.width) + PADDING
-        self.key_row = max(self.width, self.values) + PADDING
-        self.parts = lanes // EDGE
+        self.score_row = _score_row(form, self.parts)
+        self.share_row = self.tiles * EDGE + PADDING
         self.scores = _buffer(self.rows * self.score_row, "float32", "shared")
         self.shares = _buffer(self.rows * self.share_row, "float16", "shared")
-        self.keys = _buffer(tile.keys * self.key_row, "float16", "shared")
-        self.shared = _buffer(self.rows * self.parts, "float32", "shared")
-        self.sums = _buffer(self.rows * self.parts, "float32", "shared")
+        self.tops = _buffer(self.threads, "float32", "shared")
+        self.sums = _buffer(self.threads, "float32", "shared")
+        # Columns of the result, and blocks of its rows, that are a subgroup's.
+        self.own_columns = max(1, self.columns // tile.subgroups)
+        self.own_blocks = tile.blocks // max(1, tile.subgroups // self.columns)
         count = EDGE * EDGE
-        self.q = _buffer(self.width // EDGE * count, "float16", "wmma.matrix_a")
-        self.a = _buffer(count, "float16", "wmma.matrix_a")
-        self.b = _buffer(count, "float16", "wmma.matrix_b")
+        self.q = _buffer(tile.blocks * self.width * count, "float16", "wmma.matrix_a")
+        self.k = _buffer(self.width * count, "float16", "wmma.matrix_b")
+        self.product = _buffer(tile.blocks * count, "float32", "wmma.accumulator")
+        self.share = _buffer(self.own_blocks * count, "float16", "wmma.matrix_a")
         # TVM keeps one order of the elements in memory for each array of matrices.
-        self.turned = _buffer(count, "float16", "wmma.matrix_b")
-        self.product = _buffer(count, "float32", "wmma.accumulator")
-        self.found = _buffer(self.values // EDGE * count, "float32", "wmma.accumulator")
+        self.v = _buffer(self.own_columns * count, "float16", "wmma.matrix_b")
+        found = self.own_blocks * self.own_columns
+        self.found = _buffer(found * count, "float32", "wmma.accumulator")
         self.own = _buffer(1, "float32", "local")
         self.top = _buffer(1, "float32", "local")
-        # A row of the subgroup's, and a part of it, are a thread's.
-        self.row = y * EDGE + x % EDGE
-        self.part = x // EDGE
+        self.value = _buffer(1, "float32", "local")
+        # A part of a row is a thread's.
+        self.thread = y * lanes + x
+        self.row = self.thread // self.parts
+        self.part = self.thread % self.parts
 
     def write(self) -> None:
-        form, tile = self.form, self.tile
-        self._fetch(form.q, self.shares, self.share_row, self.rows, self.width, form.width,
-                    form.queries, self.first)  # fmt: skip
+        self._score()
         self._barrier()
-        for c in range(self.width // EDGE):
-            self._load(self.q, c, self.shares, self.y * EDGE * self.share_row + c * EDGE,
-                       self.share_row)  # fmt: skip
-        _put(self.own, 0, T.float32(LOWEST))
-        with T.serial(0, self.tiles) as step:
-            self._score(step)
-            with T.serial(0, tile.keys // self.parts) as turn:
-                value = self._logit(step, turn)
-                _put(self.own, 0, tirx.max(self.own[0], value))
-        _put(self.shared, self.row * self.parts + self.part, self.own[0])
-        for c in range(self.values // EDGE):
-            T.evaluate(T.tvm_fill_fragment(self.found.data, *SHAPE, c, T.float32(0), dtype="void"))
+        self._weigh()
         self._barrier()
-        _put(self.top, 0, T.float32(LOWEST))
-        for part in range(self.parts):
-            _put(self.top, 0, tirx.max(self.top[0], self.shared[self.row * self.parts + part]))
-        _put(self.own, 0, T.float32(0))
-        with T.serial(0, self.tiles) as step:
-            if self.tiles > 1:
-                self._score(step)
-            self._fetch(form.v, self.keys, self.key_row, tile.keys, self.values, form.value_width,
-                        form.keys, step * tile.keys)  # fmt: skip
-            with T.serial(0, tile.keys // self.parts) as turn:
-                column = turn * self.parts + self.part
-                share = tirx.exp(self._logit(step, turn) - self.top[0])
-                inside = step * tile.keys + column < form.keys
-                value = tirx.if_then_else(inside, share, T.float32(0))
-                _put(self.shares, self.row * self.share_row + column, T.Cast("float16", value))
-                _put(self.own, 0, self.own[0] + value)
-            self._barrier()
-            with T.serial(0, tile.keys // EDGE) as k:
-                self._load(self.a, 0, self.shares,
-                           self.y * EDGE * self.share_row + k * EDGE, self.share_row)  # fmt: skip
-                for c in range(self.values // EDGE):
-                    self._load(self.b, 0, self.keys, k * EDGE * self.key_row + c * EDGE,
-                               self.key_row)  # fmt: skip
-                    self._multiply(self.found, c, self.a, 0, self.b)
-            self._barrier()
-        _put(self.sums, self.row * self.parts + self.part, self.own[0])
-        for c in range(self.values // EDGE):
-            self._store(self.found, c, self.y * EDGE * self.score_row + c * EDGE)
+        self._add_up()
         self._barrier()
         self._give()
 
-    def _score(self, step: Any) -> None:
-        """Scores of the subgroup's queries and a tile of keys, in shared memory."""
+    def _query(self, block: Any) -> Any:
+        """The first query of a block of 16."""
+        return tirx.min(self.first + block * EDGE, T.int32(self.form.queries - EDGE))
+
+    def _key(self, tile: Any) -> Any:
+        """The first key of a tile of 16."""
+        return tirx.min(tile * EDGE, T.int32(self.form.keys - EDGE))
+
+    def _score(self) -> None:
+        """All scores, in shared memory."""
         form, tile = self.form, self.tile
-        self._barrier()
-        self._fetch(form.k, self.keys, self.key_row, tile.keys, self.width, form.width,
-                    form.keys, step * tile.keys)  # fmt: skip
-        self._barrier()
-        with T.serial(0, tile.keys // EDGE) as n:
-            T.evaluate(
-                T.tvm_fill_fragment(self.product.data, *SHAPE, 0, T.float32(0), dtype="void")
-            )
-            for c in range(self.width // EDGE):
-                self._load(self.turned, 0, self.keys, n * EDGE * self.key_row + c * EDGE,
-                           self.key_row, "col_major")  # fmt: skip
-                self._multiply(self.product, 0, self.q, c, self.turned)
-            self._store(self.product, 0, self.y * EDGE * self.score_row + n * EDGE)
-        self._barrier()
+        for block in range(tile.blocks):
+            for c in range(self.width):
+                self._load(self.q, block * self.width + c, self.buffers[form.q.source],
+                           form.q.place(*self.batch, self._query(block), c * EDGE),
+                           form.q.strides[-2])  # fmt: skip
+        turns = up(self.tiles, tile.subgroups)
+        with _loop(turns, self.width) as turn:
+            number = turn * tile.subgroups + self.y
+            with T.If(number < self.tiles), T.Then():
+                for c in range(self.width):
+                    self._load(self.k, c, self.buffers[form.k.source],
+                               form.k.place(*self.batch, self._key(number), c * EDGE),
+                               form.k.strides[-2], "col_major")  # fmt: skip
+                for block in range(tile.blocks):
+                    self._clear(self.product, block)
+                    for c in range(self.width):
+                        self._multiply(self.product, block, self.q, block * self.width + c,
+                                       self.k, c)  # fmt: skip
+                    self._store(self.product, block, block * EDGE, number)
 
-    def _logit(self, step: Any, turn: Any) -> Any:
-        """A score with what is added; of no key the lowest number."""
+    def _weigh(self) -> None:
+        """Shares of a row's scores, not yet divided by their sum."""
+        turns = self.tiles * EDGE // self.parts
+        _put(self.own, 0, T.float32(LOWEST))
+        with T.serial(0, turns) as turn:
+            _put(self.own, 0, tirx.max(self.own[0], self._logit(turn * self.parts + self.part)))
+        _put(self.tops, self.thread, self.own[0])
+        self._barrier()
+        _put(self.top, 0, T.float32(LOWEST))
+        for part in range(self.parts):
+            _put(self.top, 0, tirx.max(self.top[0], self.tops[self.row * self.parts + part]))
+        _put(self.own, 0, T.float32(0))
+        # Scores are not replaced by what is made of them: TVM would put barriers into the loops.
+        with T.serial(0, turns) as turn:
+            column = turn * self.parts + self.part
+            share = tirx.exp(self._logit(column) - self.top[0])
+            _put(self.value, 0, tirx.if_then_else(self._counts(column), share, T.float32(0)))
+            place = self.row * self.share_row + column
+            _put(self.shares, place, T.Cast("float16", self.value[0]))
+            _put(self.own, 0, self.own[0] + self.value[0])
+        _put(self.sums, self.thread, self.own[0])
+
+    def _counts(self, column: Any) -> Any:
+        """Whether the key of a column does not stand in the tile before, too."""
+        if self.form.keys % EDGE == 0:
+            return T.bool(True)
+        tile = column // EDGE
+        return self._key(tile) + column % EDGE >= tile * EDGE
+
+    def _logit(self, column: Any) -> Any:
+        """A score of the thread's row with what is added; of no key the lowest number."""
         form = self.form
-        column = turn * self.parts + self.part
         value = self.scores[self.row * self.score_row + column] * T.float32(form.scale)
-        query, key = self.first + self.row, step * self.tile.keys + column
-        query = tirx.min(query, T.int32(form.queries - 1))
-        at = tirx.min(key, T.int32(form.keys - 1))
+        query = self._query(self.row // EDGE) + self.row % EDGE
+        key = self._key(column // EDGE) + column % EDGE
         for view in form.added:
-            more = self.buffers[view.source][view.place(*self.batch, query, at)]
+            more = self.buffers[view.source][view.place(*self.batch, query, key)]
             value = value + T.Cast("float32", more)
-        return tirx.if_then_else(key < form.keys, value, T.float32(LOWEST))
+        return tirx.if_then_else(self._counts(column), value, T.float32(LOWEST))
 
-    def _fetch(
-        self, view: View, to: Any, stride: int, rows: int, columns: int, width: int, count: int,
-        first: Any,
-    ) -> None:  # fmt: skip
-        """Rows of a tensor into shared memory, with zeros beside and below it."""
-        even = view.strides[-1] == 1 and all(
-            n % VECTOR == 0 for n in (width, view.offset, *view.strides[:-1])
-        )
-        wide = VECTOR if even else 1
-        threads = self.tile.subgroups * self.lanes
-        total = rows * columns // wide
-        with T.serial(0, up(total, threads)) as turn:
-            number = turn * threads + self.y * self.lanes + self.x
-            with T.If(number < total), T.Then():
-                row, column = number // (columns // wide), number % (columns // wide) * wide
-                with T.vectorized(0, wide) as own:
-                    inside = tirx.all(first + row < count, column < width)
-                    index = view.place(*self.batch, first + row, column + own)
-                    value = self.buffers[view.source][index]
-                    value = tirx.if_then_else(inside, value, tirx.const(0, "float16"))
-                    _put(to, row * stride + column + own, value)
+    def _add_up(self) -> None:
+        """Shares times values, where the scores were."""
+        form = self.form
+        ways = max(1, self.tile.subgroups // self.columns)
+        columns = [self.y // ways + i * self.tile.subgroups for i in range(self.own_columns)]
+        blocks = [self.y % ways + i * ways for i in range(self.own_blocks)]
+        count = len(columns) * len(blocks)
+        for number in range(count):
+            self._clear(self.found, number)
+        with _loop(self.tiles, len(columns) + len(blocks)) as tile:
+            for at, column in enumerate(columns):
+                self._load(self.v, at, self.buffers[form.v.source],
+                           form.v.place(*self.batch, self._key(tile), column * EDGE),
+                           form.v.strides[-2])  # fmt: skip
+            for number, block in enumerate(blocks):
+                self._load(self.share, number, self.shares,
+                           block * EDGE * self.share_row + tile * EDGE, self.share_row)  # fmt: skip
+                for at in range(len(columns)):
+                    self._multiply(self.found, number * len(columns) + at, self.share, number,
+                                   self.v, at)  # fmt: skip
+        for number, block in enumerate(blocks):
+            for at, column in enumerate(columns):
+                self._store(self.found, number * len(columns) + at, block * EDGE, column)
 
     def _give(self) -> None:
         """The sums, divided by those of their shares."""
         form, out = self.form, self.buffers[-1]
-        threads = self.tile.subgroups * self.lanes
-        width = form.value_width
-        with T.serial(0, up(self.rows * width, threads)) as turn:
-            number = turn * threads + self.y * self.lanes + self.x
-            row, column = number // width, number % width
-            inside = tirx.all(number < self.rows * width, self.first + row < form.queries)
+        width, kind = form.value_width, _dtype(self.buffers[-1])
+        total = self.rows * width // STORED
+        with T.serial(0, up(total, self.threads)) as turn:
+            number = turn * self.threads + self.thread
+            row, column = number // (width // STORED), number % (width // STORED) * STORED
+            query = self._query(row // EDGE) + row % EDGE
+            new = query >= self.first + row // EDGE * EDGE  # else the block before has it, too
+            inside = new if total % self.threads == 0 else tirx.all(number < total, new)
             with T.If(inside), T.Then():
-                total = self.sums[row * self.parts]
+                shares = self.sums[row * self.parts]
                 for part in range(1, self.parts):
-                    total = total + self.sums[row * self.parts + part]
-                value = self.scores[row * self.score_row + column] / total
-                place = [*self.batch[:-1], self.first + row, self.batch[-1], column]
-                kind = _dtype(out)
-                T.buffer_store(out, value if kind == "float32" else T.Cast(kind, value), place)
+                    shares = shares + self.sums[row * self.parts + part]
+                _put(self.own, 0, shares)
+                with T.vectorized(0, STORED) as own:
+                    value = self.scores[row * self.score_row + column + own] / self.own[0]
+                    place = [*self.batch[:-1], query, self.batch[-1], column + own]
+                    T.buffer_store(out, value if kind == "float32" else T.Cast(kind, value), place)
 
     def _load(
         self, to: Any, number: Any, source: Any, place: Any, stride: int, order: str = "row_major"
@@ -311,7 +358,13 @@ class _Kernel:
         at = source.access_ptr("r", ptr_type="float16", offset=place)
         T.evaluate(T.tvm_load_matrix_sync(to.data, *SHAPE, number, at, stride, order, dtype="void"))
 
-    def _store(self, source: Any, number: int, place: Any) -> None:
+    def _clear(self, matrices: Any, number: int) -> None:
+        zero = T.float32(0)
+        T.evaluate(T.tvm_fill_fragment(matrices.data, *SHAPE, number, zero, dtype="void"))
+
+    def _store(self, source: Any, number: int, row: Any, column: Any) -> None:
+        """A matrix, whose column is counted in matrices, among the scores."""
+        place = row * self.score_row + column * EDGE
         at = self.scores.access_ptr("w", ptr_type="float32", offset=place)
         T.evaluate(
             T.tvm_store_matrix_sync(
@@ -319,11 +372,18 @@ class _Kernel:
             )
         )
 
-    def _multiply(self, to: Any, number: int, a: Any, place: int, b: Any) -> None:
+    def _multiply(self, to: Any, number: int, a: Any, place: int, b: Any, other: int) -> None:
         T.evaluate(
-            T.tvm_mma_sync(to.data, number, a.data, place, b.data, 0, to.data, number, dtype="void")
+            T.tvm_mma_sync(
+                to.data, number, a.data, place, b.data, other, to.data, number, dtype="void"
+            )
         )
 
     def _barrier(self) -> None:
         shared = [tvm.ir.StringImm("shared")]
         T.evaluate(tvm.ir.Call("tirx.tvm_storage_sync", shared, ret_ty="void"))
+
+
+def _loop(count: int, matrices: int) -> Any:
+    """A loop, written out where that is short, so that loads of several rounds are under way."""
+    return T.unroll(0, count) if count * matrices <= MOST_UNROLLED else T.serial(0, count)
