@@ -66,10 +66,8 @@ class CompileOptions:
     coopmat_subtiles: bool = _switch(
         "large tiles of products on cooperative matrices: their sums are stored in parts"
     )
-    attention: str = _option(
-        "off",
-        ("on", "off"),
-        "attention as one kernel, on cooperative matrices of fp16 where the device has them",
+    attention: bool = _switch(
+        "attention as one kernel, on cooperative matrices of fp16 where the device has them"
     )
     dp4a: bool = _switch("the dot product of four int8, where the device has it")
     split_k: bool = _switch("products of few results cut along their sum, over workgroups")

@@ -312,7 +312,7 @@ PHASES: tuple[Phase, ...] = (
           lambda n: n.on_new_gpu and n.options.weights_by_window),
     Phase("legalize_int8", RELAX, _legalize_int8, 3, lambda n: n.int8),
     Phase("attention", RELAX, _attention, 3,
-          lambda n: n.on_gpu and n.options.attention == "on" and _matrices(n)),
+          lambda n: n.on_gpu and n.options.attention and _matrices(n) and n.fp16_parts is None),
     Phase("fold_transposes", RELAX, _fold_transposes, 1),
     Phase("sink_reshapes", RELAX, _sink_reshapes, 3, lambda n: n.on_gpu),
     Phase("fold_moves", RELAX, _relax(fold_moves), 1),

@@ -166,7 +166,7 @@ def test_attention_is_found_and_read_where_it_lies(
     turned_first: bool, masked: bool, scale: float
 ) -> None:
     module = import_onnx(_network(turned_first, masked))[0]
-    options = CompileOptions.of(precision="fp16", attention="on")
+    options = CompileOptions.of(precision="fp16")
     network = Compilation(module, Target(MATRIX_GPU, host="llvm"), options)
     run(network, last="known_kernels")
     assert len(network.graph.kernels) == 2
