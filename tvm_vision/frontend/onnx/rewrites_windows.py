@@ -9,11 +9,21 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 
-from .graph import GraphEditor, NodeBuilder, Rewrite, Unsupported, attribute, constant_input
+from .graph import (
+    GraphEditor,
+    NodeBuilder,
+    Rewrite,
+    Unsupported,
+    attribute,
+    attributes,
+    constant_input,
+    with_attributes,
+)
 
 Nodes = Sequence[onnx.NodeProto] | None
 # Axes of an image that the target's transposed convolutions know.
 MOST_AXES = 3
+STEPS = ("strides", "dilations")
 
 
 def check_window(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
@@ -75,17 +85,78 @@ def col2im(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     return steps.finish(added)
 
 
+def average_pool(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """AveragePool of dilated windows whose places are counted here: TVM counts those that lie near
+    an end wrongly.
+
+    What ceil_mode adds behind pads that count does not count, as ONNX has it, and onnxruntime from
+    opset 19 on.
+    """
+    check_window(node, graph)
+    if not any(dilation != 1 for dilation in attribute(node, "dilations", [])):
+        return _with_pads(node, graph)
+    before, behind = _pads(node, graph)
+    steps, kernel = NodeBuilder(graph, node), attribute(node, "kernel_shape")
+    value, pads = _cropped(steps, node.input[0], before, behind)
+    options = attributes(node, "kernel_shape strides dilations")
+    mean = steps("AveragePool", value, pads=pads, count_include_pad=1, **options)
+    shares = math.prod(kernel) / _counts(node, graph)
+    return steps.finish(steps("Mul", mean, shares.astype(graph.dtype(node.input[0]))))
+
+
+def lp_pool(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """LpPool, the root of the sum of powers, by the mean of the whole window with zeros outside:
+    TVM multiplies the mean of what lies inside by the size of the window."""
+    check_window(node, graph)
+    steps, dtype = NodeBuilder(graph, node), graph.dtype(node.input[0])
+    power, kernel = attribute(node, "p", 2), attribute(node, "kernel_shape")
+    value, pads = _cropped(steps, node.input[0], *_pads(node, graph))
+    value = steps("Abs", value)
+    if power != 1:
+        value = steps("Pow", value, np.array(power, dtype))
+    options = {**attributes(node, "kernel_shape strides dilations"), "pads": pads}
+    if any(dilation != 1 for dilation in options.get("dilations", [])):
+        # ONNX dilates means from opset 19 on only.
+        channels = graph.shape(node.input[0])[1]
+        value = steps(
+            "Conv", value, np.ones((channels, 1, *kernel), dtype), group=channels, **options
+        )
+    else:
+        options.pop("dilations", None)
+        value = steps("AveragePool", value, count_include_pad=1, **options)
+        value = steps("Mul", value, np.array(math.prod(kernel), dtype))
+    root = value if power == 1 else steps("Pow", value, np.array(1 / power, dtype))
+    return steps.finish(root)
+
+
+def _counts(node: onnx.NodeProto, graph: GraphEditor) -> np.ndarray:
+    """How many places of each window of a mean count, (1, 1, sizes of the result)."""
+    kernel, shape = attribute(node, "kernel_shape"), graph.shape(node.input[0])[2:]
+    strides, dilations = (attribute(node, name, [1] * len(kernel)) for name in STEPS)
+    before, behind = _pads(node, graph)
+    counted = [0] * 2 * len(kernel)
+    if attribute(node, "count_include_pad", 0):
+        counted = before + behind if _same(node) else attribute(node, "pads", counted)
+    counts = np.ones((1, 1), np.int64)
+    for i, number in enumerate(_windows(node, shape)):
+        starts = np.arange(number) * strides[i] - before[i]
+        places = starts[:, None] + np.arange(kernel[i]) * dilations[i]
+        inside = (places >= -counted[i]) & (places < shape[i] + counted[i + len(kernel)])
+        counts = counts[..., None] * inside.sum(axis=1)
+    return counts
+
+
 def max_pool(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """MaxPool that also tells where its results came from: a comparison for each place in the
     window. TVM has the values alone."""
     check_window(node, graph)
     if len(node.output) < 2 or not node.output[1]:
-        return None
-    shape, after = graph.shape(node.input[0]), graph.shape(node.output[0])[2:]
-    kernel = attribute(node, "kernel_shape")
+        return _with_pads(node, graph)
+    shape = graph.shape(node.input[0])
+    after, kernel = _windows(node, shape[2:]), attribute(node, "kernel_shape")
     ones = [1] * len(kernel)
-    strides, dilations = (attribute(node, name, ones) for name in ("strides", "dilations"))
-    before, behind = _pads(node, shape[2:], after)
+    strides, dilations = (attribute(node, name, ones) for name in STEPS)
+    before, behind = _pads(node, graph)
     steps, dtype = NodeBuilder(graph, node), graph.dtype(node.input[0])
     least = -np.inf if np.issubdtype(dtype, np.floating) else np.iinfo(dtype).min
     padded = _padded(steps, node.input[0], before, behind, np.array(least, dtype))
@@ -115,20 +186,72 @@ def max_pool(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     return steps.finish(where, 1)
 
 
-def _pads(
-    node: onnx.NodeProto, shape: Sequence[int], after: Sequence[int]
-) -> tuple[list[int], list[int]]:
-    """Pads before and behind each axis of an image, the latter so large that all windows fit."""
+def _same(node: onnx.NodeProto) -> bool:
+    """Whether the pads of a node follow from its image."""
+    return str(attribute(node, "auto_pad", "")).startswith("SAME")
+
+
+def _with_pads(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """A pool whose pads follow from its image with these said, which TVM finds in another way than
+    onnxruntime; None for one that says them."""
+    if not _same(node):
+        return None
+    steps = NodeBuilder(graph, node)
+    value, pads = _cropped(steps, node.input[0], *_pads(node, graph))
+    pool = with_attributes(node, "auto_pad", "ceil_mode", pads=pads)
+    pool.input[0] = value
+    return [*steps.nodes, pool]
+
+
+def _cropped(
+    steps: NodeBuilder, value: str, before: list[int], behind: list[int]
+) -> tuple[str, list[int]]:
+    """An image without what lies before its first window, and the pads of what is left."""
+    for axis, size in enumerate(before, 2):
+        if size < 0:
+            value = steps.part(value, -size, steps.graph.shape(steps.node.input[0])[axis], axis)
+    return value, [max(size, 0) for size in before + behind]
+
+
+def _windows(node: onnx.NodeProto, shape: Sequence[int]) -> list[int]:
+    """How many windows a pool has along each axis of an image. ONNX's own inference before opset 22
+    has those that begin behind the image, too."""
     kernel, count = attribute(node, "kernel_shape"), len(shape)
-    strides, dilations = (attribute(node, name, [1] * count) for name in ("strides", "dilations"))
+    strides, dilations = (attribute(node, name, [1] * count) for name in STEPS)
+    if _same(node):
+        return [-(-size // stride) for size, stride in zip(shape, strides, strict=True)]
+    pads = attribute(node, "pads", [0] * 2 * count)
+    found = []
+    for i, size in enumerate(shape):
+        free = size + pads[i] + pads[i + count] - (kernel[i] - 1) * dilations[i] - 1
+        number = free // strides[i] + 1
+        if attribute(node, "ceil_mode", 0) and free % strides[i]:
+            number += number * strides[i] < size + pads[i]
+        found.append(number)
+    return found
+
+
+def _pads(node: onnx.NodeProto, graph: GraphEditor) -> tuple[list[int], list[int]]:
+    """Pads before and behind each axis of an image, the latter so large that all windows fit. Those
+    before are negative where the first window begins inside."""
+    shape = graph.shape(node.input[0])[2:]
+    after, kernel, count = _windows(node, shape), attribute(node, "kernel_shape"), len(shape)
+    strides, dilations = (attribute(node, name, [1] * count) for name in STEPS)
     covered = [
         (after[i] - 1) * strides[i] + (kernel[i] - 1) * dilations[i] + 1 for i in range(count)
     ]
     before = list(attribute(node, "pads", [0] * 2 * count)[:count])
-    way = attribute(node, "auto_pad", "NOTSET")
-    if way.startswith("SAME"):
-        missing = [max(c - s, 0) for c, s in zip(covered, shape, strict=True)]
-        before = [(m + (way == "SAME_LOWER")) // 2 for m in missing]
+    if _same(node):
+        rule = attribute(node, "auto_pad")
+        if any(d != 1 < k for d, k in zip(dilations, kernel, strict=True)):
+            raise Unsupported(
+                f"auto_pad {rule} of dilated windows, which ONNX and onnxruntime read in different "
+                "ways",
+                "export it with pads",
+            )
+        missing = [c - s for c, s in zip(covered, shape, strict=True)]
+        # Halves toward zero, as onnxruntime has them.
+        before = [int((m + (rule == "SAME_LOWER")) / 2) for m in missing]
     behind = [max(c - s - b, 0) for c, s, b in zip(covered, shape, before, strict=True)]
     return before, behind
 
@@ -265,9 +388,11 @@ def _sides(node: onnx.NodeProto, graph: GraphEditor, rank: int) -> list[tuple[in
 
 
 WINDOW_REWRITES: dict[str, Rewrite] = {
-    **dict.fromkeys(("AveragePool", "Conv", "LpPool"), check_window),
+    "AveragePool": average_pool,
     "Col2Im": col2im,
+    "Conv": check_window,
     "DeformConv": deform_conv,
+    "LpPool": lp_pool,
     "MaxPool": max_pool,
     "MaxUnpool": max_unpool,
     "Pad": pad,

@@ -1,0 +1,107 @@
+"""Pools whose windows lie partly outside the image, against onnxruntime."""
+
+import itertools
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+from support.conformance.conformance_worker import executor
+from tvm_vision.errors import UnsupportedModelError
+from tvm_vision.frontend.onnx.load import import_onnx
+
+RANDOM = np.random.default_rng(5)
+IMAGES = {1: (2, 3, 11), 2: (2, 3, 9, 8), 3: (1, 2, 7, 6, 5)}
+PARTIAL = [
+    {"kernel_shape": [2], "strides": [2], "ceil_mode": 1},
+    {"kernel_shape": [3], "strides": [2], "pads": [1, 0], "ceil_mode": 1, "dilations": [2]},
+    {"kernel_shape": [1], "strides": [3], "ceil_mode": 1},
+    {"kernel_shape": [3], "strides": [2], "auto_pad": "SAME_LOWER"},
+    {"kernel_shape": [2, 3], "strides": [2, 2], "ceil_mode": 1},
+    {"kernel_shape": [2, 3], "strides": [3, 2], "pads": [1, 1, 1, 1], "ceil_mode": 1},
+    {"kernel_shape": [3, 2], "strides": [2, 3], "pads": [1, 0, 0, 1], "dilations": [1, 2]},
+    {"kernel_shape": [2, 2], "strides": [3, 3], "ceil_mode": 1},
+    {"kernel_shape": [2, 2], "strides": [3, 3], "auto_pad": "SAME_UPPER"},
+    {"kernel_shape": [1, 1], "strides": [3, 3], "auto_pad": "SAME_UPPER"},
+    {"kernel_shape": [2, 3], "strides": [3, 1], "auto_pad": "SAME_LOWER", "ceil_mode": 1},
+    {"kernel_shape": [3, 2], "strides": [3, 2], "auto_pad": "VALID", "ceil_mode": 1},
+    {"kernel_shape": [3, 2, 2], "strides": [1, 3, 2], "dilations": [2, 1, 2], "ceil_mode": 1},
+    {"kernel_shape": [3, 3, 2], "strides": [1, 1, 2], "dilations": [2, 2, 2]},
+    {"kernel_shape": [2, 2, 1], "strides": [2, 2, 2], "pads": [1] * 2 + [0, 1, 1, 0]},
+]
+
+
+def pools(operator, opset, attributes, shape, dtype=TensorProto.FLOAT):
+    """A model of a pool for each of the attributes, y0, y1, ..."""
+    names = [f"y{number}" for number in range(len(attributes))]
+    nodes = [
+        helper.make_node(operator, ["x"], [name], name, **each)
+        for name, each in zip(names, attributes, strict=True)
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "pools",
+        [helper.make_tensor_value_info("x", dtype, shape)],
+        [helper.make_empty_tensor_value_info(name) for name in names],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
+
+
+def compare(model, x, target):
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    results = executor(import_onnx(model), target)(x)
+    for node, result, wanted in zip(model.graph.node, results, expected, strict=True):
+        np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-5, err_msg=str(node))
+
+
+@pytest.mark.parametrize("target", ["llvm", pytest.param("vulkan", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rank", IMAGES)
+@pytest.mark.parametrize(
+    ("operator", "opset", "each"),
+    [
+        ("AveragePool", 19, {"count_include_pad": [0, 1]}),
+        ("LpPool", 18, {"p": [1, 2, 3]}),
+        ("LpPool", 22, {"p": [2]}),
+        ("MaxPool", 12, {}),
+        ("MaxPool", 22, {}),
+    ],
+)
+def test_windows_that_lie_partly_outside(operator, opset, each, rank, target):
+    """Of pads that differ onnxruntime takes another one where pads count."""
+    attributes = [
+        {**pool, **dict(zip(each, values, strict=True))}
+        for pool in PARTIAL
+        for values in itertools.product(*each.values())
+        if len(pool["kernel_shape"]) == rank
+        and not (
+            values == (1,) and operator == "AveragePool" and len(set(pool.get("pads", []))) > 1
+        )
+    ]
+    x = RANDOM.standard_normal(IMAGES[rank]).astype(np.float32)
+    compare(pools(operator, opset, attributes, x.shape), x, target)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_bytes_in_windows_that_lie_partly_outside(dtype):
+    limits = np.iinfo(dtype)
+    x = RANDOM.integers(limits.min, limits.max, IMAGES[2], dtype)
+    attributes = [pool for pool in PARTIAL if len(pool["kernel_shape"]) == 2]
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    compare(pools("MaxPool", 12, attributes, x.shape, kind), x, "llvm")
+
+
+def test_powers_beyond_fp16_below_a_root():
+    model = pools(
+        "LpPool", 18, [{"kernel_shape": [3, 3], "strides": [3, 3], "ceil_mode": 1}], IMAGES[2]
+    )
+    x = 400 * RANDOM.standard_normal(IMAGES[2]).astype(np.float32)
+    (result,) = executor(import_onnx(model), "vulkan", precision="fp16")(x)
+    (wanted,) = executor(import_onnx(model), "llvm")(x)
+    np.testing.assert_allclose(result, wanted, rtol=5e-3)
+
+
+def test_what_onnx_and_onnxruntime_read_in_two_ways_is_refused():
+    pool = {"kernel_shape": [2, 2], "dilations": [2, 1], "auto_pad": "SAME_UPPER"}
+    with pytest.raises(UnsupportedModelError, match=r"auto_pad SAME_UPPER of dilated.*with pads"):
+        import_onnx(pools("MaxPool", 12, [pool], IMAGES[2]))
