@@ -258,6 +258,33 @@ def test_halves_of_sums_are_rounded_as_onnxruntime_does(scales, dtype):
     np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.parametrize(
+    ("operator", "attributes"),
+    [
+        ("QLinearAveragePool", {"kernel_shape": [2, 2], "strides": [2, 2]}),
+        ("QLinearGlobalAveragePool", {"channels_last": 0}),
+        ("QLinearGlobalAveragePool", {"channels_last": 1}),
+    ],
+)
+def test_halves_of_means_are_rounded_as_onnxruntime_does(operator, attributes):
+    """By scales that make halves, and an odd zero point."""
+    scales = {"s": 0.25, "t": 0.5}
+    weights = {name: np.array(np.float32(size)) for name, size in scales.items()}
+    weights |= {"o": np.array(np.uint8(5)), "z": np.array(np.uint8(3))}
+    nodes = [
+        helper.make_node("Cast", ["x"], ["a"], to=TensorProto.UINT8),
+        helper.make_node(operator, [*"asotz"], ["c"], domain=DOMAIN, **attributes),
+        helper.make_node("Cast", ["c"], ["y"], to=TensorProto.FLOAT),
+    ]
+    x = np.random.default_rng(SEED).integers(0, 256, (4, 16, 16, 8)).astype(np.float32)
+    model = make_model(
+        nodes, [("x", x.shape)], [("y", None)], list(weights.items()), opset=17, domain=DOMAIN
+    )
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    (result,) = run_on_cpu(import_onnx(model)[0], x)
+    np.testing.assert_array_equal(result, expected)
+
+
 ROWS = np.array([[1, -2, 3, 0.5], [0, 0, 0, 0], [-4, -1, 2, 8], [9, 9, -9, 0]], np.float32)
 TABLES: dict[str, dict] = {
     "Scaler": {"offset": [1.0, 2.0, 0.5, 0.0], "scale": [0.5, 0.25, 2.0, 1.0]},

@@ -17,6 +17,7 @@ Nodes = list[onnx.NodeProto]
 CONSTANT = "make it a constant"
 BITS_OF_A_BYTE = 8
 ONE = np.array(1, np.float32)
+END = np.iinfo(np.int64).max
 WINDOWS = "auto_pad ceil_mode kernel_shape pads strides"
 FROM_ONE_AXIS = 13  # the opset from which Softmax is over one axis
 
@@ -90,6 +91,30 @@ def _channels_first(
     x = build("Transpose", x, perm=[0, 3, 1, 2]) if last else x
     x = build(operator, x, **attributes(node, names))
     return build("Transpose", x, perm=[0, 2, 3, 1]) if last else x
+
+
+def _mean_pool(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """The means of real numbers, in steps of the result."""
+    build = NodeBuilder(graph, node)
+    names = f"{WINDOWS} count_include_pad"
+    mean = _channels_first(build, node, _real(build, node, 0), "AveragePool", names)
+    return _nearest(build, node, build("Div", mean, node.input[3]), given(node, 4))
+
+
+def _global_mean(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """The sum of bytes without their zero point, a whole number, by one factor.
+
+    How many axes there are is not known yet, so that the sum is the mean by its count, rounded.
+    """
+    build, last = NodeBuilder(graph, node), attribute(node, "channels_last", 0)
+    sizes = build.part(build("Shape", node.input[0]), 1 if last else 2, -1 if last else END, 0)
+    count = build.cast(build.axes("ReduceProd", sizes, [0], keepdims=0), np.float32)
+    mean = _channels_first(build, node, _in_steps(build, node, 0, ONE), "GlobalAveragePool", "")
+    total = build("Round", build("Mul", mean, count))
+    factor = build("Div", node.input[1], build("Mul", node.input[3], count))
+    zero = given(node, 4)
+    ends = [ONE, zero] if zero else [ONE]
+    return build.finish(build("QuantizeLinear", build("Mul", total, factor), *ends))
 
 
 def _max_pool(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
@@ -217,9 +242,9 @@ QUANTIZED: dict[str, Callable[[onnx.NodeProto, GraphEditor], Nodes]] = {
     "NhwcMaxPool": _max_pool,
     "QGemm": _gemm,
     "QLinearAdd": _sum,
-    "QLinearAveragePool": _of_one("AveragePool", f"{WINDOWS} count_include_pad"),
+    "QLinearAveragePool": _mean_pool,
     "QLinearConcat": _concatenated,
-    "QLinearGlobalAveragePool": _of_one("GlobalAveragePool"),
+    "QLinearGlobalAveragePool": _global_mean,
     "QLinearLeakyRelu": _of_one("LeakyRelu", "alpha"),
     "QLinearMul": _times,
     "QLinearSigmoid": _of_one("Sigmoid"),
