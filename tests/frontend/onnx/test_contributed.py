@@ -296,9 +296,16 @@ TABLES: dict[str, dict] = {
 }
 
 
-# onnxruntime has the regressor of real numbers alone.
+TABLES |= {
+    "Binarizer": {"threshold": 0.5},
+    "FeatureVectorizer": {"inputdimensions": [4]},
+    "Imputer": {"imputed_value_floats": [5.0], "replaced_value_float": 0.0},
+    "Imputer of columns": {"imputed_value_floats": [5.0, 6, 7, 8], "replaced_value_float": 9.0},
+}
+# onnxruntime has the others of real numbers alone.
+OF_INTEGERS = ("Scaler", "Normalizer")
 ROW_CASES = [(name, TensorProto.FLOAT) for name in TABLES]
-ROW_CASES += [(name, TensorProto.INT64) for name in TABLES if name != "LinearRegressor"]
+ROW_CASES += [(name, TensorProto.INT64) for name in TABLES if name.startswith(OF_INTEGERS)]
 
 
 @pytest.mark.parametrize(("name", "dtype"), ROW_CASES)
@@ -314,6 +321,50 @@ def test_rows_of_classical_machine_learning(name, dtype):
     (expected,) = session.run(None, {"x": ROWS})
     (result,) = run_on_cpu(import_onnx(model)[0], ROWS)
     np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_what_is_missing_can_be_nan():
+    rows = np.where(ROWS == 9, np.nan, ROWS).astype(np.float32)
+    options = {"imputed_value_floats": [1.0, 2, 3, 4], "replaced_value_float": float("nan")}
+    nodes = one("Imputer", domain="ai.onnx.ml", **options)
+    model = make_model(nodes, [("x", rows.shape)], [("y", rows.shape)], domain="ai.onnx.ml")
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": rows})
+    np.testing.assert_array_equal(run_on_cpu(import_onnx(model)[0], rows)[0], expected)
+
+
+def test_columns_of_a_table():
+    places = ("i", np.array([3, 0]))
+    nodes = one("ArrayFeatureExtractor", "i", domain="ai.onnx.ml")
+    model = make_model(nodes, [("x", (4, 4))], [("y", (4, 2))], [places], domain="ai.onnx.ml")
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": ROWS})
+    np.testing.assert_array_equal(run_on_cpu(import_onnx(model)[0], ROWS)[0], expected)
+
+
+@pytest.mark.parametrize("kind", ["NONE", "SOFTMAX", "LOGISTIC"])
+def test_a_linear_classifier(kind):
+    node = helper.make_node(
+        "LinearClassifier", ["x"], ["label", "y"], domain="ai.onnx.ml", post_transform=kind,
+        coefficients=values(3, 4).ravel(), intercepts=[0.5, -1.0, 0.1], classlabels_ints=[7, 2, 4],
+    )  # fmt: skip
+    model = make_model([node], [("x", (4, 4))], [("y", (4, 3))], domain="ai.onnx.ml")
+    model.graph.output.insert(0, value("label", (4,), TensorProto.INT64))
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": ROWS})
+    label, scores = run_on_cpu(import_onnx(model)[0], ROWS)
+    np.testing.assert_array_equal(label, expected[0])
+    np.testing.assert_allclose(scores, expected[1], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "labels", [{"classlabels_strings": ["a", "b"]}, {"classlabels_ints": [0, 1]}]
+)
+def test_a_linear_classifier_that_has_no_such_words_is_refused(labels):
+    node = helper.make_node(
+        "LinearClassifier", ["x"], ["label", "y"], domain="ai.onnx.ml", intercepts=[0.5],
+        coefficients=values(4), **labels,
+    )  # fmt: skip
+    model = make_model([node], [("x", (4, 4))], [("y", (4, 2))], domain="ai.onnx.ml")
+    with pytest.raises(NodesRefused, match=r"LinearClassifier .*labels.*: (let|give)"):
+        import_onnx(model)
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
