@@ -147,6 +147,51 @@ LAYERS = {
         one("MultiHeadAttention", "k", "v", num_heads=2, unidirectional=1), (1, 5, 8), (1, 5, 8),
         {"k": values(1, 5, 8), "v": values(1, 5, 9)[..., :8]},
     ),
+    "Attention of so many keys": (
+        one("Attention", "w", "b", "m", num_heads=2), (2, 5, 8), (2, 5, 8),
+        {"w": values(8, 24), "b": values(24), "m": np.array([3, 5], np.int32)},
+    ),
+    "MultiHeadAttention of keys in heads": (
+        one("MultiHeadAttention", "k", "v", num_heads=2), (1, 5, 8), (1, 5, 8),
+        {"k": values(1, 2, 6, 4), "v": values(1, 2, 6, 5)[..., :4]},
+    ),
+    "FusedMatMul of batches behind": (
+        one("FusedMatMul", "w", transBatchA=1), (3, 2, 4), (2, 3, 5), {"w": values(2, 4, 5)},
+    ),
+    "FusedMatMul of batches behind, turned": (
+        one("FusedMatMul", "w", transBatchB=1, transB=1), (2, 3, 4), (2, 3, 5),
+        {"w": values(5, 2, 4)},
+    ),
+    "TransposeMatMul": (
+        one("TransposeMatMul", "w", transB=1, alpha=0.5), (2, 3, 4), (2, 3, 5),
+        {"w": values(2, 5, 4)},
+    ),
+    "EmbedLayerNormalization": (
+        [
+            helper.make_node("Cast", ["x"], ["f"], to=TensorProto.INT32),
+            helper.make_node("Abs", ["f"], ["i"]),
+            helper.make_node(
+                "EmbedLayerNormalization", ["i", "o", "w", "p", "s", "g", "h", "m"],
+                ["n", "k"], domain=DOMAIN,
+            ),
+            helper.make_node("Cast", ["k"], ["c"], to=TensorProto.FLOAT),
+            helper.make_node("Mul", ["n", "c"], ["y"]),
+        ],
+        (1, 5), (1, 5, 8),
+        {
+            "o": np.array([[0, 1, 1, 0, 1]], np.int32), "w": values(16, 8), "p": values(6, 8),
+            "s": values(2, 8), "g": values(8), "h": values(8),
+            "m": np.array([[1, 1, 1, 0, 0]], np.int32),
+        },
+    ),
+    "GridSample": (
+        one("GridSample", "g", mode="bicubic", padding_mode="border", align_corners=1),
+        (1, 2, 4, 4), (1, 2, 3, 3), {"g": values(1, 3, 3, 2)},
+    ),
+    "GatherND": (one("GatherND", "i"), (3, 4), (2,), {"i": np.array([[0, 1], [2, 3]])}),
+    "Pad": (
+        one("Pad", "i", mode="edge"), (3, 4), (4, 6), {"i": np.array([1, 0, 0, 2])},
+    ),
     "RotaryEmbedding": (
         one("RotaryEmbedding", "p", "cos", "sin"), (2, 4, 24), (2, 4, 24),
         {"p": np.array([[0, 1, 2, 3], [4, 1, 0, 5]]), "cos": values(6, 4), "sin": values(4, 6).T},

@@ -40,6 +40,11 @@ NETWORKS = {
     "softmax of old": "11| (float[2,3,4] x) => (float[2,3,4] y) { y = Softmax<axis = 1>(x) }",
     "enlarged of old": """7| (float[1,2,4,4] x) => (float[1,2,8,8] y)
         { y = Upsample<mode = "linear", scales = [1.0, 1.0, 2.0, 2.0]>(x) }""",
+    "enlarged as TensorFlow has it": """11| (float[1,2,4,5] x) => (float[1,2,6,10] y,
+        float[1,2,3,2] z) <float[0] r, float[4] s = {1, 1, 1.5, 2}, float[4] t = {1, 1, 0.75, 0.4}>
+        { y = Resize<coordinate_transformation_mode = "tf_half_pixel_for_nn",
+        nearest_mode = "floor">(x, r, s) z = Resize<nearest_mode = "floor",
+        coordinate_transformation_mode = "tf_half_pixel_for_nn">(x, r, t) }""",
     "four steps": """17| (float[3] x) => (float[3] y, float[4,3] z) <int64 n = {4}, bool c = {1},
         float two = {2}> { y, z = Loop<body = b (int64 i, bool ci, float[3] v)
         => (bool co, float[3] w, float[3] scanned) { w = Mul(v, two) co = Identity(ci)

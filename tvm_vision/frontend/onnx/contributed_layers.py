@@ -6,6 +6,7 @@ What each computes is said by onnxruntime's documentation of its contributed ope
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from itertools import pairwise
@@ -17,8 +18,16 @@ from .graph import GraphEditor, NodeBuilder, Unsupported, attribute, attributes,
 
 Nodes = list[onnx.NodeProto]
 LAYER_NORM_OPSET = 17  # since when ONNX has LayerNormalization itself
+HEADS_RANK = 4  # of batch, heads, length and width
 EPSILON = 1e-12  # of norms with a residual, where they say none
 MASKED = -10000.0  # what is added to a score that a mask leaves out
+GRID_MODES_OPSET = 20  # since when GridSample's modes have other names
+# Of ONNX's operators that this domain had first: the opset that brought them, and their attributes.
+SAME = {
+    "GatherND": (12, ""),
+    "GridSample": (16, "align_corners mode padding_mode"),
+    "Pad": (11, "mode"),
+}
 PLAIN = "let the model be saved without onnxruntime's optimizations, or with basic ones alone"
 
 
@@ -90,8 +99,16 @@ class _Builder(NodeBuilder):
         return self("Transpose", x, perm=[*range(rank - 2), rank - 1, rank - 2])
 
     def heads(self, x: str, count: int) -> str:
-        """(batch, length, width) as (batch, heads, length, width / heads)."""
+        """(batch, length, width) as (batch, heads, length, width / heads), which may be so."""
+        if self.in_heads(x):
+            return x
         return self("Transpose", self.reshape(x, (0, 0, count, -1)), perm=[0, 2, 1, 3])
+
+    def in_heads(self, x: str) -> bool:
+        """Whether x is (batch, heads, length, width / heads), as far as is known."""
+        with contextlib.suppress(Unsupported):
+            return len(self.graph.shape(x)) == HEADS_RANK
+        return False
 
     def places(self, x: str, axis: int, axes: list[int]) -> str:
         """0, 1, 2, ... along an axis of x, with other axes of size 1."""
@@ -173,15 +190,54 @@ def _gemm(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 def _matmul(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """alpha · A · B, either of them turned."""
-    if attribute(node, "transBatchA", 0) or attribute(node, "transBatchB", 0):
-        raise Unsupported("it turns the axes of batches", PLAIN)
     build = _Builder(graph, node)
-    factors = [
-        build.transposed(name) if attribute(node, f"trans{side}", 0) else name
-        for side, name in zip("AB", node.input, strict=False)
-    ]
+    factors = [_factor(build, name, side) for side, name in zip("AB", node.input, strict=False)]
     found, alpha = build("MatMul", *factors), attribute(node, "alpha", 1.0)
     return build.finish(found if alpha == 1 else build("Mul", found, build.number(alpha)))
+
+
+def _factor(build: _Builder, name: str, side: str) -> str:
+    """A or B as the product takes it: batches first, and its last two axes in their order."""
+    turned = attribute(build.node, f"trans{side}", 0)
+    if not attribute(build.node, f"transBatch{side}", 0):
+        return build.transposed(name) if turned else name
+    rank = len(build.graph.shape(name))
+    last = [rank - 1, 0] if turned else [0, rank - 1]
+    return build("Transpose", name, perm=[*range(1, rank - 1), *last])
+
+
+def _embedded(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """EmbedLayerNormalization: the norm of the sum of the rows for words, places and segments.
+
+    Its second result is how many words of each line a mask keeps, 0 without one.
+    """
+    build = _Builder(graph, node)
+    words, segments, mask = node.input[0], given(node, 1), given(node, 7)
+    places = given(node, 8) or build.places(words, 1, [0])
+    total = build.sum(build("Gather", node.input[2], words), build("Gather", node.input[3], places))
+    if segments:
+        total = build.sum(total, build("Gather", node.input[4], segments))
+    epsilon = attribute(node, "epsilon", EPSILON)
+    epsilon = attribute(node, "epsilon", EPSILON)
+    build.finish(build.norm(total, node.input[5], node.input[6], epsilon, -1, True))
+    if len(node.output) > 1 and node.output[1]:
+        kept = build.cast(mask or build("Sub", words, words), np.int32)
+        build.finish(build.axes("ReduceSum", kept, [1], keepdims=0), 1)
+    if len(node.output) > 2 and node.output[2]:
+        build.finish(total, 2)
+    return build.nodes
+
+
+def _same(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """ONNX's operator of the same name, which is the same where the file's operator set has it."""
+    least, options = SAME[node.op_type]
+    if graph.opset < least:
+        raise Unsupported(f"opset {graph.opset} has none", f"export with opset {least} or newer")
+    build, found = NodeBuilder(graph, node), attributes(node, options)
+    if node.op_type == "GridSample" and graph.opset >= GRID_MODES_OPSET:
+        mode = found.get("mode", "bilinear")
+        found["mode"] = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+    return build.finish(build(node.op_type, *node.input, **found))
 
 
 def _norm(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
@@ -222,7 +278,7 @@ def _embedded_attention(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     parts = [build.part(packed, int(a), int(b), -1) for a, b in pairwise(ends)]
     scale = attribute(node, "scale", 0.0) or (sizes[0] // count) ** -0.5
     q, k, v = (build.heads(part, count) for part in parts)
-    return build.finish(build.attend(q, k, v, scale, _mask(build, node, 3), given(node, 5)))
+    return build.finish(build.attend(q, k, v, scale, _mask(build, node, 3, k), given(node, 5)))
 
 
 def _attention(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
@@ -236,6 +292,8 @@ def _attention(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     inputs, bias = list(node.input[:3]), graph.constant(given(node, 3))
     if given(node, 3) and bias is None:
         raise Unsupported("its bias is computed at run time", "make it a constant")
+    if bias is not None and build.in_heads(inputs[1]):
+        raise Unsupported("its keys are in heads already, and it has a bias", PLAIN)
     width = bias.size // 3 if bias is not None else graph.shape(inputs[0])[-1]
     if bias is not None:
         # Values may be wider; onnxruntime takes queries and keys to be alike.
@@ -245,7 +303,7 @@ def _attention(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
         inputs = [build("Add", x, part) for x, part in zip(inputs, parts, strict=True)]
     scale = attribute(node, "scale", 0.0) or (width // count) ** -0.5
     q, k, v = (build.heads(x, count) for x in inputs)
-    return build.finish(build.attend(q, k, v, scale, _mask(build, node, 4), given(node, 5)))
+    return build.finish(build.attend(q, k, v, scale, _mask(build, node, 4, k), given(node, 5)))
 
 
 def _width(graph: GraphEditor, name: str, otherwise: int) -> int:
@@ -255,15 +313,19 @@ def _width(graph: GraphEditor, name: str, otherwise: int) -> int:
         return otherwise
 
 
-def _mask(build: _Builder, node: onnx.NodeProto, index: int) -> str:
-    """What a mask of 1 and 0, (batch, keys) or (batch, queries, keys), adds to scores; "" where
-    there is none."""
+def _mask(build: _Builder, node: onnx.NodeProto, index: int, keys: str) -> str:
+    """What a mask of 1 and 0, (batch, keys) or (batch, queries, keys), or one of how many keys
+    there are, (batch,), adds to scores; "" where there is none."""
     name = given(node, index)
     if not name:
         return ""
-    new_axes = {2: [1, 2], 3: [1]}.get(len(build.graph.shape(name)))
-    if new_axes is None:
+    shape = build.graph.shape(name)
+    new_axes = {1: [1], 2: [1, 2], 3: [1]}.get(len(shape))
+    if new_axes is None or (len(shape) == 1 and shape != build.graph.shape(node.input[0])[:1]):
         raise Unsupported("its mask is not one of batch and length", PLAIN)
+    if len(shape) == 1:
+        counts = build.axes("Unsqueeze", build.cast(name, np.int64), new_axes)
+        name, new_axes = build("Less", build.places(keys, 2, [0]), counts), [1, 2]
     kept = build.axes("Unsqueeze", build.cast(name, build.dtype), new_axes)
     hidden = build("Sub", build.number(1), kept)
     value = attribute(node, "mask_filter_value", MASKED)
@@ -314,7 +376,9 @@ def _rotary(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 LAYERS: dict[str, Callable[[onnx.NodeProto, GraphEditor], Nodes]] = {
     "Attention": _embedded_attention,
+    **dict.fromkeys(SAME, _same),
     "BiasGelu": _gelu,
+    "EmbedLayerNormalization": _embedded,
     "FastGelu": _fast_gelu,
     "FusedConv": _conv,
     "FusedGemm": _gemm,
@@ -325,6 +389,7 @@ LAYERS: dict[str, Callable[[onnx.NodeProto, GraphEditor], Nodes]] = {
     "RotaryEmbedding": _rotary,
     "SkipLayerNormalization": _skip_norm,
     "SkipSimplifiedLayerNormalization": _skip_norm,
+    "TransposeMatMul": _matmul,
 }
 # Onnxruntime writes these without a domain, and ONNX's checker does not know them there.
 WITHOUT_DOMAIN: dict[str, Callable[[onnx.NodeProto, GraphEditor], Nodes]] = {

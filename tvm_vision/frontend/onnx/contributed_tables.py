@@ -75,12 +75,12 @@ def _imputer(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 
 def _columns(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """The columns of these numbers, of rows or of one row."""
+    """The columns of these numbers, of rows or of one row, which comes out as a table."""
     build, places = NodeBuilder(graph, node), graph.constant(node.input[1])
     if places is None:
         raise Unsupported("its columns are chosen at run time", "make them a constant")
     found = build("Gather", node.input[0], places.reshape(-1).astype(np.int64), axis=-1)
-    return build.finish(found)
+    return build.finish(build("Flatten", found, axis=-1))
 
 
 def _joined(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:

@@ -37,6 +37,8 @@ class AxisResize:
         before, after, scale = self.before, self.after, dtype(self.scale)
         if self.coordinates == "half_pixel":
             return (x + 0.5) / scale - 0.5
+        if self.coordinates == "tf_half_pixel_for_nn":
+            return (x + 0.5) / scale
         if self.coordinates == "half_pixel_symmetric":
             centre = before / 2 * (1 - after / (scale * before))
             return centre + (x + 0.5) / scale - 0.5

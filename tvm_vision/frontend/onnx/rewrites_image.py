@@ -133,7 +133,7 @@ def _tvm_is_right(plans: list[AxisResize], mode: str) -> bool:
         return False
     if mode != "nearest" and any(plan.antialias and plan.scale < 1 for plan in plans):
         return False
-    if plans[0].coordinates == "half_pixel_symmetric":
+    if plans[0].coordinates in ("half_pixel_symmetric", "tf_half_pixel_for_nn"):
         return False
     # Between the corners of one element TVM divides by zero.
     if plans[0].coordinates == "align_corners" and any(p.after == 1 < p.before for p in plans):
