@@ -1,6 +1,7 @@
 """Pools whose windows lie partly outside the image, against onnxruntime."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -13,7 +14,7 @@ from tvm_vision.frontend.onnx.load import import_onnx
 
 RANDOM = np.random.default_rng(5)
 IMAGES = {1: (2, 3, 11), 2: (2, 3, 9, 8), 3: (1, 2, 7, 6, 5)}
-PARTIAL = [
+PARTIAL: list[dict[str, Any]] = [
     {"kernel_shape": [2], "strides": [2], "ceil_mode": 1},
     {"kernel_shape": [3], "strides": [2], "pads": [1, 0], "ceil_mode": 1, "dilations": [2]},
     {"kernel_shape": [1], "strides": [3], "ceil_mode": 1},

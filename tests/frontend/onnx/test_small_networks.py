@@ -45,6 +45,8 @@ NETWORKS = {
         { y = Resize<coordinate_transformation_mode = "tf_half_pixel_for_nn",
         nearest_mode = "floor">(x, r, s) z = Resize<nearest_mode = "floor",
         coordinate_transformation_mode = "tf_half_pixel_for_nn">(x, r, t) }""",
+    "groups of old": """18| (float[2,4,5] x) => (float[2,4,5] y) <float[2] s, float[2] b>
+        { y = GroupNormalization<num_groups = 2, epsilon = 0.01>(x, s, b) }""",
     "four steps": """17| (float[3] x) => (float[3] y, float[4,3] z) <int64 n = {4}, bool c = {1},
         float two = {2}> { y, z = Loop<body = b (int64 i, bool ci, float[3] v)
         => (bool co, float[3] w, float[3] scanned) { w = Mul(v, two) co = Identity(ci)

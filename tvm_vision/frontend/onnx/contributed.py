@@ -12,7 +12,7 @@ from onnx import helper
 from ...error_lines import first_line
 from ..node_names import name_after
 from ..refusals import Refusal, RefusedNodes
-from .contributed_layers import LAYER_NORM_OPSET, LAYERS, WITHOUT_DOMAIN
+from .contributed_layers import LAYERS, OWN_SINCE, WITHOUT_DOMAIN
 from .contributed_quantized import QUANTIZED
 from .contributed_tables import DOMAIN as TABLES_DOMAIN
 from .contributed_tables import TABLES
@@ -21,6 +21,7 @@ from .graph import (
     NodeBuilder,
     Unsupported,
     attribute,
+    attributes,
     inner_graphs,
     nodes_in,
 )
@@ -28,6 +29,13 @@ from .graph import (
 Rewrite = Callable[[onnx.NodeProto, GraphEditor], list[onnx.NodeProto]]
 DOMAIN = "com.microsoft"
 REMEDY = "check the model with onnxruntime, and export it again"
+GRID_MODES_OPSET = 20  # since when GridSample's modes have other names
+# Of ONNX's operators that this domain had first: the opset that brought them, and their attributes.
+SAME = {
+    "GatherND": (12, ""),
+    "GridSample": (16, "align_corners mode padding_mode"),
+    "Pad": (11, "mode"),
+}
 # Inputs that an LSTM has as well; behind them are scale and zero point of W and of R.
 SHARED = 8
 
@@ -96,7 +104,7 @@ def _standard(node: onnx.NodeProto, opset: int) -> Rewrite | None:
         return _STANDARD.get(node.op_type)
     if node.domain == TABLES_DOMAIN:
         return TABLES.get(node.op_type)
-    if node.domain or (node.op_type == "LayerNormalization" and opset >= LAYER_NORM_OPSET):
+    if node.domain or opset >= OWN_SINCE.get(node.op_type, opset + 1):
         return None
     return WITHOUT_DOMAIN.get(node.op_type)
 
@@ -145,6 +153,18 @@ def _rounding(node: onnx.NodeProto, graph: GraphEditor) -> list[onnx.NodeProto]:
     return build.finish(build.cast(build("Clip", steps, *ends), zero.dtype))
 
 
+def _same(node: onnx.NodeProto, graph: GraphEditor) -> list[onnx.NodeProto]:
+    """ONNX's operator of the same name, which is the same where the file's operator set has it."""
+    least, options = SAME[node.op_type]
+    if graph.opset < least:
+        raise Unsupported(f"opset {graph.opset} has none", f"export with opset {least} or newer")
+    build, found = NodeBuilder(graph, node), attributes(node, options)
+    if node.op_type == "GridSample" and graph.opset >= GRID_MODES_OPSET:
+        mode = found.get("mode", "bilinear")
+        found["mode"] = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+    return build.finish(build(node.op_type, *node.input, **found))
+
+
 def _places(node: onnx.NodeProto, scale: np.ndarray, graph: GraphEditor) -> tuple[int, ...]:
     """The shape in which a scale, or one for each place along an axis, meets the values."""
     if scale.size == 1:
@@ -157,6 +177,7 @@ def _places(node: onnx.NodeProto, scale: np.ndarray, graph: GraphEditor) -> tupl
 _STANDARD: dict[str, Rewrite] = {
     **LAYERS,
     **QUANTIZED,
+    **dict.fromkeys(SAME, _same),
     "DynamicQuantizeLSTM": _plain_lstm,
     "QuantizeLinear": _rounding,
     "DequantizeLinear": _rounding,

@@ -18,16 +18,11 @@ from .graph import GraphEditor, NodeBuilder, Unsupported, attribute, attributes,
 
 Nodes = list[onnx.NodeProto]
 LAYER_NORM_OPSET = 17  # since when ONNX has LayerNormalization itself
+# Since when ONNX's checker takes an operator that onnxruntime takes in older files, too.
+OWN_SINCE = {"GroupNormalization": 21, "LayerNormalization": LAYER_NORM_OPSET}
 HEADS_RANK = 4  # of batch, heads, length and width
 EPSILON = 1e-12  # of norms with a residual, where they say none
 MASKED = -10000.0  # what is added to a score that a mask leaves out
-GRID_MODES_OPSET = 20  # since when GridSample's modes have other names
-# Of ONNX's operators that this domain had first: the opset that brought them, and their attributes.
-SAME = {
-    "GatherND": (12, ""),
-    "GridSample": (16, "align_corners mode padding_mode"),
-    "Pad": (11, "mode"),
-}
 PLAIN = "let the model be saved without onnxruntime's optimizations, or with basic ones alone"
 
 
@@ -228,18 +223,6 @@ def _embedded(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     return build.nodes
 
 
-def _same(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """ONNX's operator of the same name, which is the same where the file's operator set has it."""
-    least, options = SAME[node.op_type]
-    if graph.opset < least:
-        raise Unsupported(f"opset {graph.opset} has none", f"export with opset {least} or newer")
-    build, found = NodeBuilder(graph, node), attributes(node, options)
-    if node.op_type == "GridSample" and graph.opset >= GRID_MODES_OPSET:
-        mode = found.get("mode", "bilinear")
-        found["mode"] = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
-    return build.finish(build(node.op_type, *node.input, **found))
-
-
 def _norm(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """LayerNormalization of models older than it, and SimplifiedLayerNormalization."""
     if any(node.output[1:]):
@@ -374,9 +357,18 @@ def _rotary(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     return build.finish(build.reshape(found, (0, 0, -1)) if flat else found)
 
 
+def _group_norm(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """GroupNormalization before opset 21, of a scale and a shift for each group: a group's numbers
+    as those of one channel."""
+    build, x = NodeBuilder(graph, node), node.input[0]
+    groups = build.reshape(x, (0, attribute(node, "num_groups"), -1))
+    epsilon = attribute(node, "epsilon", 1e-5)
+    found = build("InstanceNormalization", groups, *node.input[1:3], epsilon=epsilon)
+    return build.finish(build("Reshape", found, build("Shape", x)))
+
+
 LAYERS: dict[str, Callable[[onnx.NodeProto, GraphEditor], Nodes]] = {
     "Attention": _embedded_attention,
-    **dict.fromkeys(SAME, _same),
     "BiasGelu": _gelu,
     "EmbedLayerNormalization": _embedded,
     "FastGelu": _fast_gelu,
@@ -391,8 +383,9 @@ LAYERS: dict[str, Callable[[onnx.NodeProto, GraphEditor], Nodes]] = {
     "SkipSimplifiedLayerNormalization": _skip_norm,
     "TransposeMatMul": _matmul,
 }
-# Onnxruntime writes these without a domain, and ONNX's checker does not know them there.
+# Onnxruntime takes these without a domain, and ONNX's checker does not know them there.
 WITHOUT_DOMAIN: dict[str, Callable[[onnx.NodeProto, GraphEditor], Nodes]] = {
+    "GroupNormalization": _group_norm,
     "LayerNormalization": _norm,
     "SimplifiedLayerNormalization": _norm,
 }

@@ -114,9 +114,9 @@ def _classes(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
         )
     places = build("ArgMax", found, axis=1, keepdims=0)
     build.finish(build("Gather", np.array(labels, np.int64), places))
-    scores = {"SOFTMAX": "Softmax", "LOGISTIC": "Sigmoid"}.get(kind, "Identity")
-    options = {"axis": 1} if scores == "Softmax" else {}
-    return build.finish(build(scores, found, **options), 1)
+    if kind == "SOFTMAX":
+        return build.finish(build("Softmax", found, axis=1), 1)
+    return build.finish(build("Sigmoid" if kind == "LOGISTIC" else "Identity", found), 1)
 
 
 def _turned(weight: np.ndarray, rows: int) -> np.ndarray:
