@@ -39,5 +39,5 @@ def progress(text: str) -> Iterator[Callable[[str], None]]:
         yield lambda text: display.update(task, description=text)
     finally:
         timer.cancel()
-        timer.join()
+        timer.join(PATIENCE_SECONDS)  # a terminal that was stopped takes nothing
         display.stop()

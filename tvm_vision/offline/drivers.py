@@ -17,12 +17,15 @@ from pathlib import Path
 
 from ..errors import DeviceError, InputError
 from . import intel, unpacked
+from .finishing import finished
 
 # What the shim and RADV call each device that this version describes (machines.py). RADV's families
 # are those that Debian 12's knows.
 SHIM_NAMES = {"renoir": "renoir", "rembrandt": "rembrandt", "phoenix": "phoenix", "strix": "strix1"}
 FAMILIES = {"renoir": "renoir", "rembrandt": "rembrandt"}
 DEVICES = (*SHIM_NAMES, *intel.GPUS)
+# A driver compiles the largest kernels in seconds, and all of a network in minutes.
+PATIENCE = 1800.0
 _STOCK = ("/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d")
 # Of the caller's: another driver, layers, and what is loaded into every process.
 _FOREIGN = (
@@ -50,12 +53,17 @@ class Driver:
     _unset: tuple[str, ...] = field(default=_FOREIGN, repr=False)
 
     def run(self, command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
-        """Run a program with this driver; ``text`` is its input."""
+        """Run a program with this driver; ``text`` is its input.
+
+        Raises DeviceError for one that does not end.
+        """
         environment = {k: v for k, v in os.environ.items() if k not in self._unset}
         environment |= {"MESA_SHADER_CACHE_DISABLE": "1", **self.settings}
-        return subprocess.run(
-            [*self.launcher, *command], input=text, text=True, capture_output=True, env=environment
+        late = DeviceError(
+            f"kernels compiled by the driver for {self.device} are needed, and it did not end in "
+            f"{PATIENCE:g} s: name fewer networks, or another device"
         )
+        return finished([*self.launcher, *command], PATIENCE, late, environment, text)
 
 
 def find(device: str) -> Driver:

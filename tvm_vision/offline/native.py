@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import InputError
 from ..vulkan.options import device_options
 from ..whole_files import whole
+from .finishing import finished
 from .unpacked import folder
+
+PATIENCE = 300.0
 
 
 def programs() -> Path:
@@ -22,7 +24,7 @@ def programs() -> Path:
 def build(source: Path, name: str, compiler: str, options: Sequence[str]) -> Path:
     """Compile ``source`` where the result of the same command is not there yet.
 
-    Raises InputError where there is no compiler, or it refuses the source.
+    Raises InputError where there is no compiler, it refuses the source, or it does not end.
     """
     words = shlex.split(compiler)
     command = [*words, *options, str(source), "-ldl", "-o"]
@@ -30,9 +32,13 @@ def build(source: Path, name: str, compiler: str, options: Sequence[str]) -> Pat
     output = programs() / key / name
     if output.exists():
         return output
+    late = InputError(
+        f"a compiler is needed to ask drivers about kernels, and '{words[0]}' did not end in "
+        f"{PATIENCE:g} s: set CC and CXX to another"
+    )
     with whole(output) as fresh:
         try:
-            done = subprocess.run([*command, str(fresh)], capture_output=True, text=True)
+            done = finished([*command, str(fresh)], PATIENCE, late)
         except OSError as error:
             raise InputError(
                 f"a compiler is needed to ask drivers about kernels, and '{words[0]}' cannot be "

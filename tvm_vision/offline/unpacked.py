@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InputError
 from ..whole_files import ScratchFolder, whole
+from .finishing import finished
 
 # The first Debian whose Mesa knows a phoenix without its hardware: that of the backports. What it
 # needs comes from the stable suite below it.
@@ -25,6 +25,8 @@ PACKAGES = ("mesa-vulkan-drivers", "mesa-drm-shim", "libvulkan1", "libdrm-dev")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 MANIFEST = "packages.json"
 REMEDY = "python -m benchmarks.static --install brings them, on Debian"
+# For each step: a slow line brings 60 MB in less, and a lock of apt's own is not waited for.
+PATIENCE = 1800.0
 # Of no use to a program: half of what is unpacked is left out where it is known.
 _UNUSED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/bug")
 
@@ -138,7 +140,7 @@ def _mirror() -> str:
         )
     form = "$(ORIGIN) $(COMPONENT) $(REPO_URI)"
     command = ["apt-get", "indextargets", "--format", form, "Created-By: Packages"]
-    listed = subprocess.run(command, capture_output=True, text=True)
+    listed = finished(command, PATIENCE, _late("the address of a Debian mirror"))
     for line in listed.stdout.splitlines():
         origin, component, address = line.split(" ", 2)
         if origin == "Debian" and component == "main" and "security" not in address:
@@ -186,11 +188,18 @@ def _user() -> str:
 
 def _run(command: Sequence[str], what: str) -> None:
     plain = {**os.environ, "LC_ALL": "C"}
-    done = subprocess.run(command, capture_output=True, text=True, env=plain)
+    done = finished(command, PATIENCE, _late(what), plain)
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.startswith("E: ")]
         said = (lines or done.stderr.strip().splitlines() or ["no message"])[0]
         raise InputError(f"{what} cannot be had: {said.removeprefix('E: ')}")
+
+
+def _late(what: str) -> InputError:
+    return InputError(
+        f"{what} cannot be had: there was no answer in {PATIENCE:g} s: look at the network and the "
+        "mirror, then run it again"
+    )
 
 
 def _versions(archives: Sequence[Path]) -> dict[str, str]:

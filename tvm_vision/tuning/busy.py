@@ -9,7 +9,6 @@ Several processes load candidates while one of them measures; a file's lock says
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 import time
@@ -17,9 +16,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..errors import DeviceError
+from .locks import take_lock
+
 MOST_SECONDS = 5.0  # then the search waits for something else, and the device may rest
 BURST_SECONDS = 1e-3  # of work that is handed over at a time
 PAUSE_SECONDS = 2e-4  # in which another process may take the device
+END_SECONDS = 10.0  # for the last burst, which takes a thousandth of one
 
 
 @contextmanager
@@ -33,20 +36,9 @@ def device_to_itself(lock: str, patience: float) -> Iterator[bool]:
         return
     handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        end = time.monotonic() + patience
-        while not (taken := _take(handle)) and time.monotonic() < end:
-            time.sleep(PAUSE_SECONDS / 2)
-        yield taken
+        yield take_lock(handle, patience, PAUSE_SECONDS / 2)
     finally:
         os.close(handle)
-
-
-def _take(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 class Busy:
@@ -83,6 +75,12 @@ class Busy:
             return
 
     def stop(self) -> None:
-        """Returns when the device has done what it was given."""
+        """Returns when the device has done what it was given. Raises DeviceError where it does
+        not end."""
         self._stopped.set()
-        self._thread.join()
+        self._thread.join(END_SECONDS)
+        if self._thread.is_alive():
+            raise DeviceError(
+                "a device that ends what it was given is needed to measure, and this one has not "
+                f"for {END_SECONDS:g} s: end other programs on it, or restart the machine"
+            )

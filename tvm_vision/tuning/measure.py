@@ -331,7 +331,8 @@ class DeviceMeasurer:
         On this machine's own device a failure is the candidate's.
         """
         for attempt in range(ATTEMPTS):
-            board = self._free.get()
+            # There are as many threads as boards.
+            board = self._free.get_nowait()
             try:
                 result = process.call(function, *arguments, board, timeout=self.timeout)
                 if result is not None:

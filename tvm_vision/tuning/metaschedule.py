@@ -194,7 +194,8 @@ class DeepSearch:
             return ms.runner.RunnerResult(None, library.error_msg)
         kind = self.target.kind.name
         one = ms.runner.RunnerInput(library.artifact_path, kind, candidate.args_info)
-        runner = free.get()
+        # There are as many threads as runners.
+        runner = free.get_nowait()
         try:
             (future,) = python_part(runner).run([one])
             return future.result()

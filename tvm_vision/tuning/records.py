@@ -28,12 +28,15 @@ from ..file_kinds import FOLDER, JSON, RECORDS, TEXT, need
 from ..package.fields import deeper_than
 from ..plain_files import read_plain
 from ..whole_files import why_not, write_whole
+from .locks import take_lock
 
 LOGGER = logging.getLogger(__name__)
 FORMAT = 1
 MOST_BYTES = 1 << 30
 _NEEDED = "a file of tuning records"
 MOST_LEVELS = 16  # of lists and objects in each other; records have four
+LOCK_SECONDS = 60.0  # a writer has the file for as long as a disk takes to write a line
+LOCK_PAUSE = 1e-3
 LONGEST = 1e6  # seconds of a run that a record can tell
 TEMPLATES, METASCHEDULE = "templates", "metaschedule"
 STATIC = "static"  # modelled, without the device: counts where nothing was measured
@@ -367,12 +370,17 @@ class RecordWriter:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Other processes that append to the file wait: a line is cut off by nobody who sees half
-        of it, and nobody cuts off another's."""
+        of it, and nobody cuts off another's. Raises TuningError where one does not let go."""
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX)
+            taken = take_lock(self._file.fileno(), LOCK_SECONDS, LOCK_PAUSE)
         except OSError:  # a file system without locks
             yield
             return
+        if not taken:
+            raise TuningError(
+                f"'{self._path}' is needed to write to, and another process has held it for "
+                f"{LOCK_SECONDS:g} s: end that one, or name another file"
+            )
         try:
             yield
         finally:

@@ -7,6 +7,7 @@ and type, so that models of more than the 2 GB that a message can have pass, and
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import math
 import os
@@ -248,7 +249,9 @@ class _Worker:
             self._connection.close()
         if self._process is not None and self._owner == os.getpid():
             self._process.kill()
-            self._process.wait()
+            # One that waits in the system, for a disk that is gone, is left to it.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(10)
         self._process = self._connection = None
 
 
