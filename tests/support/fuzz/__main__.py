@@ -31,18 +31,15 @@ MOST_BYTES = 1 << 16
 
 def make_corpus() -> None:
     """The sound samples of each target, by their content."""
+    from .native import NATIVE
     from .targets import TARGETS
 
-    for name, target in TARGETS.items():
-        for sample in target.samples():
+    makers = {name: target.samples for name, target in TARGETS.items()} | NATIVE
+    for name, samples in makers.items():
+        for sample in samples():
             place = CORPUS / name / hashlib.sha256(sample).hexdigest()[:16]
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(sample)
-    from support.module_bytes import module_bytes
-
-    # For scripts/fuzz_native.sh, and so in C++.
-    (CORPUS / "module").mkdir(exist_ok=True)
-    (CORPUS / "module" / "scale").write_bytes(module_bytes())
 
 
 def fuzz_one(name: str, options: list[str]) -> None:
