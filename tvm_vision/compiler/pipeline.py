@@ -311,8 +311,10 @@ PHASES: tuple[Phase, ...] = (
     Phase("weights_by_window", RELAX, _weights_by_window, 3,
           lambda n: n.on_new_gpu and n.options.weights_by_window),
     Phase("legalize_int8", RELAX, _legalize_int8, 3, lambda n: n.int8),
+    # What keeps float32 somewhere is decided by kernels, and this one is fp16 or nothing.
     Phase("attention", RELAX, _attention, 3,
-          lambda n: n.on_gpu and n.options.attention and _matrices(n) and n.fp16_parts is None),
+          lambda n: n.on_gpu and n.options.attention and _matrices(n)
+          and n.fp16_parts is None and n.runs_on is None),
     Phase("fold_transposes", RELAX, _fold_transposes, 1),
     Phase("sink_reshapes", RELAX, _sink_reshapes, 3, lambda n: n.on_gpu),
     Phase("fold_moves", RELAX, _relax(fold_moves), 1),
