@@ -204,7 +204,7 @@ class _Rewriter(relax.PyExprMutator):
 
     def _is_input(self, source: Any) -> bool:
         """Whether a tensor is the network's own, which keeps float32."""
-        return isinstance(source, relax.Var) and self.lookup_binding(source) is None
+        return isinstance(self._value(source), relax.Var)
 
     def _size(self, expr: Any) -> int:
         return int(np.prod(_shape(expr) or ()))
