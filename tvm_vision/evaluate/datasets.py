@@ -238,13 +238,16 @@ def _checked(found: DataSet, path: Path) -> DataSet:
         raise InputError(f"boxes of objects are needed, and '{path}' has none: check its labels")
     named_files = [file for s in found.samples for file in (s.path, s.mask) if file is not None]
     missing = [file for file in named_files if not file.is_file()]
-    if missing:
-        count = f"{len(missing)} of its {len(named_files)} files are"
+    names = _few(list(map(str, missing)))
+    if len(missing) == 1:
         raise InputError(
-            f"'{path}' names {'the image ' if len(missing) == 1 else ''}"
-            f"{_few(list(map(str, missing)))}, "
-            f"{'which is' if len(missing) == 1 else f'and {count}'} not there: check "
-            f"{'that name' if len(missing) == 1 else 'these names'}, or copy the images there"
+            f"'{path}' names the image {names}, which is not there: check that name, or copy the "
+            "images there"
+        )
+    if missing:
+        raise InputError(
+            f"'{path}' names {names}, and {len(missing)} of its {len(named_files)} files are not "
+            "there: check these names, or copy the images there"
         )
     return found
 

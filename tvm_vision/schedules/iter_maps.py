@@ -59,7 +59,8 @@ def transform_block_layout(schedule: Schedule, block: Any, index_map: Any) -> No
     if hidden.same_as(body.body):
         schedule.transform_block_layout(block, index_map)
         return
-    reads = [_region(read, _Iterators(body.body, axes).hiding(_same_bits)) for read in body.reads]
+    hide = _Iterators(body.body, axes).hiding(_same_bits)
+    reads = [_region(read, hide) for read in body.reads]
     _replace(schedule, block, hidden, reads)
     schedule.transform_block_layout(block, index_map)
     body = schedule.get(block)
@@ -95,17 +96,18 @@ def _hidden(body: Any, hide: Callable[[Any], Any], axes: list[Any] | None = None
         return body
     index = iterators.hiding(hide)
 
-    def load(node: Any) -> Any:
+    def places_in(node: Any) -> list[Any] | None:
         places = [index(place) for place in node.indices]
-        if all(new.same_as(old) for new, old in zip(places, node.indices, strict=True)):
-            return node
-        return tirx.BufferLoad(node.source, places)
+        same = all(new.same_as(old) for new, old in zip(places, node.indices, strict=True))
+        return None if same else places
+
+    def load(node: Any) -> Any:
+        places = places_in(node)
+        return node if places is None else tirx.BufferLoad(node.source, places)
 
     def store(node: Any) -> Any:
-        places = [index(place) for place in node.indices]
-        if all(new.same_as(old) for new, old in zip(places, node.indices, strict=True)):
-            return node
-        return tirx.BufferStore(node.buffer, node.value, places)
+        places = places_in(node)
+        return node if places is None else tirx.BufferStore(node.buffer, node.value, places)
 
     return tvm_ffi.structural_map(
         body, [(ir.TensorLoad, load), (tirx.BufferStore, store)], order="post"

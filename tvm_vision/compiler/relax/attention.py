@@ -14,7 +14,7 @@ import tvm
 from tvm import relax
 
 from ...topi.attention import FORM, AttentionForm, View, attention
-from .operators import operator_of
+from .operators import fixed_shape, operator_of
 from .rewriting import constant_of, resolve, rewritten, value_of
 
 MOST = 1 << 30  # elements of a tensor: indices are of 32 bits
@@ -72,14 +72,14 @@ class _Rewriter(relax.PyExprMutator):
         return relax.op.permute_dims(before.args[0], axes)
 
     def _attention(self, call: relax.Call) -> relax.Expr:
-        soft, shape = call.args[0], _shape(call)
+        soft, shape = call.args[0], fixed_shape(call)
         while operator_of(self._value(soft)) == "relax.reshape":
             soft = self._value(soft).args[0]
         soft = self._value(soft)
-        given = _shape(call.args[0])
+        given = fixed_shape(call.args[0])
         if operator_of(soft) != "relax.nn.softmax" or shape is None or given is None:
             return call
-        whole = _shape(soft)
+        whole = fixed_shape(soft)
         axis = int(soft.attrs.axis)
         if whole is None or len(whole) < 3 or axis not in (-1, len(whole) - 1):
             return call
@@ -89,7 +89,7 @@ class _Rewriter(relax.PyExprMutator):
         while operator_of(found := self._value(expr)) != "relax.matmul":
             name = operator_of(found)
             if name == "relax.reshape":
-                if (inside := _shape(found.args[0])) is None or inside[-2:] != whole[-2:]:
+                if (inside := fixed_shape(found.args[0])) is None or inside[-2:] != whole[-2:]:
                     return call
                 expr = found.args[0]
                 continue
@@ -98,10 +98,10 @@ class _Rewriter(relax.PyExprMutator):
                 scale, expr = scale * number[1], number[0]
             elif name == "relax.add" and scale == 1:  # a scale behind it is of what is added, too
                 both = [self._is_scores(a) for a in found.args]
-                if both.count(True) != 1 or _shape(found) is None:
+                if both.count(True) != 1 or fixed_shape(found) is None:
                     return call
                 expr = found.args[both.index(True)]
-                added.append((found.args[both.index(False)], _shape(found)))
+                added.append((found.args[both.index(False)], fixed_shape(found)))
             else:
                 return call
         q, k, v = found.args[0], found.args[1], call.args[1]
@@ -138,7 +138,7 @@ class _Rewriter(relax.PyExprMutator):
             if operator_of(found) == "relax.divide":
                 number = 1 / number if number else 0.0
             other = found.args[1 - place]
-            if number and np.isfinite(number) and _shape(other) == _shape(found):
+            if number and np.isfinite(number) and fixed_shape(other) == fixed_shape(found):
                 return other, number
         return None
 
@@ -152,7 +152,7 @@ class _Rewriter(relax.PyExprMutator):
         batch, (queries, keys) = whole[:-2], whole[-2:]
         places = []
         for expr in factors:
-            place, shape = self._place(expr), _shape(expr)
+            place, shape = self._place(expr), fixed_shape(expr)
             if place is None or shape is None or self._is_input(place.source):
                 return call
             places.append((place, shape[-2:]))
@@ -188,7 +188,7 @@ class _Rewriter(relax.PyExprMutator):
         lead = len(batch)
         axes = [*range(lead - 1), lead, lead - 1, lead + 1]
         turned = op.permute_dims(made, axes)
-        if (*batch, queries, value_width) == _shape(call):
+        if (*batch, queries, value_width) == fixed_shape(call):
             return turned
         return op.reshape(emit(turned), call.ty.shape)
 
@@ -207,11 +207,11 @@ class _Rewriter(relax.PyExprMutator):
         return isinstance(self._value(source), relax.Var)
 
     def _size(self, expr: Any) -> int:
-        return int(np.prod(_shape(expr) or ()))
+        return int(np.prod(fixed_shape(expr) or ()))
 
     def _place(self, expr: Any) -> _Place | None:
         """Where a tensor lies: in one further up, if all between only says how it is read."""
-        shape = _shape(expr)
+        shape = fixed_shape(expr)
         if shape is None or str(expr.ty.dtype) != "float32":
             return None
         found = self._value(expr)
@@ -264,11 +264,3 @@ _VIEWS: dict[str, Any] = {
     "relax.expand_dims": _reshaped,
     "relax.take": _taken,
 }
-
-
-def _shape(expr: Any) -> tuple[int, ...] | None:
-    extents = getattr(getattr(getattr(expr, "ty", None), "shape", None), "values", None)
-    if extents is None:
-        return None
-    found = [getattr(extent, "value", None) for extent in extents]
-    return None if None in found else tuple(int(extent) for extent in found if extent is not None)

@@ -15,7 +15,7 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from .operators import operator_of
+from .operators import fixed_shape, operator_of
 from .rewriting import constant_of, rewritten
 
 Array = Any
@@ -107,7 +107,7 @@ class _Folder(PyExprMutator):
         if operator_of(call) == "relax.shape_to_tensor":
             return _sizes(call)
         fold = self._folds.get(getattr(call.op, "name", ""))
-        shape = _fixed_shape(call.ty)
+        shape = fixed_shape(call)
         if fold is None or shape is None:
             return call
         tensors = [arg for arg in call.args if not isinstance(arg.ty, relax.ShapeType)]
@@ -128,12 +128,3 @@ def _sizes(call: relax.Call) -> relax.Expr:
     if not values or not all(hasattr(size, "value") for size in values):
         return call
     return relax.const(np.array([int(size.value) for size in values]), str(call.ty.dtype))
-
-
-def _fixed_shape(tensor_type: Any) -> tuple[int, ...] | None:
-    shape = getattr(tensor_type, "shape", None)
-    if shape is None:
-        return None
-    sizes = [getattr(size, "value", None) for size in shape]
-    fixed = tuple(int(size) for size in sizes if size is not None)
-    return fixed if len(fixed) == len(sizes) else None

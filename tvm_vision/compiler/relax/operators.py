@@ -12,6 +12,15 @@ def operator_of(expr: Any) -> str:
     return str(getattr(getattr(expr, "op", None), "name", ""))
 
 
+def fixed_shape(expr: Any) -> tuple[int, ...] | None:
+    """The extents of a tensor; None for anything else, and where one is known only at run time."""
+    extents = getattr(getattr(getattr(expr, "ty", None), "shape", None), "values", None)
+    if extents is None:
+        return None
+    found = [getattr(extent, "value", None) for extent in extents]
+    return None if None in found else tuple(int(extent) for extent in found if extent is not None)
+
+
 def is_int8(convolution: relax.Call) -> bool:
     """Whether it sums whole numbers, as ``qdq`` writes convolutions of bytes."""
     return str(convolution.ty.dtype) == "int32"

@@ -213,7 +213,6 @@ def _embedded(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     if segments:
         total = build.sum(total, build("Gather", node.input[4], segments))
     epsilon = attribute(node, "epsilon", EPSILON)
-    epsilon = attribute(node, "epsilon", EPSILON)
     build.finish(build.norm(total, node.input[5], node.input[6], epsilon, -1, True))
     if len(node.output) > 1 and node.output[1]:
         kept = build.cast(mask or build("Sub", words, words), np.int32)

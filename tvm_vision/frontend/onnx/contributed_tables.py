@@ -91,10 +91,7 @@ def _joined(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 
 def _classes(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """The label with the largest score, and all scores: those of a linear layer.
-
-    Of one score there are two classes, the second where it is positive.
-    """
+    """The label with the largest score, and all scores: those of a linear layer."""
     build = NodeBuilder(graph, node)
     labels = attribute(node, "classlabels_ints")
     if labels is None:

@@ -13,6 +13,7 @@ count there. So nothing is read beside a tensor.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product, starmap
 from typing import Any
 
 import tvm
@@ -44,6 +45,10 @@ class AttentionTile:
     blocks: int
     subgroups: int
 
+    def parts(self, lanes: int) -> int:
+        """Threads that share a row of scores, with so many of a subgroup."""
+        return self.subgroups * lanes // (self.blocks * EDGE)
+
 
 def fits(form: AttentionForm, limits: TargetLimits) -> bool:
     """Whether attention is one kernel on a device."""
@@ -61,13 +66,12 @@ def candidates(form: AttentionForm, limits: TargetLimits) -> list[AttentionTile]
     if form.keys % VECTOR == 0 and form.batches * form.queries * form.keys > MOST_EVEN:
         return []
     found = [
-        AttentionTile(blocks, subgroups)
-        for blocks in (1, 2, 4, 8)
-        for subgroups in range(1, 9)
-        if _divides(form, blocks, subgroups, lanes)
-        and blocks <= up(form.queries, EDGE)
-        and subgroups * lanes <= limits.threads
-        and _shared(form, AttentionTile(blocks, subgroups), lanes) <= limits.shared_bytes
+        tile
+        for tile in starmap(AttentionTile, product((1, 2, 4, 8), range(1, 9)))
+        if _divides(form, tile, lanes)
+        and tile.blocks <= up(form.queries, EDGE)
+        and tile.subgroups * lanes <= limits.threads
+        and _shared(form, tile, lanes) <= limits.shared_bytes
     ]
     return sorted(found, key=lambda tile: _cost(form, tile, limits))
 
@@ -82,16 +86,16 @@ def _in_matrices(form: AttentionForm) -> bool:
     )
 
 
-def _divides(form: AttentionForm, blocks: int, subgroups: int, lanes: int) -> bool:
+def _divides(form: AttentionForm, tile: AttentionTile, lanes: int) -> bool:
     """Whether the shares' product, blocks by columns, divides evenly among subgroups, and whole
     threads have a part of each row."""
-    columns = form.value_width // EDGE
-    if subgroups % columns == 0:
-        even = blocks % (subgroups // columns) == 0
+    columns, parts = form.value_width // EDGE, tile.parts(lanes)
+    if tile.subgroups % columns == 0:
+        even = tile.blocks % (tile.subgroups // columns) == 0
     else:
-        even = columns % subgroups == 0
-    parts, rest = divmod(subgroups * lanes, blocks * EDGE)
-    return even and rest == 0 and parts in (1, 2, 4, 8, 16)
+        even = columns % tile.subgroups == 0
+    whole = parts * tile.blocks * EDGE == tile.subgroups * lanes
+    return even and whole and parts in (1, 2, 4, 8, 16)
 
 
 def _cost(form: AttentionForm, tile: AttentionTile, limits: TargetLimits) -> float:
@@ -99,9 +103,8 @@ def _cost(form: AttentionForm, tile: AttentionTile, limits: TargetLimits) -> flo
     197 keys, timed on an H200: what is ranked first takes up to 1.05 of the best's time there."""
     tiles, lanes = up(form.keys, EDGE), limits.subgroup
     width, values = form.width // EDGE, form.value_width // EDGE
-    parts = tile.subgroups * lanes // (tile.blocks * EDGE)
     scores = up(tiles, tile.subgroups) * width * (4 + tile.blocks)
-    shares = tiles * EDGE / parts * 3
+    shares = tiles * EDGE / tile.parts(lanes) * 3
     products = tiles * values * (4 + 2 * tile.blocks) / tile.subgroups
     groups = up(form.queries, EDGE * tile.blocks) * form.batches / limits.device.units.count
     # Of a unit's workgroups so many run at once, each subgroup the slower the more there are.
@@ -152,7 +155,7 @@ def schedule_attention(
                 T.reads(*(_whole(b) for b in buffers[:-1]))
                 T.writes(_whole(buffers[-1]))
                 _Kernel(form, chosen, limits.subgroup, buffers, block.var, y.var, x.var).write()
-    made = builder.get().with_attrs({**dict(function.attrs)})
+    made = builder.get().with_attrs(dict(function.attrs))
     return Schedule(tvm.IRModule({"main": made}))
 
 
@@ -169,16 +172,13 @@ def _score_row(form: AttentionForm, parts: int) -> int:
     those of the next row begin in other banks. The results take their place."""
     least = max(up(form.keys, EDGE) * EDGE, form.value_width)
     near = max(parts, 4)
-    found = [
-        row for row in range(least, least + BANKS + 1, 4) if row // near % 2 and not row % near
-    ]
-    return found[0]
+    rows = range(least, least + BANKS + 1, 4)
+    return next(row for row in rows if row // near % 2 and row % near == 0)
 
 
 def _shared(form: AttentionForm, tile: AttentionTile, lanes: int) -> int:
     """Bytes of shared memory."""
-    rows = EDGE * tile.blocks
-    parts = tile.subgroups * lanes // rows
+    rows, parts = EDGE * tile.blocks, tile.parts(lanes)
     shares = up(form.keys, EDGE) * EDGE + PADDING
     return rows * (_score_row(form, parts) * 4 + shares * 2 + 2 * parts * 4)
 
@@ -204,7 +204,7 @@ class _Kernel:
         self.width, self.columns = form.width // EDGE, form.value_width // EDGE
         self.tiles = up(form.keys, EDGE)
         self.threads = tile.subgroups * lanes
-        self.parts = self.threads // self.rows
+        self.parts = tile.parts(lanes)
         groups = up(form.queries, self.rows)
         self.first = block % groups * self.rows
         self.batch = form.inside(block // groups)
