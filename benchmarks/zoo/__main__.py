@@ -114,9 +114,10 @@ def measure_all(
 @click.option("--only", multiple=True, help="Networks with this in their name; again for more.")
 @click.option("--inductor", is_flag=True, help="Time PyTorch's compiler, too.")
 @click.option("--document", "into", type=PATH, help="Write the tables between its marks there.")
+@click.option("--mark", default="zoo", show_default=True, help="The name of those marks.")
 def main(
     results: Path | None, output: Path | None, most_seconds: float, only: tuple[str, ...],
-    inductor: bool, into: Path | None,
+    inductor: bool, into: Path | None, mark: str,
 ) -> None:  # fmt: skip
     """Measure (--output), or show RESULTS."""
     try:
@@ -132,7 +133,7 @@ def main(
     text = page(found)
     click.echo(text)
     if into is not None:
-        tables = {"zoo": lambda: text}
+        tables = {mark: lambda: text}
         write_whole(into, document(into.read_text("utf-8"), tables, str(into)).encode())
 
 

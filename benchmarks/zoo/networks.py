@@ -149,8 +149,10 @@ NETWORKS = (
     *_all("torchvision", 224, "resnet50 mobilenet_v2", 16),
     *_all("timm", 224, "mobilenetv4_conv_small ghostnet_100 efficientformer_l1 levit_128s "
           "deit_tiny_patch16_224 hrnet_w18_small mixer_s16_224 convnextv2_atto repvit_m1 "
-          "res2net50_26w_4s coatnet_0_rw_224 nfnet_l0 dla34"),
-    *_all("timm", 256, "fastvit_t8 mobilevit_s"),
+          "res2net50_26w_4s coatnet_0_rw_224 nfnet_l0 dla34 poolformerv2_s12 mobileone_s1 "
+          "lcnet_100 rexnet_100 tiny_vit_11m_224 xcit_nano_12_p16_224 caformer_s18 resnest26d "
+          "ese_vovnet39b nextvit_small"),
+    *_all("timm", 256, "fastvit_t8 mobilevit_s edgenext_small efficientvit_b1 cspdarknet53"),
     *_all("transformers", 512, "segformer_b0"),
     *_all("transformers", 266, "depth_anything_small"),
     *_all("transformers", 224, "dinov2_small"),

@@ -27,8 +27,10 @@ def page(results: Mapping[str, Any]) -> str:
                 f"- {precision}: a frame takes {statistics.median(ratios):.2f} of {name}'s "
                 f"(median of {len(ratios)} networks); slower in {behind}."
             )
-    worse = [r["name"] for r in rows if _slower_in_fp16(r)]
-    lines.append(f"- slower in fp16 than in fp32 on the device: {', '.join(worse) or 'none'}.")
+    timed = [p for p in PRECISIONS if any(p in row for row in rows)]
+    if len(timed) == len(PRECISIONS):
+        worse = [r["name"] for r in rows if _slower_in_fp16(r)]
+        lines.append(f"- slower in fp16 than in fp32 on the device: {', '.join(worse) or 'none'}.")
     seconds = [row["compile_s"] for row in rows if row.get("compile_s")]
     if seconds:
         lines.append(
@@ -37,13 +39,13 @@ def page(results: Mapping[str, Any]) -> str:
         )
     others = [of for of in OTHERS if any(f"{of}_{p}" in row for p in PRECISIONS for row in rows)]
     header = ["network", "input"]
-    for precision in PRECISIONS:
+    for precision in timed:
         header.append(f"ours {precision}")
         for of in others:
             header += [OTHERS[of].removeprefix("the "), "ratio"]
     header.append("kernels")
     ordered = sorted(rows, key=_worst, reverse=True)
-    cells = (_cells(row, others) for row in ordered)
+    cells = (_cells(row, timed, others) for row in ordered)
     failed = [f"- {r['name']}, {of}: {said}" for r in rows for of, said in r["failed"].items()]
     return "\n".join([*lines, "", table(" | ".join(header), cells), *failed]).rstrip() + "\n"
 
@@ -66,9 +68,9 @@ def _slower_in_fp16(row: Row) -> bool:
     return bool(full and half and half["device"] > 1.01 * full["device"])
 
 
-def _cells(row: Row, others: Sequence[str]) -> tuple[str, ...]:
+def _cells(row: Row, timed: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
     cells = [row["name"], "×".join(map(str, row["shape"]))]
-    for precision in PRECISIONS:
+    for precision in timed:
         cells.append(_times(row.get(precision)))
         for other in others:
             found = ratio(row, precision, other)

@@ -69,13 +69,22 @@ def test_fp16_slower_than_fp32_is_said() -> None:
     )
 
 
-def test_the_page_has_the_recorded_results() -> None:
+def test_what_was_not_timed_has_no_columns() -> None:
+    found = row("half", 1, 4)
+    del found["fp32"], found["cuda_fp32"]
+    text = page({"device": "a GPU", "rows": [found]})
+    assert "fp32" not in text
+    assert "| network | input | ours fp16 | CUDA graph | ratio | kernels |" in text
+
+
+@pytest.mark.parametrize("path", [RESULTS, RESULTS.with_name("nvidia-h200-zoo-fp16.json")])
+def test_the_page_has_the_recorded_results(path: Path) -> None:
     """Of networks of the zoo alone, and as the command shows them."""
-    results = json.loads(RESULTS.read_text())
+    results = json.loads(path.read_text())
     assert {found["name"] for found in results["rows"]} <= {network.name for network in NETWORKS}
     document = (RESULTS.parents[2] / "docs" / "performance" / "zoo.md").read_text("utf-8")
     assert page(results) in document
-    shown = CliRunner().invoke(main, [str(RESULTS)])
+    shown = CliRunner().invoke(main, [str(path)])
     assert shown.exit_code == 0, shown.output
     assert page(results) in shown.output
 
