@@ -38,6 +38,11 @@ def normalized(square: Nodes) -> Nodes:
     ]
 
 
+def of_image(*nodes: onnx.NodeProto) -> Nodes:
+    """Nodes from ``i``, an image of three channels, to ``y``."""
+    return [node("Reshape", "r image", "i"), *nodes]
+
+
 FORMS: dict[str, Nodes] = {
     "layer normalization, by Pow": normalized([node("Pow", "d two", "q")]),
     "layer normalization, by Mul": normalized([node("Mul", "d d", "q")]),
@@ -60,6 +65,30 @@ FORMS: dict[str, Nodes] = {
         node("Pow", "v third", "s"),
         node("Div", "r s", "y"),
     ],
+    # Roots and quotients of what is not few beside what it is of.
+    "local response": of_image(node("LRN", "i", "y", size=3, alpha=0.1, beta=0.75)),
+    "length of windows": of_image(node("LpPool", "i", "y", kernel_shape=[2, 2])),
+    "unit length of channels": of_image(node("LpNormalization", "i", "y", axis=1, p=2)),
+    "groups": of_image(
+        node("GroupNormalization", "i three_ones three_ones", "y", num_groups=3, epsilon=1e-5)
+    ),
+    "local deviation": of_image(
+        node("AveragePool", "i", "m", kernel_shape=[3, 3]),
+        node("Mul", "i i", "q"),
+        node("AveragePool", "q", "e", kernel_shape=[3, 3]),
+        node("Mul", "m m", "n"),
+        node("Sub", "e n", "v"),
+        node("Relu", "v", "w"),
+        node("Sqrt", "w", "y"),
+    ),
+    "distances": [
+        node("Unsqueeze", "r two_places", "a"),
+        node("Slice", "r first two_places second", "f"),
+        node("Sub", "a f", "d"),
+        node("Mul", "d d", "q"),
+        node("ReduceSum", "q last", "v", keepdims=0),
+        node("Sqrt", "v", "y"),
+    ],
     "a mean in two steps": [
         node("ReduceSum", "r last", "s", keepdims=1),
         node("Mul", "s part", "y"),
@@ -77,6 +106,9 @@ CONSTANTS: dict[str, np.ndarray] = {
     "first": np.array([0]),
     "second": np.array([1]),
     "part": np.array(1 / 96, "float32"),
+    "image": np.array([1, 3, 20, 32]),
+    "two_places": np.array([2]),
+    "three_ones": np.ones(3, "float32"),
 }
 
 
@@ -162,6 +194,9 @@ PLAIN: dict[str, Callable[[], onnx.ModelProto]] = {
             node("Slice", "n first second rows", "o"),
             node("Add", "o small", "y"),
         ]
+    ),
+    "squares as an activation": lambda: model_of(
+        [node("Mul", "r r", "q"), node("MatMul", "q few", "p"), node("Relu", "p", "y")]
     ),
     "product": lambda: model_of(
         [node("Transpose", "r", "t", perm=[0, 2, 1]), node("MatMul", "r t", "y")]

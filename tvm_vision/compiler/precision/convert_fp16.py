@@ -21,6 +21,7 @@ from ..graph.static_graph import KernelCall, StaticGraph, Tensor
 from ..tir.cast_buffers import FP16, FP32, narrowable, narrowed
 from ..tir.coordinates import holds_coordinates
 from ..tir.fp16_range import FP16_MAX, LEAST_NORMAL, holds_lost, lost
+from ..tir.fp16_roots import whole_numbers_of
 from ..tir.fp16_sums import holds_wide_sums
 
 LESS = 4  # times as small is small beside another tensor
@@ -112,7 +113,8 @@ def _holding_lost(graph: StaticGraph) -> set[int]:
 
 def _holding_wide_sums(graph: StaticGraph) -> set[int]:
     """The tensors that hold sums or powers which may leave fp16's range, from kernel to kernel:
-    those that are small beside what they are of, and those that are only read to be summed up."""
+    those that are small beside what they are of, and those that are only read to be summed up, or
+    for their roots or to divide by them, as in a norm over few channels."""
     found: set[int] = set()
     readers: dict[int, list[KernelCall]] = {}
     for kernel in graph.kernels:
@@ -142,6 +144,20 @@ def _holding_wide_sums(graph: StaticGraph) -> set[int]:
             for kernel in readers.get(tensor, ())
         )
 
+    @functools.cache
+    def whole(name: str, place: int) -> list[bool]:
+        return whole_numbers_of(graph.functions[name], place)
+
+    @functools.cache
+    def is_rooted(tensor: int) -> bool:
+        return tensor in readers and all(
+            not whole(kernel.function, place)[len(kernel.inputs) + number]
+            or (graph.root(written) in holds(kernel, {tensor}) and is_rooted(graph.root(written)))
+            for kernel in readers[tensor]
+            for place in [i for i, t in enumerate(kernel.inputs) if graph.root(t) == tensor]
+            for number, written in enumerate(kernel.outputs)
+        )
+
     for kernel in graph.kernels:
         most = max((_elements(graph, tensor) for tensor in kernel.inputs), default=0) // LESS
         wide = [tensor for tensor in kernel.inputs if graph.root(tensor) in found]
@@ -149,7 +165,7 @@ def _holding_wide_sums(graph: StaticGraph) -> set[int]:
         found.update(
             tensor
             for tensor in holds(kernel, found)
-            if _elements(graph, tensor) <= most or is_summed_up(tensor)
+            if _elements(graph, tensor) <= most or is_summed_up(tensor) or is_rooted(tensor)
         )
     return found
 

@@ -73,21 +73,21 @@ def holds_wide_sums(
             if in_value(value.b):
                 return 0
             found = in_value(value.a)
-            return found & ~_SUM if _number(value.b) is not None else found
+            return found & ~_SUM if number_of(value.b) is not None else found
         if isinstance(value, prim.Mul):
             found = in_value(value.a) | in_value(value.b)
-            numbers = [number for number in map(_number, _sides(value)) if number is not None]
+            numbers = [number for number in map(number_of, _sides(value)) if number is not None]
             if any(abs(number) < 1 for number in numbers):
                 return found & ~_SUM
             return found | (_POWER if is_square(value) else 0)
         if branches := choice_parts(value):
             return _any(in_value(branch) for branch in branches[1:])
         if isinstance(value, ir.Call):
-            if _name(value) not in _GROWING:
+            if function_name(value) not in _GROWING:
                 return 0
             found = in_value(value.args[0])
-            if _name(value) == "pow":
-                exponent = _number(value.args[1])
+            if function_name(value) == "pow":
+                exponent = number_of(value.args[1])
                 if exponent is not None and exponent < 0:
                     return 0
                 if (exponent is None or exponent > 1) and _reads(value.args[0], stores):
@@ -120,7 +120,7 @@ def _undivided(value: Any, terms: int, stores: Stores) -> int:
     if terms < MANY or not isinstance(value, prim.Add):
         return 0
     term = stores.meant(value.b)
-    bounded = isinstance(term, ir.Call) and _name(term) == "exp"  # of a softmax: at most 1
+    bounded = isinstance(term, ir.Call) and function_name(term) == "exp"  # of a softmax: at most 1
     return 0 if bounded and terms < FP16_MAX else _SUM
 
 
@@ -139,14 +139,15 @@ def _any(found: Iterable[int]) -> int:
     return together
 
 
-def _number(value: Any) -> float | None:
-    """Of a constant."""
+def number_of(value: Any) -> float | None:
+    """The number that a constant is; None for what is none."""
     if isinstance(value, prim.Cast):
-        return _number(value.value)
+        return number_of(value.value)
     if isinstance(value, (prim.FloatImm, prim.IntImm)):
         return float(value.value)
     return None
 
 
-def _name(call: Any) -> str:
+def function_name(call: Any) -> str:
+    """The bare name of the operator that is called."""
     return str(getattr(call.op, "name", "")).rpartition(".")[2]
