@@ -295,6 +295,24 @@ def test_the_forms_of_old_operator_sets(operator, attributes, shape):
     assert_equals_onnxruntime(model, image(2, 4, 4))
 
 
+@pytest.mark.parametrize("bounds", ["", "min", "max", "min max"])
+@pytest.mark.parametrize(("opset", "dtype"), [(8, np.float32), (13, np.float32), (13, np.float16)])
+def test_bounds_that_are_left_out_are_the_ends_of_the_type(opset, dtype, bounds):
+    numbers = {name: {"min": -0.5, "max": 2.0}[name] for name in bounds.split()}
+    attributes = numbers if opset < 11 else {}
+    names = [] if opset < 11 else [name * (name in numbers) for name in ("min", "max")]
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    graph = helper.make_graph(
+        [helper.make_node("Clip", ["x", *names], ["y"], **attributes)],
+        "test",
+        [helper.make_tensor_value_info("x", kind, (5,))],
+        [helper.make_tensor_value_info("y", kind, (5,))],
+        [numpy_helper.from_array(np.array(numbers[name], dtype), name) for name in names if name],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    assert_equals_onnxruntime(model, np.array([-np.inf, -3, 1, 7, np.inf], dtype))
+
+
 def gather_model(indices, *, fixed=True):
     weights = [("i", np.array(indices))]
     shape = (2, *np.shape(indices), 4)

@@ -33,7 +33,7 @@ from .fixed_inputs import advice, naming_inputs, with_input_values
 from .fixed_shape import of_fixed_shape
 from .fold import folded
 from .graph import CUT, graph_inputs, inferred, nodes_in, with_input_shapes
-from .parts import behind, has_work, with_possible_cuts, without_a_cut
+from .parts import behind, has_work, opened, with_possible_cuts, without_a_cut
 from .rewrites import PREVIEW, expand_functions, rewrite
 from .simplify import simplified
 from .tools import ToolError, light_step
@@ -88,7 +88,13 @@ def import_onnx(
     try:
         prepared = expand_functions(prepared)
         module, imported = _convert_first(prepared, shapes)
-        return module, replace(_signature(imported, module), input_values=values)
+        try:
+            signature = _signature(imported, module)
+        except OpenShape:
+            if not (causes := opened(imported)):
+                raise
+            raise NodesRefused(causes) from None
+        return module, replace(signature, input_values=values)
     except NodesRefused as error:
         refusals = with_possible_cuts(prepared, error.refusals)
         raise NodesRefused(naming_inputs(refusals, prepared, shapes)) from None

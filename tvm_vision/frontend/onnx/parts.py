@@ -9,7 +9,7 @@ from dataclasses import replace
 import onnx
 
 from ..refusals import Refusal
-from .graph import node_called, nodes_in, reads
+from .graph import CUT, fixed_values, graph_inputs, node_called, nodes_in, reads
 
 # A part without one of these is no network: preparing an image, or counting.
 _WORK = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "QLinearConv", "QLinearMatMul"})
@@ -26,6 +26,18 @@ def behind(nodes: Iterable[onnx.NodeProto], names: Collection[str]) -> list[onnx
             found.append(node)
             made.update(filter(None, node.output))
     return found
+
+
+def opened(model: onnx.ModelProto) -> list[Refusal]:
+    """The nodes of a model of fixed inputs whose inputs have sizes that are known and whose results
+    have not: it depends on the data how many there are."""
+    known = {tensor.name for tensor in model.graph.initializer} | fixed_values(model.graph)
+    known.update(value.name for value in graph_inputs(model))
+    return [
+        Refusal(node.op_type, node.name, "the size of its result depends on the data", CUT)
+        for node in model.graph.node
+        if known.issuperset(reads(node)) and not known.issuperset(filter(None, node.output))
+    ]
 
 
 def has_work(graph: onnx.GraphProto) -> bool:

@@ -17,6 +17,7 @@ from .graph import (
     Unsupported,
     attribute,
     constant_input,
+    given,
     with_attributes,
 )
 
@@ -27,6 +28,7 @@ FEW_FACTORS = 8
 LARGEST_DET = 4
 # The version of TopK that takes the number as an input, which TVM reads as an attribute.
 LARGEST_AS_INPUT = 10
+CLIP_BOUNDS_AS_INPUTS = 11  # the opset from which on they are no attributes
 
 
 def power(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
@@ -102,6 +104,28 @@ def mish(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     top = steps("Add", steps("Where", above, one, square), double)
     rest = steps("Where", above, steps("Mul", square, two), two)
     return steps.finish(steps("Mul", x, steps("Div", top, steps("Add", top, rest))))
+
+
+def clip(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """Bounds that are left out are the ends of the type, so that infinity becomes the largest
+    number there is; TVM leaves it."""
+    dtype, before = graph.dtype(node.input[0]), graph.opset < CLIP_BOUNDS_AS_INPUTS
+    names = ("min", "max")
+    missing = [
+        name
+        for place, name in enumerate(names, 1)
+        if (attribute(node, name) is None if before else not given(node, place))
+    ]
+    if not missing or not np.issubdtype(dtype, np.floating):
+        return None
+    ends = {name: np.array(getattr(np.finfo(dtype), name), dtype) for name in names}
+    if before:
+        return [with_attributes(node, **{name: float(ends[name]) for name in missing})]
+    steps = NodeBuilder(graph, node)
+    bounds = [
+        ends[name] if name in missing else node.input[place] for place, name in enumerate(names, 1)
+    ]
+    return steps.finish(steps("Clip", node.input[0], *bounds))
 
 
 def shrink(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
@@ -193,6 +217,7 @@ def random_numbers(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 NUMBER_REWRITES: dict[str, Rewrite] = {
     **dict.fromkeys(RANDOM, random_numbers),
+    "Clip": clip,
     "Det": determinant,
     "EyeLike": eye_like,
     "Mish": mish,
