@@ -115,6 +115,46 @@ def test_what_is_left_out_and_what_is_named(operator, options):
     assert_equal(run_on_cpu(import_onnx(model)[0], x), expected(model, x))
 
 
+@pytest.mark.parametrize(
+    ("activation", "numbers_given"),
+    [
+        ("Affine", {"activation_alpha": [0.7], "activation_beta": [0.1]}),
+        ("LeakyRelu", {"activation_alpha": [0.2]}),
+        ("ThresholdedRelu", {"activation_alpha": [0.3]}),
+        ("ScaledTanh", {"activation_alpha": [1.2], "activation_beta": [0.4]}),
+        ("HardSigmoid", {"activation_alpha": [0.3], "activation_beta": [0.4]}),
+        ("Elu", {"activation_alpha": [0.6]}),
+        ("Softsign", {}),
+        ("Softplus", {}),
+    ],
+)
+def test_each_activation(activation, numbers_given):
+    model, x = (
+        layer("RNN", activations=[activation], **numbers_given),
+        numbers(LENGTH, BATCH, FEATURES),
+    )
+    assert_equal(run_on_cpu(import_onnx(model)[0], x), expected(model, x))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        # As Keras' older networks have it.
+        {"activations": ["HardSigmoid", "Tanh", "Tanh"]},
+        {
+            "activations": ["HardSigmoid", "LeakyRelu", "Tanh"],
+            "activation_alpha": [0.25, 0.05],
+            "activation_beta": [0.4],
+            "clip": 0.5,
+        },
+        {"input_forget": 1},
+    ],
+)
+def test_gates_of_other_functions_and_coupled(options):
+    model, x = layer("LSTM", **options), numbers(LENGTH, BATCH, FEATURES)
+    assert_equal(run_on_cpu(import_onnx(model)[0], x), expected(model, x))
+
+
 @pytest.mark.parametrize("operator", GATES)
 def test_the_batch_before_the_steps(operator):
     # onnxruntime has no kernel for it: the other layout, turned, is the reference.
@@ -150,19 +190,23 @@ def test_more_steps_are_not_more_kernels():
 @pytest.mark.parametrize(
     ("operator", "options", "reason", "remedy"),
     [
-        (
-            "RNN",
-            {"activations": ["Affine"]},
-            "the activation Affine",
-            "use one of Relu, Sigmoid, Tanh",
-        ),
+        ("RNN", {"activations": ["Swish"]}, "the activation Swish", "use one of Relu, Sigmoid,"),
         (
             "RNN",
             {"activations": ["Tanh", "Relu"], "direction": "bidirectional"},
             "the activations Tanh, Relu",
             "give 1, the same for each direction",
         ),
-        ("LSTM", {"input_forget": 1}, "input_forget, coupled gates", "train the layer without it"),
+        (
+            "RNN",
+            {
+                "activations": ["Elu"] * 2,
+                "activation_alpha": [1.0, 2.0],
+                "direction": "bidirectional",
+            },
+            "the activations Elu, Elu",
+            "give 1, the same for each direction",
+        ),
     ],
 )
 def test_refused_with_what_to_do(operator, options, reason, remedy):

@@ -19,8 +19,38 @@ Nodes = Sequence[onnx.NodeProto] | None
 
 # The way through the steps of each direction.
 WAYS = {"forward": (1,), "reverse": (-1,), "bidirectional": (1, -1)}
-# Those that are one operator without attributes.
-ACTIVATIONS = ("Relu", "Sigmoid", "Tanh")
+# The functions of gates, by the numbers that they take, alpha, beta or both, and what these are
+# where the node does not say.
+ACTIVATIONS: dict[str, dict[str, float]] = {
+    "Relu": {},
+    "Sigmoid": {},
+    "Tanh": {},
+    "HardSigmoid": {"alpha": 0.2, "beta": 0.5},
+    "LeakyRelu": {"alpha": 0.01},
+    "ThresholdedRelu": {"alpha": 1.0},
+    "Elu": {"alpha": 1.0},
+    "Affine": {"alpha": 1.0, "beta": 0.0},
+    "ScaledTanh": {"alpha": 1.0, "beta": 1.0},
+    "Softsign": {},
+    "Softplus": {},
+}
+
+
+@dataclass(frozen=True)
+class Activation:
+    """A function of gates; alpha and beta by name, those that it takes."""
+
+    name: str
+    numbers: dict[str, float]
+
+    def put(self, steps: NodeBuilder, value: str, dtype: np.dtype) -> str:
+        """Add the function of a value."""
+        alpha, beta = (np.array(self.numbers.get(n, 0), dtype) for n in ("alpha", "beta"))
+        if self.name == "Affine":
+            return steps("Add", steps("Mul", value, alpha), beta)
+        if self.name == "ScaledTanh":
+            return steps("Mul", steps("Tanh", steps("Mul", value, beta)), alpha)
+        return steps(self.name, value, **self.numbers)
 
 
 @dataclass(frozen=True)
@@ -35,8 +65,8 @@ class Layer:
     length: int
     batch: int
     size: int
-    # The operators of the functions that ONNX calls f, g and h.
-    functions: tuple[str, ...]
+    # What ONNX calls f, g and h.
+    functions: tuple[Activation, ...]
     # Which steps are in a sequence, (length * directions, batch, 1) bool; empty where all are.
     inside: str
 
@@ -67,7 +97,11 @@ class Layer:
         if clip:
             limit = np.array(clip, self.dtype)
             value = self.steps("Max", self.steps("Min", value, limit), -limit)
-        return self.steps(self.functions[which], value)
+        return self.put(which, value)
+
+    def put(self, which: int, value: str) -> str:
+        """Add function ``which`` of f, g and h."""
+        return self.functions[which].put(self.steps, value, self.dtype)
 
     def parts(self, value: str, sizes: Sequence[int], axis: int) -> list[str]:
         """Add Slices of these sizes, one behind the other along an axis."""
@@ -157,8 +191,7 @@ class Layer:
 def lstm(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """Gates in the order input, output, forget, cell."""
     layer = _layer(node, graph, gates=4, defaults=("Sigmoid", "Tanh", "Tanh"))
-    if attribute(node, "input_forget", 0):
-        raise Unsupported("input_forget, coupled gates", "train the layer without it")
+    coupled, one = bool(attribute(node, "input_forget", 0)), np.ones((), layer.dtype)
     steps, cells = layer.steps, [layer.state(6)]
     weights, peepholes = layer.recurrent(0, 4), layer.peepholes()
 
@@ -168,14 +201,16 @@ def lstm(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     def step(x: str, state: str, inside: str) -> str:
         gates = steps("Add", x, steps("MatMul", state, weights))
         into, out, forget, new = layer.each(gates, 4)
-        into, forget = peeped(into, 0), peeped(forget, 2)
-        kept = steps("Mul", layer.activate(0, forget), cells[-1])
-        added = steps("Mul", layer.activate(0, into), layer.activate(1, new))
+        into = layer.activate(0, peeped(into, 0))
+        # What comes in goes out, where the two gates are coupled.
+        keep = steps("Sub", one, into) if coupled else layer.activate(0, peeped(forget, 2))
+        kept = steps("Mul", keep, cells[-1])
+        added = steps("Mul", into, layer.activate(1, new))
         cells.append(layer.chosen(inside, steps("Add", kept, added), cells[-1]))
         # This gate sees the new cell.
         out = peeped(out, 1)
         # What goes out of the cell is not clipped.
-        new_state = steps("Mul", layer.activate(0, out), steps(layer.functions[2], cells[-1]))
+        new_state = steps("Mul", layer.activate(0, out), layer.put(2, cells[-1]))
         return layer.chosen(inside, new_state, state)
 
     states = _run(layer, layer.projected(*layer.biases()), step)
@@ -273,17 +308,29 @@ def _inside(
     return steps("Less", places, steps.reshape(name, (1, batch, 1)))
 
 
-def _functions(node: onnx.NodeProto, defaults: Sequence[str], directions: int) -> tuple[str, ...]:
-    """The functions f, g and h as operators, the same for each direction."""
-    names = [name.decode() for name in attribute(node, "activations", ())]
-    names = [name.capitalize() for name in names] or [*defaults] * directions
-    for name in names:
-        if name not in ACTIVATIONS:
-            raise Unsupported(f"the activation {name}", f"use one of {', '.join(ACTIVATIONS)}")
-    first, count = tuple(names[: len(defaults)]), len(defaults)
-    if names != [*first] * directions or len(first) != count:
+def _functions(
+    node: onnx.NodeProto, defaults: Sequence[str], directions: int
+) -> tuple[Activation, ...]:
+    """The functions f, g and h, the same for each direction."""
+    # Their names may be in lower case, as onnxruntime takes them.
+    known = {name.lower(): name for name in ACTIVATIONS}
+    given_names = [name.decode() for name in attribute(node, "activations", ())]
+    left = {name: list(attribute(node, f"activation_{name}", ())) for name in ("alpha", "beta")}
+    found = []
+    for given_name in given_names or [*defaults] * directions:
+        name = known.get(given_name.lower())
+        if name is None:
+            raise Unsupported(
+                f"the activation {given_name}", f"use one of {', '.join(ACTIVATIONS)}"
+            )
+        # The numbers that are given are those of the first functions that take some.
+        numbers = {n: left[n].pop(0) if left[n] else d for n, d in ACTIVATIONS[name].items()}
+        found.append(Activation(name, numbers))
+    first, count = tuple(found[: len(defaults)]), len(defaults)
+    if found != [*first] * directions or len(first) != count:
         raise Unsupported(
-            f"the activations {', '.join(names)}", f"give {count}, the same for each direction"
+            f"the activations {', '.join(given_names)}",
+            f"give {count}, the same for each direction",
         )
     return first
 
