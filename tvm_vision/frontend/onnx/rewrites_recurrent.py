@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx
@@ -41,7 +42,7 @@ class Activation:
     """A function of gates; alpha and beta by name, those that it takes."""
 
     name: str
-    numbers: dict[str, float]
+    numbers: dict[str, Any]
 
     def put(self, steps: NodeBuilder, value: str, dtype: np.dtype) -> str:
         """Add the function of a value."""
