@@ -9,13 +9,14 @@ import ctypes
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import PackageError
 from .finding import FAIL, OK, WARN, Finding, Machine
 from .gpus import expected
+from .tiny_network import SIZE, compiled, reference
 
 if TYPE_CHECKING:
     from ..runtime.graph_executor import GraphExecutor
@@ -26,7 +27,6 @@ COPIES = 3  # the first opens the device and gets the memory
 # Largest error of the tiny network's outputs, relative to the largest of them; fp32 has 24 bits.
 TOLERANCE = 1e-4
 LOADER = "libvulkan.so.1"
-SIZE = (1, 3, 32, 32)
 
 
 def load_native(machine: Machine) -> Iterator[Finding]:
@@ -107,18 +107,18 @@ def run_kernel(machine: Machine) -> Iterator[Finding]:
     """Compile the tiny network, and run it: its first kernels."""
     start = time.perf_counter()
     try:
-        _, executor = _network()
+        executor = _network()
     except PackageError as error:
         # A robot that only runs packages has no compiler, and is well.
         yield Finding.of_message("kernel", WARN, f"not tried: {error}")
         return
-    compiled = time.perf_counter() - start
+    took = time.perf_counter() - start
     executor.run(x=np.zeros(SIZE, np.float32))
     zeros = executor.get_output(0).numpy()
     if zeros.any():
         yield _wrong("kernel", f"a network without a bias gave {zeros.flat[0]:g} for zeros")
         return
-    yield Finding("kernel", OK, f"a tiny network was compiled in {compiled:.1f} s, and runs")
+    yield Finding("kernel", OK, f"a tiny network was compiled in {took:.1f} s, and runs")
 
 
 def time_kernels(machine: Machine) -> Iterator[Finding]:
@@ -131,7 +131,7 @@ def time_kernels(machine: Machine) -> Iterator[Finding]:
             "tune and profile go by the host's clock, which is coarse: use more --repeat",
         )  # fmt: skip
         return
-    span = _network()[1].profile(repeat=3).span_us
+    span = _network().profile(repeat=3).span_us
     if not 0 < span < 1e7:
         yield _wrong("timestamps", f"a tiny network took {span:g} µs by the device's clock")
         return
@@ -139,14 +139,12 @@ def time_kernels(machine: Machine) -> Iterator[Finding]:
 
 
 def compare(machine: Machine) -> Iterator[Finding]:
-    """The tiny network's results against ONNX's own reference on the processor."""
-    from onnx.reference import ReferenceEvaluator
-
-    model, executor = _network()
+    """The tiny network's results against those of numpy, on the processor."""
+    executor = _network()
     x = np.random.default_rng(1).standard_normal(SIZE, np.float32)
     executor.run(x=x)
     ours = executor.get_output(0).numpy()
-    (exact,) = ReferenceEvaluator(model).run(None, {"x": x})
+    exact = reference(x)
     error = float(np.abs(ours - exact).max() / np.abs(exact).max())
     if not error <= TOLERANCE:
         yield _wrong("network", f"a tiny network is off by {error:.1g} of its largest value")
@@ -160,50 +158,8 @@ def _wrong(name: str, words: str) -> Finding:
 
 
 @cache
-def _network() -> tuple[Any, GraphExecutor]:
-    """Convolution, Relu, mean and product, 10 kB, as ONNX model and on the device."""
-    import tvm
-
-    from .. import api
-    from ..runtime import graph_executor
-
-    model = _model()
-    # Made here and now: the compiler is examined, too.
-    made = api.compile(model, target="vulkan", options={"kernel_cache": False})
-    description = {
-        "graph": made.graph,
-        "inputs": [{"name": spec.name} for spec in made.inputs],
-        "outputs": [{"name": spec.name} for spec in made.outputs],
-    }
-    executor = graph_executor.create(description, made.library.module, tvm.vulkan(0))
-    executor.load_params(made.params)
-    return model, executor
-
-
-def _model() -> Any:
-    from onnx import TensorProto, helper, numpy_helper
-
-    random = np.random.default_rng(2)
-    weights = {"w": (16, 3, 3, 3), "d": (16, 8)}
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["conv"], pads=[1, 1, 1, 1]),
-        helper.make_node("Relu", ["conv"], ["relu"]),
-        helper.make_node("GlobalAveragePool", ["relu"], ["mean"]),
-        helper.make_node("Flatten", ["mean"], ["flat"]),
-        helper.make_node("MatMul", ["flat", "d"], ["y"]),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "tiny",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, SIZE)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 8))],
-        [
-            numpy_helper.from_array(random.standard_normal(shape, np.float32), name)
-            for name, shape in weights.items()
-        ],
-    )
-    opsets = [helper.make_opsetid("", 13)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+def _network() -> GraphExecutor:
+    return compiled()
 
 
 Step = Callable[[Machine], Iterator[Finding]]

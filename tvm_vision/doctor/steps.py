@@ -5,7 +5,6 @@ Each step says beforehand that it begins, so that the parent knows where the pro
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import json
 import os
@@ -14,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..error_lines import last_line
-from ..errors import InputError
 from .finding import FAIL, WARN, Finding, Machine, worst
 from .self_test import MAKES_NETWORK, STEPS
 
@@ -38,10 +36,6 @@ def libraries(pipe: int, paths: list[str]) -> None:
 
 def self_test(pipe: int, machine: Machine) -> None:
     """All steps in order, up to the first without which the next ones mean nothing."""
-    with contextlib.suppress(ImportError, InputError):  # the step that needs it says so
-        from ..frontend.onnx import tools
-
-        tools.start()
     for name, step in STEPS:
         say(pipe, {"begins": name})
         findings = list(found_by(name, step(machine)))
