@@ -194,10 +194,34 @@ def test_masks(tmp_path: Path) -> None:
         found.samples[0].classes()
 
 
-def test_a_folder_without_classes(tmp_path: Path) -> None:
-    image(tmp_path / "a.png")
-    with pytest.raises(InputError, match="a sub-folder of images for each class"):
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ([], "has no images: copy them there"),
+        (["a/", "b/"], "has no images: copy them there"),
+        (["a.png", "b.jpg"], "has 2 images and no word on them: put them into folders by class"),
+        (["train/cat/a.png", "val/cat/b.png"], "has val and train: give '{0}/val'"),
+        (["valid/cat/b.png"], "has valid: give '{0}/valid'"),
+        (["images/a.png", "labels/a.txt", "data.yaml"], "has the file 'data.yaml': give '{0}/"),
+        (["images/a.png", "labels/a.txt"], "has images without masks: of a set of boxes give"),
+        (["data.yaml", "train/images/a.png"], "has the file 'data.yaml': give '{0}/data.yaml'"),
+    ],
+)
+def test_a_folder_without_classes_is_told_what_to_give(
+    tmp_path: Path, files: list[str], words: str
+) -> None:
+    for name in files:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if name.endswith("/"):
+            path.mkdir()
+        elif path.suffix in (".png", ".jpg"):
+            image(path)
+        else:
+            path.write_text("names: [a]\n")
+    with pytest.raises(InputError, match="a sub-folder of images for each class") as raised:
         read_data_set(tmp_path)
+    assert words.format(tmp_path) in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from ..models.yaml_file import read_yaml
 from ..plain_files import read_plain, read_text
 from ..runtime.sources import IMAGES
 from .detection import Truth
-from .yolo_labels import named, yolo_images, yolo_label_file, yolo_truth
+from .yolo_labels import SPLITS, named, no_yolo_set, yolo_images, yolo_label_file, yolo_truth
 
 CLASSES, BOXES, MASKS = "classes", "boxes", "masks"
 NOT_COUNTED = 255  # in a mask: pixels that do not count
@@ -99,7 +99,7 @@ def read_data_set(path: Path) -> DataSet:
     try:
         if path.is_dir():
             return _folder(path)
-        reader = {".csv": _csv, ".json": _coco, ".yaml": _yolo, ".yml": _yolo}.get(path.suffix)
+        reader = READERS.get(path.suffix)
         if reader is None:
             raise InputError(
                 f"a set's text is needed, image,label in a .csv, COCO's JSON in a .json or YOLO's "
@@ -121,12 +121,36 @@ def _folder(folder: Path) -> DataSet:
         return _checked(DataSet(MASKS, (), tuple(pairs)), folder)
     found = {sub.name: _images(sub) for sub in sorted(folder.iterdir()) if sub.is_dir()}
     names = tuple(name for name, images in found.items() if images)
-    if not names:
-        raise InputError(
-            f"a sub-folder of images for each class is needed, and '{folder}' has none"
-        )
+    if not names or (names == ("images",) and "labels" in found):
+        raise _no_classes(folder, list(found))
     samples = [Sample(path, i) for i, name in enumerate(names) for path in found[name]]
     return DataSet(CLASSES, names, tuple(samples))
+
+
+def _no_classes(folder: Path, subs: Sequence[str]) -> InputError:
+    """Of a folder that is no set: what it is instead, and what to give."""
+    needed = f"a sub-folder of images for each class is needed, and '{folder}'"
+    texts = sorted(p for p in folder.iterdir() if p.suffix in READERS and p.name[0] != ".")
+    if texts:
+        return InputError(f"{needed} has the file '{texts[0].name}': give '{texts[0]}' itself")
+    splits = [sub for sub in (*SPLITS, "valid") if sub in subs and _has_classes(folder / sub)]
+    if splits:
+        return InputError(f"{needed} has {' and '.join(splits)}: give '{folder / splits[0]}'")
+    if "images" in subs and _images(folder / "images"):
+        return InputError(
+            f"{needed} has images without masks: of a set of boxes give its .yaml or .json, for "
+            "masks put grey PNGs of the same names into 'masks' beside them"
+        )
+    if images := _images(folder):
+        return InputError(
+            f"{needed} has {len(images)} images and no word on them: put them into folders by "
+            "class, or list them in a .csv of image,label"
+        )
+    return InputError(f"{needed} has no images: copy them there, or check the path")
+
+
+def _has_classes(folder: Path) -> bool:
+    return any(sub.is_dir() and _images(sub) for sub in folder.iterdir())
 
 
 def _csv(path: Path) -> DataSet:
@@ -216,7 +240,7 @@ def _yolo(path: Path) -> DataSet:
     if isinstance(names, dict):
         names = [names[key] for key in sorted(names)]
     if not isinstance(names, list):
-        raise InputError(f"'names', and a folder 'val' or 'train', are needed in '{path}'")
+        raise no_yolo_set(path)
     keypoints = bool(document.get("kpt_shape"))
     samples = []
     for image in yolo_images(path, document):
@@ -230,9 +254,12 @@ def _yolo(path: Path) -> DataSet:
     return _checked(DataSet(BOXES, tuple(map(str, names)), tuple(samples)), path)
 
 
+READERS = {".csv": _csv, ".json": _coco, ".yaml": _yolo, ".yml": _yolo}
+
+
 def _checked(found: DataSet, path: Path) -> DataSet:
     if not found.samples:
-        raise InputError(f"images are needed, and '{path}' names none")
+        raise InputError(f"images are needed, and '{path}' names none: add them")
     truths = [sample.truth for sample in found.samples if sample.truth is not None]
     if truths and not any(len(truth.boxes) for truth in truths):
         raise InputError(f"boxes of objects are needed, and '{path}' has none: check its labels")

@@ -27,6 +27,14 @@ def named(folder: Path, name: str) -> Path:
     return path if path.exists() or "\\" not in name else folder / name.strip().replace("\\", "/")
 
 
+def no_yolo_set(path: Path) -> InputError:
+    """Of a .yaml that lacks what a set's has."""
+    return InputError(
+        f"'names', and a folder 'val' or 'train', are needed in '{path}', as YOLO's data.yaml has "
+        "them: add what is missing"
+    )
+
+
 def yolo_images(path: Path, document: Mapping[str, Any]) -> list[Path]:
     """The images of a set's .yaml, in order: of the folder, the text file of images, or the list of
     both, under the first of SPLITS that it has. Folders are taken with all below them.
@@ -36,7 +44,7 @@ def yolo_images(path: Path, document: Mapping[str, Any]) -> list[Path]:
     found = next((document[key] for key in SPLITS if document.get(key)), None)
     places: list[Any] = found if isinstance(found, list) else [found]
     if not places or not all(isinstance(each, str) for each in places):
-        raise InputError(f"'names', and a folder 'val' or 'train', are needed in '{path}'")
+        raise no_yolo_set(path)
     root = path.parent / str(document.get("path") or ".")
     return [image for each in places for image in _images(path, root, each)]
 
