@@ -41,6 +41,17 @@ def test_a_place_that_differs_is_seen() -> None:
     assert not np.array_equal(found.ours, found.reference)
 
 
+def test_a_channel_of_small_values_is_seen_beside_one_of_large_ones() -> None:
+    """Each channel has the colours of its own range, but for one that hardly varies."""
+    ramp = np.linspace(0, 1, 64 * 64).reshape(64, 64)
+    found = pictures_of(*(np.stack([1000 * ramp, 20 * ramp, 1e-3 * ramp, 0 * ramp])[None],) * 2)
+    large, small = found.ours[:64, :64], found.ours[:64, 66:]
+    assert np.array_equal(large, small)
+    for dull in (found.ours[66:, :64], found.ours[66:, 66:]):
+        assert len(np.unique(dull.reshape(-1, 3), axis=0)) <= 2
+    assert "values from 0 to 1000" in found.words
+
+
 def test_what_is_no_number_is_white() -> None:
     ours = np.full((1, 1, 64, 64), np.nan)
     found = pictures_of(ours, np.linspace(0, 1, 64 * 64).reshape(ours.shape))

@@ -142,13 +142,14 @@ def scatter(spots: Sequence[Spot], x_unit: str, y_unit: str, about: str) -> str:
         parts.append(
             f'<text class="tick" x="{x(tick):.1f}" y="{height - BOTTOM + 16}">{tick:g}</text>'
         )
-    for spot, (label_x, label_y) in zip(
-        spots, _labels([(x(s.x), y(s.y), s.name) for s in spots]), strict=True
-    ):
+    places = [(x(spot.x), y(spot.y), spot.name) for spot in spots]
+    labels = _labels(places, height - BOTTOM)
+    for spot, (at_x, at_y, name), (label_x, label_y) in zip(spots, places, labels, strict=True):
         parts.append(
             f'<g class="point" data-k="{escape(spot.key)}"><title>{escape(spot.hover)}</title>'
-            f'<circle cx="{x(spot.x):.1f}" cy="{y(spot.y):.1f}" r="7"/><text '
-            f'class="start name" x="{label_x:.1f}" y="{label_y:.1f}">{escape(spot.name)}</text></g>'
+            f'{_leader(at_x, at_y, label_x, label_y)}<circle cx="{at_x:.1f}" cy="{at_y:.1f}" '
+            f'r="7"/><text class="start name" x="{label_x:.1f}" y="{label_y:.1f}">'
+            f"{escape(name)}</text></g>"
         )
     parts.append(
         f'<text class="unit" x="4" y="13">{escape(y_unit)}</text><text class="tick" '
@@ -157,17 +158,33 @@ def scatter(spots: Sequence[Spot], x_unit: str, y_unit: str, about: str) -> str:
     return "\n".join(parts)
 
 
-def _labels(spots: Sequence[tuple[float, float, str]]) -> list[tuple[float, float]]:
-    """Where names stand: right of their spots, and further down where another name or spot is."""
+def _labels(spots: Sequence[tuple[float, float, str]], bottom: float) -> list[tuple[float, float]]:
+    """Where names begin: right of their spots, left where the chart ends, and as far up or down as
+    another name or spot is in the way."""
     placed = [(x - 9, y + 4, x + 9) for x, y, _ in spots]
     found = []
     for x, y, name in spots:
-        begin, end, at = x + 11, x + 11 + 7 * len(name), y + 4
-        while any(abs(at - b) < 14 and begin < c and a < end for a, b, c in placed):
-            at += 2
-        placed.append((begin, at, end))
+        long = 7 * len(name)
+        begin = x + 11 if x + 11 + long < WIDTH else max(0.0, x - 11 - long)
+        tried = [y + 4 + side * away for away in range(0, int(bottom), 2) for side in (1, -1)]
+        free = (
+            at
+            for at in tried
+            if TOP <= at <= bottom
+            and not any(abs(at - b) < 14 and begin < c and a < begin + long for a, b, c in placed)
+        )
+        at = next(free, y + 4)
+        placed.append((begin, at, begin + long))
         found.append((begin, at))
     return found
+
+
+def _leader(x: float, y: float, label_x: float, label_y: float) -> str:
+    """A line from a spot to its name, where that stands elsewhere than beside it."""
+    if abs(label_y - 4 - y) < 12:
+        return ""
+    end = label_x - 2 if label_x > x else x - 9
+    return f'<path class="leader" d="M{x:.1f} {y:.1f}L{end:.1f} {label_y - 4:.1f}"/>'
 
 
 class _Axis:

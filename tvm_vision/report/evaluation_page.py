@@ -46,7 +46,7 @@ def evaluation_page(rows: Sequence[Row], kind: str, names: Sequence[str], title:
     sections = [
         Section("table", "Variants", "A click on a head sorts.", _table(rows, kind)),
         Section(
-            "trade", f"{words} and latency",
+            "trade", f"{words[:1].upper()}{words[1:]} and latency",
             "Medians of whole frames, from the image to the result, by the host's clock. Further "
             "left is faster, further up is better.", f'<div class="wide">{drawn}</div>',
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -15,6 +16,8 @@ from ..whole_files import write_whole
 MOST_CHANNELS = 256
 LEAST_SIDE = 48  # pixels of a channel's shorter side; smaller ones are enlarged by whole numbers
 GAP = 2
+# A channel's colours span at least this part of the tensor's range: less would show its rounding.
+LEAST_SPAN = 0.01
 
 
 @dataclass(frozen=True)
@@ -22,9 +25,9 @@ class Pictures:
     """BGR pictures of one layer, all of a size.
 
     Attributes:
-        ours, reference: with the same colours for the same values, from the reference's smallest to
-            its largest.
-        difference: of the two, from 0 to its largest.
+        ours, reference: with the same colours for the same values of a channel, from the smallest
+            to the largest that the reference has in it.
+        difference: of the two, from 0 to its largest, with the same colours in all channels.
         words: shape, range and largest difference.
     """
 
@@ -48,16 +51,17 @@ def pictures_of(ours: np.ndarray, reference: np.ndarray) -> Pictures:
         )
     mine, theirs = (_channels(each.astype(np.float64)) for each in (ours, reference))
     apart = np.abs(mine - theirs)
-    finite = theirs[np.isfinite(theirs)]
-    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    low, high = _range(theirs, 0.0)
+    ranges = np.array([_range(each, LEAST_SPAN * (high - low)) for each in theirs])
+    lows, highs = ranges.T[:, :, np.newaxis, np.newaxis]
     most = float(np.nanmax(apart[np.isfinite(apart)], initial=0.0))
     words = (
         f"{'×'.join(map(str, reference.shape))}, values from {low:.4g} to {high:.4g}, largest "
         f"difference {most:.2e}"
     )
     return Pictures(
-        _grid(_colours(mine, low, high, cv2.COLORMAP_VIRIDIS)),
-        _grid(_colours(theirs, low, high, cv2.COLORMAP_VIRIDIS)),
+        _grid(_colours(mine, lows, highs, cv2.COLORMAP_VIRIDIS)),
+        _grid(_colours(theirs, lows, highs, cv2.COLORMAP_VIRIDIS)),
         _grid(_colours(apart, 0.0, most, cv2.COLORMAP_INFERNO)),
         words,
     )
@@ -71,9 +75,20 @@ def _channels(tensor: np.ndarray) -> np.ndarray:
     return tensor.reshape(-1, height, width)[:MOST_CHANNELS]
 
 
-def _colours(channels: np.ndarray, low: float, high: float, colours: int) -> np.ndarray:
-    """(channels, height, width, 3) in BGR; what is no number is white."""
-    scaled = (channels - low) / (high - low) if high > low else np.zeros_like(channels)
+def _range(values: np.ndarray, least: float) -> tuple[float, float]:
+    """The smallest and the largest finite value, moved apart evenly where they are closer than
+    ``least``; 0 and 1 of none."""
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    more = max(0.0, least - (high - low)) / 2
+    return low - more, high + more
+
+
+def _colours(channels: np.ndarray, low: Any, high: Any, colours: int) -> np.ndarray:
+    """(channels, height, width, 3) in BGR, low and high for all or for each channel; what is no
+    number is white."""
+    span = np.asarray(high - low)
+    scaled = np.where(span > 0, (channels - low) / np.where(span > 0, span, 1.0), 0.0)
     bytes_of = np.nan_to_num(255 * np.clip(scaled, 0, 1)).round().astype(np.uint8)
     rows = bytes_of.reshape(-1, channels.shape[-1])
     found = cv2.applyColorMap(rows, colours).reshape(*channels.shape, 3)
