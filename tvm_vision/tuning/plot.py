@@ -12,6 +12,8 @@ from ..runtime.figures import figure_path, pyplot, save
 from .records import Record, Records
 
 MOST_KERNELS = 12
+# Times that are so many times apart are drawn by their logarithm, others from 0.
+WIDE = 10.0
 
 
 def draw_records(records: Records, output: str | os.PathLike[str]) -> None:
@@ -39,6 +41,10 @@ def draw_records(records: Records, output: str | os.PathLike[str]) -> None:
         axis.set_visible(False)
     for axis, items in zip(axes.flat, slowest, strict=False):
         _panel(axis, items)
+    figure.legend(
+        *axes.flat[0].get_legend_handles_labels(), loc="outside upper center", ncols=3,
+        fontsize=8, frameon=False,
+    )  # fmt: skip
     save(figure, path, TuningError)
 
 
@@ -75,14 +81,23 @@ def draw_curves(
 
 
 def _panel(axis: Any, records: list[Record]) -> None:
+    from matplotlib.ticker import LogLocator
+
     times = [1e6 * record.best for record in records]
     best = [min(times[: number + 1]) for number in range(len(times))]
     axis.plot(times, ".", color="0.6", label="candidates")
     axis.step(range(len(best)), best, where="post", color="C0", label="best so far")
     axis.axhline(times[0], color="C3", linewidth=0.8, linestyle="--", label="default")
-    axis.set_yscale("log")
+    if max(times) > WIDE * min(times):
+        axis.set_yscale("log", subs=(2, 5))
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_major_formatter("{x:g}")
+        axis.yaxis.set_minor_formatter("")
+    else:
+        axis.set_ylim(bottom=0)
+    axis.xaxis.get_major_locator().set_params(integer=True)
     axis.set_title(f"{records[0].name[:40]}\n{records[0].place.device[:40]}", fontsize=8)
     axis.set_xlabel("candidate", fontsize=8)
     axis.set_ylabel("time, µs", fontsize=8)
     axis.tick_params(labelsize=7)
-    axis.legend(fontsize=6)
+    axis.spines[["top", "right"]].set_visible(False)
