@@ -21,7 +21,7 @@ from .doctor import doctor
 from .evaluate import evaluate
 from .inspect import inspect
 from .options import SETTINGS, OneLineErrors
-from .other_names import no_such_command
+from .other_names import as_others_write, no_such_command
 from .package import package
 from .profile import profile
 from .quantize import quantize
@@ -46,7 +46,12 @@ class CommandGroup(OneLineErrors, click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and self.get_command(ctx, args[0]) is None and (words := no_such_command(args[0])):
+        command = self.get_command(ctx, args[0]) if args else None
+        if command is not None:
+            words = as_others_write(args[1:], command, ctx)
+        else:
+            words = no_such_command(args[0]) if args else ""
+        if words:
             raise click.UsageError(words, ctx)
         return super().resolve_command(ctx, args)
 

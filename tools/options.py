@@ -23,7 +23,7 @@ from tvm_vision.file_kinds import need_ending
 from tvm_vision.options import CompileOptions, variable_of
 from tvm_vision.runtime.choices import DEVICES, FILL_MODES
 
-from .other_names import no_such_option
+from .other_names import no_such_option, with_what_it_takes
 from .verbosity import add_verbosity, is_verbose, note
 
 # Of what Ctrl-C leaves, by commands that write one file at their end.
@@ -101,6 +101,9 @@ class OneLineErrors(click.Command):
         except click.NoSuchOption as error:
             # Of a command of the group.
             raise no_such_option(error) from None
+        except click.BadOptionUsage as error:
+            named = getattr(self, "commands", {}).get(ctx.invoked_subcommand)
+            raise with_what_it_takes(error, named or self, ctx) from None
         except MemoryError as error:
             raise click.ClickException(
                 f"more memory is needed than this machine gives ({error or 'out of memory'}): use "
@@ -338,12 +341,27 @@ def package_argument() -> Decorator:
     return click.argument("package", type=PATH)
 
 
+class _Device(click.Choice[str]):
+    """One of DEVICES; which GPU it is says a variable, and no number as with other programs."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        number = re.fullmatch(r"(?:(?:cuda|gpu|vulkan):?)?(\d+)", str(value))
+        if number:
+            self.fail(
+                f"one of {', '.join(DEVICES)} is needed, found '{value}': use vulkan, and "
+                f"TVM_VISION_VULKAN_DEVICE={number[1]} for which",
+                param,
+                ctx,
+            )
+        return super().convert(value, param, ctx)
+
+
 def device_option() -> Decorator:
     """--device, as the parameter ``device``; --target and --frame-timeout: ``wanted_target`` and
     ``frame_timeout``."""
     device = click.option(
         "--device",
-        type=click.Choice(DEVICES),
+        type=_Device(DEVICES),
         default="auto",
         show_default=True,
         help="auto: the device that the package was made for.",

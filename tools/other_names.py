@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 COMMANDS = {
     **dict.fromkeys(("predict", "infer", "segment", "pose", "obb"), "detect"),
-    "track": "detect, and its results in Python through to_supervision to a tracker",
+    "track": "detect --track",
     **dict.fromkeys(("val", "test"), "evaluate, of a labelled set, or check, against the model"),
     **dict.fromkeys(("export", "convert", "build"), "compile"),
     **dict.fromkeys(("info", "summary"), "inspect"),
@@ -29,6 +31,9 @@ OPTIONS = {
     "--classes": "Python: result['person']",
     **dict.fromkeys(("--gpu", "--cuda"), "--device vulkan, and TVM_VISION_VULKAN_DEVICE for which"),
     "--runs": "--repeat",
+    "--data": "the labelled set as second argument",
+    **dict.fromkeys(("--batch", "--batch-size"), "compile --input-shape: a package has one"),
+    "--format": "compile --target",
 }  # fmt: skip
 
 
@@ -43,3 +48,35 @@ def no_such_option(error: click.NoSuchOption) -> click.UsageError:
     if use is None:
         return error
     return click.UsageError(f"no such option '{error.option_name}': use {use}", error.ctx)
+
+
+def as_others_write(words: Sequence[str], command: click.Command, ctx: click.Context) -> str:
+    """What to say of arguments of ``command`` such as source=0, as ultralytics writes options; ""
+    where there are none."""
+    own = {name: param for param in command.params for name in param.opts}
+    for before, word in zip(["", *words], words, strict=False):
+        name, sign, value = word.partition("=")
+        option = f"--{name.replace('_', '-')}"
+        if not sign or before.startswith("-") or option not in own | OPTIONS:
+            continue
+        if option in OPTIONS:
+            use = OPTIONS[option]
+        elif value.lower() not in ("", "true"):
+            use = f"{option} {value}"
+        elif getattr(own[option], "is_flag", False):
+            use = option
+        else:
+            use = f"{option} {own[option].make_metavar(ctx)}"
+        return f"no such argument '{word}': use {use}"
+    return ""
+
+
+def with_what_it_takes(
+    error: click.BadOptionUsage, command: click.Command, ctx: click.Context
+) -> click.UsageError:
+    """The error of an option of ``command`` without its value, with what that is."""
+    param = next((param for param in command.params if error.option_name in param.opts), None)
+    if param is None or "requires an argument" not in error.message:
+        return error
+    words = f"option '{error.option_name}' needs a value: {param.make_metavar(ctx)}"
+    return click.UsageError(words, error.ctx)

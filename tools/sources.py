@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tvm_vision.file_kinds import PACKAGES, need
+
 from .options import PATH, OutputFile
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def both(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
         chosen = value + ctx.meta.pop(__name__, ())
         if not chosen and not ctx.resilient_parsing:
+            # Who forgot the package has given a source in its place.
+            need(ctx.params["package"], "a package", *PACKAGES)
             raise click.UsageError(
                 "a source is needed: an image, folder, pattern, video, camera's number or "
                 "stream's address, as argument or by --source"

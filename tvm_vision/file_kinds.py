@@ -42,7 +42,15 @@ INFO = Kind("mod.json of a package", "name the package that it is of")
 IMAGE = Kind("an image", "'tvm-vision detect' and 'classify' take it after a package")
 VIDEO = Kind("a video", "'tvm-vision detect' and 'classify' take it after a package")
 BAG = Kind("a recorded bag", "'tvm-vision bag' and 'replay' take it")
-CHECKPOINT = Kind("a PyTorch checkpoint", "'yoeo-to-onnx' and 'classifier-to-onnx' take it")
+CHECKPOINT = Kind(
+    "a PyTorch checkpoint",
+    "export it to ONNX where it was trained, as 'yolo export format=onnx' does; 'yoeo-to-onnx' and "
+    "'classifier-to-onnx' take those of YOEO and of classifiers",
+)
+TORCH_SCRIPT = Kind("a TorchScript program", "export its network to ONNX, by torch.onnx.export")
+WEIGHTS = Kind("weights without a network", "export the network with them to ONNX")
+KERAS = Kind("a Keras network", "tf2onnx makes an ONNX model of it")
+SAVED_MODEL = Kind("a TensorFlow SavedModel", "tf2onnx makes an ONNX model of it")
 ARRAYS = Kind("an .npz file of arrays", "'tvm-vision run' takes it by --inputs")
 RECORDS = Kind("a file of tuning records", "'tvm-vision compile' takes it by --tuning-records")
 DEVICE = Kind("the description of a device", "'tvm-vision compile' takes it by --target")
@@ -77,6 +85,7 @@ _MAGIC: tuple[tuple[int, bytes, Kind], ...] = (
     (0, b"\x7fELF", LIBRARY),
     (4, b"TFL3", TFLITE),
     (0, (0xF7E58D4F05049CB7).to_bytes(8, "little"), PARAMS),
+    (0, b"\x89HDF\r\n", KERAS),
     (0, b"\x1f\x8b", COMPRESSED),
     (0, b"\xfd7zXZ", COMPRESSED),
     (0, b"BZh", COMPRESSED),
@@ -119,6 +128,8 @@ def kind_of(path: Path) -> Kind | None:
     for at, magic, kind in _MAGIC:
         if head[at : at + len(magic)] == magic:
             return kind
+    if head[8:10] == b'{"' and int.from_bytes(head[:8], "little") < path.stat().st_size:
+        return WEIGHTS  # of safetensors: the length of its JSON, and that
     if head[257:262] == b"ustar":
         return _kind_of_package(path) or TAR
     if head.startswith(b"PK\x03\x04"):
@@ -131,6 +142,8 @@ def kind_of(path: Path) -> Kind | None:
 def _kind_of_folder(folder: Path) -> Kind:
     if (folder / "mod.json").exists():
         return _kind_of_package(folder) or PACKAGE
+    if (folder / "saved_model.pb").exists():
+        return SAVED_MODEL
     return BAG if (folder / "metadata.yaml").exists() else FOLDER
 
 
@@ -163,6 +176,10 @@ def _kind_of_zip(path: Path) -> Kind:
         return ARRAYS
     if any(name.endswith(_OF_PROGRAMS) or "/models/" in name for name in names):
         return TORCH_PROGRAM
+    if any("/code/" in name for name in names):
+        return TORCH_SCRIPT
+    if "model.weights.h5" in names:
+        return KERAS
     return CHECKPOINT if any(name.endswith("data.pkl") for name in names) else ZIP
 
 

@@ -177,6 +177,16 @@ def test_version():
         (["val"], "no such command 'val': use evaluate"),
         (["detect", "p.tar", "x.png", "--conf", "0.5"], "option '--conf': use --confidence"),
         (["detect", "p.tar", "x.png", "--imgsz", "640"], "'--imgsz': use compile --input-shape"),
+        (["track", "p.tar"], "'track': use detect --track"),
+        (["detect", "model=p.tar", "source=0"], "'model=p.tar': use the package as first argument"),
+        (["detect", "p.tar", "source=0"], "no such argument 'source=0': use --source 0"),
+        (["detect", "p.tar", "0", "save=True"], "no such argument 'save=True': use --save FOLDER"),
+        (["detect", "p.tar", "0", "show=True"], "no such argument 'show=True': use --show\n"),
+        (["detect", "p.tar", "0", "--save"], "option '--save' needs a value: FOLDER"),
+        (
+            ["detect", "p.tar", "0", "--device", "cuda:1"],
+            "use vulkan, and TVM_VISION_VULKAN_DEVICE=1",
+        ),
     ],
 )
 def test_names_of_other_programs_say_what_does_it_here(arguments, words):

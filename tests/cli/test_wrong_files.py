@@ -69,7 +69,7 @@ FOUND = {
     "video": "a video",
     "bag": "a recorded bag: 'tvm-vision bag' and 'replay' take it",
     "npz": "an .npz file of arrays: 'tvm-vision run' takes it by --inputs",
-    "checkpoint": "a PyTorch checkpoint: 'yoeo-to-onnx' and 'classifier-to-onnx' take it",
+    "checkpoint": "a PyTorch checkpoint: export it to ONNX where it was trained, as 'yolo export",
     "program": "an exported PyTorch program: 'tvm-vision compile' makes a package of it",
     "records": "a file of tuning records: 'tvm-vision compile' takes it by --tuning-records",
     "device": "the description of a device: 'tvm-vision compile' takes it by --target",
@@ -308,3 +308,29 @@ def test_a_place_that_cannot_be_written_is_said_before_anything_is_done(
     ):
         line = refuses(*words)
         assert f"'{words[-1]}' cannot be written (Not a directory): name a folder" in line, words
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ({"a/code/n.py": b"", "a/data.pkl": b"", "a/constants.pkl": b""}, "a TorchScript program"),
+        ({"config.json": b"{}", "model.weights.h5": b""}, "a Keras network: tf2onnx"),
+        (b"\x89HDF\r\n\x1a\n" + bytes(64), "a Keras network: tf2onnx"),
+        (b"\x10\0\0\0\0\0\0\0" + b'{"a":{}}' + bytes(40), "weights without a network: export"),
+        ("saved_model.pb", "a TensorFlow SavedModel: tf2onnx"),
+    ],
+)
+def test_networks_of_other_forms_are_told_by_name(
+    content: dict[str, bytes] | bytes | str, says: str, tmp_path: Path, refuses
+) -> None:
+    path = tmp_path / "network"
+    if isinstance(content, dict):
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, data in content.items():
+                archive.writestr(name, data)
+    elif isinstance(content, str):
+        path.mkdir()
+        (path / content).write_bytes(b"")
+    else:
+        path.write_bytes(content)
+    assert says in refuses("compile", path, "-o", tmp_path / "out.tar")
