@@ -44,6 +44,15 @@ def test_names_are_there_and_listed(name):
         _ = package.nothing
 
 
+def test_names_of_other_libraries_say_what_has_it_here():
+    for other, words in tvm_vision._OTHERS.items():
+        assert other not in dir(tvm_vision)
+        with pytest.raises(AttributeError, match=f"has no attribute '{other}': use "):
+            getattr(tvm_vision, other)
+        first = re.split(r"[^a-z_.]", words)[0].removeprefix("tvm_vision.").split(".")[0]
+        assert first in (*tvm_vision.__all__, "models", "the"), words
+
+
 @pytest.mark.parametrize("name", LAZY_PACKAGES)
 def test_type_checkers_see_what_is_there(name):
     """An import for type checkers that is another, or none, would make a name something else."""

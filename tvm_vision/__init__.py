@@ -88,6 +88,18 @@ __all__ = [
 _RESULTS = (
     "Classification", "DepthMap", "Detections", "SegmentationMask", "Timing", "VisionResult",
 )  # fmt: skip
+_LOAD = "load_model(path), and then network(image) or network.stream(source)"
+# Names of ultralytics, supervision and onnxruntime.
+_OTHERS = {
+    **dict.fromkeys(("YOLO", "RTDETR", "Model", "AutoBackend", "predict", "detect"), _LOAD),
+    **dict.fromkeys(("InferenceSession", "Interpreter", "graph_executor"), "load(path)"),
+    **dict.fromkeys(("export", "convert", "build", "from_onnx"), "compile(model, output)"),
+    **dict.fromkeys(("draw", "draw_result", "plot"), "tvm_vision.models.draw.draw_result"),
+    **dict.fromkeys(("track", "Tracker", "ByteTrack"), "tvm_vision.models.tracking.FrameTracker"),
+    **dict.fromkeys(("benchmark", "profile"), "the commands 'tvm-vision benchmark' and 'profile'"),
+    "val": "the command 'tvm-vision evaluate'",
+    **dict.fromkeys(("checks", "list_devices"), "vulkan.devices(), or 'tvm-vision doctor'"),
+}  # fmt: skip
 if not TYPE_CHECKING:  # for which no name would be a wrong one
     __getattr__, __dir__ = lazy_names(
         __name__,
@@ -109,6 +121,7 @@ if not TYPE_CHECKING:  # for which no name would be a wrong one
             "tune": (".tuning.session", "tune_model"),
             "vulkan": (".vulkan", ""),
         },
+        _OTHERS,
     )
 
 register_with_tvm()

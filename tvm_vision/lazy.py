@@ -9,11 +9,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 
 def lazy_names(
-    package: str, modules: Mapping[str, str | tuple[str, str]]
+    package: str,
+    modules: Mapping[str, str | tuple[str, str]],
+    others: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` of a package, whose modules are imported on first use.
 
@@ -23,7 +26,8 @@ def lazy_names(
 
     def get(name: str) -> Any:
         if name not in modules:
-            raise AttributeError(f"module '{package}' has no attribute '{name}'")
+            use = f": use {others[name]}" if name in others else ""
+            raise AttributeError(f"module '{package}' has no attribute '{name}'{use}")
         found = modules[name]
         module, there = (found, name) if isinstance(found, str) else found
         imported = import_module(module, package)

@@ -1,15 +1,20 @@
 """Packages as vision models, by their kind."""
 
+import re
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import tvm_vision
 from support import handmade
 from tvm_vision.api import compile as compile_network
 from tvm_vision.errors import InputError, PackageError
-from tvm_vision.models import load_model
+from tvm_vision.models import ModelOptions, load_model
 from tvm_vision.models.classifier.image_classifier import ImageClassifier
+from tvm_vision.models.other_names import OF_MODELS, OF_OPTIONS
 from tvm_vision.package import ModelInfo, Preprocessing, read_package, reading
 
 
@@ -76,6 +81,31 @@ def test_the_node_reads_a_package_once(classifier, monkeypatch):
 def test_options_are_checked(classifier):
     with pytest.raises(InputError, match="a top of at least 1 is needed, found 0"):
         load_model(classifier, top=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("conf", "use confidence"), ("max_det", "use max_detections"), ("confidense", "it has conf")],
+)
+def test_an_option_that_nobody_has_is_not_passed_over(classifier, name, hint):
+    options: Any = {name: 0.5}
+    with pytest.raises(TypeError, match=f"load_model has no option '{name}': {hint}"):
+        load_model(classifier, **options)
+
+
+def test_a_network_says_what_it_is_and_what_others_names_are(classifier):
+    model = load_model(classifier)
+    assert repr(model).startswith(f"<ImageClassifier '{model.name}' on ")
+    for other, words in OF_MODELS.items():
+        assert other not in dir(model), other
+        with pytest.raises(AttributeError, match=f"has no '{other}': use "):
+            getattr(model, other)
+        first = re.split(r"[^a-z_.]", words)[0].removeprefix("tvm_vision.").split(".")[0]
+        known = (*dir(model), *dir(tvm_vision), "network", "models", "the", "it")
+        assert first in known, words
+    for other, words in OF_OPTIONS.items():
+        own = ModelOptions.__annotations__
+        assert other not in own and words.split(",")[0] in own
 
 
 def test_kinds_without_images_are_refused(tmp_path, classifier):

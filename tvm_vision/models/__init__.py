@@ -45,11 +45,18 @@ def load_model(
     that finds boxes; those of other classes say nothing about this one and are passed over.
 
     Raises PackageError and DeviceError as ``tvm_vision.load`` does; InputError where the package
-    is of a kind that looks at no frames, or lacks what its class needs.
+    is of a kind that looks at no frames, or lacks what its class needs; TypeError for an option
+    that no class has.
     """
     import inspect
 
     from ..runtime.loader import opened
+
+    known = ModelOptions.__annotations__
+    if unknown := [name for name in options if name not in known]:
+        from .other_names import no_option
+
+        raise no_option(unknown[0], known)
 
     package = opened(path, device, target, verify)
     # OpenCV and TVM's Python, while the device is being opened.

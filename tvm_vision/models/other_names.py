@@ -1,6 +1,11 @@
-"""What others' names for parts of a result are called here, for the line that says so. A leaf."""
+"""What others' names for results, networks and options are called here, for the line that says so.
+
+A leaf.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
 
 # Functions here, for any result, that are methods elsewhere.
 _CONVERTERS = {
@@ -34,11 +39,45 @@ OF_RESULTS = {
     "speed": "timing",
     "verbose": "describe()",
     **dict.fromkeys(("plot", "show", "save"), _DRAW),
-    **dict.fromkeys(("cpu", "numpy", "cuda"), "nothing to do: all arrays are numpy's"),
+    **dict.fromkeys(("cpu", "numpy", "cuda"), "it as it is: all arrays are numpy's"),
+    **dict.fromkeys(("orig_img", "path"), "the image and name that stream gives beside it"),
+}  # fmt: skip
+_DEVICE = "load_model(path, device=...): a package is for one device"
+OF_MODELS = {
+    **dict.fromkeys(
+        ("predict", "infer", "detect", "forward"), "network(image), or stream(source) for files"
+    ),
+    "track": "tvm_vision.models.tracking.FrameTracker(network), on what stream gives",
+    **dict.fromkeys(("names", "labels", "classes"), "class_names"),
+    **dict.fromkeys(("to", "cuda", "cpu", "half", "float"), _DEVICE),
+    **dict.fromkeys(("eval", "fuse"), "it as it is: a package is compiled for running"),
+    "device": "device_description, device_name and device_type",
+    "warmup": "warm_up()",
+    "task": "kind, and produces",
+    "export": "tvm_vision.compile(model, output), which makes packages",
+    **dict.fromkeys(("info", "summary"), "the command 'tvm-vision inspect'"),
+    **dict.fromkeys(("val", "evaluate"), "the command 'tvm-vision evaluate'"),
+    **dict.fromkeys(("benchmark", "profile"), "the commands 'tvm-vision benchmark' and 'profile'"),
+}  # fmt: skip
+OF_OPTIONS = {
+    **dict.fromkeys(("conf", "conf_thres", "threshold", "score_threshold"), "confidence"),
+    **dict.fromkeys(("iou_thres", "nms_threshold"), "iou"),
+    **dict.fromkeys(("max_det", "max_results"), "max_detections"),
+    **dict.fromkeys(("names", "classes", "class_names"), "labels, of classifiers"),
+    **dict.fromkeys(("topk", "top_k"), "top"),
 }  # fmt: skip
 
 
-def no_attribute(of: str, name: str, others: dict[str, str]) -> AttributeError:
+def no_attribute(of: str, name: str, others: Mapping[str, str]) -> AttributeError:
     """That ``of`` has no attribute of a name, and what has it here where others have it."""
-    known = f": use {others[name]}" if name in others else ""
-    return AttributeError(f"a {of} has no '{name}'{known}")
+    return AttributeError(f"a {of} has no '{name}'{_use(name, others)}")
+
+
+def no_option(name: str, own: Iterable[str]) -> TypeError:
+    """That a network has no option of a name, which has ``own``, and which of them is like it."""
+    hint = _use(name, OF_OPTIONS) or f": it has {', '.join(own)}"
+    return TypeError(f"load_model has no option '{name}'{hint}")
+
+
+def _use(name: str, others: Mapping[str, str]) -> str:
+    return f": use {others[name]}" if name in others else ""

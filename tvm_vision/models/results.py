@@ -340,6 +340,9 @@ class VisionResult:
         def __getattr__(self, name: str) -> Any:
             raise no_attribute("VisionResult", name, OF_RESULTS)
 
+    def __str__(self) -> str:
+        return self.describe()
+
     def describe(self) -> str:
         """One line for people: "ball 93, robot 88; field 61 %, lines 4 %".
 

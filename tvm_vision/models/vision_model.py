@@ -17,6 +17,7 @@ from ..runtime.graph_executor import GraphExecutor
 from ..runtime.inputs import output_specs
 from ..runtime.loader import load
 from ..runtime.recovery import Losses, Recovery
+from .other_names import OF_MODELS, no_attribute
 from .results import VisionResult
 from .values import real_outputs
 
@@ -73,6 +74,14 @@ class VisionModel:
         self._model = ModelInfo.from_json(executor.info["model"])
         self._outputs = output_specs(executor.info)
         self._alone = OneThread()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} '{self.name}' on {self.device_description}>"
+
+    if not TYPE_CHECKING:  # for which no name would be a wrong one
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(type(self).__name__, name, OF_MODELS)
 
     @classmethod
     def load(
