@@ -62,7 +62,7 @@ def benchmark(
     device: str,
     as_json: bool,
 ) -> None:
-    """Time whole frames of a package, or of several side by side.
+    """Time whole frames of packages, side by side.
 
     From the upload of PACKAGE's inputs to its outputs read back, by the host's clock.
     'tvm-vision profile' says where the time goes.

@@ -16,12 +16,13 @@ from .progress import progress
     help="Write the device's description with what was measured, for --target FILE.json elsewhere.",
 )  # fmt: skip
 def calibrate(output: Path | None) -> None:
-    """Measure what this machine's GPU can do, in 10 to 20 seconds.
+    """Measure what this machine's GPU can do.
 
-    Copies, multiplies and adds, reads shared memory, launches kernels and counts the units that
-    run them. What is found is kept for this device and driver, and read by what compiles for it
-    later: it decides where kernels are compared by time, as Winograd's convolution with the plain
-    one. Networks that were tuned keep what was measured of them.
+    Within 10 to 20 seconds it copies, multiplies and adds, reads shared memory, launches
+    kernels and counts the units that run them. What is found is kept for this device and
+    driver, and read by what compiles for it later: it decides where kernels are compared by
+    time, as Winograd's convolution with the plain one. Networks that were tuned keep what was
+    measured of them.
 
     \b
     Example:

@@ -45,9 +45,10 @@ def unpack(package: Path, folder: Path) -> None:
 @click.argument("folder", type=PATH)
 @click.argument("package", type=PATH)
 def repack(folder: Path, package: Path) -> None:
-    """Write FOLDER as the tar PACKAGE, after mod.json was edited, for example its labels.
+    """Write FOLDER as the tar PACKAGE.
 
-    Everything is checked as when a package is read; the checksums are made anew.
+    After mod.json was edited, for example its labels. Everything is checked as when a package
+    is read; the checksums are made anew.
 
     \b
     Example:

@@ -20,7 +20,7 @@ OUTPUT = click.option("--output", "-o", type=PATH, required=True, help="File to 
 
 @click.group()
 def records() -> None:
-    """List, merge, prune and draw the records that tune writes.
+    """Work with the records that tune writes.
 
     \b
     Example:
@@ -31,7 +31,9 @@ def records() -> None:
 @records.command("list")
 @FILES
 def list_records(files: tuple[Path, ...]) -> None:
-    """List the best of each kernel, for each device, driver and precision.
+    """List the best of each kernel.
+
+    A line for each device, driver and precision that the records are of.
 
     \b
     Example:
@@ -87,7 +89,9 @@ def merge(files: tuple[Path, ...], output: Path) -> None:
     "--chosen", is_flag=True, help="Only winners of a search's last comparison, one for each."
 )
 def prune(files: tuple[Path, ...], output: Path, chosen: bool) -> None:
-    """Keep only what compiling needs: the winner and the best of each kernel and device.
+    """Keep only what compiling needs.
+
+    That is the winner and the best of each kernel and device.
 
     \b
     Example:
@@ -109,7 +113,9 @@ def prune(files: tuple[Path, ...], output: Path, chosen: bool) -> None:
     help="Where to; .svg and .pdf as well.",
 )  # fmt: skip
 def draw(files: tuple[Path, ...], output: Path) -> None:
-    """Draw each kernel's candidates in the order they were measured, and the best so far.
+    """Draw each kernel's candidates over time.
+
+    In the order they were measured, with the best so far.
 
     \b
     Example:

@@ -15,7 +15,7 @@ from .options import PATH, package_argument
     "--key", required=True, type=PATH, help="A private Ed25519 key, PEM; its password is asked."
 )
 def sign(package: Path, key: Path) -> None:
-    """Sign a package, so that robots can tell that it is yours.
+    """Sign a package, to tell that it is yours.
 
     PACKAGE, a tar or folder, gets one more file, mod.sig. All of it is read and checked first,
     every variant of one for several devices too. A robot that is told to refuses what is not
@@ -41,10 +41,10 @@ def sign(package: Path, key: Path) -> None:
     help="Public Ed25519 keys, PEM, one after the other: one of them must have signed.",
 )  # fmt: skip
 def verify(package: Path, key: Path) -> None:
-    """Check all of a package, and that it is signed by a key.
+    """Check a package and who signed it.
 
-    Nothing of PACKAGE is run. Exit code 1, with one line, where anything of it is not as it was
-    signed.
+    All of it is checked, and that one of the keys has signed it. Nothing of PACKAGE is run. Exit
+    code 1, with one line, where anything of it is not as it was signed.
 
     \b
     Example:

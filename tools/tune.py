@@ -123,7 +123,7 @@ def tune(
     tracker: tuple[str, int] | None,
     key: str | None,
 ) -> None:
-    """Search for the fastest schedules of a network's kernels.
+    """Search for a network's fastest kernels.
 
     Measures candidates on the device, a GPU or a processor, those kernels first that take the most
     time, and keeps each result in the file of records as soon as it is there. Ctrl-C ends it at any

@@ -217,3 +217,10 @@ def test_what_stands_beside_results_can_be_left_out():
     texts = {path.name: path.read_text("utf-8") for path in TOOLS.glob("*.py")}
     found = {name for name, text in texts.items() if re.search(r"\berr=True", text)}
     assert found == {"verbosity.py", "rpc_server.py", "sources.py"}
+
+
+def test_each_line_of_a_list_of_commands_is_whole_in_80_columns():
+    for words in ([], ["records"], ["package"]):
+        text = CliRunner().invoke(main, [*words, "--help"], terminal_width=80).output
+        listed = text.split("Commands:")[1].splitlines()
+        assert not [line for line in listed if line.endswith("...")]
