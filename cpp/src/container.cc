@@ -204,8 +204,7 @@ Members Members::Open(const std::string& path) {
   try {
     members.ListTar();
   } catch (const Error& error) {
-    char head[kBlock] = {};
-    std::string kind = KindOfFile({head, members.files_[0].Read(0, head, kBlock)});
+    std::string kind = KindOfFile(members.files_[0]);
     throw Error(error.kind(), kind.empty() ? "'" + path + "': " + error.what()
                                            : "a package is needed, and '" + path + "' is " + kind);
   }

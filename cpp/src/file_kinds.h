@@ -7,12 +7,13 @@
 #define TVM_VISION_CPP_FILE_KINDS_H_
 
 #include <string>
-#include <string_view>
+
+#include "container.h"
 
 namespace tvm_vision {
 
-/*! \brief "an image: ...", with what to do; "" for what is not known. head: the first bytes. */
-std::string KindOfFile(std::string_view head);
+/*! \brief "an image: ...", with what to do; "" for what is not known. */
+std::string KindOfFile(const PlainFile& file);
 
 }  // namespace tvm_vision
 

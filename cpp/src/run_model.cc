@@ -49,6 +49,7 @@ constexpr const char* kHelp =
     "  --confidence X, --iou X   of boxes; default: what the package says\n"
     "  --mask FILE.png     where the mask, the numbers of the boxes of pixels, or depth as\n"
     "                      greys goes (NAME_mask.png)\n"
+    "  --version           print the version\n"
     "  --help              this text\n";
 
 struct Arguments {
@@ -104,6 +105,7 @@ Arguments Parse(int count, char** words) {
                             {"confidence", required_argument, nullptr, 'c'},
                             {"iou", required_argument, nullptr, 'o'},
                             {"mask", required_argument, nullptr, 'm'},
+                            {"version", no_argument, nullptr, 'V'},
                             {"help", no_argument, nullptr, 'h'},
                             {nullptr, 0, nullptr, 0}};
   Arguments arguments;
@@ -150,6 +152,9 @@ Arguments Parse(int count, char** words) {
       case 'm':
         arguments.mask = optarg;
         break;
+      case 'V':
+        std::cout << "run_model " << TVM_VISION_VERSION << "\n";
+        std::exit(0);
       case 'h':
         std::cout << kHelp;
         std::exit(0);

@@ -165,10 +165,16 @@ def tars(whole: bytes) -> Iterator[bytes]:
     for begin in (
         b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"RIFF1234WEBP", b"II*\0", b"MM\0*", b"1234ftyp",
         b"RIFF1234AVI ", b"\x1aE\xdf\xa3", b"\x89MCAP", b"SQLite format 3\0", b"\x7fELF",
-        b"1234TFL3", 0xF7E58D4F05049CB7.to_bytes(8, "little"), b"\x80\x02",
+        b"1234TFL3", 0xF7E58D4F05049CB7.to_bytes(8, "little"), b"\x80\x02", b"\x89HDF\r\n",
+        b"1234ftypavif", b"1234ftypheic", b"1234ftypmif1", b"\0\0\0\x0cjP  ",
     ):  # fmt: skip
         yield begin + whole[len(begin) : 4096]
         yield begin + b"\0"
+    scale = make_model([helper.make_node("Exp", ["x"], ["y"])], [("x", (1, 4))], [("y", (1, 4))])
+    model = scale.SerializeToString()
+    yield from (model, model[:-1], model + b"\0", model[:9], b"\x3a\0", b"\x3a\xff" * 9, b"\x3b\0")
+    for length in (2, 99):  # of safetensors
+        yield length.to_bytes(8, "little") + b'{"a":{}}' + bytes(40)
 
 
 def contents(good: Content, others: Content) -> Iterator[Content]:

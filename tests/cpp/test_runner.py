@@ -47,6 +47,7 @@ from tvm_vision.package.files import repack_package, sign_package
 from tvm_vision.package.signature import PrivateKey
 from tvm_vision.runtime.sources import read_image
 from tvm_vision.runtime.variants import plan_variant
+from tvm_vision.version import __version__
 from tvm_vision.vulkan.device import LIBRARY_NAME
 from tvm_vision.whole_files import clear_leftovers, hold
 
@@ -568,6 +569,11 @@ def test_what_is_installed_runs_elsewhere(built, unpacked, tmp_path, request):
     ):
         done = run(*command)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_its_version_is_that_of_the_package(built):
+    done = run(built / "run_model", "--version")
+    assert (done.returncode, done.stdout) == (0, f"run_model {__version__}\n")
 
 
 def test_wrong_input_is_one_line(built, unpacked, tmp_path):

@@ -203,7 +203,8 @@ def _unreadable(path: Path) -> InputError:
     helps."""
     if kind_of(path) is IMAGE:
         remedy = (
-            "it begins as one, and is damaged, cut off or of a rare form: copy it, or save as PNG"
+            "it begins as one, and is damaged, cut off, larger than OpenCV takes or of a rare "
+            "form: copy it, or save as PNG"
         )
     elif kind_of(path) is EMPTY:
         remedy = "it is empty: copy it again"
