@@ -70,7 +70,8 @@ def test_frames_are_read_when_they_are_asked_for(tmp_path):
         ("broken.jpg", b"\xff\xd8\xff\xe0 broken", "can read: it begins as one, and is damaged"),
         ("broken.jpg", b"\0\1\2", "is not an image that OpenCV can read: use PNG or JPEG"),
         ("broken.mp4", b"no video", "is neither an image nor a video"),
-        ("broken.xyz", b"text", "is neither an image nor a video"),
+        ("broken.xyz", b"\0\1\2", "is neither an image nor a video"),
+        ("list.txt", b"a.png\nb.png\n", r"is text: give the names in it themselves, as \$\(cat "),
     ],
 )
 def test_files_that_cannot_be_read(tmp_path, name, content, message):

@@ -124,6 +124,11 @@ def _frames(
     need(path, "an image or video", IMAGE, VIDEO, TEXT, EMPTY)
     if path.suffix.lower() in IMAGES:
         raise _unreadable(path)
+    if kind_of(path) is TEXT and path.suffix.lower() not in VIDEOS:
+        raise InputError(
+            f"an image or video is needed, and '{path}' is text: give the names in it themselves, "
+            f"as $(cat {path}) does"
+        )
     none = f"'{path}' is neither an image nor a video that OpenCV can read"
     return _video(str(path), path.name, none)
 
