@@ -4,6 +4,7 @@
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/function.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <future>
 #include <mutex>
@@ -14,7 +15,8 @@
 
 // Of the Vulkan backend: register it with TVM's runtime, open a device, finish all work.
 extern "C" void tvm_vision_vulkan_register();
-extern "C" void tvm_vision_vulkan_open(int device) noexcept;
+extern "C" uint64_t tvm_vision_vulkan_shutdowns();
+extern "C" void tvm_vision_vulkan_open(int device, uint64_t shutdowns) noexcept;
 extern "C" void tvm_vision_vulkan_shutdown();
 
 namespace tvm_vision {
@@ -177,7 +179,8 @@ Parts LoadParts(const Origin& origin, Device device) {
       Naming(origin.path, [&, &fields = fields] { return NetworkInfo::Read(fields); });
   std::future<void> opening;
   if (device != Device::kCpu && info.target_kind == "vulkan") {
-    opening = std::async(std::launch::async, [] { tvm_vision_vulkan_open(kFirstDevice); });
+    opening = std::async(std::launch::async, tvm_vision_vulkan_open, kFirstDevice,
+                         tvm_vision_vulkan_shutdowns());
   }
   package.Check(fields);
   if (opening.valid()) {

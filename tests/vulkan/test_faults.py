@@ -18,7 +18,7 @@ import pytest
 
 from support import ROOT
 from support.faults import MEMORY, lives, outcome, problems, write_kernel, write_network
-from support.loaders import compile_loader
+from support.loaders import compile_loader, run_with_faults
 from support.vulkan_results import RESULTS, VALUES
 
 pytestmark = pytest.mark.usefixtures("device_info")
@@ -62,6 +62,11 @@ def test_each_function_fails_in_each_way(folder: Path, loader: Path, memory: str
 @pytest.mark.parametrize("which", ["calls", "lost", "hang", "tune"])
 def test_every_single_call_fails(folder: Path, loader: Path, which: str, memory: str) -> None:
     assert_sound(lives(folder, loader, which, memory))
+
+
+def test_who_opens_ahead_and_comes_late_leaves_the_device_closed(loader: Path) -> None:
+    """On a busy machine a thread came after shutdown, and nobody closed what it opened."""
+    assert run_with_faults("late_program.py", loader.parent) == [1, 0]
 
 
 def _given(name: str) -> set[str]:

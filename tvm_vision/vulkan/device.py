@@ -99,7 +99,9 @@ def _load_library() -> ctypes.CDLL:
         LIBRARIES.load()
     else:
         from ..tvm_compat import ffi  # noqa: F401  the libraries that ours links to come with TVM
-    return ctypes.CDLL(str(path), ctypes.RTLD_LOCAL)
+    library = ctypes.CDLL(str(path), ctypes.RTLD_LOCAL)
+    library.tvm_vision_vulkan_shutdowns.restype = ctypes.c_uint64
+    return library
 
 
 def _function(name: str) -> Any:
@@ -204,10 +206,12 @@ def status() -> str:
 def begin_to_open_device(device: int = 0) -> None:
     """Open a device in a thread of its own. Who uses the device waits, and is told what is wrong.
 
-    It needs no Python of TVM's, so that this can be imported meanwhile.
+    It needs no Python of TVM's, so that this can be imported meanwhile. A thread that comes after
+    ``shutdown`` leaves the device closed.
     """
+    ahead = (ctypes.c_int(device), ctypes.c_uint64(_LIBRARY.tvm_vision_vulkan_shutdowns()))
     threading.Thread(
-        target=_LIBRARY.tvm_vision_vulkan_open, args=(device,), name="tvm_vision open device"
+        target=_LIBRARY.tvm_vision_vulkan_open, args=ahead, name="tvm_vision open device"
     ).start()
 
 

@@ -357,10 +357,17 @@ extern "C" __attribute__((visibility("default"))) void tvm_vision_vulkan_registe
   tvm_vision::vulkan::Register(true);
 }
 
-/*! \brief Open a device. What is wrong with it is said by whoever uses it. */
-extern "C" __attribute__((visibility("default"))) void tvm_vision_vulkan_open(int device) noexcept {
+/*! \brief How often devices were let go so far, for who is about to open one ahead. */
+extern "C" __attribute__((visibility("default"))) uint64_t tvm_vision_vulkan_shutdowns() {
+  return tvm_vision::vulkan::DeviceList::Global().shutdowns();
+}
+
+/*! \brief Open a device ahead of its use, unless devices were let go since. What is wrong with it
+ * is said by whoever uses it. */
+extern "C" __attribute__((visibility("default"))) void tvm_vision_vulkan_open(
+    int device, uint64_t shutdowns) noexcept {
   try {
-    tvm_vision::vulkan::DeviceList::Global().Get(device);
+    tvm_vision::vulkan::DeviceList::Global().OpenAhead(device, shutdowns);
   } catch (const std::exception&) {
   }
 }

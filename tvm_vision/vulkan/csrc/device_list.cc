@@ -118,6 +118,15 @@ uint64_t DeviceList::AvailableMemory(int i) {
 
 std::shared_ptr<Device> DeviceList::Get(int i) {
   std::lock_guard<std::mutex> guard(mutex_);
+  return Open(i);
+}
+
+void DeviceList::OpenAhead(int i, uint64_t shutdowns) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  if (shutdowns_ == shutdowns) Open(i);
+}
+
+std::shared_ptr<Device> DeviceList::Open(int i) {
   Entry& entry = Find(i);
   // Who has the lost one keeps it; others get the device anew.
   if (entry.device && entry.device->lost()) entry.device.reset();
@@ -130,6 +139,7 @@ std::shared_ptr<Device> DeviceList::Get(int i) {
 
 void DeviceList::Shutdown() {
   std::lock_guard<std::mutex> guard(mutex_);
+  ++shutdowns_;
   if (initialized_ && process_ != getpid()) return;  // they belong to the parent
   for (Entry& entry : entries_) entry.device.reset();
   entries_.clear();

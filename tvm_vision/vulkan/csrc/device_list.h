@@ -7,6 +7,8 @@
 
 #include <sys/types.h>
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -37,6 +39,11 @@ class DeviceList {
   /*! \brief Finish all work and let go of every device; what still lives keeps its device until it
    * goes. */
   void Shutdown();
+  /*! \brief How often devices were let go so far. Waits for nobody. */
+  uint64_t shutdowns() const { return shutdowns_; }
+  /*! \brief `Get`, unless devices were let go since `shutdowns` said so: a thread that opens a
+   * device ahead of its use may come late, and nobody would close it again. */
+  void OpenAhead(int i, uint64_t shutdowns);
 
  private:
   struct Entry {
@@ -49,8 +56,10 @@ class DeviceList {
   void ListDevices();
   void CheckOptions() const;
   Entry& Find(int i);
+  std::shared_ptr<Device> Open(int i);
 
   std::mutex mutex_;
+  std::atomic<uint64_t> shutdowns_{0};
   bool initialized_ = false;
   pid_t process_ = 0;
   std::string status_;
