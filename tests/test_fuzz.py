@@ -1,5 +1,6 @@
-"""Fuzzing, a minute of it: every target takes its corpus, and inputs made of it by chance; in C++
-under ASan and UBSan, led by what they reach.
+"""Fuzzing, a minute of processor time: every target takes its corpus, and as many inputs made of it
+as it can in two seconds, the same each time; in C++ under ASan and UBSan, led by what they reach,
+and once more as long to be built.
 
 ``make fuzz`` goes on for as long as it is told, led by what inputs reach.
 """
@@ -9,27 +10,31 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import time
 import zlib
 from pathlib import Path
 
 import pytest
 
 from support import ROOT
-from support.fuzz.__main__ import NAMES
+from support.fuzz.__main__ import NAMES, NATIVE_NAMES, main
 from support.fuzz.native import NATIVE
 from support.fuzz.targets import TARGETS
 from support.mutations import mutated
 
 CORPUS = Path(__file__).with_name("fuzz_corpus")
-# Each import of a model takes long; tests/frontend has damaged models of both kinds.
-SLOW = ("onnx", "tflite")
+SECONDS = 2
+# Where one takes as long as all others: a hundred thousand brackets in YAML.
+FEWEST = 100
+# So many inputs of one file, then of the next.
+AT_ONCE = 10
 # Whose writers, of others, may order or compress anew.
-WRITTEN_BY_OTHERS = (*SLOW, "mcap", "db3", "picture")
+WRITTEN_BY_OTHERS = ("onnx", "tflite", "mcap", "db3", "picture")
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_the_corpus_has_the_samples_that_its_script_writes(name: str) -> None:
-    assert set(NAMES) == set(TARGETS)
+    assert set(NAMES) == set(TARGETS) and set(NATIVE_NAMES) == set(NATIVE)
     kept = {path.read_bytes() for path in (CORPUS / name).iterdir()}
     if name not in WRITTEN_BY_OTHERS:
         assert kept >= set(TARGETS[name].samples())
@@ -37,14 +42,25 @@ def test_the_corpus_has_the_samples_that_its_script_writes(name: str) -> None:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_inputs_are_taken_or_refused_in_one_line(name: str) -> None:
-    count = 2 if name in SLOW else 40
-    for path in sorted((CORPUS / name).iterdir()):
-        sample = path.read_bytes()
+    samples = [path.read_bytes() for path in sorted((CORPUS / name).iterdir())]
+    for sample in samples:
         TARGETS[name].consume(sample)
-        if name in SLOW and path != min((CORPUS / name).iterdir()):
-            continue
-        for data in mutated(sample, zlib.crc32(name.encode()), count):
-            TARGETS[name].consume(data)
+    seed, start = zlib.crc32(name.encode()), time.process_time()
+    executions = len(samples)
+    while executions < FEWEST or time.process_time() - start < SECONDS:
+        for sample in samples:
+            for data in mutated(sample, seed + executions, AT_ONCE):
+                TARGETS[name].consume(data)
+            executions += AT_ONCE
+    print(f"{name}: {executions} executions")
+
+
+def test_targets_are_named_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["package", "modules"])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert "found modules" in said and all(n in said for n in (*NAMES, *NATIVE_NAMES))
 
 
 @pytest.mark.parametrize("name", NATIVE)

@@ -45,5 +45,5 @@ def opened(is_late: bool) -> int:
     return found
 
 
-threading.Thread = Held  # type: ignore[misc]
+threading.Thread = Held  # type: ignore[assignment, misc]
 print(json.dumps([opened(False), opened(True)]))

@@ -1,6 +1,7 @@
-"""Fuzz one target, or all: ``PYTHONPATH=tests python -m support.fuzz --seconds 3600 package``.
+"""Fuzz some targets, or all: ``PYTHONPATH=tests python -m support.fuzz --seconds 60 package keys``.
 
-With atheris (``make fuzz`` installs it) inputs are led by what of tvm_vision they reach, beginning
+Those in C++ are built and run by scripts/fuzz_native.sh, under ASan and UBSan. Of those in Python,
+with atheris (``make fuzz`` installs it), inputs are led by what of tvm_vision they reach, beginning
 with the corpus in tests/fuzz_corpus; what finds something new is kept in build/fuzz, from where the
 next run goes on. An input that is not read, and not refused in one line, ends the run: it lies in
 build/fuzz/TARGET.crash-*, and belongs into the corpus once it is mended. Each target ends with a
@@ -24,6 +25,10 @@ NAMES = (
     *("package", "info", "params", "signature", "records", "cache", "onnx", "tflite", "cfg"),
     *("weights", "yaml", "mcap", "db3", "picture"),
 )
+# What reads files in C++.
+NATIVE_NAMES = (
+    "module", "members", "cpp_info", "cpp_params", "cpp_signature", "keys", "text",
+)  # fmt: skip
 CORPUS = ROOT / "tests" / "fuzz_corpus"
 BUILD = ROOT / "build" / "fuzz"
 MOST_BYTES = 1 << 16
@@ -63,6 +68,9 @@ def fuzz_one(name: str, options: list[str]) -> None:
 
 def run(name: str, seconds: int) -> bool:
     """Fuzz a target and tell of it; whether nothing was found."""
+    if name in NATIVE_NAMES:
+        script = [ROOT / "scripts" / "fuzz_native.sh", sys.executable, str(seconds), name]
+        return subprocess.run(script, cwd=ROOT).returncode == 0
     kept = BUILD / name
     kept.mkdir(parents=True, exist_ok=True)
     options = [
@@ -90,10 +98,13 @@ def main(arguments: Iterable[str] | None = None) -> None:
         fuzz_one(given[1], given[2:])
         return
     parser = argparse.ArgumentParser(prog="python -m support.fuzz")
-    parser.add_argument("targets", nargs="*", default=NAMES)
+    every = (*NAMES, *NATIVE_NAMES)
+    parser.add_argument("targets", nargs="*", default=every, metavar="TARGET")
     parser.add_argument("--seconds", type=int, default=60, help="for each")
     parser.add_argument("--make-corpus", action="store_true")
     words = parser.parse_args(given)
+    if unknown := [name for name in words.targets if name not in every]:
+        parser.error(f"targets of {', '.join(every)} are needed, found {', '.join(unknown)}")
     if words.make_corpus:
         make_corpus()
         return
