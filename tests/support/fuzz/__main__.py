@@ -69,7 +69,7 @@ def fuzz_one(name: str, options: list[str]) -> None:
 def run(name: str, seconds: int) -> bool:
     """Fuzz a target and tell of it; whether nothing was found."""
     if name in NATIVE_NAMES:
-        script = [ROOT / "scripts" / "fuzz_native.sh", sys.executable, str(seconds), name]
+        script = [str(ROOT / "scripts" / "fuzz_native.sh"), sys.executable, str(seconds), name]
         return subprocess.run(script, cwd=ROOT).returncode == 0
     kept = BUILD / name
     kept.mkdir(parents=True, exist_ok=True)
