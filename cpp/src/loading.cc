@@ -179,8 +179,7 @@ Parts LoadParts(const Origin& origin, Device device) {
       Naming(origin.path, [&, &fields = fields] { return NetworkInfo::Read(fields); });
   std::future<void> opening;
   if (device != Device::kCpu && info.target_kind == "vulkan") {
-    opening = std::async(std::launch::async, tvm_vision_vulkan_open, kFirstDevice,
-                         tvm_vision_vulkan_shutdowns());
+    opening = std::async(tvm_vision_vulkan_open, kFirstDevice, tvm_vision_vulkan_shutdowns());
   }
   package.Check(fields);
   if (opening.valid()) {

@@ -81,6 +81,15 @@ def test_the_interpreter_ends_in_the_middle_of_it(folder: Path, what: str) -> No
     assert said(start(folder, what)) == ["ending"]
 
 
+def test_a_network_loads_and_runs_where_no_thread_can_be_started(
+    folder: Path, tmp_path: Path
+) -> None:
+    source, library = Path(__file__).with_name("cpp") / "no_threads.cc", tmp_path / "no_threads.so"
+    compiler = os.environ.get("CXX") or "g++"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    assert said(start(folder, "run", LD_PRELOAD=str(library))) == ["right"]
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(
     not (SWIFTSHADER.exists() and DRIVERS),

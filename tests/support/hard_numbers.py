@@ -1,24 +1,29 @@
-"""Kernels of every schedule template against float64, on numbers that are hard to compute with."""
+"""Kernels against float64, on numbers that are hard to compute with.
+
+What is computed, of every schedule template, stands in hard_cases.py.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import tvm
-from tvm import relax, tirx
+from tvm import tirx
 from tvm.target import Target
 
+from support.compiled import MATRICES
 from support.lowering import HOST
-from support.schedule_runs import fused, target
-from tvm_vision.schedules import ScheduleConfig, TargetLimits, choices, schedule_with
+from support.schedule_runs import target
+from tvm_vision.compiler.target import parse_target
+from tvm_vision.schedules import ScheduleConfig, choices, limits_of, schedule_with
 from tvm_vision.schedules.common import NotThisKind
+from tvm_vision.schedules.cpu import templates as cpu
 
 Array = npt.NDArray[Any]
-OP = relax.op
 # Unit roundoff, IEEE 754: half of the distance from 1 to the next number.
 ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11}
 SMALLEST_NORMAL = {"float32": 2.0**-126, "float16": 2.0**-14}
@@ -28,105 +33,56 @@ SMALLEST_NORMAL = {"float32": 2.0**-126, "float16": 2.0**-14}
 class Case:
     """A function of one kernel.
 
-    build: of Relax. exact: of numpy, in float64. terms: of the sums in a result, 0 for none, where
-    each result is a sum of products of the first input and the second, or of the first alone.
-    passing_nan: what may come of a NaN that a maximum or minimum meets, beside NaN: GLSL leaves it
-        open, and IEEE 754 has both, maxNum and maximum.
+    Attributes:
+        template: whose candidates are tried.
+        function: of a dtype, unscheduled.
+        shapes: of its inputs.
+        exact: of numpy, in float64.
+        terms: of the sums in a result, 0 for none, where each result is a sum of products of the
+            first input and the second, or of the first alone.
+        magnitudes: the sums of the terms' magnitudes, of the inputs' magnitudes; ``exact`` of them
+            where nothing is said.
+        bound: of each result's error, in place of that of sums, of the inputs.
+        passing_nan: what may come of a NaN that a maximum or minimum meets, beside NaN: GLSL leaves
+            it open, and IEEE 754 has both, maxNum and maximum.
+        constants: inputs behind those of ``shapes``.
+        dtypes: that the template takes.
+        on_matrices: whether it needs cooperative matrices, which are emulated.
+        limits: of the device's what is otherwise.
+        only: which of the candidates are meant.
+        offered: candidates that the template does not offer by itself.
     """
 
     template: str
-    build: Callable[..., Any]
+    function: Callable[[str], tirx.PrimFunc]
     shapes: tuple[tuple[int, ...], ...]
     exact: Callable[..., Array]
     terms: int = 0
+    magnitudes: Callable[..., Array] | None = None
+    bound: Callable[..., Array] | None = None
     passing_nan: tuple[Callable[..., Array], ...] = ()
+    constants: tuple[Array, ...] = ()
+    dtypes: tuple[str, ...] = ("float32", "float16")
+    on_matrices: bool = False
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    only: Callable[[Any], bool] = lambda parameters: True
+    offered: Callable[[tirx.PrimFunc], Sequence[ScheduleConfig]] | None = None
 
-    def typed(self, dtype: str) -> tirx.PrimFunc:
-        """Unscheduled, of a type."""
-        mod = fused(self.build, self.shapes, dtype)
-        return next(f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
+    @property
+    def on_processor(self) -> bool:
+        """Whether the template is one of processors."""
+        return self.template in cpu.TEMPLATES
 
-
-def _windows(x: Array, size: int, pad: float) -> Array:
-    """[n, c, h, w, size, size]: windows of a stride of 1 that stay centred."""
-    r = size // 2
-    padded = np.pad(x, ((0, 0), (0, 0), (r, r), (r, r)), constant_values=pad)
-    view: Any = np.lib.stride_tricks.sliding_window_view
-    return np.asarray(view(padded, (size, size), (2, 3)))
-
-
-def _conv(x: Array, w: Array) -> Array:
-    return np.einsum("nchwij,ocij->nohw", _windows(x, 3, 0.0), w)
-
-
-def _clip_low_first(x: Array) -> Array:
-    return np.fmin(np.fmax(x, 0.0), 6.0)
-
-
-def _clip_high_first(x: Array) -> Array:
-    return np.fmax(np.fmin(x, 6.0), 0.0)
+    @property
+    def made_for(self) -> Target:
+        """What the kernel is compiled for: this processor, or the first device."""
+        if self.on_processor:
+            return parse_target("llvm")
+        if self.on_matrices:
+            return Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host="llvm")
+        return Target({"kind": "vulkan", "from_device": 0, "host": HOST})
 
 
-def _largest(x: Array) -> Array:
-    return _windows(x, 3, -np.inf).max((4, 5))
-
-
-def _depthwise(x: Array, w: Array) -> Array:
-    return np.einsum("nchwij,cij->nchw", _windows(x, 3, 0.0), w[:, 0])
-
-
-PLANE, ROWS, IMAGE = (5, 67), (6, 300), (1, 3, 9, 11)
-CASES = {
-    "maximum": Case("elementwise", OP.maximum, (PLANE, PLANE), np.maximum, 0, (np.fmax,)),
-    "minimum": Case("elementwise", OP.minimum, (PLANE, PLANE), np.minimum, 0, (np.fmin,)),
-    "relu": Case(
-        "elementwise", OP.nn.relu, (PLANE,), lambda x: np.maximum(x, 0.0), 0,
-        (lambda x: np.fmax(x, 0.0),),
-    ),
-    "clip": Case(
-        "elementwise", lambda x: OP.clip(x, 0, 6), (PLANE,), lambda x: np.clip(x, 0, 6), 0,
-        (_clip_low_first, _clip_high_first),
-    ),
-    "add": Case("elementwise", OP.add, (PLANE, PLANE), np.add),
-    "multiply": Case("elementwise", OP.multiply, (PLANE, PLANE), np.multiply),
-    "matmul": Case("contraction", OP.matmul, ((17, 33), (33, 19)), np.matmul, 33),
-    "conv2d": Case(
-        "contraction", lambda x, w: OP.nn.conv2d(x, w, padding=1), ((1, 4, 7, 9), (8, 4, 3, 3)),
-        _conv, 36,
-    ),
-    "sum": Case("reduction", lambda x: OP.sum(x, 1), (ROWS,), lambda x: x.sum(1), 300),
-    "max": Case(
-        "reduction", lambda x: OP.max(x, 1), (ROWS,), lambda x: x.max(1), 0,
-        (lambda x: np.nanmax(x, 1),),
-    ),
-    "min": Case(
-        "reduction", lambda x: OP.min(x, 1), (ROWS,), lambda x: x.min(1), 0,
-        (lambda x: np.nanmin(x, 1),),
-    ),
-    "max_pool2d": Case(
-        "window", lambda x: OP.nn.max_pool2d(x, (3, 3), padding=(1, 1)), (IMAGE,), _largest, 0,
-        (lambda x: _largest(np.where(np.isnan(x), -np.inf, x)),),
-    ),
-    "depthwise": Case(
-        "window", lambda x, w: OP.nn.conv2d(x, w, padding=1, groups=3), (IMAGE, (3, 1, 3, 3)),
-        _depthwise, 9,
-    ),
-}  # fmt: skip
-
-
-def _conv_channels_last(x: Array, w: Array) -> Array:
-    return _conv(x.transpose(0, 3, 1, 2), w.transpose(3, 2, 0, 1)).transpose(0, 2, 3, 1)
-
-
-# Of fp16 with sums in float32, on matrices, with rims.
-ON_MATRICES = {
-    "matmul": CASES["matmul"],
-    "conv2d": Case(
-        "contraction",
-        lambda x, w: OP.nn.conv2d(x, w, padding=1, data_layout="NHWC", kernel_layout="HWIO"),
-        ((1, 7, 9, 16), (3, 3, 16, 24)), _conv_channels_last, 144,
-    ),
-}  # fmt: skip
 KINDS = ("plain", "cancelling", "denormal", "infinite", "nan")
 
 
@@ -151,46 +107,45 @@ def numbers(kind: str, shape: tuple[int, ...], dtype: str, seed: int) -> Array:
 
 def configs(case: Case, dtype: str, most: int | None) -> list[tuple[ScheduleConfig, Any]]:
     """Candidates of a case's template with their scheduled functions, at most so many, spread."""
-    function, limits = case.typed(dtype), TargetLimits.of(target())
-    offered = [c for c in choices(function, limits) if c.template == case.template]
-    step = 1 if most is None else max(1, len(offered) // most)
-    found = []
-    for choice in offered[::step]:
+    function = case.function(dtype)
+    limits: Any = limits_of(case.made_for if case.on_processor else target())
+    if not case.on_processor:
+        limits = replace(limits, **case.limits)
+    found = case.offered(function) if case.offered else choices(function, limits)
+    meant = [c for c in found if c.template == case.template and case.only(c.parameters)]
+    step = 1 if most is None else max(1, len(meant) // most)
+    scheduled: list[tuple[ScheduleConfig, Any]] = []
+    for choice in meant[::step]:
         try:
-            found.append((choice, schedule_with(function, limits, choice)))
+            scheduled.append((choice, schedule_with(function, limits, choice)))
         except NotThisKind:
             continue
-        if most is not None and len(found) == most:
+        if most is not None and len(scheduled) == most:
             break
-    return found
+    return scheduled
 
 
 def inputs_of(case: Case, kind: str, dtype: str) -> list[Array]:
-    """Of the second input of a sum only the first is hard: else everything is."""
-    kinds = [kind, kind if not case.terms else "plain"]
+    """Of the later inputs of a sum only the first is hard: else everything is."""
+    kinds = [kind, *[kind if not case.terms else "plain"] * (len(case.shapes) - 1)]
     return [
         numbers(k, shape, dtype, seed)
-        for seed, (k, shape) in enumerate(zip(kinds, case.shapes, strict=False))
+        for seed, (k, shape) in enumerate(zip(kinds, case.shapes, strict=True))
     ]
 
 
-def built(
-    function: tirx.PrimFunc, case: Case, dtype: str, made_for: Target | None = None
-) -> Callable[[list[Array]], Array]:
-    """A scheduled function on the device: inputs to the result, in place of other numbers.
-
-    made_for: in place of the device's own target.
-    """
-    module = tvm.tirx.build(
-        tvm.IRModule({"main": function.with_attr("global_symbol", "main")}),
-        made_for or Target({"kind": "vulkan", "from_device": 0, "host": HOST}),
-    )
-    device = tvm.vulkan(0)
-    shape = case.exact(*(np.zeros(shape) for shape in case.shapes)).shape
+def built(function: tirx.PrimFunc, case: Case, dtype: str) -> Callable[[list[Array]], Array]:
+    """A scheduled function on its device: inputs to the result, in place of other numbers."""
+    named = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
+    with case.made_for:
+        module = tvm.tirx.build(named, target=case.made_for)
+    device = tvm.cpu(0) if case.on_processor else tvm.vulkan(0)
+    shape = tuple(int(n) for n in function.params[-1].ty.shape)
 
     def run(inputs: list[Array]) -> Array:
         result = tvm.runtime.tensor(np.full(shape, 77, dtype), device)
-        module["main"](*(tvm.runtime.tensor(x, device) for x in inputs), result)
+        given = (tvm.runtime.tensor(x, device) for x in (*inputs, *case.constants))
+        module["main"](*given, result)
         return np.asarray(result.numpy())
 
     return run
@@ -206,9 +161,12 @@ def wrong(case: Case, inputs: list[Array], found: Array, dtype: str) -> str:
     wide = [x.astype(np.float64) for x in inputs]
     with np.errstate(all="ignore"):
         exact = case.exact(*wide)
-        magnitudes = case.exact(*(np.abs(x) for x in wide)) if case.terms else np.abs(exact)
-    lost = SMALLEST_NORMAL[dtype] * (max(1, case.terms) + 1) * 8
-    bound = (case.terms + 2) * ROUNDOFF[dtype] * magnitudes + lost
+        sums = case.magnitudes or case.exact
+        magnitudes = sums(*(np.abs(x) for x in wide)) if case.terms else np.abs(exact)
+        lost = SMALLEST_NORMAL[dtype] * (max(1, case.terms) + 1) * 8
+        bound = (case.terms + 2) * ROUNDOFF[dtype] * magnitudes + lost
+        if case.bound is not None:
+            bound = case.bound(*wide)
     odd = ~np.isfinite(exact)
     with np.errstate(all="ignore"):
         others = [found == passed(*inputs) for passed in case.passing_nan]

@@ -11,14 +11,14 @@ import contextlib
 import errno
 import mmap
 import os
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
 from ..errors import PackageError
 from ..plain_files import open_plain
+from ..side_threads import meanwhile
 
 BLOCK = 512
 CHUNK = 1 << 20
@@ -146,7 +146,7 @@ def load_pieces(stream: BinaryIO, name: str, pieces: Pieces) -> tuple[mmap.mmap,
     with contextlib.suppress(OSError):  # of a kernel without them
         memory.madvise(mmap.MADV_HUGEPAGE)
     digest = hashlib.sha256()
-    hashing = threading.Thread()
+    hashed: Callable[[], None] = lambda: None
     at = 0
     with memoryview(memory) as view:
         for piece in pieces:
@@ -158,15 +158,11 @@ def load_pieces(stream: BinaryIO, name: str, pieces: Pieces) -> tuple[mmap.mmap,
                 if not count:
                     _refuse("it became shorter while it was read")
                 # While the next bytes are read.
-                if at:
-                    hashing.join()
+                hashed()
                 read = view[at : at + count]
-                hashing = threading.Thread(
-                    target=digest.update, args=(read,), name="tvm_vision hash"
-                )
-                hashing.start()
+                hashed = meanwhile(digest.update, read, name="tvm_vision hash")
                 at += count
-        hashing.join()
+        hashed()
     return memory, digest.hexdigest()
 
 
@@ -178,12 +174,11 @@ class Loading:
         self._path, self._name = path, name
         self._loaded: tuple[mmap.mmap, str] | None = None
         self._error: Exception | None = None
-        self._thread = threading.Thread(target=self._load, name="tvm_vision read", daemon=True)
-        self._thread.start()
+        self._wait = meanwhile(self._load, name="tvm_vision read", daemon=True)
 
     def result(self) -> tuple[mmap.mmap, str]:
         """What ``load_extent`` gave, once it is there; raises what it raised."""
-        self._thread.join()
+        self._wait()
         if self._error is not None:
             raise self._error
         assert self._loaded is not None

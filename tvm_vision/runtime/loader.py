@@ -9,7 +9,6 @@ import contextlib
 import json
 import logging
 import os
-import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from .. import vulkan
 from ..error_lines import last_line
 from ..errors import DeviceError, InputError, PackageError
 from ..package.peek import peek
+from ..side_threads import meanwhile
 from .choices import DEVICES
 from .recovery import Recovery
 
@@ -182,7 +182,7 @@ def open_package(
         vulkan.begin_to_open_device()
     from ..package import PublicKeys, read_package
 
-    threading.Thread(target=import_executor, name="tvm_vision import").start()
+    meanwhile(import_executor, name="tvm_vision import")
     keys = PublicKeys.read(verify) if isinstance(verify, (str, os.PathLike)) else verify
     if target and not seen.is_fleet:
         raise InputError(

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import threading
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from .. import environment
 from ..errors import DeviceError, InputError
+from ..side_threads import meanwhile
 from ..tvm_compat.runtime_library import LIBRARIES
 from .device_keys import keys_of
 
@@ -210,9 +210,7 @@ def begin_to_open_device(device: int = 0) -> None:
     ``shutdown`` leaves the device closed.
     """
     ahead = (ctypes.c_int(device), ctypes.c_uint64(_LIBRARY.tvm_vision_vulkan_shutdowns()))
-    threading.Thread(
-        target=_LIBRARY.tvm_vision_vulkan_open, args=ahead, name="tvm_vision open device"
-    ).start()
+    meanwhile(_LIBRARY.tvm_vision_vulkan_open, *ahead, name="tvm_vision open device")
 
 
 def memory_in_use(device: int = 0) -> dict[str, int]:

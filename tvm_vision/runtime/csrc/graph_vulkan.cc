@@ -70,8 +70,8 @@ class VulkanRunner : public GraphRunner {
         functions_(BindFunctions(graph, library)),
         device_(DeviceThatRuns(library, number)),
         frame_wait_(MakeFrameWait(*device_, options)),
-        pipelines_(std::async(std::launch::async, PreparePipelines, library, device_,
-                              options.compile_threads)) {
+        // Where no thread is to be had, by who waits for it.
+        pipelines_(std::async(PreparePipelines, library, device_, options.compile_threads)) {
     // Lavapipe frees what was destroyed when it is next given work, which may be never.
     if (device_->snapshot().type == VK_PHYSICAL_DEVICE_TYPE_CPU) device_->SubmitNothing();
     const DevicePlan& plan = device_->handle().plan;

@@ -17,6 +17,7 @@ from ..common import NotThisKind
 from ..coverage import unwritten
 from . import gather, nests, tiles, windows
 from .casts import cast_by_steps
+from .extremes import new_first
 from .loops import NotWritten
 from .processor import Processor
 
@@ -55,7 +56,7 @@ class CpuTemplate:
         shape = self.shape(function)
         if shape is None or parameters not in self.candidates(shape, processor):
             raise NotThisKind(f"{parameters} is nothing that this processor is offered")
-        made = self.write(cast_by_steps(function), processor, parameters)
+        made = new_first(self.write(cast_by_steps(function), processor, parameters))
         if missed := unwritten(made):
             raise NotThisKind(f"leaves parts of {', '.join(missed)} unwritten")
         return made
@@ -93,10 +94,10 @@ def scheduled(function: Any, processor: Processor) -> Any:
     function = cast_by_steps(function)
     for template in TEMPLATES.values():
         try:
-            return template.write(function, processor, None)
+            return new_first(template.write(function, processor, None))
         except NotWritten as error:
             LOGGER.debug("not written by %s: %s", template.name, error)
-    return function
+    return new_first(function)
 
 
 def is_open(function: Any) -> bool:
