@@ -8,6 +8,7 @@ import tvm
 from tvm import s_tir, tirx
 
 from ...schedules.iter_maps import with_true_maps
+from ..tir.argument_checks import merge_argument_checks
 
 
 def lower(module: tvm.IRModule) -> tvm.IRModule:
@@ -55,6 +56,7 @@ def lower(module: tvm.IRModule) -> tvm.IRModule:
             s_tir.transform.MergeSharedMemoryAllocations(),
             tirx.transform.SplitHostDevice(),
             tirx.transform.MakePackedAPI(),
+            merge_argument_checks,
             tirx.transform.FP8StorageLegalize(),
             tirx.transform.BF16StorageLegalize(),
         ]
