@@ -102,13 +102,15 @@ class _Stores:
     def _loop(
         self, var: Any, first: Any, extent: Any, body: Any, loops: Any, conditions: Any
     ) -> None:
-        size = getattr(sym.Analyzer().simplify(self._known(extent)), "value", None)
+        size = _constant(extent)
+        if size is None:
+            size = _constant(sym.Analyzer().simplify(self._known(extent)))
         if size is None:
             self._leave_open(body)
             return
         own = tirx.Var(var.name, str(var.ty.dtype))
         self._values[var] = own + self._known(first)
-        self._visit(body, (*loops, (own, int(size))), conditions)
+        self._visit(body, (*loops, (own, size)), conditions)
 
     def _rest(self, node: Any, loops: Any, conditions: Any) -> None:
         body = getattr(node, "body", None)
@@ -135,6 +137,12 @@ class _Stores:
         if isinstance(value, (int, bool)):
             return tirx.const(value)
         return tvm_ffi.structural_map(value, [(ir.Var, lambda var: self._values.get(var, var))])
+
+
+def _constant(number: Any) -> int | None:
+    """Of a constant; None of anything else."""
+    value = getattr(number, "value", number)
+    return int(value) if isinstance(value, int) else None
 
 
 def _reaches_all(store: _Store, sizes: list[int]) -> bool:

@@ -16,7 +16,14 @@ from .common import FAILURES, NotThisKind, TargetLimits, left_to_host
 from .coverage import unwritten
 from .cpu import templates as cpu
 from .cpu.processor import Processor
-from .templates import TEMPLATES, Limits, ScheduleConfig, marked, schedule_with
+from .templates import (
+    TEMPLATES,
+    FreshSchedule,
+    Limits,
+    ScheduleConfig,
+    marked,
+    schedule_with,
+)
 
 LOGGER = logging.getLogger(__name__)
 
@@ -123,9 +130,10 @@ def schedule_function(
     Args:
         target: for TVM's own fallback; without one that is not tried.
     """
+    fresh = FreshSchedule(function)
     for kind, template in TEMPLATES.items():
         try:
-            return template.applied(function, limits, None), kind
+            return template.applied(fresh, limits, None), kind
         except FAILURES as error:
             LOGGER.debug("%s passed over: %s", kind, error)
         except Exception as error:  # a fault of the template, and the next one is as right

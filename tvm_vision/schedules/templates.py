@@ -54,6 +54,25 @@ def limits_of(target: Target, options: CompileOptions | None = None) -> Limits:
     return TargetLimits.of(target, options) if "gpu" in target.keys else Processor.of(target)
 
 
+class FreshSchedule:
+    """Schedules of one function, of which a template that did not change its own leaves that to
+    the next: to begin one takes as long as most templates need to see that a function is of another
+    kind."""
+
+    def __init__(self, function: tirx.PrimFunc) -> None:
+        self._function = function
+        self._schedule: Schedule | None = None
+        self._module: Any = None
+
+    def begun(self) -> Schedule:
+        """A schedule in which nothing is done."""
+        # A module that somebody holds is replaced by whatever changes it.
+        if self._schedule is None or not self._schedule.mod.same_as(self._module):
+            self._schedule = Schedule(self._function)
+            self._module = self._schedule.mod
+        return self._schedule
+
+
 @dataclass(frozen=True)
 class Template:
     """One kind of schedule for GPUs.
@@ -86,14 +105,18 @@ class Template:
             return None
 
     def applied(
-        self, function: tirx.PrimFunc, limits: TargetLimits, parameters: Any
+        self,
+        function: tirx.PrimFunc | FreshSchedule,
+        limits: TargetLimits,
+        parameters: Any,
     ) -> tirx.PrimFunc:
         """A function, scheduled and marked.
 
         Raises:
             NotThisKind, or others of FAILURES: it does not fit.
         """
-        schedule = Schedule(function)
+        fresh = function if isinstance(function, FreshSchedule) else FreshSchedule(function)
+        schedule = fresh.begun()
         schedule = self.apply(schedule, limits, parameters) or schedule
         return marked(schedule, limits, self.few_registers)
 

@@ -22,6 +22,8 @@ from .functions import in_each_function
 _ELEMENT = 17  # tvm_struct_get's number for an element of a shape or of strides
 _FIELD = ir.Op.get("tirx.tvm_struct_get")
 _IS_NULL = ir.Op.get("tirx.isnullptr")
+_NEEDED = "needs compact tensors of these shapes and types, at offset 0 and on one device"
+_NUMBER = r"\1"
 _LENGTH = re.compile(r"T\.int64\((\d+)\)")
 _SIGNATURE = " when calling:\n  `"
 
@@ -34,49 +36,34 @@ def merge_argument_checks(mod: tvm.IRModule, _context: tvm.transform.PassContext
 
 def with_merged_checks(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """``function`` with checks of its arguments merged. Raises nothing."""
-    checks: list[Any] = []
-
-    def see(check: Any) -> None:
-        if _is_check(check):
-            checks.append(check)
-
-    tvm_ffi.structural_walk(function.body, (tirx.AssertStmt, see))
-    if not checks:
-        return function
-    merge = _Merge(function, _message(checks[0]))
+    merge = _Merge(function)
     kinds = [(tirx.AssertStmt, merge.renamed), (tirx.SeqStmt, merge.merged)]
     return function.with_body(tvm_ffi.structural_map(function.body, kinds, order="post"))
 
 
-def _is_check(statement: Any) -> bool:
-    """Whether a statement checks an argument: its message has the function's signature."""
-    return isinstance(statement, tirx.AssertStmt) and _SIGNATURE in map(
-        _text, statement.message_parts
-    )
-
-
-def _message(check: Any) -> list[Any]:
-    parts = list(map(_text, check.message_parts))
-    signature = _LENGTH.sub(r"\1", parts[parts.index(_SIGNATURE) + 1])
-    # In one string: a kernel's name is written anew up to a string's end.
-    needed = "needs compact tensors of these shapes and types, at offset 0 and on one device"
-    return [ir.StringImm(f"{signature} {needed}, found other arguments")]
-
-
-def _text(part: Any) -> str:
-    return str(part.value)
+def _signature(check: Any) -> str | None:
+    """What a check's message says that the function takes; None for other checks."""
+    parts = [str(part.value) for part in check.message_parts]
+    return parts[parts.index(_SIGNATURE) + 1] if _SIGNATURE in parts else None
 
 
 class _Merge:
     """The checks of one function."""
 
-    def __init__(self, function: tirx.PrimFunc, message: list[Any]) -> None:
+    def __init__(self, function: tirx.PrimFunc) -> None:
         self._parameters = set(function.params)
-        self._message = message
+        self._message: Any = None
 
     def renamed(self, check: Any) -> Any:
         """A check with the one message, so that LLVM makes one place of where they fail."""
-        return self._of(check.condition) if _is_check(check) else check
+        signature = _signature(check)
+        if signature is None:
+            return check
+        if self._message is None:
+            # In one string: a kernel's name is written anew up to a string's end.
+            text = f"{_LENGTH.sub(_NUMBER, signature)} {_NEEDED}, found other arguments"
+            self._message = tvm_ffi.convert([ir.StringImm(text)])
+        return self._of(check.condition)
 
     def merged(self, sequence: Any) -> Any:
         """Statements one after another, with the checks among them put together: before the next
@@ -89,6 +76,8 @@ class _Merge:
                 statements.append(self._of(tirx.all(*waiting)))
                 waiting.clear()
 
+        if self._message is None:
+            return sequence
         for statement in sequence.seq:
             if self._is_merged(statement):
                 if self._is_first(statement.condition):
@@ -110,38 +99,32 @@ class _Merge:
     def _is_first(self, condition: Any) -> bool:
         """Whether what is looked at behind a check is there only where it holds: arguments at all,
         and tensors that are not NULL."""
-        found: list[Any] = []
-        tvm_ffi.structural_walk(condition, (ir.Var, found.append))
-        return bool(self._parameters.intersection(found)) or _is_of_pointer(condition)
+        if isinstance(condition, prim.EQ):
+            return condition.a in self._parameters  # their number
+        call = condition.a if isinstance(condition, prim.Not) else None
+        return _calls(call, _IS_NULL) and isinstance(call.args[0], ir.Var)
 
     def _is_of_strides(self, statement: Any) -> bool:
         return isinstance(statement, tirx.IfThenElse) and self._is_merged(statement.then_case)
 
     def _is_merged(self, statement: Any) -> bool:
-        return isinstance(statement, tirx.AssertStmt) and list(
-            map(_text, statement.message_parts)
-        ) == list(map(_text, self._message))
+        return (
+            isinstance(statement, tirx.AssertStmt)
+            and self._message is not None
+            and statement.message_parts.same_as(self._message)
+        )
 
     def _of(self, condition: Any) -> Any:
         # In the order of the node, which its Python names the other way round.
         return tirx.AssertStmt(condition, ir.StringImm("ValueError"), self._message)
 
 
-def _is_of_pointer(condition: Any) -> bool:
-    """Whether a condition is that a variable is not NULL."""
-    call = condition.a if isinstance(condition, prim.Not) else None
-    return (
-        isinstance(call, ir.Call) and call.op.same_as(_IS_NULL) and isinstance(call.args[0], ir.Var)
-    )
-
-
 def _has_elements(condition: Any) -> bool:
     """Whether a condition looks into a shape or strides."""
-    found: list[Any] = []
+    if isinstance(condition, (prim.And, prim.EQ)):
+        return _has_elements(condition.a) or _has_elements(condition.b)
+    return _calls(condition, _FIELD) and int(condition.args[2]) == _ELEMENT
 
-    def see(call: Any) -> None:
-        if call.op.same_as(_FIELD) and int(call.args[2]) == _ELEMENT:
-            found.append(call)
 
-    tvm_ffi.structural_walk(condition, (ir.Call, see))
-    return bool(found)
+def _calls(value: Any, operator: Any) -> bool:
+    return isinstance(value, ir.Call) and value.op.same_as(operator)
