@@ -97,6 +97,9 @@ class CompileOptions:
         "concatenations, slices and resizing inside the convolution that reads them, on GPUs"
     )
     concat_in_place: bool = _switch("concatenations without a kernel, where memory allows it")
+    slice_in_place: bool = _switch(
+        "pieces of a tensor that lie in one piece read where they are, without a kernel"
+    )
     reorder: bool = _switch("kernels of different branches side by side, on GPUs")
     kernel_cache: bool = _switch(
         "kernels that were made before of the same function, for the same target, are not made "

@@ -38,6 +38,7 @@ from .graph.guard_indices import guard_indices
 from .graph.lower import lower_to_graph
 from .graph.reorder import in_levels
 from .graph.short_names import short_names
+from .graph.slice_in_place import slice_in_place
 from .graph.split_kernels import split_kernels
 from .graph.static_graph import StaticGraph
 from .kernels.network import NetworkKernels
@@ -338,6 +339,8 @@ PHASES: tuple[Phase, ...] = (
     Phase("convert_fp16", GRAPH, _convert_fp16, 0, lambda n: n.fp16),
     Phase("concat_in_place", GRAPH, _concat_in_place, 2, lambda n: n.options.concat_in_place),
     Phase("split_kernels", GRAPH, _split_kernels),
+    Phase("slice_in_place", GRAPH, _on_graph(slice_in_place), 2,
+          lambda n: n.options.slice_in_place),
     Phase("fuse_data_movement", GRAPH, _fuse_data_movement, 2,
           lambda n: n.on_gpu and n.options.fuse_data_movement),
     Phase("short_names", GRAPH, _on_graph(short_names)),

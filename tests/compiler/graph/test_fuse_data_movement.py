@@ -98,6 +98,7 @@ def test_the_same_values_from_fewer_kernels(
 ) -> None:
     # Copied where it would be done in place, so that there is something to inline.
     monkeypatch.setenv("TVM_VISION_CONCAT_IN_PLACE", "off")
+    monkeypatch.setenv("TVM_VISION_SLICE_IN_PLACE", "off")
     model = network(tail)
     options = {"precision": precision, "layout": layout}
     expected, kernels = results(model, "off", monkeypatch, **options)
@@ -134,6 +135,7 @@ def test_the_half_that_nobody_reads_is_not_computed(
     way: str, precision: str, layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TVM_VISION_FUSE_DATA_MOVEMENT", way)
+    monkeypatch.setenv("TVM_VISION_SLICE_IN_PLACE", "off")
     target = FIXED
     module = import_onnx(network(half))[0]
     graph = prepare(module, target=target, precision=precision, layout=layout)
@@ -193,7 +195,7 @@ def fused_on(tail: Any, **device: Any) -> bool:
     gemm = replace(cast(PipelineCosts, limits.device.gemm), **costs)
     model = replace(limits.device, rates=replace(limits.device.rates, **rates), gemm=gemm, **device)
     module, _ = import_onnx(network(tail))
-    options = {"concat_in_place": False, "fuse_data_movement": False}
+    options = dict.fromkeys(("concat_in_place", "slice_in_place", "fuse_data_movement"), False)
     graph = prepare(module, target=Target(described.target_config()), options=options)
     before = len(graph.kernels)
     after = fuse_data_movement(graph, replace(limits, device=model))

@@ -21,9 +21,10 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import te, tirx, topi
+from tvm import relax, te, tirx, topi
 
-from ..relax.kernel_calls import INJECTIVE, OPAQUE, KernelCalls, patterns_of
+from ..relax.kernel_calls import INJECTIVE, OPAQUE, KernelCalls, bindings_of, patterns_of
+from .slice_in_place import piece_offsets
 from .static_graph import ALIGNMENT, KernelCall, StaticGraph, dtype_bytes
 
 Shapes = tuple[tuple[int, ...], ...]
@@ -36,6 +37,7 @@ def keep_apart(mod: tvm.IRModule) -> tvm.IRModule:
     calls = KernelCalls(mod["main"])
     functions = {gv: f for gv, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}
     patterns = patterns_of(functions)
+    made = calls.made | _pieces(mod["main"], calls, functions)
     chosen: dict[Any, bool] = {}
     parts: set[Any] = set()
     for var, call in calls.bound:
@@ -44,13 +46,27 @@ def keep_apart(mod: tvm.IRModule) -> tvm.IRModule:
             continue
         arguments = list(call.args[1].fields)
         alone = all(patterns.get(user, OPAQUE) > INJECTIVE for user in calls.users[var])
-        kernels = all(a in calls.made for a in arguments) and len(set(arguments)) == len(arguments)
+        kernels = all(a in made for a in arguments) and len(set(arguments)) == len(arguments)
         # What is a part of one result cannot be a part of another.
         fits = alone and kernels and parts.isdisjoint(arguments) and _contiguous(functions[gv])
         parts.update(arguments if fits else ())
         chosen[gv] = chosen.get(gv, True) and fits
     marked = {gv: functions[gv].with_attr("op_pattern", OPAQUE) for gv, ok in chosen.items() if ok}
     return tvm.IRModule({**dict(mod.functions_items()), **marked}, attrs=mod.attrs)
+
+
+def _pieces(main: relax.Function, calls: KernelCalls, functions: Mapping[Any, Any]) -> set[Any]:
+    """The variables that are pieces of a tensor as a split in place makes them."""
+    splits = {
+        var: piece_offsets(functions[call.args[0]]) is not None
+        for var, call in calls.bound
+        if isinstance(call.ty_args[0], relax.TupleType)
+    }
+    return {
+        var
+        for var, value in bindings_of(main)
+        if isinstance(value, relax.TupleGetItem) and splits.get(value.tuple_value)
+    }
 
 
 def concat_axes(graph: StaticGraph) -> dict[int, int]:
@@ -107,18 +123,11 @@ def concat_in_place(graph: StaticGraph, axes: Mapping[int, int]) -> StaticGraph:
             continue
         (joined,) = kernel.outputs
         for root, offset in zip(roots, offsets, strict=True):
-            _move(graph, root, graph.root(joined), graph.tensors[joined].offset + offset)
+            graph.move(root, graph.root(joined), graph.tensors[joined].offset + offset)
     used = {kernel.function for kernel in kernels}
     graph.kernels = kernels
     graph.functions = {name: f for name, f in graph.functions.items() if name in used}
     return graph
-
-
-def _move(graph: StaticGraph, root: int, to: int, offset: int) -> None:
-    """Let everything that lies in the memory of ``root`` lie in that of ``to``."""
-    for tensor in graph.tensors:
-        if tensor.root == root:
-            tensor.root, tensor.offset = to, tensor.offset + offset
 
 
 def _offsets(graph: StaticGraph, kernel: KernelCall, axis: int | None) -> list[int] | None:

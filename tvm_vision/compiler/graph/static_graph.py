@@ -91,6 +91,13 @@ class StaticGraph:
         """The tensor whose memory ``tensor`` uses."""
         return self.tensors[tensor].root
 
+    def move(self, root: int, to: int, offset: int) -> None:
+        """Let everything that lies in the memory of ``root`` lie in that of ``to``, from ``offset``
+        bytes on."""
+        for tensor in self.tensors:
+            if tensor.root == root:
+                tensor.root, tensor.offset = to, tensor.offset + offset
+
     def lines(self) -> Iterator[str]:
         """The graph for people: a line for each kernel, then the functions."""
         for kernel in self.kernels:

@@ -1,0 +1,181 @@
+"""Slices in place: what takes a piece of a tensor that lies in one piece is no kernel.
+
+A slice along the outermost axis, as of the queries, keys and values of an attention or of half of
+an image's channels, copies what its readers could read where it is. Such pieces become views:
+
+- of the tensor that they are taken from, where they come to lie at multiples of ALIGNMENT bytes;
+- or, where all pieces of a tensor lie side by side in the memory of another one, as parts of a
+  concatenation in place do, that tensor becomes a view there: its kernel writes what the
+  concatenation holds, without a split and a concatenation between.
+
+The option ``slice_in_place`` turns it off.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, s_tir, sym, tirx
+
+from ..tir.exact_casts import without_exact_casts
+from .static_graph import ALIGNMENT, KernelCall, StaticGraph, drop_unused, dtype_bytes
+
+
+def slice_in_place(graph: StaticGraph) -> StaticGraph:
+    """The same graph without the kernels that only take pieces of a tensor, where those can be
+    views.
+
+    A tensor can become a view where kernels alone make it, and it is neither an input, an output
+    nor a parameter of the network; nor is the tensor that it is to be a view of.
+    """
+    offsets = {
+        name: piece_offsets(function)
+        for name, function in graph.functions.items()
+        if len(function.params) > 1
+    }
+    made = Counter(graph.root(t) for kernel in graph.kernels for t in kernel.outputs)
+    fixed = {graph.root(t) for t in (*graph.inputs, *graph.outputs, *graph.params)}
+    kernels: list[KernelCall] = []
+    for kernel in graph.kernels:
+        found = offsets.get(kernel.function)
+        if found is None or not _placed(graph, kernel, found, made, fixed):
+            kernels.append(kernel)
+    if len(kernels) == len(graph.kernels):
+        return graph
+    graph.kernels = kernels
+    return drop_unused(graph)
+
+
+def _placed(
+    graph: StaticGraph, kernel: KernelCall, found: list[int], made: Counter[int], fixed: set[int]
+) -> bool:
+    """Whether the pieces of a kernel, or the tensor that they are of, became views."""
+    if len(kernel.inputs) != 1 or len(kernel.outputs) != len(found):
+        return False
+    whole = graph.tensors[kernel.inputs[0]]
+    offsets = [n * dtype_bytes(whole.dtype) for n in found]
+    pieces = [graph.tensors[t] for t in kernel.outputs]
+    if whole.root in fixed or any(piece.root in fixed for piece in pieces):
+        return False
+    if all(_is_own(graph, t, made) for t in kernel.outputs):
+        places = [whole.offset + offset for offset in offsets]
+        if all(place % ALIGNMENT == 0 for place in places):
+            for root, place in zip(kernel.outputs, places, strict=True):
+                graph.move(root, whole.root, place)
+            return True
+    first = pieces[0]
+    side_by_side = all(
+        piece.root == first.root and piece.offset == first.offset + offset
+        for piece, offset in zip(pieces, offsets, strict=True)
+    )
+    ends = [offset + piece.nbytes for piece, offset in zip(pieces, offsets, strict=True)]
+    all_of_it = [0, *ends] == [*offsets, whole.nbytes]
+    if side_by_side and all_of_it and _is_own(graph, kernel.inputs[0], made):
+        graph.move(whole.root, first.root, first.offset)
+        return True
+    return False
+
+
+def _is_own(graph: StaticGraph, tensor: int, made: Counter[int]) -> bool:
+    """Whether one kernel makes all of the memory that a tensor uses, and no more of it."""
+    of = graph.tensors[tensor]
+    return made[of.root] == 1 and of.offset == 0 and of.nbytes == graph.tensors[of.root].nbytes
+
+
+def piece_offsets(function: tirx.PrimFunc) -> list[int] | None:
+    """For each result where it begins in the one input, in elements, if all that the function does
+    is to copy pieces that lie there as they do in the result; None for other functions."""
+    types: list[Any] = [getattr(param, "ty", None) for param in function.params]
+    if not all(hasattr(of, "shape") for of in types) or len({str(t.dtype) for t in types}) != 1:
+        return None
+    if any(getattr(n, "value", None) is None for of in types for n in of.shape):
+        return None
+    copies = _copies(without_exact_casts(function))
+    if copies is None:
+        return None
+    source, *results = function.params
+    found = []
+    for result in results:
+        offset = _offset(copies, source, result)
+        if offset is None:
+            return None
+        found.append(offset)
+    return found
+
+
+# The variables of a copy's loops, the tensor it reads, and the indices there.
+_Copy = tuple[list[Any], Any, list[Any]]
+
+
+def _copies(function: tirx.PrimFunc) -> dict[Any, _Copy] | None:
+    """What each tensor is a copy of; None for a function that does more than to copy."""
+    if not isinstance(function.body, s_tir.SBlockRealize):
+        return None
+    stores: list[Any] = []
+    realized: list[Any] = []
+    tvm_ffi.structural_walk(
+        function.body.block.body,
+        [(tirx.BufferStore, stores.append), (s_tir.SBlockRealize, realized.append)],
+    )
+    found: dict[Any, _Copy] = {}
+    for realize in realized:
+        block, store = realize.block, realize.block.body
+        if not isinstance(store, tirx.BufferStore) or block.init is not None:
+            return None
+        variables = [axis.var for axis in block.iter_vars]
+        sizes = [_number(axis.dom.extent) for axis in block.iter_vars]
+        shape = [_number(n) for n in store.buffer.ty.shape]
+        in_order = len(store.indices) == len(variables) and all(
+            index.same_as(variable)
+            for index, variable in zip(store.indices, variables, strict=True)
+        )
+        value = store.value
+        if not in_order or sizes != shape or not isinstance(value, ir.TensorLoad):
+            return None
+        if _number(realize.predicate) != 1 or store.buffer in found:
+            return None
+        found[store.buffer] = variables, value.source, list(value.indices)
+    return found if len(found) == len(stores) else None
+
+
+def _offset(copies: dict[Any, _Copy], source: Any, result: Any) -> int | None:
+    """Elements from where ``source`` begins to where ``result`` does, if that is so for all."""
+    if result not in copies:
+        return None
+    variables, behind, indices = copies[result]
+    while behind in copies:
+        inner, further, places = copies[behind]
+        known = dict(zip(inner, indices, strict=True))
+        indices = [_replaced(place, known) for place in places]
+        behind = further
+    if not behind.same_as(source):
+        return None
+    analyzer = sym.Analyzer()
+    shape = [_number(n) for n in result.ty.shape]
+    for variable, extent in zip(variables, shape, strict=True):
+        analyzer.bind(variable, ir.Range(0, extent))
+    distance = _flat(indices, source.ty.shape) - _flat(variables, shape)
+    return _number(analyzer.simplify(distance))
+
+
+def _replaced(index: Any, known: dict[Any, Any]) -> Any:
+    """An index with what its variables stand for."""
+    return tvm_ffi.structural_map(index, [(ir.Var, lambda var: known.get(var, var))])
+
+
+def _flat(indices: list[Any], shape: Any) -> Any:
+    """The place of an element, elements in the order of the axes."""
+    sizes = [_number(n) for n in shape]
+    flat: Any = tirx.IntImm("int64", 0)
+    for place, index in enumerate(indices):
+        flat = flat + index * math.prod(n for n in sizes[place + 1 :] if n is not None)
+    return flat
+
+
+def _number(value: Any) -> int | None:
+    """Of a constant; None of anything else."""
+    found = getattr(value, "value", value)
+    return int(found) if isinstance(found, (int, bool)) or hasattr(found, "__index__") else None
