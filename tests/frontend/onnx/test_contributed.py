@@ -3,7 +3,7 @@
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from support.mutate_models import Mutator
 from support.onnx_models import make_model, run_on_cpu
@@ -519,7 +519,7 @@ def test_damaged_ones_are_refused_in_one_line(name, read):
             one("MatMulNBits", "w", "f", K=32, N=5, bits=2, block_size=16),
             {"w": WEIGHT, "f": values(10)}, "of 2 bits",
         ),
-        (one("GroupQueryAttention", "w"), {"w": values(8)}, "not a standard ONNX operator"),
+        (one("SparseAttention", "w"), {"w": values(8)}, "not a standard ONNX operator"),
     ],
 )  # fmt: skip
 def test_what_has_no_such_words_is_refused_with_a_remedy(nodes, weights, reason):
@@ -528,3 +528,45 @@ def test_what_has_no_such_words_is_refused_with_a_remedy(nodes, weights, reason)
     with pytest.raises(NodesRefused, match=reason) as error:
         import_onnx(model)
     assert nodes[0].op_type in str(error.value)
+
+
+@pytest.mark.parametrize("with_zeros", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "bits"),
+    [(TensorProto.INT4, 4), (TensorProto.UINT4, 4), (TensorProto.UINT8, 4), (TensorProto.UINT8, 8)],
+)
+def test_rows_of_a_table_of_few_bits(kind, bits, with_zeros):
+    rows, width, block = 10, 32, 16
+    rng = np.random.default_rng(SEED)
+
+    def table(name, columns):
+        """Numbers of 0 to 7 fit all types; two of four bits may share a byte."""
+        packed = kind == TensorProto.UINT8 and bits == 4
+        high = 256 if kind == TensorProto.UINT8 else 8
+        shape = (rows, columns // 2 if packed else columns)
+        return helper.make_tensor(name, kind, shape, rng.integers(0, high, np.prod(shape)))
+
+    weights = [
+        table("d", width),
+        numpy_helper.from_array(np.abs(values(rows, width // block)), "s"),
+        *([table("z", width // block)] if with_zeros else []),
+    ]
+    attributes = {"bits": bits} if kind == TensorProto.UINT8 else {}
+    names = ["d", "x", "s", *(["z"] if with_zeros else [])]
+    node = helper.make_node(
+        "GatherBlockQuantized", names, ["y"], domain=DOMAIN, block_size=block, **attributes
+    )
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.INT64, (2, 2))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (2, 2, width))],
+        weights,
+    )
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid(DOMAIN, 1)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=10)
+    places = np.array([[0, 3], [rows - 1, 5]])
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    (expected,) = session.run(None, {"x": places})
+    (result,) = run_on_cpu(import_onnx(model)[0], places)
+    np.testing.assert_array_equal(result, expected)

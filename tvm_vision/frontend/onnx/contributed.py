@@ -12,6 +12,7 @@ from onnx import helper
 from ...error_lines import first_line
 from ..node_names import name_after
 from ..refusals import Refusal, RefusedNodes
+from .contributed_attention import ATTENTION
 from .contributed_layers import LAYERS, OWN_SINCE, WITHOUT_DOMAIN
 from .contributed_quantized import QUANTIZED
 from .contributed_tables import DOMAIN as TABLES_DOMAIN
@@ -176,6 +177,7 @@ def _places(node: onnx.NodeProto, scale: np.ndarray, graph: GraphEditor) -> tupl
 
 _STANDARD: dict[str, Rewrite] = {
     **LAYERS,
+    **ATTENTION,
     **QUANTIZED,
     **dict.fromkeys(SAME, _same),
     "DynamicQuantizeLSTM": _plain_lstm,

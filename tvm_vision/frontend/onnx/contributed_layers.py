@@ -1,5 +1,5 @@
-"""Layers that onnxruntime fuses, of its own domain, put as ONNX's: activations, norms, products and
-attention.
+"""Layers that onnxruntime fuses, of its own domain, put as ONNX's: activations, norms, products,
+and what turns queries and keys by their places. Attention is in contributed_attention.py.
 
 What each computes is said by onnxruntime's documentation of its contributed operators.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable
-from itertools import pairwise
 
 import numpy as np
 import onnx
@@ -22,11 +21,10 @@ LAYER_NORM_OPSET = 17  # since when ONNX has LayerNormalization itself
 OWN_SINCE = {"GroupNormalization": 21, "LayerNormalization": LAYER_NORM_OPSET}
 HEADS_RANK = 4  # of batch, heads, length and width
 EPSILON = 1e-12  # of norms with a residual, where they say none
-MASKED = -10000.0  # what is added to a score that a mask leaves out
 PLAIN = "let the model be saved without onnxruntime's optimizations, or with basic ones alone"
 
 
-def _none_of(node: onnx.NodeProto, **inputs: int) -> None:
+def none_of(node: onnx.NodeProto, **inputs: int) -> None:
     for name, index in inputs.items():
         if given(node, index):
             raise Unsupported(f"its input '{name.replace('_', ' ')}' is given", PLAIN)
@@ -47,7 +45,7 @@ def _real(graph: GraphEditor, node: onnx.NodeProto) -> np.dtype:
     return graph.weights_dtype()
 
 
-class _Builder(NodeBuilder):
+class LayerBuilder(NodeBuilder):
     """A NodeBuilder whose numbers are of the type that the node computes in."""
 
     def __init__(self, graph: GraphEditor, node: onnx.NodeProto) -> None:
@@ -111,27 +109,16 @@ class _Builder(NodeBuilder):
         size = self("Gather", self("Shape", x), np.array(axis, np.int64))
         return self.axes("Unsqueeze", self("Range", zero, size, one), axes)
 
-    def attend(self, q: str, k: str, v: str, scale: float, *added: str) -> str:
-        """softmax(q · kᵀ · scale + added) · v, of heads; (batch, length, width) again. Where the
-        node says so, a query sees no key behind it."""
-        scores = self("MatMul", q, self("Transpose", k, perm=[0, 1, 3, 2]))
-        scores = self.sum(self("Mul", scores, self.number(scale)), *added)
-        if attribute(self.node, "unidirectional", 0):
-            later = self("Less", self.places(scores, 2, [1]), self.places(scores, 3, [0]))
-            scores = self("Where", later, self.number(MASKED), scores)
-        found = self("MatMul", self("Softmax", scores, axis=-1), v)
-        return self.reshape(self("Transpose", found, perm=[0, 2, 1, 3]), (0, 0, -1))
-
 
 def _gelu(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """Gelu, and BiasGelu, whose second input is added first."""
-    build = _Builder(graph, node)
+    build = LayerBuilder(graph, node)
     return build.finish(build.gelu(build.sum(node.input[0], given(node, 1))))
 
 
 def _fast_gelu(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """x · ½ (1 + tanh(√(2/π) (x + 0.044715 x³)))."""
-    build = _Builder(graph, node)
+    build = LayerBuilder(graph, node)
     x = build.sum(node.input[0], given(node, 1))
     cube = build("Mul", build("Mul", x, x), x)
     inner = build("Add", x, build("Mul", cube, build.number(0.044715)))
@@ -142,12 +129,12 @@ def _fast_gelu(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 def _quick_gelu(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """x · sigmoid(alpha · x)."""
-    build, x = _Builder(graph, node), node.input[0]
+    build, x = LayerBuilder(graph, node), node.input[0]
     alpha = build.number(attribute(node, "alpha", 1.702))
     return build.finish(build("Mul", x, build("Sigmoid", build("Mul", x, alpha))))
 
 
-def _activated(build: _Builder, x: str, node: onnx.NodeProto) -> str:
+def _activated(build: LayerBuilder, x: str, node: onnx.NodeProto) -> str:
     """x behind the activation that a fused convolution or product names."""
     kind = attribute(node, "activation", "")
     numbers = list(attribute(node, "activation_params", []))
@@ -169,7 +156,7 @@ def _activated(build: _Builder, x: str, node: onnx.NodeProto) -> str:
 
 def _conv(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """A convolution, then perhaps a sum and an activation."""
-    build = _Builder(graph, node)
+    build = LayerBuilder(graph, node)
     inputs = [name for name in node.input[:3] if name]
     options = attributes(node, "auto_pad dilations group kernel_shape pads strides")
     total = build.sum(build("Conv", *inputs, **options), given(node, 3))
@@ -177,7 +164,7 @@ def _conv(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 
 def _gemm(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    build = _Builder(graph, node)
+    build = LayerBuilder(graph, node)
     inputs = [name for name in node.input[:3] if name]
     found = build("Gemm", *inputs, **attributes(node, "alpha beta transA transB"))
     return build.finish(_activated(build, found, node))
@@ -185,13 +172,13 @@ def _gemm(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 def _matmul(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """alpha · A · B, either of them turned."""
-    build = _Builder(graph, node)
+    build = LayerBuilder(graph, node)
     factors = [_factor(build, name, side) for side, name in zip("AB", node.input, strict=False)]
     found, alpha = build("MatMul", *factors), attribute(node, "alpha", 1.0)
     return build.finish(found if alpha == 1 else build("Mul", found, build.number(alpha)))
 
 
-def _factor(build: _Builder, name: str, side: str) -> str:
+def _factor(build: LayerBuilder, name: str, side: str) -> str:
     """A or B as the product takes it: batches first, and its last two axes in their order."""
     turned = attribute(build.node, f"trans{side}", 0)
     if not attribute(build.node, f"transBatch{side}", 0):
@@ -206,7 +193,7 @@ def _embedded(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
     Its second result is how many words of each line a mask keeps, 0 without one.
     """
-    build = _Builder(graph, node)
+    build = LayerBuilder(graph, node)
     words, segments, mask = node.input[0], given(node, 1), given(node, 7)
     places = given(node, 8) or build.places(words, 1, [0])
     total = build.sum(build("Gather", node.input[2], words), build("Gather", node.input[3], places))
@@ -226,7 +213,7 @@ def _norm(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """LayerNormalization of models older than it, and SimplifiedLayerNormalization."""
     if any(node.output[1:]):
         raise Unsupported("its mean or deviation is read", PLAIN)
-    build = _Builder(graph, node)
+    build = LayerBuilder(graph, node)
     epsilon, axis = attribute(node, "epsilon", 1e-5), attribute(node, "axis", -1)
     mean = node.op_type == "LayerNormalization"
     x, scale, shift = node.input[0], node.input[1], given(node, 2)
@@ -237,7 +224,7 @@ def _skip_norm(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """The norm of input + skip (+ bias); the sum is its fourth result."""
     if any(node.output[1:3]):
         raise Unsupported("its mean or deviation is read", PLAIN)
-    build, mean = _Builder(graph, node), node.op_type == "SkipLayerNormalization"
+    build, mean = LayerBuilder(graph, node), node.op_type == "SkipLayerNormalization"
     shift, bias = (given(node, 3), given(node, 4)) if mean else ("", given(node, 3))
     total = build.sum(node.input[0], node.input[1], bias)
     epsilon = attribute(node, "epsilon", EPSILON)
@@ -245,76 +232,7 @@ def _skip_norm(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     return build.finish(total, 3) if len(node.output) > 3 and node.output[3] else nodes
 
 
-def _embedded_attention(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """Attention of one input, whose queries, keys and values are a product of its own."""
-    _none_of(node, past=4, past_sequence_length=6)
-    if any(node.output[1:]):
-        raise Unsupported("it keeps keys and values", PLAIN)
-    if attribute(node, "do_rotary", 0):
-        raise Unsupported("it turns queries and keys by their places", PLAIN)
-    build, count = _Builder(graph, node), attribute(node, "num_heads")
-    width = graph.shape(node.input[1])[-1]
-    sizes = list(attribute(node, "qkv_hidden_sizes", [width // 3] * 3))
-    packed = build.sum(build("MatMul", node.input[0], node.input[1]), given(node, 2))
-    ends = np.cumsum([0, *sizes])
-    parts = [build.part(packed, int(a), int(b), -1) for a, b in pairwise(ends)]
-    scale = attribute(node, "scale", 0.0) or (sizes[0] // count) ** -0.5
-    q, k, v = (build.heads(part, count) for part in parts)
-    return build.finish(build.attend(q, k, v, scale, _mask(build, node, 3, k), given(node, 5)))
-
-
-def _attention(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """Attention of queries, keys and values, (batch, length, width) each."""
-    _none_of(node, past_key=6, past_value=7, past_sequence_length=8)
-    if not given(node, 1) or not given(node, 2):
-        raise Unsupported("queries, keys and values are packed", PLAIN)
-    if any(node.output[1:]):
-        raise Unsupported("it keeps keys and values", PLAIN)
-    build, count = _Builder(graph, node), attribute(node, "num_heads")
-    inputs, bias = list(node.input[:3]), graph.constant(given(node, 3))
-    if given(node, 3) and bias is None:
-        raise Unsupported("its bias is computed at run time", "make it a constant")
-    if bias is not None and build.in_heads(inputs[1]):
-        raise Unsupported("its keys are in heads already, and it has a bias", PLAIN)
-    width = bias.size // 3 if bias is not None else graph.shape(inputs[0])[-1]
-    if bias is not None:
-        # Values may be wider; onnxruntime takes queries and keys to be alike.
-        values = _width(graph, inputs[2], bias.size // 3)
-        width = (bias.size - values) // 2
-        parts = np.split(bias, [width, 2 * width])
-        inputs = [build("Add", x, part) for x, part in zip(inputs, parts, strict=True)]
-    scale = attribute(node, "scale", 0.0) or (width // count) ** -0.5
-    q, k, v = (build.heads(x, count) for x in inputs)
-    return build.finish(build.attend(q, k, v, scale, _mask(build, node, 4, k), given(node, 5)))
-
-
-def _width(graph: GraphEditor, name: str, otherwise: int) -> int:
-    try:
-        return graph.shape(name)[-1]
-    except Unsupported:
-        return otherwise
-
-
-def _mask(build: _Builder, node: onnx.NodeProto, index: int, keys: str) -> str:
-    """What a mask of 1 and 0, (batch, keys) or (batch, queries, keys), or one of how many keys
-    there are, (batch,), adds to scores; "" where there is none."""
-    name = given(node, index)
-    if not name:
-        return ""
-    shape = build.graph.shape(name)
-    new_axes = {1: [1], 2: [1, 2], 3: [1]}.get(len(shape))
-    if new_axes is None or (len(shape) == 1 and shape != build.graph.shape(node.input[0])[:1]):
-        raise Unsupported("its mask is not one of batch and length", PLAIN)
-    if len(shape) == 1:
-        counts = build.axes("Unsqueeze", build.cast(name, np.int64), new_axes)
-        name, new_axes = build("Less", build.places(keys, 2, [0]), counts), [1, 2]
-    kept = build.axes("Unsqueeze", build.cast(name, build.dtype), new_axes)
-    hidden = build("Sub", build.number(1), kept)
-    value = attribute(node, "mask_filter_value", MASKED)
-    return build("Mul", hidden, build.number(value))
-
-
-def _rotary(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+def rotary(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """The first elements of each head turned, in pairs, by angles of its place.
 
     x is (batch, length, heads · width) or (batch, heads, length, width); cosines and sines are
@@ -322,7 +240,7 @@ def _rotary(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """
     if attribute(node, "is_packed_batching", 0):
         raise Unsupported("its batch is packed", PLAIN)
-    build, x = _Builder(graph, node), node.input[0]
+    build, x = LayerBuilder(graph, node), node.input[0]
     shape, half = graph.shape(x), graph.shape(node.input[2])[-1]
     flat = len(shape) == 3
     if flat:
@@ -367,7 +285,6 @@ def _group_norm(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 
 LAYERS: dict[str, Callable[[onnx.NodeProto, GraphEditor], Nodes]] = {
-    "Attention": _embedded_attention,
     "BiasGelu": _gelu,
     "EmbedLayerNormalization": _embedded,
     "FastGelu": _fast_gelu,
@@ -375,9 +292,8 @@ LAYERS: dict[str, Callable[[onnx.NodeProto, GraphEditor], Nodes]] = {
     "FusedGemm": _gemm,
     "FusedMatMul": _matmul,
     "Gelu": _gelu,
-    "MultiHeadAttention": _attention,
     "QuickGelu": _quick_gelu,
-    "RotaryEmbedding": _rotary,
+    "RotaryEmbedding": rotary,
     "SkipLayerNormalization": _skip_norm,
     "SkipSimplifiedLayerNormalization": _skip_norm,
     "TransposeMatMul": _matmul,

@@ -226,6 +226,36 @@ def _of_few_bits(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     return build.finish(build("Add", found, bias) if bias else found)
 
 
+def _rows_of_blocks(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """GatherBlockQuantized: rows of a table of few bits in blocks along an axis, which becomes real
+    when imported.
+
+    The table is of 4 bits, or of bytes that hold one number or two, the lower four bits first; each
+    block has a scale and a zero point, the latter packed as the table, 0 where there is none, or
+    half of what the bits count for bytes.
+    """
+    table, scale = (graph.constant(node.input[index]) for index in (0, 2))
+    zero = graph.constant(given(node, 3)) if given(node, 3) else None
+    if table is None or scale is None or (given(node, 3) and zero is None):
+        raise Unsupported("its table is computed at run time", CONSTANT)
+    axis, block = attribute(node, "quantize_axis", 1), attribute(node, "block_size", 128)
+    bits, of_bytes = attribute(node, "bits", 4), table.dtype == np.uint8
+    if bits not in (4, BITS_OF_A_BYTE) or axis % table.ndim not in (0, table.ndim - 1):
+        raise Unsupported(f"a table of {bits} bits along axis {axis}", "use 4 or 8 bits")
+    if of_bytes:
+        table = _unpacked(table, bits)
+        zero = None if zero is None else _unpacked(zero, bits)
+    axis %= table.ndim
+    places = np.arange(table.shape[axis]) // block
+    offset = np.array(1 << (bits - 1) if of_bytes else 0, scale.dtype)
+    if zero is not None:
+        offset = zero.astype(scale.dtype).take(places, axis)
+    real = (table.astype(scale.dtype) - offset) * scale.take(places, axis)
+    build = NodeBuilder(graph, node)
+    axis = attribute(node, "gather_axis", 0)
+    return build.finish(build("Gather", np.ascontiguousarray(real), node.input[1], axis=axis))
+
+
 def _unpacked(values: np.ndarray, bits: int) -> np.ndarray:
     """Numbers of ``bits`` bits out of bytes, along the last axis."""
     values = values.view(np.uint8)
@@ -237,6 +267,7 @@ def _unpacked(values: np.ndarray, bits: int) -> np.ndarray:
 
 QUANTIZED: dict[str, Callable[[onnx.NodeProto, GraphEditor], Nodes]] = {
     "DynamicQuantizeMatMul": _product,
+    "GatherBlockQuantized": _rows_of_blocks,
     "MatMulIntegerToFloat": _product,
     "MatMulNBits": _of_few_bits,
     "NhwcMaxPool": _max_pool,

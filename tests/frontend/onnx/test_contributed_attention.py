@@ -1,0 +1,165 @@
+"""Attention of onnxruntime's own domain: former keys, groups of heads, products of bytes."""
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from support.conformance.conformance_worker import executor
+from tvm_vision.frontend.onnx.contributed import DOMAIN
+from tvm_vision.frontend.onnx.load import import_onnx
+from tvm_vision.frontend.refusals import NodesRefused
+
+# Queries of a call, and keys of those before it.
+NEW, PAST, HEADS = 3, 4, 2
+RANDOM = np.random.default_rng(5)
+
+
+def real(*shape):
+    return RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def model_of(operator, names, inputs, weights, outputs, **attributes):
+    """A model of one node; ``inputs`` and ``weights`` are arrays by name, ``outputs`` shapes."""
+    node = helper.make_node(operator, names, list(outputs), domain=DOMAIN, **attributes)
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [
+            helper.make_tensor_value_info(
+                name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+            )
+            for name, array in inputs.items()
+        ],
+        [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+            for name, shape in outputs.items()
+        ],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in weights.items()],
+    )
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid(DOMAIN, 1)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+def multi_head(mask=None, **attributes):
+    three = {name: real(2, NEW, 8) for name in "qkv"}
+    inputs = {**three, "pk": real(2, HEADS, PAST, 4), "pv": real(2, HEADS, PAST, 4)}
+    both = (2, HEADS, PAST + NEW, 4)
+    names = ["q", "k", "v", "", "" if mask is None else "m", "", "pk", "pv"]
+    weights = {} if mask is None else {"m": np.array(mask, np.int32)}
+    outputs = {"y": (2, NEW, 8), "k1": both, "v1": both}
+    made = model_of(
+        "MultiHeadAttention", names, inputs, weights, outputs, num_heads=HEADS, **attributes
+    )
+    return made, inputs
+
+
+def embedded(past=True, **attributes):
+    inputs = {"x": real(2, NEW, 8)}
+    if past:
+        inputs["p"] = real(2, 2, HEADS, PAST, 4)
+    outputs = {"y": (2, NEW, 8), "p1": (2, 2, HEADS, NEW + (PAST if past else 0), 4)}
+    names = ["x", "w", "b", "", "p" if past else ""]
+    weights = {"w": real(8, 24), "b": real(24)}
+    made = model_of("Attention", names, inputs, weights, outputs, num_heads=HEADS, **attributes)
+    return made, inputs
+
+
+def of_bytes(zeros=True, mask=False, past=False):
+    inputs = {"x": RANDOM.integers(0, 256, (2, NEW, 8), np.uint8)}
+    weights = {
+        "w": RANDOM.integers(-128, 128, (8, 24), np.int8),
+        "b": real(24),
+        "s": np.float32(0.02),
+        "t": np.float32(0.01),
+    }
+    weights |= {"z": np.uint8(120), "u": np.int8(3)} if zeros else {}
+    weights |= {"m": np.array([2, 3], np.int32)} if mask else {}
+    names = [name if name in weights else "" for name in "wbstmzu"]
+    outputs: dict[str, tuple[int, ...]] = {"y": (2, NEW, 8)}
+    if past:
+        inputs["p"] = real(2, 2, HEADS, PAST, 4)
+        outputs["p1"] = (2, 2, HEADS, PAST + NEW, 4)
+    names = ["x", *names, *(["p"] if past else [])]
+    options = {"num_heads": HEADS, "unidirectional": int(past)}
+    return model_of("QAttention", names, inputs, weights, outputs, **options), inputs
+
+
+def grouped(past=0, new=NEW, groups=2, turned=None, batch=2, keys=None, fixed=True, **attributes):
+    """``turned``: whether pairs that are turned lie side by side; None for none."""
+    heads, width, total = 4, 16, past + new
+    inputs = {"q": real(batch, new, heads * width)}
+    inputs |= {name: real(batch, new, groups * width) for name in "kv"}
+    if past:
+        inputs |= {name: real(batch, groups, past, width) for name in ("pk", "pv")}
+    weights = {"last": np.full(batch, (keys or total) - 1, np.int32), "total": np.int32(total)}
+    names = ["q", "k", "v", *(["pk", "pv"] if past else ["", ""]), "last", "total"]
+    if turned is not None:
+        angles = np.outer(np.arange(16), 0.3 ** np.arange(width // 2))
+        weights |= {"cos": np.cos(angles, dtype="f"), "sin": np.sin(angles, dtype="f")}
+        names += ["cos", "sin"]
+        attributes |= {"do_rotary": 1, "rotary_interleaved": int(turned)}
+    if not fixed:
+        inputs["last"] = weights.pop("last")
+    kept = (batch, groups, total, width)
+    outputs = {"y": (batch, new, heads * width), "k1": kept, "v1": kept}
+    options = {"num_heads": heads, "kv_num_heads": groups, **attributes}
+    return model_of("GroupQueryAttention", names, inputs, weights, outputs, **options), inputs
+
+
+FORMS = {
+    "heads behind former ones": multi_head,
+    "heads that look back": lambda: multi_head(unidirectional=1),
+    "heads with a mask": lambda: multi_head(mask=[[1, 1, 0, 1, 1, 1, 1], [1] * 7]),
+    "a product behind former ones": embedded,
+    "a product that looks back": lambda: embedded(unidirectional=1),
+    "a product that is kept": lambda: embedded(past=False),
+    "bytes": of_bytes,
+    "bytes without zero points": lambda: of_bytes(zeros=False),
+    "bytes with lengths": lambda: of_bytes(mask=True),
+    "bytes behind former keys": lambda: of_bytes(past=True),
+    "groups": grouped,
+    "one group for all": lambda: grouped(groups=1),
+    "a group each": lambda: grouped(groups=4, scale=0.3),
+    "groups behind former ones": lambda: grouped(past=PAST, batch=1),
+    "groups, one word": lambda: grouped(past=PAST, new=1),
+    "groups, turned": lambda: grouped(turned=False),
+    "groups, turned in pairs": lambda: grouped(turned=True),
+    "groups, turned behind former ones": lambda: grouped(past=PAST, new=1, turned=False),
+    "groups in a window": lambda: grouped(new=6, local_window_size=2),
+    "groups, one word in a window": lambda: grouped(past=PAST, new=1, local_window_size=3),
+}
+
+
+def assert_as_onnxruntime_has_it(form, target):
+    model, inputs = FORMS[form]()
+    wanted = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
+    found = executor(import_onnx(model), target)(*inputs.values())
+    for result, expected in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_attention_and_what_it_keeps(form):
+    assert_as_onnxruntime_has_it(form, "llvm")
+
+
+@pytest.mark.parametrize("form", ["groups, turned behind former ones", "bytes behind former keys"])
+def test_on_vulkan(form):
+    assert_as_onnxruntime_has_it(form, "vulkan")
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"keys": 2}, r"\(its seqlens_k is \[1, 1\], and there are 3 keys\) at .*: give 2, the"),
+        ({"fixed": False}, r"\(its input 5 is computed at run time\) at .*: .*make it a constant"),
+        (
+            {"softcap": 30.0},
+            r"\(its scores are changed, by softcap\) at .*: let the model be saved",
+        ),
+    ],
+)
+def test_what_is_refused(options, line):
+    with pytest.raises(NodesRefused, match=f"GroupQueryAttention {line}"):
+        import_onnx(grouped(**options)[0])

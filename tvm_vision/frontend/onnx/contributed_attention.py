@@ -1,0 +1,252 @@
+"""Attention in the forms that onnxruntime fuses, of its own domain, put as ONNX's operators.
+
+Keys and values of former calls, past_key and past_value, are of a fixed length as every input is:
+those of this call come behind them, and both together go out again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import onnx
+
+from .contributed_layers import PLAIN, LayerBuilder, none_of, rotary
+from .graph import GraphEditor, Unsupported, attribute, constant_input, given
+
+Nodes = list[onnx.NodeProto]
+MASKED = -10000.0  # what is added to a score that a mask leaves out
+
+
+class _Builder(LayerBuilder):
+    """Keys and values are heads here, (batch, heads, length, width / heads)."""
+
+    def attend(self, q: str, k: str, v: str, scale: float, *added: str) -> str:
+        """softmax(q · kᵀ · scale + added) · v, of heads; (batch, length, width) again."""
+        scores = self("MatMul", q, self("Transpose", k, perm=[0, 1, 3, 2]))
+        scores = self.sum(self("Mul", scores, self.number(scale)), *added)
+        found = self("MatMul", self("Softmax", scores, axis=-1), v)
+        return self.reshape(self("Transpose", found, perm=[0, 2, 1, 3]), (0, 0, -1))
+
+    def behind(self, past: str, new: str) -> str:
+        """The keys or values of former calls, and behind them those of this one."""
+        return self("Concat", past, new, axis=2) if past else new
+
+    def looking_back(self, q: str, k: str, window: int = -1) -> str:
+        """What is added to scores so that a query sees no key behind its own, which is as far from
+        the last key as the query is from the last query, and of those before only ``window``."""
+        size = self("Sub", self._count(k), self._count(q))
+        queries = self("Add", self.places(q, 2, [1]), size)
+        keys = self.places(k, 2, [0])
+        hidden = self("Less", queries, keys)
+        if window > 0:
+            first = self("Sub", queries, np.array(window, np.int64))
+            hidden = self("Or", hidden, self("Less", keys, first))
+        return self("Where", hidden, self.number(MASKED), self.number(0))
+
+    def _count(self, heads: str) -> str:
+        return self("Gather", self("Shape", heads), np.array(2, np.int64))
+
+    def one_way(self, q: str, k: str) -> str:
+        """``looking_back`` where the node says so; "" where it does not."""
+        return self.looking_back(q, k) if attribute(self.node, "unidirectional", 0) else ""
+
+    def give(self, found: str, *kept: str) -> Nodes:
+        """The nodes: the result, and what the node keeps for the next call where it is read."""
+        self.finish(found)
+        for place, value in enumerate(kept, 1):
+            if len(self.node.output) > place and self.node.output[place]:
+                self.finish(self("Identity", value), place)
+        return self.nodes
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """Places of the inputs of an attention whose queries, keys and values are one product."""
+
+    bias: int
+    mask: int
+    past: int
+    added: int  # to scores; behind all others where there is none
+
+
+_REAL, _OF_BYTES = _Inputs(2, 3, 4, 5), _Inputs(2, 5, 8, 9)
+
+
+def _embedded(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """Attention of one input, whose queries, keys and values are a product of its own."""
+    none_of(node, past_sequence_length=6)
+    build = _Builder(graph, node)
+    return _of_product(build, build("MatMul", *node.input[:2]), _REAL)
+
+
+def _of_bytes(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """QAttention: the same of a product of bytes, times both scales."""
+    build = _Builder(graph, node)
+    x, weight, scale, weight_scale = (node.input[place] for place in (0, 1, 3, 4))
+    zeros = [given(node, place) for place in (6, 7)]
+    if zeros[1] and not zeros[0]:
+        zeros[0] = graph.make_constant(np.zeros((), graph.dtype(x)), node.name)
+    while zeros and not zeros[-1]:
+        zeros.pop()
+    whole = build.cast(build("MatMulInteger", x, weight, *zeros), np.float32)
+    factor = build("Mul", scale, weight_scale)
+    return _of_product(build, build("Mul", whole, factor), _OF_BYTES)
+
+
+def _of_product(build: _Builder, product: str, inputs: _Inputs) -> Nodes:
+    node, graph = build.node, build.graph
+    if attribute(node, "do_rotary", 0):
+        raise Unsupported("it turns queries and keys by their places", PLAIN)
+    count, width = attribute(node, "num_heads"), graph.shape(node.input[1])[-1]
+    sizes = list(attribute(node, "qkv_hidden_sizes", [width // 3] * 3))
+    packed = build.sum(product, given(node, inputs.bias))
+    ends = np.cumsum([0, *sizes])
+    parts = [build.part(packed, int(a), int(b), -1) for a, b in pairwise(ends)]
+    q, k, v = (build.heads(part, count) for part in parts)
+    # (2, batch, heads, length, width / heads): keys and values.
+    both = given(node, inputs.past)
+    if both:
+        k, v = (
+            build.behind(build("Gather", both, np.array(place, np.int64), axis=0), new)
+            for place, new in enumerate((k, v))
+        )
+    scale = attribute(node, "scale", 0.0) or (sizes[0] // count) ** -0.5
+    mask = _mask(build, inputs.mask, k)
+    found = build.attend(q, k, v, scale, mask, given(node, inputs.added), build.one_way(q, k))
+    if len(node.output) < 2 or not node.output[1]:
+        return build.give(found)
+    kept = build("Concat", *(build.axes("Unsqueeze", part, [0]) for part in (k, v)), axis=0)
+    return build.give(found, kept)
+
+
+def _multi_head(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """Attention of queries, keys and values, (batch, length, width) each."""
+    none_of(node, past_sequence_length=8, cache_indirection=9)
+    if not given(node, 1) or not given(node, 2):
+        raise Unsupported("queries, keys and values are packed", PLAIN)
+    if any(node.output[3:]):
+        raise Unsupported("its scores are read", PLAIN)
+    build, count = _Builder(graph, node), attribute(node, "num_heads")
+    inputs, bias = list(node.input[:3]), graph.constant(given(node, 3))
+    if given(node, 3) and bias is None:
+        raise Unsupported("its bias is computed at run time", "make it a constant")
+    if bias is not None and build.in_heads(inputs[1]):
+        raise Unsupported("its keys are in heads already, and it has a bias", PLAIN)
+    width = bias.size // 3 if bias is not None else graph.shape(inputs[0])[-1]
+    if bias is not None:
+        # Values may be wider; onnxruntime takes queries and keys to be alike.
+        values = _width(graph, inputs[2], bias.size // 3)
+        width = (bias.size - values) // 2
+        parts = np.split(bias, [width, 2 * width])
+        inputs = [build("Add", x, part) for x, part in zip(inputs, parts, strict=True)]
+    scale = attribute(node, "scale", 0.0) or (width // count) ** -0.5
+    q, k, v = (build.heads(x, count) for x in inputs)
+    k, v = build.behind(given(node, 6), k), build.behind(given(node, 7), v)
+    mask = _mask(build, 4, k)
+    return build.give(build.attend(q, k, v, scale, mask, given(node, 5), build.one_way(q, k)), k, v)
+
+
+def _width(graph: GraphEditor, name: str, otherwise: int) -> int:
+    try:
+        return graph.shape(name)[-1]
+    except Unsupported:
+        return otherwise
+
+
+def _mask(build: _Builder, index: int, keys: str) -> str:
+    """What a mask of 1 and 0, (batch, keys) or (batch, queries, keys), or one of how many keys
+    there are, (batch,), adds to scores; "" where there is none."""
+    node, name = build.node, given(build.node, index)
+    if not name:
+        return ""
+    shape = build.graph.shape(name)
+    new_axes = {1: [1], 2: [1, 2], 3: [1]}.get(len(shape))
+    if new_axes is None or (len(shape) == 1 and shape != build.graph.shape(node.input[0])[:1]):
+        raise Unsupported("its mask is not one of batch and length", PLAIN)
+    if len(shape) == 1:
+        counts = build.axes("Unsqueeze", build.cast(name, np.int64), new_axes)
+        name, new_axes = build("Less", build.places(keys, 2, [0]), counts), [1, 2]
+    kept = build.axes("Unsqueeze", build.cast(name, build.dtype), new_axes)
+    hidden = build("Sub", build.number(1), kept)
+    value = attribute(node, "mask_filter_value", MASKED)
+    return build("Mul", hidden, build.number(value))
+
+
+def _grouped(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """GroupQueryAttention: each head of keys and values is that of several heads of queries; a
+    query sees no key behind it.
+
+    Queries are (batch, length, heads · width), keys and values alike; those of former calls are
+    in heads. How many keys count is known when the model is imported, and all of them do.
+    """
+    build = _Builder(graph, node)
+    if not given(node, 1) or not given(node, 2):
+        raise Unsupported("queries, keys and values are packed", PLAIN)
+    _check_grouped(node, graph)
+    heads, fewer = attribute(node, "num_heads"), attribute(node, "kv_num_heads")
+    q, k, v = node.input[:3]
+    past, width = _length_of_past(node, graph), graph.shape(q)[-1] // heads
+    if attribute(node, "do_rotary", 0):
+        q, k = _turned(build, q, heads, past), _turned(build, k, fewer, past)
+    q, k, v = build.heads(q, heads), build.heads(k, fewer), build.heads(v, fewer)
+    if past:
+        k, v = build.behind(node.input[3], k), build.behind(node.input[4], v)
+    many = [_of_each_query(build, x, heads // fewer, width) for x in (k, v)]
+    window = attribute(node, "local_window_size", -1)
+    scale = attribute(node, "scale", 0.0) or width**-0.5
+    added = build.looking_back(q, many[0], window)
+    return build.give(build.attend(q, many[0], many[1], scale, added), k, v)
+
+
+def _check_grouped(node: onnx.NodeProto, graph: GraphEditor) -> None:
+    """Raise Unsupported for what is said beyond queries, keys, values and their numbers."""
+    none_of(node, position_ids=9, attention_bias=10, head_sink=11)
+    for name, plain in (("softcap", 0.0), ("smooth_softmax", 0)):
+        if attribute(node, name, plain) not in (plain, -1):
+            raise Unsupported(f"its scores are changed, by {name}", PLAIN)
+    length, past = graph.shape(node.input[0])[1], _length_of_past(node, graph)
+    last = constant_input(node, graph, 5)
+    if last is not None and np.any(last != past + length - 1):
+        raise Unsupported(
+            f"its seqlens_k is {last.reshape(-1).tolist()}, and there are {past + length} keys",
+            f"give {past + length - 1}, the place of the last key, for each batch",
+        )
+
+
+def _length_of_past(node: onnx.NodeProto, graph: GraphEditor) -> int:
+    return graph.shape(node.input[3])[2] if given(node, 3) else 0
+
+
+def _turned(build: _Builder, x: str, heads: int, past: int) -> str:
+    """Queries or keys turned by the angles of their places, which begin behind those of the past:
+    onnxruntime's operator for it."""
+    graph, node = build.graph, build.node
+    first = graph.make_constant(np.array([past], np.int64), x)
+    turn = onnx.helper.make_node(
+        "RotaryEmbedding",
+        [x, first, *node.input[7:9]],
+        [graph.fresh(f"{node.output[0]}/turned")],
+        name=node.name,
+        num_heads=heads,
+        interleaved=attribute(node, "rotary_interleaved", 0),
+    )
+    build.nodes += rotary(turn, graph)
+    return str(turn.output[0])
+
+
+def _of_each_query(build: _Builder, x: str, times: int, width: int) -> str:
+    """Heads of keys or values, each as often as there are queries for it."""
+    alone = build.axes("Unsqueeze", x, [2])
+    often = build("Concat", *[alone] * times, axis=2)
+    return build.reshape(often, (0, attribute(build.node, "num_heads"), -1, width))
+
+
+ATTENTION: dict[str, Callable[[onnx.NodeProto, GraphEditor], Nodes]] = {
+    "Attention": _embedded,
+    "GroupQueryAttention": _grouped,
+    "MultiHeadAttention": _multi_head,
+    "QAttention": _of_bytes,
+}
