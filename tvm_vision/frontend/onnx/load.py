@@ -36,6 +36,7 @@ from .graph import CUT, graph_inputs, inferred, nodes_in, with_input_shapes
 from .parts import behind, has_work, opened, with_possible_cuts, without_a_cut
 from .rewrites import PREVIEW, expand_functions, rewrite
 from .simplify import simplified
+from .sparse import write_out_sparse
 from .tools import ToolError, light_step
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ def named_onnx(model: str | os.PathLike[str] | onnx.ModelProto) -> onnx.ModelPro
     check_tensors(proto.graph)
     named = onnx.ModelProto()
     named.CopyFrom(_without_functions(proto))
+    write_out_sparse(named.graph)
     _put_plainly(named)
     name_nodes(named.graph)
     return named
