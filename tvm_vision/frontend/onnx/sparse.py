@@ -36,8 +36,8 @@ def _written_out(sparse: onnx.SparseTensorProto, name: str) -> onnx.TensorProto:
     shape = tuple(sparse.dims)
     if any(size < 0 for size in shape) or math.prod(shape) * values.itemsize > MOST_CONSTANT_BYTES:
         raise UnsupportedModelError(
-            f"sparse weights of at most {MOST_CONSTANT_BYTES} bytes when written out are needed, and "
-            f"'{name}' has the shape {shape}: export the model with fewer zeros in it"
+            f"sparse weights of at most {MOST_CONSTANT_BYTES} bytes when written out are needed, "
+            f"and '{name}' has the shape {shape}: export the model with fewer zeros in it"
         )
     found = np.zeros(shape, values.dtype)
     try:
