@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -248,6 +249,20 @@ def test_where_onnxsim_fails_the_model_is_folded_here(monkeypatch):
     assert signature.outputs[0].shape == (2, 12)
     data = image(2, 3, 4) - 0.5
     np.testing.assert_array_equal(run_on_cpu(module, data)[0], np.maximum(data, 0).reshape(2, 12))
+
+
+@pytest.mark.parametrize("opset", [23, onnx.defs.onnx_opset_version()])
+def test_shapes_follow_in_operator_sets_that_onnxsim_does_not_know(opset):
+    """It hands a model of the newest set back as it was; the body of Attention computes shapes."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Attention", ["a", "x", "x"], ["y"], is_causal=1),
+    ]
+    shape = (1, 2, 5, 8)
+    model = make_model(nodes, [("x", shape)], [("y", shape)], opset=opset)
+    x = image(*shape)
+    (expected,) = ReferenceEvaluator(model).run(None, {"x": x})
+    np.testing.assert_allclose(executor(import_onnx(model), "llvm")(x)[0], expected, atol=1e-5)
 
 
 def test_a_model_that_onnxsim_dies_of_is_refused_in_a_line():

@@ -51,8 +51,11 @@ def simplified(
         again = _simplified_once(result, shapes)
         before, after = after, _open_values(again)
         result = again if again is not None and after < before else result
-    # What it finds to have no elements it computes all the same, and TVM dies of some of that.
-    return folded(result) if result is not None and _has_empty_values(inferred(result)) else result
+    # What it finds to have no elements it computes all the same, and TVM dies of some of that; of
+    # an operator set that is newer than itself it folds nothing, and sizes stay open.
+    if result is None or not (_open_values(result) or _has_empty_values(inferred(result))):
+        return result
+    return folded(result)
 
 
 def _simplified_once(
