@@ -310,6 +310,22 @@ def test_the_forms_of_old_operator_sets(operator, attributes, shape):
     assert_equals_onnxruntime(model, image(2, 4, 4))
 
 
+@pytest.mark.parametrize("axes", [None, [0, 1], [2, 3]])
+@pytest.mark.parametrize("opset", [9, 13])
+def test_numbers_far_from_0_are_standardized(opset, axes):
+    """The mean of their squares less the square of their mean is mostly rounding."""
+    attributes = {} if axes is None else {"axes": axes}
+    node = helper.make_node("MeanVarianceNormalization", ["x"], ["y"], **attributes)
+    shape = (2, 3, 6, 5)
+    model = make_model([node], [("x", shape)], [("y", shape)], opset=opset)
+    x = 100 + image(*shape) / 10
+    along = tuple(axes or (0, 2, 3))
+    exact = x.astype(np.float64) - x.mean(along, np.float64, keepdims=True)
+    exact /= exact.std(along, keepdims=True)
+    found = executor(import_onnx(model), "llvm")(x)[0]
+    np.testing.assert_allclose(found, exact, atol=1e-3)
+
+
 @pytest.mark.parametrize("bounds", ["", "min", "max", "min max"])
 @pytest.mark.parametrize(("opset", "dtype"), [(8, np.float32), (13, np.float32), (13, np.float16)])
 def test_bounds_that_are_left_out_are_the_ends_of_the_type(opset, dtype, bounds):

@@ -88,6 +88,8 @@ NETWORKS = {
         { a = Greater(v, z) b = Xor(a, x) y = Not(b) }""",
     "not finite": """17| (float[9] x) => (float[9] y) <float z = {0}>
         { a = Div(x, z) b = IsInf<detect_negative = 0>(a) y = Cast<to = 1>(b) }""",
+    "nothing by nothing": """17| (float[3] x) => (float[3] y) <float z = {0}>
+        { a = Mul(x, z) y = Div(a, a) }""",
     "a scalar": "17| (float x) => (float y) { y = Mul(x, x) }",
     "nothing before": """17| (float[2,3] x) => (float[2,3] y) <int64[1] a = {0}>
         { e = Slice(x, a, a) y = Concat<axis = 0>(e, x) }""",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import onnx
 from onnx import helper
 
-from .graph import GraphEditor, NodeBuilder, Rewrite, attribute, constant_value
+from .fold import MAX_ELEMENTS
+from .graph import GraphEditor, NodeBuilder, Rewrite, Unsupported, attribute, constant_value
 from .rewrites_types import in_float
 
 Nodes = Sequence[onnx.NodeProto] | None
@@ -134,11 +136,40 @@ def reduce_extreme(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     return steps.finish(steps("Where", at_limit, infinity, reduced))
 
 
+def standardized(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """MeanVarianceNormalization by what differs from the mean: ONNX's body has the mean of squares
+    less the square of the mean, of which rounding leaves little where numbers lie far from 0."""
+    steps, axes = NodeBuilder(graph, node), attribute(node, "axes", [0, 2, 3])
+    x, dtype = node.input[0], graph.dtype(node.input[0])
+    apart = steps("Sub", x, steps.axes("ReduceMean", x, axes, keepdims=1))
+    variance = steps.axes("ReduceMean", steps("Mul", apart, apart), axes, keepdims=1)
+    deviation = steps("Add", steps("Sqrt", variance), np.array(1e-9, dtype))
+    return steps.finish(steps("Div", apart, deviation))
+
+
+def product(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """Real numbers times nothing but 0 as zeros that are a constant: TVM simplifies the product to
+    0 within a kernel, and ends the process where something is divided by that."""
+    factors = [graph.constant(name) for name in node.input]
+    zero = any(f is not None and f.dtype.kind == "f" and not np.any(f) for f in factors)
+    try:
+        shape = graph.shape(node.output[0])
+    except Unsupported:
+        return None
+    if not zero or math.prod(shape) > MAX_ELEMENTS:
+        return None
+    zeros = np.zeros(shape, graph.dtype(node.output[0]))
+    tensor = onnx.numpy_helper.from_array(zeros, node.output[0])
+    return [helper.make_node("Constant", [], node.output[:], value=tensor)]
+
+
 MATH_REWRITES: dict[str, Rewrite] = {
     "BitShift": bit_shift,
     "Constant": constant,
     "IsInf": is_inf,
     "LpNormalization": lp_normalization,
+    "MeanVarianceNormalization": standardized,
+    "Mul": product,
     "OneHot": one_hot,
     # By logarithms and roots, which TVM has for real numbers alone.
     "ReduceL2": in_float,
