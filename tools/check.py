@@ -105,7 +105,8 @@ def check(
     worst = [error.name for error in errors if not error.within(tolerance)]
     if worst:
         raise click.ClickException(
-            f"{', '.join(worst)} must be within {tolerance:g} of the reference's, and is not: is "
+            f"{', '.join(worst)} must be within {tolerance:g} of the reference's, and "
+            f"{'is' if len(worst) == 1 else 'are'} not: is "
             f"'{model}' what the package was made from? If so, 'tvm-vision profile "
             "--per-layer-error' shows where it goes wrong"
             + (HALVES if executor.info["precision"] == "fp16" else "")

@@ -79,7 +79,7 @@ def summary(package: Package) -> Iterator[str]:
     if model.preprocessing is not None:
         p = model.preprocessing
         fit = "stretched" if p.stretch else "letterbox" if p.letterbox else f"crop {p.crop:g}"
-        yield f"image      {p.size[0]}x{p.size[1]} {p.color_order}, {fit}, {p.interpolation}"
+        yield f"image        {p.size[0]}x{p.size[1]} {p.color_order}, {fit}, {p.interpolation}"
         yield f"  mean, std  {', '.join(f'{m:g}' for m in p.mean)}; {_numbers(p.std)}"
     if model.yoeo is not None:
         yield from yoeo_lines(model.labels, model.yoeo)

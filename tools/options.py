@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -215,8 +216,10 @@ def show_options(ctx: click.Context, param: click.Parameter, value: bool) -> Non
     """The table of --help-options, in place of the command."""
     if not value or ctx.resilient_parsing:
         return
+    width, indent = shutil.get_terminal_size().columns, " " * 4
     for name, values, default, words in CompileOptions.describe():
-        click.echo(f"{name}: {values}  [default: {default}]\n    {words}")
+        click.echo(f"{name}: {values}  [default: {default}]")
+        click.echo(click.wrap_text(words, width, indent, indent))
     click.echo(
         "\nAs --option NAME=VALUE, repeatable; in the environment as "
         f"{variable_of('name').removesuffix('NAME')}NAME=VALUE."

@@ -273,7 +273,7 @@ def test_inspect(command, tmp_path):
         "model        tiny (classifier, 3 labels)",
         "input        x: float32[4]",
         "output       y: float32[1, 3]",
-        "image      2x2 rgb, crop 0.5, area",
+        "image        2x2 rgb, crop 0.5, area",
         "kernels      2 calls of 2 functions",
         "memory       100 B peak: 60 B weights, 40 B activations",
         "precision    fp32, optimisation level 3",
