@@ -255,10 +255,12 @@ def _roofs(rates: dict[str, float], bandwidth: float, x: _Axis, y: _Axis) -> lis
     begin, end = max(least, floor / bandwidth), min(most, top / bandwidth)
     parts = []
     if begin < end:
+        # Above the slope, where no kernel can be, and away from the corner, where axes have numbers.
+        named = begin * (end / begin) ** 0.75
         parts.append(
             f'<path class="roof" d="M{x(begin):.1f} {y(begin * bandwidth):.1f}'
-            f'L{x(end):.1f} {y(end * bandwidth):.1f}"/><text class="roof start" '
-            f'x="{x(begin) + 8:.1f}" y="{y(begin * bandwidth) + 16:.1f}">'
+            f'L{x(end):.1f} {y(end * bandwidth):.1f}"/><text class="roof end" '
+            f'x="{x(named) - 8:.1f}" y="{y(named * bandwidth) - 2:.1f}">'
             f"memory {bandwidth / 1e9:.3g} GB/s</text>"
         )
     for name, rate in rates.items():

@@ -84,7 +84,7 @@ def _frame(document: Document) -> Section:
     flagged = sum(kernel["flagged"] for kernel in kernels)
     values = [
         ("frame, wall", _time(document["wall_us"])),
-        ("span of its kernels", _time(document["span_us"])),
+        ("span of kernels", _time(document["span_us"])),
         ("sum of kernels", _time(document["sum_us"])),
         ("upload", _time(document["upload_us"])),
         ("read-back", _time(document["readback_us"])),
@@ -226,12 +226,16 @@ def _changes(changes: Sequence[Change], before: SavedProfile, document: Document
         "Groups of kernels that compute the same nodes, the largest difference first."
     )
     shown = [change for change in changes if change.verdict != "same"][:MOST_CHANGES]
-    most = max((abs(change.difference_us) for change in shown), default=1.0) or 1.0
+    # Each side is as wide as its longest bar.
+    longer = [max((side * c.difference_us for c in shown), default=0.0) for side in (1, -1)]
+    slower, faster = (max(0.0, part) for part in longer)
+    whole = slower + faster or 1.0
+    zero = 100 * faster / whole
     parts = []
     for change in shown:
         name = " ".join(change.nodes)
-        width = 50 * abs(change.difference_us) / most
-        left = 50.0 if change.difference_us > 0 else 50 - width
+        width = 100 * abs(change.difference_us) / whole
+        left = zero if change.difference_us > 0 else zero - width
         key = f' data-k="{change.now[0]}"' if change.now else ""
         parts.append(
             f'<span class="what"{key} title="{escape(name)}">{escape(name)}</span>'
@@ -244,8 +248,9 @@ def _changes(changes: Sequence[Change], before: SavedProfile, document: Document
         f"faster</span><span>{rest} more: as before, or smaller</span></div>"
     )
     return Section(
-        "changes", "What changed", text, f'{legend}<div class="changes">{"".join(parts)}</div>'
-    )
+        "changes", "What changed", text,
+        f'{legend}<div class="changes" style="--zero:{zero:.2f}%">{"".join(parts)}</div>',
+    )  # fmt: skip
 
 
 def _warn(kernel: Document) -> tuple[str, ...]:
