@@ -437,7 +437,8 @@ def test_without_the_library_nothing_is_taken_unchecked(tmp_path):
     (tmp_path / "main.cc").write_text(
         '#include "signature.h"\n#include <cstdio>\n#include <tvm_vision/tvm_vision.hpp>\n'
         'int main() try { tvm_vision::PublicKeys::Read("keys"); return 1; }\n'
-        'catch (const tvm_vision::Error& e) { std::printf("%s: %s", e.kind().c_str(), e.what()); }\n'
+        "catch (const tvm_vision::Error& e) {\n"
+        '  std::printf("%s: %s", e.kind().c_str(), e.what());\n}\n'
     )
     compiler = [os.environ.get("CXX") or "g++", "-std=c++17", "-Wall", "-Wextra", "-Werror"]
     includes = [f"-I{ROOT / 'cpp' / folder}" for folder in ("include", "src")]

@@ -255,7 +255,7 @@ def _roofs(rates: dict[str, float], bandwidth: float, x: _Axis, y: _Axis) -> lis
     begin, end = max(least, floor / bandwidth), min(most, top / bandwidth)
     parts = []
     if begin < end:
-        # Above the slope, where no kernel can be, and away from the corner, where axes have numbers.
+        # Above the slope, where no kernel is, and away from the corner, where axes have numbers.
         named = begin * (end / begin) ** 0.75
         parts.append(
             f'<path class="roof" d="M{x(begin):.1f} {y(begin * bandwidth):.1f}'
