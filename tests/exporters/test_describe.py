@@ -68,6 +68,12 @@ def test_kinds_that_are_asked_for(tmp_path):
     assert info.kind == "classifier" and info.preprocessing.std == (255.0,) * 3
 
 
+def test_a_classifier_that_takes_no_images_yet_says_so(tmp_path):
+    info, _ = known(tmp_path, "detect", kind="classifier", labels=("a", "b"))
+    words = "no images before --preprocess says how they are prepared"
+    assert kind_line(info) == f"kind: classifier, 2 classes, {words}"
+
+
 def test_labels_instead_of_the_files(tmp_path):
     info, _ = known(tmp_path, "detect", labels=("a", "b"))
     assert info.labels == ("a", "b")

@@ -99,6 +99,8 @@ def kind_line(info: ModelInfo, candidates: Sequence[str] = ()) -> str:
     if (made := info.preprocessing) is not None:
         how = "stretched" if made.stretch else "letterbox" if made.letterbox else "cropped"
         words.append(f"images {how}, {made.color_order}")
+    elif info.kind == "classifier":
+        words.append("no images before --preprocess says how they are prepared")
     return ", ".join(words)
 
 
