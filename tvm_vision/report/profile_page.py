@@ -84,7 +84,7 @@ def _frame(document: Document) -> Section:
     flagged = sum(kernel["flagged"] for kernel in kernels)
     values = [
         ("frame, wall", _time(document["wall_us"])),
-        ("span of kernels", _time(document["span_us"])),
+        ("span of its kernels", _time(document["span_us"])),
         ("sum of kernels", _time(document["sum_us"])),
         ("upload", _time(document["upload_us"])),
         ("read-back", _time(document["readback_us"])),
