@@ -21,7 +21,7 @@ from tvm_vision.models import results
 
 ROOT = Path(tvm_vision.__file__).resolve().parent.parent
 # What the front door opens with.
-LEAVES = ("errors", "lazy", "version", "with_tvm")
+LEAVES = ("error_lines", "errors", "lazy", "version", "with_tvm")
 LAZY_PACKAGES = (
     "tvm_vision",
     "tvm_vision.devices",

@@ -13,7 +13,8 @@ import os
 import re
 import shutil
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,7 +22,7 @@ import click
 
 from tvm_vision.errors import InputError, TvmVisionError
 from tvm_vision.file_kinds import need_ending
-from tvm_vision.options import CompileOptions, variable_of
+from tvm_vision.options import OF_PRECISIONS, CompileOptions, variable_of
 from tvm_vision.runtime.choices import DEVICES, FILL_MODES
 
 from .other_names import no_such_option, with_what_it_takes
@@ -248,8 +249,10 @@ def named_options(command: Callable[..., Any]) -> Callable[..., Any]:
                       "folded in."),
     ):  # fmt: skip
         values, default = CompileOptions.values_of(name)
+        others = OF_PRECISIONS if name == "precision" else {}
         command = click.option(
-            f"--{hyphens(name)}", type=click.Choice([str(value) for value in values]),
+            f"--{hyphens(name)}",
+            type=HintedChoice([str(value) for value in values], partial(_of_others, others)),
             help=f"{words}  [default: {default}]",
         )(command)  # fmt: skip
     return command
@@ -344,19 +347,29 @@ def package_argument() -> Decorator:
     return click.argument("package", type=PATH)
 
 
-class _Device(click.Choice[str]):
-    """One of DEVICES; which GPU it is says a variable, and no number as with other programs."""
+class HintedChoice(click.Choice[str]):
+    """One of some values, with what to use instead of another that other programs have."""
+
+    def __init__(self, values: Sequence[str], instead: Callable[[str], str]) -> None:
+        """instead: for a value what to use here, "" where nothing is known."""
+        super().__init__(values)
+        self._instead = instead
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        number = re.fullmatch(r"(?:(?:cuda|gpu|vulkan):?)?(\d+)", str(value))
-        if number:
-            self.fail(
-                f"one of {', '.join(DEVICES)} is needed, found '{value}': use vulkan, and "
-                f"TVM_VISION_VULKAN_DEVICE={number[1]} for which",
-                param,
-                ctx,
-            )
+        if use := self._instead(str(value)):
+            known = ", ".join(map(str, self.choices))
+            self.fail(f"one of {known} is needed, found '{value}': use {use}", param, ctx)
         return super().convert(value, param, ctx)
+
+
+def _of_others(others: Mapping[str, str], value: str) -> str:
+    return others.get(value, "")
+
+
+def _which_gpu(value: str) -> str:
+    """Which GPU it is says a variable, and no number as with other programs."""
+    number = re.fullmatch(r"(?:(?:cuda|gpu|vulkan):?)?(\d+)", value)
+    return f"vulkan, and TVM_VISION_VULKAN_DEVICE={number[1]} for which" if number else ""
 
 
 def device_option() -> Decorator:
@@ -364,7 +377,7 @@ def device_option() -> Decorator:
     ``frame_timeout``."""
     device = click.option(
         "--device",
-        type=_Device(DEVICES),
+        type=HintedChoice(DEVICES, _which_gpu),
         default="auto",
         show_default=True,
         help="auto: the device that the package was made for.",

@@ -1,6 +1,11 @@
-"""The one line of others' exceptions that says what is wrong. A leaf that imports nothing."""
+"""The one line of others' exceptions that says what is wrong, and of names that only others have.
+
+A leaf that imports nothing of ours.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 
 def lines_of(text: object) -> list[str]:
@@ -22,3 +27,14 @@ def manifest_reason(error: BaseException) -> str:
     """What is wrong by an error of mod.json, without that name and without what to do: for those
     who never wrote a mod.json, whose remedy is another."""
     return str(error).removeprefix("mod.json: ").rpartition(": ")[0]
+
+
+def no_attribute(of: str, name: str, others: Mapping[str, str]) -> AttributeError:
+    """That ``of`` has no attribute of a name, and what has it here where other libraries have it:
+    ``others`` by their names."""
+    return AttributeError(f"a {of} has no '{name}'{use_of(name, others)}")
+
+
+def use_of(name: str, others: Mapping[str, str]) -> str:
+    """What to use here for a name of other libraries, at a line's end; "" where none is known."""
+    return f": use {others[name]}" if name in others else ""

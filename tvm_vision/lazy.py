@@ -1,4 +1,4 @@
-"""Names of a package that are imported on first use: a leaf that imports nothing of ours.
+"""Names of a package that are imported on first use: a leaf beside error_lines.
 
 A package lists its names with their modules, and imports them for type checkers alone; a test holds
 the two against each other.
@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any
+
+from .error_lines import use_of
 
 
 def lazy_names(
@@ -26,8 +28,9 @@ def lazy_names(
 
     def get(name: str) -> Any:
         if name not in modules:
-            use = f": use {others[name]}" if name in others else ""
-            raise AttributeError(f"module '{package}' has no attribute '{name}'{use}")
+            raise AttributeError(
+                f"module '{package}' has no attribute '{name}'{use_of(name, others)}"
+            )
         found = modules[name]
         module, there = (found, name) if isinstance(found, str) else found
         imported = import_module(module, package)

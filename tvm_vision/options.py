@@ -13,9 +13,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .error_lines import use_of
 from .errors import InputError
 
 _PREFIX = "TVM_VISION_"
+# What other programs call a precision -> what to use here.
+OF_PRECISIONS = {
+    "int8": "'tvm-vision quantize' first, which makes an ONNX model of bytes",
+    **dict.fromkeys(("half", "float16", "16"), "fp16"),
+    **dict.fromkeys(("float", "float32", "32"), "fp32"),
+}
 _TRUE, _FALSE = ("on", "1", "true", "yes"), ("off", "0", "false", "no")
 
 
@@ -203,7 +210,7 @@ def _checked(field: Any, value: Any, where: str = "") -> Any:
             return known
     raise InputError(
         f"{where or f'option {field.name}'} must be {_either(values)}, found {value!r}"
-        + (": unset it for the default" if where else "")
+        + (": unset it for the default" if where else use_of(str(value), OF_PRECISIONS))
     )
 
 

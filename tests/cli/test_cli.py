@@ -187,6 +187,7 @@ def test_version():
             ["detect", "p.tar", "0", "--device", "cuda:1"],
             "use vulkan, and TVM_VISION_VULKAN_DEVICE=1",
         ),
+        (["compile", "m", "-o", "p", "--precision", "int8"], "'tvm-vision quantize' first"),
     ],
 )
 def test_names_of_other_programs_say_what_does_it_here(arguments, words):

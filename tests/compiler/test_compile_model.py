@@ -294,6 +294,8 @@ def test_the_same_input_gives_the_same_bytes_in_every_process():
     [
         ({"opt_level": 4}, "opt_level must be 0, 1, 2 or 3, found 4"),
         ({"precision": "int4"}, "precision must be fp32 or fp16, found 'int4'"),
+        ({"precision": "int8"}, "found 'int8': use 'tvm-vision quantize' first, which makes"),
+        ({"precision": "half"}, "found 'half': use fp16"),
         ({"layout": "plain"}, "layout must be auto, nchw or nhwc, found 'plain'"),
         ({"target": "cuda"}, "found kind 'cuda'"),
         ({"target": "vulkan -max_threads_per_block=64", "precision": "fp16"}, "supports_16bit"),

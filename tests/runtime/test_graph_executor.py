@@ -24,6 +24,7 @@ from support.small_graph import (
 )
 from tvm_vision.errors import InputError, PackageError
 from tvm_vision.runtime import graph_executor
+from tvm_vision.runtime.other_names import OF_EXECUTORS
 
 
 def test_inputs_by_name_number_and_keyword(executor: graph_executor.GraphExecutor) -> None:
@@ -41,6 +42,19 @@ def test_inputs_by_name_number_and_keyword(executor: graph_executor.GraphExecuto
     assert executor.num_inputs == 1
     assert executor.output_names == ("y", "z")
     assert set(executor.outputs()) == {"y", "z"}
+
+
+def test_what_is_printed_and_what_others_names_are(executor: graph_executor.GraphExecutor) -> None:
+    assert re.match(r"<GraphExecutor of x -> y, z on (vulkan|cpu)\(0\): ", repr(executor))
+    executor.run(x=frame(1))
+    assert re.match(
+        r"\d+ kernels on .*: span [\d.]+ us of a frame", str(executor.profile(repeat=1))
+    )
+    for other, words in OF_EXECUTORS.items():
+        with pytest.raises(AttributeError, match=f"a GraphExecutor has no '{other}': use "):
+            getattr(executor, other)
+        first = re.split("[^a-z_]", words)[0]
+        assert first in (*dir(executor), "load_model"), words
 
 
 def test_inputs_stay_set(executor: graph_executor.GraphExecutor) -> None:

@@ -1,11 +1,10 @@
-"""What others' names for results, networks and options are called here, for the line that says so.
-
-A leaf.
-"""
+"""What others' names for results, networks and options are here, for the line that says so."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+
+from ..error_lines import use_of
 
 # Functions here, for any result, that are methods elsewhere.
 _CONVERTERS = {
@@ -68,16 +67,7 @@ OF_OPTIONS = {
 }  # fmt: skip
 
 
-def no_attribute(of: str, name: str, others: Mapping[str, str]) -> AttributeError:
-    """That ``of`` has no attribute of a name, and what has it here where others have it."""
-    return AttributeError(f"a {of} has no '{name}'{_use(name, others)}")
-
-
 def no_option(name: str, own: Iterable[str]) -> TypeError:
     """That a network has no option of a name, which has ``own``, and which of them is like it."""
-    hint = _use(name, OF_OPTIONS) or f": it has {', '.join(own)}"
+    hint = use_of(name, OF_OPTIONS) or f": it has {', '.join(own)}"
     return TypeError(f"load_model has no option '{name}'{hint}")
-
-
-def _use(name: str, others: Mapping[str, str]) -> str:
-    return f": use {others[name]}" if name in others else ""

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..error_lines import no_attribute
 from .instance_masks import InstanceMasks
-from .other_names import OF_OBJECTS, OF_RESULTS, no_attribute
+from .other_names import OF_OBJECTS, OF_RESULTS
 
 #: What picks some of n objects by their place: a number, a slice, bool [n], or integers.
 Places = int | slice | Sequence[int] | npt.NDArray[Any]

@@ -11,13 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import vulkan
+from ..error_lines import no_attribute
 from ..errors import InputError
 from ..package import ModelInfo, Package
 from ..runtime.graph_executor import GraphExecutor
 from ..runtime.inputs import output_specs
 from ..runtime.loader import load
 from ..runtime.recovery import Losses, Recovery
-from .other_names import OF_MODELS, no_attribute
+from .other_names import OF_MODELS
 from .results import VisionResult
 from .values import real_outputs
 

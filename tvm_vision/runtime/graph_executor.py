@@ -13,15 +13,17 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import vulkan
 from ..devices.difference import difference
+from ..error_lines import no_attribute
 from ..errors import DeviceError, InputError, PackageError
 from ..tvm_compat.ffi import tvm_ffi
 from .benchmark import BenchmarkResult, Pace, measure
+from .other_names import OF_EXECUTORS
 from .profiler import KernelInfo, ProfileReport, kernel_infos, summarise
 from .recovery import Losses
 from .tracing import Trace, trace_frames
@@ -66,6 +68,15 @@ class GraphExecutor:
 
     def __init__(self, graph_json: str, lib: Any, device: Any) -> None:
         self._open(graph_json, lib, device)
+
+    def __repr__(self) -> str:
+        takes, gives = ", ".join(self.input_names), ", ".join(self.output_names)
+        return f"<{type(self).__name__} of {takes} -> {gives} on {self.device_description}>"
+
+    if not TYPE_CHECKING:  # for which no name would be a wrong one
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(type(self).__name__, name, OF_EXECUTORS)
 
     def _open(self, graph_json: str, lib: Any, device: Any) -> None:
         make = tvm_ffi.get_global_func("tvm_vision.graph_executor.create")

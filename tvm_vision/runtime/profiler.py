@@ -76,6 +76,17 @@ class ProfileReport:
         """Plain data for JSON."""
         return asdict(self)
 
+    def __str__(self) -> str:
+        slowest = max(self.kernels, key=lambda kernel: kernel.median_us, default=None)
+        most = ""
+        if slowest is not None:
+            what = " ".join(slowest.nodes) or slowest.function
+            most = f"; the longest, {100 * slowest.share:.1f} %, is {what}"
+        return (
+            f"{len(self.kernels)} kernels on {self.device_description}: span {self.span_us:.1f} us "
+            f"of a frame of {self.wall_us:.1f} us{most}"
+        )
+
 
 def kernel_infos(graph: Mapping[str, Any]) -> tuple[KernelInfo, ...]:
     """The kernels of a network's graph, as mod.json has it."""
