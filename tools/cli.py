@@ -48,7 +48,7 @@ class CommandGroup(OneLineErrors, click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         command = self.get_command(ctx, args[0]) if args else None
         if command is not None:
-            words = as_others_write(args[1:], command, ctx)
+            words = as_others_write(args[1:], command)
         else:
             words = no_such_command(args[0]) if args else ""
         if words:

@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -105,7 +105,7 @@ class OneLineErrors(click.Command):
             raise no_such_option(error) from None
         except click.BadOptionUsage as error:
             named = getattr(self, "commands", {}).get(ctx.invoked_subcommand)
-            raise with_what_it_takes(error, named or self, ctx) from None
+            raise with_what_it_takes(error, named or self) from None
         except MemoryError as error:
             raise click.ClickException(
                 f"more memory is needed than this machine gives ({error or 'out of memory'}): use "
@@ -347,7 +347,13 @@ def package_argument() -> Decorator:
     return click.argument("package", type=PATH)
 
 
-class HintedChoice(click.Choice[str]):
+if TYPE_CHECKING:
+    _Choice = click.Choice[str]
+else:  # it takes no type before click 8.2
+    _Choice = click.Choice
+
+
+class HintedChoice(_Choice):
     """One of some values, with what to use instead of another that other programs have."""
 
     def __init__(self, values: Sequence[str], instead: Callable[[str], str]) -> None:

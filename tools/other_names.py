@@ -50,7 +50,7 @@ def no_such_option(error: click.NoSuchOption) -> click.UsageError:
     return click.UsageError(f"no such option '{error.option_name}': use {use}", error.ctx)
 
 
-def as_others_write(words: Sequence[str], command: click.Command, ctx: click.Context) -> str:
+def as_others_write(words: Sequence[str], command: click.Command) -> str:
     """What to say of arguments of ``command`` such as source=0, as ultralytics writes options; ""
     where there are none."""
     own = {name: param for param in command.params for name in param.opts}
@@ -66,17 +66,22 @@ def as_others_write(words: Sequence[str], command: click.Command, ctx: click.Con
         elif getattr(own[option], "is_flag", False):
             use = option
         else:
-            use = f"{option} {own[option].make_metavar(ctx)}"
+            use = f"{option} {_takes(own[option])}"
         return f"no such argument '{word}': use {use}"
     return ""
 
 
-def with_what_it_takes(
-    error: click.BadOptionUsage, command: click.Command, ctx: click.Context
-) -> click.UsageError:
+def with_what_it_takes(error: click.BadOptionUsage, command: click.Command) -> click.UsageError:
     """The error of an option of ``command`` without its value, with what that is."""
     param = next((param for param in command.params if error.option_name in param.opts), None)
     if param is None or "requires an argument" not in error.message:
         return error
-    words = f"option '{error.option_name}' needs a value: {param.make_metavar(ctx)}"
+    words = f"option '{error.option_name}' needs a value: {_takes(param)}"
     return click.UsageError(words, error.ctx)
+
+
+def _takes(param: click.Parameter) -> str:
+    """The value of an option in a word; of click 8.1 and 8.2 alike."""
+    if isinstance(param.type, click.Choice):
+        return "|".join(map(str, param.type.choices))
+    return param.metavar or param.type.name.upper()
