@@ -64,6 +64,7 @@ ZIP = Kind("a zip archive", "unpack it")
 COMPRESSED = Kind("compressed", "decompress it first")
 
 _HEAD = 4096
+_MOST_FIELDS = 65536  # of a model; who writes more of them wants to be looked at for long
 _CONTROL = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f]")  # what no text has
 _OF_PROGRAMS = ("archive_format", "serialized_exported_program.json")
 # First bytes, and where they stand.
@@ -185,10 +186,13 @@ def _kind_of_zip(path: Path) -> Kind:
 
 def _is_onnx(path: Path) -> bool:
     """Whether a file is a sequence of protobuf fields as a ModelProto has them, with a graph."""
-    size, graph, at = path.stat().st_size, 7, 0
+    size, graph, at, fields = path.stat().st_size, 7, 0, 0
     seen: set[int] = set()
     with path.open("rb") as stream:
         while at < size:
+            fields += 1
+            if fields > _MOST_FIELDS:
+                return False
             stream.seek(at)
             key, used = _varint(stream.read(10))
             field, wire = key >> 3, key & 7

@@ -53,10 +53,10 @@ constexpr Magic kMagic[] = {{0, "\x89PNG\r\n", kImage},
                             {0, "\x89HDF\r\n", kKeras},
                             {0, "\x80\x02", kCheckpoint}};
 // Wire types and the field of a ModelProto that has its graph.
-constexpr uint64_t kVarint = 0, kBytes = 2, kMostFields = 25, kGraph = 7;
+constexpr uint64_t kVarint = 0, kBytes = 2, kLastField = 25, kGraph = 7;
+constexpr int kMostFields = 65536;  // who writes more of them wants to be looked at for long
 
-/*! \brief A number of protobuf at an offset, which is moved behind it; false where there is none.
- */
+/*! \brief A number of protobuf at an offset, moved behind it; false where there is none. */
 bool ReadVarint(const PlainFile& file, uint64_t* offset, uint64_t* value) {
   char bytes[10];
   size_t count = file.Read(*offset, bytes, sizeof bytes);
@@ -72,16 +72,16 @@ bool ReadVarint(const PlainFile& file, uint64_t* offset, uint64_t* value) {
   return false;
 }
 
-/*! \brief Whether a file is a sequence of protobuf fields as a ModelProto has them, with a graph.
- */
+/*! \brief Whether a file is protobuf fields one after the other as of a ModelProto, a graph too. */
 bool IsOnnx(const PlainFile& file) {
   bool graph = false;
   uint64_t at = 0;
-  while (at < file.size()) {
+  for (int fields = 0; at < file.size(); ++fields) {
     uint64_t key, value;
+    if (fields == kMostFields) return false;
     if (!ReadVarint(file, &at, &key)) return false;
     uint64_t field = key >> 3, wire = key & 7;
-    if (field < 1 || field > kMostFields || (wire != kVarint && wire != kBytes)) return false;
+    if (field < 1 || field > kLastField || (wire != kVarint && wire != kBytes)) return false;
     if (!ReadVarint(file, &at, &value)) return false;
     if (wire == kBytes) {
       if (value > file.size() - at) return false;

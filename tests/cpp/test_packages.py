@@ -173,6 +173,8 @@ def tars(whole: bytes) -> Iterator[bytes]:
     scale = make_model([helper.make_node("Exp", ["x"], ["y"])], [("x", (1, 4))], [("y", (1, 4))])
     model = scale.SerializeToString()
     yield from (model, model[:-1], model + b"\0", model[:9], b"\x3a\0", b"\x3a\xff" * 9, b"\x3b\0")
+    yield b"\x08\1" * 65536 + model
+    yield b"\x08\1" * 65000 + model
     for length in (2, 99):  # of safetensors
         yield length.to_bytes(8, "little") + b'{"a":{}}' + bytes(40)
 
