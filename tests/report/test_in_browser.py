@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 
 from support.reports import CEILINGS, chain_info, made_up_document, made_up_profile
+from tvm_vision.package import PackageInfo
 from tvm_vision.report.compare import compare_profiles
+from tvm_vision.report.evaluation_page import MEASURES, evaluation_page
 from tvm_vision.report.profile_document import SavedProfile
 from tvm_vision.report.profile_page import profile_page
+from tvm_vision.report.show_page import package_page
 
 BROWSER = next(
     filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None
@@ -44,6 +47,20 @@ const found = { before, down, up, picked, zoomed: svg.width.baseVal.value / widt
   graph: svg.getAttribute("class"), theme: document.documentElement.dataset.theme,
   sort: head.getAttribute("aria-sort"), detail: document.getElementById("detail").textContent,
   left: [...document.querySelectorAll("#all-kernels tbody tr")].filter((r) => !r.hidden).length,
+  wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+  fetched: performance.getEntriesByType("resource").length };
+document.body.dataset.found = JSON.stringify(found);
+"""
+# What every page has: sorting, a filter, two themes, and nothing that is wider than the window.
+LOOKS = """
+const table = document.querySelector("table:not(.matrix)");
+table.querySelectorAll("th button")[1].click();
+const filter = document.querySelector("input.filter");
+filter.value = "fp16"; filter.dispatchEvent(new Event("input"));
+document.getElementById("theme").click();
+const found = { sort: table.querySelectorAll("th")[1].getAttribute("aria-sort"),
+  left: [...table.querySelectorAll("tbody tr")].filter((r) => !r.hidden).length,
+  theme: document.documentElement.dataset.theme,
   wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
   fetched: performance.getEntriesByType("resource").length };
 document.body.dataset.found = JSON.stringify(found);
@@ -94,3 +111,32 @@ def test_a_profile(tmp_path: Path, count: int, width: int) -> None:
     assert found["left"] == sum("7" == str(i)[:1] for i in range(count))
     assert found["wide"] == 0, "the page is wider than the window"
     assert found["fetched"] == 0
+
+
+def variant(name: str, kind: str) -> dict[str, Any]:
+    """A row of an evaluation, with made-up numbers."""
+    scores: dict[str, Any] = dict.fromkeys(MEASURES[kind], 0.7) | {"classes": {"a": 0.6, "b": 0.8}}
+    if kind == "classes":
+        scores["confusion"] = [[3, 1, 0], [0, 4, 0]]
+    return {
+        "name": name, "images": 8, "scores": scores, "latency_ms": {"median": 4.0, "p95": 6.0},
+        "package_bytes": 9_000_000, "memory_bytes": None, "device": "vulkan(0): a GPU",
+        "warnings": ["Conv_12: float16 overflows"],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["classes", "boxes", "masks", "package"])
+def test_other_pages_open_without_a_word(tmp_path: Path, kind: str) -> None:
+    if kind == "package":
+        text = package_page(PackageInfo.from_json(chain_info(20)))
+    else:
+        rows = [variant(name, kind) for name in ("llvm fp16 O3", "nuc: llvm -mcpu=x86-64-v3 fp32")]
+        rows.append({"name": "vulkan int8 O3", "error": "images are needed, found none"})
+        text = evaluation_page(rows, kind, ["a", "b"], "Evaluation")
+    path = tmp_path / "page.html"
+    path.write_text(text.replace("</body>", f"<script>{LOOKS}</script></body>"), "utf-8")
+    found, said = visit(path, 700)
+    assert said == []
+    assert found["sort"] in ("ascending", "descending") and found["theme"] in ("dark", "light")
+    assert found["left"] == (0 if kind == "package" else 1)
+    assert found["wide"] == 0 and found["fetched"] == 0
