@@ -270,7 +270,7 @@ def test_sample_images_that_are_none(refuses, files, samples, tmp_path, name, me
 def test_images_for_a_network_that_takes_none(refuses, files, tmp_path):
     options = ["--target", "llvm", "--precision", "fp16", "--sample-images", files / "photos"]
     message = refuses("compile", files / "small.onnx", "-o", tmp_path / "p.tar", *options)
-    assert "compile it with --preprocess, or name .npz files with its inputs" in message
+    assert "add --preprocess, or name .npz files with its inputs" in message
 
 
 def test_an_error_that_halves_cannot_have(refuses, files, tmp_path):

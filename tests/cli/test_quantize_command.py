@@ -78,7 +78,7 @@ def test_errors_are_one_line_and_leave_no_file(files, refuses, tmp_path):
     plain = tmp_path / "plain.onnx"
     model = mobilenet_v2(64, STAGES)
     onnx.save(model, plain)
-    assert "compile it with --preprocess, or name .npz files with its inputs" in refuses(
+    assert "add --preprocess, or name .npz files with its inputs" in refuses(
         "quantize", plain, "-o", made, "--sample-images", photos
     )
     assert not list(tmp_path.glob("*int8*"))

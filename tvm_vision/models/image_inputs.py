@@ -26,15 +26,17 @@ def image_inputs(
     Raises InputError where the package does not say how images are prepared.
     """
     model = ModelInfo.from_json(info["model"])
-    return prepared_image(model, input_specs(info), image, otherwise="pass --inputs")
+    return prepared_image(
+        model, input_specs(info), image, remedy="compile it with --preprocess, or pass --inputs"
+    )
 
 
 def prepared_image(
-    model: ModelInfo, specs: Sequence[TensorInfo], image: npt.NDArray[np.uint8], *, otherwise: str
+    model: ModelInfo, specs: Sequence[TensorInfo], image: npt.NDArray[np.uint8], *, remedy: str
 ) -> dict[str, npt.NDArray[Any]]:
     """The same from what a package says of the model and its inputs.
 
-    otherwise: what else can be done, for the message where nothing is said of images.
+    remedy: what can be done, for the message where nothing is said of images.
     """
     if model.kind == "yoeo" and len(specs) == 1 and specs[0].layout == "NHWC":
         height, width = specs[0].shape[1:3]
@@ -44,7 +46,7 @@ def prepared_image(
         needed = "; ".join(map(str, specs))
         raise InputError(
             f"a network with one input of four axes and preprocessing is needed for an image, and "
-            f"'{model.name}' takes {needed}: compile it with --preprocess, or {otherwise}"
+            f"'{model.name}' takes {needed}: {remedy}"
         )
     if model.kind not in ("network", "classifier"):
         preprocessor = Preprocessor(model.preprocessing)
