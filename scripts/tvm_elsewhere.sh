@@ -4,6 +4,14 @@
 set -euo pipefail
 python=$1 machine=$2 folder=$3
 cd "$(dirname "$0")/.."
+case $machine in
+x86_64 | aarch64) ;;
+*)
+    echo "TVM's wheels are for x86_64 and aarch64, found HOST=$machine: packages for it are made" \
+        "('compile --host $machine'), and nothing of TVM's is there that would run them" >&2
+    exit 1
+    ;;
+esac
 if [[ $machine != "$(uname -m)" ]] && ! command -v "$machine-linux-gnu-g++" >/dev/null; then
     echo "missing system package: g++-$machine-linux-gnu (compiles for $machine)"
     scripts/apt_install.sh "g++-${machine//_/-}-linux-gnu"
