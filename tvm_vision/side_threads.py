@@ -6,6 +6,10 @@ import threading
 from collections.abc import Callable
 
 
+def done() -> None:
+    """The wait for what has come to its end, or never began."""
+
+
 def meanwhile(
     work: Callable[..., object], *arguments: object, name: str, daemon: bool = False
 ) -> Callable[[], None]:
@@ -18,5 +22,9 @@ def meanwhile(
         thread.start()
     except RuntimeError:  # which is all that Python says of it
         work(*arguments)
-        return lambda: None
-    return thread.join
+        return done
+
+    def wait() -> None:
+        thread.join()
+
+    return wait

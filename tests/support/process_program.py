@@ -58,6 +58,26 @@ def children(folder: str) -> None:
     print("parent:", "right" if right(folder, executor) else "wrong")
 
 
+def children_on_the_processor(folder: str) -> None:
+    """By fork: threads that share kernels stay behind in the parent."""
+    executor = tvm_vision.load(f"{folder}/processor.tar")
+    right(folder, executor)
+    context: Any = multiprocessing.get_context("fork")
+    for given in (executor, None):
+        child = context.Process(target=tell_on_the_processor, args=(folder, given))
+        child.start()
+        child.join(30)
+        child.kill()
+        assert child.exitcode == 0, "the child waits for threads that it has not"
+    print("parent:", "right" if right(folder, executor) else "wrong")
+
+
+def tell_on_the_processor(folder: str, executor: Any) -> None:
+    words = "kept" if executor else "loaded"
+    executor = executor or tvm_vision.load(f"{folder}/processor.tar")
+    print(f"{words}:", "right" if right(folder, executor) else "wrong", flush=True)
+
+
 def fork_first(folder: str) -> None:
     if (child := os.fork()) == 0:
         tell(folder, "child")
@@ -163,6 +183,7 @@ def devices(folder: str) -> None:
 WHAT = {
     "run": run,
     "children": children,
+    "children on the processor": children_on_the_processor,
     "fork first": fork_first,
     "exit": end,
     "exit in a thread": end_in_a_thread,

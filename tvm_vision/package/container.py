@@ -11,14 +11,14 @@ import contextlib
 import errno
 import mmap
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
 from ..errors import PackageError
 from ..plain_files import open_plain
-from ..side_threads import meanwhile
+from ..side_threads import done, meanwhile
 
 BLOCK = 512
 CHUNK = 1 << 20
@@ -146,7 +146,7 @@ def load_pieces(stream: BinaryIO, name: str, pieces: Pieces) -> tuple[mmap.mmap,
     with contextlib.suppress(OSError):  # of a kernel without them
         memory.madvise(mmap.MADV_HUGEPAGE)
     digest = hashlib.sha256()
-    hashed: Callable[[], None] = lambda: None
+    hashed = done
     at = 0
     with memoryview(memory) as view:
         for piece in pieces:

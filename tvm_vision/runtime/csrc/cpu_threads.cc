@@ -14,6 +14,7 @@
 #include <sched.h>
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/reflection/registry.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -76,11 +77,15 @@ constexpr const char* kAsks = "3000";
 
 void UseAllCores() {
   static const int wanted = Wanted();
-  // TVM keeps the number for each thread that calls kernels.
-  static thread_local bool told = false;
-  if (told) return;
-  told = true;
-  if (wanted != 0) tvm::runtime::threading::SetMaxConcurrency(wanted);
+  // TVM keeps the number, and the threads, for each thread that calls kernels.
+  static thread_local pid_t told_in = 0;
+  const pid_t here = getpid();
+  if (told_in == here) return;
+  // A child by fork has none of the threads that this one's kernels would wait for, for good.
+  const int number = told_in == 0 ? wanted : 1;
+  told_in = here;
+  using tvm::runtime::threading::SetMaxConcurrency;
+  if (number != 0 && SetMaxConcurrency != nullptr) SetMaxConcurrency(number);
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {

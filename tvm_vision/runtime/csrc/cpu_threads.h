@@ -8,7 +8,8 @@
 namespace tvm_vision {
 namespace runtime {
 
-/*! \brief To be called by a thread before it calls kernels: all cores share them from then on. */
+/*! \brief To be called by a thread before it calls kernels: all cores share them from then on;
+ * after a fork, in the child, that thread computes alone. */
 void UseAllCores();
 
 }  // namespace runtime
