@@ -35,6 +35,8 @@ KILLED = (-9, -14)
 KILLS_BEFORE_A_RUN = 8
 LONGEST_DELAY = 0.03  # s, after a write
 MOST_SECONDS = 120
+# For each kill, of those of which some end before it.
+MOST_RUNS = 10
 SHOWN = 5
 
 
@@ -156,19 +158,21 @@ def undisturbed(job: Job, world: World) -> int:
 
 
 def kill(job: Job, world: World, kills: int, chance: random.Random) -> None:
-    """Kill a job so many times, in rounds that begin with nothing."""
+    """Kill a job so many times, in rounds that begin with nothing. A run that ends before it is
+    killed does not count."""
     world.clear(job)
     writes = undisturbed(job, world)
     usual = world.listing()
-    done = 0
-    while done < kills and writes and len(world.faults) < SHOWN:
+    done = runs = 0
+    while done < kills and writes and runs < MOST_RUNS * kills and len(world.faults) < SHOWN:
         world.clear(job)
         for _ in range(min(KILLS_BEFORE_A_RUN, kills - done)):
+            runs += 1
             had = (world.out / job.output).exists()
             delay = chance.choice((0.0, chance.uniform(0, LONGEST_DELAY)))
             at = chance.randint(1, writes)
             code, said = world.run(job, at, delay, "kill")
-            done += 1
+            done += code in KILLED
             world.counts["killed" if code in KILLED else "ended before"] += 1
             if code not in (*KILLED, 0):
                 world.fault(job, f"at write {at} it ends with {code}: {said[-3000:]}")
@@ -178,7 +182,9 @@ def kill(job: Job, world: World, kills: int, chance: random.Random) -> None:
         undisturbed(job, world)
         if left := sorted(world.listing() - usual):
             world.fault(job, f"left behind: {', '.join(left[:SHOWN])}")
-    print(f"{job.name}: {done} kills, {writes} writes", flush=True)
+    if done < kills and not world.faults:
+        world.fault(job, f"only {done} of {runs} runs were killed, {kills} were asked for")
+    print(f"{job.name}: {done} kills in {runs} runs, {writes} writes", flush=True)
 
 
 def full(job: Job, world: World, times: int, chance: random.Random) -> None:
