@@ -19,7 +19,7 @@ from support.faults import MEMORY, lives, problems, summary, table, write_kernel
 from support.loaders import compile_loader  # noqa: E402
 
 DOCUMENT = ROOT / "docs" / "reliability.md"
-PLANS = ("calls", "lost", "hang", "tune")
+PLANS = ("start", "calls", "lost", "hang", "tune")
 
 
 def main() -> int:

@@ -2,9 +2,9 @@
 
 Arguments: a folder with network.tar, x.npy, y.npy and kernel.so; the loader that fails; what is
 tried: "sample", "calls" (every call of each function, at each step), "lost" (the device is lost at
-every call that may say so), "hang" or "tune" (all calls of a process that measures candidates); and
-of how many parts of that which. The loader is named by
-TVM_VISION_VULKAN_LOADER. Prints a line of JSON for each fault: what failed of which function at
+every call that may say so), "hang", "tune" (all calls of a process that measures candidates) or
+"start" (what is asked once in a process); and of how many parts of that which. The loader is named
+by TVM_VISION_VULKAN_LOADER. Prints a line of JSON for each fault: what failed of which function at
 which step, and what each step came to.
 """
 
@@ -257,37 +257,47 @@ def _sampled(numbers: Sequence[int], shift: int) -> list[int]:
     return [numbers[(shift * len(numbers)) // 3 % len(numbers)]] if numbers else []
 
 
+def tried(life: Life, loader: Loader, plan: Plan) -> dict[str, Any]:
+    """What became of a life with a fault, and of one after it."""
+    faulthandler.dump_traceback_later(LONGEST_LIFE, exit=True)
+    devices = loader.devices()
+    loader.arm(plan.function, plan.first, plan.count, plan.value)
+    life.frame_timeout = FRAME_TIMEOUT if plan.code == "hang" else 0.0
+    start, rebuilt = perf_counter(), life.rebuilt
+    met = life.live(life.steps())
+    seconds = perf_counter() - start
+    rebuilt, failed = life.rebuilt - rebuilt, loader.failed()
+    loader.arm("")
+    after = life.live(life.short_steps())
+    faulthandler.cancel_dump_traceback_later()
+    return {
+        **asdict(plan),
+        "failed": failed,
+        "rebuilt": rebuilt,
+        "rebuilding": life.rebuilding,
+        "met": met,
+        "after": after,
+        "seconds": seconds,
+        "devices": loader.devices() - devices,
+        "said": vulkan.validation_messages(),
+    }
+
+
 def main() -> None:
     folder, path, which, part, parts = sys.argv[1:]
     life = TuningLife(folder) if which == "tune" else NetworkLife(folder)
     loader = Loader(path)
+    if which == "start":
+        # What is asked once in a process, before it has a device.
+        name, code = "vkEnumerateInstanceVersion", "VK_ERROR_OUT_OF_HOST_MEMORY"
+        plan = Plan(name, code, 1, FOREVER, VALUES[code], "load")
+        print(json.dumps(tried(life, loader, plan)))
+        return
     first = life.live(life.steps())
     assert set(first.values()) == {"right"}, first
+    vulkan.validation_messages()
     for plan in list(plans(calls_by_step(life, loader), which))[int(part) :: int(parts)]:
-        faulthandler.dump_traceback_later(LONGEST_LIFE, exit=True)
-        vulkan.validation_messages()
-        devices = loader.devices()
-        loader.arm(plan.function, plan.first, plan.count, plan.value)
-        life.frame_timeout = FRAME_TIMEOUT if plan.code == "hang" else 0.0
-        start, rebuilt = perf_counter(), life.rebuilt
-        met = life.live(life.steps())
-        seconds = perf_counter() - start
-        rebuilt, failed = life.rebuilt - rebuilt, loader.failed()
-        loader.arm("")
-        after = life.live(life.short_steps())
-        line = {
-            **asdict(plan),
-            "failed": failed,
-            "rebuilt": rebuilt,
-            "rebuilding": life.rebuilding,
-            "met": met,
-            "after": after,
-            "seconds": seconds,
-            "devices": loader.devices() - devices,
-            "said": vulkan.validation_messages(),
-        }
-        print(json.dumps(line), flush=True)
-    faulthandler.cancel_dump_traceback_later()
+        print(json.dumps(tried(life, loader, plan)), flush=True)
 
 
 main()

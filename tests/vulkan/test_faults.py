@@ -57,6 +57,12 @@ def test_each_function_fails_in_each_way(folder: Path, loader: Path, memory: str
     assert {outcome(life) for life in found} == {"absorbed", "error", "rebuilt"}
 
 
+def test_a_loader_that_does_not_tell_its_version_is_asked_again(folder: Path, loader: Path) -> None:
+    found = lives(folder, loader, "start", ORDER[0])
+    assert_sound(found)
+    assert [(life["failed"] > 0, outcome(life)) for life in found] == [(True, "error")]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("memory", ORDER)
 @pytest.mark.parametrize("which", ["calls", "lost", "hang", "tune"])
