@@ -8,6 +8,7 @@ under project.scripts; what the group ``tvm-vision`` does for its commands it th
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from tvm_vision.error_lines import first_line
 from tvm_vision.errors import InputError, TvmVisionError
 from tvm_vision.file_kinds import need_ending
 from tvm_vision.options import OF_PRECISIONS, CompileOptions, variable_of
@@ -100,6 +102,13 @@ class OneLineErrors(click.Command):
             if is_verbose():
                 traceback.print_exc()
             raise click.ClickException(" ".join(str(error).split())) from error
+        except OSError as error:
+            # A pipe that is closed is click's.
+            if error.errno == errno.EPIPE:
+                raise
+            if is_verbose():
+                traceback.print_exc()
+            raise click.ClickException(_of_the_system(error)) from error
         except click.NoSuchOption as error:
             # Of a command of the group.
             raise no_such_option(error) from None
@@ -111,6 +120,17 @@ class OneLineErrors(click.Command):
                 f"more memory is needed than this machine gives ({error or 'out of memory'}): use "
                 "a smaller batch or image"
             ) from None
+
+
+def _of_the_system(error: OSError) -> str:
+    """What the system says of what nobody looked at before: a name that is too long, a full disk
+    behind the standard output."""
+    reason = error.strerror or first_line(error)
+    named = isinstance(error.filename, (str, bytes))
+    what = (
+        f"'{os.fsdecode(error.filename)}' cannot be used" if named else "reading or writing failed"
+    )
+    return f"{what}: {reason}"
 
 
 def parse_size(

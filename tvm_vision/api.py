@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 from .drivers import driver_of
 from .errors import InputError, PackageError
 from .options import CompileOptions
+from .plain_files import stem_of
 from .whole_files import need_place, write_whole
 
 if TYPE_CHECKING:
@@ -350,7 +351,7 @@ def _need_compiler() -> None:
 
 def _name_of(model: Any) -> str:
     if isinstance(model, (str, os.PathLike)):
-        return Path(model).stem or "network"
+        return stem_of(model) or "network"
     return "network"
 
 

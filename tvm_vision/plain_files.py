@@ -10,10 +10,17 @@ import contextlib
 import errno
 import os
 import stat
+from pathlib import Path
 from typing import BinaryIO
 
 # Of a file that describes something: labels, preprocessing, a configuration.
 MOST_TEXT = 16 << 20
+
+
+def stem_of(path: str | os.PathLike[str]) -> str:
+    """The name of a file without its ending, as text: bytes that are no UTF-8 are replaced, which
+    file names may have and a manifest may not."""
+    return os.fsencode(Path(path).stem).decode("utf-8", "replace")
 
 
 def open_plain(path: str | os.PathLike[str]) -> BinaryIO:

@@ -16,6 +16,7 @@ from ..models.kinds.facts import Facts, Reading, Spec
 from ..models.kinds.recognise import KINDS, Recognised, read_as, recognise
 from ..package import ModelInfo, Preprocessing
 from ..package.info import plain
+from ..plain_files import stem_of
 from .classifier.metadata import read_metadata
 from .yoeo.describe import is_yoeo, yoeo_model_info
 
@@ -55,7 +56,7 @@ def describe(
     Raises InputError where it is not of the kind that is asked for, or a wish cannot be.
     """
     path = Path(model) if isinstance(model, (str, os.PathLike)) else None
-    name = wishes.name or (path.stem if path else "") or "network"
+    name = wishes.name or (stem_of(path) if path else "") or "network"
     if path is not None and not wishes.kind and is_yoeo(path):
         with suppress(InputError):  # of grey images, say, which no detector takes
             return yoeo_model_info(path, name=name, size=_sides(inputs)), ()

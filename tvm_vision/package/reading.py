@@ -263,7 +263,8 @@ class _Members:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[_Members]:
-    if path.is_dir():
+    # Which is no for a name that is too long, too: opening it says so.
+    if os.path.isdir(path):
         need(path, "a package", *PACKAGES, FOLDER, error=PackageError)
         names = [*MEMBERS, *([SIGNATURE] if os.path.lexists(path / SIGNATURE) else [])]
         with contextlib.ExitStack() as held:

@@ -19,6 +19,7 @@ from ...file_kinds import ONNX, need
 from ...package import ClassGroup, ModelInfo, Preprocessing, YoeoHead, YoeoInfo
 from ...package.class_thresholds import check_class_thresholds, read_class_thresholds
 from ...package.fields import Fields, parse_object, text
+from ...plain_files import stem_of
 from .camera import with_camera
 from .export import METADATA_KEY
 from .names import ClassNames, check_groups
@@ -72,7 +73,7 @@ def yoeo_model_info(
         groups = metadata["groups"] if metadata else ()
     check_groups(groups, found)
     return ModelInfo(
-        name=name or path.stem or "yoeo",
+        name=name or stem_of(path) or "yoeo",
         kind="yoeo",
         labels=found.detection,
         preprocessing=Preprocessing(
