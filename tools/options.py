@@ -126,11 +126,9 @@ def _of_the_system(error: OSError) -> str:
     """What the system says of what nobody looked at before: a name that is too long, a full disk
     behind the standard output."""
     reason = error.strerror or first_line(error)
-    named = isinstance(error.filename, (str, bytes))
-    what = (
-        f"'{os.fsdecode(error.filename)}' cannot be used" if named else "reading or writing failed"
-    )
-    return f"{what}: {reason}"
+    if not isinstance(error.filename, (str, bytes)):
+        return f"reading or writing failed: {reason}"
+    return f"'{os.fsdecode(error.filename)}' cannot be used: {reason}"
 
 
 def parse_size(
