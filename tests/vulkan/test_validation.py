@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_wrong_is_found(folder: Path) -> None:
     wrong = {
         "": (),
-        "no barriers": ("SYNC-HAZARD-READ-AFTER-WRITE",),
+        "no barriers": ("SYNC-HAZARD-READ-AFTER-WRITE", "READ_AFTER_WRITE hazard"),
         # The number of the rule in older and in newer layers.
         "buffers stay": ("vkDestroyDevice-device-00378", "vkDestroyDevice-device-05137"),
     }

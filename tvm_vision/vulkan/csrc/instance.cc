@@ -12,6 +12,25 @@ namespace {
 
 constexpr const char* kValidationLayer = "VK_LAYER_KHRONOS_validation";
 constexpr uint32_t kFirstVersionWithCooperativeMatrix = VK_MAKE_API_VERSION(0, 1, 3, 255);
+/*! \brief Since then layers look at what shaders read and write only where they are asked to. */
+constexpr uint32_t kFirstVersionWithSettings = VK_MAKE_API_VERSION(0, 1, 3, 296);
+
+/*! \brief VK_EXT_layer_settings, which Vulkan's headers have since 1.3.272, in their layout. */
+constexpr const char* kLayerSettings = "VK_EXT_layer_settings";
+constexpr auto kLayerSettingsInfo = static_cast<VkStructureType>(1000496000);
+struct LayerSetting {
+  const char* layer;
+  const char* setting;
+  uint32_t type;  // 0: VkBool32
+  uint32_t count;
+  const void* values;
+};
+struct LayerSettingsInfo {
+  VkStructureType sType;
+  const void* pNext;
+  uint32_t count;
+  const LayerSetting* settings;
+};
 
 VKAPI_ATTR VkBool32 VKAPI_CALL OnMessage(VkDebugUtilsMessageSeverityFlagBitsEXT,
                                          VkDebugUtilsMessageTypeFlagsEXT,
@@ -72,9 +91,10 @@ Instance::Instance(const GlobalFunctions& global, const DeviceOptions& options) 
   VkInstanceCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
   info.pApplicationInfo = &application;
-  // The layer implements these two extensions itself, so they are there whenever it is.
+  // The layer implements these extensions itself, so they are there whenever it is, the last one in
+  // newer ones.
   const char* extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME,
-                              VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME};
+                              VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME, kLayerSettings};
   VkValidationFeatureEnableEXT enabled[] = {
       VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT};
   VkValidationFeaturesEXT features{};
@@ -83,6 +103,9 @@ Instance::Instance(const GlobalFunctions& global, const DeviceOptions& options) 
   features.pEnabledValidationFeatures = enabled;
   VkDebugUtilsMessengerCreateInfoEXT messenger = MessengerInfo();
   features.pNext = &messenger;
+  const VkBool32 yes = VK_TRUE;
+  const LayerSetting look{kValidationLayer, "syncval_shader_accesses_heuristic", 0, 1, &yes};
+  const LayerSettingsInfo settings{kLayerSettingsInfo, nullptr, 1, &look};
   bool validate = options.validation;
   uint32_t layer_version = validate ? LayerVersion(global, kValidationLayer) : 0;
   if (validate && layer_version == 0) {
@@ -94,7 +117,9 @@ Instance::Instance(const GlobalFunctions& global, const DeviceOptions& options) 
   if (validate) {
     info.enabledLayerCount = 1;
     info.ppEnabledLayerNames = &kValidationLayer;
-    info.enabledExtensionCount = 2;
+    bool has_settings = layer_version >= kFirstVersionWithSettings;
+    if (has_settings) messenger.pNext = &settings;
+    info.enabledExtensionCount = has_settings ? 3 : 2;
     info.ppEnabledExtensionNames = extensions;
     info.pNext = &features;
   }
