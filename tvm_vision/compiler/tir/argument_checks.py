@@ -101,8 +101,9 @@ class _Merge:
         and tensors that are not NULL."""
         if isinstance(condition, prim.EQ):
             return condition.a in self._parameters  # their number
-        call = condition.a if isinstance(condition, prim.Not) else None
-        return _calls(call, _IS_NULL) and isinstance(call.args[0], ir.Var)
+        if not isinstance(condition, prim.Not) or not _calls(condition.a, _IS_NULL):
+            return False
+        return isinstance(condition.a.args[0], ir.Var)
 
     def _is_of_strides(self, statement: Any) -> bool:
         return isinstance(statement, tirx.IfThenElse) and self._is_merged(statement.then_case)

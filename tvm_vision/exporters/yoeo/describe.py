@@ -20,7 +20,6 @@ from ...package import ClassGroup, ModelInfo, Preprocessing, YoeoHead, YoeoInfo
 from ...package.class_thresholds import check_class_thresholds, read_class_thresholds
 from ...package.fields import Fields, parse_object, text
 from ...plain_files import stem_of
-from .camera import with_camera
 from .export import METADATA_KEY
 from .names import ClassNames, check_groups
 from .onnx_graph import DETECTIONS, RAW_HEAD, SEGMENTATIONS
@@ -102,6 +101,8 @@ def write_camera_model(path: Path, target: Path, info: ModelInfo, frame: tuple[i
 
     Raises InputError as ``with_camera``.
     """
+    from .camera import with_camera  # with OpenCV, which describing does without
+
     assert info.preprocessing is not None
     model = onnx.load(path)
     name = _input(model.graph).name

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from .tools import ToolError, light_step
+from .tools import ToolError, light_step, without_large_values
 
 FIX_SHAPES = (
     "pass input_shapes, or --input-shape, or end the model before what data decides, as "
@@ -139,6 +139,22 @@ def inferred(model: onnx.ModelProto) -> onnx.ModelProto:
         return model
 
 
+def infer_types(model: onnx.ModelProto) -> None:
+    """Put what ``inferred`` finds into the model itself, whose weights are not copied for it.
+
+    Raises UnsupportedModelError as ``inferred``.
+    """
+    typed = inferred(without_large_values(model))
+    _take(model.graph, typed.graph, "node", "value_info", "output")
+
+
+def _take(graph: onnx.GraphProto, other: onnx.GraphProto, *parts: str) -> None:
+    """Put parts of another graph in the place of a graph's own."""
+    for part in parts:
+        graph.ClearField(part)
+        getattr(graph, part).extend(getattr(other, part))
+
+
 class Unsupported(Exception):
     """Raised for a node that TVM would import wrongly or not at all.
 
@@ -152,9 +168,12 @@ class Unsupported(Exception):
 
 
 class GraphEditor:
-    """Looks at a model's values and makes nodes for rewrites; the model itself is not changed."""
+    """Looks at a model's values and makes nodes for rewrites; the model itself is not changed.
 
-    def __init__(self, model: onnx.ModelProto) -> None:
+    weights: the same model with the values of its large weights, where ``model`` has none.
+    """
+
+    def __init__(self, model: onnx.ModelProto, weights: onnx.ModelProto | None = None) -> None:
         self.opset = next(e.version for e in model.opset_import if e.domain in ("", "ai.onnx"))
         self.new_constants: list[onnx.TensorProto] = []
         self._constants: dict[str, Any] = {}
@@ -162,6 +181,8 @@ class GraphEditor:
         self._taken: set[str] = set()
         self._last: dict[str, int] = {}
         self._add(model.graph)
+        if weights is not None:
+            self._constants |= {tensor.name: tensor for tensor in weights.graph.initializer}
 
     def _add(self, graph: onnx.GraphProto) -> None:
         self._constants |= {tensor.name: tensor for tensor in graph.initializer}
@@ -239,9 +260,14 @@ class GraphEditor:
         self._constants[name] = value
 
     def with_nodes(
-        self, model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]
+        self,
+        model: onnx.ModelProto,
+        nodes: Sequence[onnx.NodeProto],
+        typed: onnx.ModelProto | None = None,
     ) -> onnx.ModelProto:
         """A copy of ``model`` with other nodes, and with the constants that were made for them.
+
+        typed: the same with the types of its values, which the copy gets.
 
         What was inferred of values that are constants now is forgotten, and so are the names that
         inference gave to sizes: it would keep them where it knows the sizes now.
@@ -251,6 +277,8 @@ class GraphEditor:
         del changed.graph.node[:]
         changed.graph.node.extend(nodes)
         changed.graph.initializer.extend(self.new_constants)
+        if typed is not None:
+            _take(changed.graph, typed.graph, "value_info", "output")
         constants = {tensor.name for tensor in self.new_constants}
         kept = [value for value in changed.graph.value_info if value.name not in constants]
         for value in kept:

@@ -37,7 +37,7 @@ from .parts import behind, has_work, opened, with_possible_cuts, without_a_cut
 from .rewrites import PREVIEW, expand_functions, rewrite
 from .simplify import simplified
 from .sparse import write_out_sparse
-from .tools import ToolError, light_step
+from .tools import ToolError, light_step, without_large_values
 
 if TYPE_CHECKING:
     import tvm
@@ -127,9 +127,9 @@ def checked_onnx(
     prepared = complete_declarations(prepared, input_shapes)
     _check(prepared)
     shapes = _fixed_shapes(prepared, input_shapes)
-    bare = with_input_shapes(prepared, shapes)
-    bare.graph.ClearField("value_info")
-    typed = inferred(bare)
+    light = with_input_shapes(without_large_values(prepared), shapes)
+    light.graph.ClearField("value_info")
+    typed = inferred(light)
     check_sizes(typed)
     drop_false_shapes(prepared, typed)
     drop_traced_shapes(prepared)
@@ -143,8 +143,10 @@ def named_onnx(model: str | os.PathLike[str] | onnx.ModelProto) -> onnx.ModelPro
     """
     proto = model if isinstance(model, onnx.ModelProto) else _load(Path(model))
     check_tensors(proto.graph)
-    named = onnx.ModelProto()
-    named.CopyFrom(_without_functions(proto))
+    named = _without_functions(proto)
+    if named is model:
+        named = onnx.ModelProto()
+        named.CopyFrom(proto)
     write_out_sparse(named.graph)
     _put_plainly(named)
     name_nodes(named.graph)
@@ -357,27 +359,28 @@ def _convert_first(
     """
     error: UnsupportedModelError | None = None
     for candidate in (simplified, _folded_by_us):
-        model = candidate(proto, shapes)
-        if model is None:
-            continue
         try:
-            return _convert(model, shapes)
+            # Held by nobody else, so that its weights go as soon as there are others.
+            converted = _convert(candidate(proto, shapes), shapes)
         except UnsupportedModelError as refused:
             error = error or refused
+            continue
+        if converted is not None:
+            return converted
     assert error is not None
     raise error
 
 
 def _convert(
-    model: onnx.ModelProto, shapes: dict[str, list[int]]
-) -> tuple[tvm.IRModule, onnx.ModelProto]:
+    model: onnx.ModelProto | None, shapes: dict[str, list[int]]
+) -> tuple[tvm.IRModule, onnx.ModelProto] | None:
     from .importer import convert
 
+    if model is None:
+        return None
     try:
-        fixed = of_fixed_shape(model)
-        # Bodies of branches and loops are nodes of the model now.
-        expanded = expand_functions(fixed)
-        fixed = fixed if expanded is fixed else of_fixed_shape(folded(expanded))
+        fixed = _of_fixed_shape(model)
+        model = None
     except RefusedNodes as error:
         raise NodesRefused(error.refusals) from None
     # The importer prints before it raises, and warns of each name that it makes an identifier.
@@ -387,6 +390,7 @@ def _convert(
         with ctrl_c_as_itself(), warnings.catch_warnings(), quiet:
             warnings.simplefilter("ignore")
             rewritten = rewrite(fixed)
+            fixed = without_large_values(fixed)
             return convert(rewritten, shapes), rewritten
     except RefusedNodes as error:
         # A rule for an operator says more of it than that its shape does not follow.
@@ -403,6 +407,13 @@ def _convert(
             f"TVM cannot import the model ({first_line(error)}): export it with another "
             "exporter or opset"
         ) from None
+
+
+def _of_fixed_shape(model: onnx.ModelProto) -> onnx.ModelProto:
+    """``model`` with tensors of fixed shape; bodies of branches and loops are nodes of it."""
+    fixed = of_fixed_shape(model)
+    expanded = expand_functions(fixed)
+    return fixed if expanded is fixed else of_fixed_shape(folded(expanded))
 
 
 def _signature(proto: onnx.ModelProto, module: tvm.IRModule) -> Signature:

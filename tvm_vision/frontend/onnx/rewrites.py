@@ -13,7 +13,7 @@ import onnx
 from ..node_names import name_after, name_nodes
 from ..refusals import Refusal, RefusedNodes
 from .empty import around_nothing
-from .graph import GraphEditor, Rewrite, Unsupported, attribute, inferred
+from .graph import GraphEditor, Rewrite, Unsupported, attribute, infer_types, inferred
 from .rewrites_image import IMAGE_REWRITES
 from .rewrites_math import MATH_REWRITES
 from .rewrites_numbers import NUMBER_REWRITES
@@ -22,7 +22,7 @@ from .rewrites_recurrent import RECURRENT_REWRITES
 from .rewrites_signal import SIGNAL_REWRITES
 from .rewrites_types import TYPE_REWRITES
 from .rewrites_windows import WINDOW_REWRITES
-from .tools import ToolError, light_step
+from .tools import ToolError, light_step, without_large_values
 
 REWRITES: dict[str, Rewrite] = {
     **IMAGE_REWRITES,
@@ -49,11 +49,11 @@ def rewrite(model: onnx.ModelProto) -> onnx.ModelProto:
     The last of the nodes that replace a node takes its name, the others start with it. Raises
     RefusedNodes for nodes that would come out wrong.
     """
-    model = inferred(model)
-    graph = GraphEditor(model)
+    typed = inferred(without_large_values(model))
+    graph = GraphEditor(typed, weights=model)
     nodes: list[onnx.NodeProto] = []
     refusals = []
-    for node in model.graph.node:
+    for node in typed.graph.node:
         function = REWRITES.get(node.op_type)
         try:
             replaced = around_nothing(node, graph)
@@ -69,7 +69,9 @@ def rewrite(model: onnx.ModelProto) -> onnx.ModelProto:
         nodes += replaced
     if refusals:
         raise RefusedNodes(refusals)
-    return inferred(graph.with_nodes(model, nodes))
+    rewritten = graph.with_nodes(model, nodes, typed)
+    infer_types(rewritten)
+    return rewritten
 
 
 def expand_functions(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -19,7 +19,7 @@ from .graph import (
     with_input_shapes,
 )
 from .stand_ins import READING, put_back, with_stand_ins
-from .tools import ToolError, run
+from .tools import ToolError, run, without_large_values
 
 LOGGER = logging.getLogger(__name__)
 # A network that needs more has not been seen.
@@ -33,7 +33,7 @@ def simplified(
 
     None where onnxsim fails, returns a broken model, dies of it or takes too long.
     """
-    typed = inferred(with_input_shapes(proto, shapes))
+    typed = inferred(with_input_shapes(without_large_values(proto), shapes))
     if _has_empty_values(typed):
         LOGGER.debug("not simplified: onnxsim dies of tensors without elements")
         return None
@@ -53,7 +53,9 @@ def simplified(
         result = again if again is not None and after < before else result
     # What it finds to have no elements it computes all the same, and TVM dies of some of that; of
     # an operator set that is newer than itself it folds nothing, and sizes stay open.
-    if result is None or not (_open_values(result) or _has_empty_values(inferred(result))):
+    if result is None or not (
+        _open_values(result) or _has_empty_values(inferred(without_large_values(result)))
+    ):
         return result
     return folded(result)
 
@@ -88,7 +90,7 @@ def _open_values(model: onnx.ModelProto | None) -> int:
     """How many results of nodes have no fixed shape that is known."""
     if model is None:
         return 0
-    graph = inferred(model).graph
+    graph = inferred(without_large_values(model)).graph
     fixed = fixed_values(graph)
     return sum(bool(name) and name not in fixed for node in graph.node for name in node.output)
 

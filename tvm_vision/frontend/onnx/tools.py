@@ -134,6 +134,19 @@ def bare(model: onnx.ModelProto) -> onnx.ModelProto:
     )
 
 
+def without_large_values(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy in which large weights have their name, type and shape alone."""
+    light = bare(model)
+    for tensor in model.graph.initializer:
+        if math.prod(tensor.dims) <= SMALL:
+            light.graph.initializer.append(tensor)
+        else:
+            light.graph.initializer.append(
+                onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+            )
+    return light
+
+
 def _without_weights(model: onnx.ModelProto) -> tuple[onnx.ModelProto, set[str]]:
     """The model with inputs in place of large weights, and the names of those that are new."""
     light = bare(model)
