@@ -61,9 +61,17 @@ def reduced(b: Builder) -> str:
     return b.node("Add", [b.node("ReduceMax", ["image"], axes=[1]), b.node("Mul", parts)])
 
 
+def peaks(b: Builder) -> str:
+    """Where each of a few heat maps is highest, and which of many values is."""
+    maps = b.node("Reshape", [b.conv("image", 32, 17), b.constant(np.array([2, 17, -1]))])
+    large = b.node("Resize", [maps, "", "", b.constant(np.array([2, 17, 16384]))], mode="nearest")
+    places = [b.node("ArgMax", [x], axis=2) for x in (large, b.node("Neg", [large]))]
+    return b.node("Sub", places)
+
+
 def network() -> onnx.ModelProto:
     b = Builder(1)
-    layers = (squeeze_and_excite, dilated, resized, joined, attention, reduced)
+    layers = (squeeze_and_excite, dilated, resized, joined, attention, reduced, peaks)
     results = [layer(b) for layer in layers]
     inputs = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)

@@ -7,7 +7,9 @@ import math
 from typing import Any
 
 import numpy as np
+import tvm_ffi
 from tvm import te, tirx, topi
+from tvm.ir import prim
 
 MOST = int(np.iinfo("int32").max)
 
@@ -49,3 +51,23 @@ def arg_reduce(x: Any, axis: int | None, keepdims: bool, largest: bool) -> Any:
     name = f"{x.op.name}_red"
     places, _ = te.compute(shape, compared, name=f"{name}_temp")
     return te.compute(shape, lambda *at: places(*at).astype("int64"), name=name)
+
+
+def places_in_int32(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """A function of ``arg_reduce`` whose places are compared as int32, as they were written.
+
+    TVM widens comparisons to the type of its loops, by which they are no longer those of a
+    reduction that it can put together from parts: of a row of an image one thread would look at
+    all.
+    """
+    body = tvm_ffi.structural_map(function.body, (prim.LT, _in_int32), order="post")
+    return function.with_body(body)
+
+
+def _in_int32(compared: Any) -> Any:
+    one, other = compared.a, compared.b
+    if not isinstance(one, prim.Cast) or str(one.value.ty.dtype) != "int32":
+        return compared
+    if str(other.ty.dtype) != "int64":
+        return compared
+    return one.value < other.astype("int32")

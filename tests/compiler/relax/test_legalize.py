@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tvm
 from tvm import relax
 from tvm.target import Target
 
@@ -53,6 +54,28 @@ def test_places_are_those_of_numpy(largest: bool, axis: int | None, keepdims: bo
     (found,) = executor.outputs().values()
     expected = (np.argmax if largest else np.argmin)(IMAGE, axis=axis, keepdims=keepdims)
     assert found.dtype == np.int64
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("target", ["vulkan", "llvm"])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((3, 5000), 1), ((1, 7001), None), ((2, 3, 40, 50), None), ((2, 4099, 3), 1)],
+)
+def test_of_equal_values_of_a_long_row_the_first_counts(
+    shape: tuple[int, ...], axis: int | None, target: str, largest: bool
+) -> None:
+    """A workgroup takes a row, and puts together what its threads found in parts of it."""
+    values = np.random.default_rng(5).integers(0, 9, shape).astype("float32")
+    function = OP.argmax if largest else OP.argmin
+    module, signature = module_of(lambda b, x: b.emit(function(x, axis)), shape)
+    device = tvm.cpu(0) if target == "llvm" else tvm.vulkan(0)
+    executor = executor_of(compile_model(module, signature, target=target), device)
+    executor.run(**{signature.inputs[0].name: values})
+    (found,) = executor.outputs().values()
+    expected = (np.argmax if largest else np.argmin)(values, axis=axis)
     np.testing.assert_array_equal(found, expected)
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 from tvm import ir, relax, te, tirx, topi
+from tvm.relax.utils import gen_call_tir_inputs
 
-from ...topi.arg_reduce import arg_reduce
+from ...topi.arg_reduce import arg_reduce, places_in_int32
 from .rewriting import constant_of
 
 
@@ -21,7 +22,9 @@ def _of_places(largest: bool) -> Callable[[relax.BlockBuilder, relax.Call], rela
             keepdims=bool(call.attrs.keepdims), largest=largest,
         )  # fmt: skip
         name = "argmax" if largest else "argmin"
-        return builder.call_te(computed, call.args[0], primfunc_name_hint=name)
+        function, arguments, result = gen_call_tir_inputs(computed, call.args[0])
+        variable = builder.add_func(places_in_int32(function), name)
+        return relax.call_tir(variable, arguments, result)
 
     return legalize
 
