@@ -59,6 +59,7 @@ from .relax.pool_before_concat import pools_before_concats
 from .relax.qdq.legalize_int8 import WORD, integer_kernels
 from .relax.qdq.to_int8 import bytes_wanted, in_bytes
 from .relax.sink_reshapes import sink_reshapes
+from .relax.sums_in_steps import sums_in_steps
 from .relax.weights_by_window import weights_by_window
 from .relax.winograd import winograd
 from .tir.dead_block_elimination import eliminate_dead_blocks
@@ -171,6 +172,10 @@ def _layout_on_gpu(network: Compilation) -> None:
 
 def _group_norms_in_steps(network: Compilation) -> None:
     network.module = group_norms_in_steps(network.module)
+
+
+def _sums_in_steps(network: Compilation) -> None:
+    network.module = sums_in_steps(network.module)
 
 
 def _pools_before_concats(network: Compilation) -> None:
@@ -307,6 +312,7 @@ PHASES: tuple[Phase, ...] = (
           lambda n: n.options.layout == "auto" and channel_block(n.target) > 1),
     Phase("layout_on_gpu", RELAX, _layout_on_gpu, 3, lambda n: n.on_gpu),
     Phase("group_norms_in_steps", RELAX, _group_norms_in_steps),
+    Phase("sums_in_steps", RELAX, _sums_in_steps, 3, lambda n: n.on_gpu),
     Phase("pools_before_concats", RELAX, _pools_before_concats, 3, lambda n: n.on_new_gpu),
     Phase("winograd", RELAX, _winograd, 3, lambda n: n.on_gpu),
     Phase("weights_by_window", RELAX, _weights_by_window, 3,

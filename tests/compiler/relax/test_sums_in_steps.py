@@ -1,0 +1,64 @@
+"""Long sums of few results: those of numpy, whatever axes they go along, by many threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tvm import relax
+
+from support.compiled import MATRIX_GPU
+from support.few_threads import LANES, launches_of
+from support.interpreter import run
+from support.relax_models import module_of
+from tvm_vision.compiler import compile_model
+from tvm_vision.compiler.relax.sums_in_steps import sums_in_steps
+from tvm_vision.compiler.target import parse_target
+
+CASES = [
+    ((1, 3, 256, 300), [1, 2, 3]),
+    ((1, 3, 256, 300), [2, 3]),
+    ((1, 70000), None),
+    ((70001,), [0]),  # which no number up to 1,024 divides but 1, 13, and so on
+    ((65537, 3), [0]),  # a prime
+    ((65600, 3), [0]),
+    ((2, 66000, 2), [1]),
+    ((260, 1, 260), [0, 2]),
+    ((256, 2, 256), [0, 2]),  # an axis between them stays
+    ((8, 100, 100), [1, 2]),  # short, and many
+]
+REDUCED: dict[str, Any] = {"sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min}
+
+
+def network(name: str, axes: list[int] | None, keepdims: bool) -> Any:
+    return lambda builder, x: builder.emit(getattr(relax.op, name)(x, axes, keepdims))
+
+
+@pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize(("shape", "axes"), CASES)
+@pytest.mark.parametrize("name", ["mean", "max"])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_results_are_those_of_numpy(shape, axes, name, keepdims) -> None:
+    values = np.random.default_rng(1).uniform(-1, 2, shape).astype("float32")
+    module, signature = module_of(network(name, axes, keepdims), shape)
+    (found,) = run(compile_model(module, signature, target="vulkan"), [values])
+    places = None if axes is None else tuple(axes)
+    expected = REDUCED[name](values.astype("float64"), axis=places, keepdims=keepdims)
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", REDUCED)
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_many_threads_share_them(name: str, precision: str) -> None:
+    module, _ = module_of(network(name, [1, 2, 3], False), (1, 3, 1024, 1024))
+    found = launches_of(module, parse_target(MATRIX_GPU), precision=precision)
+    assert max(launch.threads for launch in found) >= LANES
+    assert max(launch.steps for launch in found) < 256
+
+
+@pytest.mark.parametrize(("shape", "axes"), [((256, 2, 256), [0, 2]), ((8, 100, 100), [1, 2])])
+def test_others_stay_as_they_are(shape, axes) -> None:
+    module, _ = module_of(network("sum", axes, False), shape)
+    assert str(sums_in_steps(module)) == str(module)

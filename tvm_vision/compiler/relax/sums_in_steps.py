@@ -1,0 +1,70 @@
+"""Long sums with hardly any result in two steps, so that more than a workgroup each adds them up.
+
+The mean of an image of a megapixel is one row to a schedule, which a workgroup takes: 256 threads
+of a GPU walk over what thousands could. Here the axes of a row are taken apart, the inner part is
+summed to hundreds of results, and these to the ones that are wanted.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from .operators import operator_of
+from .rewriting import rewritten
+
+# More rows have a workgroup each, and shorter ones are over before another launch begins.
+MOST_ROWS = 4
+LEAST_TERMS = 1 << 16
+MOST_PARTS = 1 << 10
+_SUMS = {
+    "relax.sum": relax.op.sum,
+    "relax.mean": relax.op.mean,
+    "relax.max": relax.op.max,
+    "relax.min": relax.op.min,
+}
+
+
+def sums_in_steps(mod: tvm.IRModule) -> tvm.IRModule:
+    """``main`` with its longest sums, means and maxima in two steps."""
+    return rewritten(mod, _LongSums(mod))
+
+
+@relax.expr_functor.mutator
+class _LongSums(relax.PyExprMutator):
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        call = self.visit_expr_post_order(call)
+        reduce = _SUMS.get(operator_of(call))
+        taken = None if reduce is None else _row_of(call)
+        if reduce is None or taken is None:
+            return call
+        before, parts, terms, after = taken
+        emit = self.builder_.emit
+        x = emit(relax.op.reshape(call.args[0], [before, parts, terms // parts, after]))
+        x = emit(reduce(emit(reduce(x, [2])), [1]))
+        return relax.op.reshape(x, [int(size) for size in call.ty.shape])
+
+
+def _row_of(call: Any) -> tuple[int, int, int, int] | None:
+    """What lies around a long row, (before, parts, terms, after), and into how many parts it goes;
+    None for others, and where axes between those of the row are kept."""
+    shape = [int(size) for size in call.args[0].ty.shape.values] if _is_static(call) else []
+    axes = range(len(shape)) if call.attrs.axis is None else map(int, call.attrs.axis)
+    gone = sorted({axis % len(shape) for axis in axes if shape[axis] > 1})
+    terms = math.prod(shape[axis] for axis in gone)
+    if terms < LEAST_TERMS or math.prod(shape) > MOST_ROWS * terms:
+        return None
+    first, last = gone[0], gone[-1]
+    if math.prod(shape[first : last + 1]) != terms:
+        return None
+    parts = max(n for n in range(1, MOST_PARTS + 1) if terms % n == 0)
+    before, after = math.prod(shape[:first]), math.prod(shape[last + 1 :])
+    return (before, parts, terms, after) if parts > 1 else None
+
+
+def _is_static(call: Any) -> bool:
+    shape = getattr(call.args[0].ty, "shape", None)
+    return shape is not None and all(hasattr(size, "value") for size in shape)
