@@ -37,7 +37,7 @@ ROS_WHEELS := $(filter x86_64,$(shell uname -m))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-classifier test test-full ros no-ros-wheels ros-demo lint wheel elsewhere bench static-drivers test-driver lock faults fuzz kills validation thread-sanitizer clean distclean system force
+.PHONY: help demo demo-classifier test test-full ros no-ros-wheels ros-demo lint wheel elsewhere bench static-drivers test-driver lock faults fuzz kills validation validation-newest thread-sanitizer clean distclean system force
 
 help:
 	@echo "make demo       find balls, goalposts, robots and the field in images and a clip"
@@ -57,6 +57,7 @@ help:
 	@echo "make kills      kill commands KILLS times at their writes, and run them on full disks"
 	@echo "make lock       write requirements.lock, sbom.cdx.json and the list of dependencies anew"
 	@echo "make validation  run the backend's tests under GPU-assisted validation, too"
+	@echo "make validation-newest  run them under the newest validation layer and lavapipe that Debian has"
 	@echo "make thread-sanitizer  load and run networks in threads under ThreadSanitizer"
 	@echo "make clean      remove what was built; 'make distclean' removes $(VENV) too"
 
@@ -122,6 +123,10 @@ faults: $(NATIVE)
 validation: $(NATIVE)
 	@TVM_VISION_VULKAN_VALIDATION=1 VK_LAYER_SETTINGS_PATH=$(CURDIR)/tests/support/gpu_assisted \
 		$(BIN)/python -m pytest -q tests/vulkan tests/runtime $(PYTEST_ARGS)
+
+# The same but for GPU-assisted validation, under the newest layer and lavapipe of Debian.
+validation-newest: $(NATIVE)
+	@$(BIN)/python scripts/newest_layer.py -m pytest -q tests/vulkan tests/runtime $(PYTEST_ARGS)
 
 # Some minutes the first time: backend, executor and runner are built for ThreadSanitizer.
 thread-sanitizer: $(NATIVE)
