@@ -2,8 +2,8 @@
 
   python scripts/newest_layer.py -m pytest tests/vulkan tests/runtime
 
-Both are unpacked from Debian's unstable suite into build/newest the first time, about 60 MB; nothing is
-installed. What follows is given to Python as scripts/on_driver.py does it.
+Both are unpacked from Debian's unstable suite into build/newest the first time, about 60 MB;
+nothing is installed. What follows is given to Python as scripts/on_driver.py does it.
 """
 
 from __future__ import annotations
