@@ -17,6 +17,7 @@ from .contributed_layers import PLAIN, LayerBuilder, none_of, rotary
 from .graph import GraphEditor, Unsupported, attribute, constant_input, given
 
 Nodes = list[onnx.NodeProto]
+SCORES_READ = "its scores are read"
 MASKED = -10000.0  # what is added to a score that a mask leaves out
 
 
@@ -128,7 +129,7 @@ def _multi_head(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     if not given(node, 1) or not given(node, 2):
         raise Unsupported("queries, keys and values are packed", PLAIN)
     if any(node.output[3:]):
-        raise Unsupported("its scores are read", PLAIN)
+        raise Unsupported(SCORES_READ, PLAIN)
     build, count = _Builder(graph, node), attribute(node, "num_heads")
     inputs, bias = list(node.input[:3]), graph.constant(given(node, 3))
     if given(node, 3) and bias is None:
@@ -204,6 +205,8 @@ def _grouped(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 def _check_grouped(node: onnx.NodeProto, graph: GraphEditor) -> None:
     """Raise Unsupported for what is said beyond queries, keys, values and their numbers."""
     none_of(node, position_ids=9, attention_bias=10, head_sink=11)
+    if any(node.output[3:]):
+        raise Unsupported(SCORES_READ, PLAIN)
     for name, plain in (("softcap", 0.0), ("smooth_softmax", 0)):
         if attribute(node, name, plain) not in (plain, -1):
             raise Unsupported(f"its scores are changed, by {name}", PLAIN)
