@@ -97,17 +97,20 @@ def integers(name: str, *values: int) -> Any:
     return numpy_helper.from_array(np.array(values, np.int64), name)
 
 
-HALVES = model(
-    [
+def halves(edge: int) -> Any:
+    """Each half of an image's channels is read by a pool."""
+    nodes = [
         node("MaxPool", "x", "p", **POOL),
         node("Split", "p", "a b", axis=1),
         node("MaxPool", "a", "c", **POOL),
         node("MaxPool", "b", "d", **POOL),
         node("Sub", "c d", "y"),
-    ],
-    (1, 8, 16, 16),
-    "y",
-)
+    ]
+    return model(nodes, (1, 8, edge, edge), "y")
+
+
+HALVES = halves(16)
+ROWS = halves(7)  # 49 pixels of float32: no piece begins at a multiple of 256 bytes
 # As in the blocks of YOLOv8: what was split is joined again, with what became of one half.
 JOINED = model(
     [
@@ -143,17 +146,6 @@ NORMALIZED = model(
     integers("one", 1),
     integers("two", 2),
     integers("zero", 0),
-)
-ROWS = model(  # 49 pixels of float32: no piece begins at a multiple of 256 bytes
-    [
-        node("MaxPool", "x", "p", **POOL),
-        node("Split", "p", "a b", axis=1),
-        node("MaxPool", "a", "c", **POOL),
-        node("MaxPool", "b", "d", **POOL),
-        node("Sub", "c d", "y"),
-    ],
-    (1, 8, 7, 7),
-    "y",
 )
 ENDS = model(  # pieces of an input, and pieces that are outputs
     [

@@ -104,9 +104,16 @@ def _before_roundings(body: _Body) -> set[int]:
     """The operations whose results, handed on, are rounded."""
     if not body.rounded:
         return set()
-    ends = {variable for variable in body.stored if variable in _reached(body, variable)}
+    ends = {v for v, values in body.stored.items() if v in _behind(body, values, set())[1]}
+    return _behind(body, body.rounded, ends)[0] & body.arithmetic
+
+
+def _behind(body: _Body, values: Sequence[int], ends: set[int]) -> tuple[set[int], set[int]]:
+    """What values are computed from, they themselves among it: values, and variables that are read
+    on the way, of which ``ends`` are not followed further."""
     seen: set[int] = set()
-    left = list(body.rounded)
+    read: set[int] = set()
+    left = list(values)
     while left:
         value = left.pop()
         if value in seen:
@@ -114,24 +121,7 @@ def _before_roundings(body: _Body) -> set[int]:
         seen.add(value)
         left += body.operands.get(value, ())
         variable = body.loads.get(value)
-        if variable is not None and variable not in ends:
-            left += body.stored.get(variable, ())
-    return seen & body.arithmetic
-
-
-def _reached(body: _Body, variable: int) -> set[int]:
-    """The variables that what is stored in one is computed from."""
-    found: set[int] = set()
-    seen: set[int] = set()
-    left = list(body.stored[variable])
-    while left:
-        value = left.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        left += body.operands.get(value, ())
-        source = body.loads.get(value)
-        if source is not None and source not in found:
-            found.add(source)
-            left += body.stored.get(source, ())
-    return found
+        if variable is not None and variable not in read:
+            read.add(variable)
+            left += body.stored.get(variable, ()) if variable not in ends else ()
+    return seen, read
