@@ -654,7 +654,7 @@ def test_a_package_for_several_devices(built, unpacked, tmp_path):
     for words, needed in (
         (("t", tmp_path / "team.tar", image, "--target", "none"), "is needed, found 'none'"),
         (("t", tmp_path / "big.tar", image), "a variant for this machine ("),
-        (("t", tmp_path / "team.tar", image, "--device", "vulkan"), "device_type"),
+        (("t", tmp_path / "team.tar", image, "--device", "vulkan"), "on one device"),
         (("t", package, image, "--target", "big"), "leave the target out"),
         (("t", package, image, "--verify", keys[1]), "and the package has none: 'tvm-vision sign'"),
         (("t", package, image, "--verify", ""), "a public key is needed, and '' cannot be read"),

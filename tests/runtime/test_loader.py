@@ -107,24 +107,17 @@ def fewer_arguments(info: dict[str, Any]) -> None:
     kernel["args"] = [kernel["args"][0], kernel["args"][-1]]
 
 
-@pytest.mark.parametrize(
-    ("change", "found"),
-    [
-        (smaller_input, r"\.shape\[3\] on argument #0, expected 16"),
-        (other_type, r"dtype on argument #0, expected float32"),
-        (fewer_arguments, r"Expected \d arguments"),
-    ],
-)
-def test_graph_of_another_network_than_the_code(
-    package: Path, tmp_path: Path, change: Any, found: str
-) -> None:
+@pytest.mark.parametrize("change", [smaller_input, other_type, fewer_arguments])
+def test_graph_of_another_network_than_the_code(package: Path, tmp_path: Path, change: Any) -> None:
+    """The line says what the first kernel that does not fit takes."""
+    taken = r"\w+\(in0: Tensor\(\[1, .*\], float32\), .* needs .* found other arguments"
     folder, edited = tmp_path / "folder", tmp_path / "edited.tar"
     unpack_package(package, folder)
     info = json.loads((folder / "mod.json").read_text())
     change(info)
     (folder / "mod.json").write_text(json.dumps(info))
     repack_package(folder, edited)
-    with pytest.raises(PackageError, match=found) as error:
+    with pytest.raises(PackageError, match=taken) as error:
         executor = tvm_vision.load(edited)
         executor.run(input=np.zeros(info["inputs"][0]["shape"], info["inputs"][0]["dtype"]))
     assert "of one compilation" in str(error.value) and "\n" not in str(error.value)
