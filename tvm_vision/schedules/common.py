@@ -138,6 +138,12 @@ def kinds_of(schedule: Schedule, block: Any) -> str:
     return "".join(letters.get(axis.iter_type, "O") for axis in schedule.get(block).iter_vars)
 
 
+def constant_integer(number: Any) -> int | None:
+    """Of a constant; None of anything else."""
+    value = getattr(number, "value", number)
+    return int(value) if isinstance(value, int) else None
+
+
 def extents_of(schedule: Schedule, block: Any) -> list[int]:
     """The extents of the iteration variables of a block.
 

@@ -18,6 +18,8 @@ import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 from tvm.ir import prim
 
+from .common import constant_integer
+
 # Steps of loops that are counted; with more it stays open.
 MOST_COUNTED = 1 << 26
 _AT_ONCE = 1 << 20
@@ -102,9 +104,9 @@ class _Stores:
     def _loop(
         self, var: Any, first: Any, extent: Any, body: Any, loops: Any, conditions: Any
     ) -> None:
-        size = _constant(extent)
+        size = constant_integer(extent)
         if size is None:
-            size = _constant(sym.Analyzer().simplify(self._known(extent)))
+            size = constant_integer(sym.Analyzer().simplify(self._known(extent)))
         if size is None:
             self._leave_open(body)
             return
@@ -137,12 +139,6 @@ class _Stores:
         if isinstance(value, (int, bool)):
             return tirx.const(value)
         return tvm_ffi.structural_map(value, [(ir.Var, lambda var: self._values.get(var, var))])
-
-
-def _constant(number: Any) -> int | None:
-    """Of a constant; None of anything else."""
-    value = getattr(number, "value", number)
-    return int(value) if isinstance(value, int) else None
 
 
 def _reaches_all(store: _Store, sizes: list[int]) -> bool:

@@ -20,6 +20,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 
+from ...schedules.common import constant_integer
 from ..tir.exact_casts import without_exact_casts
 from .static_graph import ALIGNMENT, KernelCall, StaticGraph, drop_unused, dtype_bytes
 
@@ -31,11 +32,7 @@ def slice_in_place(graph: StaticGraph) -> StaticGraph:
     A tensor can become a view where kernels alone make it, and it is neither an input, an output
     nor a parameter of the network; nor is the tensor that it is to be a view of.
     """
-    offsets = {
-        name: piece_offsets(function)
-        for name, function in graph.functions.items()
-        if len(function.params) > 1
-    }
+    offsets = {name: piece_offsets(function) for name, function in graph.functions.items()}
     made = Counter(graph.root(t) for kernel in graph.kernels for t in kernel.outputs)
     fixed = {graph.root(t) for t in (*graph.inputs, *graph.outputs, *graph.params)}
     kernels: list[KernelCall] = []
@@ -91,7 +88,7 @@ def piece_offsets(function: tirx.PrimFunc) -> list[int] | None:
     types: list[Any] = [getattr(param, "ty", None) for param in function.params]
     if not all(hasattr(of, "shape") for of in types) or len({str(t.dtype) for t in types}) != 1:
         return None
-    if any(getattr(n, "value", None) is None for of in types for n in of.shape):
+    if any(constant_integer(n) is None for of in types for n in of.shape):
         return None
     copies = _copies(without_exact_casts(function))
     if copies is None:
@@ -126,8 +123,8 @@ def _copies(function: tirx.PrimFunc) -> dict[Any, _Copy] | None:
         if not isinstance(store, tirx.BufferStore) or block.init is not None:
             return None
         variables = [axis.var for axis in block.iter_vars]
-        sizes = [_number(axis.dom.extent) for axis in block.iter_vars]
-        shape = [_number(n) for n in store.buffer.ty.shape]
+        sizes = [constant_integer(axis.dom.extent) for axis in block.iter_vars]
+        shape = [constant_integer(n) for n in store.buffer.ty.shape]
         in_order = len(store.indices) == len(variables) and all(
             index.same_as(variable)
             for index, variable in zip(store.indices, variables, strict=True)
@@ -135,7 +132,7 @@ def _copies(function: tirx.PrimFunc) -> dict[Any, _Copy] | None:
         value = store.value
         if not in_order or sizes != shape or not isinstance(value, ir.TensorLoad):
             return None
-        if _number(realize.predicate) != 1 or store.buffer in found:
+        if constant_integer(realize.predicate) != 1 or store.buffer in found:
             return None
         found[store.buffer] = variables, value.source, list(value.indices)
     return found if len(found) == len(stores) else None
@@ -154,11 +151,11 @@ def _offset(copies: dict[Any, _Copy], source: Any, result: Any) -> int | None:
     if not behind.same_as(source):
         return None
     analyzer = sym.Analyzer()
-    shape = [_number(n) for n in result.ty.shape]
+    shape = [constant_integer(n) for n in result.ty.shape]
     for variable, extent in zip(variables, shape, strict=True):
         analyzer.bind(variable, ir.Range(0, extent))
     distance = _flat(indices, source.ty.shape) - _flat(variables, shape)
-    return _number(analyzer.simplify(distance))
+    return constant_integer(analyzer.simplify(distance))
 
 
 def _replaced(index: Any, known: dict[Any, Any]) -> Any:
@@ -168,14 +165,8 @@ def _replaced(index: Any, known: dict[Any, Any]) -> Any:
 
 def _flat(indices: list[Any], shape: Any) -> Any:
     """The place of an element, elements in the order of the axes."""
-    sizes = [_number(n) for n in shape]
+    sizes = [constant_integer(n) for n in shape]
     flat: Any = tirx.IntImm("int64", 0)
     for place, index in enumerate(indices):
         flat = flat + index * math.prod(n for n in sizes[place + 1 :] if n is not None)
     return flat
-
-
-def _number(value: Any) -> int | None:
-    """Of a constant; None of anything else."""
-    found = getattr(value, "value", value)
-    return int(found) if isinstance(found, (int, bool)) or hasattr(found, "__index__") else None

@@ -13,7 +13,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from .operators import operator_of
+from .operators import fixed_shape, operator_of
 from .rewriting import rewritten
 
 # More rows have a workgroup each, and shorter ones are over before another launch begins.
@@ -51,7 +51,9 @@ class _LongSums(relax.PyExprMutator):
 def _row_of(call: Any) -> tuple[int, int, int, int] | None:
     """What lies around a long row, (before, parts, terms, after), and into how many parts it goes;
     None for others, and where axes between those of the row are kept."""
-    shape = [int(size) for size in call.args[0].ty.shape.values] if _is_static(call) else []
+    shape = fixed_shape(call.args[0])
+    if shape is None:
+        return None
     axes = range(len(shape)) if call.attrs.axis is None else map(int, call.attrs.axis)
     gone = sorted({axis % len(shape) for axis in axes if shape[axis] > 1})
     terms = math.prod(shape[axis] for axis in gone)
@@ -63,8 +65,3 @@ def _row_of(call: Any) -> tuple[int, int, int, int] | None:
     parts = max(n for n in range(1, MOST_PARTS + 1) if terms % n == 0)
     before, after = math.prod(shape[:first]), math.prod(shape[last + 1 :])
     return (before, parts, terms, after) if parts > 1 else None
-
-
-def _is_static(call: Any) -> bool:
-    shape = getattr(call.args[0].ty, "shape", None)
-    return shape is not None and all(hasattr(size, "value") for size in shape)
