@@ -179,3 +179,33 @@ def test_what_is_padded_is_what_was_read(model, target):
     executor.run(x=image)
     (wanted,) = Reference(model).run({"x": image}).values()
     np.testing.assert_array_equal(executor.get_output(0).numpy(), wanted)
+
+
+def test_a_condition_counts_where_it_decides():
+    """A buffer is as large as what is used of it, where a value that goes there is chosen by the
+    divided index; what is chosen stays the same place."""
+    x = te.placeholder((16, 16), "float32", "x")
+    staged = te.compute(
+        (16, 16), lambda i, j: tirx.if_then_else(1 <= i, x[i - 1, j], 0.0), "staged"
+    )
+    y = te.compute((16, 16), lambda i, j: staged[i, j] + 1.0, "y")
+    schedule = s_tir.Schedule(te.create_prim_func([x, y]))
+    i, _ = schedule.get_loops(schedule.get_sblock("y"))
+    tile, _ = schedule.split(i, [4, 4])
+    block = schedule.get_sblock("staged")
+    schedule.compute_at(block, tile)
+    # Four rows, in turns of one and a half: the last is cut short by a condition of the block's.
+    schedule.split(schedule.fuse(*schedule.get_loops(block)[1:]), [None, 24])
+    lowered = tvm.transform.Sequential(
+        [
+            s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
+            s_tir.transform.ConvertBlocksToOpaque(),
+            with_true_maps(s_tir.transform.CompactBufferAllocation(), bounds=True),
+        ]
+    )(schedule.mod)["main"]
+    shapes: list[list[int]] = []
+    tvm_ffi.structural_walk(
+        lowered.body,
+        (s_tir.SBlock, lambda b: shapes.extend([list(map(int, a.shape)) for a in b.alloc_buffers])),
+    )
+    assert shapes == [[4, 16]]

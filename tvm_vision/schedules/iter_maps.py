@@ -24,6 +24,7 @@ from tvm.s_tir import Schedule
 
 _DIVISIONS = (prim.FloorDiv, prim.FloorMod)
 _SAME_BITS = ir.Op.get("tirx.reinterpret")
+_CHOICE = ir.Op.get("prim.if_then_else")
 _COMPARISONS = (prim.LT, prim.LE, prim.GT, prim.GE)
 
 
@@ -94,9 +95,9 @@ def _hidden(body: Any, hide: Callable[[Any], Any], axes: list[Any] | None = None
     iterators = _Iterators(body, axes or [])
     if not iterators.divides_moved:
         return body
-    index = iterators.hiding(hide)
 
     def places_in(node: Any) -> list[Any] | None:
+        index = iterators.hiding(hide, node)
         places = [index(place) for place in node.indices]
         same = all(new.same_as(old) for new, old in zip(places, node.indices, strict=True))
         return None if same else places
@@ -143,41 +144,85 @@ class _Iterators:
 
     def __init__(self, body: Any, axes: list[Any]) -> None:
         self.from_zero: set[Any] = set(axes)
-        self.bounded: set[Any] = set()
-        self.divides_moved = False
+        # Variables that a condition keeps from 0: of a statement, anywhere; of a choice between two
+        # values, where one of them is computed: by the element that is read or written there.
+        self._everywhere: set[Any] = set()
+        self._within: dict[tuple[int, ...], set[Any]] = {}
+        self._anywhere: set[Any] = set()
         divisions: list[Any] = []
-        tvm_ffi.structural_walk(
-            body,
-            [
-                (_DIVISIONS, divisions.append),
-                (_COMPARISONS, self._compared),
-                (tirx.For, lambda loop: self._runs(loop.loop_var, loop.min)),
-                (tirx.AttrStmt, self._thread),
-                (s_tir.SBlock, self._block),
-            ],
-        )
-        self.divides_moved = any(self.moved(division.a) for division in divisions)
+        self._walk(body, set(), divisions)
+        self._anywhere |= self._everywhere
+        self.divides_moved = any(self._moved(each.a, self._anywhere) for each in divisions)
 
-    def moved(self, value: Any) -> bool:
+    def hiding(self, hide: Callable[[Any], Any], access: Any | None = None) -> Callable[[Any], Any]:
+        """What hides the divisions of an index that divide what is moved.
+
+        access: where the index stands, a load or a store of the body; anywhere if None.
+        """
+        bounded = self._anywhere
+        if access is not None:
+            # An index that was changed within is not known any more.
+            bounded = self._everywhere | self._within.get(_element(access), self._anywhere)
+
+        def hidden(division: Any) -> Any:
+            return hide(division) if self._moved(division.a, bounded) else division
+
+        return lambda index: tvm_ffi.structural_map(index, (_DIVISIONS, hidden), order="post")
+
+    def _moved(self, value: Any, bounded: set[Any]) -> bool:
         """Whether the terms of a sum are not all iterators that run from 0."""
         if isinstance(value, prim.IntImm):
             return int(value.value) != 0
         if isinstance(value, ir.Var):
-            return value in self.bounded or value not in self.from_zero
+            return value in bounded or value not in self.from_zero
         if isinstance(value, (prim.Add, prim.Sub)):
-            return self.moved(value.a) or self.moved(value.b)
+            return self._moved(value.a, bounded) or self._moved(value.b, bounded)
         if isinstance(value, prim.Mul):
-            return any(self.moved(f) for f in (value.a, value.b) if not _is_constant(f))
+            factors = (f for f in (value.a, value.b) if not _is_constant(f))
+            return any(self._moved(f, bounded) for f in factors)
         # A division within is looked at by itself.
-        return isinstance(value, _DIVISIONS) and self.moved(value.a)
+        return isinstance(value, _DIVISIONS) and self._moved(value.a, bounded)
 
-    def hiding(self, hide: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """What hides the divisions of an index that divide what is moved."""
+    def _walk(
+        self, node: Any, chosen: set[Any], divisions: list[Any], condition: bool = False
+    ) -> None:
+        """Notes everything below.
 
-        def hidden(division: Any) -> Any:
-            return hide(division) if self.moved(division.a) else division
+        chosen: what the conditions of the choices around it keep from 0.
+        condition: whether it is one of these itself.
+        """
 
-        return lambda index: tvm_ffi.structural_map(index, (_DIVISIONS, hidden), order="post")
+        def accessed(access: Any) -> None:
+            self._within.setdefault(_element(access), set()).update(chosen)
+
+        def compared(comparison: Any) -> None:
+            if not condition:
+                self._everywhere |= _kept_from_zero(comparison)
+
+        def choice(call: Any) -> Any:
+            if not call.op.same_as(_CHOICE):
+                return None
+            asked, *values = call.args
+            within = chosen | _bounded_by(asked)
+            self._walk(asked, within, divisions, condition=True)
+            for value in values:
+                self._walk(value, within, divisions)
+            return tvm_ffi.WalkResult.SKIP
+
+        self._anywhere |= chosen
+        tvm_ffi.structural_walk(
+            node,
+            [
+                (_DIVISIONS, divisions.append),
+                (_COMPARISONS, compared),
+                (ir.Call, choice),
+                ((ir.TensorLoad, tirx.BufferStore), accessed),
+                (tirx.For, lambda loop: self._runs(loop.loop_var, loop.min)),
+                (tirx.AttrStmt, self._thread),
+                (s_tir.SBlock, self._block),
+            ],
+            order="pre",
+        )
 
     def _runs(self, var: Any, first: Any) -> None:
         if int(getattr(first, "value", 1)) == 0:
@@ -191,14 +236,30 @@ class _Iterators:
         if isinstance(attribute.node, tirx.IterVar):
             self.from_zero.add(attribute.node.var)
 
-    def _compared(self, node: Any) -> None:
-        """Notes what a condition keeps from 0: TVM takes it to begin where it may."""
-        below, above = (
-            (node.a, node.b) if isinstance(node, (prim.LT, prim.LE)) else (node.b, node.a)
-        )
-        if not (_is_constant(above) and _rises(below)):
-            for side in (below, above):
-                tvm_ffi.structural_walk(side, (ir.Var, self.bounded.add))
+
+def _element(access: Any) -> tuple[int, ...]:
+    """The same for two accesses whose buffer and indices are the same objects."""
+    buffer = access.source if isinstance(access, ir.TensorLoad) else access.buffer
+    return hash(buffer), *map(hash, access.indices)
+
+
+def _bounded_by(condition: Any) -> set[Any]:
+    found: set[Any] = set()
+    tvm_ffi.structural_walk(
+        condition, (_COMPARISONS, lambda each: found.update(_kept_from_zero(each)))
+    )
+    return found
+
+
+def _kept_from_zero(comparison: Any) -> set[Any]:
+    """What a comparison keeps from 0: TVM takes it to begin where it may."""
+    a, b = comparison.a, comparison.b
+    below, above = (a, b) if isinstance(comparison, (prim.LT, prim.LE)) else (b, a)
+    found: set[Any] = set()
+    if not (_is_constant(above) and _rises(below)):
+        for side in (below, above):
+            tvm_ffi.structural_walk(side, (ir.Var, found.add))
+    return found
 
 
 def _is_constant(value: Any) -> bool:
