@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tvm import relax
+from tvm import relax, tirx
+from tvm.s_tir import Schedule
 
 from support.numpy_operators import average_pool, max_pool, softmax
-from support.schedule_runs import check, noise
+from support.schedule_runs import check, fused, noise
 from tvm_vision.schedules.common import TargetLimits
-from tvm_vision.schedules.gpu.reduction import RowShape, RowSums, candidates, default
+from tvm_vision.schedules.gpu.reduction import RowShape, RowSums, candidates, default, shape_of
 
 pytestmark = pytest.mark.usefixtures("device_info")
 
@@ -105,20 +106,34 @@ def test_any_reduction_equals_numpy(shape: list[int], axis: int, kind: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("rows", "terms", "threads", "shape"),
+    ("rows", "terms", "along_rows", "threads", "shape"),
     [
-        (1000, 2048, 1024, RowShape(25, 32, True)),  # few workgroups: more threads in each
-        (1000, 2048, 256, RowShape(25, 8, True)),
-        (512, 49, 1024, RowShape(32, 8, True)),  # parts would be too short
-        (8192, 2048, 1024, RowShape(32, 8, True)),
+        (1000, 2048, True, 1024, RowShape(25, 32, True)),  # few workgroups: more threads in each
+        (1000, 2048, True, 256, RowShape(25, 8, True)),
+        (512, 49, True, 1024, RowShape(32, 8, True)),  # parts would be too short
+        (8192, 2048, True, 1024, RowShape(32, 8, True)),
+        (1, 36864, False, 1024, RowShape(1, 1024, False)),  # a norm of all of a layer
+        (1, 36864, False, 256, RowShape(1, 256, False)),
+        (32, 10240, False, 1024, RowShape(1, 512, False)),
+        (8, 1000, False, 1024, RowShape(1, 256, False)),
+        (8192, 2048, False, 1024, RowShape(4, 32, False)),
     ],
 )
 def test_few_workgroups_have_more_threads(
-    rows: int, terms: int, threads: int, shape: RowShape
+    rows: int, terms: int, along_rows: bool, threads: int, shape: RowShape
 ) -> None:
-    sums, limits = RowSums((rows,), terms, True), TargetLimits(threads, 32768, 32)
+    sums, limits = RowSums((rows,), terms, along_rows), TargetLimits(threads, 32768, 32)
     assert default(sums, limits) == shape
     assert all(c.rows * c.parts <= threads for c in candidates(sums, limits))
+
+
+@pytest.mark.parametrize("shape", [(40, 9, 1, 1), (1, 40, 9, 1), (40, 9, 1, 7), (40, 9)])
+def test_axes_of_one_element_say_nothing_of_neighbours(shape: tuple[int, ...]) -> None:
+    """A sum over the axis of 9 reads neighbours in a row of it, but where 7 lie within each."""
+    axis = shape.index(9)
+    mod = fused(lambda x: OP.sum(x, [axis]), [shape], "float32")
+    (function,) = (f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
+    assert shape_of(Schedule(function)).along_rows == (shape[-1] == 7)
 
 
 def test_many_rows_have_a_thread_each_where_those_read_neighbours() -> None:

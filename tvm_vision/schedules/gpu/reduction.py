@@ -32,6 +32,7 @@ MOST_TERMS_IN_A_ROW = 64  # of many sums that are: one or two lines of a cache, 
 MOST_THREADS = 256
 MOST_OF_FEW = 1024  # where there are few workgroups, to have more loads under way
 LEAST_PART = 16  # terms of each of them then
+MOST_UNROLLED = 8  # terms that a thread has under way together
 THREADS_OF_ROWS = 128
 
 
@@ -146,16 +147,21 @@ def default(sums: RowSums, limits: TargetLimits) -> RowShape:
     if sums.along_rows and last > 1:
         together = largest_divisor(last, 32)
         parts = power_of_two_up_to(min(sums.terms, most // together))
-        if product(sums.rows) // together < limits.device.enough.groups:
-            threads = min(MOST_OF_FEW, limits.threads)
-            finer = power_of_two_up_to(min(sums.terms // LEAST_PART, threads // together))
-            parts = max(parts, finer)
-        return RowShape(together, parts, True)
+        return RowShape(together, max(parts, _parts_of_few(sums, together, limits)), True)
     parts = power_of_two_up_to(min(sums.terms, 32 if product(sums.rows) > 256 else most))
     rows = largest_divisor(last, max(1, 128 // parts))
+    parts = max(parts, _parts_of_few(sums, rows, limits))
     while rows * parts < limits.wave and 2 * parts <= sums.terms:
         parts *= 2
     return RowShape(rows, parts, False)
+
+
+def _parts_of_few(sums: RowSums, together: int, limits: TargetLimits) -> int:
+    """Into how many parts rows may go where there are few workgroups; 1 where there are enough."""
+    if product(sums.rows) // together >= limits.device.enough.groups:
+        return 1
+    threads = min(MOST_OF_FEW, limits.threads)
+    return power_of_two_up_to(max(1, min(sums.terms // LEAST_PART, threads // together)))
 
 
 def candidates(sums: RowSums, limits: TargetLimits) -> list[RowShape]:
@@ -167,7 +173,7 @@ def candidates(sums: RowSums, limits: TargetLimits) -> list[RowShape]:
     last = sums.rows[-1] if sums.rows else 1
     found = [default(sums, limits)]
     for rows, log, rows_first in itertools.product(
-        range(1, min(last, 64) + 1), range(2, 9), (sums.along_rows, not sums.along_rows)
+        range(1, min(last, 64) + 1), range(2, 11), (sums.along_rows, not sums.along_rows)
     ):
         shape = RowShape(rows, 1 << log, rows_first)
         threads = rows << log
@@ -212,13 +218,16 @@ def _terms(schedule: Schedule, block: Any) -> int:
 
 
 def _reads_along_rows(schedule: Schedule, block: Any) -> bool:
-    """Whether the last index of the largest tensor that a sum reads is one of its row."""
+    """Whether the last index of the largest tensor that a sum reads is one of its row; axes of one
+    element are none."""
     body = schedule.get(block)
     spatial = [axis.var for axis in body.iter_vars if axis.iter_type == 0]
     largest: tuple[int, bool] = (0, False)
     for read in body.reads:
         size = product(int(extent) for extent in read.source.shape)
-        last = _variables(read.region[-1].min) if len(read.region) else []
+        pairs = zip(read.region, read.source.shape, strict=True)
+        places = [place.min for place, extent in pairs if int(extent) > 1]
+        last = _variables(places[-1]) if places else []
         along = any(variable.same_as(axis) for variable in last for axis in spatial)
         largest = max(largest, (size, along))
     return largest[1]
@@ -308,5 +317,8 @@ def _share(schedule: Schedule, block: Any, group: Any, shape: RowShape) -> None:
     spatial = spatial or [schedule.add_unit_loop(reduced[0])]
     schedule.reorder(*spatial, *reduced)
     schedule.bind(schedule.fuse(*spatial), shape.row_axis)
-    _, part = schedule.split(schedule.fuse(*reduced), [None, shape.parts])
+    turn, part = schedule.split(schedule.fuse(*reduced), [None, shape.parts])
     schedule.bind(part, shape.part_axis)
+    together = largest_divisor(int(schedule.get(turn).extent), MOST_UNROLLED)
+    if together > 1:  # drivers leave a long loop as it is, and a thread waits for each load
+        schedule.unroll(schedule.split(turn, [None, together])[1])
