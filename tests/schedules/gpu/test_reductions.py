@@ -110,7 +110,9 @@ def test_any_reduction_equals_numpy(shape: list[int], axis: int, kind: str) -> N
     [
         (1000, 2048, True, 1024, RowShape(25, 32, True)),  # few workgroups: more threads in each
         (1000, 2048, True, 256, RowShape(25, 8, True)),
-        (512, 49, True, 1024, RowShape(32, 8, True)),  # parts would be too short
+        (512, 49, True, 1024, RowShape(16, 16, True)),  # more parts would be too short
+        (21841, 448, True, 1024, RowShape(32, 8, True)),  # a prime number
+        (101, 448, True, 1024, RowShape(32, 16, True)),
         (8192, 2048, True, 1024, RowShape(32, 8, True)),
         (1, 36864, False, 1024, RowShape(1, 1024, False)),  # a norm of all of a layer
         (1, 36864, False, 256, RowShape(1, 256, False)),

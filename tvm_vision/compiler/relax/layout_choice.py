@@ -6,6 +6,7 @@ See ``nchwc`` for blocks of channels, ``channels_last`` for the other.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 
 import tvm
@@ -21,9 +22,14 @@ from .pad_channels import pad_channels
 
 LOGGER = logging.getLogger(__name__)
 
-# Fitted to benchmarks/results/nvidia-h200-layouts.json.
+# Where convolutions take matrices of fp16, what channels last gain or lose, in microseconds on an
+# H100; fitted to benchmarks/results/nvidia-h100-layouts.json.
+DENSE_GAIN = 40e-9  # a multiplication of a dense convolution
+GROUPS_LOSE = 100e-9  # one of a convolution in groups, depthwise ones too
+GATE_LOSES = 2.5
+TURN_LOSES = 2.0  # a kernel that turns axes
+# Elsewhere.
 TURNS_PAY = 6  # convolutions that gain what a change of layout costs
-GATES_COST = 14  # convolutions that gain what a gate loses
 FEW = 8  # convolutions, with less of which a network is mostly something else
 DENSE_PAYS = 1.25  # most convolutions for each dense one, of bytes or where there are few
 
@@ -67,13 +73,13 @@ def channels_last_pays(mod: tvm.IRModule, transposed: tvm.IRModule, measured: bo
     bytes by words.
 
     ``transposed`` is ``mod`` in that layout. In fp16 both take matrices, and channels last lie in
-    vectors for them and for windows, so that they are faster but in two cases, both measured
-    (benchmarks/schedules.md): where axes have to be turned within a network that turned none or
-    few, as each turn is a kernel, which takes as long as a small convolution; and where many gates
-    (squeeze-excite) follow means over the image, which have few threads then. Of bytes, and with
-    few convolutions, dense ones must prevail, and axes be turned at the network's ends alone; so
-    must they on devices that nobody measured: their memory holds up what is not dense, which gains
-    nothing then and pays for the turn at its input (benchmarks/static.md).
+    vectors for dense convolutions. What is measured is added up (benchmarks/schedules.md): these
+    gain by each multiplication; convolutions in groups lose, gates (squeeze-excite) do, whose means
+    over the image have few threads then, and so does each turn of axes that the network's own order
+    needs not, a kernel by itself. Of bytes, and with few convolutions, dense ones must prevail, and
+    axes be turned at the network's ends alone; so must they on devices that nobody measured: their
+    memory holds up what is not dense, which gains nothing then and pays for the turn at its input
+    (benchmarks/static.md).
     """
     convolutions = calls_of(transposed, "relax.nn.conv2d")
     ends = len(_tensors(mod["main"].params)) + len(_tensors([mod["main"].body]))
@@ -84,7 +90,23 @@ def channels_last_pays(mod: tvm.IRModule, transposed: tvm.IRModule, measured: bo
         return TURNS_PAY * within <= len(convolutions) <= DENSE_PAYS * dense
     # Two convolutions of one pixel each: to few channels, and back to all.
     gates = sum(int(call.ty.shape[1]) * int(call.ty.shape[2]) == 1 for call in convolutions) // 2
-    return max(TURNS_PAY * (within - own), GATES_COST * gates) <= len(convolutions)
+    dense = sum(_multiplications(call) for call in convolutions if int(call.attrs.groups) == 1)
+    grouped = sum(map(_multiplications, convolutions)) - dense
+    return microseconds_gained(dense, grouped, gates, within - own) >= 0
+
+
+def microseconds_gained(dense: int, grouped: int, gates: int, turns: int) -> float:
+    """By channels last instead of first, on an H100: of multiplications of dense convolutions and
+    of those in groups, gates, and kernels that turn axes in one order and not in the other."""
+    lost = GROUPS_LOSE * grouped + GATE_LOSES * gates + TURN_LOSES * turns
+    return DENSE_GAIN * dense - lost
+
+
+def _multiplications(call: relax.Call) -> int:
+    """Of a convolution with channels last."""
+    results = [int(size) for size in call.ty.shape]
+    weights = [int(size) for size in call.args[1].ty.shape]
+    return math.prod(results) * math.prod(weights) // results[-1]
 
 
 def _mostly_of_bytes(mod: tvm.IRModule) -> bool:

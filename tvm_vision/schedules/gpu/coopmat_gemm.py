@@ -68,8 +68,9 @@ def schedule_matrix(schedule: Schedule, block: Any, tile: CoopmatTile, lanes: in
             schedule.reorder(whole, subtile, row, column)
             schedule.unroll(subtile)
             schedule.compute_at(matrices, subtile, preserve_unit_loops=True)
-        turn, *_, own = spread(row, column, neighbours=VECTOR if even else 1)
-        schedule.unroll(turn)
+        # What follows a product may be long, a GELU, and code that runs once a frame is fetched
+        # for it: turns of a loop share theirs.
+        *_, own = spread(row, column, neighbours=VECTOR if even else 1)
         schedule.vectorize(own)
     tensorized.append(_from_matrices(schedule, matrices, tile))
     for name in ("k_matrix", "m_matrix", "n_matrix"):

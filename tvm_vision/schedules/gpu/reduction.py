@@ -32,6 +32,7 @@ MOST_TERMS_IN_A_ROW = 64  # of many sums that are: one or two lines of a cache, 
 MOST_THREADS = 256
 MOST_OF_FEW = 1024  # where there are few workgroups, to have more loads under way
 LEAST_PART = 16  # terms of each of them then
+LINE, LEAST_LINE = 32, 16  # neighbours in memory that are fetched together, and where these are few
 MOST_UNROLLED = 8  # terms that a thread has under way together
 THREADS_OF_ROWS = 128
 
@@ -145,7 +146,7 @@ def default(sums: RowSums, limits: TargetLimits) -> RowShape:
     most = min(MOST_THREADS, limits.threads)
     last = sums.rows[-1] if sums.rows else 1
     if sums.along_rows and last > 1:
-        together = largest_divisor(last, 32)
+        together = _neighbours(sums, last, limits)
         parts = power_of_two_up_to(min(sums.terms, most // together))
         return RowShape(together, max(parts, _parts_of_few(sums, together, limits)), True)
     parts = power_of_two_up_to(min(sums.terms, 32 if product(sums.rows) > 256 else most))
@@ -154,6 +155,15 @@ def default(sums: RowSums, limits: TargetLimits) -> RowShape:
     while rows * parts < limits.wave and 2 * parts <= sums.terms:
         parts *= 2
     return RowShape(rows, parts, False)
+
+
+def _neighbours(sums: RowSums, last: int, limits: TargetLimits) -> int:
+    """How many rows that are neighbours in memory a workgroup takes: a number that divides them, but
+    not one so small that what is fetched together is used in part; the last group has fewer then."""
+    few = product(sums.rows) // LINE < limits.device.enough.groups
+    most = min(last, LEAST_LINE if few and last % LEAST_LINE == 0 else LINE)
+    divisor = largest_divisor(last, most)
+    return divisor if 2 * divisor > most else most
 
 
 def _parts_of_few(sums: RowSums, together: int, limits: TargetLimits) -> int:

@@ -1,0 +1,36 @@
+"""Which order of channels a network gets, beside what was measured of both."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tvm_vision.compiler.relax.layout_choice import microseconds_gained
+
+RESULTS = Path(__file__).resolve().parents[3] / "benchmarks" / "results"
+MEASURED = json.loads((RESULTS / "nvidia-h100-layouts.json").read_text())["rows"]
+
+
+def regret(row):
+    """What a network takes as it is compiled, over the better of both orders."""
+    last = microseconds_gained(row["dense"], row["grouped"], row["gates"], row["turns"]) >= 0
+    return row["nhwc" if last else "nchw"] / min(row["nchw"], row["nhwc"])
+
+
+@pytest.mark.parametrize("row", MEASURED, ids=[row["name"] for row in MEASURED])
+def test_no_network_loses_much_by_the_order_it_gets(row):
+    assert regret(row) < 1.02
+
+
+def test_the_orders_chosen_are_the_faster_ones_all_in_all():
+    assert np.exp(np.mean(np.log([regret(row) for row in MEASURED]))) < 1.002
+
+
+@pytest.mark.parametrize(("kind", "worse"), [("dense", False), ("grouped", True), ("gates", True)])
+def test_each_part_counts_in_one_direction(kind, worse):
+    row = {"dense": 10**9, "grouped": 10**8, "gates": 4, "turns": 0}
+    more = microseconds_gained(**{**row, kind: 2 * row[kind]})
+    assert (more < microseconds_gained(**row)) == worse
