@@ -60,6 +60,7 @@ from .relax.qdq.legalize_int8 import WORD, integer_kernels
 from .relax.qdq.to_int8 import bytes_wanted, in_bytes
 from .relax.sink_reshapes import sink_reshapes
 from .relax.sums_in_steps import sums_in_steps
+from .relax.top_k import top_k_by_rank
 from .relax.weights_by_window import weights_by_window
 from .relax.winograd import winograd
 from .tir.dead_block_elimination import eliminate_dead_blocks
@@ -176,6 +177,10 @@ def _group_norms_in_steps(network: Compilation) -> None:
 
 def _sums_in_steps(network: Compilation) -> None:
     network.module = sums_in_steps(network.module)
+
+
+def _top_k_by_rank(network: Compilation) -> None:
+    network.module = top_k_by_rank(network.module)
 
 
 def _pools_before_concats(network: Compilation) -> None:
@@ -313,6 +318,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("layout_on_gpu", RELAX, _layout_on_gpu, 3, lambda n: n.on_gpu),
     Phase("group_norms_in_steps", RELAX, _group_norms_in_steps),
     Phase("sums_in_steps", RELAX, _sums_in_steps, 3, lambda n: n.on_gpu),
+    Phase("top_k_by_rank", RELAX, _top_k_by_rank, 0, lambda n: n.on_gpu),
     Phase("pools_before_concats", RELAX, _pools_before_concats, 3, lambda n: n.on_new_gpu),
     Phase("winograd", RELAX, _winograd, 3, lambda n: n.on_gpu),
     Phase("weights_by_window", RELAX, _weights_by_window, 3,

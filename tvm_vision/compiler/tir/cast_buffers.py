@@ -17,18 +17,22 @@ from tvm import ir, s_tir, tirx
 from tvm.ir import prim
 
 FP16, FP32 = "float16", "float32"
+_REINTERPRET = ir.Op.get("tirx.reinterpret")
 
 
 def narrowable(func: tirx.PrimFunc) -> list[bool]:
     """For each parameter of ``func``, whether its buffer can hold fp16 instead of float32.
 
-    False for other types, for buffers that are used by more than loads and stores, and everywhere
-    in functions that are scheduled already.
+    False for other types, for buffers that are used by more than loads and stores, for those whose
+    bits are taken for another type, as by a sort, and everywhere in functions that are scheduled
+    already.
     """
     if not _is_plain(func):
         return [False] * len(func.params)
-    uses = _uses(func.body)
-    return [_is_fp32(p) and p in uses and _is_ordinary(uses[p]) for p in func.params]
+    uses, bits = _uses(func.body), _taken_for_bits(func.body)
+    return [
+        _is_fp32(p) and p in uses and _is_ordinary(uses[p]) and p not in bits for p in func.params
+    ]
 
 
 def narrowed(func: tirx.PrimFunc, positions: Collection[int]) -> tirx.PrimFunc:
@@ -40,6 +44,18 @@ def narrowed(func: tirx.PrimFunc, positions: Collection[int]) -> tirx.PrimFunc:
     while exact := _exact_intermediates(func):
         func = _retyped(func, exact)
     return func
+
+
+def _taken_for_bits(body: Any) -> set[Any]:
+    """The buffers of which something is loaded whose bits are taken for another type."""
+    found: set[Any] = set()
+
+    def see(call: Any) -> None:
+        if call.op.same_as(_REINTERPRET):
+            tvm_ffi.structural_walk(call, (ir.TensorLoad, lambda load: found.add(load.source)))
+
+    tvm_ffi.structural_walk(body, (ir.Call, see))
+    return found
 
 
 def _is_ordinary(uses: Counter[str]) -> bool:

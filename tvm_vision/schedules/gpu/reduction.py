@@ -34,6 +34,7 @@ MOST_OF_FEW = 1024  # where there are few workgroups, to have more loads under w
 LEAST_PART = 16  # terms of each of them then
 LINE, LEAST_LINE = 32, 16  # neighbours in memory that are fetched together, and where these are few
 MOST_UNROLLED = 8  # terms that a thread has under way together
+LEAST_UNROLLED = 4  # where they divide its own evenly; else the last turn has fewer
 THREADS_OF_ROWS = 128
 
 
@@ -158,8 +159,9 @@ def default(sums: RowSums, limits: TargetLimits) -> RowShape:
 
 
 def _neighbours(sums: RowSums, last: int, limits: TargetLimits) -> int:
-    """How many rows that are neighbours in memory a workgroup takes: a number that divides them, but
-    not one so small that what is fetched together is used in part; the last group has fewer then."""
+    """How many rows that are neighbours in memory a workgroup takes: a number that divides them,
+    but not one so small that what is fetched together is used in part; the last group has fewer
+    then."""
     few = product(sums.rows) // LINE < limits.device.enough.groups
     most = min(last, LEAST_LINE if few and last % LEAST_LINE == 0 else LINE)
     divisor = largest_divisor(last, most)
@@ -228,18 +230,24 @@ def _terms(schedule: Schedule, block: Any) -> int:
 
 
 def _reads_along_rows(schedule: Schedule, block: Any) -> bool:
-    """Whether the last index of the largest tensor that a sum reads is one of its row; axes of one
-    element are none."""
+    """Whether the last index of the largest tensor that a sum goes over is one of its row; axes of
+    one element are none."""
     body = schedule.get(block)
     spatial = [axis.var for axis in body.iter_vars if axis.iter_type == 0]
     largest: tuple[int, bool] = (0, False)
-    for read in body.reads:
-        size = product(int(extent) for extent in read.source.shape)
-        pairs = zip(read.region, read.source.shape, strict=True)
-        places = [place.min for place, extent in pairs if int(extent) > 1]
-        last = _variables(places[-1]) if places else []
-        along = any(variable.same_as(axis) for variable in last for axis in spatial)
-        largest = max(largest, (size, along))
+
+    def is_spatial(variable: Any) -> bool:
+        return any(variable.same_as(axis) for axis in spatial)
+
+    def see(load: Any) -> None:
+        nonlocal largest
+        extents = [int(extent) for extent in load.source.shape]
+        pairs = zip(load.indices, extents, strict=True)
+        places = [_variables(place) for place, extent in pairs if extent > 1]
+        if not all(map(is_spatial, itertools.chain(*places))):  # else the same all along
+            largest = max(largest, (product(extents), any(map(is_spatial, places[-1]))))
+
+    tvm_ffi.structural_walk(body.body, (TensorLoad, see))
     return largest[1]
 
 
@@ -329,6 +337,9 @@ def _share(schedule: Schedule, block: Any, group: Any, shape: RowShape) -> None:
     schedule.bind(schedule.fuse(*spatial), shape.row_axis)
     turn, part = schedule.split(schedule.fuse(*reduced), [None, shape.parts])
     schedule.bind(part, shape.part_axis)
-    together = largest_divisor(int(schedule.get(turn).extent), MOST_UNROLLED)
+    turns = int(schedule.get(turn).extent)
+    together = largest_divisor(turns, MOST_UNROLLED)
+    if together < LEAST_UNROLLED <= turns // MOST_UNROLLED:
+        together = MOST_UNROLLED
     if together > 1:  # drivers leave a long loop as it is, and a thread waits for each load
         schedule.unroll(schedule.split(turn, [None, together])[1])

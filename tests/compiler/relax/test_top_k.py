@@ -1,0 +1,112 @@
+"""The k largest by ranks, against numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+from support.compiled import executor_of
+from tvm_vision.compiler import compile_model
+from tvm_vision.compiler.relax.top_k import MOST
+from tvm_vision.frontend.onnx.load import import_onnx
+
+pytestmark = pytest.mark.usefixtures("device_info")
+
+
+def model_of(shape, k, axis=-1, largest=1, dtype="float32", before=None):
+    element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    nodes = [helper.make_node(before, ["x"], ["s"])] if before else []
+    read = "s" if before else "x"
+    nodes.append(
+        helper.make_node("TopK", [read, "k"], ["v", "i"], axis=axis, largest=largest, sorted=1)
+    )
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", element, shape)],
+        [
+            helper.make_tensor_value_info("v", element, None),
+            helper.make_tensor_value_info("i", TensorProto.INT64, None),
+        ],
+        [numpy_helper.from_array(np.array([k], np.int64), "k")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def compiled_of(model, **options):
+    return compile_model(*import_onnx(model), target="vulkan", **options)
+
+
+def found_of(model, x, **options):
+    executor = executor_of(compiled_of(model, **options), tvm.device("vulkan"))
+    executor.run(x=x)
+    return [executor.get_output(number).numpy() for number in (0, 1)]
+
+
+def wanted(x, k, axis, largest):
+    """Of equal ones the first come first."""
+    order = np.argsort(-x.astype("float64") if largest else x, axis=axis, kind="stable")
+    places = np.take(order, range(k), axis=axis)
+    return np.take_along_axis(x, places, axis=axis), places
+
+
+@given(
+    shape=st.lists(st.integers(1, 9), min_size=1, max_size=3),
+    axis=st.integers(0, 2),
+    share=st.floats(0.01, 1),
+    largest=st.booleans(),
+    dtype=st.sampled_from(["float32", "int32", "int8", "uint8"]),
+    seed=st.integers(0, 2**16),
+)
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_any_k_of_any_axis_equals_numpy(shape, axis, share, largest, dtype, seed):
+    axis %= len(shape)
+    k = max(1, int(share * shape[axis]))
+    random = np.random.default_rng(seed)
+    x = random.integers(0, 6, shape).astype(dtype)  # many are equal
+    if dtype == "float32":
+        x = (x - 3) * np.float32(0.7)
+    found = found_of(model_of(shape, k, axis, int(largest), dtype), x)
+    for one, other in zip(found, wanted(x, k, axis, largest), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_long_rows_with_every_kind_of_number():
+    x = np.random.default_rng(1).standard_normal((2, 2100)).astype("float32")
+    x[:, ::7] = x[:, :1]
+    x[0, :6] = [0.0, -0.0, np.inf, -np.inf, 1e-45, -1e-45]
+    for largest in (1, 0):
+        values, places = found_of(model_of((2, 2100), 300, largest=largest), x)
+        expected, order = wanted(x, 300, 1, largest)
+        np.testing.assert_array_equal(values, expected)
+        np.testing.assert_array_equal(places, order)
+
+
+def test_a_nan_takes_one_place_and_nothing_else():
+    x = np.array([[1, np.nan, 3, 2, np.nan, -1]], "float32")
+    values, places = found_of(model_of((1, 6), 6), x)
+    assert sorted(places[0]) == list(range(6))
+    np.testing.assert_array_equal(values[0][2:], [3, 2, 1, -1])
+
+
+def test_scores_that_are_one_in_fp16_keep_their_order():
+    """Sigmoids near 1: half precision has four numbers between 0.998 and 1."""
+    logits = np.random.default_rng(2).uniform(7, 9, (1, 500)).astype("float32")
+    _, places = found_of(model_of((1, 500), 100, before="Sigmoid"), logits, precision="fp16")
+    scores = 1 / (1 + np.exp(-logits.astype("float64")))
+    # The last digits of a float32 may be equal where those of the reference are not.
+    np.testing.assert_allclose(
+        scores[0][places[0]], np.sort(scores[0])[::-1][:100], rtol=0, atol=2e-7
+    )
+
+
+@pytest.mark.parametrize(("count", "by_rank"), [(MOST, True), (MOST + 1, False)])
+def test_rows_that_are_too_long_are_sorted(count, by_rank):
+    compiled = compiled_of(model_of((1, count), 5))
+    assert any("ranks" in kernel["function"] for kernel in compiled.graph["kernels"]) == by_rank
