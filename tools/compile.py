@@ -26,6 +26,7 @@ from .options import (
     input_shapes_option,
     input_values_option,
     interruptible,
+    kind_option,
     named_options,
     other_processor,
     parse_kind_options,
@@ -38,9 +39,6 @@ from .verbosity import note
 if TYPE_CHECKING:
     from tvm_vision.compiler import CompiledModel
     from tvm_vision.package import PackageInfo
-
-# As mod.json has them; said here, for help imports nothing.
-KINDS = ("network", "classifier", "yoeo", "yolo", "detr", "ssd", "segmenter", "depth")
 
 
 @click.command()
@@ -75,11 +73,7 @@ KINDS = ("network", "classifier", "yoeo", "yolo", "detr", "ssd", "segmenter", "d
     help="Whether the records that come with this version count, too.",
 )  # fmt: skip
 @click.option("--name", help="Name of the network.  [default: the file's]")
-@click.option(
-    "--kind", type=click.Choice(KINDS),
-    help="What it is for.  [default: what the file's metadata say, else what the outputs' shapes "
-    "do, where these are clear, else network]",
-)  # fmt: skip
+@kind_option
 @click.option(
     "--kind-option", "kind_options", multiple=True, metavar="NAME=VALUE",
     callback=parse_kind_options,

@@ -14,25 +14,6 @@ if TYPE_CHECKING:
 Shapes = Mapping[str, tuple[int, ...]]
 
 
-def model_info(
-    model: Path,
-    *,
-    name: str | None,
-    kind: str | None,
-    names: Path | None,
-    groups: Path | None,
-    labels: str | None,
-    preprocess: str | None,
-    shapes: Shapes,
-) -> ModelInfo:
-    """The values of compile's options, and of the file's metadata where there is none."""
-    if _is_yoeo(model, kind, names, groups):
-        if labels is not None or preprocess is not None:
-            raise click.UsageError("a YOEO network takes --names, not --labels or --preprocess")
-        return _yoeo(model, name, names, groups, shapes)
-    return _other(model, name, kind, labels, preprocess)
-
-
 def describer(
     model: Path,
     *,
@@ -57,10 +38,11 @@ def describer(
     if _is_yoeo(model, kind, names, groups):
         if options:
             raise click.UsageError("a YOEO network has no --kind-option")
-        info = model_info(
-            model, name=name, kind=kind, names=names, groups=groups, labels=labels,
-            preprocess=preprocess, shapes=shapes,
-        )  # fmt: skip
+        if labels is not None:
+            raise click.UsageError("a YOEO network takes --names, not --labels")
+        if preprocess is not None:
+            raise click.UsageError("images of YOEO are prepared in one way: leave --preprocess out")
+        info = _yoeo(model, name, names, groups, shapes)
         tell(kind_line(info))
         return info
     wishes = Wishes(
@@ -99,22 +81,4 @@ def _yoeo(
         names=None if names is None else read_names(names),
         groups=None if groups is None else read_groups(groups),
         size=sizes[0] if len(sizes) == 1 else None,
-    )
-
-
-def _other(
-    model: Path, name: str | None, kind: str | None, labels: str | None, preprocess: str | None
-) -> ModelInfo:
-    from tvm_vision.exporters.classifier.metadata import read_metadata
-    from tvm_vision.models.classifier import preset, read_labels
-    from tvm_vision.package import ModelInfo
-
-    # What a file of classifier-to-onnx says about itself; options come before it.
-    described = None if kind == "network" else read_metadata(model)
-    preparation, found = described or (None, ())
-    return ModelInfo(
-        name=name or model.stem or "network",
-        kind=kind or ("classifier" if described else "network"),
-        labels=found if labels is None else read_labels(labels),
-        preprocessing=preparation if preprocess is None else preset(preprocess),
     )

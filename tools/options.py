@@ -59,6 +59,10 @@ class OutputFile(click.Path):
             self.fail(str(error), param, ctx)
 
 
+# Of networks, as mod.json has them; said here, for help imports nothing.
+KINDS = ("network", "classifier", "yoeo", "yolo", "detr", "ssd", "segmenter", "depth")
+
+
 def hyphens(name: str) -> str:
     """--input_shape is --input-shape: older tools spell options with underscores."""
     return name.replace("_", "-")
@@ -157,6 +161,15 @@ def class_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="YAML with the lists 'detection' and 'segmentation': names of a YOEO network's "
         "classes, instead of those in the ONNX file.",
     )(command)
+
+
+def kind_option(command: Any) -> Any:
+    """--kind: what a network is for."""
+    return click.option(
+        "--kind", type=click.Choice(KINDS),
+        help="What it is for.  [default: what the file's metadata say, else what the outputs' "
+        "shapes do, where these are clear, else network]",
+    )(command)  # fmt: skip
 
 
 def host_option(command: Any) -> Any:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from .model_info import model_info
+from .model_info import describer
 from .options import (
     NOTHING_WRITTEN,
     PATH,
@@ -15,10 +15,14 @@ from .options import (
     input_shapes_option,
     input_values_option,
     interruptible,
+    kind_option,
 )
 from .progress import progress
 from .table import data_size
 from .verbosity import note
+
+if TYPE_CHECKING:
+    from tvm_vision.package import ModelInfo
 
 
 @click.command()
@@ -40,10 +44,10 @@ from .verbosity import note
 )  # fmt: skip
 @input_shapes_option()
 @input_values_option()
+@kind_option
 @click.option(
     "--preprocess", metavar="NAME|FILE",
-    help="How images are prepared, as for 'compile'.  [default: what files of "
-    "classifier-to-onnx and yoeo-to-onnx say]",
+    help="How images are prepared, as for 'compile'.  [default: as networks of its kind have them]",
 )  # fmt: skip
 def quantize(
     model: Path,
@@ -53,6 +57,7 @@ def quantize(
     calibration: str,
     input_shapes: dict[str, tuple[int, ...]],
     input_values: dict[str, Any],
+    kind: str | None,
     preprocess: str | None,
 ) -> None:
     """Give a network int8 weights and activations.
@@ -67,11 +72,19 @@ def quantize(
       tvm-vision quantize lite0.onnx -o lite0_int8.onnx --sample-images photos/ --keep Conv_0
     """
     from tvm_vision.api import quantize as quantize_network
+    from tvm_vision.frontend.onnx.storage import file_bytes
 
-    described = model_info(
-        model, name=None, kind=None, names=None, groups=None, labels=None, preprocess=preprocess,
-        shapes=input_shapes,
+    lines: list[str] = []
+    found: list[ModelInfo] = []
+    said = describer(
+        model, name=None, kind=kind, names=None, groups=None, labels=None, preprocess=preprocess,
+        shapes=input_shapes, options={}, tell=lines.append,
     )  # fmt: skip
+
+    def described(signature: Any) -> ModelInfo:
+        found.append(said(signature) if callable(said) else said)
+        return found[0]
+
     with interruptible(NOTHING_WRITTEN), progress(f"quantizing {model.name}") as tell:
         errors = quantize_network(
             model,
@@ -84,12 +97,15 @@ def quantize(
             calibration=calibration,
             progress=tell,
         )
+    for line in lines:
+        note(line)
     for name, error in errors.items():
         note(f"{name}: error {error:.2g} on the worst sample")
-    if described.preprocessing is not None and described.preprocessing.letterbox:
+    preparation = found[0].preprocessing
+    if preparation is not None and preparation.letterbox:
         note(
             "note: what the network says of the padding beside an image counts, too; "
             "'tvm-vision detect' shows what both find"
         )
-    before, after = (data_size(path.stat().st_size) for path in (model, output))
+    before, after = (data_size(file_bytes(path)) for path in (model, output))
     click.echo(f"wrote {output}: {after}, of {before}")

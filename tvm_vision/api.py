@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, overload
 from .drivers import driver_of
 from .errors import InputError, PackageError
 from .options import CompileOptions
-from .plain_files import stem_of
 from .whole_files import need_place, write_whole
 
 if TYPE_CHECKING:
@@ -208,22 +207,28 @@ def described(
 ) -> ModelInfo:
     """What the package says of the model. Raises InputError and PackageError where that does not
     fit its outputs, before anything that takes long."""
-    from .exporters.describe import Wishes, describe
     from .models.classifier.labels import check_labels
-    from .package import ModelInfo
     from .package.build import described_inputs, described_outputs
 
-    if isinstance(wanted, ModelInfo):
-        info = wanted
-    elif wanted is not None:
-        info = wanted(signature)
-    else:
-        wishes = Wishes(name=name or "")
-        info, _ = describe(model, signature.inputs, signature.outputs, wishes)
+    info = _said_of(model, signature, name, wanted)
     if info.kind in ("network", "classifier"):
         check_labels(info.labels, signature.outputs[0].shape, info.name)
     described_inputs(signature.inputs, info)[0].check(described_outputs(signature.outputs))
     return info
+
+
+def _said_of(
+    model: Any, signature: Signature, name: str | None, wanted: ModelInfo | Describe | None
+) -> ModelInfo:
+    from .exporters.describe import Wishes, describe
+    from .package import ModelInfo
+
+    if isinstance(wanted, ModelInfo):
+        return wanted
+    if wanted is not None:
+        return wanted(signature)
+    wishes = Wishes(name=name or "")
+    return describe(model, signature.inputs, signature.outputs, wishes)[0]
 
 
 def choose_target(target: Any = "auto", host: str | None = None) -> tuple[Any, str]:
@@ -242,7 +247,7 @@ def quantize(
     sample_images: Sequence[PathLike],
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     input_values: Mapping[str, Any] | None = None,
-    model_info: ModelInfo | None = None,
+    model_info: ModelInfo | Describe | None = None,
     keep: Sequence[str] = (),
     calibration: str = "percentile",
     progress: Callable[[str], object] | None = None,
@@ -253,7 +258,8 @@ def quantize(
     sample_images: images, folders of them, or .npz files with the network's inputs, up to 32 of
         them evenly spread over more. They decide what range of numbers each tensor's bytes stand
         for: they should be like what the robot sees.
-    model_info: how images are prepared; needed where a sample is one.
+    model_info: how images are prepared, as for ``compile``: None for what the file's metadata and
+        the outputs say.
     keep: names of nodes that stay float32. What comes after a path's last convolution or product
         does so anyway.
     calibration: "percentile" leaves out the rarest values, "minmax" none, "entropy" as many as
@@ -266,24 +272,27 @@ def quantize(
     Raises InputError and UnsupportedModelError; then nothing is written.
     """
     from .evaluate import Reference, compare_outputs
+    from .exporters.describe import open_shapes
     from .frontend.model import onnx_form
-    from .frontend.onnx.quantize import check_smaller, input_specs, plain_onnx, quantized
+    from .frontend.onnx.quantize import check_smaller, plain_onnx, plain_signature, quantized
     from .models.samples import read_sample, sample_paths
-    from .package import ModelInfo
     from .package.build import described_inputs
 
     need_place(Path(output))
     tell = progress or (lambda words: None)
     paths = sample_paths(sample_images)
     tell("reading the model")
-    source = onnx_form(Path(model), input_shapes, input_values=input_values)
+    shapes = input_shapes or open_shapes(model)
+    source = onnx_form(Path(model), shapes, input_values=input_values)
     # A TFLite file's are constants by now.
     values = input_values if isinstance(source, Path) else None
-    plain = plain_onnx(source, input_shapes or {}, values)
-    info, inputs = described_inputs(input_specs(plain), model_info or ModelInfo(_name_of(model)))
+    plain = plain_onnx(source, shapes, values)
+    signature = plain_signature(plain)
+    said = _said_of(model, signature, None, model_info)
+    info, inputs = described_inputs(signature.inputs, said)
     samples = [read_sample(path, info, inputs) for path in paths]
     made = quantized(plain, samples, keep=keep, calibration=calibration, tell=tell)
-    check_smaller(made, source)
+    check_smaller(made, Path(model))
     tell("comparing with the network in float32")
     exact, ours = Reference(plain), Reference(made)
     errors: dict[str, float] = {}
@@ -347,12 +356,6 @@ def _need_compiler() -> None:
             "compiling needs TVM's compiler, and TVM_USE_RUNTIME_LIB=1 leaves it out: unset it, or "
             "compile on another machine"
         )
-
-
-def _name_of(model: Any) -> str:
-    if isinstance(model, (str, os.PathLike)):
-        return stem_of(model) or "network"
-    return "network"
 
 
 def _written(compiled: CompiledModel, output: Path, info: ModelInfo) -> Path:

@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 
 from support import kind_networks
+from tvm_vision.errors import UnsupportedModelError
+from tvm_vision.frontend.onnx import quantize
 from tvm_vision.models import load_model
 from tvm_vision.models.converters import run_lengths
+from tvm_vision.models.image_inputs import image_inputs
+from tvm_vision.package import read_package
 from tvm_vision.runtime.sources import read_image
 
 KINDS = ("detect", "segment", "pose", "obb", "detr", "ssd", "segmenter", "depth")
@@ -175,3 +179,23 @@ def test_check_sees_other_boxes(refuses, packages, photo, tmp_path):
     other = kind_networks.write(tmp_path / "other.onnx", outputs, metadata)
     message = refuses("check", packages("detect")[0], other, "--image", photo, "--tolerance", "0.1")
     assert "boxes and mask must be the same as onnxruntime's, and are not on photo.png" in message
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_quantize_sees_what_the_package_will_see(command, packages, photo, kind, monkeypatch):
+    """Ranges of images that are prepared otherwise are of no use."""
+    package, _ = packages(kind)
+    seen = []
+
+    def stopped(plain, samples, **_):
+        seen.extend(samples)
+        raise UnsupportedModelError("enough was seen")
+
+    monkeypatch.setattr(quantize, "quantized", stopped)
+    model = package.with_suffix(".onnx")
+    result = command("quantize", model, "-o", "int8.onnx", "--sample-images", photo)
+    assert result.stderr == "Error: enough was seen\n"
+    with read_package(package) as opened:
+        (expected,) = image_inputs(opened.info.to_json(), read_image(photo)).values()
+    ((found,),) = (sample.values() for sample in seen)
+    np.testing.assert_array_equal(found, expected)

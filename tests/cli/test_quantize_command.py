@@ -5,8 +5,9 @@ import json
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto
 
-from support.networks import mobilenet_v2
+from support.networks import Builder, mobilenet_v2
 from tvm_vision.evaluate import Reference
 from tvm_vision.exporters.classifier.metadata import METADATA_KEY, metadata_text
 from tvm_vision.options import variable_of
@@ -92,3 +93,43 @@ def test_samples_may_be_arrays(files, command, tmp_path):
     assert result.exit_code == 0, result.output
     assert Reference(made).quantized
     assert not Reference(files / "net.onnx").quantized
+
+
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("width", [1, 2, 4, 8, 16])
+def test_no_file_becomes_larger(files, command, tmp_path, width, apart):
+    """Of few weights the scales take more than is saved; weights may be in a file of their own, or
+    of fewer bytes than those of float32 already."""
+    builder, model = Builder(3), tmp_path / "net.onnx"
+    layer = builder.conv("input", 3, width, 3, act="relu")
+    for _ in range(4):
+        layer = builder.conv(layer, width, width, 3, act="relu")
+    network = builder.model(16, [(layer, TensorProto.FLOAT)])
+    onnx.save(network, model, save_as_external_data=apart, size_threshold=0, location="weights")
+    before = sum(file.stat().st_size for file in tmp_path.iterdir())
+    result = command("quantize", model, "-o", tmp_path / "made.onnx", "--preprocess", "unit",
+                     "--sample-images", files / "photos")  # fmt: skip
+    if result.exit_code:
+        assert f"the {before} bytes of" in result.stderr.replace("\n", " ")
+        assert ": compile it as it is" in result.stderr
+    else:
+        assert (tmp_path / "made.onnx").stat().st_size <= before
+    assert (result.exit_code == 0) == (width > 4)
+
+
+def test_sizes_that_a_file_says_itself_are_taken(files, command, tmp_path):
+    """As Ultralytics' files do, whose sides may be open."""
+    builder = Builder(4)
+    head = builder.conv(builder.conv("input", 3, 64, 3, 8, act="relu"), 64, 64, 3)
+    network = builder.model(32, [(head, TensorProto.FLOAT)])
+    for side, name in zip(network.graph.input[0].type.tensor_type.shape.dim[2:], "hw", strict=True):
+        side.dim_param = name
+    del network.graph.value_info[:]
+    network.graph.output[0].type.tensor_type.ClearField("shape")
+    network.metadata_props.add(key="imgsz", value="[64, 64]")
+    onnx.save(network, tmp_path / "open.onnx")
+    result = command("quantize", tmp_path / "open.onnx", "-o", tmp_path / "made.onnx",
+                     "--preprocess", "unit", "--sample-images", files / "photos")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    (image,) = onnx.load(tmp_path / "made.onnx").graph.input
+    assert [side.dim_value for side in image.type.tensor_type.shape.dim] == [1, 3, 64, 64]

@@ -158,7 +158,7 @@ def _with_size(model: ModelInfo, inputs: Sequence[Spec]) -> ModelInfo:
     if not layout or shape[layout.index("C")] != 3:
         raise PackageError(
             "preprocessing is for a first input [batch, 3, height, width] or [batch, height, "
-            f"width, 3], found {list(shape)}: compile without it"
+            f"width, 3], found {list(shape)}: leave it out"
         )
     height, width = (int(shape[layout.index(axis)]) for axis in "HW")
     return replace(model, preprocessing=replace(model.preprocessing, size=(height, width)))

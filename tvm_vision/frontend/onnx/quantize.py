@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -23,13 +23,13 @@ from ...errors import InputError, UnsupportedModelError
 from ...whole_files import ScratchFolder, temporary_files_in
 from ..input_values import InputValues
 from ..node_names import name_nodes
-from ..signature import TensorSpec
+from ..signature import Signature, TensorSpec
 from .fold import folded
 from .graph import graph_inputs, inferred, is_quantized, least_ir_version, with_input_shapes
 from .load import Shapes, checked_onnx
 from .shared_scales import share_scales
 from .simplify import simplified
-from .storage import constant_bytes, store_as_fp16
+from .storage import file_bytes, shorten_names, store_as_fp16
 from .tools import ToolError, run
 
 SUMS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
@@ -40,8 +40,6 @@ ACTIVATIONS = frozenset(
 )
 # Scales by channel need opset 13.
 LEAST_OPSET, NEW_OPSET = 13, 17
-# Bytes that scales may add to a network that is too small for its size to matter.
-SCALES = 4096
 # How the range of an activation is chosen -> onnxruntime's name for it.
 CALIBRATIONS = {"percentile": "Percentile", "minmax": "MinMax", "entropy": "Entropy"}
 
@@ -49,15 +47,14 @@ Arrays = Mapping[str, np.ndarray]
 Tell = Callable[[str], object]
 
 
-def check_smaller(made: onnx.ModelProto, model: Path | onnx.ModelProto) -> None:
-    """Raise UnsupportedModelError where a quantized network's constants take more than those of
-    the model that it was made of: weights that floats read beside the bytes are kept twice."""
-    source = onnx.load(model, load_external_data=False) if isinstance(model, Path) else model
-    before, after = constant_bytes(source), constant_bytes(made)
-    if after > before + SCALES:
+def check_smaller(made: onnx.ModelProto, path: Path) -> None:
+    """Raise UnsupportedModelError where a quantized network takes more than the file that it was
+    made of: that kept its weights in few bytes already, or has few beside their scales."""
+    before, after = file_bytes(path), made.ByteSize()
+    if after > before:
         raise UnsupportedModelError(
-            f"a network that int8 makes smaller is needed, and the constants of {_name(model)} "
-            f"would take {after} bytes instead of {before}: compile it as it is"
+            f"a network that int8 makes smaller is needed, and the {before} bytes of '{path}' "
+            f"would become {after}: compile it as it is"
         )
 
 
@@ -97,14 +94,21 @@ def plain_onnx(
     return plain
 
 
-def input_specs(model: onnx.ModelProto) -> list[TensorSpec]:
-    """Inputs of a network of ``plain_onnx``."""
+def plain_signature(model: onnx.ModelProto) -> Signature:
+    """Inputs and outputs of a network of ``plain_onnx``; sizes of outputs that depend on the data
+    are 0."""
+    return Signature(_specs(graph_inputs(model)), _specs(model.graph.output))
+
+
+def _specs(values: Iterable[onnx.ValueInfoProto]) -> tuple[TensorSpec, ...]:
     found = []
-    for value in graph_inputs(model):
+    for value in values:
         tensor = value.type.tensor_type
+        if not tensor.elem_type:  # a sequence, which no kind of network has
+            continue
         dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
         found.append(TensorSpec(value.name, tuple(d.dim_value for d in tensor.shape.dim), dtype))
-    return found
+    return tuple(found)
 
 
 def quantized(
@@ -146,6 +150,7 @@ def quantized(
     _keep_real(made, set(rest))
     share_scales(made)
     store_as_fp16(made)
+    shorten_names(made, plain)
     del made.metadata_props[:]
     made.metadata_props.extend(plain.metadata_props)
     onnx.checker.check_model(made)

@@ -1,33 +1,43 @@
-"""How much a file's constants take, and those of float32 in the fewer bytes that hold them."""
+"""How much a model's file takes, constants of float32 in the fewer bytes that hold them, and names
+no longer than need be."""
 
 from __future__ import annotations
 
 import math
-from itertools import chain
+from itertools import chain, count
+from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
+from onnx.external_data_helper import uses_external_data
 
+from ...file_kinds import TFLITE, kind_of
 from .checks import tensors_in, tensors_of
+from .graph import nodes_in
 
 # Of fewer elements, the node that converts them takes more than it saves.
 LEAST_ELEMENTS = 1024
 
 
-def constant_bytes(model: onnx.ModelProto) -> int:
-    """Bytes of all constants, in branches and functions too, and those kept in other files."""
+def file_bytes(path: Path) -> int:
+    """Bytes of an ONNX or TFLite file, with those of its constants that are kept in other files."""
+    size = path.stat().st_size
+    if kind_of(path) is TFLITE:
+        return size
+    model = onnx.load(path, load_external_data=False)
     inside = (tensors_of(function.node) for function in model.functions)
-    return sum(map(_size, chain(tensors_in(model.graph), *inside)))
+    constants = chain(tensors_in(model.graph), *inside)
+    return size + sum(_size(tensor) for tensor in constants if uses_external_data(tensor))
 
 
 def _size(tensor: onnx.TensorProto) -> int:
-    count = math.prod(tensor.dims)
+    elements = math.prod(tensor.dims)
     if tensor.data_type in (onnx.TensorProto.INT4, onnx.TensorProto.UINT4):
-        return (count + 1) // 2
+        return (elements + 1) // 2
     if tensor.data_type == onnx.TensorProto.STRING:
         return sum(map(len, tensor.string_data))
-    return count * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+    return elements * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
 
 
 def store_as_fp16(model: onnx.ModelProto) -> None:
@@ -50,3 +60,30 @@ def store_as_fp16(model: onnx.ModelProto) -> None:
     nodes = [*casts, *graph.node]
     del graph.node[:]
     graph.node.extend(nodes)
+
+
+def shorten_names(model: onnx.ModelProto, plain: onnx.ModelProto) -> None:
+    """Number the tensors that are not in ``plain``, which a quantizer called after others, each
+    several times in the file, and leave the nodes around them without a name and their shapes out:
+    of a small network these can take more than its weights."""
+    known = _tensor_names(plain.graph)
+    nodes = {node.name for node in nodes_in(plain.graph)}
+    fresh = (name for number in count() if (name := f"q{number}") not in known)
+    short: dict[str, str] = {}
+    for name in sorted(_tensor_names(model.graph) - known):
+        short[name] = next(fresh)
+    for tensor in model.graph.initializer:
+        tensor.name = short.get(tensor.name, tensor.name)
+    for node in nodes_in(model.graph):
+        node.input[:] = [short.get(name, name) for name in node.input]
+        node.output[:] = [short.get(name, name) for name in node.output]
+        if node.name not in nodes:
+            node.name = ""
+    del model.graph.value_info[:]
+
+
+def _tensor_names(graph: onnx.GraphProto) -> set[str]:
+    """Of all that is in a graph and the graphs in its nodes, and "" for what is left out."""
+    ends = (value.name for value in chain(graph.input, graph.output))
+    used = (chain(node.input, node.output) for node in nodes_in(graph))
+    return {"", *ends, *(tensor.name for tensor in graph.initializer), *chain(*used)}
