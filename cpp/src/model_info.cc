@@ -125,6 +125,7 @@ DetectionReading ReadDetection(const Fields& fields) {
   result.suppress = fields.Flag("suppress");
   result.across_classes = fields.Flag("across_classes");
   result.prototypes = fields.Text("prototypes");
+  result.prototypes_last = fields.FlagOr("prototypes_last", false);
   result.keypoints = fields.Integer("keypoints", 0, 1000);
   result.keypoint_values = fields.Integer("keypoint_values", 2, 3);
   result.oriented = fields.Flag("oriented");

@@ -51,6 +51,7 @@ struct DetectionReading {
   bool suppress = true;
   bool across_classes = false;
   std::string prototypes;
+  bool prototypes_last = false;
   int64_t keypoints = 0;
   int64_t keypoint_values = 3;
   bool oriented = false;

@@ -62,7 +62,9 @@ class Reader {
         iou_(thresholds.iou < 0 ? static_cast<float>(info_.iou) : thresholds.iou),
         limit_(static_cast<size_t>(thresholds.max_detections < 0 ? info_.max_detections
                                                                  : thresholds.max_detections)) {
-    if (!info_.prototypes.empty()) coefficients_ = outputs.At(info_.prototypes).axis(1);
+    if (!info_.prototypes.empty()) {
+      coefficients_ = outputs.At(info_.prototypes).axis(info_.prototypes_last ? 3 : 1);
+    }
     extras_ = static_cast<size_t>(coefficients_ + info_.keypoints * info_.keypoint_values +
                                   (info_.oriented ? 1 : 0));
     limit_of_rows_ = boxes_.candidates();
@@ -277,8 +279,11 @@ class Reader {
     size_t at = boxes_.values() - static_cast<size_t>(info_.keypoints) * per;
     for (int64_t k = 0; k < info_.keypoints; ++k, at += per) {
       Keypoint point;
-      point.x = frame_.place.ToImageX(boxes_.At(at, box.place));
-      point.y = frame_.place.ToImageY(boxes_.At(at + 1, box.place));
+      const Preprocessing& size = frame_.info.model.preprocessing;
+      float across = info_.relative ? static_cast<float>(size.width) : 1.0f;
+      float down = info_.relative ? static_cast<float>(size.height) : 1.0f;
+      point.x = frame_.place.ToImageX(boxes_.At(at, box.place) * across);
+      point.y = frame_.place.ToImageY(boxes_.At(at + 1, box.place) * down);
       if (per == 3) point.score = boxes_.At(at + 2, box.place);
       object->keypoints.push_back(point);
     }
@@ -287,14 +292,19 @@ class Reader {
   /*! \brief Pixels within the box where the weighted sum of the prototypes is above 0. */
   void ReadMask(const Candidate& box, Detection* object) const {
     const FloatTensor& prototypes = outputs_.At(info_.prototypes);
-    Plane sums{static_cast<int>(prototypes.axis(2)), static_cast<int>(prototypes.axis(3)), {}};
+    int rows = info_.prototypes_last ? 1 : 2;
+    Plane sums{
+        static_cast<int>(prototypes.axis(rows)), static_cast<int>(prototypes.axis(rows + 1)), {}};
     size_t cells = static_cast<size_t>(sums.height) * sums.width;
+    size_t count = static_cast<size_t>(coefficients_);
+    size_t of_plane = info_.prototypes_last ? 1 : cells,
+           of_cell = info_.prototypes_last ? count : 1;
     sums.values.assign(cells, 0.0f);
     size_t first = boxes_.values() - extras_;
-    for (int64_t p = 0; p < coefficients_; ++p) {
-      float weight = boxes_.At(first + static_cast<size_t>(p), box.place);
-      const float* plane = prototypes.values.data() + static_cast<size_t>(p) * cells;
-      for (size_t i = 0; i < cells; ++i) sums.values[i] += weight * plane[i];
+    for (size_t p = 0; p < count; ++p) {
+      float weight = boxes_.At(first + p, box.place);
+      const float* plane = prototypes.values.data() + p * of_plane;
+      for (size_t i = 0; i < cells; ++i) sums.values[i] += weight * plane[i * of_cell];
     }
     InstanceMask& mask = object->mask;
     mask.top = static_cast<int>(std::ceil(object->y1));

@@ -81,7 +81,7 @@ def random_outputs() -> dict[str, np.ndarray]:
     plain = rows()
     raw = values(1, CELLS, 8)
     raw[..., :2] = rng.random((CELLS, 2))
-    return {
+    found = {
         "logits": values(1, 3),
         "plain": plain,
         "transposed": np.ascontiguousarray(np.delete(plain, 4, axis=2).transpose(0, 2, 1)),
@@ -114,6 +114,11 @@ def random_outputs() -> dict[str, np.ndarray]:
         # Smooth, since OpenCV places values to the 32nd part of a pixel.
         "depth": cv2.resize(rng.uniform(1, 9, (3, 4)).astype(np.float32), (24, 16))[None],
     }
+    height, width = SIZE
+    found["parts"] = found["points"].copy()
+    found["parts"][..., :4] /= np.array([width, height] * 2, np.float32)
+    found["prototypes_last"] = np.ascontiguousarray(found["prototypes"].transpose(0, 2, 3, 1))
+    return found
 
 
 def yolo(boxes: str, **more: Any) -> ModelInfo:
@@ -142,6 +147,13 @@ MODELS = {
     "distances": yolo("far", box="distances", scores=("sure",), strides=(8, 16, 32)),
     "masks": yolo("extra", row="objectness", prototypes="prototypes", confidence=0.6),
     "keypoints": yolo("points", row="objectness", keypoints=2, confidence=0.6),
+    "masks of channels last": yolo(
+        "extra", row="objectness", prototypes="prototypes_last", prototypes_last=True,
+        confidence=0.6,
+    ),
+    "keypoints as parts": yolo(
+        "parts", row="objectness", keypoints=2, confidence=0.6, relative=True
+    ),
     "oriented": yolo("oriented", row="objectness", oriented=True, confidence=0.6),
     "yoeo": ModelInfo(
         "y", "yoeo", NAMES, PLAIN,
@@ -318,7 +330,7 @@ def assert_as_in_python(built: Path, package: Path, tmp_path: Path, kind: str) -
         assert len(found[name]) == len(rows)
         for row, needed in zip(found[name], rows, strict=True):
             # Of a mask the last number, its pixels: edges may fall to either side.
-            if kind == "masks":
+            if kind.startswith("masks"):
                 assert row[-1] == pytest.approx(needed[-1], abs=2 + 0.01 * needed[-1])
                 row, needed = row[:-1], needed[:-1]
             assert row == pytest.approx(needed, rel=1e-4, abs=2e-3)

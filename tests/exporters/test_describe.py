@@ -180,3 +180,25 @@ def test_nothing_is_known_of_what_is_no_file():
         None,
         (),
     )
+
+
+@pytest.mark.parametrize("behind", ["Reshape", "Transpose", "Mul", "Sigmoid"])
+def test_sigmoids_are_found_behind_what_moves_them(tmp_path, behind):
+    """A segmenter of one class mostly ends in one, and is none where arithmetic follows."""
+    nodes = [helper.make_node("Conv", ["images", "w"], ["c"])]
+    nodes.append(helper.make_node("Identity" if behind == "Sigmoid" else "Sigmoid", ["c"], ["s"]))
+    inputs = {"Reshape": ["s", "shape"], "Mul": ["s", "s"]}.get(behind, ["s"])
+    nodes.append(helper.make_node(behind, inputs, ["y"]))
+    constants = [
+        helper.make_tensor("w", TensorProto.FLOAT, [1, 3, 1, 1], [0.1] * 3),
+        helper.make_tensor("shape", TensorProto.INT64, [4], [1, 1, 32, 32]),
+    ]
+    values = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in {"images": (1, 3, 32, 32), "y": (1, 1, 32, 32)}.items()
+    ]
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:], constants)
+    onnx.save(helper.make_model(graph), tmp_path / "x.onnx")
+    outputs = {"y": np.zeros((1, 1, 32, 32), np.float32)}
+    info, _ = described(tmp_path / "x.onnx", outputs, kind="segmenter")
+    assert info.segmentation.threshold == (0.0 if behind == "Mul" else 0.5)

@@ -29,7 +29,7 @@ def test_images_in_both_orders(shape, layout, size):
 
 @pytest.mark.parametrize("shape", [(1, 64, 64, 1), (1, 4, 64, 64), (1, 64, 64, 64), (3, 64, 64)])
 def test_what_is_no_image_of_three_channels(shape):
-    with pytest.raises(PackageError, match=r"\[batch, height, width, 3\], found .*compile without"):
+    with pytest.raises(PackageError, match=r"\[batch, height, width, 3\], found .*leave it out"):
         described_inputs([TensorSpec("x", shape, "float32")], MODEL)
 
 

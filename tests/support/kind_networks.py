@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+from .tflite_models import Graph
 
 SIZE = (32, 32)
 # Of the grids of strides 8, 16 and 32 over an input of SIZE.
@@ -49,6 +53,45 @@ def write(
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     helper.set_model_props(model, dict(metadata or {}))
     onnx.save(model, path)
+    return path
+
+
+def write_tflite(
+    path: Path,
+    outputs: Mapping[str, np.ndarray],
+    files: Mapping[str, str] | None = None,
+    *,
+    image: Mapping[str, Any] | None = None,
+    pixels: tuple[Sequence[float], Sequence[float]] | None = None,
+    first: bool = False,
+) -> Path:
+    """A TFLite file whose outputs are these arrays, whatever its image is.
+
+    files: of the archive behind it, name -> content. image: type, scale and zero point of a
+    quantized input. pixels: mean and deviation that it says. first: the image has its channels so.
+    """
+    graph = Graph(pixels=pixels)
+    shape = (1, 3, *SIZE) if first else (1, *SIZE, 3)
+    source = value = graph.tensor(shape, name="image", **(image or {}))
+    if image:
+        value = graph.tensor(shape)
+        graph.operator("DEQUANTIZE", [source], [value])
+    mean, nothing = graph.tensor((1,)), graph.tensor((1,))
+    axes, zero = (
+        graph.tensor(data=np.array([1, 2, 3], np.int32)),
+        graph.tensor(data=np.zeros(1, np.float32)),
+    )
+    graph.operator("MEAN", [value, axes], [mean])
+    graph.operator("MUL", [mean, zero], [nothing])
+    ends = []
+    for name, array in outputs.items():
+        ends.append(graph.tensor(array.shape, name=name))
+        graph.operator("ADD", [graph.tensor(data=array), nothing], ends[-1:])
+    graph.write(path, [source], ends)
+    if files:
+        with zipfile.ZipFile(path, "a") as archive:
+            for name, content in files.items():
+                archive.writestr(name, content)
     return path
 
 

@@ -85,6 +85,8 @@ class Graph:
     ends: tuple[Sequence[int], Sequence[int]] = ((), ())
     # What a signature calls inputs and outputs, and the numbers of these.
     signature: tuple[Mapping[str, int], Mapping[str, int]] = field(default_factory=lambda: ({}, {}))
+    # Mean and deviation of the input's pixels, as TensorFlow's metadata have them.
+    pixels: tuple[Sequence[float], Sequence[float]] | None = None
 
     def tensor(
         self,
@@ -137,6 +139,8 @@ class Graph:
             graph._graph(builder, buffers, kinds, *of)
             for graph, of in zip(graphs, ends, strict=True)
         ]
+        if self.pixels is not None:
+            buffers.append(_buffer(builder, _normalization(*self.pixels)))
         codes = _tables(builder, [_code(builder, *kind) for kind in kinds])
         model = {
             "Version": 3,
@@ -144,6 +148,11 @@ class Graph:
             "Subgraphs": _tables(builder, written),
             "Buffers": _tables(builder, buffers),
         }
+        if self.pixels is not None:
+            fields = {
+                "Name": builder.CreateString("TFLITE_METADATA"), "Buffer": len(buffers) - 1,
+            }  # fmt: skip
+            model["Metadata"] = _tables(builder, [_table(builder, "Metadata", fields)])
         if any(self.signature):
             inputs_of, outputs_of = (_called(builder, names) for names in self.signature)
             fields = {"Inputs": inputs_of, "Outputs": outputs_of}
@@ -190,6 +199,27 @@ def _table(builder: Any, name: str, fields: Mapping[str, Any]) -> int:
     for key, value in fields.items():
         getattr(tflite, f"{name}Add{key}")(builder, value)
     return getattr(tflite, f"{name}End")(builder)
+
+
+def _normalization(mean: Sequence[float], std: Sequence[float]) -> bytes:
+    """A ModelMetadata of metadata_schema.fbs, which says how the first input's values are made."""
+    builder = flatbuffers.Builder(256)
+    values = [builder.CreateNumpyVector(np.array(numbers, np.float32)) for numbers in (mean, std)]
+
+    def table(fields: Mapping[int, int], kinds: Mapping[int, int] | None = None) -> int:
+        builder.StartObject(8)
+        for place, kind in (kinds or {}).items():
+            builder.PrependUint8Slot(place, kind, 0)
+        for place, offset in fields.items():
+            builder.PrependUOffsetTRelativeSlot(place, offset, 0)
+        return builder.EndObject()
+
+    options = table(dict(enumerate(values)))
+    unit = table({1: options}, {0: 1})
+    image = table({4: _tables(builder, [unit])})
+    graph = table({2: _tables(builder, [image])})
+    builder.Finish(table({3: _tables(builder, [graph])}), b"M001")
+    return bytes(builder.Output())
 
 
 def _called(builder: Any, names: Mapping[str, int]) -> int:

@@ -13,18 +13,15 @@ from ..error_lines import manifest_reason
 from ..errors import InputError, PackageError
 from ..models.classifier.presets import preset
 from ..models.kinds.facts import Facts, Reading, Spec
+from ..models.kinds.preparation import STRETCHED
 from ..models.kinds.recognise import KINDS, Recognised, read_as, recognise
 from ..package import ModelInfo, Preprocessing
 from ..package.info import plain
 from ..plain_files import stem_of
 from .classifier.metadata import read_metadata
+from .file_facts import file_facts, onnx_metadata, onnx_model
 from .yoeo.describe import is_yoeo, yoeo_model_info
 
-# Values pass through these as they are, as far as boxes are concerned; scores may have a sigmoid.
-MOVES = frozenset(
-    ("Cast", "Concat", "Flatten", "Identity", "Reshape", "Sigmoid", "Slice", "Split", "Squeeze",
-     "Transpose", "Unsqueeze")
-)  # fmt: skip
 # The part of ModelInfo that says how outputs are read.
 PARTS = ("detection", "segmentation", "depth")
 
@@ -61,16 +58,16 @@ def describe(
         with suppress(InputError):  # of grey images, say, which no detector takes
             return yoeo_model_info(path, name=name, size=_sides(inputs)), ()
     written = None if path is None or wishes.kind == "network" else read_metadata(path)
+    facts = file_facts(path, inputs, outputs, wishes.labels or ())
     if wishes.kind in ("network", "classifier") or written is not None:
-        return _plain(name, written, wishes), ()
-    facts = _facts(path, inputs, outputs, wishes.labels or ())
+        return _plain(name, written, wishes, facts), ()
     if wishes.kind:
         found = Recognised(read_as(wishes.kind, facts))
     else:
         found = recognise(facts)
     if found.reading is None:
-        return _plain(name, None, wishes), found.candidates
-    return _read(name, found.reading, wishes), ()
+        return _plain(name, None, wishes, facts), found.candidates
+    return _read(name, found.reading, wishes, facts), ()
 
 
 def kind_line(info: ModelInfo, candidates: Sequence[str] = ()) -> str:
@@ -108,9 +105,9 @@ def kind_line(info: ModelInfo, candidates: Sequence[str] = ()) -> str:
 def open_shapes(model: Any) -> dict[str, tuple[int, ...]]:
     """Shapes for inputs that an ONNX file leaves open, where it says for which images it was made,
     as Ultralytics' files do; empty where it does not."""
-    if not isinstance(model, (str, os.PathLike)) or (found := _onnx(Path(model))) is None:
+    if not isinstance(model, (str, os.PathLike)) or (found := onnx_model(Path(model))) is None:
         return {}
-    size = Facts((), (), metadata=_metadata(found)).literal("imgsz")
+    size = Facts((), (), metadata=onnx_metadata(found)).literal("imgsz")
     weights = {tensor.name for tensor in found.graph.initializer}
     inputs = [value for value in found.graph.input if value.name not in weights]
     if not (isinstance(size, list) and len(size) == 2 and len(inputs) == 1):
@@ -123,29 +120,38 @@ def open_shapes(model: Any) -> dict[str, tuple[int, ...]]:
 
 
 def _plain(
-    name: str, written: tuple[Preprocessing, tuple[str, ...]] | None, wishes: Wishes
+    name: str,
+    written: tuple[Preprocessing, tuple[str, ...]] | None,
+    wishes: Wishes,
+    facts: Facts,
 ) -> ModelInfo:
     """A classifier, or a network of which no more is known; what a file of classifier-to-onnx says
-    about itself counts where nothing else is asked for."""
+    about itself counts where nothing else is asked for, or what another says of its pixels and
+    classes."""
     if wishes.options:
         raise InputError(
             f"--kind-option is for networks of kind {', '.join(KINDS)}: say the kind, too"
         )
+    kind = wishes.kind or ("classifier" if written else "network")
     preparation, labels = written or (None, ())
+    if written is None and wishes.kind != "network" and facts.pixels and facts.size:
+        preparation = facts.prepared(STRETCHED)
+    if kind == "classifier" and not labels and len(facts.written) in facts.outputs[0].shape[-1:]:
+        labels = facts.written
     return ModelInfo(
         name=name,
-        kind=wishes.kind or ("classifier" if written else "network"),
+        kind=kind,
         labels=labels if wishes.labels is None else wishes.labels,
         preprocessing=preparation if wishes.preprocess is None else preset(wishes.preprocess),
     )
 
 
-def _read(name: str, reading: Reading, wishes: Wishes) -> ModelInfo:
+def _read(name: str, reading: Reading, wishes: Wishes, facts: Facts) -> ModelInfo:
     info = ModelInfo(
         name=name,
         kind=reading.kind,
         labels=reading.labels,
-        preprocessing=_prepared(reading, wishes.preprocess),
+        preprocessing=_prepared(reading.kind, facts.prepared(reading.preprocessing), wishes),
         detection=reading.detection,
         segmentation=reading.segmentation,
         depth=reading.depth,
@@ -158,14 +164,14 @@ def _read(name: str, reading: Reading, wishes: Wishes) -> ModelInfo:
     raise InputError(f"a network of kind {info.kind} has no --kind-option")
 
 
-def _prepared(reading: Reading, wanted: str | None) -> Preprocessing:
-    """As the family has it, with mean and deviation of a preset by name; what a file says counts
-    over all of it."""
-    usual = reading.preprocessing
+def _prepared(kind: str, usual: Preprocessing, wishes: Wishes) -> Preprocessing:
+    """As the file or the family has it, with mean and deviation of a preset by name; what a file
+    that is asked for says counts over all of it."""
+    wanted = wishes.preprocess
     if wanted is None:
         return usual
     found = preset(wanted, usual=usual)
-    if reading.kind == "classifier" or wanted.endswith(".json"):
+    if kind == "classifier" or wanted.endswith(".json"):
         return found
     return replace(usual, mean=found.mean, std=found.std, color_order=found.color_order)
 
@@ -215,52 +221,3 @@ def _sides(inputs: Sequence[Spec]) -> tuple[int, int] | None:
     """Height and width of the image that a network takes."""
     shape = inputs[0].shape if len(inputs) == 1 else ()
     return (shape[2], shape[3]) if len(shape) == 4 else None
-
-
-def _facts(
-    path: Path | None, inputs: Sequence[Spec], outputs: Sequence[Spec], labels: tuple[str, ...]
-) -> Facts:
-    model = None if path is None else _onnx(path)
-    raw = frozenset() if model is None else frozenset(_raw_outputs(model.graph))
-    return Facts(tuple(inputs), tuple(outputs), labels, _metadata(model), raw)
-
-
-def _onnx(path: Path) -> Any:
-    """The ONNX model of a file; None for what is none: who compiles it says what is wrong."""
-    import onnx
-
-    try:
-        return onnx.load(path, load_external_data=False)
-    except Exception:  # onnx raises what protobuf does
-        return None
-
-
-def _metadata(model: Any) -> dict[str, str]:
-    return {} if model is None else {e.key: e.value for e in model.metadata_props}
-
-
-def _raw_outputs(graph: Any) -> list[str]:
-    """Outputs in whose way from convolutions values are only moved."""
-    makers = {name: node for node in graph.node for name in node.output}
-    return [output.name for output in graph.output if _is_raw(output.name, makers)]
-
-
-def _is_raw(output: str, makers: Mapping[str, Any]) -> bool:
-    waiting, seen = [output], set()
-    convolutions = 0
-    while waiting:
-        name = waiting.pop()
-        node = makers.get(name)
-        if name in seen:
-            continue
-        seen.add(name)
-        if node is None:
-            return False
-        if node.op_type == "Conv":
-            convolutions += 1
-        elif node.op_type in MOVES:
-            # Behind the first are shapes and places.
-            waiting += node.input if node.op_type == "Concat" else node.input[:1]
-        else:
-            return False
-    return convolutions > 0

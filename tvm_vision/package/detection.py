@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .fields import Fields, integer, number, text, wrong
+from .fields import Fields, boolean, integer, number, text, wrong
 from .tensors import TensorInfo
 
 BOX_FORMS = ("cxcywh", "xyxy", "yxyx", "grid", "anchors", "distances")
@@ -31,7 +31,7 @@ class DetectionInfo:
         width = exp(t) * stride; "anchors": in cells of a grid for each anchor, of a sigmoid s(t),
         x = (2 s + cell - 1/2) * stride, width = (2 s)^2 * anchor; "distances": for each edge a
         distribution of its distance from the cell's middle, in cells, a softmax over 0, 1, ....
-    relative: boxes are parts of the input's sides, instead of pixels of the input.
+    relative: boxes and keypoints are parts of the input's sides, instead of pixels of the input.
     strides: pixels of the input in a cell of each grid, of boxes that are in grids.
     anchors: width and height in pixels of the input of each anchor of each stride, one after the
         other, as many for each stride; the outputs are [1, anchors, rows, columns, values] or
@@ -50,7 +50,8 @@ class DetectionInfo:
     suppress: boxes that overlap a better one go, instead of having gone within the network.
     across_classes: of other classes, too.
     prototypes: name of the output [1, n, height, width] whose sum, weighted by n coefficients in
-        each row, is an object's mask; "" where there are no masks.
+        each row, is an object's mask; "" where there are no masks. prototypes_last: it is
+        [1, height, width, n].
     keypoints: how many are in a row, of keypoint_values each: x, y, and how sure (3).
     oriented: the last value of a row is the angle of its box in radians, and the box cxcywh.
     confidence, iou, max_detections: what counts where nothing else is asked for.
@@ -73,6 +74,7 @@ class DetectionInfo:
     suppress: bool = True
     across_classes: bool = False
     prototypes: str = ""
+    prototypes_last: bool = False
     keypoints: int = 0
     keypoint_values: int = 3
     oriented: bool = False
@@ -101,6 +103,7 @@ class DetectionInfo:
             suppress=fields.boolean("suppress"),
             across_classes=fields.boolean("across_classes"),
             prototypes=fields.text("prototypes", empty=True),
+            prototypes_last=fields.optional("prototypes_last", boolean) or False,
             keypoints=fields.integer("keypoints", 0, 1000),
             keypoint_values=fields.integer("keypoint_values", 2, 3),
             oriented=fields.boolean("oriented"),
@@ -124,6 +127,10 @@ class DetectionInfo:
     def extra_values(self, coefficients: int) -> int:
         """Values behind the scores: of masks, keypoints and the angle."""
         return coefficients + self.keypoints * self.keypoint_values + self.oriented
+
+    def coefficients(self, prototypes: Sequence[int]) -> int:
+        """How many a row has, by the shape of the output ``prototypes``."""
+        return prototypes[3 if self.prototypes_last else 1]
 
     def score_values(self, labels: int) -> int:
         """Values of a row, or of an output of scores, that say what it is."""
@@ -186,8 +193,9 @@ class DetectionInfo:
         if self.prototypes:
             shape = outputs[self.prototypes]
             if len(shape) != 4 or shape[0] != 1:
-                wrong("model.detection.prototypes", "[1, n, height, width]", list(shape))
-            coefficients = shape[1]
+                form = "[1, height, width, n]" if self.prototypes_last else "[1, n, height, width]"
+                wrong("model.detection.prototypes", form, list(shape))
+            coefficients = self.coefficients(shape)
         for index, name in enumerate(self.boxes):
             count, values = rows[name]
             if self.scores:

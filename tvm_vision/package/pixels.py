@@ -21,7 +21,8 @@ class SegmentationInfo:
     output: its name, of any height and width.
     form: "scores": of each class, float [1, classes, height, width], of which the largest counts;
         "indices": the class itself, [1, height, width] or with an axis of one; "logit": one value
-        for each pixel, of the second class where it is above ``threshold``, else of the first.
+        for each pixel, of the second class where it is above ``threshold``, else of the first; 0.5
+        where a sigmoid made it.
     channels_last: scores are [1, height, width, classes].
     """
 

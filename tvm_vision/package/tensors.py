@@ -49,6 +49,12 @@ class IntegersInfo:
         fields.done()
         return info
 
+    @property
+    def largest(self) -> float:
+        """The largest number that one of them stands for."""
+        bits = 8 * ITEM_BYTES[self.dtype] - (not self.dtype.startswith("u"))
+        return (2**bits - 1 - self.zero_point) * self.scale
+
 
 @dataclass(frozen=True)
 class TensorInfo:

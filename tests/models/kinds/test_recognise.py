@@ -14,6 +14,7 @@ from tvm_vision.models.kinds.recognise import KINDS, read_as, recognise
 from tvm_vision.models.registry import PREDICTORS
 from tvm_vision.package import ModelInfo, TensorInfo
 from tvm_vision.package.info import KINDS as PACKAGE_KINDS
+from tvm_vision.package.tensors import IntegersInfo
 
 COCO = {"names": str({i: f"thing {i}" for i in range(80)})}
 
@@ -64,6 +65,17 @@ ULTRALYTICS = {
     "v26-obb": (
         {"y": (1, 300, 7)}, task("obb", end2end="True"),
         "yolo", {"oriented": True, "box": "cxcywh"},
+    ),
+    "v5 of its own exporter": (
+        {"y": (1, 6300, 85)}, {**COCO, "stride": "32"}, "yolo", {"row": "objectness", "iou": 0.45},
+    ),
+    "v5-seg": (
+        {"y": (1, 6300, 117), "p": (1, 32, 80, 80)}, {**COCO, "stride": "32"},
+        "yolo", {"row": "objectness", "prototypes": "p", "prototypes_last": False},
+    ),
+    "maps of channels last": (
+        {"y": (1, 116, 2100), "p": (1, 80, 80, 32)}, task("segment"),
+        "yolo", {"prototypes": "p", "prototypes_last": True, "relative": False},
     ),
     "rt-detr": (
         {"y": (1, 300, 6)}, task("detect", head="RTDETRDecoder"),
@@ -328,3 +340,21 @@ def test_a_mask_beside_boxes_is_not_lost(mask):
     found = recognise(facts({"boxes": (1, 6300, 8), "mask": mask}))
     assert found.reading is None and found.candidates == ("yoeo", "yolo")
     assert recognise(facts({"boxes": (1, 6300, 8)})).reading.kind == "yolo"
+
+
+@pytest.mark.parametrize(("made", "threshold"), [((), 0.0), (("y",), 0.5)])
+def test_one_value_a_pixel_of_a_sigmoid_is_a_probability(made, threshold):
+    given = facts({"y": (1, 1, 320, 320)}, sigmoid=frozenset(made))
+    assert read_as("segmenter", given).segmentation.threshold == threshold
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scale", "zero_point", "relative"),
+    [("int8", 1 / 255, -128, True), ("uint8", 0.005, 5, True), ("int16", 2**-15, 0, True),
+     ("int8", 2.6, -128, False), ("uint8", 1.3, 0, False)],
+)  # fmt: skip
+def test_integers_tell_parts_from_pixels(dtype, scale, zero_point, relative):
+    steps = IntegersInfo(dtype, scale, zero_point)
+    given = facts({"y": (1, 84, 2100)})
+    output = replace(given.outputs[0], quantization=steps)
+    assert recognise(replace(given, outputs=(output,))).reading.detection.relative is relative

@@ -107,7 +107,7 @@ def _of_each_class(
         values = table(outputs, info.scores, False)
     else:
         rows = box_table(outputs, info)
-        extra = _extra_values(outputs, info)
+        extra = extra_values(outputs, info)
         values = rows[info.box_values : len(rows) - extra]
     values = values[:, :limit]
     if info.row == "objectness":
@@ -141,9 +141,11 @@ def _first_label(info: DetectionInfo) -> int:
     return int(info.background == "first")
 
 
-def _extra_values(outputs: Outputs, info: DetectionInfo) -> int:
+def extra_values(outputs: Outputs, info: DetectionInfo) -> int:
     """Values behind the scores in a row."""
-    return info.extra_values(outputs[info.prototypes].shape[1] if info.prototypes else 0)
+    if not info.prototypes:
+        return info.extra_values(0)
+    return info.extra_values(info.coefficients(outputs[info.prototypes].shape))
 
 
 def _plain(output: npt.NDArray[Any], anchors: int) -> npt.NDArray[Any]:

@@ -16,7 +16,7 @@ from ..results import Detections, box_corners
 from ..thresholds import Thresholds, UsualThresholds
 from ..values import Floats, sides_of
 from .boxes import Grid, read_boxes
-from .candidates import box_table, find_candidates
+from .candidates import box_table, extra_values, find_candidates
 from .masks import read_masks
 
 
@@ -93,6 +93,8 @@ class ObjectDetector(Thresholds, FrameModel):
         masks = None
         if info.prototypes:
             prototypes = outputs[info.prototypes][0]
+            if info.prototypes_last:
+                prototypes = np.moveaxis(prototypes, -1, 0)
             coefficients = extras[:, : len(prototypes)]
             masks = read_masks(prototypes, coefficients, placed, letterbox, self.size)
         return Detections(
@@ -132,8 +134,7 @@ class ObjectDetector(Thresholds, FrameModel):
     def _extras(self, outputs: Arrays, places: npt.NDArray[np.int64]) -> Floats:
         """What stands behind the scores in the rows of candidates, float32 [n, values]."""
         info = self._info
-        coefficients = outputs[info.prototypes].shape[1] if info.prototypes else 0
-        count = info.extra_values(coefficients)
+        count = extra_values(outputs, info)
         if not count:
             return np.empty((len(places), 0), np.float32)
         values = box_table(outputs, info)
@@ -146,7 +147,10 @@ class ObjectDetector(Thresholds, FrameModel):
         points = extras[:, extras.shape[1] - info.keypoints * info.keypoint_values :]
         points = points.reshape(-1, info.keypoints, info.keypoint_values)
         result = np.ones((len(points), info.keypoints, 3), np.float32)
-        result[..., :2] = letterbox.points_to_image(points[..., :2])
+        places = points[..., :2]
+        if info.relative:
+            places = places * np.array(self.size[::-1], np.float32)
+        result[..., :2] = letterbox.points_to_image(places)
         if info.keypoint_values == 3:
             result[..., 2] = points[..., 2]
         return result

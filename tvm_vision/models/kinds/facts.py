@@ -29,7 +29,9 @@ class Spec(Protocol):
 class Facts:
     """inputs, outputs: of the network. labels: names of its classes that were given, or none.
     metadata: what its file says of itself. raw: names of the outputs that come from convolutions
-    without any arithmetic, so that boxes in them are yet to be decoded. extras: values that a box
+    without any arithmetic, so that boxes in them are yet to be decoded; sigmoid: of those that a
+    sigmoid makes. tflite: the file is a TFLite file. pixels: mean and deviation of the image's
+    channels, for each or for all, where the file says them. extras: values that a box
     has behind its scores, but for a mask's coefficients; None where that is not known. counts: name
     of an output -> that of another with the number of its rows that are real.
     """
@@ -39,6 +41,9 @@ class Facts:
     labels: tuple[str, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
     raw: frozenset[str] = frozenset()
+    sigmoid: frozenset[str] = frozenset()
+    tflite: bool = False
+    pixels: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     extras: int | None = None
     counts: Mapping[str, str] = field(default_factory=dict)
 
@@ -61,6 +66,23 @@ class Facts:
         if shape[1] == 3:
             return (shape[2], shape[3])
         return (shape[1], shape[2]) if shape[3] == 3 else None
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether its image has them so, and all maps of it."""
+        return self.size is not None and self.inputs[0].shape[1] != 3
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """Names of the classes in a list that the file has, a name a line."""
+        return tuple(self.metadata.get("labels", "").splitlines())
+
+    def prepared(self, usual: Preprocessing) -> Preprocessing:
+        """As a family of networks has its images, with the pixels that this file says."""
+        if self.pixels is None:
+            return usual
+        mean, std = (values * 3 if len(values) == 1 else values for values in self.pixels)
+        return replace(usual, mean=mean, std=std, color_order="rgb")
 
     def of_rank(self, rank: int) -> list[Spec]:
         """Outputs of numbers with so many axes, for one image."""
@@ -89,13 +111,14 @@ class Facts:
         return None
 
     def names(self, count: int) -> tuple[str, ...]:
-        """The given labels, or those that Paddle's exporters write, or class0, class1, ... for so
-        many classes."""
+        """The given labels, or those of the file's list or of Paddle's exporters where there are so
+        many classes, or class0, class1, ...."""
         if self.labels:
             return self.labels
-        written = tuple(self.metadata.get("character", "").splitlines())
-        if len(written) == count:
-            return written
+        for key in ("labels", "character"):
+            written = tuple(self.metadata.get(key, "").splitlines())
+            if len(written) == count:
+                return written
         return tuple(f"class{index}" for index in range(count))
 
 

@@ -33,9 +33,14 @@ def find_segmenter(facts: Facts) -> Reading | None:
             "segmenter", facts.names(MOST_CLASSES), STRETCHED_IMAGENET, segmentation=info
         )
     if _is_plane(facts, output):
-        info = SegmentationInfo(output.name, form="logit")
-        labels = facts.labels or ("background", "object")
-        return Reading("segmenter", labels, STRETCHED_IMAGENET, segmentation=info, sure=False)
+        threshold = 0.5 if output.name in facts.sigmoid else 0.0
+        info = SegmentationInfo(output.name, form="logit", threshold=threshold)
+        known = len(facts.written) == 1
+        labels = facts.labels or ("background", facts.written[0] if known else "object")
+        return Reading(
+            "segmenter", labels, STRETCHED_IMAGENET, segmentation=info,
+            sure=known,
+        )  # fmt: skip
     if len(output.shape) != 4 or output.dtype not in FLOATS or output.shape[0] != 1:
         return None
     last = _is_image(facts, output.shape[1:3]) and not _is_image(facts, output.shape[2:])

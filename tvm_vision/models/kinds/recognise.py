@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...errors import InputError
-from . import detr, pixels, ssd, ultralytics, yolo
+from . import classes, detr, pixels, ssd, ultralytics, yolo
 from .facts import Facts, Reading, described
 
 
@@ -40,7 +40,7 @@ def recognise(facts: Facts) -> Recognised:
     """The kind of a network: by what its file says, else by its outputs where these are of one
     kind alone."""
     facts = facts.without_counts()
-    found = ultralytics.find(facts)
+    found = ultralytics.find(facts) or classes.find(facts)
     if found is not None:
         return Recognised(found)
     readings = [r for kind in KINDS.values() if (r := kind.find(facts)) is not None]

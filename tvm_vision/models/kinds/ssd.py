@@ -20,6 +20,7 @@ FORM = (
 )
 STRIDES = ((8, 16, 32, 64), (8, 16, 32))
 TFLITE = "TFLite_Detection_PostProcess"
+NO_CLASS = "???"
 # Parts of the names that exporters give to boxes, scores and classes.
 WORDS = (("box", "loc", "dets"), ("score", "conf"), ("label", "class"))
 
@@ -66,7 +67,11 @@ def _of_tflite(facts: Facts) -> Reading | None:
         box="yxyx", relative=True, suppress=False, confidence=0.5,
     )  # fmt: skip
     # Nothing in the shapes says how many classes there are.
-    return Reading("ssd", facts.names(91), STRETCHED_SIGNED, info)
+    written = facts.written
+    if written[:1] == (NO_CLASS,):  # lists of the first such networks count from 1
+        written = written[1:]
+    labels = facts.labels or written or facts.names(91)
+    return Reading("ssd", labels, STRETCHED_SIGNED, info)
 
 
 def _by_names(facts: Facts) -> Reading | None:

@@ -20,9 +20,13 @@ def find(facts: Facts) -> Reading | None:
     """What the metadata say of the outputs; None where Ultralytics did not write them."""
     task = facts.metadata.get("task", "")
     names = _names(facts)
-    if not names or not task or facts.size is None:
+    if not names or facts.size is None:
         return None
     facts = replace(facts, labels=facts.labels or names)
+    if not task and "stride" in facts.metadata:
+        # YOLOv5's own exporter, which writes these two alone.
+        found = yolo.find(facts)
+        return None if found is None else _as_parts(facts, found)
     if task in BOXES:
         shape = facts.keypoint_shape()
         points = None if shape is None else shape[0] * shape[1]
@@ -31,7 +35,7 @@ def find(facts: Facts) -> Reading | None:
         if found is None or found.detection is None:
             return None
         info = replace(found.detection, iou=IOU)
-        return replace(found, detection=info, sure=True)
+        return _as_parts(facts, replace(found, detection=info, sure=True))
     if task == "classify":
         return Reading("classifier", facts.labels, CENTRE_CROP)
     if task == "semantic":
@@ -43,6 +47,16 @@ def find(facts: Facts) -> Reading | None:
     else:
         return None
     return None if found is None else replace(found, preprocessing=GREY_LETTERBOX, sure=True)
+
+
+def _as_parts(facts: Facts, found: Reading) -> Reading:
+    """Boxes of TFLite files are parts of the input's sides, so that integers are fine enough for
+    scores beside them. Of those suppressed within they are pixels where the image has its channels
+    first, as newer exporters write it."""
+    info = found.detection
+    if info is None or not facts.tflite or not (info.suppress or facts.channels_last):
+        return found
+    return replace(found, detection=replace(info, relative=True))
 
 
 def _names(facts: Facts) -> tuple[str, ...]:

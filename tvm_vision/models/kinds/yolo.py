@@ -27,6 +27,8 @@ HEADS = {
 }  # fmt: skip
 # An export that has suppressed within has a few hundred boxes.
 MOST_BOXES = 1000
+# A box that leaves the image is more of it than all; of pixels the smallest image has dozens.
+LARGEST_PART = 2.0
 # Of COCO, where nothing says how many there are.
 USUAL_CLASSES = 80
 
@@ -57,7 +59,7 @@ def _of_cells(
     """
     _, first, second = output.shape
     if second == cells:
-        behind = (facts.extras or 0) + _coefficients(prototypes)
+        behind = (facts.extras or 0) + _coefficients(facts, prototypes)
         classes = first - 4 - behind
         if classes < 1:
             return None
@@ -65,18 +67,19 @@ def _of_cells(
         rest = classes - len(names)
         if rest < 0 or (rest and facts.extras is not None):
             _wrong_labels(classes, output, names)
-        info = DetectionInfo((output.name,), transposed=True)
+        info = DetectionInfo((output.name,), transposed=True, relative=_are_parts(facts, output))
         return _with_extras(facts, info, (facts.extras or 0) + rest, names, prototypes)
-    if second < 6:
+    classes = second - 5 - _coefficients(facts, prototypes)
+    if classes < 1:
         return None
-    names = facts.names(second - 5)
-    if len(names) != second - 5:
-        _wrong_labels(second - 5, output, names)
-    info = DetectionInfo((output.name,), row="objectness")
+    names = facts.names(classes)
+    if len(names) != classes:
+        _wrong_labels(classes, output, names)
+    info = DetectionInfo((output.name,), row="objectness", relative=_are_parts(facts, output))
     if first == cells and output.name in facts.raw:
         info = replace(info, box="grid", strides=strides, confidence=0.3)
         return Reading("yolo", names, CORNER_LETTERBOX, info)
-    return Reading("yolo", names, GREY_LETTERBOX, info)
+    return _with_extras(facts, info, 0, names, prototypes)
 
 
 def _of_heads(facts: Facts, size: tuple[int, int]) -> Reading | None:
@@ -112,11 +115,14 @@ def _of_boxes(facts: Facts, output: Spec, prototypes: Spec | None) -> Reading | 
     """[1, boxes, 6 + more], which others have as well, and which does not say how many classes
     there are."""
     _, boxes, values = output.shape
-    rest = values - 6 - _coefficients(prototypes)
+    rest = values - 6 - _coefficients(facts, prototypes)
     if boxes > MOST_BOXES or rest < 0 or facts.extras not in (None, rest):
         return None
     count = facts.counts.get(output.name, "")
-    info = DetectionInfo((output.name,), box="xyxy", row="best", suppress=False, count=count)
+    info = DetectionInfo(
+        (output.name,), box="xyxy", row="best", suppress=False, count=count,
+        relative=_are_parts(facts, output),
+    )  # fmt: skip
     reading = _with_extras(facts, info, rest, facts.names(USUAL_CLASSES), prototypes)
     return None if reading is None else replace(reading, sure=bool(facts.labels))
 
@@ -130,7 +136,9 @@ def _with_extras(
 ) -> Reading | None:
     """rest: values behind scores and coefficients: none, an angle, or keypoints."""
     if prototypes is not None:
-        info = replace(info, prototypes=prototypes.name)
+        info = replace(
+            info, prototypes=prototypes.name, prototypes_last=_channels_last(facts, prototypes)
+        )
     if rest == 1:
         info = replace(info, oriented=True, box="cxcywh")
     elif rest > 0:
@@ -141,8 +149,26 @@ def _with_extras(
     return Reading("yolo", names, GREY_LETTERBOX, info)
 
 
-def _coefficients(prototypes: Spec | None) -> int:
-    return 0 if prototypes is None else prototypes.shape[1]
+def _coefficients(facts: Facts, prototypes: Spec | None) -> int:
+    if prototypes is None:
+        return 0
+    return prototypes.shape[3 if _channels_last(facts, prototypes) else 1]
+
+
+def _channels_last(facts: Facts, maps: Spec) -> bool:
+    """Whether an output of four axes has the image's sides in the middle; where the shape does not
+    say it, as the image has them."""
+    assert facts.size is not None
+    height, width = facts.size
+    last, first = (maps.shape[at] * width == maps.shape[at + 1] * height for at in (1, 2))
+    return last if last != first else facts.channels_last
+
+
+def _are_parts(facts: Facts, output: Spec) -> bool:
+    """Whether boxes are parts of the input's sides: integers, of one scale with scores of up to 1,
+    cannot be fine enough for both otherwise, and say what the largest of them is."""
+    quantization = getattr(output, "quantization", None)
+    return quantization is not None and quantization.largest <= LARGEST_PART
 
 
 def _wrong_labels(classes: int, output: Spec, names: tuple[str, ...]) -> NoReturn:
