@@ -40,8 +40,10 @@ class AxisResize:
         if self.coordinates == "tf_half_pixel_for_nn":
             return (x + 0.5) / scale
         if self.coordinates == "half_pixel_symmetric":
-            centre = before / 2 * (1 - after / (scale * before))
-            return centre + (x + 0.5) / scale - 0.5
+            # Of these the middle alone is of single precision in onnxruntime.
+            middle = dtype(before) / 2 * (1 - dtype(after) / (scale * dtype(before)))
+            wide = float(middle) + (x.astype(np.float64) + 0.5) / float(scale) - 0.5
+            return wide.astype(dtype)
         if self.coordinates == "pytorch_half_pixel":
             return (x + 0.5) / scale - 0.5 if after > 1 else x * 0
         if self.coordinates == "align_corners":
@@ -57,7 +59,9 @@ def nearest_indices(axis: AxisResize) -> np.ndarray:
     """Index in the input of each element of the output, int64."""
     # Which pixel is nearest is decided by single precision, as in onnxruntime: 3 / 0.6 is 5 there,
     # and below it in double precision of the same 0.6.
-    sources = axis.sources(np.float32)
+    sources = axis.sources(np.float32).astype(
+        np.float64
+    )  # a half below it is none rounded up to it
     rounded = {
         "round_prefer_floor": np.ceil(sources - 0.5),
         "round_prefer_ceil": np.floor(sources + 0.5),
