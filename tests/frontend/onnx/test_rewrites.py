@@ -455,3 +455,25 @@ def test_one_hot_of_constants_is_of_their_type():
     (result,) = run_on_cpu(import_onnx(model)[0], x)
     assert result.dtype == np.float32
     assert_equals_onnxruntime(model, x)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 8, 14])
+def test_responses_of_any_number_of_channels(size, dtype):
+    """onnxruntime has odd sizes alone; ONNX's words have a channel more behind where it is even."""
+    x = np.random.default_rng(size).normal(size=(2, 6, 3, 4)).astype(dtype)
+    node = helper.make_node("LRN", ["x"], ["y"], size=size, alpha=0.5, beta=0.6, bias=1.5)
+    kind = helper.np_dtype_to_tensor_dtype(x.dtype)
+    values = [helper.make_tensor_value_info(name, kind, x.shape) for name in "xy"]
+    graph = helper.make_graph([node], "g", values[:1], values[1:])
+    opset = [helper.make_opsetid("", 13)]
+    model = helper.make_model(graph, opset_imports=opset, ir_version=8)
+    exact = x.astype(np.float64)
+    sums = np.zeros_like(exact)
+    for channel in range(6):
+        first, last = channel - (size - 1) // 2, channel + size // 2
+        sums[:, channel] = (exact[:, max(0, first) : last + 1] ** 2).sum(axis=1)
+    expected = exact / (1.5 + 0.5 / size * sums) ** 0.6
+    (found,) = run_on_cpu(import_onnx(model)[0], x)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, expected, rtol=2e-3 if dtype == np.float16 else 1e-5)

@@ -14,10 +14,7 @@ from .own_operators import NARROW, ROUNDED
 
 Nodes = Sequence[onnx.NodeProto] | None
 # Operators that processors have no function of float16 for, or TVM no result of.
-NOT_IN_HALF = (
-    *("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh"),
-    "LRN",
-)
+NOT_IN_HALF = ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh")
 # Those that TVM writes with a constant in float32.
 IN_SINGLE = ("Elu", "Selu", "ThresholdedRelu")
 
