@@ -47,10 +47,10 @@ def test_places_are_those_of_onnxruntime(coordinates, nearest):
     places = {f"x{n}": np.arange(n, dtype=np.float32)[None] for n in BEFORE}
     wrong = []
     for name, found in zip(rows, session.run(list(rows), places), strict=True):
-        before, factor = rows[name]
+        size, scale = rows[name]
         after = found.shape[1]
         # onnxruntime copies what keeps its size, and so does the rewriting.
-        ours = nearest_indices(AxisResize(before, after, factor, coordinates, nearest))
-        if after != before and ours.tolist() != found[0].tolist():
+        ours = nearest_indices(AxisResize(size, after, scale, coordinates, nearest))
+        if after != size and ours.tolist() != found[0].tolist():
             wrong.append(name)
     assert len(rows) > 900 and not wrong

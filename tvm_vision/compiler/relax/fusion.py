@@ -7,6 +7,8 @@ spreads such a kernel by the sum's values: the padding would never be written, a
 multiplied by as many threads as there are channels. Nor does FuseOps count what a kernel reads,
 while devices limit how many buffers a shader sees.
 
+Nor may sums be one that cancel (cancelling.py).
+
 So walls come between the calls that must not become one: opaque calls, taken out after the fusion.
 """
 
@@ -23,6 +25,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_vision.topi.copy import copy_kernel
 from tvm_vision.tvm_compat.relax import set_type
 
+from .cancelling import cancelling
 from .kernel_calls import (
     BROADCAST,
     OPAQUE,
@@ -43,11 +46,12 @@ Cuts = dict[Any, set[Any]]
 def fuse(mod: tvm.IRModule, most_tensors: int) -> tuple[tvm.IRModule, list[list[str]]]:
     """``main`` as calls of groups of TensorIR functions, and the nodes in each call, in order.
 
-    No group ends larger than a sum within it, and none of several calls has more tensors, inputs
-    and results, than ``most_tensors``; a call by itself may have.
+    No group ends larger than a sum within it or takes a sum within it back, and none of several
+    calls has more tensors, inputs and results, than ``most_tensors``; a call by itself may have.
     """
     mod = _leave_alone(mod, most_tensors)
     mod = _with_walls(mod, _growing(mod))
+    mod = _with_walls(mod, cancelling(mod))
     grouped = _fused(mod)
     while _too_large(grouped, most_tensors):
         mod = _with_walls(mod, _excess(mod, most_tensors))
