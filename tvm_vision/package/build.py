@@ -164,7 +164,7 @@ def _with_size(model: ModelInfo, inputs: Sequence[Spec]) -> ModelInfo:
     return replace(model, preprocessing=replace(model.preprocessing, size=(height, width)))
 
 
-def image_layout(shape: Sequence[int]) -> str:
+def image_layout(shape: Sequence[int | None]) -> str:
     """ "NCHW" where the second of four axes has the 1, 3 or 4 channels of images, "NHWC" where only
     the last has, as Keras, TensorFlow and TFLite order them; "" of what is no image."""
     if len(shape) != 4:

@@ -68,6 +68,29 @@ def test_open_dimensions_take_the_given_shape():
     assert signature.outputs[0].shape == (2, 4, 4, 4)
 
 
+@pytest.mark.parametrize("batch", ["N", "?", None, "unk__12"])
+@pytest.mark.parametrize("sides", [(3, 8, 6), (8, 6, 3), (1, 8, 6), (8, 6, 1)])
+def test_images_of_which_nothing_says_how_many_are_one(sides, batch):
+    """As Keras' and most exporters' files have them, channels first or last."""
+    _, signature = import_onnx(relu_model((batch, *sides)))
+    assert signature.inputs[0].shape == (1, *sides)
+
+
+def test_what_belongs_to_an_image_is_of_as_many():
+    values = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3, 4, 4]),
+        helper.make_tensor_value_info("w", TensorProto.FLOAT, ["batch", 1, 1, 1]),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, None),
+    ]
+    graph = helper.make_graph(
+        [helper.make_node("Mul", ["x", "w"], ["y"])], "g", values[:2], values[2:]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    for given, batch in (({}, 1), ({"w": (2, 1, 1, 1)}, 2)):
+        _, signature = import_onnx(model, input_shapes=given)
+        assert [spec.shape[0] for spec in signature.inputs] == [batch, batch]
+
+
 @pytest.mark.parametrize(
     ("model", "shapes", "error", "message"),
     [
@@ -75,7 +98,14 @@ def test_open_dimensions_take_the_given_shape():
             relu_model(("N", 3)),
             None,
             UnsupportedModelError,
-            r"fixed shapes .* input 'x' is \(N, 3\): pass input_shapes=.*--input-shape x:",
+            r"fixed shapes .* input 'x' is \(N, 3\): pass input_shapes={'x': \(1, 3\)} or "
+            "--input-shape x:1,3, in numbers",
+        ),
+        (
+            relu_model(("N", 3, "height", "width")),
+            None,
+            UnsupportedModelError,
+            "--input-shape x:1,3,height,width, in numbers",
         ),
         (relu_model(("N", 3)), {"x": (1, 4)}, InputError, r"\(N, 3\), and \(1, 4\) does not fit"),
         (relu_model(("N", 3)), {"x": (1, 3, 1)}, InputError, "does not fit"),

@@ -21,6 +21,7 @@ from ...error_lines import first_line
 from ...errors import InputError, TvmVisionError, UnsupportedModelError
 from ...file_kinds import ONNX, need
 from ...interrupts import ctrl_c_as_itself
+from ...package.build import image_layout
 from ..input_values import InputValues, plain_values
 from ..node_names import name_nodes
 from ..refusals import NodesRefused, Refusal, RefusedNodes
@@ -293,7 +294,8 @@ def _fixed_shapes(proto: onnx.ModelProto, given: Shapes) -> dict[str, list[int]]
             f"input_shapes names '{unknown[0]}', and the model's inputs are: "
             f"{', '.join(inputs)}; use their names"
         )
-    named = _named_sizes(inputs, given)
+    images = dict.fromkeys(_open_batches(inputs, given), 1)
+    named = images | _named_sizes(inputs, given)
     return {name: _fixed_shape(value, given.get(name), named) for name, value in inputs.items()}
 
 
@@ -306,6 +308,21 @@ def _named_sizes(inputs: Mapping[str, onnx.ValueInfoProto], given: Shapes) -> di
             if size.dim_param not in ("", "?"):
                 found.setdefault(size.dim_param, set()).add(int(number))
     return {name: numbers.pop() for name, numbers in found.items() if len(numbers) == 1}
+
+
+def _open_batches(inputs: Mapping[str, onnx.ValueInfoProto], given: Shapes) -> Iterator[str]:
+    """Names of the sizes that say how many images are taken at once: one, where nothing else is
+    given."""
+    for name, value in inputs.items():
+        sizes = value.type.tensor_type.shape.dim
+        known = [d.dim_value or None for d in sizes]
+        if name not in given and _of_one_image(known) and sizes[0].dim_param not in ("", "?"):
+            yield sizes[0].dim_param
+
+
+def _of_one_image(sizes: Sequence[int | None]) -> bool:
+    """Whether all that an image leaves open is how many there are."""
+    return list(sizes[:1]) == [None] and None not in sizes[1:] and bool(image_layout(sizes))
 
 
 def _fixed_shape(
@@ -325,11 +342,17 @@ def _fixed_shape(
     shown = f"({', '.join(names)})"
     if given is None:
         known = [named.get(d.dim_param, s) for d, s in zip(tensor.shape.dim, declared, strict=True)]
+        if _of_one_image(known):
+            known[0] = 1
         fixed = [size for size in known if size is not None]
         if len(fixed) < len(declared):
+            # One at a time is what most want; the names of others are to become numbers.
+            likely = [str(size or (name if axis else 1)) for axis, (size, name) in
+                      enumerate(zip(known, names, strict=True))]  # fmt: skip
             raise UnsupportedModelError(
-                f"fixed shapes are needed, and input '{value.name}' is {shown}: "
-                f"pass input_shapes={{'{value.name}': (...)}}, or --input-shape {value.name}:..."
+                f"fixed shapes are needed, and input '{value.name}' is {shown}: pass "
+                f"input_shapes={{'{value.name}': ({', '.join(likely)})}} or --input-shape "
+                f"{value.name}:{','.join(likely)}, in numbers"
             )
         return fixed
     sizes = [int(size) for size in given]
