@@ -59,6 +59,11 @@ FORMS: dict[str, tuple[Any, Any]] = {
         lambda b, x: (lambda e: b.emit(relax.op.subtract(e, e)))(b.emit(relax.op.exp(x))),
         lambda x: np.exp(x) - np.exp(x),
     ),
+    "behind a sum": (
+        lambda b, x: taken(b, added(b, b.emit(relax.op.matmul(x, constant(np.eye(8)))), ROUNDER),
+                           ROUNDER),
+        lambda x: (x + ROUNDER) - ROUNDER,
+    ),
     "behind others": (
         lambda b, x: b.emit(relax.op.nn.relu(taken(b, added(b, b.emit(relax.op.abs(x)), ROUNDER),
                                                    ROUNDER))),

@@ -29,10 +29,14 @@ Term = tuple[int, Any]
 
 def cancelling(mod: tvm.IRModule) -> dict[Any, set[Any]]:
     """Of the variables of such sums, the arguments that are the sums before them."""
+    forms: dict[Any, list[Term]] = {}
     terms: dict[Any, list[Term]] = {}
     found: dict[Any, set[Any]] = {}
     for var, call in KernelCalls(mod["main"]).bound:
-        terms[var] = list(_terms(mod[call.args[0]], call))
+        gv = call.args[0]
+        if gv not in forms:
+            forms[gv] = list(_form(mod[gv]))
+        terms[var] = list(_terms(forms[gv], call)) if forms[gv] else []
         for sign, key in terms[var]:
             if isinstance(key, relax.Var) and _takes_back(sign, key, terms[var], terms):
                 found.setdefault(var, set()).add(key)
@@ -56,20 +60,31 @@ def _takes_back(sign: int, inner: Any, outer: list[Term], terms: dict[Any, list[
     return False
 
 
-def _terms(function: tirx.PrimFunc, call: relax.Call) -> Iterator[Term]:
-    """Both terms of a function that adds two real numbers for each of its result."""
+def _form(function: tirx.PrimFunc) -> Iterator[Term]:
+    """Both terms of a function that adds two real numbers for each of its result: the place of a
+    parameter, or a number."""
     written = list(Stores(function).written.values())
     if len(written) != 1 or len(written[0]) != 1:
         return
     ((value, _),) = written[0]
     if not isinstance(value, (prim.Add, prim.Sub)) or "float" not in str(value.ty.dtype):
         return
-    given = dict(zip(function.params, call.args[1].fields, strict=False))
+    places = {param: place for place, param in enumerate(function.params)}
     for sign, part in ((1, value.a), (-1 if isinstance(value, prim.Sub) else 1, value.b)):
         if isinstance(part, prim.FloatImm):
             yield _number(sign, float(part.value))
-        elif isinstance(part, ir.TensorLoad) and part.source in given:
-            yield from _term(sign, given[part.source])
+        elif isinstance(part, ir.TensorLoad) and part.source in places:
+            yield sign, places[part.source]
+
+
+def _terms(form: list[Term], call: relax.Call) -> Iterator[Term]:
+    """What a call of such a function adds, but for its own result, as sums do step by step."""
+    arguments = call.args[1].fields
+    for sign, added in form:
+        if isinstance(added, float):
+            yield sign, added
+        elif added < len(arguments):
+            yield from _term(sign, arguments[added])
 
 
 def _term(sign: int, argument: Any) -> Iterator[Term]:

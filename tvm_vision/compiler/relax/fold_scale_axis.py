@@ -34,6 +34,9 @@ _CHANNELS = {
     "relax.matmul": (-1, -1),
 }
 
+# Shifts from here on round what they are added to: float32 has steps of 2^-11 behind them.
+ROUNDS = 4096.0
+
 # Operator -> new (scale, shift) from the old ones and a constant; second where the constant stands
 # first, None where that is no scale and shift.
 _Step = Callable[[Array, Array, Array], tuple[Array, Array]]
@@ -178,6 +181,9 @@ def _extend(
         with np.errstate(all="ignore"):
             scale, shift = step(chain.scale, chain.shift, value)
         if not (np.isfinite(scale).all() and np.isfinite(shift).all()):
+            return None
+        # To add a large number and take it again is to round (cancelling.py).
+        if np.abs(chain.shift).max() >= ROUNDS and np.abs(shift).max() < ROUNDS:
             return None
         return var, replace(chain, scale=scale, shift=shift, steps=chain.steps + 1)
     return None
