@@ -125,6 +125,40 @@ def test_classes_and_pixels_that_a_file_says(command, photo, tmp_path, image, pi
     np.testing.assert_allclose(made.mean + made.std, [mean] * 3 + [std] * 3, rtol=1e-6)
 
 
+PLANE = np.zeros((1, 32, 32, 1), np.float32)
+PLANE[:, 10:20, 10:20] = 0.9
+QUANTIZED = {
+    "yolo": ({"y": as_tflite(outputs_of("detect")[0])["output0"]}, ()),
+    "segmenter": ({"mask": PLANE}, ("--kind", "segmenter", "--kind-option", "threshold=0.5")),
+    "depth": ({"depth": PLANE}, ()),
+    "classifier": ({"y": np.array([[0.1, 0.7, 0.2]], np.float32)}, ()),
+}
+
+
+@pytest.mark.parametrize("kind", QUANTIZED)
+def test_integers_outside_are_of_the_same_kind(command, photo, tmp_path, kind):
+    """Scores of a pixel that are bytes are no numbers of classes."""
+    outputs, options = QUANTIZED[kind]
+    files = {"labels.txt": "ant\nbee\ncat\n"} if kind == "classifier" else {}
+    model = write_tflite(
+        tmp_path / "q.tflite", outputs, files, scale=1 / 255, pixels=([0.0], [255.0])
+    )
+    found = []
+    for name, more in {"real": (), "raw": ("--raw-io",)}.items():
+        package = tmp_path / f"{name}.tar"
+        result = command("compile", model, "-o", package, "--target", "llvm", *options, *more)
+        assert f"kind: {kind}" in result.output
+        with read_package(package) as opened:
+            model_info = opened.info.model
+            assert opened.info.outputs[0].dtype == ("int8" if more else "float32")
+        shown = command("classify" if kind == "classifier" else "detect", package, photo, "--json")
+        found.append((model_info.detection, model_info.segmentation, json.loads(shown.stdout)))
+    for each in found:
+        each[2].pop("milliseconds", None)
+    assert found[0] == found[1]
+    assert kind != "yolo" or found[0][0].relative
+
+
 def test_a_network_of_no_kind_has_its_pixels(command, photo, tmp_path):
     model = write_tflite(
         tmp_path / "n.tflite", {"y": np.ones((1, 7), np.float32)}, pixels=([0.0], [255.0])

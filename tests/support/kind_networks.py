@@ -64,11 +64,13 @@ def write_tflite(
     image: Mapping[str, Any] | None = None,
     pixels: tuple[Sequence[float], Sequence[float]] | None = None,
     first: bool = False,
+    scale: float | None = None,
 ) -> Path:
     """A TFLite file whose outputs are these arrays, whatever its image is.
 
     files: of the archive behind it, name -> content. image: type, scale and zero point of a
     quantized input. pixels: mean and deviation that it says. first: the image has its channels so.
+    scale: of outputs that are int8.
     """
     graph = Graph(pixels=pixels)
     shape = (1, 3, *SIZE) if first else (1, *SIZE, 3)
@@ -85,8 +87,12 @@ def write_tflite(
     graph.operator("MUL", [mean, zero], [nothing])
     ends = []
     for name, array in outputs.items():
-        ends.append(graph.tensor(array.shape, name=name))
+        ends.append(graph.tensor(array.shape, name=name if scale is None else ""))
         graph.operator("ADD", [graph.tensor(data=array), nothing], ends[-1:])
+        if scale is not None:
+            small = graph.tensor(array.shape, "int8", name=name, scale=scale, zero_point=-128)
+            graph.operator("QUANTIZE", ends[-1:], [small])
+            ends[-1] = small
     graph.write(path, [source], ends)
     if files:
         with zipfile.ZipFile(path, "a") as archive:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .facts import FLOATS, Facts, Reading
+from .facts import Facts, Reading, is_real
 from .preparation import STRETCHED
 
 
@@ -12,6 +12,6 @@ def find(facts: Facts) -> Reading | None:
     if facts.size is None or facts.pixels is None or len(facts.outputs) != 1:
         return None
     (output,) = facts.outputs
-    if output.dtype not in FLOATS or tuple(output.shape) != (1, len(labels)) or len(labels) < 2:
+    if not is_real(output) or tuple(output.shape) != (1, len(labels)) or len(labels) < 2:
         return None
     return Reading("classifier", labels, STRETCHED)

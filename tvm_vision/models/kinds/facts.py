@@ -25,6 +25,11 @@ class Spec(Protocol):
     def dtype(self) -> str: ...
 
 
+def is_real(spec: Spec) -> bool:
+    """Whether its numbers are real ones, or integers that stand for such."""
+    return spec.dtype in FLOATS or getattr(spec, "quantization", None) is not None
+
+
 @dataclass(frozen=True)
 class Facts:
     """inputs, outputs: of the network. labels: names of its classes that were given, or none.
@@ -88,7 +93,7 @@ class Facts:
         """Outputs of numbers with so many axes, for one image."""
         return [
             s for s in self.outputs
-            if len(s.shape) == rank and s.dtype in FLOATS and s.shape[0] == 1
+            if len(s.shape) == rank and is_real(s) and s.shape[0] == 1
         ]  # fmt: skip
 
     def literal(self, key: str) -> object:

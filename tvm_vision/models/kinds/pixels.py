@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...package import DepthInfo, SegmentationInfo
 from ...package.pixels import MOST_CLASSES, plane_of
-from .facts import FLOATS, Facts, Reading, Spec
+from .facts import Facts, Reading, Spec, is_real
 from .preparation import STRETCHED_IMAGENET
 
 SEGMENTER_FORM = (
@@ -27,7 +27,7 @@ def find_segmenter(facts: Facts) -> Reading | None:
     output = _first(facts)
     if output is None:
         return None
-    if output.dtype not in FLOATS and _is_plane(facts, output):
+    if not is_real(output) and _is_plane(facts, output):
         info = SegmentationInfo(output.name, form="indices")
         return Reading(
             "segmenter", facts.names(MOST_CLASSES), STRETCHED_IMAGENET, segmentation=info
@@ -41,7 +41,7 @@ def find_segmenter(facts: Facts) -> Reading | None:
             "segmenter", labels, STRETCHED_IMAGENET, segmentation=info,
             sure=known,
         )  # fmt: skip
-    if len(output.shape) != 4 or output.dtype not in FLOATS or output.shape[0] != 1:
+    if len(output.shape) != 4 or not is_real(output) or output.shape[0] != 1:
         return None
     last = _is_image(facts, output.shape[1:3]) and not _is_image(facts, output.shape[2:])
     classes = output.shape[3 if last else 1]
@@ -61,7 +61,7 @@ def find_segmenter(facts: Facts) -> Reading | None:
 def find_depth(facts: Facts) -> Reading | None:
     """What the output of a network for depth says; None where there is no such output."""
     output = _first(facts)
-    if facts.size is None or output is None or output.dtype not in FLOATS:
+    if facts.size is None or output is None or not is_real(output):
         return None
     if not _is_plane(facts, output):
         return None

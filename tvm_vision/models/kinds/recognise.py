@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...errors import InputError
 from . import classes, detr, pixels, ssd, ultralytics, yolo
-from .facts import Facts, Reading, described
+from .facts import Facts, Reading, described, is_real
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,7 @@ def _has_classes_of_pixels(facts: Facts) -> bool:
     """Whether an output is an integer for each pixel of the image."""
     return any(
         not spec.dtype.startswith(("float", "bfloat"))
+        and not is_real(spec)
         and facts.size is not None
         and tuple(spec.shape) in ((1, *facts.size), (1, 1, *facts.size))
         for spec in facts.outputs
