@@ -24,8 +24,9 @@ KERNELS = {
 }
 
 
-def model_of(operator, x, outputs, version=3, **attributes):
-    """One node of the domain. outputs: name -> type."""
+def model_of(operator, x, outputs, version=3, own=True, **attributes):
+    """One node of the domain. outputs: name -> type. own: ONNX's own operators are imported, too,
+    of which there are none."""
     node = helper.make_node(operator, ["x"], list(outputs), domain="ai.onnx.ml", **attributes)
     kind = helper.np_dtype_to_tensor_dtype(x.dtype)
     values = [
@@ -34,7 +35,8 @@ def model_of(operator, x, outputs, version=3, **attributes):
     ]
     image = helper.make_tensor_value_info("x", kind, x.shape)
     graph = helper.make_graph([node], "g", [image], values)
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", version)]
+    opsets = [helper.make_opsetid("ai.onnx.ml", version)]
+    opsets += [helper.make_opsetid("", 17)] if own else []
     return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
 
@@ -187,3 +189,12 @@ def test_what_lacks_an_attribute_is_refused_in_one_line_or_right(operator, lost)
         import_onnx(model)
     except NodesRefused as error:
         assert len(str(error).splitlines()) == 1
+
+
+def test_a_file_without_onnxs_own_operators():
+    """skl2onnx imports what it uses alone."""
+    attributes = {"offset": [1.0], "scale": [0.5]}
+    compare(model_of("Scaler", ROWS, {"y": np.float32}, own=False, **attributes), ROWS)
+    model = model_of("TreeEnsemble", ROWS, {"y": np.float32}, own=False)
+    with pytest.raises(NodesRefused, match="TreeEnsemble"):
+        import_onnx(model)

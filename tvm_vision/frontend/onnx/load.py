@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 # Below this, operators carry attributes (broadcast axes, spatial flags) the importer ignores.
 MIN_OPSET = 7
+# Of files that have no operator of ONNX's own, as skl2onnx writes classifiers.
+OWN_OPSET = 17
 # The first version of the file format whose weights need not be among the inputs.
 IR_OF_WEIGHTS = 4
 # Attributes that onnxruntime compares with 1.
@@ -172,7 +174,7 @@ def _put_plainly(proto: onnx.ModelProto) -> None:
     """Change what onnxruntime reads as well, and ONNX's own tools or TVM do not: the default domain
     by its other name, lists of nothing as attributes, which stand for attributes left out, flags
     that are neither 0 nor 1, which mean 0, and weights that are listed as inputs, as they had to be
-    in old versions of the format."""
+    in old versions of the format; and the opset of what other domains' operators become."""
     for entry in proto.opset_import:
         entry.domain = "" if entry.domain == "ai.onnx" else entry.domain
     for node in nodes_in(proto.graph):
@@ -182,6 +184,10 @@ def _put_plainly(proto: onnx.ModelProto) -> None:
         for entry in node.attribute:
             if entry.name in FLAGS:
                 entry.i = int(entry.i == 1)
+    domains = {entry.domain for entry in proto.opset_import}
+    if "" not in domains and proto.graph.node:
+        if all(node.domain in domains for node in nodes_in(proto.graph)):
+            proto.opset_import.add(domain="", version=OWN_OPSET)
     inputs = graph_inputs(proto)
     del proto.graph.input[:]
     proto.graph.input.extend(inputs)
