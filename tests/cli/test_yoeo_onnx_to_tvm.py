@@ -195,7 +195,7 @@ def test_compile_knows_yoeo_files_by_themselves(command, network, target):
     ("options", "message"),
     [
         (("--labels", "imagenet"), "a YOEO network takes --names"),
-        (("--preprocess", "unit"), "a YOEO network takes --names"),
+        (("--preprocess", "unit"), "prepared in one way: leave --preprocess out"),
         (("--kind", "classifier", "--names", "n.yaml"), "--names and --groups are for networks of"),
     ],
 )
