@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import sysconfig
 from pathlib import Path
 
 from tvm_vision.errors import TvmVisionError
@@ -26,6 +27,15 @@ from tvm_vision.whole_files import write_whole
 LAVAPIPE = "lavapipe"
 # With AVX2 its compiler (LLVM 19 of Debian's backports) gets atan and fmod of float32 wrong.
 SOUND = ("GALLIUM_OVERRIDE_CPU_CAPS", "avx")
+
+
+def own_library() -> list[str]:
+    """What makes the linker take this Python's own library, where it is one: of another release
+    that lies in the system's folders it would take the C part alone, and not what is in Python."""
+    folder, name = (sysconfig.get_config_var(key) for key in ("LIBDIR", "INSTSONAME"))
+    path = Path(folder or "", name or "")
+    shared = sysconfig.get_config_var("Py_ENABLE_SHARED") and path.is_file()
+    return ["--preload", str(path)] if shared else []
 
 
 def interpreter(found: unpacked.Unpacked) -> Path:
@@ -39,7 +49,7 @@ def interpreter(found: unpacked.Unpacked) -> Path:
             (made / name).symlink_to(own / "lib")
     system = Path("/usr/lib") / found.libraries.name
     command = [
-        found.linker, "--library-path", f"{found.libraries}:{system}",
+        found.linker, *own_library(), "--library-path", f"{found.libraries}:{system}",
         Path(sys.executable).resolve(),
     ]  # fmt: skip
     words = shlex.join(map(str, command[:1]))
