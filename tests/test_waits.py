@@ -37,7 +37,7 @@ MAY_WAIT = {
     "ros2_node/stop.py select.select": "is given its limit by who calls",
     "tvm_vision/compiler/kernels/make.py objects.result": COMPUTES,
     "tvm_vision/vulkan/codegen/build.py job.result": COMPUTES,
-    "tvm_vision/side_threads.py thread.join": "reads or hashes a file, as long as a disk takes",
+    "tvm_vision/side_threads.py over.acquire": "reads or hashes a file, as long as a disk takes",
     "tvm_vision/runtime/benchmark.py pace.wait": "sleeps for a part of a period",
     "tvm_vision/runtime/graph_executor.py pace.wait": "sleeps for a part of a period",
     "tvm_vision/evaluate/boards.py self._work.get": "a daemon thread that waits for work",
@@ -55,7 +55,9 @@ MAY_WAIT = {
 def waits(tree: ast.AST) -> Iterator[str]:
     """Each call without a limit, as it is written."""
     text = ast.unparse(tree)
-    waiting = bool(re.search(r"subprocess|threading|concurrent|multiprocessing|PopenWorker", text))
+    waiting = bool(
+        re.search(r"subprocess|threading|_thread|concurrent|multiprocessing|PopenWorker", text)
+    )
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue

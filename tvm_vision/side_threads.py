@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import threading
+import _thread
+import atexit
 from collections.abc import Callable
+
+# What is waited for before the interpreter ends.
+_unfinished: set[Callable[[], None]] = set()
 
 
 def done() -> None:
@@ -11,20 +15,44 @@ def done() -> None:
 
 
 def meanwhile(
-    work: Callable[..., object], *arguments: object, name: str, daemon: bool = False
+    work: Callable[..., object], *arguments: object, daemon: bool = False
 ) -> Callable[[], None]:
-    """Begin work in a thread of this name; what is returned waits for its end.
+    """Begin work in a thread; what is returned waits for its end, or does what has not begun yet.
 
     Where no more threads are to be had, as a container limits them, it is done before this returns.
+    Not by ``threading.Thread``, whose start waits for good for a thread that found no memory for
+    its first step. daemon: the interpreter may end before it has.
     """
-    thread = threading.Thread(target=work, args=arguments, name=name, daemon=daemon)
-    try:
-        thread.start()
-    except RuntimeError:  # which is all that Python says of it
-        work(*arguments)
-        return done
+    begun, over = _thread.allocate_lock(), _thread.allocate_lock()
+    over.acquire()
+
+    def do() -> None:
+        if not begun.acquire(blocking=False):
+            return  # by another thread
+        try:
+            work(*arguments)
+        finally:
+            _unfinished.discard(wait)
+            over.release()
 
     def wait() -> None:
-        thread.join()
+        do()
+        over.acquire()
+        over.release()
 
+    if not daemon:
+        _unfinished.add(wait)
+    try:
+        _thread.start_new_thread(do, ())
+    except RuntimeError:  # which is all that Python says of it
+        do()
     return wait
+
+
+@atexit.register
+def _finish() -> None:
+    for wait in list(_unfinished):
+        wait()
+
+
+__all__ = ["done", "meanwhile"]

@@ -160,7 +160,7 @@ def load_pieces(stream: BinaryIO, name: str, pieces: Pieces) -> tuple[mmap.mmap,
                 # While the next bytes are read.
                 hashed()
                 read = view[at : at + count]
-                hashed = meanwhile(digest.update, read, name="tvm_vision hash")
+                hashed = meanwhile(digest.update, read)
                 at += count
         hashed()
     return memory, digest.hexdigest()
@@ -174,7 +174,7 @@ class Loading:
         self._path, self._name = path, name
         self._loaded: tuple[mmap.mmap, str] | None = None
         self._error: Exception | None = None
-        self._wait = meanwhile(self._load, name="tvm_vision read", daemon=True)
+        self._wait = meanwhile(self._load, daemon=True)
 
     def result(self) -> tuple[mmap.mmap, str]:
         """What ``load_extent`` gave, once it is there; raises what it raised."""

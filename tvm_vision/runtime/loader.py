@@ -182,7 +182,7 @@ def open_package(
         vulkan.begin_to_open_device()
     from ..package import PublicKeys, read_package
 
-    meanwhile(import_executor, name="tvm_vision import")
+    meanwhile(import_executor)
     keys = PublicKeys.read(verify) if isinstance(verify, (str, os.PathLike)) else verify
     if target and not seen.is_fleet:
         raise InputError(

@@ -210,7 +210,7 @@ def begin_to_open_device(device: int = 0) -> None:
     ``shutdown`` leaves the device closed.
     """
     ahead = (ctypes.c_int(device), ctypes.c_uint64(_LIBRARY.tvm_vision_vulkan_shutdowns()))
-    meanwhile(_LIBRARY.tvm_vision_vulkan_open, *ahead, name="tvm_vision open device")
+    meanwhile(_LIBRARY.tvm_vision_vulkan_open, *ahead)
 
 
 def memory_in_use(device: int = 0) -> dict[str, int]:
