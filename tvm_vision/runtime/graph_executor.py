@@ -20,7 +20,7 @@ import numpy as np
 from .. import vulkan
 from ..devices.difference import difference
 from ..error_lines import no_attribute
-from ..errors import DeviceError, InputError, PackageError
+from ..errors import InputError, PackageError
 from ..tvm_compat.ffi import tvm_ffi
 from .benchmark import BenchmarkResult, Pace, measure
 from .other_names import OF_EXECUTORS
@@ -88,15 +88,7 @@ class GraphExecutor:
                 f"the content of mod.json was needed, found no JSON ({error}); compile the network "
                 "again"
             ) from None
-        try:
-            self._module = make(graph_json, lib, device)
-        except RuntimeError as error:  # TVM's InternalError is one
-            if "bad_alloc" not in str(error):
-                raise
-            raise DeviceError(
-                f"memory on {device} for {_storage_bytes(self.info)} bytes is needed, and it does "
-                "not give so much; use a smaller batch or image"
-            ) from None
+        self._module = make(graph_json, lib, device)
         self._call = {
             name: self._module[name]
             for name in (
@@ -390,11 +382,6 @@ def _content(content: Any, name: str) -> bytes:
             f"the content of {name} is needed, found {type(content).__name__}: pass "
             "open(path, 'rb').read()"
         ) from None
-
-
-def _storage_bytes(info: Mapping[str, Any]) -> int:
-    """Bytes of all storages of a network."""
-    return sum(info.get("graph", info)["storages"])
 
 
 def _direct_inputs(

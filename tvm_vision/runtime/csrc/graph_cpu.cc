@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <new>
 
 #include "cpu_threads.h"
 #include "graph_runner.h"
+#include "vulkan/csrc/error.h"
 
 namespace tvm_vision {
 namespace runtime {
@@ -30,20 +32,56 @@ constexpr uint64_t kHugePage = uint64_t{2} << 20;
 class HostMemory {
  public:
   explicit HostMemory(uint64_t bytes) {
-    bool huge = bytes >= kHugePage;
-    data_ = tvm::runtime::DeviceAPI::Get({kDLCPU, 0})
-                ->AllocDataSpace({kDLCPU, 0}, std::max(bytes, kAlignment),
-                                 huge ? kHugePage : kAlignment, {kDLUInt, 8, 1});
-    // Only whole huge pages; a system without them refuses, and all stays as it is.
-    if (huge) madvise(data_, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+    if (bytes >= kHugePage) {
+      Map(bytes);
+      return;
+    }
+    try {
+      data_ = Cpu()->AllocDataSpace({kDLCPU, 0}, std::max(bytes, kAlignment), kAlignment,
+                                    {kDLUInt, 8, 1});
+    } catch (const std::bad_alloc&) {
+      Refused(bytes);
+    }
   }
-  ~HostMemory() { tvm::runtime::DeviceAPI::Get({kDLCPU, 0})->FreeDataSpace({kDLCPU, 0}, data_); }
+  ~HostMemory() {
+    if (mapped_ != nullptr) {
+      munmap(mapped_, mapped_bytes_);
+    } else {
+      Cpu()->FreeDataSpace({kDLCPU, 0}, data_);
+    }
+  }
   HostMemory(const HostMemory&) = delete;
   HostMemory& operator=(const HostMemory&) = delete;
   uint8_t* data() const { return static_cast<uint8_t*>(data_); }
 
  private:
-  void* data_;
+  static tvm::runtime::DeviceAPI* Cpu() { return tvm::runtime::DeviceAPI::Get({kDLCPU, 0}); }
+
+  [[noreturn]] static void Refused(uint64_t bytes) {
+    TVM_VISION_THROW(DeviceError) << "memory on cpu:0 for " << bytes
+                                  << " bytes is needed, and it does not give so much; use a "
+                                     "smaller batch or image";
+  }
+
+  /*! \brief Of its own, and not of malloc: what Linux was told of its pages would go on to hold
+   * for whatever else comes to lie there. */
+  void Map(uint64_t bytes) {
+    // Where it begins in the middle of a page, the next one is taken.
+    mapped_bytes_ = bytes + kHugePage;
+    void* given = bytes < mapped_bytes_ ? mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE,
+                                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                                        : MAP_FAILED;
+    if (given == MAP_FAILED) Refused(bytes);
+    mapped_ = given;
+    uint64_t begin = reinterpret_cast<uint64_t>(given);
+    data_ = reinterpret_cast<void*>((begin + kHugePage - 1) / kHugePage * kHugePage);
+    // Only whole huge pages; a system without them refuses, and all stays as it is.
+    madvise(data_, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+  }
+
+  void* data_ = nullptr;
+  void* mapped_ = nullptr;
+  uint64_t mapped_bytes_ = 0;
 };
 
 /*! \brief Calls the graph's functions one after another; a submitted frame is done at once. */
