@@ -14,8 +14,8 @@ INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 # A file includes files of its own row and of rows above it. What stands in the first two rows of
 # the backend decides, and has no handle of Vulkan's; all else acts.
 LAYERS = [
-    "vulkan: cache_file device_options error frame_wait hazard_tracker kernel_code module_format "
-    "launch_log range_allocator shader_types spirv_reader wait_limit",
+    "vulkan: cache_file device_options error folder_names frame_wait hazard_tracker kernel_code "
+    "launch_log module_format range_allocator refusals shader_types spirv_reader wait_limit",
     "vulkan: device_features device_plan driver_search kernel_needs vk_api",
     "vulkan: device_handle device_snapshot instance",
     "vulkan: device device_list device_memory memory pipeline stream",
@@ -26,7 +26,7 @@ LAYERS = [
 # The executor knows of the backend how errors, options, launches and limits are told; one file
 # knows the device.
 KNOWS_THE_DEVICE = "graph_vulkan"
-TOLD_TO_ALL = {"error", "device_options", "launch_log", "wait_limit"}
+TOLD_TO_ALL = {"error", "device_options", "launch_log", "refusals", "wait_limit"}
 
 
 def _rows() -> dict[str, int]:

@@ -47,6 +47,21 @@ def test_errors_are_raised_with_their_text_whole() -> None:
     assert found == [], "use TVM_VISION_THROW of error.h"
 
 
+# What asks for memory in a function of the standard library that lets no exception pass.
+ENDS_THE_PROCESS = re.compile(r"\bdirectory_iterator\b")
+
+
+def test_no_function_ends_the_process_where_memory_is_refused() -> None:
+    sources = [*PACKAGE.glob("*/csrc/**/*.[ch]*"), *ROOT.glob("cpp/src/*.[ch]*")]
+    found = [
+        f"{path.name}:{number}: {line.strip()}"
+        for path in sorted(sources)
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if ENDS_THE_PROCESS.search(line)
+    ]
+    assert found == [], "use FolderNames"
+
+
 def test_every_unit_is_run() -> None:
     written = {f"{path.parents[1].name}/{path.stem}" for path in TESTS.glob("*/cpp/test_*.cc")}
     assert written == set(UNITS)

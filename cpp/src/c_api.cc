@@ -1,7 +1,11 @@
 #include <tvm_vision/tvm_vision.h>
 
+#include <cstdio>
+#include <new>
 #include <optional>
 #include <tvm_vision/tvm_vision.hpp>
+
+#include "text.h"
 
 struct tvm_vision_network {
   // A network that looks at no images is run by its tensors alone.
@@ -22,7 +26,12 @@ struct tvm_vision_network {
 
 namespace {
 
-thread_local std::string last_error;
+/*! \brief Bytes of the longest message: see OneLine of text.h. */
+constexpr size_t kLongestMessage = 8192;
+/*! \brief Of this thread's last error, in memory that cannot be refused. */
+thread_local char last_error[kLongestMessage + 1] = "";
+
+void Tell(const char* words) { std::snprintf(last_error, sizeof(last_error), "%s", words); }
 
 /*! \brief Whether a call failed, 0 or 1; nothing that is thrown leaves C++. */
 template <typename Call>
@@ -30,10 +39,12 @@ int Done(Call call) {
   try {
     call();
     return 0;
+  } catch (const std::bad_alloc&) {
+    Tell(tvm_vision::kOutOfMemory);
   } catch (const std::exception& error) {
-    last_error = error.what();
+    Tell(error.what());
   } catch (...) {
-    last_error = "something that is no error was thrown: report it";
+    Tell("something that is no error was thrown: report it");
   }
   return 1;
 }
@@ -92,7 +103,7 @@ tvm_vision::LoadOptions Options(const tvm_vision_options& given) {
 
 extern "C" {
 
-const char* tvm_vision_error(void) { return last_error.c_str(); }
+const char* tvm_vision_error(void) { return last_error; }
 
 tvm_vision_network* tvm_vision_load(const char* path, const tvm_vision_options* options) {
   tvm_vision_network* loaded = nullptr;

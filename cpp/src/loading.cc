@@ -14,7 +14,7 @@
 #include "guarded.h"
 
 // Of the Vulkan backend: register it with TVM's runtime, open a device, finish all work.
-extern "C" void tvm_vision_vulkan_register();
+extern "C" const char* tvm_vision_vulkan_register() noexcept;
 extern "C" uint64_t tvm_vision_vulkan_shutdowns();
 extern "C" void tvm_vision_vulkan_open(int device, uint64_t shutdowns) noexcept;
 extern "C" void tvm_vision_vulkan_shutdown();
@@ -40,7 +40,8 @@ void StartRuntime() {
     }
     // Only processors' networks that sort need it; without it these are refused by name.
     dlopen("libtvm_runtime_extra.so", RTLD_NOW | RTLD_LOCAL);
-    Guarded([] { tvm_vision_vulkan_register(); });
+    const char* refused = tvm_vision_vulkan_register();
+    if (refused != nullptr) throw Error("DeviceError", refused);
     EndVulkanFirst();
   });
 }
@@ -106,6 +107,8 @@ ffi::Module LoadLibrary(const Package& package) {
     return ffi::Module::LoadFromFile(ffi::String(file.path()));
   } catch (const ffi::Error& error) {
     std::string message = error.message();
+    // Nothing is wrong with the package where memory is refused.
+    if (error.kind() == "DeviceError") throw Error("DeviceError", message);
     throw Error("PackageError", "mod.so of the package cannot be loaded (" +
                                     message.substr(0, message.find('\n')) +
                                     "); compile the network again");

@@ -1,5 +1,6 @@
 #include "package.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -10,10 +11,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <iterator>
+#include <memory>
 #include <random>
 #include <set>
+#include <string>
 #include <tvm_vision/tvm_vision.hpp>
+#include <vector>
 
 #include "processor.h"
 #include "sha256.h"
@@ -105,27 +108,41 @@ std::string MakeScratch(const std::string& parent) {
   }
 }
 
+/*! \brief Names of what lies in a folder; none where it cannot be read. std::filesystem's own way
+ * asks for memory where no exception can pass, which ends the process. */
+std::vector<std::string> FolderNames(const std::string& folder) {
+  struct Close {
+    void operator()(DIR* opened) const { closedir(opened); }
+  };
+  std::vector<std::string> names;
+  std::unique_ptr<DIR, Close> opened(opendir(folder.c_str()));
+  if (!opened) return names;
+  while (const dirent* entry = readdir(opened.get())) {
+    std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(std::move(name));
+  }
+  return names;
+}
+
 /*! \brief Remove scratch folders of killed processes that hold a library and nothing else. */
 void RemoveLeftovers(const std::string& parent) {
   namespace fs = std::filesystem;
-  std::error_code ignored;
-  for (fs::directory_iterator at(parent, ignored), end; !ignored && at != end;
-       at.increment(ignored)) {
-    std::string name = at->path().filename().string();
+  for (const std::string& name : FolderNames(parent)) {
     bool scratch = name.rfind(kScratchBegin, 0) == 0 &&
                    name.size() == kScratchBegin.size() + kScratchLetters + kScratchEnd.size();
     if (!scratch) continue;
-    int folder = open(at->path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const fs::path path = fs::path(parent) / name, library = path / kLibraryName;
+    const std::vector<std::string> entries = FolderNames(path.string());
+    bool alone = entries.empty() || (entries.size() == 1 && entries[0] == kLibraryName);
+    int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder < 0) continue;
     struct stat status{};
     bool own = fstat(folder, &status) == 0 && status.st_uid == geteuid();
-    std::error_code other;
-    auto entries = std::distance(fs::directory_iterator(at->path(), other), {});
-    bool alone = entries == 0 || (entries == 1 && fs::exists(at->path() / kLibraryName, other));
-    // Who uses one holds a lock on it.
-    if (own && !other && alone && flock(folder, LOCK_EX | LOCK_NB) == 0) {
-      fs::remove(at->path() / kLibraryName, other);
-      fs::remove(at->path(), other);
+    // Who uses one holds a lock on it. A folder that has more in it, or cannot be read, stays.
+    if (own && alone && flock(folder, LOCK_EX | LOCK_NB) == 0) {
+      std::error_code other;
+      fs::remove(library, other);
+      fs::remove(path, other);
     }
     close(folder);
   }

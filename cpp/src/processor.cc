@@ -72,8 +72,11 @@ ProcessorFeatures FeaturesHere() {
     std::istringstream words(line.substr(colon + 1));
     std::set<std::string> features;
     for (std::string word; words >> word;) features.insert(word);
+    // Streams keep to themselves that memory was refused.
+    if (words.bad()) throw std::bad_alloc();
     return features;
   }
+  if (file.bad()) throw std::bad_alloc();
   return std::nullopt;
 }
 

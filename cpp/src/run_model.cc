@@ -15,11 +15,13 @@
 #include <iomanip>
 #include <iostream>
 #include <iterator>
+#include <new>
 #include <sstream>
 #include <tvm_vision/tvm_vision.hpp>
 
 #include "image_file.h"
 #include "outputs.h"
+#include "text.h"
 
 namespace tvm_vision {
 
@@ -461,6 +463,10 @@ int main(int count, char** words) {
     tvm_vision::Program(tvm_vision::Parse(count, words)).Run();
     if (std::cout.flush()) return 0;
     std::cerr << "run_model: the results cannot be printed (no room, or nobody reads them)\n";
+    return 1;
+  } catch (const std::bad_alloc&) {
+    std::cout.flush();
+    std::cerr << "run_model: " << tvm_vision::kOutOfMemory << "\n";
     return 1;
   } catch (const std::exception& error) {
     std::cout.flush();

@@ -11,6 +11,11 @@
 
 namespace tvm_vision {
 
+/*! \brief What std::bad_alloc, which has no words, is told as. */
+constexpr const char* kOutOfMemory =
+    "this process needs more memory, and the system refuses it: end what else needs memory, raise "
+    "the limit of the process (ulimit -v, that of its container), or use a smaller image";
+
 /*! \brief Take a character off the front. False, and nothing taken, where no character of UTF-8
  * (RFC 3629) begins. */
 bool TakeCharacter(std::string_view* text, uint32_t* character);

@@ -101,6 +101,7 @@ def _load_library() -> ctypes.CDLL:
         from ..tvm_compat import ffi  # noqa: F401  the libraries that ours links to come with TVM
     library = ctypes.CDLL(str(path), ctypes.RTLD_LOCAL)
     library.tvm_vision_vulkan_shutdowns.restype = ctypes.c_uint64
+    library.tvm_vision_vulkan_register.restype = ctypes.c_char_p
     return library
 
 
@@ -164,7 +165,8 @@ def register(backend: str | None = None) -> str:
             )
         _backend, _refused = "tvm", None
         return _backend
-    _LIBRARY.tvm_vision_vulkan_register()
+    if refused := _LIBRARY.tvm_vision_vulkan_register():
+        raise DeviceError(refused.decode(errors="replace"))
     if LIBRARIES is None:
         _register_compiler()
     _backend, _refused = "tvm_vision", None

@@ -14,6 +14,7 @@
 #include "graph_runner.h"
 #include "one_user.h"
 #include "vulkan/csrc/device_options.h"
+#include "vulkan/csrc/refusals.h"
 #include "vulkan/csrc/wait_limit.h"
 
 namespace tvm_vision {
@@ -81,24 +82,7 @@ class GraphExecutor : public ffi::ModuleObj {
   int GetPropertyMask() const final { return ffi::Module::kRunnable; }
 
   ffi::Optional<ffi::Function> GetFunction(const ffi::String& name) final {
-    ffi::ObjectPtr<ffi::Object> self = ffi::GetObjectPtr<ffi::Object>(this);
-    auto found = Methods().find(std::string(name));
-    if (found == Methods().end()) {
-      auto constant = Constants().find(std::string(name));
-      if (constant == Constants().end()) return std::nullopt;
-      return ffi::Function::FromPacked(
-          [self, this, method = constant->second](ffi::PackedArgs args, ffi::Any* rv) {
-            (this->*method)(args, rv);
-          });
-    }
-    Method method = found->second;
-    const char* called = found->first.c_str();
-    return ffi::Function::FromPacked(
-        [self, this, method, called](ffi::PackedArgs args, ffi::Any* rv) {
-          OneCall::Scope call(&calls_, called);
-          vulkan::WaitLimit::Scope limit(time_limit_);
-          (this->*method)(args, rv);
-        });
+    return vulkan::TellingRefusals([&] { return Find(std::string(name)); });
   }
 
  private:
@@ -107,6 +91,27 @@ class GraphExecutor : public ffi::ModuleObj {
   static const std::map<std::string, Method>& Methods();
   /*! \brief What any thread may ask for at any time. */
   static const std::map<std::string, Method>& Constants();
+
+  ffi::Optional<ffi::Function> Find(const std::string& name) {
+    ffi::ObjectPtr<ffi::Object> self = ffi::GetObjectPtr<ffi::Object>(this);
+    auto found = Methods().find(name);
+    if (found == Methods().end()) {
+      auto constant = Constants().find(name);
+      if (constant == Constants().end()) return std::nullopt;
+      return ffi::Function::FromPacked(
+          [self, this, method = constant->second](ffi::PackedArgs args, ffi::Any* rv) {
+            vulkan::TellingRefusals([&] { (this->*method)(args, rv); });
+          });
+    }
+    Method method = found->second;
+    const char* called = found->first.c_str();
+    return ffi::Function::FromPacked(
+        [self, this, method, called](ffi::PackedArgs args, ffi::Any* rv) {
+          OneCall::Scope call(&calls_, called);
+          vulkan::WaitLimit::Scope limit(time_limit_);
+          vulkan::TellingRefusals([&] { (this->*method)(args, rv); });
+        });
+  }
 
   size_t InputIndex(ffi::AnyView key) {
     if (auto name = key.try_cast<ffi::String>()) return graph_.FindInput(std::string(*name));
@@ -418,13 +423,17 @@ void CheckValue(const GraphTensor& wanted, const DLTensor& value, const std::str
   }
 }
 
+namespace {
+
+ffi::Module Create(const ffi::String& json, const ffi::Module& library, DLDevice device) {
+  return ffi::Module(ffi::make_object<GraphExecutor>(std::string(json), library, device));
+}
+
+}  // namespace
+
 TVM_FFI_STATIC_INIT_BLOCK() {
   namespace refl = tvm::ffi::reflection;
-  refl::GlobalDef().def(
-      "tvm_vision.graph_executor.create",
-      [](const ffi::String& json, const ffi::Module& library, DLDevice device) {
-        return ffi::Module(ffi::make_object<GraphExecutor>(std::string(json), library, device));
-      });
+  refl::GlobalDef().def("tvm_vision.graph_executor.create", vulkan::Telling(Create));
 }
 
 }  // namespace runtime

@@ -8,6 +8,7 @@
 
 #include "graph_runner.h"
 #include "vulkan/csrc/launch_log.h"
+#include "vulkan/csrc/refusals.h"
 
 namespace tvm_vision {
 namespace runtime {
@@ -66,7 +67,7 @@ ffi::Array<Fields> Launches(const ffi::String& json, const ffi::Module& library)
 }  // namespace
 
 TVM_FFI_STATIC_INIT_BLOCK() {
-  ffi::reflection::GlobalDef().def("tvm_vision.graph_executor.launches", Launches);
+  ffi::reflection::GlobalDef().def("tvm_vision.graph_executor.launches", vulkan::Telling(Launches));
 }
 
 }  // namespace runtime

@@ -1,11 +1,14 @@
 #include "buffer_registry.h"
 
+#include <new>
+
 namespace tvm_vision {
 namespace vulkan {
 
 BufferRegistry& BufferRegistry::Global() {
-  // Leaked: Python may free tensors after static destructors have run.
-  static BufferRegistry* registry = new BufferRegistry();
+  // Never destroyed: Python may free tensors after static destructors have run.
+  alignas(BufferRegistry) static unsigned char memory[sizeof(BufferRegistry)];
+  static BufferRegistry* registry = new (memory) BufferRegistry();
   return *registry;
 }
 

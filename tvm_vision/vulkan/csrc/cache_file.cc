@@ -13,6 +13,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "folder_names.h"
+
 namespace tvm_vision {
 namespace vulkan {
 
@@ -146,16 +148,13 @@ void WriteCacheFile(const std::string& path, const std::vector<uint8_t>& payload
 }
 
 void RemoveLeftovers(const std::filesystem::path& folder, const std::string& prefix) {
-  namespace fs = std::filesystem;
-  std::error_code ignored;
-  for (fs::directory_iterator at(folder, ignored), end; !ignored && at != end;
-       at.increment(ignored)) {
-    std::string name = at->path().filename().string();
+  for (const std::string& name : FolderNames(folder.string())) {
     if (name.rfind(prefix, 0) != 0 || name.find(kUnfinished) == std::string::npos) continue;
-    File file(open(at->path().c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
+    std::filesystem::path path = folder / name;
+    File file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
     bool left = file.opened() && flock(file.fd(), LOCK_EX | LOCK_NB) == 0;
     std::error_code gone;  // another process may tidy up, too
-    if (left) fs::remove(at->path(), gone);
+    if (left) std::filesystem::remove(path, gone);
   }
 }
 
@@ -163,12 +162,11 @@ void KeepNewest(const std::filesystem::path& folder, const std::string& prefix, 
   namespace fs = std::filesystem;
   std::error_code ignored;
   std::vector<std::pair<fs::file_time_type, fs::path>> files;
-  for (fs::directory_iterator at(folder, ignored), end; !ignored && at != end;
-       at.increment(ignored)) {
-    if (at->path().filename().string().rfind(prefix, 0) != 0) continue;
+  for (const std::string& name : FolderNames(folder.string())) {
+    if (name.rfind(prefix, 0) != 0) continue;
     std::error_code gone;  // another process may tidy up, too
-    fs::file_time_type written = at->last_write_time(gone);
-    if (!gone) files.emplace_back(written, at->path());
+    fs::file_time_type written = fs::last_write_time(folder / name, gone);
+    if (!gone) files.emplace_back(written, folder / name);
   }
   if (files.size() <= count) return;
   std::sort(files.begin(), files.end());

@@ -22,6 +22,7 @@ class Handles {
   }
   void* Add(const std::shared_ptr<Buffer>& whole, uint64_t offset, uint64_t bytes,
             const std::shared_ptr<Device>& device) {
+    handles_.reserve(handles_.size() + 1);
     auto part = std::make_shared<Buffer>(whole, offset, std::max<uint64_t>(bytes, 1));
     handles_.push_back(BufferRegistry::Global().Add({std::move(part), device}));
     return handles_.back();
@@ -31,11 +32,12 @@ class Handles {
   std::vector<void*> handles_;
 };
 
-/*! \brief Directs this thread's launches into a recording for as long as it lives. */
+/*! \brief Directs this thread's launches into a recording, which outlives it, for as long as it
+ * lives. */
 class CaptureScope {
  public:
   CaptureScope(Device* device, const std::shared_ptr<Stream>& stream) : device_(device) {
-    device_->Capture(stream);
+    device_->Capture(&stream);
   }
   ~CaptureScope() { device_->Capture(nullptr); }
   CaptureScope(const CaptureScope&) = delete;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <thread>
 
 namespace tvm_vision {
@@ -18,7 +19,7 @@ constexpr std::chrono::milliseconds kLongestSleep{250};
 
 /*! \brief What this thread records for later; see Device::Capture. */
 thread_local const Device* captured_device = nullptr;
-thread_local std::shared_ptr<Stream> capture_stream;
+thread_local const std::shared_ptr<Stream>* capture_stream = nullptr;
 
 }  // namespace
 
@@ -72,7 +73,7 @@ Device::~Device() {
   }
   in_flight_.clear();
   free_.clear();
-  for (const std::shared_ptr<PipelineCache>& cache : PipelineCaches()) cache->Save();
+  SavePipelines(std::chrono::milliseconds::zero());
   handle_->fn.vkDestroySemaphore(handle_->vk, timeline_, nullptr);
 }
 
@@ -92,6 +93,13 @@ std::vector<std::shared_ptr<PipelineCache>> Device::PipelineCaches() {
   return alive;
 }
 
+void Device::SavePipelines(std::chrono::milliseconds quiet) noexcept {
+  std::lock_guard<std::mutex> guard(caches_lock_);
+  for (const std::weak_ptr<PipelineCache>& cache : caches_) {
+    if (std::shared_ptr<PipelineCache> found = cache.lock()) found->Save(quiet);
+  }
+}
+
 std::shared_ptr<Stream> Device::FindStream(void* handle) {
   std::lock_guard<std::mutex> guard(lock_);
   if (handle == nullptr) return streams_.front();
@@ -104,13 +112,13 @@ std::shared_ptr<Stream> Device::FindStream(void* handle) {
 }
 
 std::shared_ptr<Stream> Device::CurrentStream() {
-  if (captured_device == this) return capture_stream;
+  if (captured_device == this) return *capture_stream;
   return FindStream(TVMFFIEnvGetStream(kDLVulkan, number_));
 }
 
-void Device::Capture(std::shared_ptr<Stream> stream) {
-  captured_device = stream ? this : nullptr;
-  capture_stream = std::move(stream);
+void Device::Capture(const std::shared_ptr<Stream>* stream) noexcept {
+  captured_device = stream != nullptr ? this : nullptr;
+  capture_stream = stream;
 }
 
 std::shared_ptr<Stream> Device::CreateStream() {
@@ -135,9 +143,7 @@ void Device::Synchronize() {
     value = submitted_;
   }
   Wait(value);
-  for (const std::shared_ptr<PipelineCache>& cache : PipelineCaches()) {
-    cache->Save(kQuietBeforeSave);
-  }
+  SavePipelines(kQuietBeforeSave);
 }
 
 void Device::Synchronize(const std::shared_ptr<Stream>& stream) {
@@ -244,8 +250,12 @@ void Device::Reap() {
   if (in_flight_.empty() || handle_->lost) return;
   uint64_t reached = ReachedTimeline();
   while (!in_flight_.empty() && in_flight_.front()->value <= reached) {
-    if (in_flight_.front()->Recycle()) free_.push_back(std::move(in_flight_.front()));
-    in_flight_.pop_front();
+    auto first = in_flight_.begin();
+    if ((*first)->Recycle()) {
+      free_.splice(free_.end(), in_flight_, first);
+    } else {
+      in_flight_.erase(first);
+    }
   }
 }
 
@@ -269,18 +279,26 @@ std::unique_ptr<Recording> Device::NewRecording(bool reusable) {
   if (free_.empty()) {
     recording = std::make_unique<Recording>(handle_);
   } else {
-    recording = std::move(free_.back());
-    free_.pop_back();
+    RecordingList place;
+    place.splice(place.end(), free_, std::prev(free_.end()));
+    recording = std::move(place.front());
+    recording->place = std::move(place);
   }
   recording->Begin(next_recording_++, reusable);
   return recording;
+}
+
+void Device::Adopt(std::unique_ptr<Recording> recording) noexcept {
+  RecordingList place = std::move(recording->place);
+  place.front() = std::move(recording);
+  in_flight_.splice(in_flight_.end(), place);
 }
 
 uint64_t Device::Submit(std::unique_ptr<Recording> recording) {
   try {
     recording->End();
     uint64_t value = SubmitAgain(recording.get());
-    in_flight_.push_back(std::move(recording));
+    Adopt(std::move(recording));
     return value;
   } catch (const std::exception&) {
     // Others count on what it would have done: nobody may go on as if it had.

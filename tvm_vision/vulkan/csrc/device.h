@@ -9,7 +9,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -85,8 +84,9 @@ class Device : public std::enable_shared_from_this<Device> {
   std::shared_ptr<Stream> FindStream(void* handle);
   /*! \brief The stream that this thread set for the device, else the default one. */
   std::shared_ptr<Stream> CurrentStream();
-  /*! \brief Until called with nullptr, this thread's launches on this device go to `stream`. */
-  void Capture(std::shared_ptr<Stream> stream);
+  /*! \brief Until called with nullptr, this thread's launches on this device go to `stream`, which
+   * lives until then. */
+  void Capture(const std::shared_ptr<Stream>* stream) noexcept;
   /*! \brief A new stream; its address is the handle that FindStream takes. */
   std::shared_ptr<Stream> CreateStream();
   void DestroyStream(const std::shared_ptr<Stream>& stream);
@@ -110,7 +110,7 @@ class Device : public std::enable_shared_from_this<Device> {
   uint64_t SubmitAgain(Recording* recording);
   /*! \brief Take a recording that was submitted: it lives, with all it uses, until the device has
    * passed it. */
-  void Adopt(std::unique_ptr<Recording> recording) { in_flight_.push_back(std::move(recording)); }
+  void Adopt(std::unique_ptr<Recording> recording) noexcept;
   /*! \brief Submit what is recorded on every stream, so that it comes before what is submitted
    * next. */
   void FlushStreams();
@@ -136,6 +136,8 @@ class Device : public std::enable_shared_from_this<Device> {
   uint64_t ReachedTimeline() const;
   void Reap();
   void RefuseIfLost() const;
+  /*! \brief Save the caches of pipelines that did not grow for so long. */
+  void SavePipelines(std::chrono::milliseconds quiet) noexcept;
 
   std::shared_ptr<const DeviceHandle> handle_;
   int number_;
@@ -149,8 +151,8 @@ class Device : public std::enable_shared_from_this<Device> {
   WaitLimit::Duration longest_limit_{0};
   uint64_t submitted_ = 0;
   uint64_t next_recording_ = 1;
-  std::deque<std::unique_ptr<Recording>> in_flight_;
-  std::vector<std::unique_ptr<Recording>> free_;
+  RecordingList in_flight_;
+  RecordingList free_;
   std::shared_ptr<MemoryPool> tensors_;
   std::shared_ptr<MemoryPool> inputs_;
   std::shared_ptr<MemoryPool> upload_;

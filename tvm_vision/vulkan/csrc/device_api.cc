@@ -10,12 +10,15 @@
 #include <tvm/runtime/timer.h>
 
 #include <chrono>
+#include <cstdio>
 #include <exception>
+#include <new>
 #include <sstream>
 
 #include "buffer_registry.h"
 #include "device_info.h"
 #include "device_list.h"
+#include "refusals.h"
 
 namespace tvm_vision {
 namespace vulkan {
@@ -97,24 +100,29 @@ class VulkanDeviceAPI final : public tvm::runtime::DeviceAPI {
   }
 
   void* AllocDataSpace(DLDevice dev, size_t nbytes, size_t, DLDataType) final {
-    std::shared_ptr<Device> device = DeviceList::Global().Get(dev.device_id);
-    std::shared_ptr<Buffer> buffer = device->AllocateTensor(nbytes);
-    return BufferRegistry::Global().Add({std::move(buffer), std::move(device)});
+    return TellingRefusals([&] {
+      std::shared_ptr<Device> device = DeviceList::Global().Get(dev.device_id);
+      std::shared_ptr<Buffer> buffer = device->AllocateTensor(nbytes);
+      return BufferRegistry::Global().Add({std::move(buffer), std::move(device)});
+    });
   }
 
   void FreeDataSpace(DLDevice, void* ptr) final { BufferRegistry::Global().Remove(ptr); }
 
   void StreamSync(DLDevice dev, TVMStreamHandle stream) final {
-    std::shared_ptr<Device> device = DeviceList::Global().Get(dev.device_id);
-    if (stream == nullptr) {
-      device->Synchronize();
-    } else {
-      device->Synchronize(device->FindStream(stream));
-    }
+    TellingRefusals([&] {
+      std::shared_ptr<Device> device = DeviceList::Global().Get(dev.device_id);
+      if (stream == nullptr) {
+        device->Synchronize();
+      } else {
+        device->Synchronize(device->FindStream(stream));
+      }
+    });
   }
 
   TVMStreamHandle CreateStream(DLDevice dev) final {
-    return DeviceList::Global().Get(dev.device_id)->CreateStream().get();
+    return TellingRefusals(
+        [&] { return DeviceList::Global().Get(dev.device_id)->CreateStream().get(); });
   }
 
   void FreeStream(DLDevice dev, TVMStreamHandle stream) final {
@@ -138,6 +146,13 @@ class VulkanDeviceAPI final : public tvm::runtime::DeviceAPI {
                       size_t nbytes, DLDevice dev_from, DLDevice dev_to, DLDataType,
                       TVMStreamHandle stream) final {
     if (nbytes == 0) return;
+    TellingRefusals(
+        [&] { Copy(from, from_offset, to, to_offset, nbytes, dev_from, dev_to, stream); });
+  }
+
+ private:
+  static void Copy(const void* from, size_t from_offset, void* to, size_t to_offset, size_t nbytes,
+                   DLDevice dev_from, DLDevice dev_to, TVMStreamHandle stream) {
     bool from_vulkan = dev_from.device_type == kDLVulkan;
     bool to_vulkan = dev_to.device_type == kDLVulkan;
     uint8_t* host_to = static_cast<uint8_t*>(to) + to_offset;
@@ -156,7 +171,6 @@ class VulkanDeviceAPI final : public tvm::runtime::DeviceAPI {
     }
   }
 
- private:
   static std::shared_ptr<Stream> StreamOf(Device& device, TVMStreamHandle stream) {
     return stream == nullptr ? device.CurrentStream() : device.FindStream(stream);
   }
@@ -314,6 +328,16 @@ ffi::Map<ffi::String, ffi::Any> MemoryInUse(int64_t device) {
   return result;
 }
 
+ffi::String Status() { return ffi::String(DeviceList::Global().status()); }
+
+ffi::Array<ffi::String> PipelineCachePaths(int64_t device) {
+  ffi::Array<ffi::String> paths;
+  for (const auto& cache : DeviceList::Global().Get(static_cast<int>(device))->PipelineCaches()) {
+    if (!cache->path().empty()) paths.push_back(ffi::String(cache->path()));
+  }
+  return paths;
+}
+
 ffi::Array<ffi::String> ValidationMessages() {
   ffi::Array<ffi::String> result;
   for (const std::string& message : Instance::validation_log().Take()) result.push_back(message);
@@ -325,22 +349,14 @@ ffi::Array<ffi::String> ValidationMessages() {
 TVM_FFI_STATIC_INIT_BLOCK() {
   namespace refl = tvm::ffi::reflection;
   refl::GlobalDef()
-      .def("tvm_vision.vulkan.register", Register)
-      .def("tvm_vision.vulkan.devices", Devices)
-      .def("tvm_vision.vulkan.status", [] { return ffi::String(DeviceList::Global().status()); })
-      .def("tvm_vision.vulkan.options", ReadOptions)
-      .def("tvm_vision.vulkan.describe_options", DescribeOptions)
-      .def("tvm_vision.vulkan.memory_in_use", MemoryInUse)
-      .def("tvm_vision.vulkan.validation_messages", ValidationMessages)
-      .def("tvm_vision.vulkan.pipeline_cache_paths",
-           [](int64_t device) {
-             ffi::Array<ffi::String> paths;
-             for (const auto& cache :
-                  DeviceList::Global().Get(static_cast<int>(device))->PipelineCaches()) {
-               if (!cache->path().empty()) paths.push_back(ffi::String(cache->path()));
-             }
-             return paths;
-           })
+      .def("tvm_vision.vulkan.register", Telling(Register))
+      .def("tvm_vision.vulkan.devices", Telling(Devices))
+      .def("tvm_vision.vulkan.status", Telling(Status))
+      .def("tvm_vision.vulkan.options", Telling(ReadOptions))
+      .def("tvm_vision.vulkan.describe_options", Telling(DescribeOptions))
+      .def("tvm_vision.vulkan.memory_in_use", Telling(MemoryInUse))
+      .def("tvm_vision.vulkan.validation_messages", Telling(ValidationMessages))
+      .def("tvm_vision.vulkan.pipeline_cache_paths", Telling(PipelineCachePaths))
       .def("tvm_vision.vulkan.shutdown", [] { DeviceList::Global().Shutdown(); });
 }
 
@@ -352,9 +368,20 @@ TVM_FFI_STATIC_INIT_BLOCK() {
  * device to open.
  */
 
-/*! \brief Make TVM use this backend, whatever is there already. */
-extern "C" __attribute__((visibility("default"))) void tvm_vision_vulkan_register() {
-  tvm_vision::vulkan::Register(true);
+/*! \brief Make TVM use this backend, whatever is there already.
+ * \return NULL, or why it could not be. */
+extern "C" __attribute__((visibility("default"))) const char*
+tvm_vision_vulkan_register() noexcept {
+  try {
+    tvm_vision::vulkan::Register(true);
+    return nullptr;
+  } catch (const std::bad_alloc&) {
+    return tvm_vision::vulkan::kOutOfMemory;
+  } catch (const std::exception& error) {
+    static char why[512];
+    std::snprintf(why, sizeof(why), "%s", error.what());
+    return why;
+  }
 }
 
 /*! \brief How often devices were let go so far, for who is about to open one ahead. */
@@ -366,6 +393,8 @@ extern "C" __attribute__((visibility("default"))) uint64_t tvm_vision_vulkan_shu
  * is said by whoever uses it. */
 extern "C" __attribute__((visibility("default"))) void tvm_vision_vulkan_open(
     int device, uint64_t shutdowns) noexcept {
+  // The driver's compiler is loaded here, which may leave nothing.
+  tvm_vision::vulkan::ReadyToThrow();
   try {
     tvm_vision::vulkan::DeviceList::Global().OpenAhead(device, shutdowns);
   } catch (const std::exception&) {

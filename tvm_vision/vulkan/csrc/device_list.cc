@@ -2,14 +2,18 @@
 
 #include <unistd.h>
 
+#include <new>
+
 #include "driver_search.h"
 
 namespace tvm_vision {
 namespace vulkan {
 
 DeviceList& DeviceList::Global() {
-  // Leaked: tensors may be freed after static destructors have run. Shutdown is what ends it.
-  static DeviceList* list = new DeviceList();
+  // Never destroyed: tensors may be freed after static destructors have run. Shutdown is what ends
+  // it, and asks for it where no memory is to be had.
+  alignas(DeviceList) static unsigned char memory[sizeof(DeviceList)];
+  static DeviceList* list = new (memory) DeviceList();
   return *list;
 }
 

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <vector>
 
+#include "folder_names.h"
 #include "vk_api.h"
 
 namespace tvm_vision {
@@ -49,12 +50,12 @@ std::string LibraryPath(const std::string& text) {
 /*! \brief The first GPU of the kernel's that this user may not open, where there is none that he
  * may; empty otherwise. */
 std::string ClosedGpu() {
-  std::error_code ignored;
   std::string closed;
-  for (const fs::directory_entry& entry : fs::directory_iterator(kGpuFolder, ignored)) {
-    if (entry.path().filename().string().rfind(kGpuPrefix, 0) != 0) continue;
-    if (access(entry.path().c_str(), R_OK | W_OK) == 0) return "";
-    if (closed.empty() || entry.path() < closed) closed = entry.path();
+  for (const std::string& name : FolderNames(kGpuFolder)) {
+    if (name.rfind(kGpuPrefix, 0) != 0) continue;
+    std::string path = std::string(kGpuFolder) + "/" + name;
+    if (access(path.c_str(), R_OK | W_OK) == 0) return "";
+    if (closed.empty() || path < closed) closed = path;
   }
   return closed;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "device_snapshot.h"
 
@@ -35,7 +36,11 @@ struct LayerSettingsInfo {
 VKAPI_ATTR VkBool32 VKAPI_CALL OnMessage(VkDebugUtilsMessageSeverityFlagBitsEXT,
                                          VkDebugUtilsMessageTypeFlagsEXT,
                                          const VkDebugUtilsMessengerCallbackDataEXT* data, void*) {
-  Instance::validation_log().Add(data->pMessage);
+  try {
+    Instance::validation_log().Add(data->pMessage);
+  } catch (const std::bad_alloc&) {
+    // The driver's C calls this.
+  }
   return VK_FALSE;
 }
 
@@ -75,8 +80,9 @@ std::vector<std::string> ValidationLog::Take() {
 }
 
 ValidationLog& Instance::validation_log() {
-  // Leaked: the layer may speak while the process exits.
-  static ValidationLog* log = new ValidationLog();
+  // Never destroyed: the layer may speak while the process exits.
+  alignas(ValidationLog) static unsigned char memory[sizeof(ValidationLog)];
+  static ValidationLog* log = new (memory) ValidationLog();
   return *log;
 }
 

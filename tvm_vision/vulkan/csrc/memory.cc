@@ -1,6 +1,7 @@
 #include "memory.h"
 
 #include <algorithm>
+#include <new>
 
 #include "device_handle.h"
 
@@ -41,8 +42,11 @@ void MemoryPool::DestroyBlock(MemoryBlock* block) {
 
 bool MemoryPool::NewBlockOfType(uint64_t size, uint32_t type) {
   const DeviceFunctions& fn = device_->fn;
-  MemoryBlock block;
+  // What the host needs for it comes first: memory of a device would be lost where that is refused.
+  std::list<MemoryBlock> made(1);
+  MemoryBlock& block = made.front();
   block.size = size;
+  block.ranges = std::make_unique<RangeAllocator>(size, alignment_);
   VkBufferCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
   info.size = size;
@@ -71,8 +75,7 @@ bool MemoryPool::NewBlockOfType(uint64_t size, uint32_t type) {
     return false;
   }
   block.mapped = static_cast<uint8_t*>(address);
-  block.ranges = std::make_unique<RangeAllocator>(size, alignment_);
-  blocks_.push_back(std::move(block));
+  blocks_.splice(blocks_.end(), made);
   statistics_.reserved_bytes += size;
   ++statistics_.blocks;
   return true;
@@ -99,7 +102,12 @@ std::shared_ptr<Buffer> MemoryPool::TryAllocate(uint64_t bytes) {
     statistics_.used_bytes += rounded;
     statistics_.peak_used_bytes = std::max(statistics_.peak_used_bytes, statistics_.used_bytes);
     ++statistics_.allocations;
-    return std::make_shared<Buffer>(shared_from_this(), block, offset, bytes);
+    try {
+      return std::make_shared<Buffer>(shared_from_this(), block, offset, bytes);
+    } catch (const std::bad_alloc&) {
+      FreeLocked(block, offset);
+      throw;
+    }
   };
   for (auto block = blocks_.begin(); block != blocks_.end(); ++block) {
     if (std::shared_ptr<Buffer> buffer = take(block)) return buffer;
@@ -112,6 +120,10 @@ std::shared_ptr<Buffer> MemoryPool::TryAllocate(uint64_t bytes) {
 
 void MemoryPool::Free(std::list<MemoryBlock>::iterator block, uint64_t offset) {
   std::lock_guard<std::mutex> lock(mutex_);
+  FreeLocked(block, offset);
+}
+
+void MemoryPool::FreeLocked(std::list<MemoryBlock>::iterator block, uint64_t offset) {
   uint64_t before = block->ranges->used_bytes();
   block->ranges->Free(offset);
   statistics_.used_bytes -= before - block->ranges->used_bytes();

@@ -102,6 +102,8 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
  private:
   friend class Buffer;
   void Free(std::list<MemoryBlock>::iterator block, uint64_t offset);
+  /*! \brief The same; the lock must be held. */
+  void FreeLocked(std::list<MemoryBlock>::iterator block, uint64_t offset);
   bool NewBlock(uint64_t size);
   bool NewBlockOfType(uint64_t size, uint32_t type);
   void DestroyBlock(MemoryBlock* block);

@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <exception>
 #include <iomanip>
 #include <optional>
 #include <set>
 #include <sstream>
-#include <system_error>
 #include <thread>
 
 #include "buffer_registry.h"
@@ -20,6 +20,7 @@
 #include "device_list.h"
 #include "kernel_needs.h"
 #include "launch_log.h"
+#include "refusals.h"
 
 namespace tvm_vision {
 namespace vulkan {
@@ -280,11 +281,14 @@ VulkanModule::VulkanModule(KernelMap kernels, ffi::Map<ffi::String, ffi::String>
 }
 
 ffi::Optional<ffi::Function> VulkanModule::GetFunction(const ffi::String& name) {
-  auto found = kernels_.find(std::string(name));
-  if (found == kernels_.end()) return std::nullopt;
-  std::shared_ptr<Kernel> kernel = found->second;
-  return ffi::Function::FromPacked(
-      [kernel](ffi::PackedArgs args, ffi::Any*) { kernel->Launch(args); });
+  return TellingRefusals([&]() -> ffi::Optional<ffi::Function> {
+    auto found = kernels_.find(std::string(name));
+    if (found == kernels_.end()) return std::nullopt;
+    std::shared_ptr<Kernel> kernel = found->second;
+    return ffi::Function::FromPacked([kernel](ffi::PackedArgs args, ffi::Any*) {
+      TellingRefusals([&] { kernel->Launch(args); });
+    });
+  });
 }
 
 bool VulkanModule::ImplementsFunction(const ffi::String& name) {
@@ -361,6 +365,26 @@ ffi::Array<ffi::Map<ffi::String, ffi::Any>> ListKernels(const ffi::Module& libra
   return found;
 }
 
+/*! \brief Threads that are waited for, whatever becomes of the one that started them. */
+class Joined {
+ public:
+  ~Joined() {
+    for (std::thread& thread : threads_) thread.join();
+  }
+  /*! \brief Start up to so many; fewer where the system gives no more. */
+  template <typename Work>
+  void Start(int64_t count, Work work) {
+    try {
+      for (int64_t i = 0; i < count; ++i) threads_.emplace_back(work);
+    } catch (const std::exception&) {
+      // No more are to be had: those there are do all of it.
+    }
+  }
+
+ private:
+  std::vector<std::thread> threads_;
+};
+
 }  // namespace
 
 void CheckKernels(const ffi::Module& library, const Device& device) {
@@ -377,6 +401,7 @@ void PreparePipelines(const ffi::Module& library, const std::shared_ptr<Device>&
   CollectKernels(library, &kernels);
   std::atomic<size_t> next{0};
   auto work = [&] {
+    ReadyToThrow();
     for (size_t i = next++; i < kernels.size(); i = next++) {
       try {
         kernels[i]->PipelineOn(device.get());
@@ -385,15 +410,11 @@ void PreparePipelines(const ffi::Module& library, const std::shared_ptr<Device>&
       }
     }
   };
-  int64_t count = std::min<int64_t>(threads, kernels.size());
-  std::vector<std::thread> others;
-  try {
-    for (int64_t i = 1; i < count; ++i) others.emplace_back(work);
-  } catch (const std::system_error&) {
-    // No more threads are to be had: those there are do all of it.
+  {
+    Joined others;
+    others.Start(std::min<int64_t>(threads, kernels.size()) - 1, work);
+    work();
   }
-  work();
-  for (std::thread& thread : others) thread.join();
   // At once: a robot is switched off rather than ended.
   std::set<std::shared_ptr<PipelineCache>> caches;
   for (const std::shared_ptr<Kernel>& kernel : kernels)
@@ -454,10 +475,10 @@ ffi::Module LoadModule(const ffi::Bytes& bytes) {
 TVM_FFI_STATIC_INIT_BLOCK() {
   namespace refl = tvm::ffi::reflection;
   refl::GlobalDef()
-      .def("tvm_vision.vulkan.module_create", CreateModule)
-      .def("tvm_vision.vulkan.module_load", LoadModule)
-      .def("tvm_vision.vulkan.kernels", ListKernels)
-      .def("tvm_vision.vulkan.prepare", Prepare);
+      .def("tvm_vision.vulkan.module_create", Telling(CreateModule))
+      .def("tvm_vision.vulkan.module_load", Telling(LoadModule))
+      .def("tvm_vision.vulkan.kernels", Telling(ListKernels))
+      .def("tvm_vision.vulkan.prepare", Telling(Prepare));
 }
 
 }  // namespace vulkan

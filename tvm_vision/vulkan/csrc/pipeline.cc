@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 
 #include "cache_file.h"
@@ -169,11 +170,19 @@ size_t PipelineCache::Bytes() const {
   return told ? bytes : 0;
 }
 
-void PipelineCache::Save(std::chrono::milliseconds quiet) {
+void PipelineCache::Save(std::chrono::milliseconds quiet) noexcept {
   std::lock_guard<std::mutex> lock(mutex_);
   if (!changed_ || path_.empty()) return;
   if (std::chrono::steady_clock::now() - last_change_ < quiet) return;
   changed_ = false;
+  try {
+    Write();
+  } catch (const std::exception&) {
+    // Without room for a copy, here or on the disk, the next process compiles once more.
+  }
+}
+
+void PipelineCache::Write() {
   size_t bytes = Bytes();
   // Pipelines out of the file add nothing: a robot's flash is not written at each start.
   if (bytes == 0 || bytes == stored_bytes_) return;

@@ -54,7 +54,7 @@ class PipelineCache {
   void MarkChanged();
   /*! \brief Write the file if the driver has added pipelines, and the last of them was made at
    * least `quiet` ago. */
-  void Save(std::chrono::milliseconds quiet = std::chrono::milliseconds(0));
+  void Save(std::chrono::milliseconds quiet = std::chrono::milliseconds(0)) noexcept;
   /*! \brief Where the file is; empty when nothing is cached. */
   const std::string& path() const { return path_; }
 
@@ -62,6 +62,7 @@ class PipelineCache {
   bool HeaderMatches(const std::vector<uint8_t>& data) const;
   /*! \brief Bytes that the driver would give now; 0 when it does not say. */
   size_t Bytes() const;
+  void Write();
 
   std::shared_ptr<const DeviceHandle> device_;
   VkPipelineCache cache_ = VK_NULL_HANDLE;

@@ -21,21 +21,23 @@ class RangeAllocator {
 
   /*! \brief Offset of a free range of at least `bytes`, or kNone. */
   uint64_t Allocate(uint64_t bytes);
-  /*! \brief Give back a range; `offset` must come from Allocate and be given back once. */
-  void Free(uint64_t offset);
+  /*! \brief Give back a range; `offset` must come from Allocate and be given back once. Needs no
+   * memory: destructors call it. */
+  void Free(uint64_t offset) noexcept;
 
-  bool empty() const { return used_.empty(); }
+  bool empty() const { return used_bytes_ == 0; }
   uint64_t used_bytes() const { return used_bytes_; }
 
  private:
-  void InsertFree(uint64_t offset, uint64_t size);
-  void EraseFree(std::map<uint64_t, uint64_t>::iterator it);
+  struct Range {
+    uint64_t size;
+    bool used;
+  };
 
   uint64_t alignment_;
   uint64_t used_bytes_ = 0;
-  std::map<uint64_t, uint64_t> used_;
-  std::map<uint64_t, uint64_t> free_by_offset_;
-  std::multimap<uint64_t, uint64_t> free_by_size_;
+  /*! \brief All of the block, by offset; no two free ones lie side by side. */
+  std::map<uint64_t, Range> ranges_;
 };
 
 }  // namespace vulkan

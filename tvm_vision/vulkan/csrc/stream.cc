@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "device.h"
 
@@ -33,6 +34,9 @@ BufferAccess AccessOf(const std::shared_ptr<Buffer>& buffer, uint64_t offset, ui
 }
 
 }  // namespace
+
+Recording::Recording(std::shared_ptr<const DeviceHandle> device, Empty)
+    : place(1), device_(std::move(device)) {}
 
 Recording::Recording(std::shared_ptr<const DeviceHandle> device)
     : Recording(std::move(device), Empty()) {
@@ -108,6 +112,7 @@ void Recording::NewDescriptorPool(uint32_t storage_buffers) {
   info.poolSizeCount = 2;
   info.pPoolSizes = sizes;
   VkDescriptorPool pool = VK_NULL_HANDLE;
+  descriptor_pools_.reserve(descriptor_pools_.size() + 1);
   VK_CHECK(Doing(*device_), device_->fn, vkCreateDescriptorPool, device_->vk, &info, nullptr,
            &pool);
   descriptor_pools_.push_back(pool);
@@ -194,12 +199,19 @@ void Stream::Use(const std::shared_ptr<Buffer>& used) {
   std::shared_ptr<Buffer> buffer = used->owner();
   if (buffer->last_recording == recording.id) return;
   device_->FlushRecording(buffer->last_recording);
-  buffer->last_recording = recording.id;
+  // Before the buffer counts as held.
   recording.buffers.push_back(buffer);
+  buffer->last_recording = recording.id;
 }
 
 void Stream::BarrierIfNeeded(const std::vector<BufferAccess>& accesses) {
-  if (hazards_.Access(accesses)) EmitBarrier();
+  try {
+    if (hazards_.Access(accesses)) EmitBarrier();
+  } catch (const std::bad_alloc&) {
+    // What is no longer remembered has to be over.
+    FullBarrier();
+    throw;
+  }
 }
 
 void Stream::FullBarrier() {

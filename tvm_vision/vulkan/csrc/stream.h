@@ -10,6 +10,7 @@
 #define TVM_VISION_VULKAN_STREAM_H_
 
 #include <array>
+#include <list>
 #include <memory>
 #include <vector>
 
@@ -21,6 +22,10 @@ namespace tvm_vision {
 namespace vulkan {
 
 class Device;
+class Recording;
+
+/*! \brief Recordings go from list to list without memory that might be refused. */
+using RecordingList = std::list<std::unique_ptr<Recording>>;
 
 /*! \brief A command buffer with all that it uses. */
 class Recording {
@@ -48,11 +53,13 @@ class Recording {
   uint64_t copied_bytes = 0;
   std::vector<std::shared_ptr<Buffer>> buffers;
   std::vector<std::shared_ptr<const void>> kept;
+  /*! \brief Its place in the device's list of what is in flight, while it is in none. */
+  RecordingList place;
 
  private:
   /*! \brief Without anything yet, so that what fails to be made leaves nothing behind. */
   struct Empty {};
-  Recording(std::shared_ptr<const DeviceHandle> device, Empty) : device_(std::move(device)) {}
+  Recording(std::shared_ptr<const DeviceHandle> device, Empty);
   void NewDescriptorPool(uint32_t storage_buffers);
 
   std::shared_ptr<const DeviceHandle> device_;

@@ -1,0 +1,110 @@
+"""Memory that is refused: each request of our own native code, and a limit of the process."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support import SUPPORT
+from support.failing_new import compile_failing_new
+from support.faults import write_to_lose
+
+pytestmark = pytest.mark.usefixtures("device_info")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("memory")
+    write_to_lose(folder)
+    compile_failing_new(folder)
+    return folder
+
+
+def program(name: str, folder: Path, *words: Any, **environment: str) -> Any:
+    return subprocess.run(
+        [sys.executable, SUPPORT / name, folder, *map(str, words)],
+        env={
+            **os.environ,
+            "PYTHONPATH": str(SUPPORT.parent),
+            "TVM_USE_RUNTIME_LIB": "1",
+            "TVM_VISION_CACHE_DIR": str(folder / "cache"),
+            **environment,
+        },
+        text=True,
+        capture_output=True,
+        timeout=3000,
+    )
+
+
+# Also of what a frame that was refused has left to read, or to wait for.
+TOLD = re.compile(r"(Device|DeviceLost|Package|Input)Error: (?!.*bad_alloc)[^\n]+")
+
+
+def problems(lines: list[dict[str, Any]]) -> list[str]:
+    """What is not as it should be in lives in which memory was refused."""
+    found = []
+    for plan, life in zip(lines[::2], lines[1::2], strict=True):
+        met = life["met"]
+        found += [
+            f"{plan}: {step}: {what}"
+            for step, what in met.items()
+            if not (what in ("right", "skipped") or TOLD.fullmatch(what))
+        ]
+        if life["refused"] and set(met.values()) == {"right"} and plan["last"] != plan["first"]:
+            found.append(f"{plan}: all was refused, and nothing said so")
+        if set(life["after"].values()) != {"right"} or life["said"]:
+            found.append(f"{plan}: the life after it: {life['after']} {life['said']}")
+    return found
+
+
+ALL = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("package", "step"),
+    [
+        ("cpu.tar", 16),
+        ("network.tar", 500),
+        pytest.param("cpu.tar", 1, marks=ALL),
+        pytest.param("network.tar", 1, marks=ALL),
+    ],
+)
+def test_each_request_of_ours_may_be_refused(folder: Path, package: str, step: int) -> None:
+    failing = {"LD_PRELOAD": str(folder / "failing_new.so")}
+    done = program("memory_program.py", folder, package, 1, step, **failing)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0, f"ended by {done.returncode} in {lines[-1:]}\n{done.stderr}"
+    assert len(lines) > 10 and problems(lines) == []
+
+
+# MiB beyond what the process has. The last is enough.
+STEPS = (0, 1, 2, 3, 4, 6, 8, 10, 64)
+
+
+@pytest.mark.parametrize("mib", STEPS)
+def test_a_limit_of_address_space_is_told(folder: Path, mib: int) -> None:
+    """Of a network on the processor: a driver ends the process where it finds none."""
+    done = program("limited_program.py", folder, "cpu.tar", mib)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.strip()
+    assert re.fullmatch(r"right|MemoryError: .*|\w+Error: [^\n]+", said) or said == "MemoryError:"
+    assert said == "right" or mib < STEPS[-1]
+
+
+LIMITS = (2, 24, 64, 90, 200, 600)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mib", LIMITS)
+def test_no_exception_of_ours_ends_a_process_with_a_driver(folder: Path, mib: int) -> None:
+    """lavapipe and its compiler may, in their own way."""
+    done = program("limited_program.py", folder, "network.tar", mib)
+    assert not re.search("terminate called|thread-local data", done.stderr), done.stderr
+    assert mib < LIMITS[-1] or done.stdout == "right\n"
