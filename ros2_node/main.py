@@ -34,7 +34,7 @@ ROS_PACKAGES = (
 
 
 def main(arguments: Sequence[str] | None = None, **options: Any) -> int:
-    """Run until SIGINT or SIGTERM; returns the exit code.
+    """Run until SIGINT, SIGTERM or SIGHUP; returns the exit code.
 
     It is 0 then, 1 after an error that nobody expected, and WRONG_START, with one line, where the
     node cannot run as it was started. options: of VisionNode.

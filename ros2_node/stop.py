@@ -24,9 +24,13 @@ class Stop:
         self._ends = weakref.finalize(self, _close, self._read, self._write)
 
     def on_signals(self) -> None:
-        """Let SIGINT and SIGTERM express it, instead of what they did; for the main thread."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self.request)
+        """Let SIGINT, SIGTERM and SIGHUP express it, instead of what they did; for the main thread.
+
+        SIGHUP stays ignored where it is, as under nohup.
+        """
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self.request)
         # Written to in the thread that the signal comes to, at once.
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
 

@@ -2,43 +2,53 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from tvm_vision import __version__
+from tvm_vision.interrupts import ended_as_by_ctrl_c, silent_ctrl_c
 
-from .bag import bag
-from .benchmark import benchmark
-from .calibrate import calibrate
-from .check import check
-from .classifier_to_onnx import classifier_to_onnx
-from .classify import classify
-from .compile import compile as compile_command
-from .demo import demo
-from .demo_classifier import demo_classifier
-from .detect import detect
-from .devices import devices
-from .doctor import doctor
-from .evaluate import evaluate
-from .inspect import inspect
-from .options import SETTINGS, OneLineErrors
-from .other_names import as_others_write, no_such_command
-from .package import package
-from .profile import profile
-from .quantize import quantize
-from .records import records
-from .replay import replay
-from .rpc_server import rpc_server
-from .run import run
-from .show import show
-from .sign import sign, verify
-from .tune import tune
-from .verbosity import add_verbosity
-from .yoeo_onnx_to_tvm import yoeo_onnx_to_tvm
-from .yoeo_to_onnx import yoeo_to_onnx
+# Imports take some tenths of a second, in which Ctrl-C has nothing to tell.
+with silent_ctrl_c():
+    from .bag import bag
+    from .benchmark import benchmark
+    from .calibrate import calibrate
+    from .check import check
+    from .classifier_to_onnx import classifier_to_onnx
+    from .classify import classify
+    from .compile import compile as compile_command
+    from .demo import demo
+    from .demo_classifier import demo_classifier
+    from .detect import detect
+    from .devices import devices
+    from .doctor import doctor
+    from .evaluate import evaluate
+    from .inspect import inspect
+    from .options import SETTINGS, OneLineErrors
+    from .other_names import as_others_write, no_such_command
+    from .package import package
+    from .profile import profile
+    from .quantize import quantize
+    from .records import records
+    from .replay import replay
+    from .rpc_server import rpc_server
+    from .run import run
+    from .show import show
+    from .sign import sign, verify
+    from .tune import tune
+    from .verbosity import add_verbosity
+    from .yoeo_onnx_to_tvm import yoeo_onnx_to_tvm
+    from .yoeo_to_onnx import yoeo_to_onnx
 
 
 class CommandGroup(OneLineErrors, click.Group):
     """The group, whose commands' errors are one line each, and which all say how much they say."""
+
+    def main(self, *arguments: Any, **given: Any) -> Any:
+        """As click has it; what ends programs ends it as Ctrl-C does."""
+        with ended_as_by_ctrl_c():
+            return super().main(*arguments, **given)
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
         super().add_command(add_verbosity(cmd), name)

@@ -24,6 +24,7 @@ import click
 from tvm_vision.error_lines import first_line
 from tvm_vision.errors import InputError, TvmVisionError
 from tvm_vision.file_kinds import need_ending
+from tvm_vision.interrupts import met
 from tvm_vision.options import OF_PRECISIONS, CompileOptions, variable_of
 from tvm_vision.runtime.choices import DEVICES, FILL_MODES
 
@@ -72,13 +73,17 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "token_normalize_func": hyphe
 
 
 class Interrupted(click.ClickException):
-    """Ctrl-C, told in a line that says what is kept and how to go on; exit code 130, as shells
-    have it."""
+    """Ctrl-C, or a signal that ends programs, told in a line that says what is kept and how to go
+    on; the exit code is 128 and the signal's number, as shells have it."""
 
-    exit_code = 130
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + met()  # type: ignore[misc]  # click has it of classes
 
     def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(f"interrupted: {self.format_message()}", file=file, err=file is None)
+        # The terminal may be what went away.
+        with contextlib.suppress(OSError):
+            click.echo(f"interrupted: {self.format_message()}", file=file, err=file is None)
 
 
 @contextlib.contextmanager

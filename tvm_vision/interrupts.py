@@ -1,9 +1,59 @@
-"""Ctrl-C while TVM's C++ calls Python, which makes an error without a word of it."""
+"""Signals that end a command as Ctrl-C does, and Ctrl-C while TVM's C++ calls Python."""
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
+
+# What ends a service, and what a terminal that goes away sends.
+ENDING = (signal.SIGTERM, signal.SIGHUP)
+_met: list[int] = []
+
+
+def met() -> int:
+    """The signal that ended this process' work: SIGINT, where it was none of ``ENDING``."""
+    return _met[-1] if _met else int(signal.SIGINT)
+
+
+def _interrupt(number: int, _: FrameType | None) -> None:
+    _met.append(number)
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def ended_as_by_ctrl_c() -> Iterator[None]:
+    """In the block the signals of ``ENDING`` raise KeyboardInterrupt, so that what Ctrl-C cleans up
+    is cleaned up. One that is ignored stays so, as under nohup; a thread has none."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in ENDING}
+    taken = [number for number, handler in before.items() if handler == signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, _interrupt)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, before[number])
+
+
+@contextmanager
+def silent_ctrl_c() -> Iterator[None]:
+    """In the block Ctrl-C ends the process without a word, where it would raise
+    KeyboardInterrupt; shells have 130 for it all the same."""
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextmanager

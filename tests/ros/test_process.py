@@ -245,7 +245,7 @@ def test_two_nodes_in_one_domain(graph, start):
 
 
 @pytest.mark.parametrize("delay", [0.05, 0.3, 0.6, 0.9, 1.3, 2.0])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signals_end_it_cleanly_at_any_moment(start, number, delay):
     process = start("model:=slow" if delay > 1 else "model:=fake:100")
     process.wait_for("started")

@@ -12,7 +12,7 @@ from tvm_vision_ros.stop import Stop
 
 @pytest.fixture
 def stop():
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
     made = Stop()
     made.on_signals()
