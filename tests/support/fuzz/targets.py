@@ -96,10 +96,12 @@ def _read_signature() -> Read:
 
 
 def _signature_samples() -> list[bytes]:
-    return [
-        b'{"ed25519": "00ff", "format": "tvm_vision signature", "format_version": 1, "info": "a1", '
-        b'"key": "b2", "variants": {"renoir": "c3"}}\n'
-    ]
+    digests = (part * 32 for part in ("00ff", "a1", "b2", "c3"))
+    text = (
+        '{"ed25519": "%s", "format": "tvm_vision signature", "format_version": 1, "info": "%s", '
+        '"key": "%s", "variants": {"renoir": "%s"}}\n' % tuple(digests)
+    )
+    return [text.encode()]
 
 
 def _record_samples() -> list[bytes]:
