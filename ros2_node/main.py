@@ -42,6 +42,10 @@ def main(arguments: Sequence[str] | None = None, **options: Any) -> int:
     stop = Stop()
     stop.on_signals()
     prepare_environment()
+    # As all of tvm_vision, not before the environment is prepared.
+    from tvm_vision.standard_streams import open_closed
+
+    open_closed()
     return run(sys.argv if arguments is None else arguments, stop, **options)
 
 

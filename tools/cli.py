@@ -8,6 +8,7 @@ import click
 
 from tvm_vision import __version__
 from tvm_vision.interrupts import ended_as_by_ctrl_c, silent_ctrl_c
+from tvm_vision.standard_streams import open_closed
 
 # Imports take some tenths of a second, in which Ctrl-C has nothing to tell.
 with silent_ctrl_c():
@@ -47,6 +48,7 @@ class CommandGroup(OneLineErrors, click.Group):
 
     def main(self, *arguments: Any, **given: Any) -> Any:
         """As click has it; what ends programs ends it as Ctrl-C does."""
+        open_closed()
         with ended_as_by_ctrl_c():
             return super().main(*arguments, **given)
 
