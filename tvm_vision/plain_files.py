@@ -25,17 +25,22 @@ def stem_of(path: str | os.PathLike[str]) -> str:
 
 def open_plain(path: str | os.PathLike[str]) -> BinaryIO:
     """A plain file, or a link to one, to read. Raises OSError for anything else."""
+    return open(path, "rb", opener=_open_plain)
+
+
+def _open_plain(path: str, flags: int) -> int:
     # Not blocking: a pipe is refused below instead of waited for.
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    handle = os.open(path, flags | os.O_NONBLOCK)
     try:
         kind = os.fstat(handle).st_mode
         if not stat.S_ISREG(kind):
             found = "it is a folder" if stat.S_ISDIR(kind) else "it is no plain file"
             raise OSError(errno.EINVAL, found, os.fspath(path))
-        return open(handle, "rb")
     except BaseException:
+        # Nobody else has it yet, so that it is closed once, whatever signal comes.
         os.close(handle)
         raise
+    return handle
 
 
 def read_plain(path: str | os.PathLike[str], most: int = MOST_TEXT) -> bytes:
