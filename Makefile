@@ -54,7 +54,7 @@ help:
 	@echo "make test-driver  run the backend's tests on a newer lavapipe, or on DRIVER=FILE.json"
 	@echo "make faults     let Vulkan fail at every call of a network's life, and write what came of it"
 	@echo "make fuzz       FUZZ_SECONDS for each of FUZZ_TARGETS: inputs that nobody wrote"
-	@echo "make kills      kill commands KILLS times at their writes, and run them on full disks"
+	@echo "make kills      kill commands KILLS times at their writes, ask them to end, and run them on full disks"
 	@echo "make lock       write requirements.lock, sbom.cdx.json and the list of dependencies anew"
 	@echo "make validation  run the backend's tests under GPU-assisted validation, too"
 	@echo "make validation-newest  run them under the newest validation layer and lavapipe that Debian has"
@@ -148,7 +148,7 @@ fuzz: $(NATIVE)
 	@PYTHONPATH=tests $(BIN)/python -m support.fuzz --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
 kills: $(NATIVE)
-	@PYTHONPATH=tests $(BIN)/python -m support.durability --kills $(KILLS) --full 5
+	@PYTHONPATH=tests $(BIN)/python -m support.durability --kills $(KILLS) --full 5 --signals 12
 
 # In an environment of their own: nobody else needs them.
 lock: $(PACKAGES)

@@ -12,7 +12,7 @@ from support import ROOT
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", ["--kills 12", "--full 2"])
+@pytest.mark.parametrize("words", ["--kills 12", "--full 2", "--signals 3"])
 def test_nothing_half_written_and_nothing_left(words: str) -> None:
     command = [sys.executable, "-m", "support.durability", *words.split()]
     environment = {

@@ -11,6 +11,9 @@ from types import FrameType
 # What ends a service, and what a terminal that goes away sends.
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 _met: list[int] = []
+# How many blocks of held() the main thread is in, and whether a signal waits for their end.
+_depth = 0
+_waits = False
 
 
 def met() -> int:
@@ -19,19 +22,43 @@ def met() -> int:
 
 
 def _interrupt(number: int, _: FrameType | None) -> None:
+    global _waits
     _met.append(number)
+    if _depth:
+        _waits = True
+        return
     raise KeyboardInterrupt
 
 
 @contextmanager
-def ended_as_by_ctrl_c() -> Iterator[None]:
-    """In the block the signals of ``ENDING`` raise KeyboardInterrupt, so that what Ctrl-C cleans up
-    is cleaned up. One that is ignored stays so, as under nohup; a thread has none."""
+def held() -> Iterator[None]:
+    """In the block no signal of ``ended_as_by_ctrl_c`` raises: the end of the block does. For what
+    takes no time and must not be cut in two, as to make a folder and to know of it."""
+    global _depth, _waits
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.getsignal(number) for number in ENDING}
-    taken = [number for number, handler in before.items() if handler == signal.SIG_DFL]
+    _depth += 1
+    try:
+        yield
+    finally:
+        _depth -= 1
+        if _waits and not _depth:
+            _waits = False
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def ended_as_by_ctrl_c() -> Iterator[None]:
+    """In the block the signals of ``ENDING`` raise KeyboardInterrupt as Ctrl-C does, so that what
+    it cleans up is cleaned up, and ``held`` holds all of them. One that is ignored stays so, as
+    under nohup; a thread has none."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, *ENDING)}
+    usual = (signal.SIG_DFL, signal.default_int_handler)
+    taken = [number for number, handler in before.items() if handler in usual]
     for number in taken:
         signal.signal(number, _interrupt)
     try:

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .errors import InputError, TvmVisionError
+from .interrupts import held
 
 _PREFIX, _SUFFIX = ".tvm_vision-", ".part"
 _SCRATCH = re.compile(r"\.tvm_vision-[a-z0-9_]{8}\.part")
@@ -55,8 +56,10 @@ class ScratchFolder:
         """
         where = temporary_folder() if parent is None else parent
         clear_leftovers_once(where)
-        self.path, lock = _locked_folder(where)
-        self._finalizer = weakref.finalize(self, _close, self.path, lock, os.getpid())
+        # A signal in between would leave it until the next process clears it.
+        with held():
+            self.path, lock = _locked_folder(where)
+            self._finalizer = weakref.finalize(self, _close, self.path, lock, os.getpid())
 
     def __enter__(self) -> Path:
         return self.path
@@ -66,7 +69,8 @@ class ScratchFolder:
 
     def close(self) -> None:
         """Remove the folder; a second call does nothing."""
-        self._finalizer()
+        with held():
+            self._finalizer()
 
 
 def temporary_folder() -> Path:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import cv2
@@ -14,8 +16,9 @@ import numpy as np
 import pytest
 
 from support import handmade, yoeo_networks
-from tvm_vision.interrupts import ctrl_c_as_itself
+from tvm_vision.interrupts import ctrl_c_as_itself, ended_as_by_ctrl_c, held
 from tvm_vision.package import unpack_package
+from tvm_vision.whole_files import ScratchFolder
 
 
 @pytest.fixture(scope="module")
@@ -203,3 +206,70 @@ def test_ctrl_c_is_not_for_the_processes_of_a_search(tmp_path: Path) -> None:
         assert process.call(signal.getsignal, signal.SIGINT, timeout=60) == signal.SIG_IGN
     finally:
         process.close()
+
+
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_waits_for_the_end_of_what_must_not_be_cut(number: int) -> None:
+    done = []
+    with ended_as_by_ctrl_c():
+        with pytest.raises(KeyboardInterrupt), held():
+            with held():
+                os.kill(os.getpid(), number)
+                done.append("inner")
+            done.append("outer")
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), number)
+    assert done == ["inner", "outer"]
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("call", ["mkdtemp", "rmtree"])
+def test_a_scratch_folder_is_gone_whenever_a_signal_comes(
+    number: int, call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is made, before anybody knows of it, and where it is removed."""
+    module = tempfile if call == "mkdtemp" else shutil
+    real = getattr(module, call)
+
+    def asked(*words: object, **given: object) -> object:
+        result = real(*words, **given)
+        os.kill(os.getpid(), number)
+        return result
+
+    monkeypatch.setattr(module, call, asked)
+    with ended_as_by_ctrl_c(), pytest.raises(KeyboardInterrupt), ScratchFolder(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_ignored_stays_so() -> None:
+    """As under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with ended_as_by_ctrl_c():
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_command_ends_with_the_code_of_its_signal(number: int, world: Path) -> None:
+    code = (
+        "import os, signal, sys, tvm_vision.api; from tvm_vision.tools.cli import main\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "import tvm_vision.compiler as compiler\n"
+        "compiler.compile_model = lambda *a, **k: os.kill(os.getpid(), int(sys.argv[1]))\n"
+        "main(sys.argv[2:])"
+    )
+    words = ["compile", str(world / "tiny.onnx"), "-o", str(world / "no.tar"), "--target", "llvm"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(int(number)), *words], capture_output=True, text=True
+    )
+    assert done.returncode == 128 + number, done.stderr
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("target: ")]
+    assert lines == ["interrupted: nothing was written; the same command begins again"]
+    assert not (world / "no.tar").exists()

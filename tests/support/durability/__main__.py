@@ -9,7 +9,9 @@ the command runs undisturbed: it succeeds, and nothing lies in its folder, in th
 files or in the caches but what lies there where nothing was ever killed. ``--full`` gives the disk
 room for a part of what a command writes: it ends with one line and exit code 1, or, where only a
 cache had no room, succeeds; what was there before is there still. Where a file system in memory can
-be mounted (root) that is a real one of that size; else a write fails. Exit code 1 for any fault.
+be mounted (root) that is a real one of that size; else a write fails. ``--signals`` asks it to end
+by SIGINT, SIGTERM and SIGHUP: one line, 128 and the signal's number, and nothing is left at once.
+Exit code 1 for any fault.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,7 +32,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .jobs import JOBS, Job, prepare
-from .stopped import import_all, stop
+from .stopped import SIGNALS, import_all, stop
 
 KILLED = (-9, -14)
 KILLS_BEFORE_A_RUN = 8
@@ -187,6 +190,33 @@ def kill(job: Job, world: World, kills: int, chance: random.Random) -> None:
     print(f"{job.name}: {done} kills in {runs} runs, {writes} writes", flush=True)
 
 
+def ask(job: Job, world: World, times: int, chance: random.Random) -> None:
+    """Ask a job so many times to end, by each signal in turn, each time in a place with nothing in
+    it. It ends with one line and the signal's exit code and leaves nothing, or has all written."""
+    world.clear(job)
+    writes = undisturbed(job, world)
+    usual = world.listing()
+    for number in range(times if writes else 0):
+        world.clear(job)
+        way = SIGNALS[number % len(SIGNALS)]
+        at, delay = chance.randint(1, writes), chance.uniform(0, LONGEST_DELAY / 4)
+        code, said = world.run(job, at, delay, way)
+        what = f"{way} at write {at} and {delay:.3f} s"
+        # At the very end there is nobody to tell, and shells have the same number for it.
+        over = code == -signal.Signals[way]
+        asked = over or code == 128 + signal.Signals[way]
+        world.counts[way if asked else "ended before"] += 1
+        lines = [line for line in said.splitlines() if line.startswith("interrupted: ")]
+        if code != 0 and (not asked or "Traceback" in said or len(lines) != (not over)):
+            world.fault(job, f"{what}: it ends with {code}: {said[-2000:]}")
+        if problem := whole(job, world, False):
+            world.fault(job, f"{what}: {problem}")
+        found = world.listing() - usual
+        if left := sorted(name for name in found if not (job.resumed and job.resumed in name)):
+            world.fault(job, f"{what} left behind: {', '.join(left[:SHOWN])}")
+    print(f"{job.name}: asked {times} times to end", flush=True)
+
+
 def full(job: Job, world: World, times: int, chance: random.Random) -> None:
     """Run a job so many times with less room than it needs."""
     world.clear(job)
@@ -253,6 +283,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m support.durability")
     parser.add_argument("--kills", type=int, default=0, help="of all commands together")
     parser.add_argument("--full", type=int, default=0, help="times that each has too little room")
+    parser.add_argument("--signals", type=int, default=0, help="times that each is asked to end")
     parser.add_argument("--only", default=",".join(names), help="commands, with commas between")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(None if arguments is None else list(arguments))
@@ -269,6 +300,8 @@ def main(arguments: Iterable[str] | None = None) -> None:
             share = given.kills * (number + 1) // len(chosen) - given.kills * number // len(chosen)
             if share:
                 kill(job, world, share, chance)
+            if given.signals:
+                ask(job, world, given.signals, chance)
             if given.full:
                 full(job, world, given.full, chance)
             faults += world.faults

@@ -10,10 +10,13 @@ import errno
 import os
 import signal
 import sys
+import threading
 import traceback
 from typing import NoReturn
 
 CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink")
+# Signals that ask a program to end.
+SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 ELSEWHERE = ("/dev/", "/proc/", "/sys/")
 
@@ -39,6 +42,10 @@ class Stop:
                 os.kill(os.getpid(), signal.SIGKILL)
             # Whose default action ends the process as a kill does, in whatever it is then.
             signal.setitimer(signal.ITIMER_REAL, self.delay)
+        if self.way in SIGNALS and self.count == self.at:
+            send = threading.Timer(self.delay, os.kill, (self.process, signal.Signals[self.way]))
+            send.daemon = True
+            send.start()
 
     @staticmethod
     def _is_write(event: str, arguments: tuple) -> bool:
@@ -69,13 +76,15 @@ def stop(command: list[str], at: int, delay: float, way: str) -> NoReturn:
     """Run a command and end the process with it, stopped at a write.
 
     At the one of number ``at``, or ``delay`` seconds after it, the process is killed (way "kill"),
-    or the disk is full from then on ("full"). At 0 stops nothing, and says on the last line of
-    standard error how many writes there were.
+    or asked to end by the signal of that name; or the disk is full from then on ("full"). At 0
+    stops nothing, and says on the last line of standard error how many writes there were.
     """
     from tvm_vision.tools.cli import main as tvm_vision
 
     stop = Stop(at, delay, way)
     sys.addaudithook(stop)
+    # As in a terminal, also where the tests run in the background.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     code = 1
     try:
         tvm_vision(command, prog_name="tvm-vision")

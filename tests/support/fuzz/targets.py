@@ -96,10 +96,10 @@ def _read_signature() -> Read:
 
 
 def _signature_samples() -> list[bytes]:
-    digests = (part * 32 for part in ("00ff", "a1", "b2", "c3"))
+    signature, info, key, variant = (part * 32 for part in ("00ff", "a1", "b2", "c3"))
     text = (
-        '{"ed25519": "%s", "format": "tvm_vision signature", "format_version": 1, "info": "%s", '
-        '"key": "%s", "variants": {"renoir": "%s"}}\n' % tuple(digests)
+        f'{{"ed25519": "{signature}", "format": "tvm_vision signature", "format_version": 1, '
+        f'"info": "{info}", "key": "{key}", "variants": {{"renoir": "{variant}"}}}}\n'
     )
     return [text.encode()]
 
