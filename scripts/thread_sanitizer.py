@@ -19,7 +19,9 @@ sys.path[:0] = [str(ROOT / "tests")]
 
 from support.faults import write_network  # noqa: E402
 
-FLAGS = "-fsanitize=thread -O1 -g"
+# GCC says of each copy of tvm_ffi's header object.h that the fence in its reference counts is not
+# seen by ThreadSanitizer, thousands of times. Ours have none, and a report that it led to is seen.
+FLAGS = "-fsanitize=thread -O1 -g -Wno-tsan"
 SUPPRESSIONS = ROOT / "tests" / "support" / "tsan.supp"
 
 
