@@ -17,6 +17,20 @@ from typing import BinaryIO
 MOST_TEXT = 16 << 20
 
 
+# What is wrong with the process or the machine, whatever was opened.
+_REMEDIES = {
+    **dict.fromkeys(
+        (errno.EMFILE, errno.ENFILE), "close files, or raise the limit of open ones (ulimit -n)"
+    ),
+    errno.ENOMEM: "end what else needs memory",
+}
+
+
+def remedy_of(error: OSError, usual: str) -> str:
+    """What to do about a file that cannot be opened: ``usual``, where it is the file's fault."""
+    return _REMEDIES.get(error.errno or 0, usual)
+
+
 def stem_of(path: str | os.PathLike[str]) -> str:
     """The name of a file without its ending, as text: bytes that are no UTF-8 are replaced, which
     file names may have and a manifest may not."""

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from .errors import InputError, TvmVisionError
 from .interrupts import held
+from .plain_files import remedy_of
 
 _PREFIX, _SUFFIX = ".tvm_vision-", ".part"
 _SCRATCH = re.compile(r"\.tvm_vision-[a-z0-9_]{8}\.part")
@@ -141,7 +142,7 @@ def writing(path: Path, error: type[TvmVisionError] = InputError) -> Iterator[No
 
 def why_not(problem: OSError) -> str:
     """Why something cannot be written or made, and what to do, as "(REASON): REMEDY"."""
-    remedy = _REMEDIES.get(problem.errno or 0, "name another place")
+    remedy = _REMEDIES.get(problem.errno or 0) or remedy_of(problem, "name another place")
     return f"({problem.strerror or problem}): {remedy}"
 
 

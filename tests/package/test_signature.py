@@ -172,7 +172,8 @@ def test_what_was_checked_is_what_is_loaded(tmp_path, keys, name, monkeypatch):
         assert package.library_path.read_bytes() == LIBRARY
         assert package.info.target == {"kind": "llvm"}
         # Nobody else's to write, and not the file that others have open.
-        assert package.folder != path and package.folder.stat().st_mode & 0o077 == 0
+        folder = package.library_path.parent
+        assert folder != path and folder.stat().st_mode & 0o077 == 0
 
 
 def test_any_of_several_keys_may_have_signed(tmp_path, keys):

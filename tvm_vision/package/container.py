@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, NoReturn
 
 from ..errors import PackageError
-from ..plain_files import open_plain
+from ..plain_files import open_plain, remedy_of
 from ..side_threads import done, meanwhile
 
 BLOCK = 512
@@ -61,7 +61,8 @@ def open_file(path: Path) -> Iterator[BinaryIO]:
                 f"a package is a tar or a folder, and '{path}' is neither: check the path"
             ) from None
         raise PackageError(
-            f"a package is needed, and '{path}' cannot be opened ({error.strerror}): check the path"
+            f"a package is needed, and '{path}' cannot be opened ({error.strerror}): "
+            + remedy_of(error, "check the path")
         ) from None
     with stream:
         yield stream

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 from ..errors import PackageError
 from ..file_kinds import COMPRESSED, EMPTY, FOLDER, PACKAGES, TAR, need
 from ..linking.machines import machine_of
+from ..plain_files import remedy_of
 from ..processors import lacking_here
 from ..whole_files import ScratchFolder, clear_leftovers
 from . import container
@@ -53,8 +54,9 @@ class Origin:
 class Package:
     """A checked package: ``info`` (mod.json), where mod.so lies, and mod.params in memory.
 
-    A package read from a tar, or whose signature was asked for, owns a private temporary folder,
-    which goes with it: keep it until the library is loaded, or use it in a ``with``.
+    It owns a private temporary folder with its mod.so, which goes with it: keep it until the
+    library is loaded, or use it in a ``with``. Of a package that is a folder mod.so is copied, too:
+    who writes over a library that is loaded ends the process that has it.
 
     Attributes:
         params: the content of mod.params, as it was checked, whatever becomes of the file.
@@ -63,18 +65,10 @@ class Package:
         origin: the file or folder it was read from, None for what was not.
     """
 
-    def __init__(
-        self,
-        info: PackageInfo,
-        folder: Path,
-        params: mmap.mmap,
-        *,
-        scratch: ScratchFolder | None = None,
-    ) -> None:
-        """scratch: of ``folder``, where that is to go with the package."""
+    def __init__(self, info: PackageInfo, params: mmap.mmap, scratch: ScratchFolder) -> None:
+        """scratch: where its mod.so lies, or will."""
         self.info = info
-        self.folder = folder
-        self.library_path = folder / LIBRARY
+        self.library_path = scratch.path / LIBRARY
         self.params = params
         self.signature: bytes | None = None
         self.origin: Origin | None = None
@@ -88,8 +82,7 @@ class Package:
 
     def close(self) -> None:
         """Remove the temporary folder; a second call does nothing."""
-        if self._scratch is not None:
-            self._scratch.close()
+        self._scratch.close()
 
     def sizes(self) -> dict[str, int]:
         """Bytes of mod.so and mod.params."""
@@ -153,8 +146,7 @@ def read_package(
             return found
         info = PackageInfo.from_json(document)
         loaded = _load_params(*members.files[PARAMS], params)
-        folder = path if signed is None and path.is_dir() else None
-        found = _ready(info, loaded, *members.files[LIBRARY], in_place=folder)
+        found = _ready(info, loaded, *members.files[LIBRARY])
         found.signature = members.signature()
         found.origin = Origin(path, "", verify)
         return found
@@ -168,7 +160,7 @@ def read_edited(folder: Path) -> Package:
         loaded = _load_params(*members.files[PARAMS], None)
         now = {PARAMS: loaded[1], LIBRARY: container.copy_extent(*members.files[LIBRARY], None)}
         info = replace(info, members=now)
-        return _ready(info, loaded, *members.files[LIBRARY], in_place=folder)
+        return _ready(info, loaded, *members.files[LIBRARY])
 
 
 def read_fleet(path: PathLike) -> Fleet | None:
@@ -309,26 +301,13 @@ def _list_tar(stream: BinaryIO, path: Path) -> dict[str, Extent]:
 
 
 def _ready(
-    info: PackageInfo,
-    loaded: tuple[mmap.mmap, str],
-    stream: BinaryIO,
-    library: Extent,
-    *,
-    in_place: Path | None = None,
+    info: PackageInfo, loaded: tuple[mmap.mmap, str], stream: BinaryIO, library: Extent
 ) -> Package:
-    """A package, its members checked. loaded: mod.params and its SHA-256. in_place: the folder
-    whose mod.so stays where it is, else it is copied out of a file, to a folder that goes with the
-    package."""
+    """A package, its members checked. loaded: mod.params and its SHA-256."""
     params, checksum = loaded
-    if in_place is not None:
-        found = container.copy_extent(stream, library, None)
-        _check_members({PARAMS: checksum, LIBRARY: found}, info)
-        package = Package(info, in_place, params)
-        _check_params(package)
-        return package
     with scratch_errors():
         scratch = ScratchFolder()
-        package = Package(info, scratch.path, params, scratch=scratch)
+        package = Package(info, params, scratch)
         try:
             copied = container.copy_extent(stream, library, package.library_path)
             _check_members({PARAMS: checksum, LIBRARY: copied}, info)
@@ -356,7 +335,7 @@ def scratch_errors() -> Iterator[None]:
     except OSError as error:
         raise PackageError(
             f"room for temporary files is needed, and there is none ({error.strerror or error}): "
-            "free some, or name another folder in TMPDIR"
+            + remedy_of(error, "free some, or name another folder in TMPDIR")
         ) from None
 
 
