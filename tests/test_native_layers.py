@@ -16,7 +16,7 @@ INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 LAYERS = [
     "vulkan: cache_file device_options error folder_names frame_wait hazard_tracker kernel_code "
     "launch_log module_format range_allocator refusals shader_types spirv_reader wait_limit",
-    "vulkan: device_features device_plan driver_search kernel_needs vk_api",
+    "vulkan: device_features device_plan driver_search kernel_needs mesa_cache vk_api",
     "vulkan: device_handle device_snapshot instance",
     "vulkan: device device_list device_memory memory pipeline stream",
     "vulkan: buffer_registry capture device_api device_info module process_end",

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "driver_search.h"
+#include "mesa_cache.h"
 
 namespace tvm_vision {
 namespace vulkan {
@@ -35,6 +36,7 @@ void DeviceList::ListDevices() {
     wrong_option_ = error.message();
     return;
   }
+  SpareMesaCacheWithoutRoom();
   const GlobalFunctions* global = LoadVulkan(options.loader, &status_);
   if (global == nullptr) return;
   try {
