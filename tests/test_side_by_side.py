@@ -11,6 +11,7 @@ import onnx
 import pytest
 
 from support import small_network
+from support.tuning_world import record
 from tvm_vision.package import read_package
 from tvm_vision.tuning.records import Record, read_records
 
@@ -83,3 +84,39 @@ def test_two_that_compile_to_one_name(model: Path, tmp_path: Path) -> None:
     together(tmp_path, *[["compile", model, "-o", output, "--target", "llvm"]] * PROCESSES)
     read_package(output).close()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "net.tar", "temporary"]
+
+
+# What another version of tvm_vision has under the same user: an older cache's file, a newer one's,
+# and folders that this version does not know.
+FOREIGN = {
+    "kernels/0123456789abcdef.kernel": b"of an older version",
+    "spirv/0123456789abcdef.spv": b"of a newer version",
+    "pipelines-10005-0-1-00-0123456789abcdef.bin": b"TVVCACH2" + bytes(64),
+    "programs/0123456789abcdef.o": b"",
+    "later/entry": b"of a version to come",
+    "note.txt": b"of somebody",
+}
+
+
+def test_what_other_versions_have_in_the_cache_stays(model: Path, tmp_path: Path) -> None:
+    for name, content in FOREIGN.items():
+        path = tmp_path / "cache" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    together(tmp_path, ["compile", model, "-o", tmp_path / "net.tar", "--target", "vulkan"])
+    (tmp_path / "temporary").rmdir()
+    together(tmp_path, ["run", tmp_path / "net.tar"])
+    for name, content in FOREIGN.items():
+        assert (tmp_path / "cache" / name).read_bytes() == content, name
+
+
+def test_records_of_a_later_version_are_refused_and_stay(model: Path, tmp_path: Path) -> None:
+    records = tmp_path / "r.jsonl"
+    later = record().to_json().replace('"format":1', '"format":2') + "\n"
+    records.write_text(later)
+    command = [sys.executable, "-m", "tvm_vision", "tune", model, "-r", records]
+    done = subprocess.run(
+        [*map(str, command), "--target", "vulkan", "--trials", "2"], text=True, capture_output=True
+    )
+    assert done.returncode == 1 and "expected format 1" in done.stderr.splitlines()[-1]
+    assert records.read_text() == later
