@@ -24,10 +24,10 @@ spelled with underscores too (`--input_shape`). What a command prints on standar
 result; progress, the device, the target that `auto` chose and notes go to standard error. Given a
 file of another kind, a command says what it is and which command serves that.
 
-Ctrl-C is a line that says what is kept and how to go on, and exit code 130. What a command writes
-is whole or not there, and what it replaces stays until then. It grows in a hidden folder beside it,
-`.tvm_vision-….part`, or in `$TMPDIR`; what a killed process leaves of these, the next one that
-writes there removes.
+Ctrl-C is a line that says what is kept and how to go on, and exit code 130; so are SIGTERM, with
+143, and SIGHUP, with 129, unless it is ignored. What a command writes is whole or not there, and
+what it replaces stays until then. It grows in a hidden folder beside it, `.tvm_vision-….part`, or
+in `$TMPDIR`; what a killed process leaves of these, the next one that writes there removes.
 
 A package holds native code: loading one is trusting it. The checks find damage, not malice.
 """

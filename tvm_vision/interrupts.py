@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from .side_threads import meanwhile
 
 # What ends a service, and what a terminal that goes away sends.
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 _met: list[int] = []
 # How many blocks of held() the main thread is in, and whether a signal waits for their end.
 _depth = 0
+A_MOMENT = 0.01  # s
 _waits = False
 
 
@@ -30,10 +35,18 @@ def _interrupt(number: int, _: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+def _tell_again() -> None:
+    time.sleep(A_MOMENT)
+    os.kill(os.getpid(), met())
+
+
 @contextmanager
-def held() -> Iterator[None]:
+def held(*, in_callback: bool = False) -> Iterator[None]:
     """In the block no signal of ``ended_as_by_ctrl_c`` raises: the end of the block does. For what
-    takes no time and must not be cut in two, as to make a folder and to know of it."""
+    takes no time and must not be cut in two, as to make a folder and to know of it.
+
+    in_callback: Python drops what is raised there, so that the signal comes again a moment later.
+    """
     global _depth, _waits
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -45,7 +58,9 @@ def held() -> Iterator[None]:
         _depth -= 1
         if _waits and not _depth:
             _waits = False
-            raise KeyboardInterrupt
+            if not in_callback:
+                raise KeyboardInterrupt
+            meanwhile(_tell_again, daemon=True)
 
 
 @contextmanager

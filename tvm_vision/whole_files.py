@@ -221,9 +221,11 @@ def _remove_if_left(path: Path) -> None:
 def _close(path: Path, lock: int, owner: int) -> None:
     if os.getpid() != owner:  # a fork, which has it only by inheritance
         return
-    with contextlib.suppress(OSError):
-        _remove(path)
-    os.close(lock)
+    # Of the collector's, where nobody closed it.
+    with held(in_callback=True):
+        with contextlib.suppress(OSError):
+            _remove(path)
+        os.close(lock)
 
 
 def _remove(path: Path) -> None:

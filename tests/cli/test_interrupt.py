@@ -9,7 +9,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -242,6 +244,24 @@ def test_a_scratch_folder_is_gone_whenever_a_signal_comes(
     monkeypatch.setattr(module, call, asked)
     with ended_as_by_ctrl_c(), pytest.raises(KeyboardInterrupt), ScratchFolder(tmp_path):
         pass
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_scratch_folder_that_nobody_closed_goes_and_the_signal_comes_again(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python drops what is raised while an object goes."""
+    real = shutil.rmtree
+
+    def asked(*words: Any, **given: Any) -> None:
+        os.kill(os.getpid(), number)
+        real(*words, **given)
+
+    monkeypatch.setattr(shutil, "rmtree", asked)
+    with ended_as_by_ctrl_c(), pytest.raises(KeyboardInterrupt):
+        ScratchFolder(tmp_path)
+        time.sleep(10)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -73,7 +73,7 @@ ALL = pytest.mark.slow
         ("cpu.tar", 16),
         ("network.tar", 500),
         pytest.param("cpu.tar", 1, marks=ALL),
-        pytest.param("network.tar", 1, marks=ALL),
+        pytest.param("network.tar", 7, marks=ALL),
     ],
 )
 def test_each_request_of_ours_may_be_refused(folder: Path, package: str, step: int) -> None:

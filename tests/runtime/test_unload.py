@@ -12,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 
 import tvm_vision
-from support import SUPPORT
+from support import SUPPORT, networks
 from support.small_network import IMAGE, REFERENCE, model
 from tvm_vision.package import read_package
 from tvm_vision.runtime.library import load_library
@@ -28,9 +29,10 @@ def package(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return Path(tvm_vision.compile(model(), path, target=request.param))
 
 
-def growth(package: Path, times: int, way: str) -> dict[str, int]:
+def growth(package: Path, times: int, way: str, *others: Path) -> dict[str, int]:
+    packages = ":".join(map(str, (package, *others)))
     done = subprocess.run(
-        [sys.executable, SUPPORT / "unload_program.py", package, str(times), way],
+        [sys.executable, SUPPORT / "unload_program.py", packages, str(times), way],
         env={
             **os.environ,
             "TVM_USE_RUNTIME_LIB": "1",
@@ -51,6 +53,20 @@ def assert_flat(found: dict[str, int]) -> None:
     assert all(found[name] <= 0 for name in counts), found
     # Kibibytes. What a driver's threads hold moves by some hundred; what leaked was 7,700 and more.
     assert found["heap"] < 32 and found["memory"] < 1024, found
+
+
+@pytest.mark.slow
+def test_a_thousand_loads_of_different_networks(tmp_path: Path) -> None:
+    """Of many sizes, on both devices in turn."""
+    packages = []
+    for size in range(8, 24, 2):
+        builder = networks.Builder(size)
+        x = builder.conv("input", 3, size, 3, 1, act="relu6")
+        one = builder.model(size, [(builder.head(x, size, 10), TensorProto.FLOAT)])
+        for target in ("vulkan", "llvm"):
+            path = tmp_path / f"{size}-{target}.tar"
+            packages.append(Path(tvm_vision.compile(one, path, target=target)))
+    assert_flat(growth(packages[0], 1024 // len(packages), "run", *packages[1:]))
 
 
 @pytest.mark.parametrize("way", ["run", "load"])

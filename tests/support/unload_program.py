@@ -1,8 +1,9 @@
-"""Loads and unloads a package again and again and says by how much the process grew.
+"""Loads and unloads packages again and again and says by how much the process grew.
 
-Arguments: the package, how many times, "run" or "load" (no frame is run). Prints JSON: kibibytes of
-the C heap and of private memory, and numbers of mappings, descriptors, threads and Python objects,
-each by how much it grew in the quarter of the times in which it grew least.
+Arguments: the packages, with colons between; how many times each; "run" or "load" (no frame).
+Prints JSON: kibibytes of the C heap and of private memory, and numbers of mappings, descriptors,
+threads and Python objects, each by how much it grew in the quarter of the times in which it grew
+least.
 """
 
 from __future__ import annotations
@@ -62,9 +63,13 @@ def measured() -> dict[str, int]:
 
 
 def main() -> None:
-    package, times, way = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    packages, times, way = sys.argv[1].split(":"), int(sys.argv[2]), sys.argv[3]
 
     def cycle() -> None:
+        for package in packages:
+            use(package)
+
+    def use(package: str) -> None:
         executor = tvm_vision.load(package)
         wanted = executor.info["inputs"][0]
         executor.set_input(0, np.zeros(wanted["shape"], wanted["dtype"]))
