@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +214,15 @@ def test_ctrl_c_is_not_for_the_processes_of_a_search(tmp_path: Path) -> None:
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
+@pytest.fixture
+def terminal() -> Iterator[None]:
+    """As in one, also where the tests run in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("terminal")
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_waits_for_the_end_of_what_must_not_be_cut(number: int) -> None:
     done = []
@@ -227,6 +237,7 @@ def test_a_signal_waits_for_the_end_of_what_must_not_be_cut(number: int) -> None
     assert done == ["inner", "outer"]
 
 
+@pytest.mark.usefixtures("terminal")
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("call", ["mkdtemp", "rmtree"])
 def test_a_scratch_folder_is_gone_whenever_a_signal_comes(
@@ -247,6 +258,7 @@ def test_a_scratch_folder_is_gone_whenever_a_signal_comes(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("terminal")
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_scratch_folder_that_nobody_closed_goes_and_the_signal_comes_again(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

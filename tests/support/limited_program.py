@@ -15,7 +15,10 @@ import numpy as np
 
 import tvm_vision
 from tvm_vision.errors import TvmVisionError
-from tvm_vision.tvm_compat.ffi import tvm_ffi  # noqa: F401  imports are not what is tried
+
+# Imports are not what is tried.
+from tvm_vision.package import read_package  # noqa: F401
+from tvm_vision.runtime import graph_executor, loader, recovering  # noqa: F401
 
 
 def limit(mib: int) -> None:
@@ -38,7 +41,7 @@ def main() -> None:
                 return
             del executor
         print("right")
-    except (TvmVisionError, MemoryError, OSError) as error:
+    except (TvmVisionError, MemoryError, OSError, ImportError) as error:
         print(f"{type(error).__name__}: {error}")
 
 
