@@ -19,6 +19,7 @@ from .rewriting import rewritten
 # More rows have a workgroup each, and shorter ones are over before another launch begins.
 MOST_ROWS = 4
 LEAST_TERMS = 1 << 16
+LEAST_OF_VARIANCE = 1 << 17  # it takes two launches more
 MOST_PARTS = 1 << 10
 _SUMS = {
     "relax.sum": relax.op.sum,
@@ -26,10 +27,11 @@ _SUMS = {
     "relax.max": relax.op.max,
     "relax.min": relax.op.min,
 }
+_VARIANCE = "relax.variance"
 
 
 def sums_in_steps(mod: tvm.IRModule) -> tvm.IRModule:
-    """``main`` with its longest sums, means and maxima in two steps."""
+    """``main`` with its longest sums, means, variances and maxima in two steps."""
     return rewritten(mod, _LongSums(mod))
 
 
@@ -37,14 +39,20 @@ def sums_in_steps(mod: tvm.IRModule) -> tvm.IRModule:
 class _LongSums(relax.PyExprMutator):
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
-        reduce = _SUMS.get(operator_of(call))
-        taken = None if reduce is None else _row_of(call)
-        if reduce is None or taken is None:
+        name = operator_of(call)
+        taken = _row_of(call) if name in _SUMS or name == _VARIANCE else None
+        if taken is None:
             return call
         before, parts, terms, after = taken
         emit = self.builder_.emit
         x = emit(relax.op.reshape(call.args[0], [before, parts, terms // parts, after]))
-        x = emit(reduce(emit(reduce(x, [2])), [1]))
+        if name == _VARIANCE:
+            # That within parts of one size, and that of their means.
+            within = emit(relax.op.mean(emit(relax.op.variance(x, [2])), [1]))
+            among = emit(relax.op.variance(emit(relax.op.mean(x, [2])), [1]))
+            x = emit(relax.op.add(within, among))
+        else:
+            x = emit(_SUMS[name](emit(_SUMS[name](x, [2])), [1]))
         return relax.op.reshape(x, [int(size) for size in call.ty.shape])
 
 
@@ -57,7 +65,8 @@ def _row_of(call: Any) -> tuple[int, int, int, int] | None:
     axes = range(len(shape)) if call.attrs.axis is None else map(int, call.attrs.axis)
     gone = sorted({axis % len(shape) for axis in axes if shape[axis] > 1})
     terms = math.prod(shape[axis] for axis in gone)
-    if terms < LEAST_TERMS or math.prod(shape) > MOST_ROWS * terms:
+    least = LEAST_OF_VARIANCE if operator_of(call) == _VARIANCE else LEAST_TERMS
+    if terms < least or math.prod(shape) > MOST_ROWS * terms:
         return None
     first, last = gone[0], gone[-1]
     if math.prod(shape[first : last + 1]) != terms:
