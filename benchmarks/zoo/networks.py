@@ -151,8 +151,17 @@ NETWORKS = (
           "deit_tiny_patch16_224 hrnet_w18_small mixer_s16_224 convnextv2_atto repvit_m1 "
           "res2net50_26w_4s coatnet_0_rw_224 nfnet_l0 dla34 poolformerv2_s12 mobileone_s1 "
           "lcnet_100 rexnet_100 tiny_vit_11m_224 xcit_nano_12_p16_224 caformer_s18 resnest26d "
-          "ese_vovnet39b nextvit_small"),
-    *_all("timm", 256, "fastvit_t8 mobilevit_s edgenext_small efficientvit_b1 cspdarknet53"),
+          "ese_vovnet39b nextvit_small gmlp_s16_224 davit_tiny focalnet_tiny_srf "
+          "cait_xxs24_224 rdnet_tiny hiera_tiny_224 skresnet18 seresnet50 "
+          "vit_small_patch16_224 mambaout_femto convit_tiny tresnet_m poolformer_s12 "
+          "levit_256 vit_base_patch32_224 ghostnetv2_100 vgg11_bn deit3_small_patch16_224 "
+          "coat_lite_mini xcit_tiny_12_p16_224 repvgg_a0 ecaresnet26t efficientnetv2_rw_t"),
+    *_all("timm", 240, "crossvit_tiny_240"),
+    *_all("timm", 256, "fastvit_t8 mobilevit_s edgenext_small efficientvit_b1 cspdarknet53 "
+          "mobilevitv2_075 gcresnet33ts eca_botnext26ts_256 sebotnet33ts_256"),
+    *_all("torchvision", 224, "shufflenet_v2_x1_5 googlenet alexnet wide_resnet50_2 "
+          "convnext_small"),
+    *_all("torchvision", 224, "swin_t convnext_tiny", 4),
     *_all("transformers", 512, "segformer_b0"),
     *_all("transformers", 266, "depth_anything_small"),
     *_all("transformers", 224, "dinov2_small"),

@@ -77,7 +77,14 @@ def test_what_was_not_timed_has_no_columns() -> None:
     assert "| network | input | ours fp16 | CUDA graph | ratio | kernels |" in text
 
 
-@pytest.mark.parametrize("path", [RESULTS, RESULTS.with_name("nvidia-h200-zoo-fp16.json")])
+@pytest.mark.parametrize(
+    "path",
+    [
+        RESULTS,
+        RESULTS.with_name("nvidia-h200-zoo-fp16.json"),
+        RESULTS.with_name("nvidia-h100-zoo-unseen.json"),
+    ],
+)
 def test_the_page_has_the_recorded_results(path: Path) -> None:
     """Of networks of the zoo alone, and as the command shows them."""
     results = json.loads(path.read_text())
