@@ -217,9 +217,11 @@ SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 @pytest.fixture
 def terminal() -> Iterator[None]:
     """As in one, also where the tests run in the background."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    ctrl_c = signal.signal(signal.SIGINT, signal.default_int_handler)
+    hang_up = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
-    signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGINT, ctrl_c)
+    signal.signal(signal.SIGHUP, hang_up)
 
 
 @pytest.mark.usefixtures("terminal")

@@ -110,3 +110,8 @@ def test_scores_that_are_one_in_fp16_keep_their_order():
 def test_rows_that_are_too_long_are_sorted(count, by_rank):
     compiled = compiled_of(model_of((1, count), 5))
     assert any("ranks" in kernel["function"] for kernel in compiled.graph["kernels"]) == by_rank
+    x = np.random.default_rng(3).random((1, count), "float32")
+    executor = executor_of(compiled, tvm.device("vulkan"))
+    executor.run(x=x)
+    for number, expected in enumerate(wanted(x, 5, 1, True)):
+        np.testing.assert_array_equal(executor.get_output(number).numpy(), expected)

@@ -49,11 +49,11 @@ void main() {
     x0_reindex_pad_shared_local_v4[ax0_ax1_fused_0] = t;
   }
   const int cse_v6 = blockIdx_x * 2;
-  const int cse_v18 = (cse_v5 >> 1) + cse_v6;
+  const int cse_v17 = (cse_v5 >> 1) + cse_v6;
   [[unroll]]
   for (int ax0_ax1_fused_0_1 = 0; ax0_ax1_fused_0_1 < 2; ++ax0_ax1_fused_0_1) {
     uvec4 t_1;
-    if (cse_v18 < 3) {
+    if (cse_v17 < 3) {
       const uvec4 words_1 = x1_v4[threadIdx_y * 48 + cse_v4 * 6 + cse_v5 + blockIdx_x * 4 + ax0_ax1_fused_0_1 * 96];
       t_1 = words_1;
     }
@@ -89,7 +89,7 @@ void main() {
     [[unroll]]
     for (int ax0_ax1_fused_0_5 = 0; ax0_ax1_fused_0_5 < 2; ++ax0_ax1_fused_0_5) {
       uvec4 t_3;
-      if (cse_v18 < 3) {
+      if (cse_v17 < 3) {
         const uvec4 words_5 = x1_v4[threadIdx_y * 48 + cse_v4 * 6 + cse_v5 + (ax3_0 * 192 + blockIdx_x * 4) + ax0_ax1_fused_0_5 * 96 + 192];
         t_3 = words_5;
       }
@@ -134,16 +134,11 @@ void main() {
   matmul_sum_reindex_pad_shared_wmma_accumulator[1] = coopMatMulAdd(x0_reindex_pad_shared_wmma_matrix_a_1[1], x1_reindex_pad_shared_wmma_matrix_b_1[0], matmul_sum_reindex_pad_shared_wmma_accumulator[1]);
   coopMatStore(matmul_sum_reindex_pad_shared_wmma_accumulator[0], matmul_sum_reindex_pad_shared_v4, threadIdx_y * 4, 8, gl_CooperativeMatrixLayoutRowMajor);
   coopMatStore(matmul_sum_reindex_pad_shared_wmma_accumulator[1], matmul_sum_reindex_pad_shared_v4, threadIdx_y * 4 + 128, 8, gl_CooperativeMatrixLayoutRowMajor);
-  const int cse_v11 = threadIdx_x & 7;
-  const int cse_v19 = (cse_v11 >> 2) + cse_v6;
   barrier();
-  if (cse_v19 < 3) {
-    matmul_v4[threadIdx_y * 48 + (threadIdx_x >> 3) * 12 + cse_v11 + blockIdx_x * 8] = f16vec4(matmul_sum_reindex_pad_shared_v4[threadIdx_y * 32 + threadIdx_x]);
-  }
-  if (cse_v19 < 3) {
-    matmul_v4[threadIdx_y * 48 + (threadIdx_x >> 3) * 12 + cse_v11 + blockIdx_x * 8 + 96] = f16vec4(matmul_sum_reindex_pad_shared_v4[threadIdx_y * 32 + threadIdx_x + 64]);
-  }
-  if ((cse_v19 < 3) && (threadIdx_y < 1)) {
-    matmul_v4[threadIdx_y * 48 + (threadIdx_x >> 3) * 12 + cse_v11 + blockIdx_x * 8 + 192] = f16vec4(matmul_sum_reindex_pad_shared_v4[threadIdx_y * 32 + threadIdx_x + 128]);
+  for (int ax0_ax1_fused_0_8 = 0; ax0_ax1_fused_0_8 < 3; ++ax0_ax1_fused_0_8) {
+    const int cse_v11 = threadIdx_x & 7;
+    if (((cse_v11 >> 2) + cse_v6 < 3) && (threadIdx_y + ax0_ax1_fused_0_8 * 2 < 5)) {
+      matmul_v4[threadIdx_y * 48 + (threadIdx_x >> 3) * 12 + cse_v11 + (ax0_ax1_fused_0_8 * 96 + blockIdx_x * 8)] = f16vec4(matmul_sum_reindex_pad_shared_v4[threadIdx_y * 32 + threadIdx_x + ax0_ax1_fused_0_8 * 64]);
+    }
   }
 }
