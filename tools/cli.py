@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from tvm_vision import __version__
-from tvm_vision.interrupts import ended_as_by_ctrl_c, silent_ctrl_c
-from tvm_vision.standard_streams import open_closed
+from tvm_vision.interrupts import silent_ctrl_c
 
 # Imports take some tenths of a second, in which Ctrl-C has nothing to tell.
 with silent_ctrl_c():
@@ -45,12 +42,6 @@ with silent_ctrl_c():
 
 class CommandGroup(OneLineErrors, click.Group):
     """The group, whose commands' errors are one line each, and which all say how much they say."""
-
-    def main(self, *arguments: Any, **given: Any) -> Any:
-        """As click has it; what ends programs ends it as Ctrl-C does."""
-        open_closed()
-        with ended_as_by_ctrl_c():
-            return super().main(*arguments, **given)
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
         super().add_command(add_verbosity(cmd), name)

@@ -24,9 +24,10 @@ import click
 from tvm_vision.error_lines import first_line
 from tvm_vision.errors import InputError, TvmVisionError
 from tvm_vision.file_kinds import need_ending
-from tvm_vision.interrupts import met
+from tvm_vision.interrupts import ended_as_by_ctrl_c, met
 from tvm_vision.options import OF_PRECISIONS, CompileOptions, variable_of
 from tvm_vision.runtime.choices import DEVICES, FILL_MODES
+from tvm_vision.standard_streams import open_closed
 
 from .other_names import no_such_option, with_what_it_takes
 from .verbosity import add_verbosity, is_verbose, note
@@ -102,6 +103,12 @@ class OneLineErrors(click.Command):
     def __init__(self, *arguments: Any, **given: Any) -> None:
         super().__init__(*arguments, **given)
         add_verbosity(self)
+
+    def main(self, *arguments: Any, **given: Any) -> Any:
+        """As click has it; what ends programs ends it as Ctrl-C does."""
+        open_closed()
+        with ended_as_by_ctrl_c():
+            return super().main(*arguments, **given)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

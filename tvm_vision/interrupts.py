@@ -71,6 +71,7 @@ def ended_as_by_ctrl_c() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    _met.clear()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, *ENDING)}
     usual = (signal.SIG_DFL, signal.default_int_handler)
     taken = [number for number, handler in before.items() if handler in usual]

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from support import handmade, yoeo_networks
-from tvm_vision.interrupts import ctrl_c_as_itself, ended_as_by_ctrl_c, held
+from tvm_vision.interrupts import ctrl_c_as_itself, ended_as_by_ctrl_c, held, met
 from tvm_vision.package import unpack_package
 from tvm_vision.whole_files import ScratchFolder
 
@@ -307,3 +307,12 @@ def test_a_command_ends_with_the_code_of_its_signal(number: int, world: Path) ->
     lines = [line for line in done.stderr.splitlines() if not line.startswith("target: ")]
     assert lines == ["interrupted: nothing was written; the same command begins again"]
     assert not (world / "no.tar").exists()
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_signal_of_a_command_before_says_nothing_of_the_next() -> None:
+    with ended_as_by_ctrl_c(), pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert met() == signal.SIGTERM
+    with ended_as_by_ctrl_c():
+        assert met() == signal.SIGINT
