@@ -29,7 +29,9 @@ def keys_of(x: te.Tensor, largest: bool) -> te.Tensor:
         if x.dtype in FLOATS:
             value = value.astype("float32")
             # Both zeros are one number.
-            value = _folded(_bits("int32", tirx.Select(value == 0, tirx.const(0.0), value)))
+            value = _folded(
+                tirx.reinterpret("int32", tirx.Select(value == 0, tirx.const(0.0), value))
+            )
         value = value.astype("int32")
         return value if largest else -1 - value
 
@@ -67,7 +69,7 @@ def values_of(keys: te.Tensor, places: te.Tensor, largest: bool, dtype: str) -> 
     def value(row: Any, rank: Any) -> Any:
         key = keys[row, places[row, rank]]
         key = key if largest else -1 - key
-        return (_bits("float32", _folded(key)) if dtype in FLOATS else key).astype(dtype)
+        return (tirx.reinterpret("float32", _folded(key)) if dtype in FLOATS else key).astype(dtype)
 
     return te.compute(places.shape, value, name="values")
 
@@ -75,7 +77,3 @@ def values_of(keys: te.Tensor, places: te.Tensor, largest: bool, dtype: str) -> 
 def _folded(bits: Any) -> Any:
     """The bits of a float32 as a number in the order of its values, and back."""
     return tirx.Select(bits >= 0, bits, bits ^ tirx.const(_LOW_BITS, "int32"))
-
-
-def _bits(dtype: str, value: Any) -> Any:
-    return tirx.reinterpret(dtype, value)

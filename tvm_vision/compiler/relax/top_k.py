@@ -12,7 +12,8 @@ from ...topi.top_k import FLOATS, WHOLE, keys_of, places_of, ranks_of, values_of
 from .operators import fixed_shape, operator_of
 from .rewriting import rewritten
 
-# A sort of this many is as fast by its steps as by comparing each with each.
+# Comparing each with each grows with the square, and a sort's steps do not. Where they meet was
+# not measured: RT-DETR has 2,100 numbers, YOLO 8,400.
 MOST = 1 << 14
 MOST_COMPARED = 1 << 29  # by all rows
 
