@@ -3,7 +3,8 @@
     python -m tests.support.zoo build/wheels/*.whl --results build/zoo.jsonl \\
         --report docs/reference/networks.md
 
-Every .onnx and .tflite file in them is compiled for each target in a process of its own, run on
+Every .onnx and .tflite file in them is compiled for each target (``vulkan-fp16`` is one, too) in a
+process of its own, run on
 random inputs of the range it takes and on a photo where it takes one, and held to onnxruntime
 without optimisations, or to LiteRT's plain kernels. Right is within the tolerance of ``tvm-vision
 check``, or within what that engine differs from itself by, with optimisations and without or

@@ -20,7 +20,7 @@ from tvm_vision.frontend.signature import TensorSpec
 from tvm_vision.frontend.tflite.read import read_tflite
 from tvm_vision.frontend.tflite.states import state_names
 
-from ..conformance.conformance_worker import executor, summary
+from ..conformance.conformance_worker import FP16, Executor, executor, summary
 from .selections import Selections
 
 Arrays = dict[str, np.ndarray]
@@ -32,6 +32,8 @@ BATCH, COLORS, EXTENT, LENGTH = 1, 3, 224, 16
 # Runs on random inputs. What is rounded shows by chance how far two engines are apart.
 RANDOM_RUNS, ROUNDED_RUNS = 2, 8
 NUDGE, NUDGES = 1e-6, 4
+# Half a unit in the last place of fp16: what rounding its input to fp16 does to a network.
+FP16_NUDGE = 2.0**-12
 
 
 class Trial:
@@ -61,6 +63,7 @@ class Trial:
         self.names = [spec.name for spec in signature.outputs]
         self.wanted: list[Arrays] = []
         self.own: dict[str, float] = {}
+        self.own_of_fp16: dict[str, float] = {}
         self.tolerance, self.rounded = 0.0, False
         self.lacking = ""
         try:
@@ -79,20 +82,16 @@ class Trial:
             wanted = plain.run(feed)
             self.wanted.append(wanted)
             for other in (fast.run(feed), *(plain.run(nudged(feed, n)) for n in range(NUDGES))):
-                self._note_own(other, wanted)
-
-    def _note_own(self, other: Arrays, wanted: Arrays) -> None:
-        """How far the reference's results are from those that could be had as well."""
-        for name, value in wanted.items():
-            if other[name].shape != value.shape:  # more rows, or fewer: any error would do
-                continue
-            (found,) = compare_outputs({name: other[name]}, {name: value})
-            self.own[name] = max(self.own.get(name, 0.0), found.error)
+                _note_own(self.own, other, wanted)
+            for number in range(NUDGES):
+                other = plain.run(nudged(feed, number, FP16_NUDGE))
+                _note_own(self.own_of_fp16, other, wanted)
 
     def run(self, target: str) -> Result:
         """The outcome on a target, with the errors of the worst output."""
         started = time.perf_counter()
-        execute = executor(self.imported, target)
+        self.in_fp16 = target == FP16
+        execute = _executor(self.imported, target)
         seconds = self.seconds + time.perf_counter() - started
         outputs = [dict(zip(self.names, execute(*f.values()), strict=True)) for f in self.feeds]
         result: Result = {"seconds": round(seconds, 1)}
@@ -115,15 +114,16 @@ class Trial:
         if not selections.read:
             return {}
         imported = import_model(selections.model())
-        execute, names = executor(imported, target), [spec.name for spec in imported[1].outputs]
+        execute, names = _executor(imported, target), [spec.name for spec in imported[1].outputs]
         found: list[tuple[OutputError, float]] = []
         ties = []
         for feed in self.feeds:
             ours = dict(zip(names, execute(*feed.values()), strict=True))
-            near = [nudged(feed, number) for number in range(NUDGES)]
+            nudge = FP16_NUDGE if self.in_fp16 else NUDGE
+            near = [nudged(feed, number, nudge) for number in range(NUDGES)]
             found += selections.errors(imported[1], feed, ours, near)
             ties.append(selections.first_tie(imported[1], feed, ours))
-        limits = [max(self.tolerance, (1 + self.rounded) * own) for _, own in found]
+        limits = [max(self._tolerance, (1 + self.rounded) * own) for _, own in found]
         over = [(e.error / limit, e) for (e, _), limit in zip(found, limits, strict=True)]
         excess, worst = max(over, key=lambda each: each[0])
         if excess > 1 or not any(ties):
@@ -133,7 +133,7 @@ class Trial:
             "outcome": "right",
             "message": "",
             "error": worst.error,
-            "limit": worst.error / excess if excess else self.tolerance,
+            "limit": worst.error / excess if excess else self._tolerance,
             "ties": next(filter(None, ties)),
         }
 
@@ -152,9 +152,34 @@ class Trial:
 
     def _limit(self, name: str) -> float:
         """As ``tvm-vision check`` has it, or what the reference differs from itself by, with and
-        without optimisations and with inputs a millionth away; of what is rounded between layers
-        twice that, for each of three may be that far from the exact."""
-        return max(self.tolerance, (1 + self.rounded) * self.own.get(name, 0.0))
+        without optimisations and with inputs a millionth away, of fp16 with inputs that are
+        rounded; of what is rounded between layers twice that, for each of three may be that far
+        from the exact."""
+        own = self.own.get(name, 0.0)
+        if self.in_fp16:
+            own = max(own, self.own_of_fp16.get(name, 0.0))
+        return max(self._tolerance, (1 + self.rounded) * own)
+
+    @property
+    def _tolerance(self) -> float:
+        return max(self.tolerance, tolerance_for("fp16")) if self.in_fp16 else self.tolerance
+
+
+def _executor(imported: Any, target: str) -> Executor:
+    return (
+        executor(imported, "vulkan", precision="fp16")
+        if target == FP16
+        else executor(imported, target)
+    )
+
+
+def _note_own(own: dict[str, float], other: Arrays, wanted: Arrays) -> None:
+    """How far the reference's results are from those that could be had as well."""
+    for name, value in wanted.items():
+        if other[name].shape != value.shape:  # more rows, or fewer: any error would do
+            continue
+        (found,) = compare_outputs({name: other[name]}, {name: value})
+        own[name] = max(own.get(name, 0.0), found.error)
 
 
 def reference(path: Path, *, optimized: bool, input_values: Mapping[str, Any]) -> Any:
@@ -163,15 +188,15 @@ def reference(path: Path, *, optimized: bool, input_values: Mapping[str, Any]) -
     return kind(path, optimized=optimized, input_values=input_values)
 
 
-def nudged(feed: Arrays, seed: int) -> Arrays:
-    """Inputs a millionth away. Networks that sort or choose, of weights that nobody trained, may
-    give other results then, and so may another order of sums."""
+def nudged(feed: Arrays, seed: int, nudge: float = NUDGE) -> Arrays:
+    """Inputs a millionth away, or as far as is said. Networks that sort or choose, of weights that
+    nobody trained, may give other results then, and so may another order of sums."""
     random = np.random.default_rng(seed)
 
     def near(value: np.ndarray) -> np.ndarray:
         if value.dtype.kind != "f":
             return value
-        moved = value * (1 + NUDGE * random.standard_normal(value.shape))
+        moved = value * (1 + nudge * random.standard_normal(value.shape))
         return np.asarray(moved, value.dtype)
 
     return {name: near(value) for name, value in feed.items()}
