@@ -177,10 +177,13 @@ def compile(
     )
     found = described(model, signature, name, model_info)
     info = replace(found, cut=signature.cut, input_values=dict(signature.input_values))
+    # Nobody keeps the weights as they were beside what is made of them.
+    held = [module]
+    del module
     tell(f"compiling for {chosen.attrs.get('device_name', chosen.kind.name)}")
     records = load_records(tuning_records, shipped=shipped_records)
     compiled = compile_model(
-        module,
+        held.pop(),
         signature,
         target=chosen,
         options=how,

@@ -102,6 +102,7 @@ def compile_model(
     and operators that cannot be compiled.
     """
     network = Compilation(module, parse_target(target), CompileOptions.of(options, **given))
+    del module  # so that its weights go as soon as there are others
     network.choose = choose
     # Who wants to see the steps sees those of all kernels.
     network.anew = dump is not None

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import onnx
 
+from ..frontend.onnx.light import load_light
+
 # What passes numbers on as they are.
 _MOVES = frozenset("Cast Expand Flatten Identity Reshape Slice Squeeze Transpose Unsqueeze".split())
 
@@ -14,7 +16,7 @@ def vocabularies_of(model: Path) -> dict[str, int]:
     """The same of a file; none of one that is no ONNX file or cannot be read: whatever runs the
     model says so."""
     try:
-        return vocabularies(onnx.load(model, load_external_data=False))
+        return vocabularies(load_light(model))
     except Exception:  # protobuf and the system raise every kind there is
         return {}
 

@@ -50,12 +50,13 @@ def file_facts(
 
 
 def onnx_model(path: Path) -> Any:
-    """The ONNX model of a file; None for what is none: who compiles it says what is wrong."""
-    import onnx
+    """The ONNX model of a file, without the values of large weights; None for what is none: who
+    compiles it says what is wrong."""
+    from ..frontend.onnx.light import load_light
 
     try:
-        return onnx.load(path, load_external_data=False)
-    except Exception:  # onnx raises what protobuf does
+        return load_light(path)
+    except Exception:  # protobuf raises every kind there is
         return None
 
 

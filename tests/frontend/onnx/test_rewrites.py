@@ -93,7 +93,10 @@ def test_no_device_decides_which_pixel_is_nearest(factor, coordinates):
     sizes = (None, None, [1, 2, *after])
     model = resize_model((1, 2, 8, 6), (1, 2, *after), sizes, **attributes)
     exact = factor in (0.5, 2, 4) and coordinates != "align_corners"
-    kinds = {node.op_type for node in rewrite(model).graph.node}
+    rewritten = onnx.ModelProto()
+    rewritten.CopyFrom(model)
+    rewrite(rewritten)
+    kinds = {node.op_type for node in rewritten.graph.node}
     assert kinds == ({"Resize"} if exact else {"Gather"})
     assert_equals_onnxruntime(model, image(1, 2, 8, 6))
 

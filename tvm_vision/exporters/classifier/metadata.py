@@ -26,11 +26,11 @@ def read_metadata(path: Path) -> tuple[Preprocessing, tuple[str, ...]] | None:
     None for what is no ONNX file too: who compiles it says what is wrong. Raises InputError for
     metadata of another form.
     """
-    import onnx
+    from ...frontend.onnx.light import load_light
 
     try:
-        model = onnx.load(path, load_external_data=False)
-    except Exception:  # onnx raises what protobuf does
+        model = load_light(path)
+    except Exception:  # protobuf raises every kind there is
         return None
     content = {entry.key: entry.value for entry in model.metadata_props}.get(METADATA_KEY)
     if content is None:

@@ -16,6 +16,7 @@ import onnx
 from ...error_lines import manifest_reason
 from ...errors import InputError, PackageError
 from ...file_kinds import ONNX, need
+from ...frontend.onnx.light import load_light
 from ...package import ClassGroup, ModelInfo, Preprocessing, YoeoHead, YoeoInfo
 from ...package.class_thresholds import check_class_thresholds, read_class_thresholds
 from ...package.fields import Fields, parse_object, text
@@ -30,8 +31,8 @@ Shape = tuple[int | None, ...]
 def is_yoeo(path: Path) -> bool:
     """Whether an ONNX file says that it is a YOEO network; no for what is no ONNX file."""
     try:
-        model = onnx.load(path, load_external_data=False)
-    except Exception:  # onnx raises what protobuf does; who compiles it says what is wrong
+        model = load_light(path)
+    except Exception:  # protobuf raises every kind there is; who compiles it says what is wrong
         return False
     return METADATA_KEY in _metadata_props(model)
 
@@ -56,8 +57,8 @@ def yoeo_model_info(
     """
     need(path, "an ONNX file", ONNX)
     try:
-        model = onnx.load(path, load_external_data=False)
-    except Exception as error:  # onnx raises what protobuf does
+        model = load_light(path)
+    except Exception as error:  # protobuf raises every kind there is
         reason = getattr(error, "strerror", None) or "it is not ONNX"
         raise InputError(
             f"an ONNX file is needed, and '{path}' cannot be read ({reason}): check the file"
@@ -92,7 +93,7 @@ def yoeo_model_info(
 def input_shapes(path: Path, info: ModelInfo) -> dict[str, tuple[int, ...]]:
     """The shape of the network's input by its name, as ``tvm_vision.compile`` takes it."""
     assert info.preprocessing is not None
-    graph = onnx.load(path, load_external_data=False).graph
+    graph = load_light(path).graph
     return {_input(graph).name: (1, 3, *info.preprocessing.size)}
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from .light import load_light
 from .tools import ToolError, light_step, without_large_values
 
 FIX_SHAPES = (
@@ -45,14 +46,14 @@ def least_ir_version(model: onnx.ModelProto) -> int:
 
 def is_quantized(model: Path | onnx.ModelProto) -> bool:
     """Whether a model, or that of a file, rounds what is between its operators to int8 or uint8."""
-    proto = onnx.load(model, load_external_data=False) if isinstance(model, Path) else model
+    proto = load_light(model) if isinstance(model, Path) else model
     return not _QUANTISED.isdisjoint(node.op_type for node in proto.graph.node)
 
 
 def computes_in_fp16(model: Path | onnx.ModelProto) -> bool:
     """Whether a model, or that of a file, has weights of fp16 that more than a Cast reads: its sums
     are rounded to fp16 then."""
-    proto = onnx.load(model, load_external_data=False) if isinstance(model, Path) else model
+    proto = load_light(model) if isinstance(model, Path) else model
     half = {
         tensor.name
         for tensor in proto.graph.initializer
@@ -260,20 +261,27 @@ class GraphEditor:
         self._constants[name] = value
 
     def with_nodes(
+        self, model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]
+    ) -> onnx.ModelProto:
+        """A copy of ``model`` as ``put_nodes`` changes it."""
+        changed = onnx.ModelProto()
+        changed.CopyFrom(model)
+        self.put_nodes(changed, nodes)
+        return changed
+
+    def put_nodes(
         self,
-        model: onnx.ModelProto,
+        changed: onnx.ModelProto,
         nodes: Sequence[onnx.NodeProto],
         typed: onnx.ModelProto | None = None,
-    ) -> onnx.ModelProto:
-        """A copy of ``model`` with other nodes, and with the constants that were made for them.
+    ) -> None:
+        """Give a model other nodes, and the constants that were made for them.
 
-        typed: the same with the types of its values, which the copy gets.
+        typed: the same model with the types of its values, which it gets.
 
         What was inferred of values that are constants now is forgotten, and so are the names that
         inference gave to sizes: it would keep them where it knows the sizes now.
         """
-        changed = onnx.ModelProto()
-        changed.CopyFrom(model)
         del changed.graph.node[:]
         changed.graph.node.extend(nodes)
         changed.graph.initializer.extend(self.new_constants)
@@ -287,7 +295,6 @@ class GraphEditor:
                     size.Clear()
         del changed.graph.value_info[:]
         changed.graph.value_info.extend(kept)
-        return changed
 
     def fresh(self, like: str) -> str:
         """A name that no value has."""

@@ -9,7 +9,7 @@ import contextlib
 import io
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -88,10 +88,21 @@ def import_onnx(
     that is damaged, dynamic, or uses operators TVM does not have: one line that names each of them.
     """
     values = plain_values(input_values or {})
-    prepared, shapes = checked_onnx(model, input_shapes or {}, values)
+    whole, shapes = checked_onnx(model, input_shapes or {}, values)
+    prepared = without_large_values(whole)
     try:
-        prepared = expand_functions(prepared)
-        module, imported = _convert_first(prepared, shapes)
+        whole = expand_functions(whole)
+        prepared = without_large_values(whole)
+        held = [whole]
+        del whole
+
+        def again() -> onnx.ModelProto:
+            """With its weights, which nobody keeps beside those that are made of them."""
+            if held:
+                return held.pop()
+            return expand_functions(checked_onnx(model, input_shapes or {}, values)[0])
+
+        module, imported = _convert_first(again, shapes)
         try:
             signature = _signature(imported, module)
         except OpenShape:
@@ -379,9 +390,10 @@ def _folded_by_us(proto: onnx.ModelProto, shapes: Shapes) -> onnx.ModelProto:
 
 
 def _convert_first(
-    proto: onnx.ModelProto, shapes: dict[str, list[int]]
+    prepared: Callable[[], onnx.ModelProto], shapes: dict[str, list[int]]
 ) -> tuple[tvm.IRModule, onnx.ModelProto]:
-    """The module of the simplified model, or else of the model as it is; and which model it was.
+    """The module of the simplified model, or else of the model as it is; and which model it was,
+    without its large weights. prepared: gives the model.
 
     Folding makes constants of what TVM wants constant, so the simplified model has fewer
     operators to refuse; but onnxsim may fail, or write what TVM does not read.
@@ -390,7 +402,7 @@ def _convert_first(
     for candidate in (simplified, _folded_by_us):
         try:
             # Held by nobody else, so that its weights go as soon as there are others.
-            converted = _convert(candidate(proto, shapes), shapes)
+            converted = _convert(candidate(prepared(), shapes), shapes)
         except UnsupportedModelError as refused:
             error = error or refused
             continue
@@ -413,24 +425,24 @@ def _convert(
     except RefusedNodes as error:
         raise NodesRefused(error.refusals) from None
     # The importer prints before it raises, and warns of each name that it makes an identifier.
-    rewritten: onnx.ModelProto | None = None
+    light, rewritten = without_large_values(fixed), False
     try:
         quiet = contextlib.redirect_stdout(io.StringIO())
         with ctrl_c_as_itself(), warnings.catch_warnings(), quiet:
             warnings.simplefilter("ignore")
-            rewritten = rewrite(fixed)
-            fixed = without_large_values(fixed)
-            return convert(rewritten, shapes), rewritten
+            rewrite(fixed)
+            rewritten = True
+            return convert(fixed, shapes), without_large_values(fixed)
     except RefusedNodes as error:
         # A rule for an operator says more of it than that its shape does not follow.
         own = {} if rewritten else {refusal.node: refusal for refusal in error.refusals}
-        first = [own.get(cause.node, cause) for cause in undecided(fixed)]
-        lost = behind(fixed.graph.node, {refusal.node for refusal in first})
+        first = [own.get(cause.node, cause) for cause in undecided(light)]
+        lost = behind(light.graph.node, {refusal.node for refusal in first})
         names = {node.name for node in lost}
         others = [refusal for refusal in error.refusals if refusal.node not in names]
         raise NodesRefused([*first, *others]) from None
     except Exception as error:  # the importer raises every kind there is
-        if causes := undecided(fixed):
+        if causes := undecided(light):
             raise NodesRefused(causes) from None
         raise UnsupportedModelError(
             f"TVM cannot import the model ({first_line(error)}): export it with another "

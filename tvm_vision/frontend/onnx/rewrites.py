@@ -43,8 +43,9 @@ MAX_DEPTH = 4
 PREVIEW = "ai.onnx.preview"
 
 
-def rewrite(model: onnx.ModelProto) -> onnx.ModelProto:
-    """``model`` with the nodes of REWRITES replaced, and types of all values as far as known.
+def rewrite(model: onnx.ModelProto) -> None:
+    """Replace the nodes of REWRITES, in the model itself, whose weights are not copied for it, and
+    put in the types of all values as far as known.
 
     The last of the nodes that replace a node takes its name, the others start with it. Raises
     RefusedNodes for nodes that would come out wrong.
@@ -69,9 +70,8 @@ def rewrite(model: onnx.ModelProto) -> onnx.ModelProto:
         nodes += replaced
     if refusals:
         raise RefusedNodes(refusals)
-    rewritten = graph.with_nodes(model, nodes, typed)
-    infer_types(rewritten)
-    return rewritten
+    graph.put_nodes(model, nodes, typed)
+    infer_types(model)
 
 
 def expand_functions(model: onnx.ModelProto) -> onnx.ModelProto:
