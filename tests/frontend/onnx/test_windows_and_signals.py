@@ -246,3 +246,34 @@ def test_a_tensor_goes_on_from_its_other_end(target):
     results = executor(import_onnx(model), target)(x)
     for wanted, result in zip(cases.values(), results, strict=True):
         np.testing.assert_array_equal(result, wanted)
+
+
+@pytest.mark.parametrize("target", ["llvm", "vulkan"])
+def test_a_number_to_pad_with_may_be_computed(target):
+    """As where a quantizer made bytes of it, or by a network; infinity stays in its place."""
+    x = np.random.default_rng(5).random((2, 3, 4, 5), np.float32)
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["most"], keepdims=0),
+        helper.make_node("DequantizeLinear", ["byte", "scale"], ["real"]),
+        helper.make_node("Log", ["zero"], ["infinity"]),
+        helper.make_node("Pad", ["x", "pads", "most"], ["a"]),
+        helper.make_node("Pad", ["x", "edges", "real"], ["b"]),
+        helper.make_node("Mul", ["infinity", "most"], ["behind"]),
+        helper.make_node("Pad", ["x", "pads", "behind"], ["c"]),
+        helper.make_node("Pad", ["x", "some", "most", "axes"], ["d"]),
+    ]
+    weights = [
+        ("pads", np.array([0, 0, -1, 2, 0, 1, 3, -1])),
+        ("edges", np.array([1, 0, 0, 0, 0, 0, 0, 2])),
+        ("some", np.array([1, 2])),
+        ("axes", np.array([-1])),
+        ("byte", np.array(-7, np.int8)),
+        ("scale", np.array(0.25, np.float32)),
+        ("zero", np.array(0, np.float32)),
+    ]
+    shapes = {"a": (2, 4, 6, 6), "b": (3, 3, 4, 7), "c": (2, 4, 6, 6), "d": (2, 3, 4, 8)}
+    model = make_model(nodes, [("x", x.shape)], list(shapes.items()), weights, opset=18)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    results = executor(import_onnx(model), target)(x)
+    for wanted, result in zip(session.run(None, {"x": x}), results, strict=True):
+        np.testing.assert_allclose(result, wanted, rtol=1e-6)

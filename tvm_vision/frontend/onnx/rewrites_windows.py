@@ -17,6 +17,7 @@ from .graph import (
     attribute,
     attributes,
     constant_input,
+    given,
     with_attributes,
 )
 
@@ -350,8 +351,11 @@ def _taps(node: onnx.NodeProto, kernel: Sequence[int], after: Sequence[int]) -> 
 def pad(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """A tensor that goes on from its other end, or is reflected more than once, as what lies at
     those places: TVM's circular index is one that its own simplifier gets wrong on a GPU, and it
-    reflects once alone."""
+    reflects once alone. A number to pad with that is computed is chosen where the padding is: TVM
+    wants a constant."""
     mode = attribute(node, "mode", "constant")
+    if mode == "constant" and given(node, 2) and graph.constant(node.input[2]) is None:
+        return _filled(node, graph)
     if mode not in ("wrap", "reflect"):
         return None
     shape = graph.shape(node.input[0])
@@ -371,6 +375,25 @@ def pad(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
             places = np.pad(np.arange(start, end), added, mode=mode)
             value = steps("Gather", value, places, axis=axis)
     return steps.finish(value if steps.nodes else steps("Identity", value))
+
+
+def _filled(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """A Pad with the number of its input 2."""
+    shape = graph.shape(node.input[0])
+    sides = _sides(node, graph, len(shape))
+    steps = NodeBuilder(graph, node)
+    before, after = zip(*sides, strict=True)
+    padded = steps("Pad", node.input[0], np.array([*before, *after], np.int64))
+    # Where nothing is added along an axis, all its places are alike.
+    sizes = [size if any(side) else 1 for size, side in zip(shape, sides, strict=True)]
+    is_padding = np.zeros(sizes, bool)
+    for axis, (first, last) in enumerate(sides):
+        cut = is_padding.take(range(max(-first, 0), is_padding.shape[axis] - max(-last, 0)), axis)
+        added = [
+            (max(first, 0), max(last, 0)) if at == axis else (0, 0) for at in range(len(shape))
+        ]
+        is_padding = np.pad(cut, added, constant_values=True)
+    return steps.finish(steps("Where", is_padding, node.input[2], padded))
 
 
 def _sides(node: onnx.NodeProto, graph: GraphEditor, rank: int) -> list[tuple[int, int]]:
