@@ -1,0 +1,53 @@
+"""Networks put together by chance are right, or refused in one line. More of them: the commands in
+``tests/support/random_networks.py``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.random_networks import STEPS, Network, Step, random_network, write
+from support.zoo import __main__ as zoo
+
+SOME = range(0, 6)
+MANY = range(100, 300)
+
+
+def faults(folder: Path, targets: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    results = folder / "results.jsonl"
+    command = ["zoo", str(folder), "--results", str(results), "--targets", targets]
+    monkeypatch.setattr("sys.argv", command)
+    zoo.main()
+    lines = [json.loads(line) for line in results.read_text().splitlines()]
+    assert len(lines) == len(targets.split(",")) * len(list(folder.glob("*.onnx")))
+    return [f"{r['key']} {r['target']}: {r['message']}" for r in lines if r["outcome"] != "right"]
+
+
+def test_a_sample_is_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, SOME)
+    assert faults(tmp_path, "vulkan", monkeypatch) == []
+
+
+@pytest.mark.slow
+def test_many_are_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, MANY)
+    assert faults(tmp_path, "llvm,vulkan,vulkan-fp16", monkeypatch) == []
+
+
+def test_a_seed_is_always_the_same_network() -> None:
+    assert random_network(7) == random_network(7)
+    assert random_network(7) != random_network(8)
+
+
+@pytest.mark.parametrize("rank", STEPS)
+def test_each_step_fits_somewhere(rank: int) -> None:
+    """One that never does would test nothing."""
+    shape = {2: (4, 12), 3: (1, 12, 8), 4: (1, 8, 8, 8), 5: (1, 2, 4, 6, 6)}[rank]
+
+    def fits(step: Step) -> bool:
+        networks = [Network(seed) for seed in range(20)]
+        return any(step(network, network.input("x", shape)) for network in networks)
+
+    assert [step.__name__ for step in STEPS[rank] if not fits(step)] == []
