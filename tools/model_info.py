@@ -34,6 +34,7 @@ def describer(
     """
     from tvm_vision.exporters.describe import Wishes, describe, kind_line
     from tvm_vision.models.classifier import read_labels
+    from tvm_vision.package.build import described_inputs
 
     if _is_yoeo(model, kind, names, groups):
         if options:
@@ -51,6 +52,7 @@ def describer(
 
     def from_signature(signature: Any) -> ModelInfo:
         info, candidates = describe(model, signature.inputs, signature.outputs, wishes)
+        info, _ = described_inputs(signature.inputs, info)
         tell(kind_line(info, candidates))
         return info
 

@@ -34,9 +34,14 @@ std::vector<TensorSpec> ReadTensors(const Fields& fields, const char* name) {
   return tensors;
 }
 
-std::array<double, 3> Three(const Fields& fields, const char* name) {
+/*! \brief A number for each channel; of grey images the only one, three times. */
+std::array<double, 3> OfChannels(const Fields& fields, const char* name, int channels) {
   std::vector<double> numbers = fields.Numbers(name);
-  if (numbers.size() != 3) fields.Refuse(name, "three numbers, one a channel");
+  if (numbers.size() != static_cast<size_t>(channels)) {
+    fields.Refuse(
+        name, channels == 1 ? "one number, of the only channel" : "three numbers, one a channel");
+  }
+  numbers.resize(3, numbers[0]);
   return {numbers[0], numbers[1], numbers[2]};
 }
 
@@ -58,9 +63,9 @@ Preprocessing ReadPreprocessing(const Fields& fields) {
   result.stretch = fields.FlagOr("stretch", false);
   result.crop = fields.Number("crop");
   result.interpolation = OneOf(fields, "interpolation", {"area", "cubic", "linear", "nearest"});
-  result.color_order = OneOf(fields, "color_order", {"rgb", "bgr"});
-  result.mean = Three(fields, "mean");
-  result.deviation = Three(fields, "std");
+  result.color_order = OneOf(fields, "color_order", {"rgb", "bgr", "gray"});
+  result.mean = OfChannels(fields, "mean", result.channels());
+  result.deviation = OfChannels(fields, "std", result.channels());
   result.pad_value = fields.NumberOr("pad_value", 0);
   result.pad_corner = fields.FlagOr("pad_corner", false);
   if (!(result.crop > 0 && result.crop <= 1)) fields.Refuse("crop", "above 0 and up to 1");
@@ -111,9 +116,14 @@ DetectionReading ReadDetection(const Fields& fields) {
   DetectionReading result;
   result.boxes = fields.Texts("boxes");
   result.transposed = fields.Flag("transposed");
-  result.box = OneOf(fields, "box", {"cxcywh", "xyxy", "yxyx", "grid", "distances"});
+  result.box = OneOf(fields, "box", {"cxcywh", "xyxy", "yxyx", "grid", "anchors", "distances"});
   result.relative = fields.Flag("relative");
   result.strides = fields.Integers("strides", 1, kMostPixels);
+  if (fields.Has("anchors")) {
+    for (double side : fields.Numbers("anchors")) {
+      result.anchors.push_back(static_cast<float>(side));
+    }
+  }
   result.row = OneOf(fields, "row", {"scores", "objectness", "best"});
   result.scores = fields.Texts("scores");
   result.classes = fields.Text("classes");
@@ -133,6 +143,11 @@ DetectionReading ReadDetection(const Fields& fields) {
   result.iou = fields.Number("iou");
   result.max_detections = fields.Integer("max_detections", 1, 100000);
   if (result.boxes.empty()) fields.Refuse("boxes", "the names of outputs");
+  bool has_anchors = result.anchors_of_stride() > 0;
+  if (has_anchors != (result.box == "anchors") ||
+      result.anchors.size() != 2 * result.anchors_of_stride() * result.strides.size()) {
+    fields.Refuse("anchors", "pairs, as many for each stride, for boxes of anchors");
+  }
   return result;
 }
 

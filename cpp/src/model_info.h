@@ -40,6 +40,7 @@ struct DetectionReading {
   std::string box;
   bool relative = false;
   std::vector<int64_t> strides;
+  std::vector<float> anchors;
   std::string row;
   std::vector<std::string> scores;
   std::string classes;
@@ -58,6 +59,11 @@ struct DetectionReading {
   double confidence = 0.25;
   double iou = 0.45;
   int64_t max_detections = 300;
+
+  /*! \brief How many anchors each stride has; 0 where there are none. */
+  size_t anchors_of_stride() const {
+    return strides.empty() ? 0 : anchors.size() / (2 * strides.size());
+  }
 };
 
 /*! \brief SegmentationInfo of package/pixels.py. */

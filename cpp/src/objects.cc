@@ -9,23 +9,36 @@ namespace tvm_vision {
 namespace {
 
 /*! \brief Values of all candidates: value i of candidate k is At(i, k). Outputs of several strides
- * are one behind the other. */
+ * are one behind the other. anchors: in each cell, of outputs with the axes of their grids. */
 class Table {
  public:
-  Table(const Outputs& outputs, const std::vector<std::string>& names, bool transposed)
-      : transposed_(transposed) {
+  Table(const Outputs& outputs, const std::vector<std::string>& names, bool transposed,
+        size_t anchors = 0) {
     for (const std::string& name : names) {
       const FloatTensor& tensor = outputs.At(name);
-      size_t axes = tensor.shape.size();
-      if (axes < 2)
+      const std::vector<int64_t>& shape = tensor.shape;
+      size_t axes = shape.size();
+      if (axes < 2 || (anchors > 0 && axes != 4 && axes != 5)) {
         throw Error("InputError", "output '" + name +
                                       "' has no rows: compile the "
                                       "network with another --kind");
-      size_t first = static_cast<size_t>(tensor.shape[axes - 2]);
-      size_t second = static_cast<size_t>(tensor.shape[axes - 1]);
-      parts_.push_back({tensor.values.data(), transposed ? second : first, second, candidates_});
-      values_ = transposed ? first : second;
-      candidates_ += parts_.back().count;
+      }
+      size_t size = tensor.values.size(), last = static_cast<size_t>(shape[axes - 1]);
+      Part part{tensor.values.data(), candidates_, 0, 1, 0, 0, 0};
+      if (anchors > 0 && axes == 4) {  // [1, anchors * values, rows, columns]
+        part.block = static_cast<size_t>(shape[2]) * last;
+        values_ = static_cast<size_t>(shape[1]) / anchors;
+        part.of_block = values_ * part.block, part.of_candidate = 1, part.of_value = part.block;
+      } else if (transposed) {
+        values_ = static_cast<size_t>(shape[axes - 2]);
+        part.block = last, part.of_candidate = 1, part.of_value = last;
+      } else {
+        values_ = last;
+        part.block = std::max<size_t>(1, size), part.of_candidate = last, part.of_value = 1;
+      }
+      part.count = values_ == 0 ? 0 : size / values_;
+      parts_.push_back(part);
+      candidates_ += part.count;
     }
   }
   size_t values() const { return values_; }
@@ -34,18 +47,23 @@ class Table {
     const Part* part = &parts_[0];
     while (candidate - part->begin >= part->count) ++part;
     size_t own = candidate - part->begin;
-    return transposed_ ? part->data[value * part->row + own] : part->data[own * part->row + value];
+    return part->data[own / part->block * part->of_block + own % part->block * part->of_candidate +
+                      value * part->of_value];
   }
 
  private:
+  /*! \brief Candidates in blocks of so many, and the steps from a block, a candidate and a value
+   * to the next. */
   struct Part {
     const float* data;
-    size_t count;
-    size_t row;
     size_t begin;
+    size_t count;
+    size_t block;
+    size_t of_block;
+    size_t of_candidate;
+    size_t of_value;
   };
   std::vector<Part> parts_;
-  bool transposed_;
   size_t values_ = 0;
   size_t candidates_ = 0;
 };
@@ -57,7 +75,7 @@ class Reader {
       : outputs_(outputs),
         frame_(frame),
         info_(*frame.info.detection),
-        boxes_(outputs, info_.boxes, info_.transposed),
+        boxes_(outputs, info_.boxes, info_.transposed, info_.anchors_of_stride()),
         confidences_(frame.info, thresholds, static_cast<float>(info_.confidence)),
         iou_(thresholds.iou < 0 ? static_cast<float>(info_.iou) : thresholds.iou),
         limit_(static_cast<size_t>(thresholds.max_detections < 0 ? info_.max_detections
@@ -189,19 +207,25 @@ class Reader {
 
   struct Cell {
     float x, y, stride;
+    const float* anchor;  // its width and height, where boxes have one
   };
 
-  /*! \brief The cell of a candidate in the grids over the input, the finest first. */
+  /*! \brief The cell of a candidate in the grids over the input, the finest first; those of each
+   * anchor follow one another. */
   Cell CellOf(size_t place) const {
     const Preprocessing& size = frame_.info.model.preprocessing;
+    const size_t anchors = info_.anchors_of_stride(), each = std::max<size_t>(1, anchors);
+    const float* anchor = info_.anchors.data();
     for (int64_t stride : info_.strides) {
       size_t columns = static_cast<size_t>((size.width + stride - 1) / stride);
       size_t cells = columns * static_cast<size_t>((size.height + stride - 1) / stride);
-      if (place < cells) {
-        return {static_cast<float>(place % columns), static_cast<float>(place / columns),
-                static_cast<float>(stride)};
+      if (place < each * cells) {
+        size_t in_grid = place % cells;
+        return {static_cast<float>(in_grid % columns), static_cast<float>(in_grid / columns),
+                static_cast<float>(stride), anchors == 0 ? nullptr : anchor + place / cells * 2};
       }
-      place -= cells;
+      place -= each * cells;
+      anchor += 2 * anchors;
     }
     throw Error("PackageError",
                 "the strides in mod.json do not fit the network's boxes: compile "
@@ -226,6 +250,14 @@ class Reader {
       values[2] = std::exp(std::min(values[2], kLargestExponent)) * cell.stride;
       values[3] = std::exp(std::min(values[3], kLargestExponent)) * cell.stride;
     }
+    if (info_.box == "anchors") {
+      Cell cell = CellOf(box->place);
+      for (float& value : values) value = 2 * Sigmoid(value);
+      values[0] = (values[0] - 0.5f + cell.x) * cell.stride;
+      values[1] = (values[1] - 0.5f + cell.y) * cell.stride;
+      values[2] *= values[2] * cell.anchor[0];
+      values[3] *= values[3] * cell.anchor[1];
+    }
     bool turned = info_.box == "yxyx";
     if (info_.relative) {
       for (size_t k = 0; k < 4; ++k) {
@@ -237,7 +269,7 @@ class Reader {
     box->a = values[0], box->b = values[1], box->c = values[2], box->d = values[3];
     if (info_.oriented) {
       box->angle = boxes_.At(boxes_.values() - 1, box->place);
-    } else if (info_.box == "cxcywh" || info_.box == "grid") {
+    } else if (info_.box == "cxcywh" || info_.box == "grid" || info_.box == "anchors") {
       ToCorners(box);
       return;
     }

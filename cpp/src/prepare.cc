@@ -54,7 +54,31 @@ PixelView ViewOf(const Pixels& pixels) {
 size_t Index(const Preprocessing& config, bool channels_last, int plane, int y, int x) {
   size_t pixel = static_cast<size_t>(y) * config.width + x;
   size_t pixels = static_cast<size_t>(config.height) * config.width;
-  return channels_last ? pixel * kColors + plane : plane * pixels + pixel;
+  return channels_last ? pixel * config.channels() + plane : plane * pixels + pixel;
+}
+
+/*! \brief One channel of an image of one, three or four: the luma of ITU-R BT.601 in 15 bits, as
+ * OpenCV computes it. */
+Pixels ToGray(const PixelView& image) {
+  Pixels out{image.height, image.width, 1, {}};
+  out.bytes.resize(static_cast<size_t>(image.height) * image.width);
+  uint8_t* to = out.bytes.data();
+  for (int y = 0; y < image.height; ++y) {
+    const uint8_t* from = image.data + y * image.stride;
+    for (int x = 0; x < image.width; ++x, from += image.channels) {
+      *to++ = image.channels == 1
+                  ? from[0]
+                  : static_cast<uint8_t>(
+                        (from[0] * 3735 + from[1] * 19235 + from[2] * 9798 + (1 << 14)) >> 15);
+    }
+  }
+  return out;
+}
+
+/*! \brief An image in the channels of a tensor, colours as BGR. */
+Pixels InChannels(Pixels image, int channels) {
+  if (image.channels == channels) return image;
+  return channels == 1 ? ToGray(ViewOf(image)) : ToBgr(ViewOf(image));
 }
 
 template <typename T>
@@ -96,8 +120,8 @@ Interpolation InterpolationOf(const std::string& name, bool exact) {
   return exact ? Interpolation::kNearestExact : Interpolation::kNearest;
 }
 
-PixelView CheckImage(const ImageView& image, const std::vector<int>& channels) {
-  bool known = std::find(channels.begin(), channels.end(), image.channels) != channels.end();
+PixelView CheckImage(const ImageView& image) {
+  bool known = image.channels == 1 || image.channels == kColors || image.channels == 4;
   bool sized =
       image.height > 0 && image.width > 0 && image.height < kMostSide && image.width < kMostSide;
   size_t row = sized && known ? static_cast<size_t>(image.width) * image.channels : 0;
@@ -144,15 +168,17 @@ Values PrepareClassifier(const PixelView& image, const Preprocessing& config, bo
   } else if (!config.stretch) {
     seen = Cut(image, config);
   }
-  Pixels small =
-      Resize(seen, config.height, config.width, InterpolationOf(config.interpolation, false));
-  Values values(static_cast<size_t>(config.height) * config.width * kColors);
+  const int channels = config.channels();
+  Pixels small = InChannels(
+      Resize(seen, config.height, config.width, InterpolationOf(config.interpolation, false)),
+      channels);
+  Values values(static_cast<size_t>(config.height) * config.width * channels);
   bool turned = config.color_order == "rgb";
   const uint8_t* at = small.bytes.data();
   for (int y = 0; y < config.height; ++y) {
-    for (int x = 0; x < config.width; ++x, at += kColors) {
-      for (int plane = 0; plane < kColors; ++plane) {
-        float pixel = at[turned ? kColors - 1 - plane : plane];
+    for (int x = 0; x < config.width; ++x, at += channels) {
+      for (int plane = 0; plane < channels; ++plane) {
+        float pixel = at[turned ? channels - 1 - plane : plane];
         float scale = 1.0f / static_cast<float>(config.deviation[plane]);
         values[Index(config, channels_last, plane, y, x)] =
             (pixel - static_cast<float>(config.mean[plane])) * scale;
@@ -165,17 +191,18 @@ Values PrepareClassifier(const PixelView& image, const Preprocessing& config, bo
 Values PrepareFrame(const PixelView& image, const Preprocessing& config, bool channels_last,
                     Letterbox* place) {
   *place = Letterbox::Of(image.height, image.width, config);
-  Pixels small =
-      Resize(image, place->height, place->width, InterpolationOf(config.interpolation, true));
-  if (small.channels != kColors) small = ToBgr(ViewOf(small));
-  Values values(static_cast<size_t>(config.height) * config.width * kColors);
+  const int channels = config.channels();
+  Pixels small = InChannels(
+      Resize(image, place->height, place->width, InterpolationOf(config.interpolation, true)),
+      channels);
+  Values values(static_cast<size_t>(config.height) * config.width * channels);
   bool turned = config.color_order == "rgb";
-  for (int plane = 0; plane < kColors; ++plane) {
+  for (int plane = 0; plane < channels; ++plane) {
     double mean = config.mean[plane], deviation = config.deviation[plane];
     float factor = static_cast<float>(1.0 / deviation);
     float offset = static_cast<float>((0.0 - mean) / deviation);
     float border = static_cast<float>((config.pad_value - mean) / deviation);
-    int channel = turned ? kColors - 1 - plane : plane;
+    int channel = turned ? channels - 1 - plane : plane;
     for (int y = 0; y < config.height; ++y) {
       int row = y - place->top;
       bool outside = row < 0 || row >= place->height;
@@ -184,7 +211,7 @@ Values PrepareFrame(const PixelView& image, const Preprocessing& config, bool ch
         float value = border;
         if (!outside && column >= 0 && column < place->width) {
           size_t pixel = static_cast<size_t>(row) * place->width + column;
-          value = small.bytes[pixel * kColors + channel] * factor + offset;
+          value = small.bytes[pixel * channels + channel] * factor + offset;
         }
         values[Index(config, channels_last, plane, y, x)] = value;
       }

@@ -31,7 +31,8 @@ struct Letterbox {
   float ToImageY(float y) const { return (y - static_cast<float>(top)) * scale_y(); }
 };
 
-/*! \brief Values of [1, 3, height, width] or, with channels_last, [1, height, width, 3]. */
+/*! \brief Values of [1, 3, height, width] or, with channels_last, [1, height, width, 3]; of grey
+ * images one channel. */
 using Values = std::vector<float>;
 
 /*! \brief As classifiers see an image: the middle of it, or a letterbox of the whole. BGR. */
@@ -44,8 +45,8 @@ Values PrepareFrame(const PixelView& image, const Preprocessing& config, bool ch
 /*! \brief Values in an input's type, integers rounded to the nearest that it has. */
 std::vector<uint8_t> InType(Values values, const TensorSpec& spec);
 
-/*! \brief Throws InputError for what is no image of one of so many channels. */
-PixelView CheckImage(const ImageView& image, const std::vector<int>& channels);
+/*! \brief Throws InputError for what is no image of one, three or four channels. */
+PixelView CheckImage(const ImageView& image);
 
 /*! \brief BGR of an image of one, three or four channels. */
 Pixels ToBgr(const PixelView& image);

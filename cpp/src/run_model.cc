@@ -359,7 +359,8 @@ class Program {
     Line("resize") << "to " << config_.width << "x" << config_.height << ", " << how;
     if (config_.crop != 1) std::cout << ", " << 100 * config_.crop << " %";
     std::cout << ", " << config_.interpolation << "\n";
-    Line("colours") << (config_.color_order == "rgb" ? "RGB" : "BGR") << "\n";
+    const bool gray = config_.channels() == 1;
+    Line("colours") << (gray ? "grey" : config_.color_order == "rgb" ? "RGB" : "BGR") << "\n";
     Line("scaling") << "(pixel - mean) / deviation, mean " << Three(config_.mean) << ", deviation "
                     << Three(config_.deviation) << "\n";
     Line("input") << input.name << ", " << TypeText(input) << ", " << Range(tensor) << "\n";

@@ -38,8 +38,15 @@ bool TakesFrames(const NetworkInfo& info) {
 }
 
 std::vector<int64_t> Shape(const Preprocessing& config, bool channels_last) {
-  if (channels_last) return {1, config.height, config.width, 3};
-  return {1, 3, config.height, config.width};
+  if (channels_last) return {1, config.height, config.width, config.channels()};
+  return {1, config.channels(), config.height, config.width};
+}
+
+/*! \brief Whether an input takes one image, prepared as it is said. */
+bool TakesImages(const TensorSpec& input, const Preprocessing& config) {
+  if (input.shape == Shape(config, false) || input.shape == Shape(config, true)) return true;
+  return config.channels() == 1 &&
+         input.shape == std::vector<int64_t>{1, config.height, config.width};
 }
 
 }  // namespace
@@ -71,10 +78,9 @@ std::string VisionModel::WhyNot(const Network& network) {
            "inputs yourself";
   }
   const Preprocessing& config = model.preprocessing;
-  const std::vector<int64_t>& shape = info.inputs[0].shape;
-  bool fits = TakesFrames(info) || shape == Shape(config, false) || shape == Shape(config, true);
-  if (!fits) {
-    return "an input [1, 3, " + std::to_string(config.height) + ", " +
+  if (!TakesFrames(info) && !TakesImages(info.inputs[0], config)) {
+    return "an input [1, " + std::to_string(config.channels()) + ", " +
+           std::to_string(config.height) + ", " +
            std::to_string(config.width) + "] is needed, '" + model.name + "' has " +
            TensorText(info.inputs[0]) + ": compile it for one image at a time";
   }
@@ -150,13 +156,17 @@ void VisionModel::set_normalization(const std::array<double, 3>& mean,
   }
   state_->preprocessing.mean = mean;
   state_->preprocessing.deviation = deviation;
+  if (state_->preprocessing.channels() == 1) {
+    // As a package of grey images has what is said of three colours.
+    state_->preprocessing.mean.fill((mean[0] + mean[1] + mean[2]) / 3);
+    state_->preprocessing.deviation.fill((deviation[0] + deviation[1] + deviation[2]) / 3);
+  }
 }
 
 TensorView VisionModel::Prepare(const ImageView& frame) {
   State& state = *state_;
   const TensorSpec& spec = state.info->inputs[0];
-  PixelView image =
-      CheckImage(frame, state.classifies ? std::vector<int>{3} : std::vector<int>{1, 3, 4});
+  PixelView image = CheckImage(frame);
   if (state.takes_frames) {
     if (image.height != spec.shape[1] || image.width != spec.shape[2]) {
       throw Error("InputError",

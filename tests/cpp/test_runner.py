@@ -60,7 +60,9 @@ SMALL_TARGET = {
 }  # fmt: skip
 PLAIN = Preprocessing(SIZE, letterbox=True, std=(255.0,) * 3, interpolation="linear")
 # Height, width, channels: larger, smaller, turned, a strip, and the input's own size.
-IMAGES = ((90, 130, 3), (40, 50, 3), (200, 61, 3), (7, 300, 3), (64, 96, 3), (90, 130, 1))
+IMAGES = (
+    (90, 130, 3), (40, 50, 3), (200, 61, 3), (7, 300, 3), (64, 96, 3), (90, 130, 1), (50, 70, 4)
+)  # fmt: skip
 
 
 def random_outputs() -> dict[str, np.ndarray]:
@@ -105,6 +107,8 @@ def random_outputs() -> dict[str, np.ndarray]:
         "far": values(1, CELLS, 32),
         "sure": rng.random((1, CELLS, 3)).astype(np.float32),
         "prototypes": values(1, 4, 16, 24),
+        "anchors8": values(1, 2, 8, 12, 8),
+        "anchors16": values(1, 2, 4, 6, 8),
         "head8": values(1, 16, 8, 12),
         "head16": values(1, 16, 4, 6),
         "pixels": np.kron(rng.integers(0, 3, (1, 8, 12)), np.ones((8, 8), np.int64)),
@@ -125,6 +129,10 @@ def yolo(boxes: str, **more: Any) -> ModelInfo:
     return ModelInfo("yolo", "yolo", NAMES, PLAIN, detection=DetectionInfo((boxes,), **more))
 
 
+ANCHORS: dict[str, Any] = {
+    "box": "anchors", "strides": (8, 16), "row": "objectness", "activation": "sigmoid",
+    "anchors": (8.0, 12.0, 20.0, 30.0, 16.0, 10.0, 40.0, 50.0), "confidence": 0.6,
+}  # fmt: skip
 GRID = {"strides": (8, 16, 32), "row": "objectness"}
 HEADS = tuple(YoeoHead(f"head{stride}", stride, ((8.0, 12.0), (20.0, 30.0))) for stride in (8, 16))
 GROUPS = (ClassGroup("thing", ("ball", "post")),)
@@ -135,6 +143,12 @@ MODELS = {
     "scores": yolo("transposed", transposed=True),
     "objectness": yolo("plain", row="objectness", multi_label=True, across_classes=True),
     "grid": yolo("raw", box="grid", activation="sigmoid", confidence=0.6, **GRID),
+    "anchors": ModelInfo(
+        "yolo", "yolo", NAMES, PLAIN, detection=DetectionInfo(("anchors8", "anchors16"), **ANCHORS)
+    ),
+    "anchors as convolved": ModelInfo(
+        "yolo", "yolo", NAMES, PLAIN, detection=DetectionInfo(("head8", "head16"), **ANCHORS)
+    ),
     "best": yolo("best", box="xyxy", row="best", suppress=False, confidence=0.5),
     "softmax": yolo(
         "corners", relative=True, scores=("queries",), activation="softmax", background="last",
@@ -197,8 +211,18 @@ PREPARATIONS = {
 @pytest.fixture(scope="session")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A package, in a folder, of a network that has outputs of every form."""
-    folder = tmp_path_factory.mktemp("network")
-    model = kind_networks.write(folder / "all.onnx", random_outputs(), size=SIZE)
+    return unpacked_of(3, tmp_path_factory.mktemp("network"))
+
+
+@pytest.fixture(scope="session")
+def unpacked_gray(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same for grey images."""
+    return unpacked_of(1, tmp_path_factory.mktemp("gray"))
+
+
+def unpacked_of(channels: int, folder: Path) -> Path:
+    outputs = random_outputs()
+    model = kind_networks.write(folder / "all.onnx", outputs, size=SIZE, channels=channels)
     path = compile_network(model, folder / "all.tar", target="llvm", opt_level=1)
     unpack_package(path, folder / "all")
     return folder / "all"
@@ -245,22 +269,21 @@ def package_of(unpacked: Path, model: ModelInfo, folder: Path, **more: Any) -> P
     return folder / "package.tar"
 
 
-def images(channels: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray]]:
+def images() -> Iterator[tuple[str, np.ndarray]]:
     rng = np.random.default_rng(3)
     for height, width, count in IMAGES:
-        if count in channels:
-            noise = rng.integers(0, 256, (height, width, count), np.uint8)
-            smooth = cv2.blur(noise, (5, 5)).reshape(noise.shape)
-            yield f"{height}x{width}x{count}", smooth
+        noise = rng.integers(0, 256, (height, width, count), np.uint8)
+        smooth = cv2.blur(noise, (5, 5)).reshape(noise.shape)
+        yield f"{height}x{width}x{count}", smooth
 
 
-def written(built: Path, package: Path, folder: Path, channels: tuple[int, ...]) -> dict[str, Any]:
+def written(built: Path, package: Path, folder: Path) -> dict[str, Any]:
     """Lines of results by image, after all images were written to the folder."""
-    for name, image in images(channels):
+    for name, image in images():
         (folder / f"{name}.bgr").write_bytes(image.tobytes())
     done = run(built / "results", package, folder)
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = {name: [] for name, _ in images(channels)}
+    found: dict[str, Any] = {name: [] for name, _ in images()}
     for line in done.stdout.splitlines():
         name, *numbers = line.split()
         found[name].append([float(number) for number in numbers])
@@ -321,10 +344,9 @@ def test_integers_outside_are_real_numbers_as_in_python(built, tmp_path, dtype):
 
 
 def assert_as_in_python(built: Path, package: Path, tmp_path: Path, kind: str) -> None:
-    channels = (3,) if kind == "classifier" else (1, 3)
-    found = written(built, package, tmp_path, channels)
+    found = written(built, package, tmp_path)
     model = load_model(package)
-    for name, image in images(channels):
+    for name, image in images():
         result = model(image)
         rows = expected_rows(result)
         assert len(found[name]) == len(rows)
@@ -342,20 +364,22 @@ def assert_as_in_python(built: Path, package: Path, tmp_path: Path, kind: str) -
             np.testing.assert_allclose(depth, result.depth.values, atol=0.05)
 
 
+@pytest.mark.parametrize("gray", [False, True])
 @pytest.mark.parametrize("how", PREPARATIONS)
 @pytest.mark.parametrize("kind", ["classifier", "yolo"])
-def test_images_are_prepared_as_in_python(built, unpacked, tmp_path, how, kind):
-    preprocessing = PREPARATIONS[how]
+def test_images_are_prepared_as_in_python(
+    built, unpacked, unpacked_gray, tmp_path, how, kind, gray
+):
+    preprocessing = PREPARATIONS[how].in_gray() if gray else PREPARATIONS[how]
     frames = kind == "yolo"
     if frames and not (preprocessing.letterbox or preprocessing.stretch):
         preprocessing = replace(preprocessing, crop=1.0, stretch=True)
     model = replace(MODELS["scores" if frames else "classifier"], preprocessing=preprocessing)
-    package: Package | Path = package_of(unpacked, model, tmp_path)
-    channels = (1, 3) if frames else (3,)
-    written(built, Path(str(package)), tmp_path, channels)
+    package: Package | Path = package_of(unpacked_gray if gray else unpacked, model, tmp_path)
+    written(built, Path(str(package)), tmp_path)
     with read_package(Path(str(package))) as read:
         specs = read.info.inputs
-    for name, image in images(channels):
+    for name, image in images():
         needed = prepared_image(model, specs, image, remedy="")["images"]
         found = np.fromfile(tmp_path / f"{name}.input", np.float32).reshape(needed.shape)
         # By one level at the most: OpenCV has other code for other processors.
@@ -367,7 +391,7 @@ def test_images_are_prepared_as_in_python(built, unpacked, tmp_path, how, kind):
 
 def test_the_program_prints_every_step(built, unpacked, tmp_path):
     package = package_of(unpacked, MODELS["classifier"], tmp_path)
-    image = next(image for _, image in images((3,)))
+    image = next(image for _, image in images())
     assert cv2.imwrite(str(tmp_path / "image.png"), image)
     (tmp_path / "labels.txt").write_bytes(b"\xef\xbb\xbfone\r\n two\r\nthree\r\n")  # of Windows
     done = run(
@@ -445,7 +469,7 @@ def test_images_are_turned_upright_as_in_python(built, tmp_path):
 
 def with_mask(built, package, folder):
     """What the program said of an image, the mask that it wrote, and what Python makes of it."""
-    image = next(image for _, image in images((3,)))
+    image = next(image for _, image in images())
     assert cv2.imwrite(str(folder / "image.png"), image)
     mask = folder / "mask.png"
     done = run(built / "run_model", "test", package, folder / "image.png", "--mask", mask)
@@ -472,7 +496,7 @@ def test_the_program_writes_the_number_of_each_pixels_box(built, unpacked, tmp_p
 
 def test_c_alone(built, unpacked, tmp_path):
     package = package_of(unpacked, MODELS["scores"], tmp_path)
-    _, image = next(images((3,)))
+    _, image = next(images())
     (tmp_path / "pixels").write_bytes(image.tobytes())
     done = run(built / "predict", package, tmp_path / "pixels", *image.shape)
     found = load_model(package)(image).detections
@@ -505,7 +529,7 @@ def test_another_language_by_the_c_interface(built, unpacked, tmp_path, request)
     ) == list(FUNCTIONS)
     assert all(f"tvm_vision.tvm_vision_{name}" in example.read_text() for name in FUNCTIONS)
     package = package_of(unpacked, MODELS["yoeo"], tmp_path)
-    _, image = next(images((3,)))
+    _, image = next(images())
     (tmp_path / "pixels").write_bytes(image.tobytes())
     pixels = (tmp_path / "pixels", *image.shape)
     done = run(sys.executable, "-I", example, library, package, *pixels)

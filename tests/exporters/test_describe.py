@@ -129,6 +129,9 @@ def test_sizes_that_the_file_says(tmp_path):
     assert open_shapes(path) == {"images": (1, 3, 32, 32)}
     assert open_shapes(kind_networks.write(path, outputs, metadata)) == {}
     assert open_shapes(kind_networks.write(path, outputs, open_sides=True)) == {}
+    gray = {**metadata, "channels": "1"}
+    kind_networks.write(path, outputs, gray, channels=1, open_sides=True)
+    assert open_shapes(path) == {"images": (1, 1, 32, 32)}
     other = {**metadata, "imgsz": "[0, 'x']"}
     assert open_shapes(kind_networks.write(path, outputs, other, open_sides=True)) == {}
     path.write_bytes(b"nothing")

@@ -71,15 +71,47 @@ def test_prepare_takes_every_size_of_image(height, width, crop):
 @pytest.mark.parametrize(
     "image",
     [
-        np.zeros((2, 2), np.uint8),
-        np.zeros((2, 2, 4), np.uint8),
+        np.zeros((2, 2, 2), np.uint8),
+        np.zeros((1, 2, 2, 3), np.uint8),
         np.zeros((2, 2, 3), np.float32),
         np.zeros((0, 2, 3), np.uint8),
     ],
 )
 def test_prepare_refuses_other_images(image):
-    with pytest.raises(InputError, match=r"expected an image of uint8 \[height, width, 3\], got"):
+    with pytest.raises(
+        InputError, match=r"an image of uint8 \[height, width, 3\] in BGR is needed"
+    ):
         prepare(image, EFFICIENTNET_LITE0)
+
+
+@pytest.mark.parametrize("how", [{}, {"letterbox": True, "pad_value": 9.0}, {"stretch": True}])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "NHW"])
+def test_prepare_in_gray_is_the_luma_of_any_image(layout, how):
+    color = np.random.default_rng(0).integers(0, 256, (6, 8, 3), np.uint8)
+    config = ClassifierInput((6, 8), 1.0, (10.0,), (2.0,), "gray", layout=layout, **how)
+    tensor = prepare(color, config)
+    assert tensor.shape == {"NCHW": (1, 1, 6, 8), "NHWC": (1, 6, 8, 1), "NHW": (1, 6, 8)}[layout]
+    luma = color @ np.array([0.299, 0.587, 0.114])
+    np.testing.assert_allclose(2 * tensor.reshape(6, 8) + 10, luma, atol=0.51)
+    with_alpha = np.dstack([color, np.full((6, 8), 7, np.uint8)])
+    for same, order in ((color[..., ::-1], "bgr"), (with_alpha, "rgb"), (with_alpha, "bgr")):
+        turned = (
+            tensor if order == "rgb" or same.shape[2] == 3 else prepare(color[..., ::-1], config)
+        )
+        np.testing.assert_array_equal(prepare(same, config, color_order=order), turned)
+    gray = color[..., 1]
+    expected = (gray.astype(np.float32) - 10) / 2
+    for same in (gray, gray[..., np.newaxis], np.repeat(gray[..., np.newaxis], 3, axis=2)):
+        np.testing.assert_array_equal(prepare(same, config).reshape(6, 8), expected)
+
+
+def test_prepare_takes_gray_and_alpha_for_colors():
+    config = ClassifierInput((2, 3))
+    gray = np.arange(6, dtype=np.uint8).reshape(2, 3)
+    for same in (gray, gray[..., np.newaxis]):
+        np.testing.assert_array_equal(prepare(same, config)[0], np.stack([gray] * 3))
+    alpha = np.dstack([gray, gray + 10, gray + 20, gray + 30])
+    np.testing.assert_array_equal(prepare(alpha, config), prepare(alpha[..., :3], config))
 
 
 def test_prepare_refuses_an_unknown_color_order():
@@ -96,6 +128,8 @@ def test_prepare_refuses_an_unknown_color_order():
         ({"size": (4, 4), "std": (1.0, 0.0, 1.0)}, "3 positive stds"),
         ({"size": (4, 4), "mean": (1.0,)}, "expected 3 means"),
         ({"size": (4, 4), "color_order": "hsv"}, "got 'hsv'"),
+        ({"size": (4, 4), "color_order": "gray"}, "expected 1 means"),
+        ({"size": (4, 4), "layout": "NHW"}, "a color_order of gray for a layout of NHW"),
         ({"size": (4, 4), "interpolation": "best"}, "got 'best'"),
     ],
 )

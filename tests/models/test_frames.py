@@ -1,5 +1,7 @@
 """The letterbox against one in the test's own words, and where things go on the way back."""
 
+from dataclasses import replace
+
 import cv2
 import numpy as np
 import pytest
@@ -15,8 +17,6 @@ side = st.one_of(st.integers(1, 12), st.integers(1, 700))
 
 
 def preprocessor(**changes):
-    from dataclasses import replace
-
     return Preprocessor(replace(UNIT, **changes))
 
 
@@ -90,6 +90,23 @@ def test_grey_alpha_and_views():
     for same in (grey, grey[..., 0]):
         prepare(same)
         assert np.array_equal(prepare.tensor, expected)
+
+
+def test_in_gray():
+    """The luma of what is seen, in one plane, with a border of its own."""
+    color = smooth(48, 96)
+    config = replace(UNIT, mean=(51.0, 51.0, 51.0), pad_value=102.0).in_gray()
+    prepare = Preprocessor(config)
+    prepare(color)
+    assert prepare.tensor.shape == (1, 1, 96, 96)
+    luma = color @ np.array([0.114, 0.587, 0.299])
+    inside = prepare.tensor[0, 0, 24:72]
+    np.testing.assert_allclose(255 * inside + 51, luma, atol=0.51)
+    assert prepare.tensor[0, 0, :24] == pytest.approx(0.2)
+    gray = smooth(48, 96, 1)
+    for same in (gray, gray[..., 0], np.repeat(gray, 3, axis=2), np.repeat(gray, 4, axis=2)):
+        prepare(same)
+        np.testing.assert_allclose(255 * prepare.tensor[0, 0, 24:72] + 51, gray[..., 0], atol=1e-4)
 
 
 @pytest.mark.parametrize(

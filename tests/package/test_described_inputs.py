@@ -27,9 +27,38 @@ def test_images_in_both_orders(shape, layout, size):
     assert model.preprocessing.size == size
 
 
-@pytest.mark.parametrize("shape", [(1, 64, 64, 1), (1, 4, 64, 64), (1, 64, 64, 64), (3, 64, 64)])
-def test_what_is_no_image_of_three_channels(shape):
-    with pytest.raises(PackageError, match=r"\[batch, height, width, 3\], found .*leave it out"):
+@pytest.mark.parametrize(
+    ("shape", "layout"),
+    [((1, 1, 28, 20), "NCHW"), ((2, 28, 20, 1), "NHWC"), ((1, 28, 20), "NHW")],
+)
+@pytest.mark.parametrize("size", [(0, 0), (28, 20)])
+def test_one_channel_is_gray(shape, layout, size):
+    """With the average of what is said of three channels."""
+    said = Preprocessing(size, mean=(10.0, 20.0, 60.0), std=(1.0, 2.0, 3.0))
+    for given in (said, said.in_gray()):
+        model, (tensor,) = described_inputs(
+            [TensorSpec("x", shape, "float32")], ModelInfo("toy", preprocessing=given)
+        )
+        assert tensor.layout == layout
+        made = model.preprocessing
+        assert made is not None and made.size == (28, 20)
+        assert (made.color_order, made.mean, made.std) == ("gray", (30.0,), (2.0,))
+
+
+def test_gray_is_for_one_channel():
+    model = ModelInfo("toy", preprocessing=Preprocessing().in_gray())
+    with pytest.raises(PackageError, match=r"one channel, found \[1, 3, 8, 8\]: say rgb or bgr"):
+        described_inputs([TensorSpec("x", (1, 3, 8, 8), "float32")], model)
+
+
+def test_planes_are_images_where_it_is_said():
+    _, (tensor,) = described_inputs([TensorSpec("x", (1, 28, 20), "float32")], ModelInfo("toy"))
+    assert tensor.layout == ""
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 64, 64), (1, 64, 64, 64), (64, 64), (1, 1, 1, 64, 64)])
+def test_what_is_no_image(shape):
+    with pytest.raises(PackageError, match=r"\[batch, height, width, 3\], with .*leave it out"):
         described_inputs([TensorSpec("x", shape, "float32")], MODEL)
 
 

@@ -28,11 +28,12 @@ def write(
     metadata: Mapping[str, str] | None = None,
     *,
     size: tuple[int, int] = SIZE,
+    channels: int = 3,
     open_sides: bool = False,
 ) -> Path:
     """An ONNX file whose outputs are these arrays, whatever its image is.
 
-    open_sides: height and width of the image are left open.
+    channels: of the image; open_sides: its height and width are left open.
     """
     nodes = [
         helper.make_node("ReduceMean", ["images"], ["mean"], keepdims=0),
@@ -48,7 +49,7 @@ def write(
         kind = helper.np_dtype_to_tensor_dtype(array.dtype)
         values.append(helper.make_tensor_value_info(name, kind, array.shape))
     sides = ("height", "width") if open_sides else size
-    image = helper.make_tensor_value_info("images", TensorProto.FLOAT, (1, 3, *sides))
+    image = helper.make_tensor_value_info("images", TensorProto.FLOAT, (1, channels, *sides))
     graph = helper.make_graph(nodes, "known", [image], values, constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     helper.set_model_props(model, dict(metadata or {}))

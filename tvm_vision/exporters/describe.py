@@ -107,7 +107,8 @@ def open_shapes(model: Any) -> dict[str, tuple[int, ...]]:
     as Ultralytics' files do; empty where it does not."""
     if not isinstance(model, (str, os.PathLike)) or (found := onnx_model(Path(model))) is None:
         return {}
-    size = Facts((), (), metadata=onnx_metadata(found)).literal("imgsz")
+    said = Facts((), (), metadata=onnx_metadata(found))
+    size = said.literal("imgsz")
     weights = {tensor.name for tensor in found.graph.initializer}
     inputs = [value for value in found.graph.input if value.name not in weights]
     if not (isinstance(size, list) and len(size) == 2 and len(inputs) == 1):
@@ -116,7 +117,8 @@ def open_shapes(model: Any) -> dict[str, tuple[int, ...]]:
     is_open = len(sides) == 4 and not all(side.dim_value > 0 for side in sides)
     if not is_open or not all(type(side) is int and side > 0 for side in size):
         return {}
-    return {inputs[0].name: (1, 3, *size)}
+    channels = sides[1].dim_value or (1 if said.literal("channels") == 1 else 3)
+    return {inputs[0].name: (1, channels, *size)}
 
 
 def _plain(

@@ -37,14 +37,17 @@ class FrameModel(VisionModel):
                 f"a network whose package says how its outputs are read is needed, and that of "
                 f"'{model.name}' ({model.kind}) does not: compile it with --kind {model.kind}"
             )
-        size = model.preprocessing.size
-        shapes = {(1, 3, *size): "NCHW", (1, *size, 3): "NHWC"}
+        size, channels = model.preprocessing.size, model.preprocessing.channels
+        shapes: dict[tuple[int, ...], str] = {
+            (1, channels, *size): "NCHW",
+            (1, *size, channels): "NHWC",
+        }
+        if channels == 1:
+            shapes |= {(1, *size): "NHW"}
         if len(specs) != 1 or specs[0].shape not in shapes:
             found = "; ".join(map(str, specs))
-            raise InputError(
-                f"one input [1, 3, {size[0]}, {size[1]}] or [1, {size[0]}, {size[1]}, 3] is "
-                f"needed, '{model.name}' has {found}"
-            )
+            needed = " or ".join(str(list(shape)) for shape in shapes)
+            raise InputError(f"one input {needed} is needed, '{model.name}' has {found}")
         self.size = size
         #: What is done to a frame.
         self.preprocessing = model.preprocessing

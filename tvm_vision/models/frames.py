@@ -26,8 +26,13 @@ INTERPOLATIONS = {
     "area": cv2.INTER_AREA,
     "nearest": cv2.INTER_NEAREST_EXACT,
 }
-# Channels -> what makes three of them; OpenCV's images are BGR.
+# Channels -> what makes three of them in the same order.
 CONVERSIONS = {1: cv2.COLOR_GRAY2BGR, 4: cv2.COLOR_BGRA2BGR}
+# Order and number of channels -> what makes grey of them.
+GRAY_CONVERSIONS = {
+    ("bgr", 3): cv2.COLOR_BGR2GRAY, ("bgr", 4): cv2.COLOR_BGRA2GRAY,
+    ("rgb", 3): cv2.COLOR_RGB2GRAY, ("rgb", 4): cv2.COLOR_RGBA2GRAY,
+}  # fmt: skip
 ALIGNMENT = 64
 
 
@@ -93,7 +98,8 @@ class Letterbox:
 
 
 class Preprocessor:
-    """Writes frames into one array that it keeps: ``tensor``, float32 [1, 3, height, width]."""
+    """Writes frames into one array that it keeps: ``tensor``, float32 [1, 3, height, width], or
+    [1, 1, height, width] for networks of grey images."""
 
     def __init__(self, config: Preprocessing) -> None:
         """config: of the package; ``size`` is that of the input, ``letterbox`` or ``stretch`` is
@@ -107,20 +113,21 @@ class Preprocessor:
                 "or a stretch, without crop: compile it again"
             )
         self.size = config.size
-        self.tensor = _aligned((1, 3, *config.size), np.float32)
+        self.tensor = _aligned((1, config.channels, *config.size), np.float32)
         self._config = config
         self._interpolation = INTERPOLATIONS[config.interpolation]
-        order = (2, 1, 0) if config.color_order == "rgb" else (0, 1, 2)
-        # Channel of a BGR image, its plane of the tensor, factor and offset, x * f + o, and border.
+        self._order = "gray" if config.channels == 1 else "bgr"
+        turned = config.color_order == "rgb"
+        # Channel of the image, its plane of the tensor, factor and offset, x * f + o, and border.
         self._planes = [
             (
-                source,
+                config.channels - 1 - plane if turned else plane,
                 self.tensor[0, plane],
                 np.float32(1.0 / config.std[plane]),
                 np.float32((0.0 - config.mean[plane]) / config.std[plane]),
                 np.float32((config.pad_value - config.mean[plane]) / config.std[plane]),
             )
-            for plane, source in enumerate(order)
+            for plane in range(config.channels)
         ]
         self._last: Letterbox | None = None
 
@@ -140,10 +147,7 @@ class Preprocessor:
                 plane.fill(border)
             self._last = box
         scaled = cv2.resize(image, (box.width, box.height), interpolation=self._interpolation)
-        channels = 1 if scaled.ndim == 2 else scaled.shape[2]
-        if channels != 3:
-            scaled = cv2.cvtColor(scaled, CONVERSIONS[channels])
-        colors = cv2.split(scaled)
+        colors = cv2.split(in_order(scaled, "bgr", self._order))
         rows = slice(box.top, box.top + box.height)
         columns = slice(box.left, box.left + box.width)
         for source, plane, factor, offset, _ in self._planes:
@@ -183,9 +187,29 @@ class CameraFrames:
         return self._letterbox
 
 
+def in_order(image: Image, order: str, wanted: str) -> Image:
+    """An image with its channels, of which three are in an ``order`` of rgb or bgr, in another, or
+    in ``gray``: [height, width, 3 or 1]. One with alpha, which is ignored, has four, and a grey one
+    one or none; a view of it where that will do.
+
+    Grey is the luma of ITU-R BT.601, 0.299 R + 0.587 G + 0.114 B, as OpenCV computes it of bytes.
+    """
+    channels = 1 if image.ndim == 2 else image.shape[2]
+    if channels == 1 and wanted == "gray":
+        return image.reshape(*image.shape[:2], 1)
+    if wanted == "gray":
+        convert = GRAY_CONVERSIONS[order, channels]
+        return cv2.cvtColor(image, convert)[..., np.newaxis].astype(np.uint8, copy=False)
+    if channels != 3:
+        image = cv2.cvtColor(image, CONVERSIONS[channels]).astype(np.uint8, copy=False)
+    return image if order == wanted else image[..., ::-1]
+
+
 def in_layout(tensor: npt.NDArray[Any], layout: str) -> npt.NDArray[Any]:
     """A view of a tensor [batch, channels, height, width] with its axes in the order of ``layout``,
-    "NCHW" or "NHWC"."""
+    "NCHW", "NHWC" or, of one channel, "NHW"."""
+    if layout == "NHW":
+        return tensor[:, 0]
     return tensor.transpose(["NCHW".index(axis) for axis in layout])
 
 

@@ -25,8 +25,9 @@ from .tensors import IntegersInfo, TensorInfo
 if TYPE_CHECKING:
     import numpy as np
 
-# Gray, colour, and colour with an alpha channel.
+# Gray, colour, and colour with an alpha channel; the last is not prepared from an image.
 IMAGE_CHANNELS = (1, 3, 4)
+PREPARED_CHANNELS = (1, 3)
 
 
 class Spec(Protocol):
@@ -129,7 +130,7 @@ def described_inputs(
 
     Raises PackageError where they do not.
     """
-    model = _with_size(model, specs)
+    model = _fitted(model, specs)
     tensors = [_input(spec, model) for spec in specs]
     read = [TensorInfo.from_json(plain(t), f"inputs[{i}]") for i, t in enumerate(tensors)]
     return model, tuple(read)
@@ -149,19 +150,32 @@ def described_outputs(
     return tuple(TensorInfo.from_json(plain(t), f"outputs[{i}]") for i, t in enumerate(tensors))
 
 
-def _with_size(model: ModelInfo, inputs: Sequence[Spec]) -> ModelInfo:
-    """The model with the size of its images, where that is left to the network."""
-    if model.preprocessing is None or model.preprocessing.size != (0, 0):
+def _fitted(model: ModelInfo, inputs: Sequence[Spec]) -> ModelInfo:
+    """The model with the size of its images, where that is left to the network, in grey where the
+    network takes one channel."""
+    prepared = model.preprocessing
+    if prepared is None:
         return model
     shape = tuple(inputs[0].shape) if inputs else ()
-    layout = image_layout(shape)
-    if not layout or shape[layout.index("C")] != 3:
+    layout = _prepared_layout(shape)
+    channels = shape[layout.index("C")] if "C" in layout else 1
+    if prepared.size == (0, 0):
+        if not layout or channels not in PREPARED_CHANNELS:
+            raise PackageError(
+                "preprocessing is for a first input [batch, 3, height, width] or [batch, height, "
+                "width, 3], with 1 in place of 3 for grey images, or [batch, height, width], found "
+                f"{list(shape)}: leave it out"
+            )
+        height, width = (int(shape[layout.index(axis)]) for axis in "HW")
+        prepared = replace(prepared, size=(height, width))
+    if layout and channels == 1 and prepared.channels != 1:
+        prepared = prepared.in_gray()
+    if layout and channels != 1 and prepared.channels == 1:
         raise PackageError(
-            "preprocessing is for a first input [batch, 3, height, width] or [batch, height, "
-            f"width, 3], found {list(shape)}: leave it out"
+            f"the color_order gray is for an input of one channel, found {list(shape)}: say rgb or "
+            "bgr"
         )
-    height, width = (int(shape[layout.index(axis)]) for axis in "HW")
-    return replace(model, preprocessing=replace(model.preprocessing, size=(height, width)))
+    return replace(model, preprocessing=prepared)
 
 
 def image_layout(shape: Sequence[int | None]) -> str:
@@ -174,9 +188,14 @@ def image_layout(shape: Sequence[int | None]) -> str:
     return "NHWC" if shape[3] in IMAGE_CHANNELS else ""
 
 
+def _prepared_layout(shape: Sequence[int]) -> str:
+    """The layout of an input of which it is said how images become it: grey ones may be planes."""
+    return "NHW" if len(shape) == 3 else image_layout(shape)
+
+
 def _map_layout(shape: Sequence[int], image: TensorInfo | None) -> str:
     """The layout of an image that a network takes for what it gives of the same aspect."""
-    if image is None or not image.layout or len(shape) != 4:
+    if image is None or len(image.layout) != 4 or len(shape) != 4:
         return ""
     rows, columns = (image.layout.index(axis) for axis in "HW")
     same = shape[rows] * image.shape[columns] == shape[columns] * image.shape[rows]
@@ -185,7 +204,6 @@ def _map_layout(shape: Sequence[int], image: TensorInfo | None) -> str:
 
 def _tensor(spec: Spec, layout: str, units: str = "") -> dict[str, Any]:
     shape = [int(size) for size in spec.shape]
-    layout = layout if len(shape) == 4 else ""
     return {
         "name": spec.name,
         "shape": shape,
@@ -200,13 +218,10 @@ def _input(spec: Spec, model: ModelInfo) -> dict[str, Any]:
     if model.yoeo is not None and spec.dtype == "uint8":
         # Frames as the camera gives them, prepared by the network's first kernels.
         return _tensor(spec, "NHWC", "pixels of 0..255, BGR")
-    return _tensor(spec, image_layout(spec.shape), _input_units(model))
-
-
-def _input_units(model: ModelInfo) -> str:
     if model.preprocessing is None:
-        return ""
-    return "(pixel of 0..255 - mean) / std, for each channel"
+        return _tensor(spec, image_layout(spec.shape))
+    units = "(pixel of 0..255 - mean) / std, for each channel"
+    return _tensor(spec, _prepared_layout(spec.shape), units)
 
 
 def write_library(library: Any, path: Path) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ..drivers import spelled_out
@@ -52,7 +52,7 @@ LATER: dict[str, dict[str, Any]] = {
     "variant": {"processor": []},
 }
 PRECISIONS = ("fp32", "fp16")
-COLOR_ORDERS = ("rgb", "bgr")
+COLOR_ORDERS = ("rgb", "bgr", "gray")
 INTERPOLATIONS = ("area", "cubic", "linear", "nearest")
 # The first field of a mod.json, in the order in which they are written.
 _CHECKSUM = re.compile(rb'\{"checksum": "([0-9a-f]{64})", ')
@@ -101,8 +101,9 @@ class Preprocessing:
     stretch: resize to the tensor's size whatever the image's aspect is, instead of both.
     crop: side of the centre crop, as a share of the largest crop of that aspect that fits.
     interpolation: "area", "cubic", "linear" or "nearest".
-    color_order: order of the tensor's channels, "rgb" or "bgr".
-    mean, std: for each channel; value = (pixel - mean) / std, pixel in 0..255.
+    color_order: order of the tensor's channels, "rgb" or "bgr"; "gray" for its only one, the luma
+        of ITU-R BT.601, 0.299 R + 0.587 G + 0.114 B, as OpenCV and Pillow have it.
+    mean, std: for each channel, three or one; value = (pixel - mean) / std, pixel in 0..255.
     pad_value, pad_corner: of a letterbox: what its border is filled with, a grey of 0..255, and
         whether the image lies in the upper left corner instead of the middle.
     """
@@ -118,18 +119,30 @@ class Preprocessing:
     pad_value: float = 0.0
     pad_corner: bool = False
 
+    @property
+    def channels(self) -> int:
+        """Of the tensor."""
+        return 1 if self.color_order == "gray" else 3
+
+    def in_gray(self) -> Preprocessing:
+        """The same for a tensor of one channel, with the average of the channels' numbers."""
+        mean, std = ((sum(values) / len(values),) for values in (self.mean, self.std))
+        return replace(self, color_order="gray", mean=mean, std=std)
+
     @classmethod
     def from_json(cls, value: Any, where: str = "model.preprocessing") -> Preprocessing:
         fields = Fields(value, where)
         height, width = fields.items("size", _size, count=2)
+        color_order = fields.text("color_order", among=COLOR_ORDERS)
+        channels = 1 if color_order == "gray" else 3
         result = cls(
             size=(height, width),
             letterbox=fields.boolean("letterbox"),
             crop=fields.number("crop"),
             interpolation=fields.text("interpolation", among=INTERPOLATIONS),
-            color_order=fields.text("color_order", among=COLOR_ORDERS),
-            mean=fields.items("mean", number, count=3),
-            std=fields.items("std", number, count=3),
+            color_order=color_order,
+            mean=fields.items("mean", number, count=channels),
+            std=fields.items("std", number, count=channels),
             # Packages from before these were there have none of them.
             stretch=fields.optional("stretch", boolean) or False,
             pad_value=fields.optional("pad_value", number) or 0.0,

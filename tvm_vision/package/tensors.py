@@ -15,7 +15,7 @@ ITEM_BYTES = {
 }  # fmt: skip
 MAX_RANK = 16
 _INTEGERS = [name for name in ITEM_BYTES if "int" in name]
-LAYOUTS = ("", "NCHW", "NHWC")
+LAYOUTS = ("", "NCHW", "NHWC", "NHW")
 
 
 def read_shape(value: Any, where: str) -> tuple[int, ...]:
@@ -58,7 +58,8 @@ class IntegersInfo:
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """One input or output. layout: of images "NCHW" or "NHWC", else ""; units: words for people.
+    """One input or output. layout: of images "NCHW", "NHWC" or, of one channel, "NHW", else "";
+    units: words for people.
 
     quantization: what the network keeps it as, where that is integers; of another type than dtype
     it is converted within the network.

@@ -51,8 +51,8 @@ typedef struct {
   size_t outputs;
 } tvm_vision_info;
 
-/*! \brief An input or output: its name, type, sides; layout "NCHW", "NHWC" or "". Integers that
- * stand for real numbers, (integer - zero_point) * scale, have a scale above 0. */
+/*! \brief An input or output: its name, type, sides; layout "NCHW", "NHWC", "NHW" or "". Integers
+ * that stand for real numbers, (integer - zero_point) * scale, have a scale above 0. */
 typedef struct {
   const char* name;
   const char* dtype;

@@ -63,7 +63,8 @@ struct TensorView {
   size_t bytes = 0;
 };
 
-/*! \brief An input or output of a network. layout: of images "NCHW" or "NHWC", else "". */
+/*! \brief An input or output of a network. layout: of images "NCHW", "NHWC" or, of
+ * one channel, "NHW", else "". */
 struct TensorSpec {
   std::string name;
   std::vector<int64_t> shape;
@@ -84,13 +85,18 @@ struct Preprocessing {
   double crop = 1;
   /*! \brief "area", "cubic", "linear" or "nearest". */
   std::string interpolation = "area";
-  /*! \brief Order of the tensor's channels, "rgb" or "bgr". */
+  /*! \brief Order of the tensor's channels, "rgb" or "bgr"; "gray" for its only one, the luma of
+   * ITU-R BT.601. */
   std::string color_order = "rgb";
-  /*! \brief value = (pixel - mean) / deviation, pixel in 0..255. */
+  /*! \brief value = (pixel - mean) / deviation, pixel in 0..255; of grey images all three are the
+   * same. */
   std::array<double, 3> mean = {0, 0, 0};
   std::array<double, 3> deviation = {1, 1, 1};
   double pad_value = 0;
   bool pad_corner = false;
+
+  /*! \brief Of the tensor. */
+  int channels() const { return color_order == "gray" ? 1 : 3; }
 };
 
 /*! \brief What a network is for. kind: "network", "classifier", "yoeo", "yolo", "detr", "ssd",
@@ -295,7 +301,8 @@ class TVM_VISION_PUBLIC VisionModel {
   void set_thresholds(const Thresholds& thresholds);
   /*! \brief Use these instead of the package's labels. Throws InputError for a wrong number. */
   void set_labels(std::vector<std::string> labels);
-  /*! \brief Use this instead of the package's preprocessing, whose size and kind of cut stay. */
+  /*! \brief Use this instead of the package's preprocessing, whose size and kind of cut stay.
+   * For grey images the averages of the three count. */
   void set_normalization(const std::array<double, 3>& mean, const std::array<double, 3>& deviation);
   Network& network();
 

@@ -19,13 +19,13 @@ from tvm_vision.package.tensors import IntegersInfo
 COCO = {"names": str({i: f"thing {i}" for i in range(80)})}
 
 
-def facts(outputs, *, size=(320, 320), layout="NCHW", **more):
+def facts(outputs, *, size=(320, 320), layout="NCHW", channels=3, **more):
     """outputs: name -> shape, or (shape, dtype)."""
     specs = []
     for name, given in outputs.items():
         shape, dtype = given if isinstance(given[0], tuple) else (given, "float32")
         specs.append(TensorSpec(name, shape, dtype))
-    shape = (1, 3, *size) if layout == "NCHW" else (1, *size, 3)
+    shape = (1, channels, *size) if layout == "NCHW" else (1, *size, channels)
     return Facts((TensorSpec("images", shape, "float32"),), tuple(specs), **more)
 
 
@@ -210,6 +210,20 @@ def test_shapes_that_say_it(case, layout):
     found = recognise(given)
     assert_reads(found.reading, kind, expected, given)
     assert read_as(kind, given) == found.reading
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("case", SHAPES, ids=str)
+def test_networks_of_gray_images(case, layout):
+    """Those for pixels may be of spectrograms: their kind has to be said."""
+    outputs, kind, expected = SHAPES[case]
+    given = facts(outputs, layout=layout, channels=1)
+    found = recognise(given)
+    if kind in ("segmenter", "depth") and case not in ("indices", "midas"):
+        assert found.reading is None and found.candidates == (kind,)
+    else:
+        assert_reads(found.reading, kind, expected, given)
+    assert_reads(read_as(kind, given), kind, expected, given)
 
 
 @pytest.mark.parametrize("case", UNCLEAR, ids=str)

@@ -12,10 +12,11 @@ import numpy.typing as npt
 from ...errors import InputError
 from ...package import Preprocessing, TensorInfo
 from ...runtime.inputs import numpy_dtype
+from ..frames import check_image, in_layout, in_order
 from .presets import preset
 
 COLOR_ORDERS = ("rgb", "bgr")
-LAYOUTS = ("NCHW", "NHWC")
+LAYOUTS = ("NCHW", "NHWC", "NHW")
 INTERPOLATIONS = {
     "linear": cv2.INTER_LINEAR,
     "cubic": cv2.INTER_CUBIC,
@@ -31,20 +32,20 @@ class ClassifierInput:
     size: height and width of the tensor, in pixels.
     crop: side of the centre crop, as a share of the largest crop of that aspect that fits.
     mean, std: for each channel of the tensor; value = (pixel - mean) / std, pixel in 0..255.
-    color_order: order of the tensor's channels, "rgb" or "bgr".
+    color_order: order of the tensor's channels, "rgb" or "bgr"; "gray" for its only one.
     interpolation: "area" (averages what it shrinks), "cubic", "linear" or "nearest".
     letterbox: pad to the tensor's aspect with zeros, centred, instead of cropping.
     stretch: resize whatever the image's aspect is, instead of both.
     pad_value, pad_corner: of a letterbox, see Preprocessing.
-    layout: order of the tensor's axes, "NCHW" or "NHWC".
+    layout: order of the tensor's axes, "NCHW" or "NHWC"; of one channel also "NHW".
 
     Raises ValueError for a number out of its range.
     """
 
     size: tuple[int, int]
     crop: float = 1.0
-    mean: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    std: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    mean: tuple[float, ...] = (0.0, 0.0, 0.0)
+    std: tuple[float, ...] = (1.0, 1.0, 1.0)
     color_order: str = "rgb"
     interpolation: str = "area"
     letterbox: bool = False
@@ -56,12 +57,11 @@ class ClassifierInput:
     @classmethod
     def from_package(cls, preprocessing: Preprocessing, layout: str = "NCHW") -> ClassifierInput:
         """The numbers that a package carries. layout: of the network's input."""
-        mean, std = preprocessing.mean, preprocessing.std
         return cls(
             size=preprocessing.size,
             crop=preprocessing.crop,
-            mean=(mean[0], mean[1], mean[2]),
-            std=(std[0], std[1], std[2]),
+            mean=preprocessing.mean,
+            std=preprocessing.std,
             color_order=preprocessing.color_order,
             interpolation=preprocessing.interpolation,
             letterbox=preprocessing.letterbox,
@@ -76,17 +76,22 @@ class ClassifierInput:
             raise ValueError(f"expected a size of (height, width) of at least 1, got {self.size}")
         if not 0.0 < self.crop <= 1.0:
             raise ValueError(f"expected a crop above 0 and up to 1, got {self.crop}")
-        if len(self.mean) != 3 or len(self.std) != 3 or min(self.std) <= 0.0:
+        if self.color_order not in (*COLOR_ORDERS, "gray"):
             raise ValueError(
-                f"expected 3 means and 3 positive stds, got {self.mean} and {self.std}"
+                f"expected a color_order of rgb, bgr or gray, got '{self.color_order}'"
             )
-        if self.color_order not in COLOR_ORDERS:
-            raise ValueError(f"expected a color_order of rgb or bgr, got '{self.color_order}'")
+        count = 1 if self.color_order == "gray" else 3
+        if len(self.mean) != count or len(self.std) != count or min(self.std) <= 0.0:
+            raise ValueError(
+                f"expected {count} means and {count} positive stds, got {self.mean} and {self.std}"
+            )
         if self.interpolation not in INTERPOLATIONS:
             known = ", ".join(INTERPOLATIONS)
             raise ValueError(f"expected an interpolation of {known}, got '{self.interpolation}'")
         if self.layout not in LAYOUTS:
-            raise ValueError(f"expected a layout of NCHW or NHWC, got '{self.layout}'")
+            raise ValueError(f"expected a layout of NCHW, NHWC or NHW, got '{self.layout}'")
+        if self.layout == "NHW" and count != 1:
+            raise ValueError("expected a color_order of gray for a layout of NHW")
 
 
 EFFICIENTNET_LITE0 = ClassifierInput.from_package(preset("efficientnet-lite", (224, 224)))
@@ -97,22 +102,24 @@ def prepare(
 ) -> npt.NDArray[np.float32]:
     """Crop or pad, resize and normalise one image.
 
-    image: uint8 [height, width, 3], channels in ``color_order`` ("rgb", or OpenCV's "bgr").
+    image: uint8 [height, width, 3], channels in ``color_order`` ("rgb", or OpenCV's "bgr"); grey,
+    [height, width] or of one channel, and with alpha, which is ignored, of four.
 
-    Returns float32 [1, 3, height, width], or [1, height, width, 3] of layout NHWC, contiguous.
+    Returns float32 [1, 3, height, width], or [1, height, width, 3] of layout NHWC, contiguous; of
+    a color_order gray one channel in place of three, and [1, height, width] of layout NHW.
     Raises InputError for another shape, type or order.
     """
-    _check_image(image, color_order)
+    if color_order not in COLOR_ORDERS:
+        raise InputError(f"expected a color_order of rgb or bgr, got '{color_order}'")
+    check_image(image)
     crop = _whole(image, config) if config.letterbox or config.stretch else _cut(image, config)
     height, width = config.size
     resized = cv2.resize(crop, (width, height), interpolation=INTERPOLATIONS[config.interpolation])
-    if color_order != config.color_order:
-        resized = resized[:, :, ::-1]
+    resized = in_order(resized, color_order, config.color_order)
     mean = np.array(config.mean, np.float32)
     scale = 1.0 / np.array(config.std, np.float32)
     normalised = (resized.astype(np.float32) - mean) * scale
-    ordered = normalised.transpose(2, 0, 1) if config.layout == "NCHW" else normalised
-    return np.ascontiguousarray(ordered[np.newaxis])
+    return np.ascontiguousarray(in_layout(normalised.transpose(2, 0, 1)[np.newaxis], config.layout))
 
 
 def as_input(prepared: npt.NDArray[np.float32], spec: TensorInfo) -> npt.NDArray[Any]:
@@ -140,17 +147,6 @@ def _in_range(
     return np.clip(moved, limits.min, limits.max)
 
 
-def _check_image(image: npt.NDArray[np.uint8], color_order: str) -> None:
-    if color_order not in COLOR_ORDERS:
-        raise InputError(f"expected a color_order of rgb or bgr, got '{color_order}'")
-    array = np.asarray(image)
-    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3 or array.size == 0:
-        raise InputError(
-            f"expected an image of uint8 [height, width, 3], got {array.dtype} "
-            f"{list(array.shape)}: convert it first (cv2.cvtColor, astype)"
-        )
-
-
 def _cut(image: npt.NDArray[np.uint8], config: ClassifierInput) -> npt.NDArray[np.uint8]:
     """The middle of the image in the aspect of the tensor, at least one pixel."""
     height, width = image.shape[:2]
@@ -172,7 +168,7 @@ def _whole(image: npt.NDArray[np.uint8], config: ClassifierInput) -> npt.NDArray
     rows = max(0, round(config.size[0] * scale) - height)
     columns = max(0, round(config.size[1] * scale) - width)
     top, left = (0, 0) if config.pad_corner else (rows // 2, columns // 2)
-    grey = (config.pad_value,) * 3
+    grey = (config.pad_value,) * 4
     padded = cv2.copyMakeBorder(
         image, top, rows - top, left, columns - left, cv2.BORDER_CONSTANT, value=grey
     )

@@ -45,6 +45,8 @@ def preset(
         said = _read(Path(name))
         if not said.keys().isdisjoint(("crop", "letterbox", "stretch")):
             usual = replace(usual, crop=1.0, letterbox=False, stretch=False)
+        if said.get("color_order") == "gray":
+            usual = usual.in_gray()
         fields = {**asdict(usual), **said}
     else:
         raise InputError(

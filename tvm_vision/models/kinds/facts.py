@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ...package import DepthInfo, DetectionInfo, Preprocessing, SegmentationInfo
 
 FLOATS = ("float32", "float16")
+# The largest number of an output, by its name, where convolutions find nothing; None: unknown.
+Extent = Callable[[str], "float | None"]
 # Longer ones are no names of classes.
 LONGEST_TEXT = 2**20
 
@@ -38,7 +40,8 @@ class Facts:
     sigmoid makes. tflite: the file is a TFLite file. pixels: mean and deviation of the image's
     channels, for each or for all, where the file says them. extras: values that a box
     has behind its scores, but for a mask's coefficients; None where that is not known. counts: name
-    of an output -> that of another with the number of its rows that are real.
+    of an output -> that of another with the number of its rows that are real. extent: what is known
+    of outputs without an image.
     """
 
     inputs: tuple[Spec, ...]
@@ -51,6 +54,7 @@ class Facts:
     pixels: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     extras: int | None = None
     counts: Mapping[str, str] = field(default_factory=dict)
+    extent: Extent = field(default=lambda name: None, compare=False)
 
     def without_counts(self) -> Facts:
         """The same, with what counts the rows of outputs among ``counts`` alone: suppression in a
@@ -68,14 +72,22 @@ class Facts:
         shape = tuple(self.inputs[0].shape)
         if len(shape) != 4 or shape[0] != 1:
             return None
-        if shape[1] == 3:
-            return (shape[2], shape[3])
-        return (shape[1], shape[2]) if shape[3] == 3 else None
+        for channels in (3, 1):
+            if shape[1] == channels:
+                return (shape[2], shape[3])
+            if shape[3] == channels:
+                return (shape[1], shape[2])
+        return None
+
+    @property
+    def is_gray(self) -> bool:
+        """Whether the images that it takes have one channel. So have spectrograms."""
+        return self.size is not None and 3 not in (self.inputs[0].shape[1], self.inputs[0].shape[3])
 
     @property
     def channels_last(self) -> bool:
         """Whether its image has them so, and all maps of it."""
-        return self.size is not None and self.inputs[0].shape[1] != 3
+        return self.size is not None and self.inputs[0].shape[1] != (1 if self.is_gray else 3)
 
     @property
     def written(self) -> tuple[str, ...]:

@@ -50,11 +50,12 @@ def find_segmenter(facts: Facts) -> Reading | None:
         return None
     info = SegmentationInfo(output.name, channels_last=last)
     named = any(word in output.name.lower() for word in SEGMENTER_WORDS)
-    whole = tuple(sides) == facts.size and classes != COLORS
+    # Spectrograms have one channel and give maps of their size, too.
+    whole = tuple(sides) == facts.size and classes != COLORS and not facts.is_gray
     known = len(facts.labels) == classes
     return Reading(
         "segmenter", facts.names(classes), STRETCHED_IMAGENET, segmentation=info,
-        sure=whole or known or (named and classes != COLORS),
+        sure=whole or known or (named and classes != COLORS and not facts.is_gray),
     )  # fmt: skip
 
 
