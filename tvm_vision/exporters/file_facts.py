@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import TvmVisionError
 from ..file_kinds import TFLITE, kind_of
 from ..models.kinds.facts import Facts, Spec
+from .extents import extents
 
 # Values pass through these as they are; integers stand for them in between.
 MOVES = frozenset(
@@ -37,7 +38,7 @@ def file_facts(
     if path is not None and kind_of(path) is TFLITE:
         return _of_tflite(path, *known)
     model = None if path is None else onnx_model(path)
-    if model is None:
+    if path is None or model is None:
         return Facts(*known)
     makers = {
         # Behind the first input of others are shapes and places.
@@ -46,7 +47,8 @@ def file_facts(
         for name in node.output
     }
     ends = {value.name: value.name for value in model.graph.output}
-    return Facts(*known, onnx_metadata(model), *_made_by(ends, makers))
+    found = _made_by(ends, makers)
+    return Facts(*known, onnx_metadata(model), *found, extent=extents(path, known[0]))
 
 
 def onnx_model(path: Path) -> Any:
@@ -87,8 +89,9 @@ def _of_tflite(
     ends = {tensor.name: tensor.index for tensor in file.outputs}
     raw, sigmoid = _made_by(ends, makers)
     return Facts(
-        inputs, outputs, labels, metadata, raw, sigmoid, tflite=True, pixels=_pixels(file, said)
-    )
+        inputs, outputs, labels, metadata, raw, sigmoid, tflite=True, pixels=_pixels(file, said),
+        extent=extents(path, inputs),
+    )  # fmt: skip
 
 
 def _as_onnx(operator: Any) -> tuple[str, int]:

@@ -29,6 +29,8 @@ HEADS = {
 MOST_BOXES = 1000
 # A box that leaves the image is more of it than all; of pixels the smallest image has dozens.
 LARGEST_PART = 2.0
+# The middle of the last cell is at more of the image; scores of nothing are a half.
+LEAST_PART = 0.6
 # Of COCO, where nothing says how many there are.
 USUAL_CLASSES = 80
 
@@ -166,9 +168,13 @@ def _channels_last(facts: Facts, maps: Spec) -> bool:
 
 def _are_parts(facts: Facts, output: Spec) -> bool:
     """Whether boxes are parts of the input's sides: integers, of one scale with scores of up to 1,
-    cannot be fine enough for both otherwise, and say what the largest of them is."""
+    cannot be fine enough for both otherwise, and say what the largest of them is; of others the box
+    of the last cell does, where nothing is found."""
     quantization = getattr(output, "quantization", None)
-    return quantization is not None and quantization.largest <= LARGEST_PART
+    if quantization is not None:
+        return quantization.largest <= LARGEST_PART
+    extent = facts.extent(output.name)
+    return extent is not None and LEAST_PART < extent <= LARGEST_PART
 
 
 def _wrong_labels(classes: int, output: Spec, names: tuple[str, ...]) -> NoReturn:
