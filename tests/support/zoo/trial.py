@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,6 @@ class Trial:
         self.names = [spec.name for spec in signature.outputs]
         self.wanted: list[Arrays] = []
         self.own: dict[str, float] = {}
-        self.own_of_fp16: dict[str, float] = {}
         self.tolerance, self.rounded = 0.0, False
         self.lacking = ""
         try:
@@ -88,9 +88,16 @@ class Trial:
             self.wanted.append(wanted)
             for other in (fast.run(feed), *(plain.run(nudged(feed, n)) for n in range(NUDGES))):
                 _note_own(self.own, other, wanted)
+        self._plain = plain
+
+    @cached_property
+    def _own_of_fp16(self) -> dict[str, float]:
+        """As ``own``, with inputs that are rounded to fp16."""
+        own: dict[str, float] = {}
+        for feed, wanted in zip(self.feeds, self.wanted, strict=True):
             for number in range(NUDGES):
-                other = plain.run(nudged(feed, number, FP16_NUDGE))
-                _note_own(self.own_of_fp16, other, wanted)
+                _note_own(own, self._plain.run(nudged(feed, number, FP16_NUDGE)), wanted)
+        return own
 
     def run(self, target: str) -> Result:
         """The outcome on a target, with the errors of the worst output."""
@@ -162,7 +169,7 @@ class Trial:
         from the exact."""
         own = self.own.get(name, 0.0)
         if self.in_fp16:
-            own = max(own, self.own_of_fp16.get(name, 0.0))
+            own = max(own, self._own_of_fp16.get(name, 0.0))
         return max(self._tolerance, (1 + self.rounded) * own)
 
     @property
