@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from .contributed_trees import LABELS, classifier, regressor
 from .graph import GraphEditor, NodeBuilder, Unsupported, attribute
 
 Nodes = list[onnx.NodeProto]
@@ -227,6 +228,12 @@ def _looked_up(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     return build.finish(build("Where", known, found, default))
 
 
+def _maps(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    raise Unsupported(
+        "it makes a map of each row", "export it without (in skl2onnx, options={'zipmap': False})"
+    )
+
+
 def _list_of(node: onnx.NodeProto, name: str) -> np.ndarray:
     """Keys or values of a LabelEncoder, whichever attribute has them."""
     for kind, dtype in (("int64s", np.int64), ("floats", np.float32)):
@@ -250,9 +257,7 @@ def _default(node: onnx.NodeProto, dtype: np.dtype) -> np.ndarray:
 def _labels(node: onnx.NodeProto) -> np.ndarray:
     labels = attribute(node, "classlabels_ints")
     if labels is None:
-        raise Unsupported(
-            "its labels are text", "let its labels be numbers (in skl2onnx, y of int)"
-        )
+        raise Unsupported("its labels are text", LABELS)
     return np.array(labels, np.int64)
 
 
@@ -289,4 +294,7 @@ TABLES: dict[str, Callable[[onnx.NodeProto, GraphEditor], Nodes]] = {
     "SVMClassifier": _votes,
     "SVMRegressor": _support_vectors,
     "Scaler": _scaler,
+    "TreeEnsembleClassifier": classifier,
+    "TreeEnsembleRegressor": regressor,
+    "ZipMap": _maps,
 }
