@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 # By how much the clocks of two synchronised machines may differ.
 CLOCK_TOLERANCE_SECONDS = 0.1
-# A stamp that differs from the node's clock by more is one of another clock, whatever is allowed.
+# A stamp that differs from the node's clock by more is one of another clock, whatever is allowed
+# and whatever was right before.
 OTHER_CLOCK_SECONDS = 3600.0
 # Where stamps were right before: old ones are a backlog for so long, then those of another clock.
 BACKLOG_SECONDS = 2.0
@@ -64,7 +65,8 @@ class Stamps:
         self._last_stamp, self._last_received = stamp, received
 
     def _is_backlog(self, delay: float, received: float) -> bool:
-        if delay < 0 or not self._agreed:
+        # Nobody keeps images for so long: one of the clocks was set.
+        if not (self._agreed and 0 <= delay <= OTHER_CLOCK_SECONDS):
             return False
         if self._old_since is None:
             self._old_since = received

@@ -17,7 +17,8 @@ import pytest
 
 import tvm_vision
 from support import small_network
-from support.failing_new import FOREVER, compile_failing_new
+from support.failing_new import FOREVER
+from support.preloaded import compile_preloaded
 from tvm_vision.package import ModelInfo, Preprocessing
 
 SIDE = small_network.SIZE
@@ -33,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     image = np.full((SIDE, SIDE, 3), 7, np.uint8)
     cv2.imwrite(str(folder / "a.png"), image)
     (folder / "a.bin").write_bytes(image.tobytes())
-    compile_failing_new(folder)
+    compile_preloaded("failing_new", folder)
     return folder
 
 

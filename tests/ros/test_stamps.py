@@ -65,6 +65,17 @@ def test_old_for_good_after_it_was_right(stamps):
     assert stamps.problem == ""
 
 
+@pytest.mark.parametrize("hours", [-8760 * 30, -24, -1, 1.1, 5, 24, 8760 * 30])
+def test_the_nodes_clock_is_set_and_nothing_is_lost(stamps, hours):
+    """Forward or back, as where the time is heard of late, and back again; the camera's stays."""
+    seconds, start = 3600.0 * hours, 1e9
+    assert run(stamps, 0.0, 5.0, start) == 1.0
+    assert run(stamps, seconds, 5.0, start + seconds + 5) == 1.0
+    assert f"{abs(seconds):.1f} s {'behind' if hours > 0 else 'ahead of'}" in stamps.problem
+    assert run(stamps, 0.0, 5.0, start + 10) == 1.0
+    assert stamps.problem == ""
+
+
 def test_rounds_of_a_bag_lose_nothing(stamps):
     for round_ in range(5):
         assert run(stamps, 10.0 * round_, 10.0, NOW + 10.0 * round_) == 1.0

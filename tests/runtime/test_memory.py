@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from support import SUPPORT
-from support.failing_new import compile_failing_new
 from support.faults import write_to_lose
+from support.preloaded import compile_preloaded
 
 pytestmark = pytest.mark.usefixtures("device_info")
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("device_info")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("memory")
     write_to_lose(folder)
-    compile_failing_new(folder)
+    compile_preloaded("failing_new", folder)
     return folder
 
 

@@ -13,6 +13,7 @@ import pytest
 
 import tvm_vision
 from support import SUPPORT
+from support.preloaded import compile_preloaded
 from support.small_network import IMAGE, REFERENCE, model
 
 pytestmark = pytest.mark.usefixtures("device_info")
@@ -90,9 +91,7 @@ def test_the_interpreter_ends_in_the_middle_of_it(folder: Path, what: str) -> No
 def test_a_network_loads_and_runs_where_no_thread_can_be_started(
     folder: Path, tmp_path: Path
 ) -> None:
-    source, library = Path(__file__).with_name("cpp") / "no_threads.cc", tmp_path / "no_threads.so"
-    compiler = os.environ.get("CXX") or "g++"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    library = compile_preloaded("no_threads", tmp_path)
     # The validation layer has threads of its own.
     given = {"LD_PRELOAD": str(library), "TVM_VISION_VULKAN_VALIDATION": "0"}
     assert said(start(folder, "run", **given)) == ["right"]

@@ -3,21 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import subprocess
-from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parents[1] / "runtime" / "cpp" / "failing_new.cc"
 FOREVER = 1 << 40  # as many requests as there are
-
-
-def compile_failing_new(folder: Path) -> Path:
-    """The library to preload."""
-    library = folder / "failing_new.so"
-    compiler = os.environ.get("CXX") or "g++"
-    words: list[str | Path] = [compiler, "-O1", "-shared", "-fPIC", "-o", library, SOURCE, "-ldl"]
-    subprocess.run(words, check=True)
-    return library
 
 
 class FailingNew:

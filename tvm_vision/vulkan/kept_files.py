@@ -2,7 +2,8 @@
 
 The folders lie in that of TVM_VISION_CACHE_DIR, as the native library reads it. One that cannot be
 read or written means no cache, and a damaged entry is none. A folder bounds itself: entries that
-were used last stay; one that is used after a day counts as new again.
+were used last stay; one that is used after a day counts as new again. One of a time to
+come, written while the clock was wrong, goes first unless it is used.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class KeptFiles:
         if hashlib.sha256(content).digest() != digest:
             return None
         with contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime > _DAY:
+            if abs(time.time() - path.stat().st_mtime) > _DAY:
                 os.utime(path)
         return content
 
@@ -79,13 +80,14 @@ class KeptFiles:
                 self._keep_newest(where)
 
     def _keep_newest(self, where: Path) -> None:
-        entries = []
+        entries, to_come = [], time.time() + _DAY
         with os.scandir(where) as found:
             for entry in found:
                 if entry.name.endswith(self.suffix):
                     with contextlib.suppress(OSError):  # another process may tidy up, too
                         status = entry.stat()
-                        entries.append((status.st_mtime, status.st_size, entry.path))
+                        used = status.st_mtime if status.st_mtime < to_come else 0.0
+                        entries.append((used, status.st_size, entry.path))
         total = 0
         for _, size, path in sorted(entries, reverse=True):
             total += size

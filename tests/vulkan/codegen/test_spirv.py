@@ -136,6 +136,23 @@ def test_only_the_newest_entries_stay(tmp_path: Path, monkeypatch: pytest.Monkey
     assert {path.name for path in where.iterdir()} == {"a2.spv", "b0.spv", "00.spv", "note.txt"}
 
 
+def test_entries_of_a_time_to_come_make_room_for_what_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A robot's clock was wrong when they were written."""
+    monkeypatch.setenv("TVM_VISION_CACHE_DIR", str(tmp_path))
+    where = tmp_path / "spirv"
+    code = (0x07230203).to_bytes(4, "little") * 5
+    two = replace(spirv_cache.SHADERS, most_total=2 * (32 + len(code)))
+    monkeypatch.setattr(spirv_cache, "SHADERS", two)
+    for number, key in enumerate(("a1", "a2", "a3")):
+        spirv_cache.store(key, code)
+        os.utime(where / f"{key}.spv", (4_000_000_000 + number,) * 2)
+    assert spirv_cache.load("a1") == code
+    spirv_cache.store("00", code)
+    assert {path.name for path in where.iterdir()} == {"a1.spv", "00.spv"}
+
+
 def test_default_folder_follows_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TVM_VISION_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "/some/cache")

@@ -116,7 +116,10 @@ std::vector<uint8_t> ReadCacheFile(const std::string& path) {
   if (!file.Read(payload.data(), rest)) return {};
   if (Crc32(payload.data(), payload.size()) != header.crc) return {};
   auto written = std::chrono::system_clock::from_time_t(status.st_mtime);
-  if (std::chrono::system_clock::now() - written > kDay) futimens(file.fd(), nullptr);
+  // Of a time to come, too: the clock was wrong when it was written.
+  if (std::chrono::abs(std::chrono::system_clock::now() - written) > kDay) {
+    futimens(file.fd(), nullptr);
+  }
   return payload;
 }
 
@@ -162,10 +165,12 @@ void KeepNewest(const std::filesystem::path& folder, const std::string& prefix, 
   namespace fs = std::filesystem;
   std::error_code ignored;
   std::vector<std::pair<fs::file_time_type, fs::path>> files;
+  const auto to_come = fs::file_time_type::clock::now() + kDay;
   for (const std::string& name : FolderNames(folder.string())) {
     if (name.rfind(prefix, 0) != 0) continue;
     std::error_code gone;  // another process may tidy up, too
     fs::file_time_type written = fs::last_write_time(folder / name, gone);
+    if (written > to_come) written = fs::file_time_type::min();
     if (!gone) files.emplace_back(written, folder / name);
   }
   if (files.size() <= count) return;

@@ -32,7 +32,11 @@ void WriteCacheFile(const std::string& path, const std::vector<uint8_t>& payload
  * that another process is writing. */
 void RemoveLeftovers(const std::filesystem::path& folder, const std::string& prefix);
 
-/*! \brief Remove all files of a folder whose names begin with `prefix` but the `count` newest. */
+/*!
+ * \brief Remove all files of a folder whose names begin with `prefix` but the `count` newest.
+ *
+ * One of a time to come, written while the clock was wrong, is older than all others.
+ */
 void KeepNewest(const std::filesystem::path& folder, const std::string& prefix, size_t count);
 
 }  // namespace vulkan
