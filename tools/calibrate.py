@@ -38,8 +38,9 @@ def calibrate(output: Path | None) -> None:
     assert described.measured is not None
     for line in described.measured.lines():
         click.echo(line)
-    if kept := keep(described):
-        click.echo(f"kept in {kept}")
+    # First what was asked for: the folder of caches may be one that cannot be written.
     if output is not None:
         described.write(output)
         click.echo(f"wrote {output}")
+    if kept := keep(described):
+        click.echo(f"kept in {kept}")

@@ -12,10 +12,11 @@ from support import networks
 SIZE = 16
 
 
-def model() -> Any:
+def model(channels: int = 8) -> Any:
+    """channels: between the convolution and what follows it. With 64 weights are most of it."""
     builder = networks.Builder(9)
-    x = builder.conv("input", 3, 8, 3, 2, act="relu6")
-    return builder.model(SIZE, [(builder.head(x, 8, 10), TensorProto.FLOAT)])
+    x = builder.conv("input", 3, channels, 3, 2, act="relu6")
+    return builder.model(SIZE, [(builder.head(x, channels, 10), TensorProto.FLOAT)])
 
 
 IMAGE = np.random.default_rng(2).random((1, 3, SIZE, SIZE), "float32")

@@ -72,10 +72,19 @@ def _text(path: Path) -> None:
     assert path.read_text("utf-8").rstrip().endswith("</html>"), path
 
 
+def _evaluation(folder: Path) -> None:
+    for path in folder.rglob("*"):
+        if path.suffix == ".tar":
+            _package(path)
+        elif path.suffix == ".json":
+            _json(path)
+
+
 def _json(path: Path) -> None:
     json.loads(path.read_text("utf-8"))
 
 
+COLORS = ("blue", "green", "red")
 VULKAN, CPU = "--target vulkan", "--target llvm"
 SAMPLES = "--sample-images {in}/samples.npz"
 JOBS = (
@@ -85,7 +94,7 @@ JOBS = (
         "tune", f"tune {{in}}/net.onnx -r {{out}}/r.jsonl {VULKAN} --trials 3 --min-repeat-ms 0",
         "r.jsonl", read_records, grows=True,
     ),
-    Job("quantize", f"quantize {{in}}/net.onnx -o {{out}}/q.onnx {SAMPLES}", "q.onnx", onnx.load),
+    Job("quantize", f"quantize {{in}}/wide.onnx -o {{out}}/q.onnx {SAMPLES}", "q.onnx", onnx.load),
     Job("run", "run {in}/mean.tar -o {out}/y.npz", "y.npz", _arrays),
     Job("records", "records merge {in}/r.jsonl -o {out}/m.jsonl", "m.jsonl", read_records),
     Job("bag", "bag {in}/in/in.mcap {out}/seen.mcap -m {in}/mean.tar", "seen.mcap", _bag,
@@ -98,6 +107,9 @@ JOBS = (
     Job("export", "yoeo-to-onnx {in}/y.cfg {in}/y.weights -o {out}/y.onnx", "y.onnx", onnx.load),
     Job("tflite", f"compile {{in}}/net.tflite -o {{out}}/net.tar {CPU}", "net.tar", _package),
     Job("trace", "profile {in}/mean.tar --repeat 2 --trace {out}/t.json", "t.json", _json),
+    Job("calibrate", "calibrate -o {out}/c.json", "c.json", _json),
+    Job("evaluate", "evaluate {in}/mean.onnx {in}/classes --like {in}/mean.tar --target llvm "
+        "--no-reference --output {out}/e", "e", _evaluation, resumed="out/e"),
     Job("detect", "detect {in}/pixels.tar {in}/photos --save {out}/seen", "seen", _images),
 )  # fmt: skip
 
@@ -107,15 +119,15 @@ def prepare(made: Path) -> None:
     from support.ros.bags import record
 
     onnx.save(small_network.model(), made / "net.onnx")
+    onnx.save(small_network.model(64), made / "wide.onnx")
     (made / "net.tflite").write_bytes(convolution())
     (made / "y.cfg").write_text(yoeo_networks.CFG)
     config = yoeo_networks.tiny_config()
     write_darknet(config, yoeo_networks.random_state(config), made / "y.weights")
     np.savez(made / "samples.npz", input=small_network.IMAGE)
-    info = ModelInfo("mean", "classifier", ("blue", "green", "red"), Preprocessing((8, 8)))
-    mean = compile_network(
-        onnx_models.mean_of_channels(), made / "mean.tar", target="llvm", model_info=info
-    )
+    info = ModelInfo("mean", "classifier", COLORS, Preprocessing((8, 8)))
+    onnx.save(onnx_models.mean_of_channels(), made / "mean.onnx")
+    mean = compile_network(made / "mean.onnx", made / "mean.tar", target="llvm", model_info=info)
     unpack_package(mean, made / "mean")
     pixels = onnx_models.relu_model((1, 3, 8, 8))
     info = ModelInfo(
@@ -131,3 +143,8 @@ def prepare(made: Path) -> None:
     (made / "photos").mkdir()
     for name in ("a", "b"):
         cv2.imwrite(str(made / "photos" / f"{name}.png"), np.full((9, 9, 3), 99, np.uint8))
+    for number, name in enumerate(COLORS):
+        (made / "classes" / name).mkdir(parents=True)
+        image = np.zeros((9, 9, 3), np.uint8)
+        image[..., number] = 99
+        cv2.imwrite(str(made / "classes" / name / "a.png"), image)
