@@ -38,6 +38,17 @@ def test_without_a_thread_it_is_done_by_who_waits(start: Any, monkeypatch: Any) 
     assert done == [threading.get_ident()]
 
 
+def test_a_wait_may_have_a_limit(monkeypatch: Any) -> None:
+    goes_on = threading.Event()
+    wait = meanwhile(goes_on.wait, 30, daemon=True)
+    assert not wait(0.1)
+    goes_on.set()
+    assert wait(10) and wait()
+    monkeypatch.setattr(_thread, "start_new_thread", die)
+    done: list[int] = []
+    assert meanwhile(done.append, 1)(5) and done == [1]
+
+
 def test_an_error_does_not_hold_up_who_waits(monkeypatch: Any) -> None:
     def fail() -> None:
         going.set()

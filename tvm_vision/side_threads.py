@@ -6,17 +6,20 @@ import _thread
 import atexit
 from collections.abc import Callable
 
+# Waits for the end of work, for so many seconds where they are given; returns whether it came.
+Wait = Callable[..., bool]
+# A thread that has not begun after so many seconds may have died.
+BEGINS = 1.0
 # What is waited for before the interpreter ends.
-_unfinished: set[Callable[[], None]] = set()
+_unfinished: set[Wait] = set()
 
 
-def done() -> None:
+def done(seconds: float = -1.0) -> bool:
     """The wait for what has come to its end, or never began."""
+    return True
 
 
-def meanwhile(
-    work: Callable[..., object], *arguments: object, daemon: bool = False
-) -> Callable[[], None]:
+def meanwhile(work: Callable[..., object], *arguments: object, daemon: bool = False) -> Wait:
     """Begin work in a thread; what is returned waits for its end, or does what has not begun yet.
 
     Where no more threads are to be had, as a container limits them, it is done before this returns.
@@ -35,10 +38,15 @@ def meanwhile(
             _unfinished.discard(wait)
             over.release()
 
-    def wait() -> None:
+    def wait(seconds: float = -1.0) -> bool:
+        if seconds >= 0 and over.acquire(timeout=min(seconds, BEGINS)):
+            over.release()
+            return True
         do()
-        over.acquire()
+        if not over.acquire(timeout=-1.0 if seconds < 0 else max(seconds - BEGINS, 0.0)):
+            return False
         over.release()
+        return True
 
     if not daemon:
         _unfinished.add(wait)

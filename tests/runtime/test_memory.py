@@ -100,6 +100,15 @@ def test_a_limit_of_address_space_is_told(folder: Path, mib: int) -> None:
     assert said == "right" or mib < STEPS[-1]
 
 
+def test_a_limit_that_keeps_drivers_from_loading_is_named(folder: Path) -> None:
+    """And nobody is told to install the driver that is there."""
+    alone = {"TVM_VISION_VULKAN_VALIDATION": "0"}
+    done = program("limited_program.py", folder, "network.tar", 200, seconds=60, **alone)
+    assert done.returncode == 0, done.stderr
+    wanted = r"no more than \d+ MiB of address space; raise that limit \(ulimit -v, that of its"
+    assert re.search(wanted, done.stdout), done.stdout
+
+
 LIMITS = (2, 24, 64, 90, 200, 2000)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from support import SUPPORT
+from support.faults import write_to_lose
 from support.loaders import compile_loader
 
 pytestmark = pytest.mark.usefixtures("device_info")
@@ -100,6 +101,29 @@ def test_the_newer_variable_counts(tmp_path: Path) -> None:
     assert status.startswith("VK_DRIVER_FILES names /first.json, which is not there")
 
 
+def test_drivers_that_are_installed_and_give_no_device(tmp_path: Path) -> None:
+    files = {}
+    for name, library in {
+        "lost": "/nonexistent/libdriver.so",
+        "other": str(ctypes.util.find_library("m")),
+    }.items():
+        folder = tmp_path / name / "vulkan" / "icd.d"
+        folder.mkdir(parents=True)
+        files[name] = description(folder / "a.json", library)
+    alone = {"HOME": "/nonexistent", "XDG_CONFIG_DIRS": "/nonexistent", "VK_LAYER_PATH": ""}
+    lost, other, none = opened(
+        [{**alone, "XDG_DATA_DIRS": str(tmp_path / name)} for name in ("lost", "other", "none")]
+    )
+    assert lost == (
+        0,
+        f"the Vulkan loader can load no driver: there is {files['lost']}, which names the library "
+        "/nonexistent/libdriver.so, which is not there; install that driver anew, or "
+        "mesa-vulkan-drivers (Intel, AMD and the CPU), and check with tvm-vision doctor",
+    )
+    assert other[0] == 0 and f"drivers that are installed ({files['other']}); inst" in other[1]
+    assert none[0] == 0 and none[1].startswith("the Vulkan loader found no driver; install ")
+
+
 def test_devices_and_loaders_that_are_too_little(tmp_path: Path) -> None:
     loader = {"TVM_VISION_VULKAN_LOADER": str(compile_loader("smaller_loader", tmp_path))}
     version = 1 << 22  # 1.0
@@ -112,3 +136,39 @@ def test_devices_and_loaders_that_are_too_little(tmp_path: Path) -> None:
     found = opened([{**loader, "SMALLER_LOADER": limit} for limit in cases])
     for words, (count, status) in zip(cases.values(), found, strict=True):
         assert count == 0 and words in status and "\n" not in status
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("vkCreateInstance", "load"),
+        ("vkEnumeratePhysicalDevices", "load"),
+        ("vkCreateDevice", "load"),
+        ("vkCreateDevice", "lost"),
+    ],
+)
+def test_a_driver_that_does_not_answer_is_told_of(words: tuple[str, str], silent: Path) -> None:
+    """And the process ends."""
+    done = subprocess.run(
+        [sys.executable, SUPPORT / "silent_driver_program.py", silent, *words],
+        env={
+            **os.environ,
+            "TVM_USE_RUNTIME_LIB": "1",
+            "TVM_VISION_VULKAN_LOADER": str(silent / "libfaulty_loader.so"),
+        },
+        text=True,
+        capture_output=True,
+        timeout=120,
+    )
+    told = done.stdout.splitlines()
+    assert (done.returncode, len(told)) == (1, 2) and "Traceback" not in done.stderr, done.stderr
+    assert all(
+        "has been at opening its device for 2 s: end this process" in line for line in told
+    ), told
+
+
+@pytest.fixture(scope="module")
+def silent(tmp_path_factory: pytest.TempPathFactory, device_info: Any) -> Path:
+    folder = tmp_path_factory.mktemp("silent")
+    write_to_lose(folder)
+    return folder

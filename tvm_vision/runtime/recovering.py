@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import vulkan
 from ..error_lines import last_line
 from ..errors import DeviceError, DeviceLostError
 from .graph_executor import GraphExecutor, Key, Value
@@ -111,6 +112,8 @@ class RecoveringExecutor(GraphExecutor):
     def _reopen(self, reason: str) -> None:
         start = perf_counter()
         try:
+            if self._parts.device.type == "vulkan":
+                vulkan.open_device(self._parts.device.index)
             self._open(self._parts.graph_json, self._parts.library, self._parts.device)
             self._load()
             self.prepare()

@@ -9,19 +9,30 @@ RuntimeError.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
+import os
+import sys
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from .. import environment
 from ..errors import DeviceError, InputError
-from ..side_threads import meanwhile
+from ..side_threads import Wait, meanwhile
 from ..tvm_compat.runtime_library import LIBRARIES
 from .device_keys import keys_of
 
 LIBRARY_NAME = "libtvm_vision_vulkan.so"
 BACKENDS = ("tvm_vision", "tvm")
+# For the driver to start and to open a device, which takes seconds, and some ten where others keep
+# all processors busy.
+OPENING_SECONDS = 120.0
+NO_DEVICE = -1
+# What opens devices now; whether it took too long; and the shutdowns after which all was open.
+_opening: list[Wait] = []
+_late = False
+_open_since = -1
 
 
 @dataclass(frozen=True)
@@ -188,8 +199,10 @@ def devices() -> list[DeviceInfo]:
     """All Vulkan devices, in the order of ``tvm.vulkan(0)``, ``tvm.vulkan(1)``, …; may be empty.
 
     The order is discrete, integrated, virtual, other, CPU. ``TVM_VISION_VULKAN_DEVICE`` selects by
-    number or by part of a name, separated by commas.
+    number or by part of a name, separated by commas. Raises DeviceError where the driver does not
+    answer, as one does whose GPU is gone.
     """
+    _until_drivers_answer()
     names = [f.name for f in fields(DeviceInfo) if f.name not in ("index", "properties")]
     found = []
     for index, described in enumerate(_function("devices")()):
@@ -202,6 +215,7 @@ def devices() -> list[DeviceInfo]:
 
 def status() -> str:
     """Why there is no Vulkan device, in one line with the remedy; empty when there is one."""
+    _until_drivers_answer()
     return str(_function("status")())
 
 
@@ -209,10 +223,37 @@ def begin_to_open_device(device: int = 0) -> None:
     """Open a device in a thread of its own. Who uses the device waits, and is told what is wrong.
 
     It needs no Python of TVM's, so that this can be imported meanwhile. A thread that comes after
-    ``shutdown`` leaves the device closed.
+    ``shutdown`` leaves the device closed. NO_DEVICE: only what devices there are is found out.
     """
     ahead = (ctypes.c_int(device), ctypes.c_uint64(_LIBRARY.tvm_vision_vulkan_shutdowns()))
-    meanwhile(_LIBRARY.tvm_vision_vulkan_open, *ahead)
+    _opening.append(meanwhile(_LIBRARY.tvm_vision_vulkan_open, *ahead))
+
+
+def open_device(device: int) -> None:
+    """Open a device, or open one that was lost anew. Raises DeviceError where its driver does not
+    answer; whatever else is wrong is told to who uses the device."""
+    if not _opening:
+        begin_to_open_device(device)
+    _until_drivers_answer()
+
+
+def _until_drivers_answer() -> None:
+    """Wait for what opens devices, with a limit: calls of a driver have none of their own."""
+    global _late, _open_since
+    shutdowns = _LIBRARY.tvm_vision_vulkan_shutdowns()
+    if not _opening and _open_since != shutdowns:
+        begin_to_open_device(NO_DEVICE)
+    for wait in list(_opening):
+        if not wait(OPENING_SECONDS):
+            _late = True
+            raise DeviceError(
+                "a Vulkan driver that answers is needed, and one has been at opening its device "
+                f"for {OPENING_SECONDS:g} s: end this process, see the kernel log for the GPU, and "
+                "what tvm-vision doctor says of each driver; restart the machine where it stays so"
+            )
+        with contextlib.suppress(ValueError):  # another thread waited, too
+            _opening.remove(wait)
+    _late, _open_since = False, shutdowns
 
 
 def memory_in_use(device: int = 0) -> dict[str, int]:
@@ -251,11 +292,19 @@ except DeviceError as error:
 
 def _end() -> None:
     """Finish all work, before the interpreter ends the threads that are still at it."""
+    if _late and not all(wait(0.0) for wait in _opening):
+        # What the driver holds would hold up the end of the process, too.
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        os._exit(1)
     _LIBRARY.tvm_vision_process_ends()
     shutdown()
 
 
 atexit.register(_end)
+# Threads stay in the parent.
+os.register_at_fork(after_in_child=_opening.clear)
 
 __all__ = [
     "DeviceInfo",
@@ -263,6 +312,7 @@ __all__ = [
     "begin_to_open_device",
     "devices",
     "memory_in_use",
+    "open_device",
     "pipeline_cache_paths",
     "register",
     "shutdown",

@@ -138,7 +138,7 @@ struct Wrapper<Tag, VkResult(VKAPI_PTR*)(First, Args...)> {
       met = Meet(Tag::name);
       VkDevice device = DeviceOf(first);
       if (met == VK_ERROR_DEVICE_LOST || met == kLostAfter) lost.insert(device);
-      if (met == kHang) hanging.insert(device);
+      if (met == kHang && device != VK_NULL_HANDLE) hanging.insert(device);
       if (hanging.count(device) != 0) {
         if (IsAny(Tag::name, {"vkQueueSubmit"})) return VK_SUCCESS;
         met = IsAny(Tag::name, {"vkDeviceWaitIdle"}) ? kHang : VK_SUCCESS;

@@ -1,9 +1,11 @@
 #include "driver_search.h"
 
 #include <dlfcn.h>
+#include <sys/resource.h>
 #include <tvm/ffi/extra/json.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -60,15 +62,66 @@ std::string ClosedGpu() {
   return closed;
 }
 
-/*! \brief The files and folders that a variable names. */
-std::vector<std::string> Named(const Environment& environment, const char* variable) {
+/*! \brief The files and folders that a variable names, or those that a list does without it. */
+std::vector<std::string> Named(const Environment& environment, const char* variable,
+                               const char* otherwise = "") {
   const char* list = environment(variable);
   std::vector<std::string> parts;
-  std::stringstream stream(list == nullptr ? "" : list);
+  std::stringstream stream(list == nullptr || *list == '\0' ? otherwise : list);
   for (std::string part; std::getline(stream, part, ':');) {
     if (!part.empty()) parts.push_back(part);
   }
   return parts;
+}
+
+/*! \brief Descriptions of drivers in the system's and this user's folders, as the loader takes them
+ * ("Driver Discovery on Linux"). */
+std::vector<std::string> InstalledDrivers(const Environment& environment) {
+  const char* home = environment("HOME");
+  std::vector<std::string> folders = {"/etc"};
+  auto add = [&](const char* one, const char* usual_one, const char* many, const char* usual_many) {
+    std::string own = home == nullptr ? "" : std::string(home) + usual_one;
+    for (std::string& folder : Named(environment, one, own.c_str())) folders.push_back(folder);
+    for (std::string& folder : Named(environment, many, usual_many)) folders.push_back(folder);
+  };
+  add("XDG_CONFIG_HOME", "/.config", "XDG_CONFIG_DIRS", "/etc/xdg");
+  add("XDG_DATA_HOME", "/.local/share", "XDG_DATA_DIRS", "/usr/local/share:/usr/share");
+  std::vector<std::string> found;
+  for (const std::string& folder : folders) {
+    for (const std::string& name : FolderNames(folder + "/vulkan/icd.d")) {
+      if (fs::path(name).extension() == ".json") found.push_back(folder + "/vulkan/icd.d/" + name);
+    }
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+/*! \brief Why no device came of the drivers that are installed; empty where none is. */
+std::string WhyNotInstalled(const Environment& environment) {
+  std::vector<std::string> paths = InstalledDrivers(environment);
+  if (paths.empty()) return "";
+  std::string which = paths[0] + (paths.size() > 1 ? ", ..." : "");
+  rlimit limit;
+  if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    // Nor is one loaded to ask why: some end the process where they find no memory.
+    return "the Vulkan loader found no device with the drivers that are installed (" + which +
+           "), and this process may take no more than " + std::to_string(limit.rlim_cur >> 20) +
+           " MiB of address space; raise that limit (ulimit -v, that of its container): a driver "
+           "with its compiler takes some hundreds of MiB";
+  }
+  std::string fault;
+  for (const std::string& path : paths) {
+    std::string why = FaultOfDriverFile(path);
+    if (why.empty()) {
+      return "the Vulkan loader found no device with the drivers that are installed (" + which +
+             "); install the one of this GPU, or mesa-vulkan-drivers (Intel, AMD and the CPU), and "
+             "check with tvm-vision doctor";
+    }
+    if (fault.empty()) fault = path + ", which " + why;
+  }
+  return "the Vulkan loader can load no driver: there is " + fault +
+         "; install that driver anew, or mesa-vulkan-drivers (Intel, AMD and the CPU), and check "
+         "with tvm-vision doctor";
 }
 
 }  // namespace
@@ -121,6 +174,8 @@ std::string WhyNoDriver(const Environment& environment) {
     return "the Vulkan loader found no driver with a device, and this user may not open " + closed +
            "; add the user to the group render (sudo usermod -aG render $USER) and log in again";
   }
+  std::string installed = WhyNotInstalled(environment);
+  if (!installed.empty()) return installed;
   return "the Vulkan loader found no driver; install mesa-vulkan-drivers (Intel, AMD and the CPU) "
          "or the vendor's driver, and check with tvm-vision doctor";
 }

@@ -153,8 +153,10 @@ const char* ResultRemedy(VkResult result) {
       return "; the GPU was reset or a kernel ran too long: load the network again or restart the "
              "process, and see the kernel log for the driver's reason";
     case VK_ERROR_OUT_OF_DEVICE_MEMORY:
-    case VK_ERROR_OUT_OF_HOST_MEMORY:
       return "; free tensors or use a smaller batch";
+    case VK_ERROR_OUT_OF_HOST_MEMORY:
+      return "; end what else needs memory, raise the limit of the process (ulimit -v, that of its "
+             "container), or use a smaller batch";
     case VK_ERROR_INITIALIZATION_FAILED:
     case VK_ERROR_INCOMPATIBLE_DRIVER:
       return "; check the driver with tvm-vision doctor";
