@@ -152,13 +152,12 @@ def reference_of(
 def _has_zero_points(model: Path | onnx.ModelProto) -> bool:
     """Whether the weights of all sums of bytes have their zero points: where one is left out,
     onnxruntime ends the process when it makes these weights uint8."""
-    import onnx
-
     from ..frontend.onnx.graph import given, nodes_in
+    from ..frontend.onnx.light import load_light
 
     if isinstance(model, Path):
         try:
-            model = onnx.load(model, load_external_data=False)
+            model = load_light(model)
         except Exception:  # onnxruntime says what is wrong with it
             return False
     nodes = [*nodes_in(model.graph), *(node for each in model.functions for node in each.node)]

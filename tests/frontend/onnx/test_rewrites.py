@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
@@ -12,6 +11,7 @@ from onnx.reference import ReferenceEvaluator
 from support.conformance.conformance_worker import executor
 from support.onnx_models import make_model, run_on_cpu
 from tvm_vision.errors import UnsupportedModelError
+from tvm_vision.evaluate import Reference
 from tvm_vision.frontend.node_names import node_name
 from tvm_vision.frontend.onnx import simplify
 from tvm_vision.frontend.onnx.fold import folded
@@ -24,11 +24,11 @@ SEED = 5
 
 def assert_equals_onnxruntime(model, *arrays, rtol=1e-4, atol=1e-5):
     module, signature = import_onnx(model)
-    session = onnxruntime.InferenceSession(model.SerializeToString())
-    names = [entry.name for entry in session.get_inputs()]
-    expected = session.run(None, dict(zip(names, arrays, strict=True)))
+    reference = Reference(model)
+    expected = reference.run(dict(zip(reference.inputs, arrays, strict=True)))
     results = run_on_cpu(module, *arrays)
-    for spec, result, reference in zip(signature.outputs, results, expected, strict=True):
+    for spec, result in zip(signature.outputs, results, strict=True):
+        reference = expected[spec.name]
         assert result.shape == spec.shape == reference.shape
         np.testing.assert_allclose(result, reference, rtol=rtol, atol=atol)
 
