@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from support.onnx_models import conv_model, make_model, run_on_cpu
 from tvm_vision.errors import UnsupportedModelError
@@ -161,3 +161,17 @@ def test_a_model_that_contradicts_itself_says_where(node, said):
     pattern = f"{node.op_type} \\(it fits its inputs in no way: .*{said}.*: export the model again"
     with pytest.raises(UnsupportedModelError, match=pattern):
         import_onnx(model)
+
+
+def test_where_another_number_of_images_is_written_into_what_follows_the_line_says_so():
+    graph = helper.make_graph(
+        [helper.make_node("Reshape", ["image", "shape"], ["y"], "pairs")],
+        "two_images",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", 3, 8, 6])],
+        [helper.make_empty_tensor_value_info("y")],
+        [numpy_helper.from_array(np.array([2, 144]), "shape")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(UnsupportedModelError, match=r"'pairs': give another .* image:2,3,8,6, or"):
+        import_onnx(model)
+    assert import_onnx(model, input_shapes={"image": (2, 3, 8, 6)})[1].outputs[0].shape == (2, 144)

@@ -111,8 +111,8 @@ def import_onnx(
             raise NodesRefused(causes) from None
         return module, replace(signature, input_values=values)
     except NodesRefused as error:
-        refusals = with_possible_cuts(prepared, error.refusals)
-        raise NodesRefused(naming_inputs(refusals, prepared, shapes)) from None
+        refusals = naming_inputs(with_possible_cuts(prepared, error.refusals), prepared, shapes)
+        raise NodesRefused(_naming_batches(refusals, prepared, input_shapes or {})) from None
     except OpenShape as error:
         line = str(error) if has_work(prepared.graph) else without_a_cut(str(error))
         if decided := advice(prepared, shapes):
@@ -335,6 +335,27 @@ def _open_batches(inputs: Mapping[str, onnx.ValueInfoProto], given: Shapes) -> I
         known = [d.dim_value or None for d in sizes]
         if name not in given and _of_one_image(known) and sizes[0].dim_param not in ("", "?"):
             yield sizes[0].dim_param
+
+
+def _naming_batches(
+    refusals: Sequence[Refusal], model: onnx.ModelProto, given: Shapes
+) -> list[Refusal]:
+    """Refusals of shapes, whose remedy says that one image at a time was taken where the model
+    leaves open how many: some have another number written into what follows."""
+    guessed = [
+        value
+        for value in graph_inputs(model)
+        if value.name not in given
+        and _of_one_image([d.dim_value or None for d in value.type.tensor_type.shape.dim])
+    ]
+    if not guessed:
+        return list(refusals)
+    sizes = ",".join(str(d.dim_value or 2) for d in guessed[0].type.tensor_type.shape.dim)
+    advice = f"give another number of images than one, as --input-shape {guessed[0].name}:{sizes}"
+    return [
+        replace(each, remedy=f"{advice}, or {each.remedy}") if "shape" in each.reason else each
+        for each in refusals
+    ]
 
 
 def _of_one_image(sizes: Sequence[int | None]) -> bool:
