@@ -80,9 +80,9 @@ std::string VisionModel::WhyNot(const Network& network) {
   const Preprocessing& config = model.preprocessing;
   if (!TakesFrames(info) && !TakesImages(info.inputs[0], config)) {
     return "an input [1, " + std::to_string(config.channels()) + ", " +
-           std::to_string(config.height) + ", " +
-           std::to_string(config.width) + "] is needed, '" + model.name + "' has " +
-           TensorText(info.inputs[0]) + ": compile it for one image at a time";
+           std::to_string(config.height) + ", " + std::to_string(config.width) + "] is needed, '" +
+           model.name + "' has " + TensorText(info.inputs[0]) +
+           ": compile it for one image at a time";
   }
   if (!Classifies(model) && (!(config.letterbox || config.stretch) || config.crop != 1)) {
     return "the preprocessing of a network that says where something is must be a letterbox or a "
