@@ -16,8 +16,8 @@ namespace vulkan {
  * \brief One line: what is wrong, and what to do.
  *
  * The fault of a driver that the environment names; else whether the user may open the GPUs that
- * the kernel has; else what keeps the drivers that are installed from loading, as a limit of memory;
- * else that a driver is missing.
+ * the kernel has; else what keeps the drivers that are installed from loading, as a limit of
+ * memory; else that a driver is missing.
  */
 std::string WhyNoDriver(const Environment& environment);
 
