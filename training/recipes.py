@@ -3,12 +3,14 @@
 1 is what the first networks were trained and measured on. 2 adds what photographs showed to be
 missing: white humanoids of many builds and poses, far and half hidden ones, small and smeared
 balls, posts at the image's edge, the robot's own body as background, rolling shutters, sun on the
-carpet, seams, and lines whose labels follow how much of a pixel they cover.
+carpet, seams, and lines whose labels follow how much of a pixel they cover. 3 adds round things
+that are no balls, people behind robots, the robot's own body in more places, white and fallen
+robots of the package, and flat pictures without a field.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,12 @@ class Recipe:
     images, those with patches of sun, with seams in the carpet. field: how much larger than the
     first recipe's the largest field is. own_is_background: whether the robot's own body is a
     mistake to find, instead of doubtful. covered: whether lines are labelled by the share of a
-    pixel that they cover.
+    pixel that they cover. players: how many more robots a world has, and a shot at most. rounds: at
+    most so many round things that are no balls (rounds.py), which are drawn on walls then, too.
+    behind: of robots, those with a person or furniture behind or beside them. own: of cameras,
+    those that see the robot's own body, wherever they look. white, fallen: of the package's robots,
+    those with white shells, those that lie. flat: of images, those of a flat picture without a
+    field.
     """
 
     number: int
@@ -41,6 +48,13 @@ class Recipe:
     field: float = 1.0
     own_is_background: bool = False
     covered: bool = False
+    players: int = 0
+    rounds: int = 0
+    behind: float = 0.0
+    own: float = 0.0
+    white: float = 0.0
+    fallen: float = 0.0
+    flat: float = 0.0
 
 
 FIRST = Recipe(1)
@@ -60,4 +74,17 @@ SECOND = Recipe(
     own_is_background=True,
     covered=True,
 )
-RECIPES = {recipe.number: recipe for recipe in (FIRST, SECOND)}
+THIRD = replace(
+    SECOND,
+    number=3,
+    smooth=0.62,
+    far=0.35,
+    players=2,
+    rounds=10,
+    behind=0.35,
+    own=0.25,
+    white=0.6,
+    fallen=0.12,
+    flat=0.06,
+)
+RECIPES = {recipe.number: recipe for recipe in (FIRST, SECOND, THIRD)}

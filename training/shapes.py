@@ -64,8 +64,17 @@ class Part:
     texture_metres: float = 0.3
     role: str = ""
 
+    def bottom(self) -> float:
+        """The lowest z of the part in metres, exactly."""
+        if self.shape != "cylinder":
+            return self.lowest()
+        upright = abs(float(self.frame.turn[2, 2]))
+        aslant = float(np.sqrt(max(0.0, 1 - upright**2)))
+        return float(self.frame.at[2]) - self.size[1] * upright - self.size[0] * aslant
+
     def lowest(self) -> float:
-        """The lowest z that the part reaches, in metres."""
+        """A z in metres below which the part does not reach: of a cylinder it is that of a capsule,
+        which the scenes of the first recipes keep."""
         turn = self.frame.turn
         if self.shape == "box":
             reach = float(np.abs(turn[2]) @ np.array(self.size))
@@ -125,6 +134,12 @@ class Builder:
     def stand_on_ground(self) -> None:
         """Moves everything up or down until the lowest part touches z = 0."""
         low = min(part.lowest() for part in self.parts)
+        for part in self.parts:
+            part.frame = part.frame.__class__(part.frame.at - [0, 0, low], part.frame.turn)
+
+    def settle(self) -> None:
+        """As stand_on_ground, exactly."""
+        low = min(part.bottom() for part in self.parts)
         for part in self.parts:
             part.frame = part.frame.__class__(part.frame.at - [0, 0, low], part.frame.turn)
 

@@ -72,6 +72,21 @@ def draw_build(rng: np.random.Generator) -> Build:
     )
 
 
+class WhiteLook:
+    """Colours and textures of a robot with white shells and darker joints, for one whose parts are
+    meshes; as robots.Look has them."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng, self.build = rng, draw_build(rng)
+        self.team = self.build.trim
+
+    def colour(self) -> Colour:
+        return self.build.shell if self.rng.random() < 0.75 else self.build.joint
+
+    def fabric(self) -> str:
+        return "plain" if self.rng.random() < 0.8 else "cloud"
+
+
 class Shells:
     """Puts a robot's rounded parts into a builder."""
 

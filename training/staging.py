@@ -64,6 +64,13 @@ class Camera:
         return metres * self.focal * (512 / WIDE) / pixels
 
 
+def lying(rng: np.random.Generator) -> np.ndarray:
+    """The orientation [3,3] of a robot that lies on its front, back or side."""
+    axis = str(rng.choice(["x", "y", "y"]))
+    flat = rotation(axis, rng.choice([-1, 1]) * (np.pi / 2 + rng.normal(0, 0.15)))
+    return rotation("z", rng.uniform(0, 2 * np.pi)) @ flat
+
+
 class Director:
     """Arranges the things of a world for one shot."""
 
@@ -123,7 +130,7 @@ class Director:
                 world.put(thing, at, rotation("z", 0.0 if side > 0 else np.pi))
                 self.taken += [(at[:2] + np.array([0, y]), 0.05) for y in (-1, 1)]
         feet = []
-        many = rng.integers(0, 6)
+        many = rng.integers(0, 6) + (recipe.players and rng.integers(recipe.players + 1))
         players = [t for t in world.things if t.kind in ("robot", "packaged")]
         for thing in list(rng.permutation(np.array(players, dtype=object)))[:many]:
             for _ in range(6):
@@ -134,6 +141,8 @@ class Director:
                 on_carpet = all(abs(at[i]) < half[i] + border + 0.3 for i in (0, 1))
                 if on_carpet and self._free(at, thing.radius):
                     self._put(thing, at, rng.uniform(0, 2 * np.pi))
+                    if recipe.fallen and thing.kind == "packaged" and rng.random() < recipe.fallen:
+                        world.put(thing, at, lying(rng))
                     self.contacts.append((at[:2], 0.2, rng.uniform(0, 0.45)))
                     feet.append(at)
                     break
@@ -157,8 +166,24 @@ class Director:
                         self._put(thing, at, rng.uniform(0, 6.3))
             elif thing.kind == "lure" and rng.random() < 0.35:
                 self._put(thing, self._spot(camera, 0.6, 6.0), rng.uniform(0, 6.3))
-            elif thing.kind in ("banner", "fence", "table", "chair", "pole", "bin", "heap"):
-                inner, outer = {"banner": (0.0, 0.8), "fence": (0.6, 5.0)}.get(
+            elif thing.kind == "round":
+                if rng.random() < 0.6:
+                    near = rng.random() < 0.55
+                    at = self._spot(camera, 0.4, 6.0) if near else self._beyond(camera, -0.3, 2.5)
+                    if self._free(at, thing.radius):
+                        self._put(thing, at, rng.uniform(0, 6.3))
+            elif thing.kind in (
+                "banner",
+                "fence",
+                "table",
+                "chair",
+                "pole",
+                "bin",
+                "heap",
+                "board",
+                "stand",
+            ):
+                inner, outer = {"banner": (0.0, 0.8), "fence": (0.6, 5.0), "board": (0.1, 3.0)}.get(
                     thing.kind, (0.15, 4.0)
                 )
                 if rng.random() < 0.8:
@@ -167,17 +192,23 @@ class Director:
                         inward = self._inward(at)
                         facing = inward + (
                             rng.normal(0, 0.1)
-                            if thing.kind in ("banner", "fence")
+                            if thing.kind in ("banner", "fence", "board")
                             else rng.uniform(0, 6.3)
                         )
                         self._put(thing, at, facing)
         if recipe.hidden:
             self._hide_some(camera, feet)
+        if recipe.behind:
+            self._put_behind(camera, feet)
         own = next(t for t in world.things if t.kind == "own")
-        if camera.pitch > 0.3 and rng.random() < 0.4:
+        down = camera.pitch > 0.3 and rng.random() < 0.4
+        if down or (recipe.own and rng.random() < recipe.own):
             ahead = camera.at * [1, 1, 0] + 0.05 * np.array(
                 [np.cos(camera.yaw), np.sin(camera.yaw), 0]
             )
+            if recipe.own:  # the body is made for one height of the eye; hands follow others
+                low = min(0.1, camera.at[2] - 0.6) if camera.pitch > 0.3 else camera.at[2] - 0.6
+                ahead[2] = low + (rng.uniform(0.0, 0.25) if camera.pitch < 0.3 else 0.0)
             world.put(own, ahead, rotation("z", camera.yaw + rng.normal(0, 0.15)))
 
     def _hide_some(self, camera: Camera, feet: list[np.ndarray]) -> None:
@@ -193,6 +224,20 @@ class Director:
                 if np.linalg.norm(place - camera.at[:2]) > 1.2:
                     thing = rest.pop(int(rng.integers(len(rest))))
                     self._put(thing, np.array([*place, 0.0]), rng.uniform(0, 6.3))
+
+    def _put_behind(self, camera: Camera, feet: list[np.ndarray]) -> None:
+        """Puts people and furniture close behind or beside some of the robots."""
+        rng = self.rng
+        kinds = ("person", "chair", "trifle", "stand", "heap")
+        rest = [t for t in self.world.things if t.kind in kinds]
+        for at in feet:
+            if rest and rng.random() < self.world.recipe.behind:
+                gap = at[:2] - camera.at[:2]
+                way = gap / (np.linalg.norm(gap) + 1e-6)
+                place = at[:2] + way * rng.uniform(0.15, 1.2)
+                place = place + np.array([-way[1], way[0]]) * rng.normal(0, 0.3)
+                thing = rest.pop(int(rng.integers(len(rest))))
+                self._put(thing, np.array([*place, 0.0]), rng.uniform(0, 6.3))
 
     def _inward(self, at: np.ndarray) -> float:
         half = np.array(self.world.field.half)

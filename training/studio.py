@@ -11,12 +11,22 @@ import textures
 import torch
 import torch.nn.functional as F
 from appearance import Appearance, draw_appearance, draw_lights
-from labels import CANVAS, LINE_SHARE, THIN_LINE_SHARE, bend, boxes_of, class_mask, visible_shares
+from labels import (
+    BOXES,
+    CANVAS,
+    LINE_SHARE,
+    THIN_LINE_SHARE,
+    bend,
+    boxes_of,
+    class_mask,
+    visible_shares,
+)
 from motion import roll, smear
 from recipes import FIRST, Recipe
-from shading import Buffers, Library, View, shade
+from rounds import picture
+from shading import BACKGROUND, Buffers, Library, View, shade
 from shapes import quaternion
-from staging import WIDE, Camera, Director
+from staging import HEIGHTS, WIDE, Camera, Director
 from world import World
 
 Array = np.ndarray
@@ -52,9 +62,11 @@ class Studio:
             ((3, 0.6), (8, 0.6), (24, 0.3)),
         )
         noises = np.stack([textures.noise(rng, 512, octaves) for octaves in grains])
-        atlas = textures.atlas(rng)
+        names = textures.NAMES + (textures.MORE if recipe.rounds else ())
+        atlas = textures.atlas(rng, names)
         balls = np.stack([textures.ball(rng) for _ in range(SKINS)])
-        backgrounds = textures.panoramas(rng, panoramas)
+        backgrounds = textures.panoramas(rng, panoramas, rounds=recipe.rounds > 0)
+        self.pieces = textures.pieces(rng, panoramas) if recipe.flat else []
         self.library = Library(atlas, balls, backgrounds, noises, device)
 
     def open_world(self) -> World:
@@ -77,6 +89,8 @@ class Studio:
         """An image at random, its classes and boxes, on the canvas (render.py tells the form)."""
         rng, world = self.rng, self.world
         recipe = self.recipe
+        if recipe.flat and rng.random() < recipe.flat:
+            return self._flat()
         camera, director = Camera(rng, world.field.half), Director(world, rng)
         if recipe.edge and rng.random() < recipe.edge:
             camera.frame_edge(world.post_place(), rng)
@@ -102,6 +116,16 @@ class Studio:
             shares, size, THIN_LINE_SHARE if recipe.covered else LINE_SHARE
         )
         return canvas, mask, boxes_of(world, inst.cpu().numpy(), shown, scale, top)
+
+    def _flat(self) -> tuple[Array, Array, Array]:
+        """A flat picture without a field, in the form of a shot."""
+        high = round(float(self.rng.choice([h for h, _ in HEIGHTS])) * CANVAS / WIDE)
+        top = (CANVAS - high) // 2
+        canvas = np.zeros((CANVAS, CANVAS, 3), np.uint8)
+        mask = np.full((CANVAS, CANVAS), 255, np.uint8)
+        canvas[top : top + high] = picture(self.rng, (high, CANVAS), self.pieces)
+        mask[top : top + high] = BACKGROUND
+        return canvas, mask, np.full((BOXES, 5), -1, np.float32)
 
     def _smeared(
         self, image: torch.Tensor, shares: torch.Tensor, inst: torch.Tensor, shown: Array

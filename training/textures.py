@@ -10,6 +10,7 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+from rounds import paint
 
 Array = np.ndarray
 SIZE = 256
@@ -28,6 +29,8 @@ NAMES = (
     "clutter",
     "photo",
 )
+# Of recipes from the third on.
+MORE = ("rounds",)
 VARIANTS = 5
 PHOTOS = (
     "astronaut.png",
@@ -63,12 +66,12 @@ def noise(rng: np.random.Generator, size: int, octaves: tuple[tuple[int, float],
     return total
 
 
-def shipped_photos() -> list[Array]:
-    """The photographs in scikit-image's package, BGR uint8."""
+def shipped_photos(names: tuple[str, ...] = PHOTOS) -> list[Array]:
+    """The photographs in scikit-image's package, BGR uint8; without those that it lacks."""
     import skimage
 
     folder = Path(skimage.__file__).parent / "data"
-    images = [cv2.imread(str(folder / name)) for name in PHOTOS]
+    images = [cv2.imread(str(folder / name)) for name in names]
     return [image for image in images if image is not None]
 
 
@@ -181,6 +184,11 @@ def surface(name: str, rng: np.random.Generator, photos: list[Array]) -> Array:
         )
     if name == "greeble":
         return rectangles(rng, SIZE, 90, 0.06).astype(np.float32) / 160
+    if name == "rounds":
+        canvas = np.full((SIZE, SIZE, 3), 230, np.uint8)
+        canvas[:] = rng.integers(30, 256, 3) if rng.random() < 0.4 else rng.integers(20, 256)
+        paint(rng, canvas, int(rng.choice([1, 2, 5, 12])), (0.06, 0.45))
+        return canvas.astype(np.float32) / 220
     if name == "clutter":
         canvas = rectangles(rng, SIZE, 120, 0.7)
         letters(rng, canvas, 3, (0.4, 1.0))
@@ -193,10 +201,10 @@ def surface(name: str, rng: np.random.Generator, photos: list[Array]) -> Array:
     return cv2.resize(crop, (SIZE, SIZE), interpolation=cv2.INTER_AREA).astype(np.float32) / 170
 
 
-def atlas(rng: np.random.Generator) -> Array:
-    """All surfaces, VARIANTS of each name: float16 [len(NAMES) * VARIANTS, SIZE, SIZE, 3], RGB."""
+def atlas(rng: np.random.Generator, names: tuple[str, ...] = NAMES) -> Array:
+    """All surfaces, VARIANTS of each name: float16 [len(names) * VARIANTS, SIZE, SIZE, 3], RGB."""
     photos = shipped_photos()
-    return np.stack([surface(name, rng, photos) for name in NAMES for _ in range(VARIANTS)]).astype(
+    return np.stack([surface(name, rng, photos) for name in names for _ in range(VARIANTS)]).astype(
         np.float16
     )
 
@@ -347,10 +355,15 @@ def hall(rng: np.random.Generator, photos: list[Array]) -> Array:
     return canvas
 
 
-def panoramas(rng: np.random.Generator, folder: Path | None, made_up: int = 16) -> Array:
-    """Panoramas [n,256,1024,3] uint8 RGB: made-up halls, and the middle of those in a folder."""
+def panoramas(
+    rng: np.random.Generator, folder: Path | None, made_up: int = 16, rounds: bool = False
+) -> Array:
+    """Panoramas [n,256,1024,3] uint8 RGB: made-up halls, and the middle of those in a folder.
+    rounds: whether the halls have round things on their walls."""
     photos = shipped_photos()
     result = [hall(rng, photos) for _ in range(made_up)]
+    for image in result if rounds else ():
+        paint(rng, image, int(rng.integers(3, 30)), (0.01, 0.12))
     for path in sorted(folder.glob("*.jpg")) if folder else []:
         read = cv2.imread(str(path))
         if read is None:
@@ -360,3 +373,26 @@ def panoramas(rng: np.random.Generator, folder: Path | None, made_up: int = 16) 
         middle = whole[high // 4 : high - high // 4]
         result.append(cv2.resize(middle, (1024, 256), interpolation=cv2.INTER_CUBIC))
     return np.stack(result)
+
+
+# Of PHOTOS, those that the flat pictures show whole: none is among the photographs that score.
+PIECES = ("brick.png", "gravel.png", "retina.jpg", "page.png", "text.png", "ihc.png")
+
+
+def pieces(rng: np.random.Generator, folder: Path | None) -> list[Array]:
+    """What flat pictures are put together of, RGB uint8: photographs of PIECES, shapes, letters,
+    and parts of a folder's panoramas."""
+    result = [image[..., ::-1] for image in shipped_photos(PIECES)]
+    result += [
+        rectangles(rng, SIZE, int(rng.integers(5, 150)), rng.uniform(0, 1)) for _ in range(12)
+    ]
+    for name in ("noise", "cloud", "planks", "plaid", "stripes", "text", "clutter", "denim"):
+        result.append(np.clip(surface(name, rng, []) * rng.uniform(60, 220, 3), 0, 255))
+    for path in sorted(folder.glob("*.jpg")) if folder else []:
+        whole = cv2.imread(str(path))
+        if whole is None:
+            raise SystemExit(f"an image is needed in {path}, found none")
+        side = whole.shape[0]
+        for left in range(0, whole.shape[1], side):
+            result.append(whole[:, left : left + side, ::-1])
+    return [np.ascontiguousarray(image, np.uint8) for image in result]

@@ -40,12 +40,14 @@ CALM = 0.8  # part of the run after which images are as the camera frames them
 
 
 class Pool:
-    """The images on the device. A thread adds shards as they appear, so that no step waits."""
+    """The images on the device. A thread adds shards as they appear, so that no step waits; when
+    there is no more room, new ones take the place of the oldest."""
 
     def __init__(self, folder: Path, capacity: int, size: int, device: torch.device) -> None:
         """capacity: images at most. size: of the images in a batch."""
         self.folder, self.device, self.size, self.count = folder, device, size, 0
         self.seen: set[str] = set()
+        self.next, self.lock = 0, threading.Lock()
         self.images = torch.empty(capacity, 512, 512, 3, dtype=torch.uint8, device=device)
         self.masks = torch.empty(capacity, 512, 512, dtype=torch.uint8, device=device)
         self.boxes = torch.empty(capacity, 40, 5, device=device)
@@ -60,28 +62,33 @@ class Pool:
         while True:
             for path in sorted(self.folder.glob("*.npz")):
                 if path.name not in self.seen and not path.name.startswith(HELD_OUT):
-                    if not self._add(path):
-                        return
+                    self._add(path)
             time.sleep(1)
 
-    def _add(self, path: Path) -> bool:
-        """Whether there was room for a shard."""
+    def _add(self, path: Path) -> None:
+        """Adds a shard; what has more images than there is room for is left out."""
+        names = ("images", "masks", "boxes")
         with np.load(path) as shard:
-            size = len(shard["images"])
-            if self.count + size > len(self.images):
-                return False
-            rows = slice(self.count, self.count + size)
-            for name in ("images", "masks", "boxes"):
-                getattr(self, name)[rows] = torch.from_numpy(shard[name]).to(self.device)
+            arrays = {name: torch.from_numpy(shard[name]) for name in names}
         self.seen.add(path.name)
-        self.count += size  # last: what is counted is there
-        return True
+        size = len(arrays["images"])
+        if size > len(self.images):
+            return
+        with self.lock:  # a batch has the image, mask and boxes of one scene
+            if self.next + size > len(self.images):
+                self.next = 0
+            rows = slice(self.next, self.next + size)
+            for name, array in arrays.items():
+                getattr(self, name)[rows] = array.to(self.device)
+            self.next += size
+            self.count = max(self.count, self.next)
 
     def batch(self, size: int, calm: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Varied images [size,3,y,x], classes and boxes. calm: no mosaics, fewer cuts."""
         tiled = not calm and torch.rand(1).item() < 0.2
-        index = torch.randint(self.count, (size * (4 if tiled else 1),), device=self.device)
-        parts = self.images[index], self.masks[index], self.boxes[index]
+        with self.lock:
+            index = torch.randint(self.count, (size * (4 if tiled else 1),), device=self.device)
+            parts = self.images[index], self.masks[index], self.boxes[index]
         if tiled:
             image, mask, box = augment.mosaic(*parts, self.size)
         else:
@@ -281,7 +288,8 @@ class Trainer:
                 now = time.monotonic()
                 speed = len(losses) * options.batch / (now - told)
                 print(
-                    f"{self.spent:4.0f} s, step {self.step}, {pool.count} images: losses of "
+                    f"{self.spent:4.0f} s, step {self.step}, {pool.count} images, of "
+                    f"{len(pool.seen)} shards: losses of "
                     f"boxes, objectness, classes, pixels {parts}; {speed:.0f} images a second",
                     flush=True,
                 )

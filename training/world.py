@@ -16,10 +16,11 @@ import numpy as np
 import props
 import rcsssmj
 import robots
+import rounds
 import smooth_robots
 from recipes import FIRST, Recipe
 from shapes import Part, quaternion
-from textures import NAMES, VARIANTS
+from textures import MORE, NAMES, VARIANTS
 from trifles import trifle
 
 Array = np.ndarray
@@ -114,7 +115,7 @@ class World:
         rng = self.rng
         for _ in range(self.balls):
             self._ball(rng.uniform(0.06, 0.115))
-        for _ in range(rng.integers(3, 6)):
+        for _ in range(rng.integers(3, 6) + self.recipe.players):
             maker = robots.wheeled if rng.random() < 0.04 else robots.humanoid
             if self.recipe.smooth and rng.random() < self.recipe.smooth:
                 maker = smooth_robots.smooth_humanoid
@@ -132,6 +133,9 @@ class World:
         if self.recipe.trifles:
             for _ in range(rng.integers(2, self.recipe.trifles + 1)):
                 self._thing("trifle", trifle(rng), -1)
+        if self.recipe.rounds:
+            for _ in range(rng.integers(3, self.recipe.rounds + 1)):
+                self._thing(*rounds.round_thing(rng), -1)
         own = -1 if self.recipe.own_is_background else OWN
         self._thing("own", self._own_body(), own)
 
@@ -177,7 +181,8 @@ class World:
 
     def _geom(self, part: Part, instance: int) -> str:
         name = f"g{len(self._geoms)}"
-        variant = NAMES.index(part.texture) * VARIANTS + int(self.rng.integers(VARIANTS))
+        names = NAMES + MORE
+        variant = names.index(part.texture) * VARIANTS + int(self.rng.integers(VARIANTS))
         self._geoms[name] = (part, instance, variant)
         at = " ".join(f"{v:.5f}" for v in part.frame.at)
         turn = " ".join(f"{v:.6f}" for v in quaternion(part.frame.turn))
@@ -244,7 +249,9 @@ class World:
             if part.role == "ball":
                 self.ball[geom] = instance
         for prefix, instance, _ in packaged:
-            look = robots.Look(self.rng)
+            look: robots.Look | smooth_robots.WhiteLook = robots.Look(self.rng)
+            if self.recipe.white and self.rng.random() < self.recipe.white:
+                look = smooth_robots.WhiteLook(self.rng)
             for geom in range(count):
                 if model.body(int(model.geom_bodyid[geom])).name.startswith(prefix):
                     self.instance[geom] = instance

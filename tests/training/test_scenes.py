@@ -12,12 +12,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "training"))
 
+import rounds
 import smooth_robots
 import trifles
-from recipes import FIRST, RECIPES, SECOND
+from recipes import FIRST, RECIPES, SECOND, THIRD
 
-# Of the geometry of the first recipe's world of seed 5, before there was a second recipe.
+# Of the geometry of the world of seed 5, by the first two recipes, before there was the next.
 FIRST_WORLD = "686e6480cdbf"
+SECOND_WORLD = "efe5b0eb5d57"
 
 
 def extent(parts) -> tuple[np.ndarray, np.ndarray]:
@@ -51,11 +53,43 @@ def test_trifles_are_small_and_on_the_ground(make) -> None:
 
 
 def test_recipes_are_numbered() -> None:
-    assert RECIPES == {1: FIRST, 2: SECOND}
+    assert RECIPES == {1: FIRST, 2: SECOND, 3: THIRD}
     zero = [
         name for name, value in vars(FIRST).items() if name not in ("number", "field") and value
     ]
     assert not zero and FIRST.field == 1.0
+    of_third = ("players", "rounds", "behind", "own", "white", "fallen", "flat")
+    assert not any(getattr(SECOND, name) for name in of_third)
+    assert all(getattr(THIRD, name) for name in of_third)
+
+
+@pytest.mark.parametrize("make", [make for make, _, _ in rounds.ROUNDS])
+def test_round_things_stand_on_the_ground_and_are_no_balls(make) -> None:
+    """A ball is one bright sphere on the ground: none of them is."""
+    for seed in range(8):
+        parts = make(np.random.default_rng(seed))
+        again = make(np.random.default_rng(seed))
+        assert [(p.size, p.colour) for p in parts] == [(p.size, p.colour) for p in again]
+        assert min(part.bottom() for part in parts) == pytest.approx(0, abs=0.03)
+        assert max(part.frame.at[2] for part in parts) < 2.8
+        spheres = [p for p in parts if p.shape == "sphere"]
+        assert not any(p.size[0] > 0.04 and min(p.colour) > 0.6 for p in spheres)
+        assert len(parts) > 1 or parts[0].shape != "ellipsoid"
+    assert sum(share for _, share, _ in rounds.ROUNDS) == pytest.approx(1)
+
+
+def test_flat_pictures_hold_round_things() -> None:
+    """Of the size that was asked for, each another, over the pieces that were given."""
+    grey = np.full((40, 60, 3), 90, np.uint8)
+    first, second = (rounds.picture(np.random.default_rng(i), (96, 128), [grey]) for i in (1, 2))
+    assert first.shape == second.shape == (96, 128, 3) and first.dtype == np.uint8
+    assert (first != second).mean() > 0.1 and first.std() > 5
+    canvas = np.full((100, 100, 3), 128, np.uint8)
+    rounds.emblem(np.random.default_rng(3), canvas, np.array([50.0, 50.0]), 20.0)
+    changed = (canvas != 128).any(2)
+    rows, columns = np.nonzero(changed)
+    assert 0.2 < changed.mean() * 100**2 / (np.pi * 20**2) < 1.3
+    assert rows.min() >= 26 and columns.max() <= 74
 
 
 def test_a_line_covers_its_breadth() -> None:
@@ -134,12 +168,14 @@ def world_digest(recipe) -> tuple[str, object]:
     return hashlib.sha256("".join(world._xml).encode()).hexdigest()[:12], world
 
 
-def test_the_first_recipe_stays_what_it_is() -> None:
+def test_earlier_recipes_stay_what_they_are() -> None:
     """Its numbers are compared with those of networks to come. A seed makes one world."""
     pytest.importorskip("rcsssmj")
     assert world_digest(FIRST)[0] == FIRST_WORLD
     second, world = world_digest(SECOND)
-    assert second == world_digest(SECOND)[0] != FIRST_WORLD
+    assert second == SECOND_WORLD
+    third, _ = world_digest(THIRD)
+    assert third == world_digest(THIRD)[0] != SECOND_WORLD
     posts = [world.post_place() for _ in range(40)]
     goals = [thing for thing in world.things if thing.kind == "goal"]
     assert {round(abs(p[0]), 6) for p in posts} == {round(world.field.half[0], 6)}
