@@ -1,8 +1,9 @@
 """Chooses each class's confidence on rendered scenes and writes it into the network's file:
 python training/calibrate.py tvm_vision/demo/yoeo_demo.onnx --shards scenes --write
 
-A class's confidence is where F1 is best on the shards of --choose; what it gives is told of the
-shards of --report too, whose scenes are others, beside what one confidence for all would give.
+A class's confidence is where F1 is best on the shards of --choose, of all the folders together;
+what it gives is told of the shards of --report too, whose scenes are others, beside what one
+confidence for all would give.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("model", type=Path, help="an ONNX file")
-    parser.add_argument("--shards", type=Path, required=True)
+    parser.add_argument("--shards", type=Path, nargs="+", required=True, help="folders of them")
     parser.add_argument("--choose", default="9201", help="prefix of the shards that decide")
     parser.add_argument("--report", default="9001", help="prefix of the shards that do not")
     parser.add_argument("--write", action="store_true", help="write them into the file")
@@ -61,12 +62,13 @@ def main() -> None:
     detect, size = of_onnx(options.model)
     seen: dict[str, Examined] = {}
     for prefix in (options.choose, options.report):
+        for folder in options.shards:
+            if not any(folder.glob(f"{prefix}*.npz")):
+                raise SystemExit(
+                    f"shards named {prefix}*.npz are needed in '{folder}', found none: "
+                    f"python training/render.py --seed {prefix} --count 320 --per-world 5"
+                )
         seen[prefix] = examine(detect, options.shards, prefix, torch.device("cpu"), size)
-        if not seen[prefix].found:
-            raise SystemExit(
-                f"shards named {prefix}*.npz are needed in '{options.shards}', found none: "
-                f"python training/render.py --seed {prefix} --count 320 --per-world 5"
-            )
     confidences = chosen(seen[options.choose])
     told(f"chosen on {options.choose}", seen[options.choose], confidences)
     told(f"elsewhere, {options.report}", seen[options.report], confidences)

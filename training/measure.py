@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,12 +44,12 @@ class Examined:
 
 @torch.no_grad()
 def examine(
-    detect: Callable, folder: Path, prefix: str, device: torch.device, size: int
+    detect: Callable, folders: Iterable[Path], prefix: str, device: torch.device, size: int
 ) -> Examined:
-    """Runs a network over shards. detect: images float [n,3,size,size] -> (detections,
-    segmentation), tensors as YOEO has them. prefix: of the shards' names."""
+    """Runs a network over the shards of some folders. detect: images float [n,3,size,size] ->
+    (detections, segmentation), tensors as YOEO has them. prefix: of the shards' names."""
     result = Examined()
-    for path in sorted(folder.glob(f"{prefix}*.npz")):
+    for path in (path for folder in folders for path in sorted(folder.glob(f"{prefix}*.npz"))):
         shard = np.load(path)
         images, masks_of, boxes = (
             torch.from_numpy(shard[name]).to(device) for name in ("images", "masks", "boxes")
@@ -65,8 +65,8 @@ def examine(
 
 
 def measure(detect: Callable, folder: Path, prefix: str, device: torch.device, size: int) -> dict:
-    """The report as a dictionary, of what examine() found; its parameters."""
-    seen = examine(detect, folder, prefix, device, size)
+    """The report as a dictionary, of what examine() found in a folder; its parameters."""
+    seen = examine(detect, [folder], prefix, device, size)
 
     def by_name(names: tuple[str, ...], values: np.ndarray) -> dict[str, float]:
         return {name: round(float(value), 4) for name, value in zip(names, values, strict=True)}

@@ -259,9 +259,11 @@ def emblem(rng: np.random.Generator, canvas: Array, centre: Array, radius: float
         return rng.uniform(low, high, 3)
 
     def ray(start: float, end: float, angle: float, colour: Array, thick: float) -> None:
-        ends = [tuple(int(v * 16) for v in around(radius * r, angle)) for r in (start, end)]
-        cv2.line(canvas, *ends, tuple(float(v) for v in np.clip(colour, 0, 255)),
-                 max(1, round(radius * thick)), cv2.LINE_AA, 4)  # fmt: skip
+        one, other = (
+            tuple(int(v * 16) for v in around(radius * reach, angle)) for reach in (start, end)
+        )
+        shade = tuple(float(v) for v in np.clip(colour, 0, 255))
+        cv2.line(canvas, one, other, shade, max(1, round(radius * thick)), cv2.LINE_AA, 4)
 
     kind = str(rng.choice(["coin", "clock", "wheel", "plate", "cup", "flower", "rings", "bump"]))
     outer, face = ink(0, 255), ink(60, 255)

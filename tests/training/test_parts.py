@@ -12,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "training"))
 
+import calibrate  # noqa: E402
 import losses  # noqa: E402
 import part  # noqa: E402
 import train  # noqa: E402
@@ -140,3 +141,32 @@ def test_exported_arrays_are_float32(tmp_path) -> None:
     arrays = unfold.folded(DEMO / "yoeo_demo.onnx")
     assert {array.dtype for array in arrays.values()} == {np.dtype(np.float32)}
     assert arrays["kernel_0"].shape == (24, 3, 3, 3) and "bias_57" in arrays
+
+
+def test_confidences_are_chosen_on_all_folders_together(tmp_path, monkeypatch, capsys) -> None:
+    """And one without scenes is named, instead of left out."""
+    folders = [tmp_path / name for name in ("one", "two")]
+    for seed, folder in enumerate(folders):
+        folder.mkdir()
+        boxes = np.full((2, 40, 5), -1, np.float32)
+        boxes[:, 0] = [0, 100, 100, 140, 140]
+        for prefix in ("9201", "9001")[: 2 - seed]:
+            np.savez(
+                folder / f"{prefix}_0000.npz",
+                images=np.zeros((2, 512, 512, 3), np.uint8),
+                masks=np.zeros((2, 512, 512), np.uint8),
+                boxes=boxes,
+            )
+
+    def detect(images):
+        rows = torch.tensor([[120.0, 120, 40, 40, 0.8, 1, 0, 0]]).repeat(len(images), 1, 1)
+        return rows, torch.zeros(len(images), 512, 512)
+
+    monkeypatch.setattr(calibrate, "of_onnx", lambda path: (detect, 512))
+    arguments = ["calibrate.py", "network.onnx", "--shards", *map(str, folders)]
+    monkeypatch.setattr(sys, "argv", arguments)
+    with pytest.raises(SystemExit, match=r"shards named 9001\*.npz are needed in '.*two', found n"):
+        calibrate.main()
+    monkeypatch.setattr(sys, "argv", [*arguments, "--report", "9201"])
+    calibrate.main()
+    assert "chosen on 9201: 4 images" in capsys.readouterr().out
