@@ -155,3 +155,4 @@ def test_the_demo_network_on_photographs_that_are_here() -> None:
         assert report["classes"][name]["recall"] >= 0.9, name
     assert report["post feet"]["ap50"] >= 0.9
     assert report["iou"]["field"] >= 0.95 and report["iou"]["lines"] >= 0.6
+    assert report["false there"]["ball"] <= 3
