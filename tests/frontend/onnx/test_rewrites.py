@@ -28,9 +28,9 @@ def assert_equals_onnxruntime(model, *arrays, rtol=1e-4, atol=1e-5):
     expected = reference.run(dict(zip(reference.inputs, arrays, strict=True)))
     results = run_on_cpu(module, *arrays)
     for spec, result in zip(signature.outputs, results, strict=True):
-        reference = expected[spec.name]
-        assert result.shape == spec.shape == reference.shape
-        np.testing.assert_allclose(result, reference, rtol=rtol, atol=atol)
+        wanted = expected[spec.name]
+        assert result.shape == spec.shape == wanted.shape
+        np.testing.assert_allclose(result, wanted, rtol=rtol, atol=atol)
 
 
 def image(*shape):
