@@ -103,8 +103,9 @@ def test_equal_constants_are_kept_once():
         return builder.emit(OP.matmul(y, relax.const(np.eye(12, dtype="float32"))))
 
     model = compiled(build)
-    assert list(model.params) == ["p0"]
-    assert model.memory["weights"] == 12 * 12 * 4
+    # As large as the processor's vectors make it, which its rows may be filled up to.
+    (weights,) = model.params.values()
+    assert model.memory["weights"] == weights.nbytes
 
 
 def test_memory_counts_every_storage():
