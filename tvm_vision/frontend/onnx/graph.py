@@ -169,7 +169,7 @@ class Unsupported(Exception):
 
 
 class GraphEditor:
-    """Looks at a model's values and makes nodes for rewrites; the model itself is not changed.
+    """Looks at a model's values and makes nodes for rewrites; only ``put_nodes`` changes a model.
 
     weights: the same model with the values of its large weights, where ``model`` has none.
     """

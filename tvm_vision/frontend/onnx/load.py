@@ -89,19 +89,17 @@ def import_onnx(
     """
     values = plain_values(input_values or {})
     whole, shapes = checked_onnx(model, input_shapes or {}, values)
-    prepared = without_large_values(whole)
+    held = [expand_functions(whole)]
+    del whole
+    prepared = without_large_values(held[0])
+
+    def again() -> onnx.ModelProto:
+        """With its weights, which nobody keeps beside those that are made of them."""
+        if held:
+            return held.pop()
+        return expand_functions(checked_onnx(model, input_shapes or {}, values)[0])
+
     try:
-        whole = expand_functions(whole)
-        prepared = without_large_values(whole)
-        held = [whole]
-        del whole
-
-        def again() -> onnx.ModelProto:
-            """With its weights, which nobody keeps beside those that are made of them."""
-            if held:
-                return held.pop()
-            return expand_functions(checked_onnx(model, input_shapes or {}, values)[0])
-
         module, imported = _convert_first(again, shapes)
         try:
             signature = _signature(imported, module)
@@ -332,8 +330,7 @@ def _open_batches(inputs: Mapping[str, onnx.ValueInfoProto], given: Shapes) -> I
     given."""
     for name, value in inputs.items():
         sizes = value.type.tensor_type.shape.dim
-        known = [d.dim_value or None for d in sizes]
-        if name not in given and _of_one_image(known) and sizes[0].dim_param not in ("", "?"):
+        if name not in given and _takes_any_number(value) and sizes[0].dim_param not in ("", "?"):
             yield sizes[0].dim_param
 
 
@@ -345,8 +342,7 @@ def _naming_batches(
     guessed = [
         value
         for value in graph_inputs(model)
-        if value.name not in given
-        and _of_one_image([d.dim_value or None for d in value.type.tensor_type.shape.dim])
+        if value.name not in given and _takes_any_number(value)
     ]
     if not guessed:
         return list(refusals)
@@ -356,6 +352,11 @@ def _naming_batches(
         replace(each, remedy=f"{advice}, or {each.remedy}") if "shape" in each.reason else each
         for each in refusals
     ]
+
+
+def _takes_any_number(value: onnx.ValueInfoProto) -> bool:
+    """Whether an input is of images, and all that it leaves open is how many."""
+    return _of_one_image([d.dim_value or None for d in value.type.tensor_type.shape.dim])
 
 
 def _of_one_image(sizes: Sequence[int | None]) -> bool:

@@ -385,14 +385,13 @@ def _filled(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     before, after = zip(*sides, strict=True)
     padded = steps("Pad", node.input[0], np.array([*before, *after], np.int64))
     # Where nothing is added along an axis, all its places are alike.
-    sizes = [size if any(side) else 1 for size, side in zip(shape, sides, strict=True)]
-    is_padding = np.zeros(sizes, bool)
-    for axis, (first, last) in enumerate(sides):
-        cut = is_padding.take(range(max(-first, 0), is_padding.shape[axis] - max(-last, 0)), axis)
-        added = [
-            (max(first, 0), max(last, 0)) if at == axis else (0, 0) for at in range(len(shape))
-        ]
-        is_padding = np.pad(cut, added, constant_values=True)
+    sizes = [size + sum(side) if any(side) else 1 for size, side in zip(shape, sides, strict=True)]
+    is_padding = np.ones(sizes, bool)
+    inner = [
+        slice(max(first, 0), size - max(last, 0))
+        for size, (first, last) in zip(sizes, sides, strict=True)
+    ]
+    is_padding[tuple(inner)] = False
     return steps.finish(steps("Where", is_padding, node.input[2], padded))
 
 
