@@ -47,13 +47,11 @@ def main() -> None:
 
 def compiled() -> Path:
     """The demo's network for this machine, compiled once."""
-    from tvm_vision import vulkan
     from tvm_vision.demo.images import MODEL
+    from tvm_vision.runtime.device import choose_gpu
 
     if not PACKAGE.exists():
-        # Vulkan on a CPU (lavapipe) takes seconds for a frame; LLVM's code takes a tenth of one.
-        gpu = any(device.type != "cpu" for device in vulkan.devices())
-        target = "vulkan" if gpu else "llvm"
+        target = "vulkan" if choose_gpu().kind == "vulkan" else "llvm"
         print(f"compiling {MODEL.name} for {target}", flush=True)
         tool, package = str(BIN / "tvm-vision"), str(PACKAGE)
         command = [tool, "compile", str(MODEL), "-o", package, "--target", target]

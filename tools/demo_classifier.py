@@ -31,7 +31,7 @@ from .progress import progress
 )  # fmt: skip
 @click.option(
     "--device", type=click.Choice(["auto", "vulkan", "cpu"]), default="auto", show_default=True,
-    help="auto: the first Vulkan device, else the CPU, and it says which.",
+    help="auto: the first GPU with Vulkan, else the CPU, and it says which.",
 )  # fmt: skip
 def demo_classifier(
     photos: tuple[Path, ...],

@@ -437,20 +437,31 @@ def device_option() -> Decorator:
 def frame_timeout_option() -> Decorator:
     """--frame-timeout of commands that run networks, see ``frame_timeout``."""
 
-    def keep(ctx: click.Context, param: click.Parameter, value: float) -> None:
+    def keep(ctx: click.Context, param: click.Parameter, value: float | None) -> None:
         ctx.meta[_FRAME_TIMEOUT] = value
 
     return click.option(
         "--frame-timeout", callback=keep, expose_value=False, metavar="SECONDS",
-        type=click.FloatRange(min=0.0, max=3600.0), default=FRAME_TIMEOUT, show_default=True,
+        type=click.FloatRange(min=0.0, max=3600.0),
+        show_default=f"{FRAME_TIMEOUT:g}; 0 where Vulkan is implemented on the CPU",
         help="A GPU counts as lost where a frame takes longer; 0: it may take any time.",
     )  # fmt: skip
 
 
 def frame_timeout() -> float:
-    """What was given for ``frame_timeout_option``, in seconds; 0.0 where the command has none."""
+    """What was given for ``frame_timeout_option``, in seconds; 0.0 where the command has none, and
+    on a CPU implementation of Vulkan, which no driver loses and which may need minutes."""
     ctx = click.get_current_context(silent=True)
-    return float(ctx.meta.get(_FRAME_TIMEOUT, 0.0)) if ctx else 0.0
+    if ctx is None or _FRAME_TIMEOUT not in ctx.meta:
+        return 0.0
+    given = ctx.meta[_FRAME_TIMEOUT]
+    if given is not None:
+        return float(given)
+    if ctx.params.get("device") == "cpu":
+        return FRAME_TIMEOUT
+    from tvm_vision import vulkan
+
+    return 0.0 if any(device.is_cpu for device in vulkan.devices()[:1]) else FRAME_TIMEOUT
 
 
 def variant_option() -> Decorator:

@@ -1,9 +1,11 @@
 """The choice of a device as a pure function, and the line that tells of it."""
 
+from dataclasses import replace
+
 import pytest
 
 from tvm_vision.errors import DeviceError
-from tvm_vision.runtime.device import choose_device, plan_choice
+from tvm_vision.runtime.device import choose_device, choose_gpu, plan_choice
 
 GPU = "vulkan(0): Robot GPU (integrated GPU; radv Mesa 25.0.7; Vulkan 1.4.305)"
 LAVAPIPE = "vulkan(1): llvmpipe (a CPU implementation of Vulkan, no GPU; Vulkan 1.3.230)"
@@ -47,3 +49,26 @@ def test_an_unknown_word_is_refused():
 def test_cpu_needs_no_vulkan():
     device = choose_device("cpu").tvm_device()
     assert device.dlpack_device_type() == 1
+
+
+@pytest.mark.parametrize(
+    ("wanted", "is_cpu", "named", "kind"),
+    [
+        ("auto", False, "", "vulkan"),
+        ("auto", True, "", "cpu"),
+        ("auto", True, "llvmpipe", "vulkan"),
+        ("vulkan", True, "", "vulkan"),
+        ("cpu", False, "", "cpu"),
+    ],
+)
+def test_a_cpu_implementation_is_no_gpu(wanted, is_cpu, named, kind, device_info, monkeypatch):
+    """But where it is asked for, by --device or by the environment."""
+    from tvm_vision import vulkan
+
+    device = replace(device_info, type="cpu" if is_cpu else "integrated")
+    monkeypatch.setattr(vulkan, "devices", lambda: [device])
+    monkeypatch.setattr(vulkan, "device_options", lambda: {"TVM_VISION_VULKAN_DEVICE": named})
+    choice = choose_gpu(wanted)
+    assert choice.kind == kind
+    left_out = wanted == "auto" and is_cpu and not named
+    assert ("--device vulkan" in choice.description) == left_out

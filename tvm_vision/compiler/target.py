@@ -111,7 +111,10 @@ def choose_target(target: TargetLike, host: str | None = None) -> tuple[Target, 
     devices = _vulkan_devices()
     if devices or _device_is_named():  # who names a device does not want another one
         chosen = parse_target("vulkan")
-        return chosen, f"auto is {devices[0].describe()}; 'llvm' is this machine's processor"
+        other = "'llvm' is this machine's processor"
+        if devices[0].is_cpu:
+            other += ", which it computes on many times faster"
+        return chosen, f"auto is {devices[0].describe()}; {other}"
     chosen = parse_target("llvm")
     return chosen, (
         f"auto is this machine's processor (llvm -mcpu={chosen.attrs['mcpu']}), without Vulkan: "

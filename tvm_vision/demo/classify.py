@@ -21,7 +21,7 @@ from ..models.classifier import (
     preset,
 )
 from ..models.results import Classification
-from ..runtime.device import DeviceChoice, choose_device
+from ..runtime.device import DeviceChoice, choose_gpu
 from ..runtime.sources import Image, read_image
 from .networks import SHAPE, DemoNetwork, find_network
 from .photos import bundled_photos
@@ -117,8 +117,8 @@ def run_demo(
 
     model: ONNX file of the network (default: under build/models); made from the Python packages
     with the weights where it is not there; the package is written beside it. network: one of
-    NETWORKS. precision: "fp32" or "fp16". device: "auto", "vulkan" or "cpu". report: called with
-    each line to show.
+    NETWORKS. precision: "fp32" or "fp16". device: "auto", "vulkan" or "cpu", see ``choose_gpu``.
+    report: called with each line to show.
 
     Raises DeviceError when the results differ from onnxruntime's by more than 1e-3 (fp16: 3e-2);
     what the importer, the compiler and the device raise goes through.
@@ -130,7 +130,7 @@ def run_demo(
     if not model.is_file():
         report(f"exporting {chosen.title} with its ImageNet weights to {model}")
         chosen.export(model)
-    choice = choose_device(device)
+    choice = choose_gpu(device)
     report(f"device: {choice.description}")
 
     start = time.perf_counter()

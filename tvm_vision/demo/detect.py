@@ -13,7 +13,7 @@ from ..errors import DeviceError, InputError
 from ..models.draw import draw_result
 from ..models.results import Timing
 from ..models.yoeo import YoeoDetector
-from ..runtime.device import DeviceChoice, choose_device
+from ..runtime.device import DeviceChoice, choose_gpu
 from ..runtime.sinks import FrameWriter
 from ..runtime.sources import frames, read_image
 from .images import MODEL, demo_clip, demo_images
@@ -27,11 +27,11 @@ Report = Callable[[str], None]
 @dataclass(frozen=True)
 class DetectDemoResult:
     """What the demo did. timing: medians over frames of one size; written: annotated files;
-    packages: what was compiled, one for each device that was used."""
+    package: what was compiled."""
 
     timing: Timing
     written: tuple[Path, ...]
-    packages: tuple[Path, ...]
+    package: Path
 
 
 def run_demo(
@@ -46,36 +46,24 @@ def run_demo(
     """Detect on ``sources`` (default: the demo's images and clip), and write them annotated.
 
     model: ONNX file of a YOEO network that says its names. output: folder for the packages and
-    images. precision: "fp32" or "fp16". device: "auto", "vulkan" or "cpu"; without a GPU "auto"
-    takes Vulkan's CPU implementation for images, to show it, and LLVM for videos, since that is
-    many times faster. report: called with each line to show.
+    images. precision: "fp32" or "fp16". device: "auto", "vulkan" or "cpu", see ``choose_gpu``.
+    report: called with each line to show.
 
     Raises DeviceError where the results are not onnxruntime's (where that is installed); what the
     importer, the compiler and the device raise goes through.
     """
     stills, videos = _sorted(sources)
-    choice = choose_device(device)
-    detector, package = _compiled(model, output, choice, precision, report)
-    packages = [package]
+    detector, package = _compiled(model, output, choose_gpu(device), precision, report)
     compare_with_onnxruntime(detector, model, stills, report)
     detector.confidence = CONFIDENCE
-    written = _detected(detector, stills, output, report)
-    if videos:
-        moving = detector
-        if device == "auto" and choice.kind == "vulkan" and detector.device_type == "cpu":
-            report("no GPU: the clip runs on the CPU through LLVM, which is faster than llvmpipe")
-            moving, package = _compiled(model, output, choose_device("cpu"), precision, report)
-            moving.confidence = CONFIDENCE
-            packages.append(package)
-        written += _detected(moving, videos, output, report)
-        detector = moving
+    written = _detected(detector, [*stills, *videos], output, report)
     timing = time_detector(detector, stills or videos)
     report(
         f"a frame takes {timing.total_ms:.2f} ms (median) on {detector.device_name}: "
         f"{timing.preprocess_ms:.2f} to prepare it, {timing.inference_ms:.2f} for the network, "
         f"{timing.postprocess_ms:.2f} for boxes and mask"
     )
-    return DetectDemoResult(timing, tuple(written), tuple(packages))
+    return DetectDemoResult(timing, tuple(written), package)
 
 
 def _sorted(sources: Sequence[str | Path]) -> tuple[list[Path], list[Path]]:

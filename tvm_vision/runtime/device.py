@@ -45,6 +45,24 @@ def choose_device(wanted: str = "auto") -> DeviceChoice:
     return plan_choice(wanted, [info.describe() for info in vulkan.devices()], vulkan.status())
 
 
+def choose_gpu(wanted: str = "auto") -> DeviceChoice:
+    """As ``choose_device``, where "auto" takes no CPU implementation of Vulkan, such as lavapipe:
+    kernels that are written for a GPU take it many times as long as LLVM's take the same CPU."""
+    choice = choose_device(wanted)
+    if wanted != "auto" or choice.kind != "vulkan":
+        return choice
+    from tvm_vision import vulkan
+
+    first = vulkan.devices()[0]
+    if not first.is_cpu or vulkan.device_options()["TVM_VISION_VULKAN_DEVICE"]:
+        return choice
+    return DeviceChoice(
+        "cpu",
+        f"CPU through LLVM, without a GPU: {first.name}, a CPU implementation of Vulkan, computes "
+        "the same, slowly; --device vulkan shows it",
+    )
+
+
 def plan_choice(wanted: str, devices: Sequence[str], status: str) -> DeviceChoice:
     """The choice as a function of what there is.
 
