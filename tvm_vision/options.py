@@ -107,6 +107,10 @@ class CompileOptions:
     slice_in_place: bool = _switch(
         "pieces of a tensor that lie in one piece read where they are, without a kernel"
     )
+    join_moves: bool = _switch(
+        "turned axes, reshapes and parts between two computations as one move, products' rows in "
+        "the order in which they lie, and products scaled behind them, on GPUs"
+    )
     reorder: bool = _switch("kernels of different branches side by side, on GPUs")
     kernel_cache: bool = _switch(
         "kernels that were made before of the same function, for the same target, are not made "

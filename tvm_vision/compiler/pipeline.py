@@ -50,6 +50,7 @@ from .relax.fold_scale_axis import fold_scales
 from .relax.fold_transposes import fold_transposes
 from .relax.fusion import fuse
 from .relax.group_norms import group_norms_in_steps
+from .relax.join_moves import join_moves
 from .relax.layout_choice import channel_block, layout_on_gpu
 from .relax.legalize import legalize_ops
 from .relax.nchwc.block_channels import block_channels
@@ -58,6 +59,8 @@ from .relax.own_operators import LegalizeOwnOperators
 from .relax.pool_before_concat import pools_before_concats
 from .relax.qdq.legalize_int8 import WORD, integer_kernels
 from .relax.qdq.to_int8 import bytes_wanted, in_bytes
+from .relax.rows_in_order import rows_in_order
+from .relax.scale_products import scale_products
 from .relax.sink_reshapes import sink_reshapes
 from .relax.sums_in_steps import sums_in_steps
 from .relax.top_k import top_k_by_rank
@@ -157,6 +160,17 @@ def _relax(*passes: Any) -> Callable[[Compilation], None]:
     return run
 
 
+def _relax_on(change: Callable[[Any], Any]) -> Callable[[Compilation], None]:
+    def run(network: Compilation) -> None:
+        network.module = change(network.module)
+
+    return run
+
+
+def _joins_moves(network: Compilation) -> bool:
+    return network.on_gpu and network.options.join_moves
+
+
 def _blocks_of_channels(network: Compilation) -> None:
     block = channel_block(network.target)
     _relax(block_channels(block), relax.transform.DeadCodeElimination())(network)
@@ -171,32 +185,12 @@ def _layout_on_gpu(network: Compilation) -> None:
     )
 
 
-def _group_norms_in_steps(network: Compilation) -> None:
-    network.module = group_norms_in_steps(network.module)
-
-
-def _sums_in_steps(network: Compilation) -> None:
-    network.module = sums_in_steps(network.module)
-
-
-def _top_k_by_rank(network: Compilation) -> None:
-    network.module = top_k_by_rank(network.module)
-
-
-def _pools_before_concats(network: Compilation) -> None:
-    network.module = pools_before_concats(network.module)
-
-
 def _winograd(network: Compilation) -> None:
     network.module = winograd(network.module, network.target, network.options, _matrices(network))
 
 
 def _matrices(network: Compilation) -> bool:
     return network.fp16 and bool(network.limits.matrices)
-
-
-def _weights_by_window(network: Compilation) -> None:
-    network.module = weights_by_window(network.module)
 
 
 def _legalize_int8(network: Compilation) -> None:
@@ -316,18 +310,22 @@ PHASES: tuple[Phase, ...] = (
     Phase("layout_nchwc", RELAX, _blocks_of_channels, 3,
           lambda n: n.options.layout == "auto" and channel_block(n.target) > 1),
     Phase("layout_on_gpu", RELAX, _layout_on_gpu, 3, lambda n: n.on_gpu),
-    Phase("group_norms_in_steps", RELAX, _group_norms_in_steps),
-    Phase("sums_in_steps", RELAX, _sums_in_steps, 3, lambda n: n.on_gpu),
-    Phase("top_k_by_rank", RELAX, _top_k_by_rank, 0, lambda n: n.on_gpu),
-    Phase("pools_before_concats", RELAX, _pools_before_concats, 3, lambda n: n.on_new_gpu),
+    Phase("group_norms_in_steps", RELAX, _relax_on(group_norms_in_steps)),
+    Phase("sums_in_steps", RELAX, _relax_on(sums_in_steps), 3, lambda n: n.on_gpu),
+    Phase("top_k_by_rank", RELAX, _relax_on(top_k_by_rank), 0, lambda n: n.on_gpu),
+    Phase("pools_before_concats", RELAX, _relax_on(pools_before_concats), 3,
+          lambda n: n.on_new_gpu),
     Phase("winograd", RELAX, _winograd, 3, lambda n: n.on_gpu),
-    Phase("weights_by_window", RELAX, _weights_by_window, 3,
+    Phase("weights_by_window", RELAX, _relax_on(weights_by_window), 3,
           lambda n: n.on_new_gpu and n.options.weights_by_window),
     Phase("legalize_int8", RELAX, _legalize_int8, 3, lambda n: n.int8),
+    Phase("rows_in_order", RELAX, _relax_on(rows_in_order), 3, _joins_moves),
     # What keeps float32 somewhere is decided by kernels, and this one is fp16 or nothing.
     Phase("attention", RELAX, _attention, 3,
           lambda n: n.on_gpu and n.options.attention and _matrices(n)
           and n.fp16_parts is None and n.runs_on is None),
+    Phase("scale_products", RELAX, _relax_on(scale_products), 3, _joins_moves),
+    Phase("join_moves", RELAX, _relax_on(join_moves), 3, _joins_moves),
     Phase("fold_transposes", RELAX, _fold_transposes, 1),
     Phase("sink_reshapes", RELAX, _sink_reshapes, 3, lambda n: n.on_gpu),
     Phase("fold_moves", RELAX, _relax(fold_moves), 1),

@@ -6,16 +6,17 @@ become strides, as views of arrays have them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
 from typing import Any
 
-import numpy as np
 import tvm
 from tvm import relax
 
 from ...topi.attention import FORM, AttentionForm, View, attention
 from .operators import fixed_shape, operator_of
-from .rewriting import constant_of, resolve, rewritten, value_of
+from .rewriting import constant_of, rewritten, value_of
+from .scale_products import factor_of
+from .views import Place, place_of
 
 MOST = 1 << 30  # elements of a tensor: indices are of 32 bits
 
@@ -23,24 +24,6 @@ MOST = 1 << 30  # elements of a tensor: indices are of 32 bits
 def fused_attention(mod: tvm.IRModule, fits: Any) -> tvm.IRModule:
     """``main`` with attention as one function each; fits: whether an AttentionForm shall be."""
     return relax.transform.DeadCodeElimination()(rewritten(mod, _Rewriter(mod, fits)))
-
-
-@dataclass
-class _Place:
-    """A tensor that is kept, and an array of no bytes of its own whose strides are a view of it."""
-
-    source: Any
-    array: Any
-    first: int
-
-    def of(self, array: Any) -> _Place:
-        return _Place(self.source, array, self.first)
-
-    def view(self, number: int, shape: tuple[int, ...]) -> View:
-        array = np.broadcast_to(self.array, shape)
-        offset = array.__array_interface__["data"][0] - self.first
-        steps = zip(array.strides, shape, strict=True)
-        return View(number, offset, tuple(step if n > 1 else 0 for step, n in steps))
 
 
 @relax.expr_functor.mutator
@@ -127,20 +110,7 @@ class _Rewriter(relax.PyExprMutator):
                 return False
 
     def _factor(self, found: Any) -> tuple[Any, float] | None:
-        """What is multiplied by, or divided by, one number; and by which."""
-        if operator_of(found) not in ("relax.multiply", "relax.divide"):
-            return None
-        for place in (1, 0) if operator_of(found) == "relax.multiply" else (1,):
-            value = constant_of(found.args[place], self.lookup_binding)
-            if value is None or value.size != 1 or value.dtype != np.float32:
-                continue
-            number = float(value.reshape(()))
-            if operator_of(found) == "relax.divide":
-                number = 1 / number if number else 0.0
-            other = found.args[1 - place]
-            if number and np.isfinite(number) and fixed_shape(other) == fixed_shape(found):
-                return other, number
-        return None
+        return factor_of(found, self.lookup_binding)
 
     def _unscaled(self, expr: Any) -> tuple[Any, float]:
         found = self._factor(self._value(expr))
@@ -152,11 +122,13 @@ class _Rewriter(relax.PyExprMutator):
         batch, (queries, keys) = whole[:-2], whole[-2:]
         places = []
         for expr in factors:
-            place, shape = self._place(expr), fixed_shape(expr)
+            place, shape = self._float_place(expr), fixed_shape(expr)
             if place is None or shape is None or self._is_input(place.source):
                 return call
             places.append((place, shape[-2:]))
-        places[1] = (places[1][0].of(places[1][0].array.swapaxes(-1, -2)), (keys, places[1][1][0]))
+        k, (depth, _) = places[1]
+        last = len(k.axes) - 1
+        places[1] = (k.turned([*range(last - 1), last, last - 1]), (keys, depth))
         width, value_width = places[0][1][1], places[2][1][1]
         sources: list[Any] = []
         views = []
@@ -164,11 +136,10 @@ class _Rewriter(relax.PyExprMutator):
             for place, size in places:
                 views.append(self._view(place, (*batch, *size), sources))
             for expr, shape in added:
-                place = self._place(expr)
+                place = self._float_place(expr)
                 if place is None:
                     return call
-                array = np.broadcast_to(place.array, shape)
-                views.append(self._view(place.of(array), whole, sources))
+                views.append(self._view(place.broadcast(shape), whole, sources))
         except ValueError:  # no view of that shape
             return call
         q, k, v, *more = views
@@ -192,75 +163,23 @@ class _Rewriter(relax.PyExprMutator):
             return turned
         return op.reshape(emit(turned), call.ty.shape)
 
-    def _view(self, place: _Place, shape: tuple[int, ...], sources: list[Any]) -> View:
-        array = place.array
-        if array.size == int(np.prod(shape)):
-            array = array.reshape(shape, copy=False)
+    def _view(self, place: Place, shape: tuple[int, ...], sources: list[Any]) -> View:
+        if place.size == math.prod(shape):
+            place = place.reshaped(shape)
+        read = place.broadcast(shape)
         numbers = [i for i, s in enumerate(sources) if s.same_as(place.source)]
         if not numbers:
             numbers = [len(sources)]
             sources.append(place.source)
-        return place.of(array).view(numbers[0], shape)
+        return View(numbers[0], read.offset, read.strides)
 
     def _is_input(self, source: Any) -> bool:
         """Whether a tensor is the network's own, which keeps float32."""
         return isinstance(self._value(source), relax.Var)
 
     def _size(self, expr: Any) -> int:
-        return int(np.prod(fixed_shape(expr) or ()))
+        return math.prod(fixed_shape(expr) or ())
 
-    def _place(self, expr: Any) -> _Place | None:
-        """Where a tensor lies: in one further up, if all between only says how it is read."""
-        shape = fixed_shape(expr)
-        if shape is None or str(expr.ty.dtype) != "float32":
-            return None
-        found = self._value(expr)
-        name = operator_of(found)
-        inner = self._place(found.args[0]) if name in _VIEWS else None
-        if isinstance(expr, relax.TupleGetItem) or name == "relax.split":
-            return self._own(expr, shape)
-        if inner is not None:
-            try:
-                return inner.of(_VIEWS[name](self, inner.array, found, shape))
-            except (ValueError, LookupError):
-                pass
-        return self._own(expr, shape)
-
-    def _own(self, expr: Any, shape: tuple[int, ...]) -> _Place:
-        source = resolve(expr, self.lookup_binding)
-        steps = np.cumprod([1, *shape[:0:-1]])[::-1]
-        array = np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), shape, tuple(steps))
-        return _Place(source, array, array.__array_interface__["data"][0])
-
-    def _number(self, expr: Any) -> np.ndarray:
-        value = constant_of(expr, self.lookup_binding)
-        if value is None:
-            raise ValueError
-        return value
-
-
-def _taken(self: Any, array: Any, call: Any, shape: Any) -> Any:
-    place, axis = self._number(call.args[1]), call.attrs.axis
-    if place.size != 1 or axis is None:
-        raise ValueError
-    index: list[Any] = [slice(None)] * array.ndim
-    index[int(axis)] = int(place.reshape(()))
-    return array[tuple(index)].reshape(shape, copy=False)
-
-
-def _turned(self: Any, array: Any, call: Any, shape: Any) -> Any:
-    axes = call.attrs.axes
-    return array.transpose(None if axes is None else [int(axis) for axis in axes])
-
-
-def _reshaped(self: Any, array: Any, call: Any, shape: Any) -> Any:
-    return array.reshape(shape, copy=False)
-
-
-_VIEWS: dict[str, Any] = {
-    "relax.permute_dims": _turned,
-    "relax.reshape": _reshaped,
-    "relax.squeeze": _reshaped,
-    "relax.expand_dims": _reshaped,
-    "relax.take": _taken,
-}
+    def _float_place(self, expr: Any) -> Place | None:
+        place = place_of(expr, self.lookup_binding)
+        return place if place is not None and str(expr.ty.dtype) == "float32" else None

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ import tvm
 from tvm import relax
 from tvm.ir.expr import GenericConst
 
+from .kernel_calls import bindings_of
 from .operators import operator_of
 
 Lookup = Callable[[Any], Any]
@@ -64,6 +66,17 @@ def constant_of(expr: Any, lookup: Lookup) -> np.ndarray | None:
     source = constant_of(found.args[0], lookup)
     axes = found.attrs.axes and [int(axis) for axis in found.attrs.axes]
     return None if source is None else source.transpose(axes)
+
+
+def uses_of(function: relax.Function) -> Counter[Any]:
+    """How many bindings of a function use each variable, and whether it is its result; names of
+    what ``resolve`` sees through count as that."""
+    bound = dict(bindings_of(function))
+    used: Counter[Any] = Counter()
+    for value in (*bound.values(), function.body.body):
+        if value is not None and (value is function.body.body or not isinstance(value, relax.Var)):
+            used.update(resolve(var, bound.get) for var in relax.analysis.free_vars(value))
+    return used
 
 
 def rebind(mutator: Any, var: relax.Var, expr: Any) -> None:
