@@ -1,5 +1,6 @@
-"""tanh and atanh on a processor have all digits, of small numbers as well."""
+"""Functions on a processor have all digits, of small numbers as well, and call no library."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -11,14 +12,76 @@ from tvm_vision.compiler import compile_model
 from tvm_vision.frontend.onnx.load import import_onnx
 
 
-@pytest.mark.parametrize(("operator", "exact"), [("Tanh", np.tanh), ("Atanh", np.arctanh)])
-def test_all_digits(operator: str, exact: Callable[[np.ndarray], np.ndarray]) -> None:
-    most = 0.9 if operator == "Atanh" else 20.0
-    sizes = np.concatenate([np.geomspace(1e-30, most, 997), np.linspace(0.2, 0.3, 2003)])
-    x = np.concatenate([sizes, -sizes, [0.0]]).astype("float32")
+def computed(operator: str, x: np.ndarray) -> np.ndarray:
     values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, list(x.shape)) for n in "xy"]
     node = helper.make_node(operator, ["x"], ["y"])
     graph = helper.make_graph([node], "g", values[:1], values[1:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     (found,) = run(compile_model(*import_onnx(model), target="llvm"), [x])
-    np.testing.assert_allclose(found, exact(x.astype("float64")), rtol=1e-6)
+    return found
+
+
+@pytest.mark.parametrize(("operator", "exact"), [("Tanh", np.tanh), ("Atanh", np.arctanh)])
+def test_all_digits(operator: str, exact: Callable[[np.ndarray], np.ndarray]) -> None:
+    most = 0.9 if operator == "Atanh" else 20.0
+    sizes = np.concatenate([np.geomspace(1e-30, most, 997), np.linspace(0.2, 0.3, 2003)])
+    x = np.concatenate([sizes, -sizes, [0.0]]).astype("float32")
+    np.testing.assert_allclose(computed(operator, x), exact(x.astype("float64")), rtol=1e-6)
+
+
+def test_exp_is_right_to_the_last_digit() -> None:
+    """Its smallest results have fewer digits, beyond them it is 0 and infinite."""
+    ends = [0.0, -0.0, 88.72283, 88.72284, -87.3, -103.2, -103.9, -104.1, 1e30, -1e30]
+    x = np.concatenate([np.linspace(-110, 95, 40001), np.geomspace(1e-38, 1, 301), ends])
+    x = x.astype("float32")
+    with np.errstate(over="ignore"):
+        exact = np.exp(x.astype("float64"))
+        rounded = exact.astype("float32")
+    found = computed("Exp", x)
+    np.testing.assert_array_equal(np.isinf(found), np.isinf(rounded))
+    normal = np.isfinite(rounded) & (rounded >= 2.0**-126)
+    np.testing.assert_allclose(found[normal], exact[normal], rtol=1e-7)
+    np.testing.assert_allclose(found[~normal & np.isfinite(found)],
+                               exact[~normal & np.isfinite(found)], atol=2.0**-149)  # fmt: skip
+
+
+def test_log_is_right_to_the_last_digit() -> None:
+    """Of the smallest numbers, and near 1, where it is small."""
+    x = np.concatenate([np.geomspace(1e-45, 3e38, 40001), np.linspace(0.4, 2.5, 20001), [1.0]])
+    x = x.astype("float32")
+    np.testing.assert_allclose(computed("Log", x), np.log(x.astype("float64")), rtol=3e-7)
+
+
+def test_erf_has_all_digits() -> None:
+    x = np.concatenate([np.linspace(-6, 6, 20001), np.geomspace(1e-38, 1, 301)]).astype("float32")
+    exact = [math.erf(value) for value in x.astype("float64")]
+    np.testing.assert_allclose(computed("Erf", x), exact, rtol=3e-7)
+
+
+@pytest.mark.parametrize(
+    ("operator", "of_infinity", "of_minus_infinity"),
+    [("Exp", np.inf, 0.0), ("Log", np.inf, np.nan), ("Erf", 1.0, -1.0), ("Sigmoid", 1.0, 0.0)],
+)
+def test_what_is_no_number(operator: str, of_infinity: float, of_minus_infinity: float) -> None:
+    x = np.array([np.inf, -np.inf, np.nan] * 5, np.float32)
+    expected = np.array([of_infinity, of_minus_infinity, np.nan] * 5, np.float32)
+    np.testing.assert_array_equal(computed(operator, x), expected)
+
+
+def test_log_of_0_and_below() -> None:
+    x = np.array([0.0, -0.0, -1.0, -1e-40], np.float32)
+    expected = np.array([-np.inf, -np.inf, np.nan, np.nan], np.float32)
+    np.testing.assert_array_equal(computed("Log", x), expected)
+
+
+@pytest.mark.parametrize("operator", ["Exp", "Log", "Erf", "Sigmoid", "Softplus", "Tanh"])
+def test_no_function_of_the_c_library_is_called(operator: str) -> None:
+    """Which takes one number at a time."""
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [4, 64]) for n in "xy"]
+    node = helper.make_node(operator, ["x"], ["y"])
+    graph = helper.make_graph([node], "g", values[:1], values[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    source = compile_model(*import_onnx(model), target="llvm").library.source()
+    calls = [line for line in source.splitlines() if " call " in line and "float" in line]
+    for function in ("exp", "log", "erf", "tanh"):
+        assert not any(f"llvm.{function}." in line or f"@{function}f" in line for line in calls)

@@ -27,7 +27,7 @@ from ..options import CompileOptions
 from ..schedules import Chooser, TargetLimits
 from ..schedules.gpu.attention import fits
 from ..tvm_compat.kept_types import keep_types
-from ..tvm_compat.llvm_functions import exact_near_zero
+from ..tvm_compat.llvm_functions import exact_functions
 from ..tvm_compat.no_ops import lowering_context
 from ..tvm_compat.relax import quiet_take
 from ..whole_files import write_whole
@@ -372,7 +372,7 @@ def run(
     """
     keep_types()
     quiet_take()
-    exact_near_zero()
+    exact_functions()
     names = [phase.name for phase in PHASES]
     begin = names.index(first) if first else 0
     end = names.index(last) + 1 if last else len(names)

@@ -1,11 +1,17 @@
-"""Functions that TVM's LLVM code computes with few digits near 0, with all of them.
+"""Functions of float32 as LLVM code: with all digits near 0, and for a vector at a time.
 
 TVM takes tanh x for (1 - e^-2x) / (1 + e^-2x), and atanh x for half of ln((1 + x) / (1 - x)): of an
 x of 1e-5, 1 - e^-2x has lost five of its seven digits.
+
+LLVM has no e^x, ln x and erf x of vectors: it calls the C library's for one number after the other,
+around which every register of a kernel goes to the stack. Sigmoid, SiLU, softmax, softplus, Mish
+and GELU are made of them.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -20,29 +26,130 @@ SERIES = {
     "tanh": (1.0, -1 / 3, 2 / 15, -17 / 315, 62 / 2835, -1382 / 155925),
     "atanh": (1.0, 1 / 3, 1 / 5, 1 / 7, 1 / 9, 1 / 11),
 }
-RULES = {"tanh": "llvm.FLowerIntrinsic", "atanh": "llvm.FLegalize"}
+RULES = {
+    "tanh": "llvm.FLowerIntrinsic",
+    "atanh": "llvm.FLegalize",
+    "exp": "llvm.FLowerIntrinsic",
+    "log": "llvm.FLowerIntrinsic",
+    "erf": "llvm.FLegalize",
+}
+
+# Of 1, x, x² ... (the same, 4.2.1); up to ln 2 / 2 what is left out is 5e-9 of the value.
+EXP_SERIES = tuple(1 / math.factorial(power) for power in range(8))
+# From where e^x is 0, and infinite, in float32.
+EXP_LEAST, EXP_MOST = -104.0, 89.0
+# ln 2 in two parts (Cody and Waite): a whole number of up to 8 bits times the first is exact.
+LN2_HIGH, LN2_LOW = 0.693359375, math.log(2) - 0.693359375
+
+# Of s, s³, s⁵ ... with s = (m - 1) / (m + 1), for ln m (the same, 4.1.27); up to √2 what is left
+# out is 2e-9 of the value.
+LOG_SERIES = tuple(2 / (2 * n + 1) for n in range(5))
+MANTISSA, ONE, LEAST_NORMAL = 0x7FFFFF, 0x3F800000, 2.0**-126
+
+# Of x, x³, x⁵ ... (the same, 7.1.5), within 2e-9 up to ERF_NEAR; beyond, the rational approximation
+# 7.1.26, within 1.5e-7.
+ERF_NEAR = 1.0
+ERF_SERIES = tuple(
+    2 / math.sqrt(math.pi) * (-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(11)
+)
+ERF_P = 0.3275911
+ERF_TERMS = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
 
 
 @cache
-def exact_near_zero() -> None:
-    """Let LLVM code of this process have all digits of tanh and atanh of float32."""
+def exact_functions() -> None:
+    """Let LLVM code of this process compute these functions of float32 so."""
+    makers: dict[str, Callable[[Any], Any]] = {"exp": _exp, "log": _log, "erf": _erf}
     for name, rule in RULES.items():
         operator = tvm.ir.Op.get(f"tirx.{name}")
-        lower = _of(name, operator.get_attr(rule))
-        tvm.ir.register_op_attr(f"tirx.{name}", rule, lower, level=11)
+        further = operator.get_attr(rule) if operator.has_attr(rule) else None
+        make = makers.get(name) or _near_zero(name, further)
+        tvm.ir.register_op_attr(f"tirx.{name}", rule, _of_float32(make, further), level=11)
 
 
-def _of(name: str, further: Any) -> Any:
+def _of_float32(make: Callable[[Any], Any], further: Any) -> Callable[[Any], Any]:
     def lower(call: Any) -> Any:
-        dtype = str(call.ty.dtype)
-        if not dtype.startswith("float32"):
-            return further(call)
-        x = call.args[0]
-        square = x * x
-        *first, value = (tirx.const(term, dtype) for term in SERIES[name])
-        for term in reversed(first):
-            value = value * square + term
-        near = tirx.abs(x) < tirx.const(NEAR, dtype)
-        return prim.Select(near, value * x, further(call))
+        if str(call.ty.dtype).startswith("float32"):
+            return make(call)
+        return call if further is None else further(call)
 
     return lower
+
+
+def _near_zero(name: str, further: Any) -> Callable[[Any], Any]:
+    def make(call: Any) -> Any:
+        x = call.args[0]
+        near = tirx.abs(x) < _like(NEAR, x)
+        return prim.Select(near, _series(SERIES[name], x * x) * x, further(call))
+
+    return make
+
+
+def _exp(call: Any) -> Any:
+    """e^x = 2^n e^r, with n the whole number next to x / ln 2; 2^n in two factors, of which each is
+    a float32 where the result is infinite or has no leading digit."""
+    x = call.args[0]
+    lanes = str(x.ty.dtype).removeprefix("float32")
+    whole = f"int32{lanes}"
+    bounded = prim.Select(x < _like(EXP_LEAST, x), _like(EXP_LEAST, x), x)
+    bounded = prim.Select(x > _like(EXP_MOST, x), _like(EXP_MOST, x), bounded)
+    n = tirx.floor(bounded * _like(1 / math.log(2), x) + _like(0.5, x))
+    rest = (bounded - n * _like(LN2_HIGH, x)) - n * _like(LN2_LOW, x)
+    count = n.astype(whole)
+    half = tirx.shift_right(count, tirx.const(1, whole))
+
+    def power(exponent: Any) -> Any:
+        bits = tirx.shift_left(exponent + tirx.const(127, whole), tirx.const(23, whole))
+        return tirx.reinterpret(str(x.ty.dtype), bits)
+
+    value = _series(EXP_SERIES, rest) * power(half) * power(count - half)
+    # Of what is no number, the whole number above is none that can be relied on.
+    return prim.Select(tirx.isnan(x), x, value)
+
+
+def _log(call: Any) -> Any:
+    """ln x = n ln 2 + ln m, with m from √½ to √2."""
+    x = call.args[0]
+    dtype = str(x.ty.dtype)
+    whole = "int32" + dtype.removeprefix("float32")
+
+    def number(value: int) -> Any:
+        return tirx.const(value, whole)
+
+    small = x < _like(LEAST_NORMAL, x)
+    bits = tirx.reinterpret(whole, prim.Select(small, x * _like(2.0**23, x), x))
+    n = tirx.shift_right(bits, number(23)) - prim.Select(small, number(127 + 23), number(127))
+    m = tirx.reinterpret(
+        dtype, tirx.bitwise_or(tirx.bitwise_and(bits, number(MANTISSA)), number(ONE))
+    )
+    large = m > _like(math.sqrt(2), x)
+    m = prim.Select(large, m * _like(0.5, x), m)
+    n = prim.Select(large, n + number(1), n).astype(dtype)
+    s = (m - _like(1.0, x)) / (m + _like(1.0, x))
+    value = n * _like(LN2_HIGH, x) + (n * _like(LN2_LOW, x) + _series(LOG_SERIES, s * s) * s)
+    # Infinity and what is no number are themselves, and there is no logarithm below 0.
+    value = prim.Select(x < _like(math.inf, x), value, x)
+    value = prim.Select(x < _like(0.0, x), _like(math.nan, x), value)
+    return prim.Select(prim.EQ(x, _like(0.0, x)), _like(-math.inf, x), value)
+
+
+def _erf(call: Any) -> Any:
+    x = call.args[0]
+    size = tirx.abs(x)
+    t = _like(1.0, x) / (_like(1.0, x) + _like(ERF_P, x) * size)
+    far = _like(1.0, x) - _series((0.0, *ERF_TERMS), t) * tirx.exp(_like(0.0, x) - size * size)
+    far = prim.Select(x < _like(0.0, x), _like(0.0, x) - far, far)
+    near = _series(ERF_SERIES, x * x) * x
+    return prim.Select(size < _like(ERF_NEAR, x), near, far)
+
+
+def _series(terms: Sequence[float], x: Any) -> Any:
+    """The sum of ``terms`` times 1, x, x² ..., by Horner's rule."""
+    *first, value = (_like(term, x) for term in terms)
+    for term in reversed(first):
+        value = value * x + term
+    return value
+
+
+def _like(number: float, x: Any) -> Any:
+    return tirx.const(number, str(x.ty.dtype))

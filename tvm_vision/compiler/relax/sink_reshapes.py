@@ -33,8 +33,9 @@ def sink_reshapes(mod: tvm.IRModule) -> tvm.IRModule:
 class _Rewriter(relax.PyExprMutator):
     def __init__(self, mod: tvm.IRModule) -> None:
         super().__init__(mod)
-        # Variables that a product made, with nothing after but operators of single elements.
-        self._of_sum: set[Any] = set()
+        # Variables that a product made, with nothing after but operators of single elements, and
+        # which of them came how late.
+        self._of_sum: dict[Any, int] = {}
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
         super().visit_var_binding_(binding)
@@ -49,21 +50,14 @@ class _Rewriter(relax.PyExprMutator):
             and any(resolve(a, self.lookup_binding) in self._of_sum for a in found.args
                     if _shape(a) == _shape(found))
         ):  # fmt: skip
-            self._of_sum.add(var)
+            self._of_sum.setdefault(var, len(self._of_sum))
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
         name = operator_of(call)
         if name not in _OF_ONE | _OF_TWO:
             return call
-        for place, argument in enumerate(call.args):
-            before = value_of(argument, self.lookup_binding)
-            whole = _shape(call)
-            if operator_of(before) != "relax.reshape" or -1 in whole or _shape(argument) != whole:
-                continue
-            source = before.args[0]
-            if resolve(source, self.lookup_binding) not in self._of_sum:
-                continue
+        for place, source in self._reshaped_sums(call):
             others = [self._like(a, source, call) for a in call.args]
             others[place] = source
             if None not in others:
@@ -71,6 +65,23 @@ class _Rewriter(relax.PyExprMutator):
                 self._note(inner)
                 return relax.op.reshape(inner, call.ty.shape)
         return call
+
+    def _reshaped_sums(self, call: relax.Call) -> list[tuple[int, Any]]:
+        """Which operands are reshapes of what products made, and of what: the latest first, whose
+        kernel can take the operator in, where an earlier one has another reader mostly. None where
+        the latest is no reshape."""
+        found, whole = [], _shape(call)
+        direct = -1
+        for place, argument in enumerate(call.args):
+            if -1 in whole or _shape(argument) != whole:
+                continue
+            direct = max(direct, self._of_sum.get(resolve(argument, self.lookup_binding), -1))
+            before = value_of(argument, self.lookup_binding)
+            if operator_of(before) == "relax.reshape":
+                number = self._of_sum.get(resolve(before.args[0], self.lookup_binding), -1)
+                found.append((number, place, before.args[0]))
+        found = sorted((one for one in found if one[0] > direct), key=lambda one: -one[0])
+        return [(place, source) for _, place, source in found]
 
     def _like(self, other: Any, source: Any, call: relax.Call) -> Any:
         """Another operand for a result of the shape of ``source``; None where there is none."""
