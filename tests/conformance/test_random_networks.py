@@ -10,6 +10,7 @@ import pytest
 
 from support.random_networks import STEPS, Network, Step, random_network, write
 from support.zoo import __main__ as zoo
+from support.zoo.table import summary_line
 
 SOME = range(0, 6)
 MANY = range(100, 300)
@@ -22,7 +23,7 @@ def faults(folder: Path, targets: str, monkeypatch: pytest.MonkeyPatch) -> list[
     zoo.main()
     lines = [json.loads(line) for line in results.read_text().splitlines()]
     assert len(lines) == len(targets.split(",")) * len(list(folder.glob("*.onnx")))
-    return [f"{r['key']} {r['target']}: {r['message']}" for r in lines if r["outcome"] != "right"]
+    return [summary_line(row) for row in lines if row["outcome"] != "right"]
 
 
 def test_a_sample_is_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

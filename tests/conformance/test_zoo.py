@@ -4,6 +4,7 @@ import io
 import json
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -11,9 +12,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from support.zoo import __main__ as zoo
-from support.zoo import trial
+from support.zoo import rows, trial
 from support.zoo.files import find, package_of
 from support.zoo.table import markdown
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+KEPT = Path(rows.__file__).with_name("networks.jsonl")
 
 
 def relu(size):
@@ -43,9 +47,9 @@ def wheel(tmp_path):
 
 def test_networks_of_wheels_and_of_zips_in_them_are_found_once(wheel, tmp_path):
     found = list(find([wheel], tmp_path / "unpacked"))
-    assert [network.key for network in found] == [
-        "some-nets 1.2.3 a/one.onnx",
-        "some-nets 1.2.3 b/in.zip/two.onnx",
+    assert [(network.package, network.version, network.name) for network in found] == [
+        ("some-nets", "1.2.3", "one.onnx"),
+        ("some-nets", "1.2.3", "two.onnx"),
     ]
     assert onnx.load(found[1].path) == relu(8)
     assert not list(tmp_path.rglob("out.onnx"))
@@ -57,6 +61,8 @@ def test_networks_of_wheels_and_of_zips_in_them_are_found_once(wheel, tmp_path):
         ("silero_vad-6.2.3-py3-none-any.whl", ("silero-vad", "6.2.3")),
         ("a-1.0.post1-cp311-cp311-manylinux_2_28_x86_64.whl", ("a", "1.0.post1")),
         ("models.zip", ("models", "")),
+        ("segmentation-models-0.6.0", ("segmentation-models", "0.6.0")),
+        ("models", ("models", "")),
     ],
 )
 def test_a_wheel_says_what_it_is(file, package):
@@ -69,8 +75,9 @@ def test_a_run_judges_each_network_and_tries_none_twice(wheel, tmp_path, monkeyp
     monkeypatch.setattr(sys, "argv", [*arguments, "--targets", "llvm", "--only", "one"])
     assert zoo.main() == 0
     (line,) = map(json.loads, results.read_text().splitlines())
-    assert (line["outcome"], line["error"], line["operators"]) == ("right", 0.0, {"Relu": 1})
-    assert "| some-nets 1.2.3 | one.onnx | 1 | right | 0.0e+00 |" in page.read_text()
+    assert (line["outcome"], line["error"], line["operators"]) == ("right", 0.0, 1)
+    assert line["reference"].startswith("onnxruntime")
+    assert "| some-nets 1.2.3 | one.onnx | - | 1 | right | 0.0e+00 |" in page.read_text()
     assert zoo.main() == 0
     assert len(results.read_text().splitlines()) == 1
     assert "llvm 1 {'right': 1}" in capsys.readouterr().out
@@ -96,11 +103,58 @@ def test_what_a_file_leaves_open_is_said_in_a_table(tmp_path, monkeypatch):
     assert json.loads(results.read_text())["outcome"] == "right"
 
 
+ROW = {
+    "package": "p", "version": "1", "file": "a/b.onnx", "exporter": "torch 2", "operators": 7,
+    "target": "llvm", "outcome": "refused", "message": "a | b", "reference": "onnxruntime 1",
+    "device": "x86_64", "commit": "abc1234",
+}  # fmt: skip
+
+
 def test_the_page_says_why_a_network_is_not_right():
-    result = {"package": "p", "version": "1", "file": "a/b.onnx", "target": "llvm", "operators": {}}
-    page = markdown([{**result, "outcome": "refused", "message": "a | b"}])
+    page = markdown([ROW])
     assert "| refused | 1 | not compiled" in page
-    assert "- `b.onnx` (llvm): a | b" in page
+    assert "| p 1 | a/b.onnx | torch 2 | 7 | refused | - | - | - | abc1234 |" in page
+    assert "- p `a/b.onnx` (llvm): a | b" in page
+    assert "- 1 held to onnxruntime 1, on x86_64" in page
+
+
+def test_networks_of_one_name_are_told_by_what_is_before_it(tmp_path):
+    for index, name in enumerate(("a/x/n.onnx", "b/x/n.onnx", "b/m.onnx", "n.onnx")):
+        path = tmp_path / "p-1.0" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(bytes([index]))
+    found = find([tmp_path / "p-1.0"], tmp_path / "unpacked")
+    assert [network.name for network in found] == ["a/x/n.onnx", "m.onnx", "b/x/n.onnx", "n.onnx"]
+
+
+def test_rows_replace_those_of_their_network_and_target(tmp_path):
+    """Whatever broke off the run before; the order of lines is that of names."""
+    path = tmp_path / "rows.jsonl"
+    other, anew = {**ROW, "package": "a"}, {**ROW, "outcome": "right", "message": ""}
+    path.write_text("".join(map(rows.text, (ROW, other, anew))) + '{"package": "cut o')
+    kept = rows.read(path)
+    assert [(row["package"], row["outcome"]) for row in kept] == [("a", "refused"), ("p", "right")]
+    rows.write(path, kept)
+    assert path.read_text() == rows.text(other) + rows.text(anew)
+
+
+def test_a_run_goes_on_behind_a_line_that_was_cut_off(wheel, tmp_path, monkeypatch):
+    results = tmp_path / "results.jsonl"
+    results.write_text(rows.text(ROW) + '{"package": "some-nets", "vers')
+    command = ["zoo", str(wheel), "--results", str(results), "--targets", "llvm", "--only", "one"]
+    monkeypatch.setattr(sys, "argv", command)
+    assert zoo.main() == 0
+    assert [row["package"] for row in rows.read(results)] == ["p", "some-nets"]
+    monkeypatch.setattr(sys, "argv", [*command, "--again", "some-nets"])
+    monkeypatch.setattr(zoo, "tried", lambda network, targets, *_: [{**ROW, "commit": "def"}])
+    assert zoo.main() == 0
+    assert [row["commit"] for row in rows.read(results) if row["package"] == "p"] == ["def"]
+
+
+def test_the_page_is_that_of_the_kept_rows():
+    kept = rows.read(KEPT)
+    assert (DOCS / "reference" / "networks.md").read_text() == markdown(kept)
+    assert KEPT.read_text() == "".join(map(rows.text, kept))
 
 
 class TestNetworksThatChoose:

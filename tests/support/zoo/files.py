@@ -18,17 +18,13 @@ _BESIDE = (".data", ".onnx_data", ".bin", ".weights")
 
 @dataclass(frozen=True)
 class Network:
-    """A file to try. package and version: what it was found in; name: its path within that."""
+    """A file to try. package and version: what it was found in; name: its path within that, or the
+    shortest end of it that no other network there has."""
 
     package: str
     version: str
     name: str
     path: Path
-
-    @property
-    def key(self) -> str:
-        """What results are kept under."""
-        return f"{self.package} {self.version} {self.name}".replace("  ", " ")
 
 
 def find(sources: Iterable[Path], unpacked: Path) -> Iterator[Network]:
@@ -47,23 +43,32 @@ def find(sources: Iterable[Path], unpacked: Path) -> Iterator[Network]:
 
 def _in(source: Path, unpacked: Path) -> Iterator[Network]:
     if source.is_dir():
-        for path in sorted(source.rglob("*")):
-            if path.suffix in NETWORKS:
-                yield Network(source.name, "", str(path.relative_to(source)), path)
-            elif path.suffix in ARCHIVES:
+        paths = sorted(source.rglob("*"))
+        networks = [str(p.relative_to(source)) for p in paths if p.suffix in NETWORKS]
+        yield from _named(source.name, source, networks)
+        for path in paths:
+            if path.suffix in ARCHIVES:
                 yield from _in(path, unpacked)
     elif source.suffix in ARCHIVES:
-        package, version = package_of(source.name)
         folder = unpacked / source.name
-        for name in _unpack(source.read_bytes(), folder):
-            yield Network(package, version, name, folder / name)
+        yield from _named(source.name, folder, _unpack(source.read_bytes(), folder))
     else:
         yield Network("", "", source.name, source)
 
 
+def _named(file: str, folder: Path, paths: list[str]) -> Iterator[Network]:
+    """The networks of a package, of paths within a folder."""
+    package, version = package_of(file)
+    for path in paths:
+        parts = Path(path).parts
+        ends = ("/".join(parts[-count:]) for count in range(1, len(parts) + 1))
+        alone = (end for end in ends if sum(f"/{p}".endswith(f"/{end}") for p in paths) == 1)
+        yield Network(package, version, next(alone, path), folder / path)
+
+
 def package_of(file: str) -> tuple[str, str]:
-    """Name and version in the name of a wheel or zip."""
-    found = re.match(r"([\w.]+?)-(\d[\w.+!]*?)(?:-|\.(?:whl|zip|task)$)", file)
+    """Name and version in the name of a wheel, zip or folder."""
+    found = re.match(r"([\w.-]+?)-(\d[\w.+!]*?)(?:-|$|\.(?:whl|zip|task)$)", file)
     return (found[1].replace("_", "-"), found[2]) if found else (Path(file).stem, "")
 
 

@@ -158,7 +158,7 @@ class Trial:
             "message": f"'{worst.name}' is off by {worst.error:.2g}" if wrong else "",
             "error": worst.error,
             "max_abs": worst.max_abs,
-            "argmax": min(same) if same else None,
+            "same": min(same) if same else None,
             "limit": self._limit(worst.name),
         }
 
@@ -228,13 +228,27 @@ def operators(path: Path) -> Counter[str]:
     """How many nodes of each operator a file has; empty where it cannot be read."""
     try:
         if path.suffix == ".onnx":
-            import onnx
-
-            proto = onnx.load(path, load_external_data=False)
-            return Counter(node.op_type for node in proto.graph.node)
+            return Counter(node.op_type for node in _without_weights(path).graph.node)
         return Counter(operator.kind for operator in read_tflite(path).operators)
     except Exception:  # the trial says what is wrong
         return Counter()
+
+
+def exporter(path: Path) -> str:
+    """What wrote an ONNX file, as that says; empty where it does not, or cannot be read."""
+    if path.suffix != ".onnx":
+        return ""
+    try:
+        proto = _without_weights(path)
+        return f"{proto.producer_name} {proto.producer_version}".strip()
+    except Exception:  # the trial says what is wrong
+        return ""
+
+
+def _without_weights(path: Path) -> Any:
+    import onnx
+
+    return onnx.load(path, load_external_data=False)
 
 
 def ranges(path: Path) -> dict[str, tuple[float, float, float]]:
