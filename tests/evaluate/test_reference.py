@@ -60,23 +60,3 @@ def test_inputs_that_it_does_not_take_are_one_line(capfd):
     with pytest.raises(InputError, match="out of data bounds.*: give inputs that it takes, by"):
         Reference(model).run({"x": np.array([0, 108])})
     assert capfd.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize("optimized", [False, True])
-@pytest.mark.parametrize("zero_points", [False, True])
-def test_sums_of_bytes_do_not_overflow(zero_points, optimized):
-    """On processors without VNNI two products of uint8 and int8 are added in 16 bits, unless
-    onnxruntime is told; without zero points it ends the process where it is."""
-    count = 64
-    constants = {"w": np.full((count, 1), 127, np.int8), "xz": np.uint8(0), "wz": np.int8(0)}
-    names = ["x", *constants] if zero_points else ["x", "w"]
-    x = helper.make_tensor_value_info("x", TensorProto.UINT8, (1, count))
-    y = helper.make_tensor_value_info("y", TensorProto.INT32, (1, 1))
-    node = helper.make_node("MatMulInteger", ["x", "w", *names[2:]], ["y"])
-    weights = [numpy_helper.from_array(np.asarray(v), n) for n, v in constants.items()]
-    graph = helper.make_graph([node], "sum", [x], [y], weights)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7)
-    reference = Reference(model, optimized=optimized)
-    for byte in (1, 255) if zero_points and optimized else (1,):
-        (found,) = reference.run({"x": np.full((1, count), byte, np.uint8)})["y"]
-        assert found.tolist() == [count * byte * 127]

@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     import onnx
 
 Arrays = dict[str, np.ndarray]
-# Operators whose zero points may be left out, and the places of these among their inputs.
-ZERO_POINTS = {
-    "DynamicQuantizeMatMul": (3,), "MatMulInteger": (3,), "MatMulIntegerToFloat": (5,),
-    "QAttention": (7,),
-}  # fmt: skip
 
 
 class Reference:
@@ -61,6 +56,7 @@ class Reference:
             ) from None
         from ..frontend.model import onnx_form
         from ..frontend.onnx.graph import computes_in_fp16, is_quantized
+        from .exact_bytes import may_overflow, with_exact_bytes
 
         if isinstance(model, Path):
             need(model, "an ONNX or TFLite file", ONNX, TFLITE)
@@ -70,13 +66,11 @@ class Reference:
             model = form
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4  # what it raises is said once, by us
-        if _has_zero_points(model):
-            # Processors without VNNI add two products of bytes in 16 bits, which int8 weights
-            # overflow; its optimizer makes those uint8 then.
-            options.add_session_config_entry("session.x64quantprecision", "1")
         if not optimized:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        source = _with_outputs(model, values) if values else model
+        known = _nodes_of(model)
+        source = with_exact_bytes(_loaded(model)) if may_overflow(known) else model
+        source = _with_outputs(source, values) if values else source
 
         def session(source: Path | onnx.ModelProto) -> onnxruntime.InferenceSession:
             return onnxruntime.InferenceSession(
@@ -99,7 +93,7 @@ class Reference:
             raise UnsupportedModelError(
                 f"onnxruntime cannot load it ({_reason(error)}): export the model again"
             ) from None
-        self.quantized, self.fp16 = is_quantized(model), computes_in_fp16(model)
+        self.quantized, self.fp16 = is_quantized(known), computes_in_fp16(known)
         self._fixed = {
             value.name: value_array(value.name, (input_values or {})[value.name], *_kind(value))
             for value in self._session.get_inputs()
@@ -149,20 +143,24 @@ def reference_of(
     return Reference(model, values=values, raw_io=raw_io, input_values=input_values)
 
 
-def _has_zero_points(model: Path | onnx.ModelProto) -> bool:
-    """Whether the weights of all sums of bytes have their zero points: where one is left out,
-    onnxruntime ends the process when it makes these weights uint8."""
-    from ..frontend.onnx.graph import given, nodes_in
+def _nodes_of(model: Path | onnx.ModelProto) -> onnx.ModelProto:
+    """The model, of a file without large values; one without nodes where it cannot be read."""
+    if not isinstance(model, Path):
+        return model
+    import onnx
+
     from ..frontend.onnx.light import load_light
 
-    if isinstance(model, Path):
-        try:
-            model = load_light(model)
-        except Exception:  # onnxruntime says what is wrong with it
-            return False
-    nodes = [*nodes_in(model.graph), *(node for each in model.functions for node in each.node)]
-    places = ((node, ZERO_POINTS.get(node.op_type, ())) for node in nodes)
-    return all(given(node, place) for node, inputs in places for place in inputs)
+    try:
+        return load_light(model)
+    except Exception:  # onnxruntime says what is wrong with it
+        return onnx.ModelProto()
+
+
+def _loaded(model: Path | onnx.ModelProto) -> onnx.ModelProto:
+    import onnx
+
+    return onnx.load(model) if isinstance(model, Path) else model
 
 
 def _kind(value: Any) -> tuple[str, list[int | None]]:
@@ -180,7 +178,7 @@ def _of_an_older_format(model: Path | onnx.ModelProto) -> onnx.ModelProto:
     from ..frontend.onnx.graph import least_ir_version
 
     copy = onnx.ModelProto()
-    copy.CopyFrom(onnx.load(model) if isinstance(model, Path) else model)
+    copy.CopyFrom(_loaded(model))
     copy.ir_version = least_ir_version(copy)
     return copy
 
@@ -190,7 +188,7 @@ def _with_outputs(model: Path | onnx.ModelProto, values: Sequence[str]) -> onnx.
     import onnx
 
     copy = onnx.ModelProto()
-    copy.CopyFrom(onnx.load(model) if isinstance(model, Path) else model)
+    copy.CopyFrom(_loaded(model))
     present = {output.name for output in copy.graph.output}
     made = {name for node in copy.graph.node for name in node.output if name}
     for name in values:

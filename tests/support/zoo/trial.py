@@ -30,8 +30,6 @@ Said = Mapping[str, Mapping[str, Any]]
 SEED = 5
 # For sizes that a network leaves open.
 BATCH, COLORS, EXTENT, LENGTH = 1, 3, 224, 16
-# Operators of integers, as they begin.
-INTEGERS = ("ConvInteger", "DynamicQuantize", "MatMulInteger", "QAttention", "QGemm", "QLinear")
 # Runs on random inputs. What is rounded shows by chance how far two engines are apart.
 RANDOM_RUNS, ROUNDED_RUNS = 2, 8
 NUDGE, NUDGES = 1e-6, 4
@@ -74,10 +72,8 @@ class Trial:
             self.lacking = summary(error)
 
     def _refer(self, path: Path) -> None:
-        # Its optimizer keeps what is written as sums of bytes from overflowing, see Reference.
-        integers = any(operator.startswith(INTEGERS) for operator in operators(path))
         plain, fast = (
-            reference(path, optimized=fast or integers, input_values=self.values)
+            reference(path, optimized=fast, input_values=self.values)
             for fast in (False, True)
         )
         self.rounded = plain.quantized
