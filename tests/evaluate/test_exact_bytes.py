@@ -1,4 +1,4 @@
-"""References add products of bytes without overflow, whatever the processor: the largest weights and
+"""References add products of bytes without overflow on any processor: the largest weights and
 inputs there are, in each operator that onnxruntime has for them and in each form of a file."""
 
 from __future__ import annotations
