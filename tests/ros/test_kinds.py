@@ -1,5 +1,5 @@
-"""The executable with a network of each kind: topics say what the library finds, of colours in every
-form that a camera sends and of networks that take grey."""
+"""The executable with a network of each kind: topics say what the library finds, of colours in
+every form that a camera sends and of networks that take grey."""
 
 from __future__ import annotations
 
