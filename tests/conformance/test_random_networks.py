@@ -1,5 +1,5 @@
 """Networks put together by chance are right, or refused in one line. More of them: the commands in
-``tests/support/random_networks.py``."""
+``tests/support/random_networks``."""
 
 from __future__ import annotations
 
