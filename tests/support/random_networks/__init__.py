@@ -15,8 +15,11 @@ from pathlib import Path
 
 import onnx
 
+# isort: off
 # In this order, which with the seed decides what a network is made of.
-from . import axis_steps, image_steps, sequence_steps, value_steps  # noqa: F401
+from . import image_steps, sequence_steps, value_steps, axis_steps  # noqa: F401
+
+# isort: on
 from .network import FEWEST, MOST, STEPS, Network, Shape, Step
 
 __all__ = ["STEPS", "Network", "Step", "random_network", "write"]
