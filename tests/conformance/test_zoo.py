@@ -11,6 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from support.conformance.conformance_worker import FP16
 from support.zoo import __main__ as zoo
 from support.zoo import rows, trial
 from support.zoo.files import find, package_of
@@ -155,6 +156,26 @@ def test_the_page_is_that_of_the_kept_rows():
     kept = rows.read(KEPT)
     assert (DOCS / "reference" / "networks.md").read_text() == markdown(kept)
     assert KEPT.read_text() == "".join(map(rows.text, kept))
+
+
+@pytest.mark.parametrize(("scale", "outcome"), [(1e5, "beyond"), (1.0, "right")])
+def test_values_that_fp16_cannot_hold_are_no_fault(tmp_path, scale, outcome):
+    """The network is right in fp32, and says which value it is."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "up"], ["between"]),
+        helper.make_node("MatMul", ["between", "down"], ["y"]),
+    ]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, (4, 8)) for name in "xy")
+    plain = np.random.default_rng(0).random((8, 8), np.float32)
+    weights = {"up": plain * np.float32(scale), "down": plain / np.float32(scale)}
+    held = [numpy_helper.from_array(value, name) for name, value in weights.items()]
+    graph = helper.make_graph(nodes, "g", [x], [y], held)
+    opsets = [helper.make_opsetid("", 17)]
+    path = tmp_path / "large.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    found = trial.Trial(path, {}).run(FP16)
+    assert found["outcome"] == outcome
+    assert ("'between' reaches" in found["message"]) == (outcome == "beyond")
 
 
 class TestNetworksThatChoose:

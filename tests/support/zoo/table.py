@@ -12,6 +12,7 @@ FAULTS = ("wrong", "failed", "crashed", "timeout")
 OUTCOMES = {
     "right": "within the tolerance of `check`, or what the reference differs from itself by",
     "wrong": "ran, with another result",
+    "beyond": "has values beyond the range of fp16: for fp32, or layers chosen by their error",
     "ran": "ran; there is no reference for it",
     "refused": "not compiled: one line says why, and what to do",
     "failed": "an error that is no refusal",

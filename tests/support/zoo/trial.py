@@ -17,6 +17,7 @@ from tvm_vision.errors import TvmVisionError
 from tvm_vision.evaluate import OutputError, Reference, compare_outputs, tolerance_for
 from tvm_vision.evaluate.litert import LiteRtReference
 from tvm_vision.frontend.model import import_model
+from tvm_vision.frontend.onnx.cut import plain_onnx
 from tvm_vision.frontend.signature import TensorSpec
 from tvm_vision.frontend.tflite.read import read_tflite
 from tvm_vision.frontend.tflite.states import state_names
@@ -73,8 +74,7 @@ class Trial:
 
     def _refer(self, path: Path) -> None:
         plain, fast = (
-            reference(path, optimized=fast, input_values=self.values)
-            for fast in (False, True)
+            reference(path, optimized=fast, input_values=self.values) for fast in (False, True)
         )
         self.rounded = plain.quantized
         kind = "fp16" if plain.fp16 else "fp32"
@@ -112,8 +112,31 @@ class Trial:
         ]
         judged = self._judged(errors)
         if judged["outcome"] == "wrong" and self.path.suffix == ".onnx":
-            judged |= self._judged_by_choices(target)
+            beyond = "" if np.isfinite(judged["error"]) else self._beyond_fp16()
+            judged |= (
+                {"outcome": "beyond", "message": beyond}
+                if beyond
+                else self._judged_by_choices(target)
+            )
         return result | judged
+
+    def _beyond_fp16(self) -> str:
+        """Which value within the network fp16 cannot hold, in fp32: of weights that nobody trained
+        each layer may make larger ones. Empty where there is none, or in fp32."""
+        if not self.in_fp16:
+            return ""
+        plain = plain_onnx(self.path, self.shapes, self.values)
+        names = [name for node in plain.graph.node for name in node.output if name]
+        found = Reference(plain, values=names).run(self.feeds[0])
+        largest = {
+            name: float(np.max(np.abs(value), initial=0))
+            for name, value in found.items()
+            if value.dtype.kind == "f"
+        }
+        name = max(largest, key=lambda each: largest[each])
+        most = float(np.finfo(np.float16).max)
+        reaches = f"'{name}' reaches {largest[name]:.2g}, and fp16 ends at {most:g}"
+        return reaches if largest[name] > most else ""
 
     def _judged_by_choices(self, target: str) -> Result:
         """What changes of the outcome where the reference chooses by our numbers: empty where the
