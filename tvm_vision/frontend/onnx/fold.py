@@ -1,8 +1,11 @@
-"""Nodes whose inputs are all known, computed at once: for models that onnxsim cannot fold."""
+"""Nodes whose inputs are all known, computed at once: those of sizes before onnxsim, which takes
+far longer for each, and all of models that onnxsim cannot fold."""
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import onnx
@@ -10,10 +13,15 @@ import onnx
 from .branches import inline_known
 from .empty import known_of_nothing
 from .graph import GraphEditor, Unsupported, attribute, constant_value, inferred, reads
-from .tools import ToolError, run
+from .tools import SMALL, ToolError, run
 
 # Larger results are weights rather than shapes; they stay computations.
 MAX_ELEMENTS = 1 << 20
+# Where inference learns of one layer a round, as of windows that are shifted, onnxsim is faster; of
+# most networks all is known after two.
+SIZE_ROUNDS = 4
+# What stays where only sizes are folded: as one quantizer writes weights, and others sizes.
+_QUANTIZERS = frozenset({"DequantizeLinear", "QuantizeLinear"})
 RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"} | {
     "RandomUniformLike"
 }
@@ -26,17 +34,33 @@ def folded(model: onnx.ModelProto) -> onnx.ModelProto:
     A folded node may fix the shape of others, whose Shape nodes are constants then: it is done
     until nothing changes.
     """
-    while True:
+    return _folded(model, sizes=False)
+
+
+def with_sizes_folded(model: onnx.ModelProto) -> onnx.ModelProto:
+    """As ``folded``, of small values alone that are no outputs: values of weights are not read, and
+    may be missing."""
+    return _folded(model, sizes=True)
+
+
+def _folded(model: onnx.ModelProto, *, sizes: bool) -> onnx.ModelProto:
+    outputs = {value.name for value in model.graph.output}
+
+    def stays(node: onnx.NodeProto) -> bool:
+        return sizes and (node.op_type in _QUANTIZERS or not outputs.isdisjoint(node.output))
+
+    for _ in range(SIZE_ROUNDS) if sizes else itertools.count():
         model = inferred(model)
         graph = GraphEditor(model)
-        kept = [node for node in model.graph.node if not fold(node, graph)]
+        kept = [n for n in model.graph.node if stays(n) or not fold(n, graph, sizes=sizes)]
         if len(kept) == len(model.graph.node):
             inlined = inline_known(model)
             if inlined is model:
-                return _without_unread(model)
+                break
             model = inlined
             continue
         model = graph.with_nodes(model, kept)
+    return _without_unread(model)
 
 
 def _without_unread(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -53,14 +77,18 @@ def _without_unread(model: onnx.ModelProto) -> onnx.ModelProto:
     return model
 
 
-def fold(node: onnx.NodeProto, graph: GraphEditor) -> bool:
-    """Make constants of the results of ``node``; False where that is not possible."""
+def fold(node: onnx.NodeProto, graph: GraphEditor, *, sizes: bool = False) -> bool:
+    """Make constants of the results of ``node``; False where that is not possible.
+
+    sizes: of small values alone.
+    """
+    most = SMALL if sizes else MAX_ELEMENTS
     if node.op_type == "Constant":
         value = constant_value(node)
         results = None if value is None else [value]
     else:
-        results = _computed(node, graph)
-    if results is None or any(np.size(result) > MAX_ELEMENTS for result in results):
+        results = _computed(node, graph, sizes)
+    if results is None or any(np.size(result) > most for result in results):
         return False
     for name, result in zip(node.output, results, strict=False):
         if name:
@@ -68,7 +96,7 @@ def fold(node: onnx.NodeProto, graph: GraphEditor) -> bool:
     return True
 
 
-def _computed(node: onnx.NodeProto, graph: GraphEditor) -> list[np.ndarray] | None:
+def _computed(node: onnx.NodeProto, graph: GraphEditor, sizes: bool) -> list[np.ndarray] | None:
     if node.op_type in ("Shape", "Size"):
         return _measured(node, graph)
     if (known := known_of_nothing(node, graph)) is not None:
@@ -79,10 +107,15 @@ def _computed(node: onnx.NodeProto, graph: GraphEditor) -> list[np.ndarray] | No
         or any(a.type == onnx.AttributeProto.GRAPH for a in node.attribute)
     ):
         return None
-    found = [graph.constant(name) for name in node.input if name]
-    if any(value is None for value in found) or _is_large(node, graph):
+    names = [name for name in node.input if name]
+    if not all(graph.is_constant(name) for name in names):
         return None
-    return _evaluated(node, [value for value in found if value is not None], graph.opset)
+    if _is_large(node.output, graph, MAX_ELEMENTS):
+        return None
+    if sizes and _is_large([*names, *node.output], graph, SMALL):
+        return None
+    found = [value for name in names if (value := graph.constant(name)) is not None]
+    return _evaluated(node, found, graph.opset)
 
 
 def _measured(node: onnx.NodeProto, graph: GraphEditor) -> list[np.ndarray] | None:
@@ -97,10 +130,10 @@ def _measured(node: onnx.NodeProto, graph: GraphEditor) -> list[np.ndarray] | No
     return [np.array(part, np.int64)]
 
 
-def _is_large(node: onnx.NodeProto, graph: GraphEditor) -> bool:
-    """Whether a result is known to stay a computation."""
+def _is_large(names: Iterable[str], graph: GraphEditor, most: int) -> bool:
+    """Whether a value is known to have more than ``most`` elements."""
     try:
-        return any(math.prod(graph.shape(name)) > MAX_ELEMENTS for name in node.output if name)
+        return any(math.prod(graph.shape(name)) > most for name in names if name)
     except Unsupported:
         return False
 

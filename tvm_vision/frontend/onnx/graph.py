@@ -206,6 +206,10 @@ class GraphEditor:
         editor._add(graph)
         return editor
 
+    def is_constant(self, name: str) -> bool:
+        """Whether ``constant`` knows a value, which is not read for that."""
+        return name in self._constants
+
     def constant(self, name: str) -> np.ndarray | None:
         """The value of a weight or Constant node; None where it is computed at run time."""
         found = self._constants.get(name)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 import onnx
 
-from .fold import folded
+from .fold import folded, with_sizes_folded
 from .graph import (
     GraphEditor,
     Unsupported,
@@ -64,13 +64,28 @@ def _simplified_once(
     proto: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]
 ) -> onnx.ModelProto | None:
     light, away = with_stand_ins(proto)
-    result = _run(light, shapes, without=READING) if away else None
+    result = _run(_with_sizes(light, shapes), shapes, without=READING) if away else None
     if result is None or not put_back(result, away):
-        result = _run(proto, shapes)
+        result = _run(_with_sizes(proto, shapes), shapes)
     if result is None:
         return None
     same = [v.name for v in result.graph.output] == [v.name for v in proto.graph.output]
     return result if same else None
+
+
+def _with_sizes(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> onnx.ModelProto:
+    """What follows from shapes alone, folded: onnxsim has onnxruntime compute each such node, of
+    which older exports have thousands, and takes ten times as long as this."""
+    made = with_sizes_folded(with_input_shapes(model, shapes))
+    weights = {tensor.name for tensor in made.graph.initializer}
+    # What was inferred is forgotten: onnxsim infers more, and believes what it is told.
+    for values, kept in (
+        (made.graph.value_info, [v for v in model.graph.value_info if v.name not in weights]),
+        (made.graph.output, model.graph.output),
+    ):
+        del values[:]
+        values.extend(kept)
+    return made
 
 
 def _run(

@@ -1,0 +1,99 @@
+"""What follows from shapes is folded before onnxsim works, and nothing else is touched."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from support.onnx_models import make_model
+from tvm_vision.evaluate import Reference
+from tvm_vision.frontend.onnx import simplify
+from tvm_vision.frontend.onnx.fold import with_sizes_folded
+
+LAYERS = 6
+
+
+def older_export():
+    """As torch's older exporter writes a view: sizes are measured, taken apart and put together."""
+    nodes, value = [], "x"
+    constants = {"one": np.array([1], np.int64), "minus": np.array([-1], np.int64)}
+    for index in range(LAYERS):
+        shape, first, wanted, moved, value_after = (f"{n}{index}" for n in "sfwmv")
+        nodes += [
+            helper.make_node("Shape", [value], [shape]),
+            helper.make_node("Constant", [], [f"zero{index}"], value_int=0),
+            helper.make_node("Gather", [shape, f"zero{index}"], [first], axis=0),
+            helper.make_node("Unsqueeze", [first, "axes"], [f"u{index}"]),
+            helper.make_node("Concat", [f"u{index}", "one", "minus"], [wanted], axis=0),
+            helper.make_node("Reshape", [value, wanted], [moved]),
+            helper.make_node("MatMul", [moved, "weights"], [value_after]),
+        ]
+        value = value_after
+    nodes.append(helper.make_node("Relu", [value], ["y"]))
+    weights = np.random.default_rng(0).standard_normal((40, 40), np.float32)
+    constants |= {"weights": weights, "axes": np.array([0], np.int64)}
+    model = make_model(nodes, [("x", ("batch", 5, 8))], [("y", ("batch", 1, 40))])
+    model.graph.initializer.extend(numpy_helper.from_array(v, n) for n, v in constants.items())
+    return model
+
+
+def kinds(model):
+    return [node.op_type for node in model.graph.node]
+
+
+def test_onnxsim_is_given_no_nodes_of_sizes(monkeypatch):
+    seen = []
+    run = simplify.run
+
+    def watched(step, model, **options):
+        seen.append(kinds(model))
+        return run(step, model, **options)
+
+    monkeypatch.setattr(simplify, "run", watched)
+    model = older_export()
+    before = model.SerializeToString()
+    result = simplify.simplified(model, {"x": (2, 5, 8)})
+    assert seen == [["Reshape", "MatMul"] * LAYERS + ["Relu"]]
+    assert result is not None
+    assert [d.dim_value for d in result.graph.output[0].type.tensor_type.shape.dim] == [2, 1, 40]
+    assert model.SerializeToString() == before
+    x = np.random.default_rng(1).standard_normal((2, 5, 8), np.float32)
+    expected, found = (Reference(each).run({"x": x})["y"] for each in (model, result))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_values_of_large_weights_are_not_read():
+    """They may be missing, or others in their place."""
+    model = older_export()
+    for tensor in model.graph.initializer:
+        if tensor.name == "weights":
+            tensor.raw_data = b"stand-in"
+    model.graph.node.insert(0, helper.make_node("Neg", ["weights"], ["minus_weights"]))
+    found = with_sizes_folded(simplify.with_input_shapes(model, {"x": (2, 5, 8)}))
+    assert kinds(found) == ["Neg"] + ["Reshape", "MatMul"] * LAYERS + ["Relu"]
+
+
+@pytest.mark.parametrize("kind", ["output", "quantizer"])
+def test_what_stays(kind):
+    """Outputs are made by nodes, and what a quantizer wrote is read as it did."""
+    if kind == "output":
+        nodes = [helper.make_node("Shape", ["x"], ["y"])]
+        element = TensorProto.INT64
+    else:
+        nodes = [
+            helper.make_node("DequantizeLinear", ["held", "scale"], ["real"]),
+            helper.make_node("Add", ["x", "real"], ["y"]),
+        ]
+        element = TensorProto.FLOAT
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (3,))
+    y = helper.make_tensor_value_info("y", element, (None,))
+    held = [
+        numpy_helper.from_array(np.array([1, 2, 3], np.int8), "held"),
+        numpy_helper.from_array(np.float32(0.5), "scale"),
+    ]
+    graph = helper.make_graph(nodes, "g", [x], [y], held if kind == "quantizer" else [])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(model)
+    assert kinds(with_sizes_folded(model)) == [node.op_type for node in nodes]
