@@ -380,7 +380,7 @@ def test_images_are_prepared_as_in_python(
     with read_package(Path(str(package))) as read:
         specs = read.info.inputs
     for name, image in images():
-        needed = prepared_image(model, specs, image, remedy="")["images"]
+        needed = prepared_image(model, specs, image, remedies=("", ""))["images"]
         found = np.fromfile(tmp_path / f"{name}.input", np.float32).reshape(needed.shape)
         # By one level at the most: OpenCV has other code for other processors.
         level = 1 / min(preprocessing.std)

@@ -80,6 +80,19 @@ def test_a_network_without_preprocessing_is_no_classifier():
         image_inputs(document, GREY)
 
 
+@pytest.mark.parametrize("given", [None, Preprocessing((4, 4))])
+@pytest.mark.parametrize("inputs", [2, 1])
+def test_preparation_is_no_remedy_where_no_image_is_taken(inputs, given):
+    """Of another number of channels, or with a second input: --preprocess would be refused, or
+    was given."""
+    document = info(layout="" if inputs == 1 else "NCHW", preprocessing=given)
+    if given is None:
+        document["model"]["preprocessing"] = None
+    document["inputs"] += [{**document["inputs"][0], "name": "state"}] * (inputs - 1)
+    with pytest.raises(InputError, match=r"and 'toy' takes x: .*\]: pass --inputs$"):
+        image_inputs(document, GREY)
+
+
 def test_an_image_as_input_is_repeated_for_a_batch():
     arrays = image_inputs(info(batch=3, dtype="float16"), GREY)
     assert arrays["x"].shape == (3, 3, 4, 4)

@@ -160,7 +160,7 @@ def test_a_network_of_each_kind_says_what_the_library_finds(graph, start, tmp_pa
         np.testing.assert_array_equal(pixels, values)
         return
     found = expected.detections
-    assert len(found) == 2
+    assert found is not None and len(found) == 2
     for item, (label, score, _), expected_box in zip(
         message.detections, found, boxes_of(found), strict=True
     ):

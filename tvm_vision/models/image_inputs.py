@@ -26,27 +26,33 @@ def image_inputs(
     Raises InputError where the package does not say how images are prepared.
     """
     model = ModelInfo.from_json(info["model"])
-    return prepared_image(
-        model, input_specs(info), image, remedy="compile it with --preprocess, or pass --inputs"
-    )
+    remedies = ("compile it with --preprocess", "pass --inputs")
+    return prepared_image(model, input_specs(info), image, remedies=remedies)
 
 
 def prepared_image(
-    model: ModelInfo, specs: Sequence[TensorInfo], image: npt.NDArray[np.uint8], *, remedy: str
+    model: ModelInfo,
+    specs: Sequence[TensorInfo],
+    image: npt.NDArray[np.uint8],
+    *,
+    remedies: tuple[str, str],
 ) -> dict[str, npt.NDArray[Any]]:
     """The same from what a package says of the model and its inputs.
 
-    remedy: what can be done, for the message where nothing is said of images.
+    remedies: what can be done where the network takes an image but nothing says how, and where it
+    takes other arrays.
     """
     if model.kind == "yoeo" and len(specs) == 1 and specs[0].layout == "NHWC":
         height, width = specs[0].shape[1:3]
         frame = cv2.resize(image, (width, height)).astype(np.uint8, copy=False)
         return {specs[0].name: frame[np.newaxis]}
-    if model.preprocessing is None or len(specs) != 1 or not specs[0].layout:
+    takes_image = len(specs) == 1 and specs[0].layout
+    if model.preprocessing is None or not takes_image:
         needed = "; ".join(map(str, specs))
         raise InputError(
-            f"a network with one input of four axes and preprocessing is needed for an image, and "
-            f"'{model.name}' takes {needed}: {remedy}"
+            "a network whose only input is an image, of three channels or one, and preprocessing "
+            f"are needed for an image, and '{model.name}' takes {needed}: "
+            + ", or ".join(remedies if takes_image else remedies[1:])
         )
     if model.kind not in ("network", "classifier"):
         preprocessor = Preprocessor(model.preprocessing)

@@ -19,8 +19,8 @@ from .image_inputs import prepared_image
 # More tell little more, and each costs time.
 MAX_SAMPLES = 32
 
-# Of images for a network of which nothing says how they are prepared.
-REMEDY = "add --preprocess, or name .npz files with its inputs"
+# For images that are no inputs of a network.
+REMEDIES = ("add --preprocess", "name .npz files with its inputs")
 
 Arrays = Mapping[str, npt.NDArray[np.generic]]
 
@@ -60,7 +60,7 @@ def read_sample(path: Path, model: ModelInfo, specs: Sequence[TensorInfo]) -> Ar
     Raises InputError where it cannot be read, or does not fit the network.
     """
     if path.suffix.lower() != ".npz":
-        return prepared_image(model, specs, read_image(path), remedy=REMEDY)
+        return prepared_image(model, specs, read_image(path), remedies=REMEDIES)
     arrays = load_arrays(path)
     notes = check_inputs(arrays, specs)
     if notes:

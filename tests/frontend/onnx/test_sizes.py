@@ -18,7 +18,10 @@ LAYERS = 6
 def older_export():
     """As torch's older exporter writes a view: sizes are measured, taken apart and put together."""
     nodes, value = [], "x"
-    constants = {"one": np.array([1], np.int64), "minus": np.array([-1], np.int64)}
+    constants: dict[str, np.ndarray] = {
+        "one": np.array([1], np.int64),
+        "minus": np.array([-1], np.int64),
+    }
     for index in range(LAYERS):
         shape, first, wanted, moved, value_after = (f"{n}{index}" for n in "sfwmv")
         nodes += [
@@ -33,7 +36,7 @@ def older_export():
         value = value_after
     nodes.append(helper.make_node("Relu", [value], ["y"]))
     weights = np.random.default_rng(0).standard_normal((40, 40), np.float32)
-    constants |= {"weights": weights, "axes": np.array([0], np.int64)}
+    constants["weights"], constants["axes"] = weights, np.array([0], np.int64)
     model = make_model(nodes, [("x", ("batch", 5, 8))], [("y", ("batch", 1, 40))])
     model.graph.initializer.extend(numpy_helper.from_array(v, n) for n, v in constants.items())
     return model
