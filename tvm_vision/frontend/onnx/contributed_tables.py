@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from .contributed_trees import LABELS, classifier, regressor
+from .contributed_trees import LABELS, classifier, ensemble, regressor
 from .graph import GraphEditor, NodeBuilder, Unsupported, attribute
 
 Nodes = list[onnx.NodeProto]
@@ -294,6 +294,7 @@ TABLES: dict[str, Callable[[onnx.NodeProto, GraphEditor], Nodes]] = {
     "SVMClassifier": _votes,
     "SVMRegressor": _support_vectors,
     "Scaler": _scaler,
+    "TreeEnsemble": ensemble,
     "TreeEnsembleClassifier": classifier,
     "TreeEnsembleRegressor": regressor,
     "ZipMap": _maps,
