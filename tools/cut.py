@@ -58,11 +58,21 @@ def cut_lines(parts: CutModel, rest: Path | None) -> Iterator[str]:
             yield f"nothing is left, and {rest} is not written"
         return
     for reason in parts.reasons:
-        yield f"cut: {reason}"
+        yield f"cut: {_without_done(reason)}"
     yield "outputs of the package: " + ", ".join(map(str, parts.imported[1].outputs))
     yield f"left to the caller: {_described(parts)}"
     if rest is not None:
         yield f"wrote {rest}: run it with onnxruntime on the package's outputs"
+
+
+def _without_done(reason: str) -> str:
+    """A refusal without the remedy that was just done."""
+    from tvm_vision.frontend import refusals
+    from tvm_vision.frontend.onnx import graph
+
+    for done in (graph.CUT, refusals.CUT):
+        reason = reason.removesuffix(f": {done}")
+    return reason
 
 
 def _described(parts: CutModel) -> str:
