@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
 # Operators that a line names; the others are counted.
 MOST_OPERATORS = 8
+# How refusals say what this command does.
+DONE = r"end the model before [\w ]+(, as 'compile --cut' does)?"
 
 
 def cut_model(
@@ -66,13 +69,9 @@ def cut_lines(parts: CutModel, rest: Path | None) -> Iterator[str]:
 
 
 def _without_done(reason: str) -> str:
-    """A refusal without the remedy that was just done."""
-    from tvm_vision.frontend import refusals
-    from tvm_vision.frontend.onnx import graph
-
-    for done in (graph.CUT, refusals.CUT):
-        reason = reason.removesuffix(f": {done}")
-    return reason
+    """A refusal without the remedy that was just done; others of it may spare the cut."""
+    reason = re.sub(rf"(: |, or ){DONE}(?=;|$)", "", reason)
+    return re.sub(rf": {DONE}, or ", ": ", reason)
 
 
 def _described(parts: CutModel) -> str:

@@ -10,6 +10,7 @@ the worst output and the ``limit`` it is held to, ``same``: the share of equal a
 from __future__ import annotations
 
 import json
+import math
 import platform
 import subprocess
 from collections.abc import Iterable
@@ -55,7 +56,8 @@ def in_order(rows: Iterable[Row]) -> list[Row]:
 
 def text(row: Row) -> str:
     """The line of a row."""
-    kept = {name: row[name] for name in _KEPT if row.get(name) not in (None, "")}
+    # JSON has no infinity.
+    kept = {name: row[name] for name in _KEPT if row.get(name) not in (None, "", math.inf)}
     rounded = {
         name: float(f"{value:.3g}") if isinstance(value, float) and name != "seconds" else value
         for name, value in kept.items()
