@@ -114,7 +114,7 @@ class Trial:
         if judged["outcome"] == "wrong" and self.path.suffix == ".onnx":
             beyond = "" if np.isfinite(judged["error"]) else self._beyond_fp16()
             judged |= (
-                {"outcome": "beyond", "message": beyond}
+                {"outcome": "beyond", "message": beyond, "same": None}
                 if beyond
                 else self._judged_by_choices(target)
             )
