@@ -178,6 +178,18 @@ def test_values_that_fp16_cannot_hold_are_no_fault(tmp_path, scale, outcome):
     assert ("'between' reaches" in found["message"]) == (outcome == "beyond")
 
 
+def test_results_that_no_input_changes_say_nothing(tmp_path):
+    """As of a network whose last weights are 0, which any compiler has right."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, (4, 8)) for name in "xy")
+    held = [numpy_helper.from_array(np.zeros((8, 8), np.float32), "w")]
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [x], [y], held)
+    opsets = [helper.make_opsetid("", 17)]
+    path = tmp_path / "zeros.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    found = trial.Trial(path, {}).run("llvm")
+    assert (found["outcome"], found["message"][:18]) == ("ran", "nothing to compare")
+
+
 class TestNetworksThatChoose:
     """Rows of a table by the order of scores, two of which are a rounding apart."""
 

@@ -13,7 +13,7 @@ OUTCOMES = {
     "right": "within the tolerance of `check`, or what the reference differs from itself by",
     "wrong": "ran, with another result",
     "beyond": "has values beyond the range of fp16: for fp32, or layers chosen by their error",
-    "ran": "ran; there is no reference for it",
+    "ran": "ran; there is nothing to compare: no reference, or the same result for every input",
     "refused": "not compiled: one line says why, and what to do",
     "failed": "an error that is no refusal",
     "crashed": "the process died",

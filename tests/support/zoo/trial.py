@@ -70,7 +70,9 @@ class Trial:
         try:
             self._refer(path)
         except TvmVisionError as error:
-            self.lacking = summary(error)
+            self.lacking = f"no reference: {summary(error)}"
+        if not self.lacking and self._tells_nothing():
+            self.lacking = "nothing to compare: its results are the same for every input"
 
     def _refer(self, path: Path) -> None:
         plain, fast = (
@@ -85,6 +87,15 @@ class Trial:
             for other in (fast.run(feed), *(plain.run(nudged(feed, n)) for n in range(NUDGES))):
                 _note_own(self.own, other, wanted)
         self._plain = plain
+
+    def _tells_nothing(self) -> bool:
+        """Whether inputs change no result, as where the last weights are 0, untrained."""
+        first, *others = self.wanted
+        return all(
+            np.array_equal(first[name], other[name], equal_nan=first[name].dtype.kind == "f")
+            for other in others
+            for name in first
+        )
 
     @cached_property
     def _own_of_fp16(self) -> dict[str, float]:
@@ -104,7 +115,7 @@ class Trial:
         outputs = [dict(zip(self.names, execute(*f.values()), strict=True)) for f in self.feeds]
         result: Result = {"seconds": round(seconds, 1)}
         if self.lacking:
-            return {"outcome": "ran", "message": f"no reference: {self.lacking}", **result}
+            return {"outcome": "ran", "message": self.lacking, **result}
         errors = [
             error
             for ours, wanted in zip(outputs, self.wanted, strict=True)
