@@ -1,8 +1,9 @@
 """Scores a network on photographs: python training/photo_scores.py yoeo_demo.onnx --photos FOLDER
 
 AP50 of each class; recall and precision at the network's own confidences (or 0.5); posts by their
-feet alone, which count where they are within FOOT pixels of a frame 640 wide; balls found on
-photographs without one; IoU of field and lines. photographs.py tells of the labels.
+feet alone, which count where they are within FOOT pixels of a frame 640 wide; what is found on
+photographs of other things; IoU of field and lines, where pixels are labelled. photographs.py
+tells of the labels.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def within(place: Array, boxes: Array) -> bool:
 
 def scores(seen: list[Seen], confidences: Mapping[str, float]) -> dict[str, Any]:
     """The report. seen: of photographs, with and without a field; confidences: of each class."""
-    games = [each for each in seen if each.photo.mask is not None]
+    games = [each for each in seen if each.photo.of_a_game]
     found, truths = [each.found for each in games], [each.photo.truth for each in games]
     classes = {}
     for class_id, name in enumerate(BOXES):
@@ -113,23 +114,27 @@ def scores(seen: list[Seen], confidences: Mapping[str, float]) -> dict[str, Any]
         classes[name] = told(everything, confidences[name])
     masks = MaskScore(len(PIXELS), ignored=255)
     for each in games:
-        assert each.photo.mask is not None
-        masks.add(each.mask, each.photo.mask)
-    others = [each for each in seen if each.photo.mask is None]
+        if each.photo.mask is not None:
+            masks.add(each.mask, each.photo.mask)
+    others = [each for each in seen if not each.photo.of_a_game]
     return {
         "photographs": len(games),
         "classes": classes,
         "post feet": told(judged_feet(games), confidences["goalpost"]),
+        "with labelled pixels": sum(each.photo.mask is not None for each in games),
         "iou": dict(zip(PIXELS, [round(float(v), 3) for v in masks.iou()], strict=True)),
         "photographs of other things": len(others),
         "false there": {
-            name: sum(
-                int(((each.found.class_ids == i) & (each.found.scores > confidences[name])).sum())
-                for each in others
-            )
-            for i, name in enumerate(BOXES)
+            name: false_boxes(others, i, confidences[name]) for i, name in enumerate(BOXES)
         },
     }
+
+
+def false_boxes(others: list[Seen], class_id: int, confidence: float) -> int:
+    """How many boxes count on photographs without anything to be found."""
+    truths = [each.photo.truth for each in others]
+    _, values, _ = judged([each.found for each in others], truths, class_id)
+    return int((values > confidence).sum())
 
 
 def told(everything: tuple[Array, Array, int], confidence: float) -> dict[str, float]:
@@ -147,13 +152,14 @@ def told(everything: tuple[Array, Array, int], confidence: float) -> dict[str, f
 
 def table(report: dict[str, Any]) -> str:
     """The report as lines of text."""
-    lines = [f"{report['photographs']} photographs of games"]
+    lines = [f"{report['photographs']} photographs of games and robots"]
     for name, row in [*report["classes"].items(), ("post foot", report["post feet"])]:
         lines.append(
             f"  {name:9} {row['objects']:3} objects, AP50 {row['ap50']:.3f}, at "
             f"{row['confidence']:.2f}: recall {row['recall']:.3f}, precision {row['precision']:.3f}"
         )
-    lines.append("  IoU " + ", ".join(f"{name} {value}" for name, value in report["iou"].items()))
+    iou = ", ".join(f"{name} {value}" for name, value in report["iou"].items())
+    lines.append(f"  IoU on {report['with labelled pixels']} of them: {iou}")
     false = ", ".join(f"{count} of {name}" for name, count in report["false there"].items())
     lines.append(f"{report['photographs of other things']} of other things: false boxes {false}")
     return "\n".join(lines)
@@ -165,14 +171,17 @@ def main() -> None:
     )
     parser.add_argument("model", type=Path, help="an ONNX file of YOEO")
     parser.add_argument("--photos", type=Path, nargs="*", default=[], help="folders of photographs")
+    parser.add_argument("--only", nargs="*", help="sources of photographs, such as bit-bots/YOEO")
     parser.add_argument("--confidence", type=float, help="of all classes, instead of the file's")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     options = parser.parse_args()
     photos = photographs(options.photos)
-    if not any(photo.mask is not None for photo in photos):
+    if options.only:
+        photos = [photo for photo in photos if photo.source in options.only]
+    if not any(photo.of_a_game for photo in photos):
         raise SystemExit(
-            "photographs that training/photographs.json has labels of are needed, found none: name "
-            "their folder with --photos"
+            "photographs of games that training/photographs.json has labels of are needed, found "
+            "none: training/fetch_photographs.py FOLDER brings them, --photos FOLDER names them"
         )
     confidences = read_thresholds(options.model)
     if options.confidence is not None:

@@ -1,14 +1,16 @@
 """Photographs that the training has not seen, and what is to be seen on them, labelled by hand.
 
-The labels are in photographs.json, by the SHA-256 of the file. The photographs are elsewhere: some
-come in Python packages (which, and under which licence, the labels say), the others are private and
-lie in a folder that the caller names. Where one is missing, it is left out.
+The labels are in photographs.json, by the SHA-256 of the file. The photographs are elsewhere: in
+Python packages ("module"), in public repositories or in Debian's packages, of which
+fetch_photographs.py fills a folder that the caller names. The labels say which, at which version,
+and under which licence. Where one is missing, it is left out.
 
 Of each: boxes (class, x1, y1, x2, y2), of what is seen of an object; doubtful regions, where a
-detection counts neither way (the robot's own body, what cannot be told). Of those with a field
-also the pixels: "field", polygons; "lines", polylines of (x, y, width), "line_polygons", and
-"rings", pairs of ellipses (centre, half axes, degrees), the outer one and the inner one; "unknown",
-polygons that do not count, as the boxes do not: whose outlines would be guesses. All in pixels.
+detection counts neither way (the robot's own body, what cannot be told). Robots are of any kind,
+also on tables and in hands; posts those at a goal's front. Of some also the pixels: "field",
+polygons; "lines", polylines of (x, y, width), "line_polygons", and "rings", pairs of ellipses
+(centre, half axes, degrees), the outer one and the inner one; "unknown", polygons that do not
+count, as the boxes do not: whose outlines would be guesses. All in pixels.
 """
 
 from __future__ import annotations
@@ -37,12 +39,18 @@ SUBPIXEL = 4  # bits that OpenCV reads as parts of a pixel
 @dataclass(frozen=True)
 class Photograph:
     """A labelled photograph that is here. truth: its boxes; mask uint8 [h,w] of PIXELS and UNKNOWN,
-    None for one whose pixels are not labelled."""
+    None for one whose pixels are not labelled; source: the repository or package it comes from."""
 
     name: str
     path: Path
     truth: Truth
     mask: Array | None
+    source: str = ""
+
+    @property
+    def of_a_game(self) -> bool:
+        """Whether there is anything to be found: on others every box is a false one."""
+        return self.mask is not None or len(self.truth.boxes) > 0
 
     def image(self) -> Array:
         """uint8 [h,w,3], BGR. Raises InputError for a file that OpenCV does not read."""
@@ -113,6 +121,11 @@ def ellipse(mask: Array, form: tuple[float, float, float, float, float], value: 
     fill(mask, local @ np.array([[c, s], [-s, c]]) + [x, y], value)
 
 
+def source_of(label: dict[str, Any]) -> str:
+    """The repository or package that has a photograph."""
+    return label.get("repository") or label.get("debian") or label["package"]
+
+
 def packaged(labels: dict[str, dict[str, Any]]) -> Iterator[Path]:
     """Where the packages that are installed have their photographs. None of their code is run."""
     for label in labels.values():
@@ -131,7 +144,7 @@ def photographs(folders: Iterable[Path]) -> list[Photograph]:
         if path.is_file()
     }
     return [
-        Photograph(label["name"], here[key], truth_of(label), mask_of(label))
+        Photograph(label["name"], here[key], truth_of(label), mask_of(label), source_of(label))
         for key, label in labels.items()
         if key in here
     ]

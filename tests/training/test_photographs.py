@@ -41,14 +41,19 @@ def test_labels_are_of_what_is_in_the_image(key: str) -> None:
     for points in [*polygons, *label.get("lines", ())]:
         places = np.array(points)[:, :2]
         assert (places >= 0).all() and (places <= [wide, high]).all() and len(places) >= 2
-    if "package" in label:
-        assert all(label[name] for name in ("version", "module", "file", "licence"))
-        assert "field" not in label
-    else:
+    (source,) = {"repository", "package", "debian"} & set(label)
+    assert label["commit" if source == "repository" else "version"]
+    assert label["file"] and label["licence"] and (source == "package") == ("module" in label)
+    if "field" in label:
         mask = photographs.mask_of(label)
         assert mask is not None and mask.shape == (high, wide)
         counts = [np.mean(mask == value) for value in (LINE, FIELD, UNKNOWN)]
-        assert 0.004 < counts[0] < 0.1 and counts[1] > 0.4 and counts[2] < 0.35
+        assert 0.004 < counts[0] < 0.1 and counts[1] > 0.25 and counts[2] < 0.42
+
+
+def test_every_photograph_has_a_name_of_its_own() -> None:
+    """They lie in one folder."""
+    assert len({label["name"] for label in LABELS.values()}) == len(LABELS)
 
 
 def test_pixels_of_a_label_are_those_of_its_shapes() -> None:
@@ -79,10 +84,12 @@ def test_photographs_are_found_by_what_is_in_them(tmp_path, monkeypatch) -> None
     cv2.imwrite(str(tmp_path / "not_labelled.png"), image + 1)
     key = hashlib.sha256((tmp_path / "other_name.png").read_bytes()).hexdigest()
     blank = {"name": "a.png", "size": [30, 20], "boxes": [["robot", 1, 2, 3, 4]], "doubtful": []}
+    blank["debian"] = "photographs"
     monkeypatch.setattr(photographs, "read_labels", lambda: {"0" * 64: blank, key: blank})
     (found,) = photographs.photographs([tmp_path])
     assert found.path == tmp_path / "other_name.png" and (found.image() == 7).all()
     assert found.truth.class_ids.tolist() == [2] and found.mask is None
+    assert found.source == "photographs" and found.of_a_game
 
 
 def seen(boxes, values, truth, mask=None, shape=(480, 640)) -> photo_scores.Seen:
@@ -109,11 +116,17 @@ def test_feet_count_within_their_reach() -> None:
 
 
 def test_false_boxes_count_above_their_confidence_on_other_photographs() -> None:
-    nothing = Truth(np.zeros((0, 4)), np.zeros(0, int), np.zeros((0, 4)))
+    """But not in a doubtful region; a photograph with an object or a field is none of those."""
+    nothing = Truth(np.zeros((0, 4)), np.zeros(0, int), np.array([[100.0, 100, 200, 200]]))
+    robot = Truth(np.array([[0.0, 0, 9, 9]]), np.array([2]), np.zeros((0, 4)))
     game = seen([], [], nothing, np.zeros((480, 640), np.uint8))
-    other = seen([[0, 0, 9, 9], [20, 0, 29, 9]], [0.6, 0.4], nothing)
-    report = photo_scores.scores([game, other], {"ball": 0.1, "goalpost": 0.5, "robot": 0.1})
-    assert report["photographs"] == 1 and report["photographs of other things"] == 1
+    table = seen([[0, 0, 9, 9]], [0.9], robot)
+    boxes = [[0, 0, 9, 9], [20, 0, 29, 9], [110, 110, 150, 150]]
+    other = seen(boxes, [0.6, 0.4, 0.8], nothing)
+    least = {"ball": 0.1, "goalpost": 0.5, "robot": 0.1}
+    report = photo_scores.scores([game, table, other], least)
+    assert report["photographs"] == 2 and report["photographs of other things"] == 1
+    assert report["with labelled pixels"] == 1 and report["classes"]["robot"]["objects"] == 1
     assert report["false there"] == {"ball": 0, "goalpost": 1, "robot": 0}
 
 
@@ -140,19 +153,33 @@ def test_thresholds_are_kept_in_the_file(tmp_path) -> None:
         thresholds.write_thresholds(path, {"ball": 0.5})
 
 
-def test_the_demo_network_on_photographs_that_are_here() -> None:
-    """The private ones lie in build/photographs where they may; what the issue of a better network
-    aims at is what it must not fall below on these."""
+# Of a source, or of all: AP50 of ball, goalpost and robot, recall of each, AP50 of feet, and IoU of
+# field and lines. The nine are of the kind that the scenes are made after; the issue of a better
+# network aims at these values. The others are what was measured, less what another library moves.
+LEAST: dict[str, tuple[list[float], list[float], float, float, float]] = {
+    "bit-bots/YOEO": ([0.94, 0.9, 0.7], [0.9, 0.9, 0.9], 0.9, 0.95, 0.6),
+    "": ([0.8, 0.63, 0.64], [0.8, 0.57, 0.55], 0.7, 0.94, 0.7),
+}
+
+
+@pytest.mark.parametrize("name", ["yoeo_demo", "yoeo_demo_light"])
+@pytest.mark.parametrize("source", LEAST, ids=["nine", "all"])
+def test_the_demo_networks_on_photographs_that_are_here(source: str, name: str) -> None:
+    """They lie in build/photographs, where training/fetch_photographs.py brought them."""
     pytest.importorskip("onnxruntime")
-    games = sum("package" not in label for label in LABELS.values())
-    photos = photographs.photographs([HERE])
-    if sum(photo.mask is not None for photo in photos) < games:
-        pytest.skip(f"the {games} labelled photographs of games, which are private, are not here")
-    confidences = {**dict.fromkeys(BOXES, thresholds.USUAL), **thresholds.read_thresholds(DEMO)}
-    report = photo_scores.scores(photo_scores.look(DEMO, photos), confidences)
-    for name, least in (("ball", 0.94), ("robot", 0.7), ("goalpost", 0.9)):
+    games = [label for label in LABELS.values() if label["boxes"] or "field" in label]
+    wanted = {label["name"] for label in games if source in photographs.source_of(label)}
+    photos = [photo for photo in photographs.photographs([HERE]) if source in photo.source]
+    away = wanted - {photo.name for photo in photos}
+    if away:
+        pytest.skip(f"{len(away)} photographs are not here: see training/fetch_photographs.py")
+    model = DEMO.with_stem(name)
+    confidences = {**dict.fromkeys(BOXES, thresholds.USUAL), **thresholds.read_thresholds(model)}
+    report = photo_scores.scores(photo_scores.look(model, photos), confidences)
+    ap50, recall, feet, field, lines = LEAST[source]
+    for name, least, found in zip(BOXES, ap50, recall, strict=True):
         assert report["classes"][name]["ap50"] >= least, name
-        assert report["classes"][name]["recall"] >= 0.9, name
-    assert report["post feet"]["ap50"] >= 0.9
-    assert report["iou"]["field"] >= 0.95 and report["iou"]["lines"] >= 0.6
-    assert report["false there"]["ball"] <= 3
+        assert report["classes"][name]["recall"] >= found, name
+    assert report["post feet"]["ap50"] >= feet
+    assert report["iou"]["field"] >= field and report["iou"]["lines"] >= lines
+    assert report["false there"]["ball"] <= 3 and report["false there"]["robot"] <= 8
