@@ -80,16 +80,20 @@ def run(arguments: Sequence[str], stop: Stop, **options: Any) -> int:
     from rclpy.executors import SingleThreadedExecutor
 
     from .ros_spinning import Spinning
+    from .service_manager import ServiceManager, attend_in_executor
 
+    service = ServiceManager()
     executor = SingleThreadedExecutor()
     for node in nodes:
         executor.add_node(node)
         node.start()
+    attend_in_executor(service, nodes)
     # Not in this thread: signals are handled here, at once, whatever the executor waits for. And an
     # error that nobody handled ends the node: one that answers no more would be worse, and a launch
     # file can start another.
     spinning = Spinning(executor, at_end=stop.request)
     stop.wait()
+    service.stopping()
     finish(spinning, nodes)
     if spinning.fault:
         print(spinning.fault, file=sys.stderr)

@@ -154,6 +154,16 @@ class VisionNode(LifecycleNode):
         """As rclpy's, which goes around the method above."""
         return [self.set_parameters_atomically([item]) for item in parameter_list]
 
+    @property
+    def up(self) -> bool:
+        """Whether it runs its network, or waits to be told to."""
+        return self._active or not self.settings.autostart
+
+    @property
+    def frame_seconds(self) -> float:
+        """How long it has been at its frame; 0 while there is none."""
+        return self.worker.seconds
+
     # Lifecycle
 
     def start(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -37,6 +38,13 @@ class Worker(Generic[Item]):
         self._newest: Item | None = None
         self._running = False
         self._thread: threading.Thread | None = None
+        self._since: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been at its item; 0 while it waits for one."""
+        since = self._since
+        return 0.0 if since is None else time.monotonic() - since
 
     def start(self) -> None:
         """Begin to handle items; does nothing where it runs already."""
@@ -86,9 +94,12 @@ class Worker(Generic[Item]):
                     return
                 item, self._newest = self._newest, None
             assert item is not None
+            self._since = time.monotonic()
             try:
                 self._handle(item)
             except Exception as error:
                 self._failed(error)
+            finally:
+                self._since = None
             # Not kept until the next one comes: it may hold a megabyte, or the node.
             del item
