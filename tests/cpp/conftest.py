@@ -1,4 +1,4 @@
-"""Shared by the tests of cpp/: the library and its programs, built once."""
+"""Shared by the tests of cpp/: the library and its programs, built once, and a network."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.runner import BACKEND, ROOT, SANITIZER, SITE
+from support.runner_networks import unpacked_of
 
 # Half of the compiler's time goes into headers, which sources that are joined read once. The
 # sanitized build takes each by itself, as everybody's does: a header that one forgets is missed.
@@ -54,3 +55,15 @@ def build(cmake: Path, folder: Path, sanitizer: str) -> None:
     assert configured.returncode == 0, configured.stdout + configured.stderr
     done = subprocess.run([cmake, "--build", folder, "-j2"], text=True, capture_output=True)
     assert done.returncode == 0 and "warning:" not in done.stderr, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="session")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A package, in a folder, of a network that has outputs of every form."""
+    return unpacked_of(3, tmp_path_factory.mktemp("network"))
+
+
+@pytest.fixture(scope="session")
+def unpacked_gray(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same for grey images."""
+    return unpacked_of(1, tmp_path_factory.mktemp("gray"))
