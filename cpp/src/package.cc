@@ -1,6 +1,5 @@
 #include "package.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -11,7 +10,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <memory>
 #include <random>
 #include <set>
 #include <string>
@@ -21,6 +19,7 @@
 #include "processor.h"
 #include "sha256.h"
 #include "text.h"
+#include "vulkan/csrc/folder_names.h"
 
 namespace tvm_vision {
 
@@ -108,31 +107,15 @@ std::string MakeScratch(const std::string& parent) {
   }
 }
 
-/*! \brief Names of what lies in a folder; none where it cannot be read. std::filesystem's own way
- * asks for memory where no exception can pass, which ends the process. */
-std::vector<std::string> FolderNames(const std::string& folder) {
-  struct Close {
-    void operator()(DIR* opened) const { closedir(opened); }
-  };
-  std::vector<std::string> names;
-  std::unique_ptr<DIR, Close> opened(opendir(folder.c_str()));
-  if (!opened) return names;
-  while (const dirent* entry = readdir(opened.get())) {
-    std::string name = entry->d_name;
-    if (name != "." && name != "..") names.push_back(std::move(name));
-  }
-  return names;
-}
-
 /*! \brief Remove scratch folders of killed processes that hold a library and nothing else. */
 void RemoveLeftovers(const std::string& parent) {
   namespace fs = std::filesystem;
-  for (const std::string& name : FolderNames(parent)) {
+  for (const std::string& name : vulkan::FolderNames(parent)) {
     bool scratch = name.rfind(kScratchBegin, 0) == 0 &&
                    name.size() == kScratchBegin.size() + kScratchLetters + kScratchEnd.size();
     if (!scratch) continue;
     const fs::path path = fs::path(parent) / name, library = path / kLibraryName;
-    const std::vector<std::string> entries = FolderNames(path.string());
+    const std::vector<std::string> entries = vulkan::FolderNames(path.string());
     bool alone = entries.empty() || (entries.size() == 1 && entries[0] == kLibraryName);
     int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder < 0) continue;

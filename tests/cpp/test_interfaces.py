@@ -42,7 +42,7 @@ def test_sources_compile_for_other_processors(triple: str) -> None:
         pytest.skip(f"the compiler for {triple} is needed: apt install g++-{triple}")
     includes = [SITE / "tvm_ffi" / "include", SITE / "tvm" / "include"]
     command = [compiler, "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
-    command += [f"-I{ROOT / 'cpp' / 'include'}"]
+    command += ["-iquote", str(ROOT / "tvm_vision"), f"-I{ROOT / 'cpp' / 'include'}"]
     command += [*(f"-isystem{path}" for path in includes)]
     sources = [ROOT / "cpp" / "src" / f"{name}.cc" for name in ("fleet", "package", "processor")]
     done = subprocess.run([*command, *map(str, sources)], text=True, capture_output=True)
