@@ -82,7 +82,7 @@ def run(arguments: Sequence[str], stop: Stop, **options: Any) -> int:
     from .ros_spinning import Spinning
     from .service_manager import ServiceManager, attend_in_executor
 
-    service = ServiceManager()
+    service = ServiceManager(os.environ)
     executor = SingleThreadedExecutor()
     for node in nodes:
         executor.add_node(node)

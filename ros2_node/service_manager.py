@@ -27,7 +27,7 @@ class Attended(Protocol):
 class ServiceManager:
     """Tells systemd when all nodes of the process are up, and again and again that they live."""
 
-    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, environment: Mapping[str, str]) -> None:
         self._address = environment.get("NOTIFY_SOCKET", "")
         if self._address.startswith("@"):
             self._address = "\0" + self._address[1:]  # which no file stands for

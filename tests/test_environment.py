@@ -34,7 +34,7 @@ READERS = {
     ),
     "tools/device_report.py": "shows which of ours are set",
     "ros2_node/dds_profile.py": "ROS's variables",
-    "ros2_node/main.py": "ROS's variables; it asks for TVM's runtime alone",
+    "ros2_node/main.py": "ROS's variables and systemd's; it asks for TVM's runtime alone",
 }
 # Names and folders may be anything; all others have values.
 NAMES = {
