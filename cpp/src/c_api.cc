@@ -96,6 +96,7 @@ tvm_vision::LoadOptions Options(const tvm_vision_options& given) {
   options.recovery.frame_timeout = given.frame_timeout;
   options.recovery.rebuilds_per_minute = given.rebuilds_per_minute;
   if (given.fallback != nullptr) options.recovery.fallback = given.fallback;
+  options.opening_timeout = given.opening_timeout;
   return options;
 }
 

@@ -6,17 +6,16 @@
 
 #include <cstdint>
 #include <cstdlib>
-#include <future>
 #include <mutex>
+#include <optional>
 #include <tuple>
 
 #include "fleet.h"
 #include "guarded.h"
+#include "opening.h"
 
-// Of the Vulkan backend: register it with TVM's runtime, open a device, finish all work.
+// Of the Vulkan backend: register it with TVM's runtime, finish all work.
 extern "C" const char* tvm_vision_vulkan_register() noexcept;
-extern "C" uint64_t tvm_vision_vulkan_shutdowns();
-extern "C" void tvm_vision_vulkan_open(int device, uint64_t shutdowns) noexcept;
 extern "C" void tvm_vision_vulkan_shutdown();
 
 namespace tvm_vision {
@@ -26,8 +25,6 @@ namespace ffi = tvm::ffi;
 void EndVulkanFirst() { std::atexit(tvm_vision_vulkan_shutdown); }
 
 namespace {
-
-constexpr int kFirstDevice = 0;
 
 /*! \brief Make TVM's runtime know of Vulkan and of sorts on the processor, once a process. */
 void StartRuntime() {
@@ -101,6 +98,11 @@ DLDevice ChooseDevice(const NetworkInfo& info, Device wanted) {
   return {kDLVulkan, kFirstDevice};
 }
 
+std::string DescribeDevice(DLDevice device) {
+  if (device.device_type == kDLCPU) return "cpu(0): the CPU through LLVM";
+  return FirstVulkanDevice().words;
+}
+
 ffi::Module LoadLibrary(const Package& package) {
   Package::Library file(package.library());
   try {
@@ -125,11 +127,6 @@ ffi::Map<ffi::String, ffi::Tensor> Weights(const Package& package) {
   return weights;
 }
 
-std::string DescribeDevice(DLDevice device) {
-  if (device.device_type == kDLCPU) return "cpu(0): the CPU through LLVM";
-  return FirstVulkanDevice().words;
-}
-
 namespace {
 
 /*! \brief A package whose mod.json was read, of a package for several devices the variant's. */
@@ -152,9 +149,12 @@ Begun Begin(const Origin& origin, Device device) {
                                   "' of, and '" + origin.path +
                                   "' is for one: leave the target out");
   }
+  auto vulkan = [&] {
+    Opening(kNoDevice, origin.opening_timeout).Wait();
+    return FirstVulkanDevice();
+  };
   Variant chosen = Naming(origin.path, [&] {
-    return Guarded(
-        [&] { return ChooseVariant(fields, device, origin.variant, FirstVulkanDevice); });
+    return Guarded([&] { return ChooseVariant(fields, device, origin.variant, vulkan); });
   });
   package.Select(chosen);
   fields = parse();
@@ -180,16 +180,12 @@ Parts LoadParts(const Origin& origin, Device device) {
   auto [package, fields, variant] = Begin(origin, device);
   NetworkInfo info =
       Naming(origin.path, [&, &fields = fields] { return NetworkInfo::Read(fields); });
-  std::future<void> opening;
+  std::optional<Opening> opening;
   if (device != Device::kCpu && info.target_kind == "vulkan") {
-    opening = std::async(tvm_vision_vulkan_open, kFirstDevice, tvm_vision_vulkan_shutdowns());
+    opening.emplace(kFirstDevice, origin.opening_timeout);
   }
   package.Check(fields);
-  if (opening.valid()) {
-    opening.wait();
-    static std::once_flag once;
-    std::call_once(once, EndVulkanFirst);
-  }
+  if (opening.has_value()) opening->Wait();
   return Guarded([&, &package = package, &variant = variant] {
     DLDevice chosen = ChooseDevice(info, device);
     ffi::Module library = LoadLibrary(package);
@@ -197,8 +193,9 @@ Parts LoadParts(const Origin& origin, Device device) {
     return Parts{std::move(info),
                  std::move(json),
                  chosen,
+                 DescribeDevice(chosen),
                  std::move(library),
-                 {origin.path, variant, origin.keys},
+                 {origin.path, variant, origin.keys, origin.opening_timeout},
                  std::move(package)};
   });
 }
@@ -211,7 +208,8 @@ Parts LoadFallback(const NetworkInfo& info, const Origin& origin, const std::str
                 "one: compile it with --target vulkan,llvm, or give the path of a package for the "
                 "cpu");
   }
-  Parts found = LoadParts({same ? origin.path : wanted, "", origin.keys}, Device::kCpu);
+  Parts found = LoadParts({same ? origin.path : wanted, "", origin.keys, origin.opening_timeout},
+                          Device::kCpu);
   for (auto [what, ours, theirs] : {std::tuple{"inputs", &info.inputs, &found.info.inputs},
                                     std::tuple{"outputs", &info.outputs, &found.info.outputs}}) {
     if (Listed(*ours) == Listed(*theirs)) continue;

@@ -20,12 +20,13 @@
 namespace tvm_vision {
 
 /*! \brief Where a package is, and what it has to be. variant: of a package for several devices,
- * else
- * "". keys: one of which has to have signed it, or none. */
+ * else "". keys: one of which has to have signed it, or none. opening_timeout: seconds that the
+ * driver of its device may take, as in LoadOptions. */
 struct Origin {
   std::string path;
   std::string variant;
   std::shared_ptr<const PublicKeys> keys;
+  double opening_timeout = 0;
 };
 
 /*! \brief A package that was read and checked; its mod.so is loaded. */
@@ -33,6 +34,8 @@ struct Parts {
   NetworkInfo info;
   std::string json;  // mod.json
   DLDevice device = {kDLCPU, 0};
+  /*! \brief One line that names the device, and says when it is a processor. */
+  std::string described;
   tvm::ffi::Module library;
   Origin origin;
   /*! \brief The package itself, until its weights are on the device. */
@@ -55,9 +58,6 @@ void EndVulkanFirst();
 
 /*! \brief The weights of a package, in its memory. */
 tvm::ffi::Map<tvm::ffi::String, tvm::ffi::Tensor> Weights(const Package& package);
-
-/*! \brief One line that names a device, and says when it is a processor. */
-std::string DescribeDevice(DLDevice device);
 
 }  // namespace tvm_vision
 

@@ -7,6 +7,7 @@
 #include "guarded.h"
 #include "loading.h"
 #include "network_state.h"
+#include "opening.h"
 
 namespace tvm_vision {
 
@@ -34,7 +35,8 @@ size_t BytesOf(const TensorSpec& spec) {
 }  // namespace
 
 Network Network::Load(const std::string& path, const LoadOptions& options) {
-  Origin origin{path, options.target, nullptr};
+  CheckOpeningTimeout(options.opening_timeout);
+  Origin origin{path, options.target, nullptr, options.opening_timeout};
   if (options.verify.has_value()) {
     origin.keys = std::make_shared<PublicKeys>(PublicKeys::Read(*options.verify));
   }
@@ -63,7 +65,7 @@ Network::~Network() = default;
 const ModelDescription& Network::model() const { return state_->info.model; }
 const std::vector<TensorSpec>& Network::inputs() const { return state_->info.inputs; }
 const std::vector<TensorSpec>& Network::outputs() const { return state_->info.outputs; }
-std::string Network::device() const { return DescribeDevice(state_->executor.device()); }
+std::string Network::device() const { return state_->executor.described(); }
 Losses Network::losses() const { return state_->executor.losses(); }
 
 size_t Network::InputIndex(const std::string& name) const {

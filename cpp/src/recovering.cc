@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "guarded.h"
+#include "opening.h"
 
 namespace tvm_vision {
 
@@ -143,6 +144,7 @@ void RecoveringExecutor::Recover(const std::string& reason) {
 void RecoveringExecutor::Reopen(const std::string& reason) {
   Clock::time_point start = Clock::now();
   try {
+    Opening(kFirstDevice, parts_.origin.opening_timeout).Wait();
     Open();
     EndVulkanFirst();  // with the device its driver was loaded anew
   } catch (const Error& error) {

@@ -62,7 +62,7 @@ class RecoveringExecutor {
   }
 
   const Losses& losses() const { return losses_; }
-  DLDevice device() const { return parts_.device; }
+  const std::string& described() const { return parts_.described; }
 
  private:
   using Work = std::function<tvm::ffi::Any(const tvm::ffi::Function&)>;

@@ -48,6 +48,7 @@ constexpr const char* kHelp =
     "  --frame-timeout S, --rebuilds N, --fallback cpu|PACKAGE   of a device that is lost: "
     "seconds\n"
     "                      that a frame may take (0: any), attempts a minute (6), what runs then\n"
+    "  --opening-timeout S   seconds that a driver may take to open its device (120; 0: any)\n"
     "  --topk N            classes of a classifier (5)\n"
     "  --repeat N          time so many frames, after the first\n"
     "  --confidence X, --iou X   of boxes; default: what the package says\n"
@@ -104,6 +105,7 @@ Arguments Parse(int count, char** words) {
                             {"frame-timeout", required_argument, nullptr, 'f'},
                             {"rebuilds", required_argument, nullptr, 'b'},
                             {"fallback", required_argument, nullptr, 'a'},
+                            {"opening-timeout", required_argument, nullptr, 'p'},
                             {"topk", required_argument, nullptr, 'k'},
                             {"repeat", required_argument, nullptr, 'r'},
                             {"confidence", required_argument, nullptr, 'c'},
@@ -140,6 +142,9 @@ Arguments Parse(int count, char** words) {
         break;
       case 'a':
         arguments.load.recovery.fallback = optarg;
+        break;
+      case 'p':
+        arguments.load.opening_timeout = Number(optarg, "a number of seconds", 0, 1e6);
         break;
       case 'k':
         arguments.top = Whole(optarg, "a number", 1, 1e6);

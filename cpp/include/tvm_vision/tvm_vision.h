@@ -36,9 +36,10 @@ typedef struct {
   double frame_timeout; /* seconds that a call may wait for the device; 0: any time */
   int rebuilds_per_minute; /* of a device that is lost, 0 to 60 */
   const char* fallback;    /* after these: NULL, "cpu", or the path of a package for a processor */
+  double opening_timeout;  /* seconds that the driver may take to open the device; 0: any time */
 } tvm_vision_options;
 
-#define TVM_VISION_OPTIONS {TVM_VISION_AUTO, NULL, NULL, 0, 6, NULL}
+#define TVM_VISION_OPTIONS {TVM_VISION_AUTO, NULL, NULL, 0, 6, NULL, 120}
 
 /*! \brief A loaded network; kind: "network", "classifier", "yoeo", "yolo", "detr", "ssd",
  * "segmenter" or "depth". */

@@ -154,6 +154,9 @@ struct LoadOptions {
   /*! \brief How long a frame may take, and what is done where the device is lost. A fallback has to
    * be signed as well. */
   Recovery recovery;
+  /*! \brief Seconds that the driver may take to start and to open the device, also where it was
+   * lost; DeviceError after that. 0: any time. */
+  double opening_timeout = 120;
 };
 
 /*! \brief A network on its device, tensors in and tensors out. One thread at a time. */
@@ -163,7 +166,8 @@ class TVM_VISION_PUBLIC Network {
    *
    * mod.so is native code: loading a package is trusting who made it. Everything else of it is
    * checked before. Throws Error: PackageError for one that is damaged, not signed as it has to be
-   * or for another machine, DeviceError where the device is absent or lacks what a kernel needs,
+   * or for another machine, DeviceError where the device is absent, its driver does not answer or
+   * it lacks what a kernel needs,
    * InputError for keys that cannot be read, for a target where the package is for one device, and
    * for a fallback that cannot take the network's place.
    */
