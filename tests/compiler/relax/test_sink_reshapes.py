@@ -113,20 +113,24 @@ def test_a_long_chain_without_a_product_takes_no_longer_for_each_step() -> None:
     assert len(calls_of(sink_reshapes(module), "relax.add")) == 61
 
 
-@pytest.mark.parametrize("reshaped", [True, False])
-def test_the_latest_product_takes_a_sum_in(reshaped: bool) -> None:
+@pytest.mark.parametrize("way", ["reshaped", "direct", "there and back"])
+def test_the_latest_product_takes_a_sum_in(way: str) -> None:
     """The other operand is a product's too, reshaped, and has a reader of its own: a residual."""
 
     def network(b: relax.BlockBuilder, x: Any) -> Any:
         first = b.emit(OP.matmul(b.emit(OP.reshape(x, (6, 8))), WEIGHTS[0]))
         residual = b.emit(OP.reshape(first, SHAPE))
-        if reshaped:
+        if way == "reshaped":
             second = b.emit(product(b.emit(OP.exp(residual))))
         else:
             second = b.emit(OP.matmul(b.emit(OP.exp(residual)), WEIGHTS[0]))
+        if way == "there and back":
+            there = b.emit(OP.multiply(b.emit(OP.reshape(second, (6, 8))), VECTOR[0]))
+            second = b.emit(OP.reshape(there, SHAPE))
         return b.emit(OP.add(residual, second))
 
     module, _ = module_of(network, SHAPE)
     kernels = prepare(module, target=Target(GPU, host="llvm")).kernels
-    assert [len(k.inputs) for k in kernels if "add" in k.function] == [3]
+    inputs = 4 if way == "there and back" else 3
+    assert [len(k.inputs) for k in kernels if "add" in k.function] == [inputs]
     assert len(kernels) <= 3

@@ -142,8 +142,10 @@ class _Rewriter(relax.PyExprMutator):
                 views.append(self._view(place.broadcast(shape), whole, sources))
         except ValueError:  # no view of that shape
             return call
-        q, k, v, *more = views
-        form = AttentionForm(batch, queries, keys, width, value_width, scale, q, k, v, tuple(more))
+        of_q, of_k, of_v, *more = views
+        form = AttentionForm(
+            batch, queries, keys, width, value_width, scale, of_q, of_k, of_v, tuple(more)
+        )
         if not self._fits(form) or any(self._size(s) >= MOST for s in sources):
             return call
         emit, op = self.builder_.emit, relax.op

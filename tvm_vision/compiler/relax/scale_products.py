@@ -71,7 +71,8 @@ class _Rewriter(relax.PyExprMutator):
     def _unscaled(self, expr: Any) -> tuple[Any, float]:
         """A factor without what scales it, and the number; 1 where nothing does."""
         given = expr
-        moves, found = [], value_of(expr, self._lookup)
+        moves: list[Any] = []
+        found = value_of(expr, self._lookup)
         while self._uses[resolve(expr, self._lookup)] == 1:
             by = factor_of(found, self._lookup)
             if by is not None and operator_of(value_of(by[0], self._lookup)) in VIEWS:

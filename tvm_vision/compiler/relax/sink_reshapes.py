@@ -75,11 +75,14 @@ class _Rewriter(relax.PyExprMutator):
         for place, argument in enumerate(call.args):
             if -1 in whole or _shape(argument) != whole:
                 continue
-            direct = max(direct, self._of_sum.get(resolve(argument, self.lookup_binding), -1))
-            before = value_of(argument, self.lookup_binding)
-            if operator_of(before) == "relax.reshape":
-                number = self._of_sum.get(resolve(before.args[0], self.lookup_binding), -1)
-                found.append((number, place, before.args[0]))
+            source = argument
+            while operator_of(value_of(source, self.lookup_binding)) == "relax.reshape":
+                source = value_of(source, self.lookup_binding).args[0]
+            number = self._of_sum.get(resolve(source, self.lookup_binding), -1)
+            if _shape(source) == whole:  # of there and back nothing is left
+                direct = max(direct, number)
+            else:
+                found.append((number, place, source))
         found = sorted((one for one in found if one[0] > direct), key=lambda one: -one[0])
         return [(place, source) for _, place, source in found]
 
