@@ -101,11 +101,10 @@ def test_an_output_that_cannot_be_written(refuses, tiny_package):
     assert "cannot be written (" in refuses("run", tiny_package, "-o", tiny_package / "y.npz")
 
 
-def test_an_image_needs_preprocessing(refuses, tiny_package, tmp_path):
+def test_an_image_needs_a_network_of_images(refuses, tiny_package, tmp_path):
     cv2.imwrite(str(tmp_path / "cat.png"), np.zeros((9, 9, 3), np.uint8))
-    assert "compile it with --preprocess" in refuses(
-        "run", tiny_package, "--image", tmp_path / "cat.png"
-    )
+    said = refuses("run", tiny_package, "--image", tmp_path / "cat.png")
+    assert "takes x: float32[4]: pass --inputs" in said and "--preprocess" not in said
     assert "is not there" in refuses("run", tiny_package, "--image", tmp_path / "dog.png")
 
 

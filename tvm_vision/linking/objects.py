@@ -87,7 +87,7 @@ def read_object(content: bytes) -> ObjectFile:
     """Raises LinkError for anything else than such an object, or with what is not for here."""
     try:
         return _read(content)
-    except (struct.error, IndexError, ValueError) as error:
+    except (struct.error, IndexError, OverflowError, ValueError) as error:
         raise LinkError(f"an object file is damaged ({error})") from None
 
 
