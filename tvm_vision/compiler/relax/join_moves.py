@@ -89,11 +89,12 @@ class _Rewriter(relax.PyExprMutator):
     def _joined(self, call: relax.Call) -> relax.Expr | None:
         # The call has no name yet, by which it would be looked up: its operand has.
         place = place_of(call.args[0], self.lookup_binding)
-        shape = fixed_shape(self.builder_.normalize(call))
+        call = self.builder_.normalize(call)
+        shape = fixed_shape(call)
         if place is None or shape is None:
             return None
         try:
-            view = view_of(self.builder_.normalize(call), place, self.lookup_binding)
+            view = view_of(call, place, self.lookup_binding)
         except (ValueError, LookupError):
             return None
         source = fixed_shape(place.source)

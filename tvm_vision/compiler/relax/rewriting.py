@@ -68,15 +68,26 @@ def constant_of(expr: Any, lookup: Lookup) -> np.ndarray | None:
     return None if source is None else source.transpose(axes)
 
 
-def uses_of(function: relax.Function) -> Counter[Any]:
-    """How many bindings of a function use each variable, and whether it is its result; names of
-    what ``resolve`` sees through count as that."""
-    bound = dict(bindings_of(function))
-    used: Counter[Any] = Counter()
-    for value in (*bound.values(), function.body.body):
-        if value is not None and (value is function.body.body or not isinstance(value, relax.Var)):
-            used.update(resolve(var, bound.get) for var in relax.analysis.free_vars(value))
-    return used
+class Names:
+    """What the variables of a function stand for, before it is rewritten, and how often each is
+    used: by how many bindings, and as the result."""
+
+    def __init__(self, function: relax.Function) -> None:
+        self._bound = dict(bindings_of(function))
+        self._uses: Counter[Any] = Counter()
+        result = function.body.body
+        for value in (*self._bound.values(), result):
+            if value is not None and (value is result or not isinstance(value, relax.Var)):
+                free = relax.analysis.free_vars(value)
+                self._uses.update(resolve(var, self.lookup) for var in free)
+
+    def lookup(self, var: Any) -> Any:
+        """What a variable is bound to, or None."""
+        return self._bound.get(var)
+
+    def uses(self, expr: Any) -> int:
+        """How often an expression is used; names of what ``resolve`` sees through count as that."""
+        return self._uses[resolve(expr, self.lookup)]
 
 
 def rebind(mutator: Any, var: relax.Var, expr: Any) -> None:

@@ -15,9 +15,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from .kernel_calls import bindings_of
 from .operators import fixed_shape, operator_of
-from .rewriting import constant_of, resolve, rewritten, uses_of, value_of
+from .rewriting import Names, constant_of, rewritten, value_of
 
 _RESHAPES = ("relax.reshape", "relax.expand_dims", "relax.squeeze")
 _BY_COLUMN = tuple(f"relax.{name}" for name in ("add", "subtract", "multiply", "divide"))
@@ -48,8 +47,7 @@ class _Product:
 @relax.expr_functor.mutator
 class _Rewriter(relax.PyExprMutator):
     def visit_function_(self, function: relax.Function) -> relax.Expr:
-        self._bound = dict(bindings_of(function))
-        self._uses = uses_of(function)
+        self._names = Names(function)
         return super().visit_function_(function)
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
@@ -61,15 +59,12 @@ class _Rewriter(relax.PyExprMutator):
                     return turned
         return self.visit_expr_post_order(call)
 
-    def _lookup(self, var: Any) -> Any:
-        return self._bound.get(var)
-
     def _product(self, expr: Any) -> _Product | None:
         after: list[Any] = []
         while True:
-            found = value_of(expr, self._lookup)
+            found = value_of(expr, self._names.lookup)
             name = operator_of(found)
-            if self._uses[resolve(expr, self._lookup)] != 1:
+            if self._names.uses(expr) != 1:
                 return None
             if name == "relax.matmul":
                 break
@@ -81,7 +76,7 @@ class _Rewriter(relax.PyExprMutator):
             value, place = None, 2
             while value is None and place:
                 place -= 1
-                value = constant_of(found.args[place], self._lookup)
+                value = constant_of(found.args[place], self._names.lookup)
             shape, last = fixed_shape(found), fixed_shape(found.args[1 - place])
             if value is None or shape is None or shape != last or not _of_columns(value, shape):
                 return None
@@ -90,13 +85,13 @@ class _Rewriter(relax.PyExprMutator):
         weights, shape = fixed_shape(found.args[1]), fixed_shape(found)
         if weights is None or shape is None or len(weights) != 2 or len(shape) < 2:
             return None
-        if constant_of(found.args[1], self._lookup) is None:
+        if constant_of(found.args[1], self._names.lookup) is None:
             return None
         if any(value.size > 1 and last != weights[1] for _, _, value, last in after):
             return None
-        turn = value_of(found.args[0], self._lookup)
+        turn = value_of(found.args[0], self._names.lookup)
         while operator_of(turn) in _RESHAPES:
-            turn = value_of(turn.args[0], self._lookup)
+            turn = value_of(turn.args[0], self._names.lookup)
         extents = fixed_shape(turn.args[0]) if operator_of(turn) == "relax.permute_dims" else None
         if extents is None or not turn.attrs.axes:
             return None

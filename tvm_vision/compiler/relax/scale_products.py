@@ -13,9 +13,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from .kernel_calls import bindings_of
 from .operators import fixed_shape, operator_of
-from .rewriting import constant_of, is_constant, resolve, rewritten, uses_of, value_of
+from .rewriting import Names, constant_of, is_constant, rewritten, value_of
 from .views import VIEWS
 
 _TURNS = ("relax.permute_dims", "relax.reshape", "relax.expand_dims", "relax.squeeze")
@@ -49,13 +48,12 @@ def factor_of(found: Any, lookup: Any) -> tuple[Any, float] | None:
 @relax.expr_functor.mutator
 class _Rewriter(relax.PyExprMutator):
     def visit_function_(self, function: relax.Function) -> relax.Expr:
-        self._bound = dict(bindings_of(function))
-        self._uses = uses_of(function)
+        self._names = Names(function)
         return super().visit_function_(function)
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         if operator_of(call) != "relax.matmul" or any(
-            is_constant(argument, self._lookup) for argument in call.args
+            is_constant(argument, self._names.lookup) for argument in call.args
         ):
             return self.visit_expr_post_order(call)
         factors = [self._unscaled(argument) for argument in call.args]
@@ -65,17 +63,14 @@ class _Rewriter(relax.PyExprMutator):
         made = self.builder_.emit(relax.Call(call.op, [f for f, _ in factors], call.attrs))
         return relax.op.multiply(made, relax.const(scale))
 
-    def _lookup(self, var: Any) -> Any:
-        return self._bound.get(var)
-
     def _unscaled(self, expr: Any) -> tuple[Any, float]:
         """A factor without what scales it, and the number; 1 where nothing does."""
         given = expr
         moves: list[Any] = []
-        found = value_of(expr, self._lookup)
-        while self._uses[resolve(expr, self._lookup)] == 1:
-            by = factor_of(found, self._lookup)
-            if by is not None and operator_of(value_of(by[0], self._lookup)) in VIEWS:
+        found = value_of(expr, self._names.lookup)
+        while self._names.uses(expr) == 1:
+            by = factor_of(found, self._names.lookup)
+            if by is not None and operator_of(value_of(by[0], self._names.lookup)) in VIEWS:
                 tensor = self.visit_expr(by[0])
                 for move in reversed(moves):
                     tensor = self.builder_.emit(
@@ -86,5 +81,5 @@ class _Rewriter(relax.PyExprMutator):
                 break
             moves.append(found)
             expr = found.args[0]
-            found = value_of(expr, self._lookup)
+            found = value_of(expr, self._names.lookup)
         return self.visit_expr(given), 1.0
