@@ -183,15 +183,59 @@ def test_without_a_convolution_nothing_changes():
 
 
 @pytest.mark.parametrize(
-    ("rows", "out", "is_blocked"), [(1, 1000, True), (3, 40, True), (9, 40, False), (1, 3, False)]
+    ("rows", "out", "is_blocked"),
+    [
+        ((1,), 1000, True),
+        ((3,), 40, True),
+        ((9,), 40, True),
+        ((197,), 50, True),
+        ((2, 13), 40, True),
+        ((2, 3, 7), 33, True),
+        ((1, 1), 40, False),
+        ((9,), 3, False),
+    ],
 )
-def test_products_of_few_rows(rows, out, is_blocked):
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_products_with_weights(rows, out, is_blocked, precision):
+    """Of few rows, of many, of an odd number of columns, and with axes before the rows."""
+
     def build(builder, x):
         y = builder.emit(OP.matmul(x, constant(1, 37, out)[0]))
-        return builder.emit(OP.add(y, constant(2, out)[0]))
+        return builder.emit(OP.nn.gelu(builder.emit(OP.add(y, constant(2, out)[0]))))
 
-    kernels = assert_same(build, (rows, 37))
+    tolerance = 1e-5 if precision == "fp32" else 5e-3
+    kernels = assert_same(build, (*rows, 37), precision=precision, tolerance=tolerance)
     assert any("dense_c" in kernel for kernel in kernels) == is_blocked
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "is_padded"),
+    [
+        ((3, 50, 16), (3, 16, 50), True),
+        ((2, 3, 5, 16), (2, 3, 16, 197), True),
+        ((197, 64), (64, 197), True),
+        ((3, 50, 16), (3, 16, 64), False),
+        ((3, 5, 16), (3, 16, 3), False),
+        ((3, 50, 16), (16, 50), False),
+        ((1, 50, 16), (3, 16, 50), False),
+    ],
+)
+def test_products_of_two_tensors_in_whole_vectors(left, right, is_padded):
+    def build(builder, x, y):
+        return builder.emit(OP.nn.softmax(builder.emit(OP.matmul(x, y))))
+
+    kernels = assert_same(build, left, right)
+    assert any("matmul_c" in kernel for kernel in kernels) == is_padded
+
+
+def test_what_is_no_number_stays_in_its_place():
+    """Columns that are added to fill a vector up are read by none."""
+
+    def build(builder, x, y):
+        return builder.emit(OP.matmul(builder.emit(OP.log(x)), builder.emit(OP.log(y))))
+
+    blocked, plain, _ = both(build, (1, 9, 20), (1, 20, 50))
+    np.testing.assert_array_equal(np.isnan(blocked[0]), np.isnan(plain[0]))
 
 
 def test_halves_in_blocks():

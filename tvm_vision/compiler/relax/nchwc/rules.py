@@ -6,6 +6,7 @@ or None where the operator has to stay as it is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from tvm import relax
 from tvm_vision.topi import nchwc as blocked
 from tvm_vision.topi.nchwc import SlidingWindow
 
-from ..kernel_calls import OUT_FUSABLE
+from ..kernel_calls import OPAQUE, OUT_FUSABLE
 from ..operators import operator_of
 from .rewriter import NchwcRewriter
 from .values import NchwcTensor, Picked
@@ -25,8 +26,10 @@ Rule = Callable[[NchwcRewriter, Any], Any]
 
 # Groups of fewer channels than a block are merged, with zeros between them: at most so many.
 MOST_MERGED = 16
-# Rows of a product up to which it is a convolution of images of one pixel.
+# Rows of a product up to which it is a convolution of images of one pixel, beyond of one image.
 FEW_ROWS = 4
+# Columns of a product that one loop keeps, in vectors, where there are more than twice as many.
+MANY_VECTORS = 4
 # A selection of channels reads so many tensors at most, as code for each of them is generated.
 MOST_SOURCES = 3
 
@@ -113,27 +116,58 @@ def _window(attrs: Any, kernel: Any) -> SlidingWindow:
 
 
 def product(blocks: NchwcRewriter, call: Any) -> Any:
-    """Few rows times constant weights: a convolution of one pixel."""
+    """Rows times constant weights. Few rows are images of one pixel; many are the pixels of one
+    image, whose channels are one block: so they lie."""
     weights, shape = blocks.constant(call.args[1]), blocks.shape(call.args[0])
     result = blocks.shape(call)
-    if weights is None or weights.ndim != 2 or result is None or shape is None or len(shape) != 2:
+    if result is None or shape is None or len(shape) < 2:
         return None
-    rows, depth = shape
-    out = weights.shape[1]
-    if rows > FEW_ROWS or out < blocks.block or weights.dtype != np.float32:
+    if weights is None:
+        return _even_columns(blocks, call, result[-1])
+    if weights.ndim != 2:
         return None
-    image = blocks.builder_.emit(OP.reshape(blocks.plain(call.args[0]), (rows, depth, 1, 1)))
+    *outer, depth = shape
+    rows, out = math.prod(outer), weights.shape[1]
+    few = rows <= FEW_ROWS
+    if rows == 0 or out < blocks.block or weights.dtype != np.float32 or (few and len(outer) > 1):
+        return None
+    lies = (rows, depth, 1, 1) if few else (1, 1, 1, rows, depth)
+    image = blocks.builder_.emit(OP.reshape(blocks.plain(call.args[0]), lies))
     packed = blocked.pack_weights(weights.T[:, :, None, None], blocks.block, depth)
     window = SlidingWindow((1, 1), (1, 1), 0, 0, (1, 1))
+    size = (depth, 1, 1 if few else rows)
     called = blocks.emit(
         blocks.compute(
-            lambda x, w: blocked.convolution(x, w, window, (depth, 1, 1)),
+            lambda x, w: blocked.convolution(x, w, window, size),
             [image, relax.const(packed)], "dense", OUT_FUSABLE,
         )
     )  # fmt: skip
+    if not few:
+        called = blocks.emit(OP.permute_dims(called, (0, 2, 3, 1, 4)))
     lanes = blocked.blocks_of(out, blocks.block) * blocks.block
     flat = OP.reshape(called, (rows, lanes))
-    return flat if lanes == out else OP.strided_slice(blocks.emit(flat), [1], [0], [out])
+    if lanes != out:
+        flat = OP.strided_slice(blocks.emit(flat), [1], [0], [out])
+    return flat if len(outer) == 1 else OP.reshape(blocks.emit(flat), result)
+
+
+def _even_columns(blocks: NchwcRewriter, call: Any, columns: int) -> Any:
+    """A product of two tensors in whole vectors: one of 197 columns is that of 200 without the last
+    three, which TVM's loops would compute number by number."""
+    rows, factor = blocks.shape(call.args[0]), blocks.shape(call.args[1])
+    vectors = MANY_VECTORS if columns > 2 * MANY_VECTORS * blocks.block else 1
+    more = -columns % (vectors * blocks.block)
+    if columns <= blocks.block or more == 0 or str(call.ty.dtype) != "float32":
+        return None
+    if factor is None or rows is None or rows[:-2] != factor[:-2]:
+        return None
+    widths = [0] * (2 * len(factor) - 1) + [more]
+    wide = blocks.emit(OP.nn.pad(blocks.plain(call.args[1]), widths, pad_value=0.0))
+    # By itself: with the part that is left as its result, it would be computed by that.
+    product = blocks.emit(
+        blocks.compute(blocked.product, [blocks.plain(call.args[0]), wide], "matmul", OPAQUE)
+    )
+    return OP.strided_slice(product, [len(factor) - 1], [0], [columns])
 
 
 def unary(blocks: NchwcRewriter, call: Any) -> Any:
