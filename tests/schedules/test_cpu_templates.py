@@ -86,12 +86,34 @@ def gathered() -> Any:
     return te.create_prim_func([x, table, nchwc.gather([x], table, CHANNELS)])
 
 
-def product() -> Any:
-    a, b = te.placeholder((3, 15, 70), "float32", "a"), te.placeholder((3, 70, 33), "float32", "b")
-    k = te.reduce_axis((0, 70), "k")
-    return te.create_prim_func(
-        [a, b, te.compute((3, 15, 33), lambda i, m, n: te.sum(a[i, m, k] * b[i, k, n], axis=k))]
-    )
+def product(
+    outer: tuple[int, ...], rows: int, terms: int, columns: int,
+    right: tuple[int, ...] | None = None, behind: bool = False, dtype: str = "float32",
+) -> Maker:  # fmt: skip
+    """Of two tensors. right: the axes before the second's matrices. behind: with a sum behind it
+    over whose points it has to be, and a function of both."""
+
+    def make() -> Any:
+        a = te.placeholder((*outer, rows, terms), dtype, "a")
+        axes = outer if right is None else right
+        b = te.placeholder((*axes, terms, columns), dtype, "b")
+        k = te.reduce_axis((0, terms), "k")
+
+        def term(*at: Any) -> Any:
+            *before, m, n = at
+            of_b = before[len(before) - len(axes) :]
+            places = [0 if size == 1 else place for size, place in zip(axes, of_b, strict=True)]
+            return te.sum(a(*before, m, k) * b(*places, k, n), axis=k)
+
+        y = te.compute((*outer, rows, columns), term, "y")
+        if not behind:
+            return te.create_prim_func([a, b, y])
+        mask = te.placeholder((rows, columns), "float32", "mask")
+        added = te.compute(y.shape, lambda *at: y(*at) * 0.125 + mask(*at[-2:]), "added")
+        both = te.compute(y.shape, lambda *at: te.max(added(*at), y(*at)), "both")
+        return te.create_prim_func([a, b, mask, both])
+
+    return make
 
 
 def elementwise() -> Any:
@@ -119,7 +141,16 @@ CASES: dict[str, tuple[str, Maker]] = {
     "depthwise, half": ("cpu_window", depthwise((14, 15), 16, 5, 2)),
     "pool": ("cpu_window", pool((13, 15))),
     "gather": ("cpu_gather", gathered),
-    "product": ("cpu_nest", product),
+    "product": ("cpu_product", product((3,), 15, 70, 33, behind=True)),
+    "attention's": ("cpu_product", product((2, 3), 49, 16, 49)),
+    "product of few rows": ("cpu_product", product((2,), 3, 40, 197)),
+    "product of few columns": ("cpu_product", product((4,), 7, 5, 5)),
+    "product by one matrix": ("cpu_product", product((3,), 20, 33, 24, right=())),
+    "product by one of a batch": ("cpu_product", product((3,), 20, 33, 24, right=(1,))),
+    "product without a batch": ("cpu_product", product((), 130, 64, 77)),
+    "product of one term": ("cpu_product", product((2,), 9, 1, 19)),
+    "product of three columns": ("cpu_nest", product((3,), 15, 70, 3)),
+    "product of doubles": ("cpu_nest", product((3,), 15, 70, 48, dtype="float64")),
     "elementwise": ("cpu_nest", elementwise),
 }
 
@@ -157,7 +188,12 @@ def check(function: Any, template: str, tried: Sequence[ScheduleConfig]) -> None
         assert compare([found], [wanted]) == "", choice
 
 
-@pytest.mark.parametrize("name", ["1x1", "groups", "depthwise, half", "gather", "product"])
+@pytest.mark.parametrize(
+    "name",
+    ["1x1", "groups", "depthwise, half", "gather", "product", "attention's", "product of few rows",
+     "product of few columns", "product by one matrix", "product by one of a batch",
+     "product without a batch", "product of one term"],
+)  # fmt: skip
 def test_some_candidates_are_right(name: str) -> None:
     """The likeliest, one from the middle and the least likely; the slow test tries all."""
     template, make = CASES[name]
@@ -189,6 +225,7 @@ def test_candidates_differ_in_every_number() -> None:
     for template, varied in (
         ("cpu_window", {"blocks", "pixels", "rows", "unroll", "parallel"}),
         ("cpu_gather", {"parallel"}),
+        ("cpu_product", {"rows", "vectors", "packed", "together", "unroll", "parallel"}),
         ("cpu_nest", {"channels", "vectors", "threads_from"}),
     ):
         found: dict[str, set[Any]] = {name: set() for name in varied}
@@ -205,7 +242,7 @@ def test_what_is_not_offered_is_no_schedule(name: str) -> None:
     function = CASES[name][1]()
     first = choices(function, LIMITS)[0]
     assert ScheduleConfig.from_dict(first.to_dict()) == first
-    strange = {"blocks": 10**9, "channels": 0, "parallel": "often"}
+    strange = {"blocks": 10**9, "rows": 0, "channels": 0, "parallel": "often"}
     for field, value in strange.items():
         if not hasattr(first.parameters, field):
             continue

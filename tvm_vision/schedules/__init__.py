@@ -26,12 +26,14 @@ Each template keeps its parameters in a frozen dataclass of plain numbers, with
 | trace | trace.TraceSteps | what TVM's MetaSchedule found; in records alone |
 
 For processors ``cpu/windows.py`` and ``cpu/gather.py`` write the loops of what
-``topi/nchwc.py`` computes: convolutions, pools and selections of channels in blocks.
+``topi/nchwc.py`` computes: convolutions, pools and selections of channels in blocks;
+``cpu/products.py`` those of products of what a network computes.
 
 | template | parameters | for |
 |---|---|---|
 | cpu_window | cpu.tiles.WindowTile | convolutions and pools of channels in blocks |
 | cpu_gather | cpu.gather.GatherLoop | selections of channels in blocks |
+| cpu_product | cpu.products.ProductTile | products of two tensors of matrices |
 | cpu_nest | cpu.nests.NestShape | everything else |
 """
 

@@ -127,16 +127,6 @@ def convolution(
     )
 
 
-def product(x: Any, y: Any) -> Any:
-    """Matrices times matrices: (..., n, k) times (..., k, m), of equal leading axes."""
-    k = te.reduce_axis((0, y.shape[-2]), name="k")
-
-    def compute(*at: Any) -> Any:
-        return te.sum(x(*at[:-1], k) * y(*at[:-2], k, at[-1]), axis=k)
-
-    return te.compute((*x.shape[:-1], y.shape[-1]), compute, name="matmul")
-
-
 def depthwise(x: Any, weights: Any, window: SlidingWindow, size: Sequence[int]) -> Any:
     """Each channel with a kernel of its own. weights: (blocks, kh, kw, block); size: (h, w)."""
     n, outer, _, _, block = _sizes(x)

@@ -208,36 +208,6 @@ def test_products_with_weights(rows, out, is_blocked, precision):
     assert any("dense_c" in kernel for kernel in kernels) == is_blocked
 
 
-@pytest.mark.parametrize(
-    ("left", "right", "is_padded"),
-    [
-        ((3, 50, 16), (3, 16, 50), True),
-        ((2, 3, 5, 16), (2, 3, 16, 197), True),
-        ((197, 64), (64, 197), True),
-        ((3, 50, 16), (3, 16, 64), False),
-        ((3, 5, 16), (3, 16, 3), False),
-        ((3, 50, 16), (16, 50), False),
-        ((1, 50, 16), (3, 16, 50), False),
-    ],
-)
-def test_products_of_two_tensors_in_whole_vectors(left, right, is_padded):
-    def build(builder, x, y):
-        return builder.emit(OP.nn.softmax(builder.emit(OP.matmul(x, y))))
-
-    kernels = assert_same(build, left, right)
-    assert any("matmul_c" in kernel for kernel in kernels) == is_padded
-
-
-def test_what_is_no_number_stays_in_its_place():
-    """Columns that are added to fill a vector up are read by none."""
-
-    def build(builder, x, y):
-        return builder.emit(OP.matmul(builder.emit(OP.log(x)), builder.emit(OP.log(y))))
-
-    blocked, plain, _ = both(build, (1, 9, 20), (1, 20, 50))
-    np.testing.assert_array_equal(np.isnan(blocked[0]), np.isnan(plain[0]))
-
-
 def test_halves_in_blocks():
     def follow(builder, y):
         y = conv(builder, builder.emit(OP.nn.relu(y)), 20, 20, 3, seed=2, groups=20, padding=1)

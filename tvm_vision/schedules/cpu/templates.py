@@ -15,7 +15,7 @@ from tvm import s_tir, tirx
 
 from ..common import NotThisKind
 from ..coverage import unwritten
-from . import gather, nests, tiles, windows
+from . import gather, nests, products, tiles, windows
 from .casts import cast_by_steps
 from .extremes import new_first
 from .loops import NotWritten
@@ -72,6 +72,13 @@ TEMPLATES: dict[str, CpuTemplate] = {
             windows.window_of,
             tiles.candidates,
             windows.write_window,
+        ),
+        CpuTemplate(
+            "cpu_product",
+            products.ProductTile,
+            products.product_of,
+            products.candidates,
+            products.write_product,
         ),
         CpuTemplate(
             "cpu_gather",

@@ -17,11 +17,11 @@ from functools import partial
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import prim
 
 from . import loops as make
 from .loops import Kind, Stage
 from .processor import Processor
+from .registers import RegisterTile
 from .tiles import ImageWindow, WindowTile, choose_tile, flattened, layer_of, parts, tile_rows
 
 # Columns of a window that are written out. With 257, as transforms into frequencies have, LLVM
@@ -73,10 +73,9 @@ class _Writer:
     def __init__(
         self, function: Any, stages: list[Stage], layer: ImageWindow, tile: WindowTile
     ) -> None:
-        self._params = list(function.params)
-        self._stages = stages
         self._layer = layer
         self._tile = tile
+        self._registers = RegisterTile(function.params, stages, tile.pixels, layer.lanes)
 
     def body(self) -> Any:
         """All images, all channels, all rows: the tasks that threads share."""
@@ -146,29 +145,19 @@ class _Writer:
     def _pixels(self, spot: _Spot) -> Any:
         """One tile: its sums, and what follows on each of its blocks."""
         layer, tile = self._layer, self._tile
-        sums = [make.local(f"sum{i}", (tile.pixels, layer.lanes)) for i in range(tile.blocks)]
+        sums = [self._registers.buffer(f"sum{i}") for i in range(tile.blocks)]
         initial = make.real(0.0 if layer.weights is not None else float("-inf"))
         statements = [tirx.AllocBuffer(buffer) for buffer in sums]
-        statements += [self._store(buffer, lambda j, lane: initial) for buffer in sums]
+        statements += [self._registers.store(buffer, lambda j, lane: initial) for buffer in sums]
         statements.append(self._window(sums, spot))
         for i, buffer in enumerate(sums):
-            statements += self._epilogue(buffer, spot, spot.first + i)
+            statements += self._registers.results(buffer, partial(self._point, spot, i))
         return make.sequence(statements)
 
-    def _store(self, buffer: Any, value: Callable[[Any, Any], Any]) -> Any:
-        """``value`` of each (pixel, lane) of a tile, in a local buffer."""
-        return self._each(lambda j, lane: tirx.BufferStore(buffer, value(j, lane), [j, lane]))
-
-    def _each(self, body: Callable[[Any, Any], Any]) -> Any:
-        return make.loop(
-            "pixel",
-            self._tile.pixels,
-            lambda j: self._vector(lambda lane: body(j, lane)),
-            Kind.UNROLLED,
-        )
-
-    def _vector(self, body: Callable[[Any], Any]) -> Any:
-        return make.loop("lane", self._layer.lanes, body, Kind.VECTORIZED)
+    @staticmethod
+    def _point(spot: _Spot, i: int, j: Any, lane: Any) -> tuple[Any, ...]:
+        """Where a lane of a tile's pixel and block lies in the results."""
+        return spot.image, spot.first + i, spot.row, spot.start + j, lane
 
     def _window(self, sums: list[Any], spot: _Spot) -> Any:
         """The sums of a tile: loops over channels and rows, columns written out, of a wide window
@@ -269,7 +258,9 @@ class _Writer:
                     new = self._single(spot, i, (y, x), (kh, kw), lane)
                 return tirx.max(old, new) if self._layer.weights is None else old + new
 
-            return self._vector(lambda lane: tirx.BufferStore(sums[i], value(lane), [j, lane]))
+            return self._registers.vector(
+                lambda lane: tirx.BufferStore(sums[i], value(lane), [j, lane])
+            )
 
         return make.loop("pixel", len(inside), pixel, Kind.UNROLLED, inside.start)
 
@@ -295,53 +286,3 @@ class _Writer:
                 block = spot.group * (layer.depth // layer.lanes) + block
             at = [spot.image, block, *place, channel]
         return make.single(tirx.BufferLoad(layer.data, at)) * make.single(weight)
-
-    def _epilogue(self, sums: Any, spot: _Spot, block: Any) -> list[Any]:
-        """What follows, on the registers. Results of the function go to memory."""
-        kept = {self._stages[0].buffer: sums}
-        statements = []
-        for stage in self._stages:
-            value = self._value(stage, kept, spot, block)
-            if any(stage.buffer.same_as(param) for param in self._params):
-                statements.append(self._each(self._result(stage, value, spot, block)))
-            elif stage is not self._stages[0]:
-                buffer = make.local(
-                    "kept", (self._tile.pixels, self._layer.lanes), str(stage.buffer.ty.dtype)
-                )
-                statements += [tirx.AllocBuffer(buffer), self._store(buffer, value)]
-                kept[stage.buffer] = buffer
-        return statements
-
-    @staticmethod
-    def _result(
-        stage: Stage, value: Callable[[Any, Any], Any], spot: _Spot, block: Any
-    ) -> Callable[[Any, Any], Any]:
-        def store(j: Any, lane: Any) -> Any:
-            at = [spot.image, block, spot.row, spot.start + j, lane]
-            return tirx.BufferStore(stage.buffer, value(j, lane), at)
-
-        return store
-
-    def _value(
-        self, stage: Stage, kept: dict[Any, Any], spot: _Spot, block: Any
-    ) -> Callable[[Any, Any], Any]:
-        """The value of a stage for (pixel, lane) of a tile."""
-        kept = dict(kept)
-
-        def value(j: Any, lane: Any) -> Any:
-            def load(node: Any) -> Any:
-                buffer = kept.get(node.source)
-                if buffer is None:
-                    return node
-                found = tirx.BufferLoad(buffer, [j, lane])
-                wanted = str(node.ty.dtype)
-                return found if str(found.ty.dtype) == wanted else prim.Cast(wanted, found)
-
-            if stage is self._stages[0]:
-                found = tirx.BufferLoad(kept[stage.buffer], [j, lane])
-                wanted = str(stage.buffer.ty.dtype)
-                return found if wanted == "float32" else prim.Cast(wanted, found)
-            point = (spot.image, block, spot.row, spot.start + j, lane)
-            return make.substituted(stage.value, dict(zip(stage.axes, point, strict=True)), load)
-
-        return value

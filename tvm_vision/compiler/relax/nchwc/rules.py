@@ -16,7 +16,7 @@ from tvm import relax
 from tvm_vision.topi import nchwc as blocked
 from tvm_vision.topi.nchwc import SlidingWindow
 
-from ..kernel_calls import OPAQUE, OUT_FUSABLE
+from ..kernel_calls import OUT_FUSABLE
 from ..operators import operator_of
 from .rewriter import NchwcRewriter
 from .values import NchwcTensor, Picked
@@ -28,8 +28,6 @@ Rule = Callable[[NchwcRewriter, Any], Any]
 MOST_MERGED = 16
 # Rows of a product up to which it is a convolution of images of one pixel, beyond of one image.
 FEW_ROWS = 4
-# Columns of a product that one loop keeps, in vectors, where there are more than twice as many.
-MANY_VECTORS = 4
 # A selection of channels reads so many tensors at most, as code for each of them is generated.
 MOST_SOURCES = 3
 
@@ -120,11 +118,7 @@ def product(blocks: NchwcRewriter, call: Any) -> Any:
     image, whose channels are one block: so they lie."""
     weights, shape = blocks.constant(call.args[1]), blocks.shape(call.args[0])
     result = blocks.shape(call)
-    if result is None or shape is None or len(shape) < 2:
-        return None
-    if weights is None:
-        return _even_columns(blocks, call, result[-1])
-    if weights.ndim != 2:
+    if result is None or shape is None or len(shape) < 2 or weights is None or weights.ndim != 2:
         return None
     *outer, depth = shape
     rows, out = math.prod(outer), weights.shape[1]
@@ -149,25 +143,6 @@ def product(blocks: NchwcRewriter, call: Any) -> Any:
     if lanes != out:
         flat = OP.strided_slice(blocks.emit(flat), [1], [0], [out])
     return flat if len(outer) == 1 else OP.reshape(blocks.emit(flat), result)
-
-
-def _even_columns(blocks: NchwcRewriter, call: Any, columns: int) -> Any:
-    """A product of two tensors in whole vectors: one of 197 columns is that of 200 without the last
-    three, which TVM's loops would compute number by number."""
-    rows, factor = blocks.shape(call.args[0]), blocks.shape(call.args[1])
-    vectors = MANY_VECTORS if columns > 2 * MANY_VECTORS * blocks.block else 1
-    more = -columns % (vectors * blocks.block)
-    if columns <= blocks.block or more == 0 or str(call.ty.dtype) != "float32":
-        return None
-    if factor is None or rows is None or rows[:-2] != factor[:-2]:
-        return None
-    widths = [0] * (2 * len(factor) - 1) + [more]
-    wide = blocks.emit(OP.nn.pad(blocks.plain(call.args[1]), widths, pad_value=0.0))
-    # By itself: with the part that is left as its result, it would be computed by that.
-    product = blocks.emit(
-        blocks.compute(blocked.product, [blocks.plain(call.args[0]), wide], "matmul", OPAQUE)
-    )
-    return OP.strided_slice(product, [len(factor) - 1], [0], [columns])
 
 
 def unary(blocks: NchwcRewriter, call: Any) -> Any:
