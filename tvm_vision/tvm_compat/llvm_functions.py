@@ -46,14 +46,11 @@ LN2_HIGH, LN2_LOW = 0.693359375, math.log(2) - 0.693359375
 LOG_SERIES = tuple(2 / (2 * n + 1) for n in range(5))
 MANTISSA, ONE, LEAST_NORMAL = 0x7FFFFF, 0x3F800000, 2.0**-126
 
-# Of x, x³, x⁵ ... (the same, 7.1.5), within 2e-9 up to ERF_NEAR; beyond, the rational approximation
-# 7.1.26, within 1.5e-7.
-ERF_NEAR = 1.0
-ERF_SERIES = tuple(
-    2 / math.sqrt(math.pi) * (-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(11)
-)
-ERF_P = 0.3275911
-ERF_TERMS = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
+# erf x = x P(x²) / Q(x²), within 2.5e-8 of the value up to ERF_END, from where it is 1 in float32; of
+# 1, x², x⁴ ... (fitted by scripts/fit_erf.py).
+ERF_END = 4.0
+ERF_P = (1.12837914, 0.193544764, 0.0531016529, 0.00388331414, 0.000284562585, 1.98675265e-06)
+ERF_Q = (1.0, 0.504857137, 0.115349828, 0.0152071963, 0.00118555875, 3.74196869e-05)
 
 
 @cache
@@ -91,8 +88,7 @@ def _exp(call: Any) -> Any:
     x = call.args[0]
     lanes = str(x.ty.dtype).removeprefix("float32")
     whole = f"int32{lanes}"
-    bounded = prim.Select(x < _like(EXP_LEAST, x), _like(EXP_LEAST, x), x)
-    bounded = prim.Select(x > _like(EXP_MOST, x), _like(EXP_MOST, x), bounded)
+    bounded = _bounded(x, EXP_LEAST, EXP_MOST)
     n = tirx.floor(bounded * _like(1 / math.log(2), x) + _like(0.5, x))
     rest = (bounded - n * _like(LN2_HIGH, x)) - n * _like(LN2_LOW, x)
     count = n.astype(whole)
@@ -135,12 +131,16 @@ def _log(call: Any) -> Any:
 
 def _erf(call: Any) -> Any:
     x = call.args[0]
-    size = tirx.abs(x)
-    t = _like(1.0, x) / (_like(1.0, x) + _like(ERF_P, x) * size)
-    far = _like(1.0, x) - _series((0.0, *ERF_TERMS), t) * tirx.exp(_like(0.0, x) - size * size)
-    far = prim.Select(x < _like(0.0, x), _like(0.0, x) - far, far)
-    near = _series(ERF_SERIES, x * x) * x
-    return prim.Select(size < _like(ERF_NEAR, x), near, far)
+    near = _bounded(x, -ERF_END, ERF_END)
+    square = near * near
+    # In float32 the quotient rounds to the next number above 1 at some places.
+    return _bounded(near * _series(ERF_P, square) / _series(ERF_Q, square), -1.0, 1.0)
+
+
+def _bounded(x: Any, least: float, most: float) -> Any:
+    """What is no number stays so."""
+    above = prim.Select(x < _like(least, x), _like(least, x), x)
+    return prim.Select(above > _like(most, x), _like(most, x), above)
 
 
 def _series(terms: Sequence[float], x: Any) -> Any:
