@@ -24,7 +24,7 @@ def main() -> None:
     wanted = np.array([math.erf(place) / place for place in x])
     # Within [0, 1], where powers are no farther apart than need be.
     t = np.square(x / END)
-    least, found = math.inf, (np.ones(1), np.ones(1))
+    least, found = math.inf, [np.ones(1), np.ones(1)]
     weights, below = np.ones(PLACES), np.ones(PLACES)
     up, down = DEGREES
     powers = t[:, None] ** np.arange(max(DEGREES) + 1)
@@ -36,7 +36,7 @@ def main() -> None:
         below = powers[:, : down + 1] @ denominator
         error = np.abs(powers[:, : up + 1] @ numerator / below / wanted - 1)
         if error.max() < least:
-            least, found = error.max(), (numerator, denominator)
+            least, found = error.max(), [numerator, denominator]
         weights *= error / error.max() + 1e-3
         weights /= weights.sum()
     print(f"largest relative error {least:.1e}")

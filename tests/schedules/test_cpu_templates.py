@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from tvm import te, tirx
+from tvm import te, tirx, topi
 from tvm.target import Target
 
 from tvm_vision.compiler.target import parse_target
@@ -116,6 +116,26 @@ def product(
     return make
 
 
+def rows(shape: tuple[int, ...], build: Callable[[Any], Any]) -> Maker:
+    """What ``build`` makes of one tensor."""
+
+    def make() -> Any:
+        x = te.placeholder(shape, "float32", "x")
+        return te.create_prim_func([x, build(x)])
+
+    return make
+
+
+def normalized(shape: tuple[int, ...]) -> Maker:
+    def make() -> Any:
+        x = te.placeholder(shape, "float32", "x")
+        scale, shift = (te.placeholder(shape[-1:], "float32", name) for name in ("s", "b"))
+        y = topi.nn.layer_norm(x, scale, shift, [len(shape) - 1], 1e-5)
+        return te.create_prim_func([x, scale, shift, y])
+
+    return make
+
+
 def elementwise() -> Any:
     x = te.placeholder((7, 11, 24), "float32", "x")
     return te.create_prim_func([x, te.compute(x.shape, lambda *at: te.exp(x(*at)) * 2.0)])
@@ -149,6 +169,14 @@ CASES: dict[str, tuple[str, Maker]] = {
     "product by one of a batch": ("cpu_product", product((3,), 20, 33, 24, right=(1,))),
     "product without a batch": ("cpu_product", product((), 130, 64, 77)),
     "product of one term": ("cpu_product", product((2,), 9, 1, 19)),
+    "softmax": ("cpu_rows", rows((2, 3, 49), topi.nn.softmax)),
+    "softmax of whole vectors": ("cpu_rows", rows((70, 64), topi.nn.softmax)),
+    "softmax of a row": ("cpu_rows", rows((1, 1000), topi.nn.softmax)),
+    "layer normalization": ("cpu_rows", normalized((2, 37, 50))),
+    "mean": ("cpu_rows", rows((5, 3, 77), lambda x: topi.sum(x, -1, keepdims=True) / 77.0)),
+    "largest": ("cpu_rows", rows((130, 33), lambda x: topi.max(x, -1))),
+    "least of short rows": ("cpu_nest", rows((9, 7), lambda x: topi.min(x, -1))),
+    "softmax along another axis": ("cpu_nest", rows((3, 40, 6), lambda x: topi.nn.softmax(x, 1))),
     "product of three columns": ("cpu_nest", product((3,), 15, 70, 3)),
     "product of doubles": ("cpu_nest", product((3,), 15, 70, 48, dtype="float64")),
     "elementwise": ("cpu_nest", elementwise),
@@ -192,7 +220,8 @@ def check(function: Any, template: str, tried: Sequence[ScheduleConfig]) -> None
     "name",
     ["1x1", "groups", "depthwise, half", "gather", "product", "attention's", "product of few rows",
      "product of few columns", "product by one matrix", "product by one of a batch",
-     "product without a batch", "product of one term"],
+     "product without a batch", "product of one term", "softmax", "softmax of whole vectors",
+     "softmax of a row", "layer normalization", "mean", "largest"],
 )  # fmt: skip
 def test_some_candidates_are_right(name: str) -> None:
     """The likeliest, one from the middle and the least likely; the slow test tries all."""
@@ -226,6 +255,7 @@ def test_candidates_differ_in_every_number() -> None:
         ("cpu_window", {"blocks", "pixels", "rows", "unroll", "parallel"}),
         ("cpu_gather", {"parallel"}),
         ("cpu_product", {"rows", "vectors", "packed", "together", "unroll", "parallel"}),
+        ("cpu_rows", {"vectors", "parallel"}),
         ("cpu_nest", {"channels", "vectors", "threads_from"}),
     ):
         found: dict[str, set[Any]] = {name: set() for name in varied}
@@ -236,13 +266,13 @@ def test_candidates_differ_in_every_number() -> None:
         assert all(len(values) > 1 for values in found.values()), found
 
 
-@pytest.mark.parametrize("name", ["3x3", "gather", "product"])
+@pytest.mark.parametrize("name", ["3x3", "gather", "product", "softmax"])
 def test_what_is_not_offered_is_no_schedule(name: str) -> None:
     """Records can hold anything, and are of other processors."""
     function = CASES[name][1]()
     first = choices(function, LIMITS)[0]
     assert ScheduleConfig.from_dict(first.to_dict()) == first
-    strange = {"blocks": 10**9, "rows": 0, "channels": 0, "parallel": "often"}
+    strange = {"blocks": 10**9, "rows": 0, "vectors": 10**6, "channels": 0, "parallel": "often"}
     for field, value in strange.items():
         if not hasattr(first.parameters, field):
             continue

@@ -24,7 +24,7 @@ QUICK = (
     "maximum", "relu", "matmul", "max", "max_pool2d", "matmul by split_k", "matmul by a trace",
     "winograd's image, m = 4", "winograd's output, m = 4", "attention", "matmul on matrices",
     "conv2d by windows on matrices", "max, on a processor", "matmul, on a processor",
-    "conv2d, on a processor",
+    "relu, on a processor", "conv2d, on a processor",
     "max_pool2d, on a processor", "gather, on a processor",
 )  # fmt: skip
 EVERY = [(name, dtype) for name, case in CASES.items() for dtype in case.dtypes]

@@ -25,6 +25,8 @@ SHAPES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
     ((499, 998), (0, 1)),
     ((4096, 5), (0,)),
     ((5, 1, 4096, 1), (1, 2, 3)),
+    ((3, 8192), (1,)),  # by vectors side by side
+    ((3, 8191), (1,)),
 ]
 
 
@@ -52,8 +54,8 @@ def test_short_sums_and_products_keep_their_loops() -> None:
         scheduled = cpu_schedules(tvm.IRModule({"f": function}), HERE)["f"]
         return str(scheduled).count("_rf")
 
-    x = te.placeholder((8, 4 * MANY), "float32", "x")
-    y = te.placeholder((4 * MANY, 64), "float32", "y")
+    x = te.placeholder((8, 64 * MANY), "float32", "x")
+    y = te.placeholder((64 * MANY, 64), "float32", "y")
     short = te.placeholder((8, 7, 7), "float32", "short")
     assert parts(x, topi.sum(x, 1)) > 0
     assert parts(short, topi.sum(short, (1, 2))) == 0

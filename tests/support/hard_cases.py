@@ -323,7 +323,7 @@ CASES: dict[str, Case] = {
     ),
     **{
         f"{name}, on a processor": replace(case, dtypes=("float32",))
-        for name, case in _general("cpu_nest", "cpu_product", "cpu_nest").items()
+        for name, case in _general("cpu_nest", "cpu_product", "cpu_rows").items()
     },
     "conv2d, on a processor": _processor_case(
         lambda x, w: nchwc.convolution(x, w, _WINDOW, (2 * B, 7, 9)),

@@ -27,13 +27,14 @@ Each template keeps its parameters in a frozen dataclass of plain numbers, with
 
 For processors ``cpu/windows.py`` and ``cpu/gather.py`` write the loops of what
 ``topi/nchwc.py`` computes: convolutions, pools and selections of channels in blocks;
-``cpu/products.py`` those of products of what a network computes.
+``cpu/products.py`` and ``cpu/rows.py`` those of what TVM's operators are.
 
 | template | parameters | for |
 |---|---|---|
 | cpu_window | cpu.tiles.WindowTile | convolutions and pools of channels in blocks |
 | cpu_gather | cpu.gather.GatherLoop | selections of channels in blocks |
 | cpu_product | cpu.products.ProductTile | products of two tensors of matrices |
+| cpu_rows | cpu.rows.RowLoop | sums over rows with what follows: softmax, layer normalization |
 | cpu_nest | cpu.nests.NestShape | everything else |
 """
 

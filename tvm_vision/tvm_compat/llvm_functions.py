@@ -46,8 +46,8 @@ LN2_HIGH, LN2_LOW = 0.693359375, math.log(2) - 0.693359375
 LOG_SERIES = tuple(2 / (2 * n + 1) for n in range(5))
 MANTISSA, ONE, LEAST_NORMAL = 0x7FFFFF, 0x3F800000, 2.0**-126
 
-# erf x = x P(x²) / Q(x²), within 2.5e-8 of the value up to ERF_END, from where it is 1 in float32; of
-# 1, x², x⁴ ... (fitted by scripts/fit_erf.py).
+# erf x = x P(x²) / Q(x²), of 1, x², x⁴ ...: within 2.5e-8 of the value up to ERF_END, from where it
+# is 1 in float32 (fitted by scripts/fit_erf.py).
 ERF_END = 4.0
 ERF_P = (1.12837914, 0.193544764, 0.0531016529, 0.00388331414, 0.000284562585, 1.98675265e-06)
 ERF_Q = (1.0, 0.504857137, 0.115349828, 0.0152071963, 0.00118555875, 3.74196869e-05)

@@ -144,6 +144,15 @@ def loop(
     return tirx.For(variable, low, extent, kind, body(variable))
 
 
+def place(index: Any, sizes: Sequence[int]) -> list[Any]:
+    """Where number ``index`` of all places lies along axes of ``sizes``."""
+    places = []
+    for size in reversed(sizes):
+        places.append(index % size if size > 1 else integer(0))
+        index = index // size
+    return places[::-1]
+
+
 def sequence(statements: Sequence[Any]) -> Any:
     """Statements one after another; none is nothing to do."""
     if not statements:

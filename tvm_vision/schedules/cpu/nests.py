@@ -212,13 +212,16 @@ def _chooses(value: Any) -> bool:
 
 
 def _is_in_vectors(schedule: Schedule, block: Any, axis: int) -> bool:
-    """False where TVM's vectors would be wrong along an axis.
+    found = schedule.get(block)
+    return in_vectors(found, found.iter_vars[axis].var)
+
+
+def in_vectors(block: Any, along: Any) -> bool:
+    """False where TVM's vectors would be wrong along an axis of a block, given by its variable.
 
     Quotients, remainders and conditions along it are simplified to wrong ones or refused, as are
     types that LLVM does not have.
     """
-    found = schedule.get(block)
-    along = found.iter_vars[axis].var
     odd: list[Any] = []
 
     def check(node: Any) -> None:
@@ -233,7 +236,7 @@ def _is_in_vectors(schedule: Schedule, block: Any, axis: int) -> bool:
             odd.append(node)
 
     tvm_ffi.structural_walk(
-        found.body,
+        block.body,
         [
             ((tvm.ir.Call, *QUOTIENTS), check),
             ((tvm.ir.TensorLoad, tirx.BufferStore), check_type),

@@ -229,7 +229,7 @@ class _Writer:
 
         def task(index: Any) -> Any:
             matrix, index = index // (across * chunks), index % (across * chunks)
-            outer, part, chunk = _place(matrix, shape.outer), index // chunks, index % chunks
+            outer, part, chunk = make.place(matrix, shape.outer), index // chunks, index % chunks
             # The last part begins earlier, so that its vectors are whole.
             start = tirx.min(part * tile.vectors * self._lanes, shape.columns - last * self._lanes)
             if last == tile.vectors:
@@ -322,12 +322,3 @@ def _terms(count: int, unroll: int, body: Any) -> Any:
         "terms", count // unroll,
         lambda k: make.loop("term", unroll, lambda i: body(k * unroll + i), Kind.UNROLLED),
     )  # fmt: skip
-
-
-def _place(index: Any, outer: tuple[int, ...]) -> list[Any]:
-    """The place of matrix ``index`` in the axes before the matrices."""
-    places = []
-    for size in reversed(outer):
-        places.append(index % size if size > 1 else make.integer(0))
-        index = index // size
-    return places[::-1]

@@ -15,7 +15,7 @@ from tvm import s_tir, tirx
 
 from ..common import NotThisKind
 from ..coverage import unwritten
-from . import gather, nests, products, tiles, windows
+from . import gather, nests, products, rows, tiles, windows
 from .casts import cast_by_steps
 from .extremes import new_first
 from .loops import NotWritten
@@ -80,6 +80,7 @@ TEMPLATES: dict[str, CpuTemplate] = {
             products.candidates,
             products.write_product,
         ),
+        CpuTemplate("cpu_rows", rows.RowLoop, rows.rows_of, rows.candidates, rows.write_rows),
         CpuTemplate(
             "cpu_gather",
             gather.GatherLoop,
