@@ -24,7 +24,8 @@ def main() -> None:
     wanted = np.array([math.erf(place) / place for place in x])
     # Within [0, 1], where powers are no farther apart than need be.
     t = np.square(x / END)
-    least, found = math.inf, [np.ones(1), np.ones(1)]
+    least = math.inf
+    found: list[np.ndarray] = []
     weights, below = np.ones(PLACES), np.ones(PLACES)
     up, down = DEGREES
     powers = t[:, None] ** np.arange(max(DEGREES) + 1)
