@@ -304,6 +304,8 @@ PHASES: tuple[Phase, ...] = (
     Phase("qdq_to_int8", RELAX, _relax(in_bytes), 3, lambda n: n.int8),
     Phase("decompose", RELAX, _relax(relax.transform.DecomposeOpsForInference())),
     Phase("fold_constants", RELAX, _relax(fold_constants), 1),
+    # In blocks of channels weights have to be numbers by then, of networks of bytes, too.
+    Phase("fold_weights", RELAX, _relax(fold_moves), 1, lambda n: not n.on_gpu and not n.int8),
     Phase("common_subexpressions", RELAX, _relax(relax.transform.EliminateCommonSubexpr()), 1),
     Phase("fold_scale_axis", RELAX, _relax(fold_scales), 3),
     Phase("dead_code", RELAX, _relax(DEAD_CODE)),

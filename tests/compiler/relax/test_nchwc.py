@@ -208,6 +208,37 @@ def test_products_with_weights(rows, out, is_blocked, precision):
     assert any("dense_c" in kernel for kernel in kernels) == is_blocked
 
 
+@pytest.mark.parametrize("of_channels", [False, True])
+def test_a_network_of_bytes_in_float32(of_channels):
+    """Weights of bytes are numbers in time, and what rounds in between stays in blocks, where it
+    has one scale for all channels."""
+
+    def to_bytes_and_back(builder, x):
+        count = 20 if of_channels else 1
+        scale = relax.const(np.linspace(0.05, 0.06, count).astype("float32"))
+        zero = relax.const(np.full(count, 3, "int8"))
+        x = builder.emit(OP.quantize(x, scale, zero, 1, "int8"))
+        return builder.emit(OP.dequantize(x, scale, zero, 1, "float32"))
+
+    def convolution(builder, x, out, channels):
+        random = np.random.default_rng(4)
+        weights = random.integers(-127, 128, (out, channels, 3, 3)).astype("int8")
+        scales = relax.const(random.uniform(0.001, 0.002, out).astype("float32"))
+        zeros = relax.const(np.zeros(out, "int8"))
+        weights = builder.emit(OP.dequantize(relax.const(weights), scales, zeros, 0, "float32"))
+        return builder.emit(OP.nn.conv2d(x, weights, padding=1))
+
+    def build(builder, x):
+        y = to_bytes_and_back(builder, convolution(builder, x, 20, 5))
+        return convolution(builder, builder.emit(OP.nn.relu(y)), 24, 20)
+
+    # A sum that is halfway between two bytes may round to either.
+    kernels = assert_same(build, (1, 5, 9, 9), tolerance=0.02)
+    in_blocks = [kernel for kernel in kernels if "conv2d_c" in kernel]
+    assert len(in_blocks) == 2
+    assert any("quantize" in kernel for kernel in in_blocks) != of_channels
+
+
 def test_halves_in_blocks():
     def follow(builder, y):
         y = conv(builder, builder.emit(OP.nn.relu(y)), 20, 20, 3, seed=2, groups=20, padding=1)

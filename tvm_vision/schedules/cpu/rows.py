@@ -211,7 +211,10 @@ class _Writer:
         return parts
 
     def _vector(self, body: Callable[[Any], Any], start: Any) -> Any:
-        return make.loop("lane", self._lanes, lambda lane: body(start + lane), Kind.VECTORIZED)
+        return self._lane_loop(lambda lane: body(start + lane))
+
+    def _lane_loop(self, body: Callable[[Any], Any]) -> Any:
+        return make.loop("lane", self._lanes, body, Kind.VECTORIZED)
 
     def _store(self, stage: Stage, outer: Sequence[Any], column: Any) -> Any:
         value = self._value(stage, outer, column)
@@ -249,65 +252,57 @@ class _Writer:
         return make.substituted(value, axes, load)
 
     def _sum(self, stage: Stage, outer: Sequence[Any]) -> list[Any]:
-        """Several vectors side by side, then their lanes one after the other."""
+        """Several vectors side by side, then these, then their lanes one after the other."""
         kind, _ = _term(stage)
         nothing = make.real({prim.Add: 0.0, prim.Max: -math.inf, prim.Min: math.inf}[kind])
-        lanes = self._lanes
-        whole, rest = divmod(self._rows.columns, lanes)
+        lanes, columns = self._lanes, self._rows.columns
+        whole, rest = divmod(columns, lanes)
         count = min(self._how.vectors, whole)
-        sums = make.local("sums", (count, lanes))
+        sums, total = make.local("sums", (count, lanes)), self._kept[stage.buffer]
+        zero = make.integer(0)
+
+        def set_to(i: Any, value: Callable[[Any], Any]) -> Any:
+            return self._lane_loop(lambda lane: tirx.BufferStore(sums, value(lane), [i, lane]))
 
         def add(i: Any, start: Any, first: int = 0) -> Any:
             """first: the lane from which on columns are new."""
 
-            def body(lane: Any) -> Any:
-                value = self._value(stage, outer, start + lane)
+            def value(lane: Any) -> Any:
+                new = self._value(stage, outer, start + lane)
                 if first:
-                    value = prim.Select(lane >= make.integer(first), value, nothing)
-                old = tirx.BufferLoad(sums, [i, lane])
-                return tirx.BufferStore(sums, kind(old, value), [i, lane])
+                    new = prim.Select(lane >= make.integer(first), new, nothing)
+                return kind(tirx.BufferLoad(sums, [i, lane]), new)
 
-            return make.loop("lane", lanes, body, Kind.VECTORIZED)
+            return set_to(i, value)
 
-        def clear(i: Any) -> Any:
-            return make.loop(
-                "lane", lanes, lambda lane: tirx.BufferStore(sums, nothing, [i, lane]),
-                Kind.VECTORIZED,
-            )  # fmt: skip
+        def with_first(i: int) -> Any:
+            def value(lane: Any) -> Any:
+                return kind(*(tirx.BufferLoad(sums, [make.integer(n), lane]) for n in (0, i)))
 
-        def steps(step: Any) -> Any:
-            return make.loop(
-                "sum", count, lambda i: add(i, (step * count + i) * lanes), Kind.UNROLLED
-            )
-
-        done = whole // count * count
-        statements = [tirx.AllocBuffer(sums), make.loop("sum", count, clear, Kind.UNROLLED)]
-        statements.append(make.loop("vectors", whole // count, steps))
-        for i in range(done, whole):
-            statements.append(add(make.integer(i - done), make.integer(i * lanes)))
-        if rest:
-            start = make.integer(self._rows.columns - lanes)
-            statements.append(add(make.integer(count - 1), start, lanes - rest))
-        for i in range(1, count):
-            statements.append(self._together(sums, kind, 0, i))
-        total = self._kept[stage.buffer]
-        zero = make.integer(0)
-        statements.append(tirx.BufferStore(total, tirx.BufferLoad(sums, [zero, zero]), [zero]))
+            return set_to(zero, value)
 
         def lane_by_lane(lane: Any) -> Any:
             new = tirx.BufferLoad(sums, [zero, lane])
             return tirx.BufferStore(total, kind(tirx.BufferLoad(total, [zero]), new), [zero])
 
+        done = whole // count
+        statements = [
+            tirx.AllocBuffer(sums),
+            make.loop("sum", count, lambda i: set_to(i, lambda _: nothing), Kind.UNROLLED),
+            make.loop(
+                "vectors", done,
+                lambda step: make.loop(
+                    "sum", count, lambda i: add(i, (step * count + i) * lanes), Kind.UNROLLED
+                ),
+            ),
+        ]  # fmt: skip
+        for i in range(whole - done * count):
+            statements.append(add(make.integer(i), make.integer((done * count + i) * lanes)))
+        if rest:
+            statements.append(add(make.integer(count - 1), columns - lanes, lanes - rest))
+        statements += [with_first(i) for i in range(1, count)]
+        statements.append(tirx.BufferStore(total, tirx.BufferLoad(sums, [zero, zero]), [zero]))
         statements.append(make.loop("lane", lanes - 1, lane_by_lane, Kind.UNROLLED, low=1))
         if self._is_result(stage):
             statements.append(self._keep(stage, outer, tirx.BufferLoad(total, [zero])))
         return statements
-
-    def _together(self, sums: Any, kind: Any, into: int, other: int) -> Any:
-        """One vector of sums and another."""
-
-        def body(lane: Any) -> Any:
-            a, b = (tirx.BufferLoad(sums, [make.integer(i), lane]) for i in (into, other))
-            return tirx.BufferStore(sums, kind(a, b), [make.integer(into), lane])
-
-        return make.loop("lane", self._lanes, body, Kind.VECTORIZED)

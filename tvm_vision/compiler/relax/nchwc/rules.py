@@ -197,6 +197,17 @@ def _packed_constant(value: np.ndarray, channels: int, block: int) -> np.ndarray
     return np.ascontiguousarray(split)
 
 
+def quantization(blocks: NchwcRewriter, call: Any) -> Any:
+    """To bytes and back, by a scale and a zero point for all channels."""
+    value = blocks.blocked(call.args[0], pack=False)
+    numbers = [blocks.constant(arg) for arg in call.args[1:]]
+    if value is None or any(number is None or number.size != 1 for number in numbers):
+        return None
+    scalars = [relax.const(number.reshape(())) for number in numbers if number is not None]
+    same = relax.Call(call.op, [value.var, *scalars], call.attrs, call.ty_args)
+    return _result(blocks, same, value.shape)
+
+
 def max_pool(blocks: NchwcRewriter, call: Any) -> Any:
     value, result = blocks.blocked(call.args[0], pack=False), blocks.shape(call)
     if value is None or result is None or not _is_plain_image(call.attrs):
@@ -367,6 +378,7 @@ _BINARY = {
 RULES: dict[str, Rule] = {
     **{f"relax.{name}": unary for name in _UNARY.split()},
     **dict.fromkeys(_BINARY, binary),
+    **dict.fromkeys(("relax.quantize", "relax.dequantize"), quantization),
     "relax.nn.conv2d": convolution,
     "relax.matmul": product,
     "relax.nn.max_pool2d": max_pool,
