@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -13,8 +12,6 @@ if TYPE_CHECKING:
 
 # Operators that a line names; the others are counted.
 MOST_OPERATORS = 8
-# How refusals say what this command does.
-DONE = r"end the model before [\w ]+(, as 'compile --cut' does)?"
 
 
 def cut_model(
@@ -61,17 +58,11 @@ def cut_lines(parts: CutModel, rest: Path | None) -> Iterator[str]:
             yield f"nothing is left, and {rest} is not written"
         return
     for reason in parts.reasons:
-        yield f"cut: {_without_done(reason)}"
+        yield f"cut: {reason}"
     yield "outputs of the package: " + ", ".join(map(str, parts.imported[1].outputs))
     yield f"left to the caller: {_described(parts)}"
     if rest is not None:
         yield f"wrote {rest}: run it with onnxruntime on the package's outputs"
-
-
-def _without_done(reason: str) -> str:
-    """A refusal without the remedy that was just done; others of it may spare the cut."""
-    reason = re.sub(rf"(: |, or ){DONE}(?=;|$)", "", reason)
-    return re.sub(rf": {DONE}, or ", ": ", reason)
 
 
 def _described(parts: CutModel) -> str:

@@ -9,7 +9,7 @@ import pytest
 import tvm_vision
 from support.conformance.conformance_worker import REMEDY
 from tvm_vision.frontend.onnx.graph import Unsupported
-from tvm_vision.frontend.refusals import Refusal, describe
+from tvm_vision.frontend.refusals import CUT, Cut, NodesRefused, Refusal, Remedy, describe
 
 ROOT = Path(tvm_vision.__file__).parent
 SOURCES = [*sorted(ROOT.glob("frontend/**/*.py")), ROOT / "compiler/graph/lower.py"]
@@ -41,12 +41,54 @@ def test_there_is_no_refusal_without_a_remedy():
 
 def test_nodes_of_one_remedy_share_it():
     refusals = [
-        Refusal("Det", "d", "TVM has no such operator", "end the model before it"),
-        Refusal("LSTM", "l", "coupled", "train anew"),
-        Refusal("DFT", "f", "TVM has no such operator", "end the model before it"),
-        Refusal("Det", "e", "TVM has no such operator", "end the model before it"),
+        Refusal("Det", "d", "TVM has no such operator", CUT),
+        Refusal("LSTM", "l", "coupled", Remedy("train anew")),
+        Refusal("DFT", "f", "TVM has no such operator", CUT),
+        Refusal("Det", "e", "TVM has no such operator", CUT),
     ]
+    missing = "DFT (TVM has no such operator) at 'f', Det (TVM has no such operator) at 'd', 'e'"
     assert describe(refusals) == (
-        "4 nodes cannot be imported: DFT (TVM has no such operator) at 'f', Det (TVM has no such "
-        "operator) at 'd', 'e': end the model before it; LSTM (coupled) at 'l': train anew"
+        f"4 nodes cannot be imported: {missing}: end the model before it, as 'compile --cut' does, "
+        "or express it by other operators; LSTM (coupled) at 'l': train anew"
     )
+    assert str(NodesRefused(refusals).without_cut()) == (
+        f"4 nodes cannot be imported: {missing}: express it by other operators; LSTM (coupled) at "
+        "'l': train anew"
+    )
+
+
+@pytest.mark.parametrize(
+    ("remedy", "text", "once_cut", "elsewhere"),
+    [
+        (Remedy("train anew"), "train anew", "train anew", "train anew"),
+        (
+            Remedy("give 'k'", Cut("what 'k' decides")),
+            "give 'k', or end the model before what 'k' decides, as 'compile --cut' does",
+            "give 'k'",
+            "give 'k', or use onnxruntime for this model",
+        ),
+        (
+            Remedy(Cut(), Remedy("b", Cut()), "b"),
+            "end the model before it, as 'compile --cut' does, or b",
+            "b",
+            "use onnxruntime for this model, or b",
+        ),
+        (
+            Remedy(Cut()),
+            "end the model before it, as 'compile --cut' does",
+            "",
+            "use onnxruntime for this model",
+        ),
+    ],
+)
+def test_a_cut_is_one_way_among_others(remedy, text, once_cut, elsewhere):
+    assert str(remedy) == text
+    assert str(remedy.without_cut()) == once_cut
+    assert remedy.without_cut().behind("why") == (f"why: {once_cut}" if once_cut else "why")
+    assert str(remedy.with_engine("onnxruntime")) == elsewhere
+
+
+def test_only_the_remedy_itself_says_how_a_cut_is_advised():
+    """Elsewhere the words would be no part that can be taken out again."""
+    found = [path for path in ROOT.glob("**/*.py") if "as 'compile --cut' does" in path.read_text()]
+    assert found == [ROOT / "frontend/refusals.py"]

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..errors import UnsupportedModelError
 from ..package.tensors import IntegersInfo
+from .refusals import Cut, Remedy
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,18 @@ class TensorSpec:
 
 
 class OpenShape(UnsupportedModelError):
-    """A tensor whose size depends on the data."""
+    """A tensor whose size depends on the data.
+
+    reason: what was needed and found. remedy: what can be done about it.
+    """
+
+    def __init__(self, reason: str, remedy: Remedy) -> None:
+        super().__init__(remedy.behind(reason))
+        self.reason, self.remedy = reason, remedy
+
+    def without_cut(self) -> OpenShape:
+        """The same for whom the model was cut already."""
+        return OpenShape(self.reason, self.remedy.without_cut())
 
 
 @dataclass(frozen=True)
@@ -65,7 +77,7 @@ def spec_of(name: str, tensor_type: Any) -> TensorSpec:
     fixed = tuple(max(0, int(size)) for size in sizes if size is not None)
     if len(fixed) < len(sizes):
         raise OpenShape(
-            f"fixed shapes are needed, and '{name}' depends on the data: found {tensor_type}; "
-            "end the model before what decides its size, as 'compile --cut' does"
+            f"fixed shapes are needed, and '{name}' depends on the data, found {tensor_type}",
+            Remedy(Cut("what decides its size")),
         )
     return TensorSpec(name, fixed, str(tensor_type.dtype))

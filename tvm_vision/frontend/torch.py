@@ -12,7 +12,7 @@ from ..error_lines import first_line
 from ..errors import InputError, UnsupportedModelError
 from ..file_kinds import TORCH_PROGRAM, ZIP, need
 from ..interrupts import ctrl_c_as_itself
-from .refusals import CUT, Refusal, describe
+from .refusals import CUT, NodesRefused, Refusal
 from .signature import Signature, spec_of
 
 if TYPE_CHECKING:
@@ -111,12 +111,12 @@ def _importer() -> Any:
 def _refuse_unknown_operators(program: Any) -> None:
     known = _importer().convert_map
     refusals = [
-        Refusal(str(node.target), layer_name(node), "TVM has no such operator", CUT)
+        Refusal(str(node.target), layer_name(node), "TVM has no such operator", CUT.without_cut())
         for node in program.graph.nodes
         if node.op == "call_function" and node.target.__name__ not in known
     ]
     if refusals:
-        raise UnsupportedModelError(describe(refusals))
+        raise NodesRefused(refusals)
 
 
 def _convert(program: Any) -> tvm.IRModule:

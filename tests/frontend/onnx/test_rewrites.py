@@ -80,6 +80,65 @@ def test_resize(output, inputs, attributes):
     assert_equals_onnxruntime(model, image(1, 2, 5, 7))
 
 
+@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
+@pytest.mark.parametrize("size", [(6, 8), (1, 3), (9, 1)])
+@pytest.mark.parametrize(
+    "region",
+    [
+        (0.2, 0.1, 0.9, 0.8),
+        (0.2, -0.1, 0.9, 1.2),  # what lies outside is the value that is given for it
+        (0.5, 0, 0.1, 1),  # from the far end to the near one
+        (0, 0, 1, 1),
+    ],
+)
+def test_a_region_that_is_cropped(mode, size, region):
+    roi = [0, 0, *region[:2], 1, 1, *region[2:]]
+    how = {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 0.5}
+    model = resize_model((1, 2, 5, 7), (1, 2, *size), (roi, None, [1, 2, *size]), mode=mode, **how)
+    assert_equals_onnxruntime(model, image(1, 2, 5, 7))
+
+
+@pytest.mark.parametrize("start", [0, 0.2])
+def test_a_region_along_an_axis_that_keeps_its_size(start):
+    """onnxruntime copies it; of the whole there is one reading."""
+    how = {"coordinate_transformation_mode": "tf_crop_and_resize", "mode": "linear"}
+    roi, sizes = [0, 0, start, 0, 1, 1, 1, 1], [1, 2, 5, 9]
+    model = resize_model((1, 2, 5, 7), sizes, (roi, None, sizes), **how)
+    if start == 0:
+        assert_equals_onnxruntime(model, image(1, 2, 5, 7))
+        return
+    with pytest.raises(UnsupportedModelError, match="cut the region out by a Slice before it"):
+        import_onnx(model)
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
+@pytest.mark.parametrize(
+    ("shape", "count", "axis"),
+    [
+        ((4, 5), (4, 3), 0),
+        ((3, 4, 5), (3, 2, 3), 0),
+        ((3, 4, 5), (2, 3, 5), 1),
+        ((3, 4, 5), (2, 4, 2), 1),
+        ((3, 4, 5), (3, 2, 4), 2),
+        ((2, 3, 4, 5), (1, 2, 3, 2), 1),
+        ((2, 3, 4, 5), (2, 2, 2, 5), -1),
+    ],
+)
+def test_fewer_places_than_data_to_scatter_into(shape, count, axis, reduction):
+    random = np.random.default_rng(SEED)
+    size = shape[axis]
+    drawn = random.random([size if n == axis % len(shape) else c for n, c in enumerate(count)])
+    places = np.take(np.argsort(drawn, axis), range(count[axis]), axis)
+    if reduction != "none":  # some of them twice
+        places = random.integers(-size, size, count)
+    node = helper.make_node(
+        "ScatterElements", ["x", "places", "updates"], ["y"], axis=axis, reduction=reduction
+    )
+    weights = [("places", places), ("updates", random.random(count, np.float32))]
+    model = make_model([node], [("x", shape)], [("y", shape)], weights, opset=18)
+    assert_equals_onnxruntime(model, image(*shape))
+
+
 @pytest.mark.parametrize("coordinates", ["half_pixel", "asymmetric", "align_corners"])
 @pytest.mark.parametrize("factor", [0.5, 1.5, 2, 3, 3.5, 4])
 def test_no_device_decides_which_pixel_is_nearest(factor, coordinates):

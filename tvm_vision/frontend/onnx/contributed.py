@@ -11,7 +11,7 @@ from onnx import helper
 
 from ...error_lines import first_line
 from ..node_names import name_after
-from ..refusals import Refusal, RefusedNodes
+from ..refusals import Refusal, RefusedNodes, Remedy
 from .contributed_attention import ATTENTION
 from .contributed_layers import LAYERS, OWN_SINCE, WITHOUT_DOMAIN
 from .contributed_quantized import QUANTIZED
@@ -29,7 +29,7 @@ from .graph import (
 
 Rewrite = Callable[[onnx.NodeProto, GraphEditor], list[onnx.NodeProto]]
 DOMAIN = "com.microsoft"
-REMEDY = "check the model with onnxruntime, and export it again"
+REMEDY = Remedy("check the model with onnxruntime, and export it again")
 GRID_MODES_OPSET = 20  # since when GridSample's modes have other names
 # Of ONNX's operators that this domain had first: the opset that brought them, and their attributes.
 SAME = {

@@ -15,6 +15,7 @@ import onnx
 from ...errors import UnsupportedModelError
 from ..input_values import InputValues, plain_values
 from ..refusals import NodesRefused
+from ..signature import OpenShape
 from .declared import complete_inputs
 from .fixed_inputs import with_input_values
 from .fold import folded
@@ -46,7 +47,7 @@ class CutModel:
         and of the model's inputs those that it reads, and gives the model's other outputs. None
         where nothing had to be cut.
     nodes: how many nodes the model has once its constants are folded.
-    reasons: what could not be compiled, a line for each time that the model was cut.
+    reasons: what could not be compiled, and what would spare a cut, a line for each.
     left: the operators behind the first part, in order. reads: the values that they take.
     """
 
@@ -83,7 +84,7 @@ def cut_onnx(
         if not found:
             raise refusal
         refused |= found
-        reasons.append(str(refusal))
+        reasons.append(_once_cut(refusal))
         lost_nodes = behind(whole.graph.node, refused)
         try:
             imported = import_onnx(_first_part(whole, lost_nodes, refusal))
@@ -109,6 +110,13 @@ def plain_onnx(
     shapes = with_input_values(named, values or {}, shapes)
     complete_inputs(named, shapes)
     return inferred(folded(with_input_shapes(named, shapes)))
+
+
+def _once_cut(error: UnsupportedModelError) -> str:
+    """Why a model was cut, and what would have spared it."""
+    if isinstance(error, (NodesRefused, OpenShape)):
+        return str(error.without_cut())
+    return str(error)
 
 
 def _nodes_of(error: UnsupportedModelError, model: onnx.ModelProto) -> set[str]:

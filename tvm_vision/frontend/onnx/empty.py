@@ -8,7 +8,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from .graph import CUT, GraphEditor, NodeBuilder, Rewrite, Unsupported, attribute
+from ..refusals import CUT
+from .graph import GraphEditor, NodeBuilder, Rewrite, Unsupported, attribute
 
 # What a reduction of no elements at all gives in onnxruntime, the mean too.
 _OF_NOTHING = {

@@ -11,7 +11,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from ..input_values import InputValues, check_names, value_array
-from ..refusals import Refusal
+from ..refusals import Refusal, Remedy
 from .graph import graph_inputs, node_called, reads
 
 # Elements of an input that may say how to compute rather than be computed with.
@@ -58,7 +58,8 @@ def naming_inputs(
     found = []
     for refusal in refusals:
         names = _deciding(model, shapes, {refusal.node})
-        remedy = f"give {_advice(names)}, or {refusal.remedy}" if names else refusal.remedy
+        advice = (f"give {_advice(names)}",) if names else ()
+        remedy = Remedy(*advice, refusal.remedy)
         found.append(replace(refusal, remedy=remedy))
     return found
 

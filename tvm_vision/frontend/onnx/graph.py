@@ -11,17 +11,13 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from ..refusals import Cut, Remedy
 from .light import load_light
 from .tools import ToolError, light_step, without_large_values
 
-FIX_SHAPES = (
-    "pass input_shapes, or --input-shape, or end the model before what data decides, as "
-    "'compile --cut' does"
-)
+FIX_SHAPES = Remedy("pass input_shapes, or --input-shape", Cut("what data decides"))
 # What names begin with that shape inference gives to sizes.
 INFERRED = "unk__"
-# For what is not known any better.
-CUT = "end the model before it, as 'compile --cut' does, or express it by other operators"
 # From which opset on operators have their axes as an input: these, and reductions but ReduceSum.
 AXES_AS_INPUT = {"ReduceSum": 13, "Squeeze": 13, "Unsqueeze": 13}
 REDUCED_AXES_AS_INPUT = 18
@@ -163,9 +159,9 @@ class Unsupported(Exception):
     remedy: what can be done about it.
     """
 
-    def __init__(self, reason: str, remedy: str) -> None:
+    def __init__(self, reason: str, remedy: str | Remedy) -> None:
         super().__init__(f"{reason}: {remedy}")
-        self.reason, self.remedy = reason, remedy
+        self.reason, self.remedy = reason, Remedy(remedy)
 
 
 class GraphEditor:

@@ -18,9 +18,9 @@ from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter, onnx_input
 
 from ...error_lines import first_line
 from ..node_names import node_name, variable_hint
-from ..refusals import Refusal, RefusedNodes
+from ..refusals import CUT, Refusal, RefusedNodes, Remedy
 from ..relax_names import name_bindings
-from .graph import CUT, Unsupported
+from .graph import Unsupported
 from .own_operators import OWN_CONVERTERS
 
 FIX_PARAMETERS = "make constants of the inputs that decide about its shapes"
@@ -189,17 +189,17 @@ def _variable(tensor: onnx.TypeProto.Tensor) -> relax.Var:
     return relax.Var("refused", relax.TensorType(shape, dtype))
 
 
-def _reason_and_remedy(error: BaseException) -> tuple[str, str]:
+def _reason_and_remedy(error: BaseException) -> tuple[str, Remedy]:
     if isinstance(error, Unsupported):
         return error.reason, error.remedy
     first = _OPERATOR.sub(r"\1", first_line(error)).rstrip(".")
     if isinstance(error, KeyError):
-        return f"the attribute {first} is missing", "export the model again"
+        return f"the attribute {first} is missing", Remedy("export the model again")
     if isinstance(error, NotImplementedError) and first.endswith("not implemented"):
         return "TVM has no such operator", CUT
     if "float dtype" in first:
-        return first, "cast its inputs to float32, and its results back"
+        return first, Remedy("cast its inputs to float32, and its results back")
     # TVM's words for what is an input of the operator and no constant.
     if "dynamic" in first.lower() or "ShapeExpr" in first or "MatchCast" in first:
-        return first, f"{FIX_PARAMETERS}, or {CUT}"
+        return first, Remedy(FIX_PARAMETERS, CUT)
     return first, CUT

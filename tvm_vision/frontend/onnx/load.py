@@ -24,7 +24,7 @@ from ...interrupts import ctrl_c_as_itself
 from ...package.build import image_layout
 from ..input_values import InputValues, plain_values
 from ..node_names import name_nodes
-from ..refusals import NodesRefused, Refusal, RefusedNodes
+from ..refusals import CUT, NodesRefused, Refusal, RefusedNodes, Remedy
 from ..signature import OpenShape, Signature, spec_of
 from .bounded import ROWS, drop_traced_shapes, undecided
 from .checks import check_lists, check_sizes, check_tensors, drop_false_shapes, load_weights
@@ -33,8 +33,8 @@ from .declared import complete_declarations, declared_somehow
 from .fixed_inputs import advice, naming_inputs, with_input_values
 from .fixed_shape import of_fixed_shape
 from .fold import folded
-from .graph import CUT, graph_inputs, inferred, nodes_in, with_input_shapes
-from .parts import behind, has_work, opened, with_possible_cuts, without_a_cut
+from .graph import graph_inputs, inferred, nodes_in, with_input_shapes
+from .parts import ENGINE, behind, has_work, opened, with_possible_cuts
 from .rewrites import PREVIEW, expand_functions, rewrite
 from .simplify import simplified
 from .sparse import write_out_sparse
@@ -112,10 +112,12 @@ def import_onnx(
         refusals = naming_inputs(with_possible_cuts(prepared, error.refusals), prepared, shapes)
         raise NodesRefused(_naming_batches(refusals, prepared, input_shapes or {})) from None
     except OpenShape as error:
-        line = str(error) if has_work(prepared.graph) else without_a_cut(str(error))
+        remedy = error.remedy
+        if not has_work(prepared.graph):
+            remedy = remedy.with_engine(ENGINE)
         if decided := advice(prepared, shapes):
-            raise UnsupportedModelError(f"{line}; or else: give {decided}") from None
-        raise OpenShape(line) from None
+            remedy = Remedy(remedy, f"give {decided}")
+        raise OpenShape(error.reason, remedy) from None
 
 
 @_refused_in_one_line()
@@ -349,7 +351,7 @@ def _naming_batches(
     sizes = ",".join(str(d.dim_value or 2) for d in guessed[0].type.tensor_type.shape.dim)
     advice = f"give another number of images than one, as --input-shape {guessed[0].name}:{sizes}"
     return [
-        replace(each, remedy=f"{advice}, or {each.remedy}") if "shape" in each.reason else each
+        replace(each, remedy=Remedy(advice, each.remedy)) if "shape" in each.reason else each
         for each in refusals
     ]
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 
-from ..refusals import Refusal, RefusedNodes
+from ..refusals import Cut, Refusal, RefusedNodes, Remedy
 from .branches import inlined, named_anew
 from .fold import fold
 from .graph import GraphEditor, NodeBuilder, Unsupported, attribute
@@ -18,9 +18,8 @@ LOOPS = ("Loop", "Scan")
 MOST_NODES = 20_000
 # Before this, Scan has a batch, and a number of steps for each of it.
 SCAN_WITHOUT_BATCH = 9
-BY_DATA = "make its number of steps a constant, or end the model before it, as 'compile --cut' does"
-
-TOO_LONG = "give the model shorter inputs, or end it before the node, as 'compile --cut' does"
+BY_DATA = Remedy("make its number of steps a constant", Cut())
+TOO_LONG = Remedy("give the model shorter inputs", Cut())
 
 
 def has_loops(model: onnx.ModelProto) -> bool:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 import onnx
 
-from ..refusals import Refusal
-from .graph import CUT, fixed_values, graph_inputs, node_called, nodes_in, reads
+from ..refusals import CUT, Refusal
+from .graph import fixed_values, graph_inputs, node_called, nodes_in, reads
 
 # A part without one of these is no network: preparing an image, or counting.
 _WORK = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "QLinearConv", "QLinearMatMul"})
-_ADVICE = re.compile(r"end the model before [^,]*, as 'compile --cut' does")
-ELSEWHERE = "use onnxruntime for this model"
+ENGINE = "onnxruntime"
 
 
 def behind(nodes: Iterable[onnx.NodeProto], names: Collection[str]) -> list[onnx.NodeProto]:
@@ -54,9 +52,4 @@ def with_possible_cuts(model: onnx.ModelProto, refusals: Sequence[Refusal]) -> l
     kept = onnx.GraphProto(node=[node for node in model.graph.node if node.name not in lost])
     if not refused or has_work(kept):
         return list(refusals)
-    return [replace(one, remedy=without_a_cut(one.remedy)) for one in refusals]
-
-
-def without_a_cut(text: str) -> str:
-    """A remedy, or a line that ends with one, that names onnxruntime in place of ``--cut``."""
-    return _ADVICE.sub(ELSEWHERE, text)
+    return [replace(one, remedy=one.remedy.with_engine(ENGINE)) for one in refusals]

@@ -9,10 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+CROPS = "tf_crop_and_resize"
+
 
 @dataclass(frozen=True)
 class AxisResize:
-    """How one axis is resized: ``before`` to ``after`` elements by the factor ``scale``."""
+    """How one axis is resized: ``before`` to ``after`` elements by the factor ``scale``.
+
+    region: which part of the axis is taken where coordinates crop, from 0 to 1, or beyond them.
+    """
 
     before: int
     after: int
@@ -22,10 +27,13 @@ class AxisResize:
     cubic_a: float = -0.75
     exclude_outside: bool = False
     antialias: bool = False
+    region: tuple[float, float] = (0.0, 1.0)
 
     @property
     def unchanged(self) -> bool:
         """True where the result is what went in."""
+        if self.coordinates == CROPS:
+            return self.before == self.after and self.region == (0, 1)
         return self.before == self.after and self.scale == 1
 
     def sources(self, dtype: type = np.float64) -> np.ndarray:
@@ -52,7 +60,19 @@ class AxisResize:
             return x * (before - 1) / (after - 1) if after != 1 else x * 0
         if self.coordinates == "asymmetric":
             return x / scale
+        if self.coordinates == CROPS:
+            start, end = map(dtype, self.region)
+            if after > 1:
+                return start * (before - 1) + x * (end - start) * (before - 1) / dtype(after - 1)
+            return x + dtype(0.5) * (start + end) * (before - 1)
         raise ValueError(f"coordinate_transformation_mode {self.coordinates} on these axes")
+
+
+def outside(axis: AxisResize) -> np.ndarray:
+    """Which elements of the output lie outside of the input, where coordinates crop."""
+    # By single precision, as in onnxruntime.
+    sources = axis.sources(np.float32)
+    return (axis.coordinates == CROPS) & ((sources < 0) | (sources > axis.before - 1))
 
 
 def nearest_indices(axis: AxisResize) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -18,11 +19,10 @@ from .graph import (
     constant_input,
     with_attributes,
 )
-from .resize import AxisResize, nearest_indices, weights
+from .resize import CROPS, AxisResize, nearest_indices, outside, weights
 from .rewrites_windows import check_window
 
 Nodes = Sequence[onnx.NodeProto] | None
-CROPS = "tf_crop_and_resize"
 # Before opset 11 no attribute says how a place is rounded.
 UNSAID = "unsaid"
 # Since when RoiAlign moves boxes by half a pixel where it does not say otherwise.
@@ -97,6 +97,9 @@ def _resized(
     axes = [axis % len(shape) for axis in attribute(node, "axes", range(len(shape)))]
     policy = attribute(node, "keep_aspect_ratio_policy", "stretch")
     factors, after = _factors(shape, axes, scales, sizes, policy)
+    regions = {}
+    if coordinates == CROPS and roi is not None:
+        regions = dict(zip(axes, zip(*np.split(roi, 2), strict=True), strict=True))
     plans = [
         AxisResize(
             before,
@@ -107,14 +110,20 @@ def _resized(
             attribute(node, "cubic_coeff_a", -0.75),
             bool(attribute(node, "exclude_outside", 0)),
             bool(attribute(node, "antialias", 0)),
+            regions.get(axis, (0.0, 1.0)),
         )
         for axis, before in enumerate(shape)
     ]
+    if any(plan.before == plan.after and not plan.unchanged for plan in plans if regions):
+        raise Unsupported(
+            "a region of an axis that keeps its size, which ONNX crops and onnxruntime does not",
+            "cut the region out by a Slice before it",
+        )
     mode = attribute(node, "mode", "nearest")
     if after == list(shape) and coordinates != CROPS:  # whatever the scales, as in onnxruntime
         return [onnx.helper.make_node("Identity", node.input[:1], node.output[:1])]
     if _tvm_is_right(plans, mode):
-        return _plain_resize(node, graph, plans, mode, roi, axes)
+        return _plain_resize(node, graph, plans, mode)
     return _axis_by_axis(node, graph, plans, mode)
 
 
@@ -157,7 +166,8 @@ def _tvm_is_right(plans: list[AxisResize], mode: str) -> bool:
         return False
     if mode != "nearest" and any(plan.antialias and plan.scale < 1 for plan in plans):
         return False
-    if plans[0].coordinates in ("half_pixel_symmetric", "tf_half_pixel_for_nn"):
+    # Regions to crop TVM reads in another order, and forgets what lies outside.
+    if plans[0].coordinates in ("half_pixel_symmetric", "tf_half_pixel_for_nn", CROPS):
         return False
     # Between the corners of one element TVM divides by zero.
     if plans[0].coordinates == "align_corners" and any(p.after == 1 < p.before for p in plans):
@@ -171,11 +181,8 @@ def _places_are_exact(plans: list[AxisResize]) -> bool:
     Vulkan allows them an error of 2.5 ULP (specification, "Precision of Individual Operations"),
     and half way between two pixels that decides. Dividing by a power of two rounds nothing.
     """
-    coordinates = plans[0].coordinates
-    if coordinates == CROPS:  # TVM alone has it
-        return True
     powers = all(math.log2(plan.scale).is_integer() for plan in plans if plan.scale > 0)
-    return powers and coordinates != "align_corners"
+    return powers and plans[0].coordinates != "align_corners"
 
 
 def _plain_resize(
@@ -183,13 +190,7 @@ def _plain_resize(
     graph: GraphEditor,
     plans: list[AxisResize],
     mode: str,
-    roi: np.ndarray | None,
-    axes: list[int],
 ) -> Nodes:
-    whole = np.zeros(2 * len(plans), np.float32)
-    whole[len(plans) :] = 1
-    if roi is not None:
-        whole[axes], whole[[len(plans) + axis for axis in axes]] = np.split(roi, 2)
     sizes = np.array([plan.after for plan in plans], np.int64)
     plain = with_attributes(
         node,
@@ -202,9 +203,7 @@ def _plain_resize(
         nearest_mode=plans[0].nearest,
     )
     plain.op_type = "Resize"
-    crops = plans[0].coordinates == CROPS
-    roi_name = graph.make_constant(whole, f"{node.name}/roi") if crops else ""
-    plain.input[:] = [node.input[0], roi_name, "", graph.make_constant(sizes, f"{node.name}/sizes")]
+    plain.input[:] = [node.input[0], "", "", graph.make_constant(sizes, f"{node.name}/sizes")]
     return [plain]
 
 
@@ -237,7 +236,19 @@ def _axis_by_axis(
             value = steps("Transpose", value, perm=swap)
             value = steps("MatMul", value, matrix.T)
             value = steps("Transpose", value, perm=swap)
+    beyond = functools.reduce(np.logical_or.outer, map(outside, plans))
+    if beyond.any():
+        filling = np.array(attribute(node, "extrapolation_value", 0.0)).astype(dtype)
+        value = steps("Where", _smallest(beyond), filling, value)
     return steps.finish(value if value != node.input[0] else steps("Identity", value))
+
+
+def _smallest(mask: np.ndarray) -> np.ndarray:
+    """A mask of as few elements as are broadcast to it."""
+    for axis in range(mask.ndim):
+        first = mask.take([0], axis)
+        mask = first if np.array_equal(np.broadcast_to(first, mask.shape), mask) else mask
+    return mask
 
 
 def conv_transpose(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:

@@ -10,7 +10,15 @@ import onnx
 from onnx import helper
 
 from .fold import MAX_ELEMENTS
-from .graph import GraphEditor, NodeBuilder, Rewrite, Unsupported, attribute, constant_value
+from .graph import (
+    GraphEditor,
+    NodeBuilder,
+    Rewrite,
+    Unsupported,
+    attribute,
+    attributes,
+    constant_value,
+)
 from .rewrites_types import in_float
 
 Nodes = Sequence[onnx.NodeProto] | None
@@ -163,6 +171,31 @@ def product(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     return [helper.make_node("Constant", [], node.output[:], value=tensor)]
 
 
+def scattered(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """ScatterElements of fewer places than its data has, along another axis than its own: only the
+    part that has places is scattered into. TVM counts through the data by the sizes of the places.
+    """
+    data, places = (graph.shape(name) for name in node.input[:2])
+    axis = attribute(node, "axis", 0) % len(data)
+    # The first axis of each stretch that TVM counts through may be of any size.
+    fewer = [
+        number
+        for number, (size, count) in enumerate(zip(data, places, strict=True))
+        if count < size and number not in (0, axis, axis + 1)
+    ]
+    if not fewer:
+        return None
+    steps, value, rests = NodeBuilder(graph, node), node.input[0], []
+    for number in fewer:
+        rests.append(steps.part(value, places[number], data[number], number))
+        value = steps.part(value, 0, places[number], number)
+    options = attributes(node, "axis reduction")
+    value = steps(node.op_type, value, *node.input[1:], **options)
+    for number, rest in zip(reversed(fewer), reversed(rests), strict=True):
+        value = steps("Concat", value, rest, axis=number)
+    return steps.finish(value)
+
+
 MATH_REWRITES: dict[str, Rewrite] = {
     "BitShift": bit_shift,
     "Constant": constant,
@@ -177,6 +210,8 @@ MATH_REWRITES: dict[str, Rewrite] = {
     "ReduceLogSumExp": in_float,
     "ReduceMax": reduce_extreme,
     "ReduceMin": reduce_extreme,
+    "Scatter": scattered,
+    "ScatterElements": scattered,
     "Slice": slice_of_inputs,
     "Squeeze": axes_as_list,
     "Unsqueeze": axes_as_list,

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from ..refusals import Cut, Remedy
 from .fold import RANDOM
 from .graph import (
     GraphEditor,
@@ -211,7 +212,7 @@ def random_numbers(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """None are drawn: ONNX says not which, and onnxruntime's are its own."""
     raise Unsupported(
         "its numbers are drawn at random",
-        "make them an input of the model, or end the model before it, as 'compile --cut' does",
+        Remedy("make them an input of the model", Cut()),
     )
 
 

@@ -11,14 +11,14 @@ import numpy as np
 import onnx
 
 from ...errors import UnsupportedModelError
-from ..refusals import Refusal, RefusedNodes
+from ..refusals import Cut, Refusal, RefusedNodes, Remedy
 from .branches import is_choice, named_anew
 from .graph import GraphEditor, NodeBuilder, Unsupported, attribute
 
 MEMBER = "{}_{}"
 # Operators whose result is the sequence that they take.
 _SAME = ("Identity", "Optional", "OptionalGetElement")
-KNOWN = "make it a constant, or end the model before it, as 'compile --cut' does"
+KNOWN = Remedy("make it a constant", Cut())
 
 
 def has_sequences(model: onnx.ModelProto) -> bool:

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..onnx.graph import Unsupported
+from ..refusals import Cut, Remedy
 from .network import EXPORT, Value
 from .read import TfliteModel
 from .step import Converter, Step
 from .values import Values
 
 MOST_STEPS, MOST_NODES = 1000, 20_000
-BY_DATA = "export the network with a fixed number of steps, or end it before"
+BY_DATA = Remedy("export the network with a fixed number of steps", Cut())
 
 
 def _graph(step: Step, number: int) -> TfliteModel:

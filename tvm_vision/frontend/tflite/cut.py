@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ...errors import UnsupportedModelError
 from ..input_values import InputValues, plain_values
 from ..onnx.cut import CutModel, cut_onnx
-from ..refusals import describe
+from ..refusals import NodesRefused
 from .load import OnnxForm, Shapes, convert_operator, entered, left, operator_name
 from .read import Operator, Tensor, TfliteModel, read_tflite
 from .step import Step
@@ -80,9 +80,12 @@ def _converted(file: TfliteModel, number: int, values: Values) -> str:
     """Give an operator's results; why there are none, in a line."""
     operator = file.operators[number]
     if converter_of(operator) is None:
-        return describe([refusal_of(operator, operator_name(file, number))])
+        refused = NodesRefused([refusal_of(operator, operator_name(file, number))])
+        return str(refused.without_cut())
     try:
         convert_operator(file, number, Step(operator, values))
+    except NodesRefused as error:
+        return str(error.without_cut())
     except UnsupportedModelError as error:
         return str(error)
     return ""

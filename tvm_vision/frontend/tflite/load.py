@@ -17,7 +17,7 @@ from ...errors import InputError, UnsupportedModelError
 from ...package.tensors import IntegersInfo
 from ..input_values import InputValues, check_names, value_array
 from ..onnx.graph import Unsupported
-from ..refusals import Refusal, describe
+from ..refusals import NodesRefused, Refusal
 from ..signature import Signature, TensorSpec
 from .complex_numbers import APART, convert_in_parts
 from .network import Network, Value
@@ -83,7 +83,7 @@ def tflite_to_onnx(
         if converter_of(operator) is None
     ]
     if refused:
-        raise UnsupportedModelError(describe(refused))
+        raise NodesRefused(refused)
     values = entered(file, input_shapes, raw_io, fixed=input_values)
     for number, operator in enumerate(file.operators):
         convert_operator(file, number, Step(operator, values))
@@ -156,8 +156,7 @@ def _in_one_line(kind: str, name: str) -> Iterator[None]:
     try:
         yield
     except Unsupported as error:
-        refusal = Refusal(kind, name, error.reason, error.remedy)
-        raise UnsupportedModelError(describe([refusal])) from None
+        raise NodesRefused([Refusal(kind, name, error.reason, error.remedy)]) from None
     except Exception as error:  # a damaged operator can be wrong in every way there is
         raise UnsupportedModelError(
             f"{kind} '{name}' of the TFLite file cannot be read "

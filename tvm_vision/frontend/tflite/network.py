@@ -17,6 +17,7 @@ from onnx import defs, helper, numpy_helper
 from ...error_lines import first_line
 from ..limits import MOST_ELEMENTS
 from ..onnx.graph import Unsupported
+from ..refusals import CUT
 
 # The first that has LayerNormalization, and in which axes of reductions are attributes as TVM has
 # them.
@@ -152,7 +153,7 @@ class Network:
             if shape is None or any(not size.HasField("dim_value") for size in shape):
                 raise Unsupported(
                     "the shape of its result depends on the data",
-                    "end the network before it, or express it by other operators",
+                    CUT,
                 )
             sizes = [size.dim_value for size in shape]
             if math.prod(sizes) > MOST_ELEMENTS or min(sizes, default=1) < 0:

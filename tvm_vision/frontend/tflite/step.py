@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..onnx.graph import Unsupported
+from ..refusals import Cut, Remedy
 from .network import EXPORT, Network, Value
 from .read import Operator, Quantization, Tensor
 from .values import FIRST, LAST, Values, is_rounded, real_numbers, to_first
@@ -79,9 +80,7 @@ class Step:
         """The whole numbers of an input that decides about shapes. Raises Unsupported."""
         found = self.array(place)
         if found is None:
-            raise Unsupported(
-                f"{what} depend on the data", "make constants of them, or end the network before it"
-            )
+            raise Unsupported(f"{what} depend on the data", Remedy("make constants of them", Cut()))
         return [int(number) for number in found.reshape(-1)]
 
     def number(self, place: int, what: str) -> int:

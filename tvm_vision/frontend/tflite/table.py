@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..refusals import CUT, Refusal
+from ..refusals import CUT, Cut, Refusal, Remedy
 from .complex_numbers import COMPLEX_NUMBERS
 from .control import CONTROL
 from .detection import CUSTOM_DETECTION
@@ -31,13 +31,14 @@ BUILT_IN: dict[str, Converter] = {
 }
 CUSTOM: dict[str, Converter] = {**CUSTOM_WINDOWS, **CUSTOM_DETECTION}
 
-_SELECTION = "end the network at the boxes and scores, and select among them by your own code"
-_LANDMARKS = "end the network before it: its inputs are points and features of fixed sizes"
-_REMEDIES = {
+_SELECTION = Cut("the selection among boxes")
+_LANDMARKS = Cut("it, where points and features have fixed sizes")
+_COUNTED_BY_DATA = ("WHERE", "UNIQUE")
+_REMEDIES: dict[str, str | Cut] = {
     "NON_MAX_SUPPRESSION_V4": _SELECTION,
     "NON_MAX_SUPPRESSION_V5": _SELECTION,
-    "WHERE": "the number of its results depends on the data: use SELECT_V2",
-    "UNIQUE": "the number of its results depends on the data: end the network before it",
+    "WHERE": "use SELECT_V2",
+    "UNIQUE": Cut(),
     "HASHTABLE_LOOKUP": "look up outside of the network",
     "Landmarks2TransformMatrix": _LANDMARKS,
     "TransformLandmarks": _LANDMARKS,
@@ -54,13 +55,15 @@ def refusal_of(operator: Operator, name: str) -> Refusal:
     """Why an operator that nothing converts is refused. name: of its first result."""
     kind = operator.kind
     reason = "a custom operator" if operator.custom else "there is no conversion for it"
-    remedy = _REMEDIES.get(kind, CUT)
-    if kind.startswith("Flex"):
+    remedy = Remedy(_REMEDIES.get(kind, CUT))
+    if kind in _COUNTED_BY_DATA:
+        reason = "the number of its results depends on the data"
+    elif kind.startswith("Flex"):
         reason, remedy = (
             "an operator of TensorFlow",
-            "convert with TFLite's built-in operators alone",
+            Remedy("convert with TFLite's built-in operators alone"),
         )
     elif kind == "edgetpu-custom-op":
         reason = "what the Edge TPU's compiler made"
-        remedy = "compile the file that was given to edgetpu_compiler"
+        remedy = Remedy("compile the file that was given to edgetpu_compiler")
     return Refusal(kind, name, reason, remedy)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from ...refusals import Remedy
 from ..graph import Unsupported, attribute
 from .compaction import joined
 from .extents import Extent, as_extents
@@ -21,7 +22,7 @@ def top_k(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
     axis = attribute(node, "axis", -1) % len(graph.shape(value))
     numbers = graph.numbers(wanted)
     if numbers is None:
-        raise Unsupported("its k is computed at run time", f"make it a constant, or {REMEDY}")
+        raise Unsupported("its k is computed at run time", Remedy("make it a constant", REMEDY))
     extent = graph.smaller(numbers.item(), graph.extents(value)[axis])
     largest = bool(attribute(node, "largest", 1))
     rows = {**graph.axes(value), axis: extent}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...refusals import Remedy
 from ..graph import Unsupported
 from .extents import Extent
 from .graph import REMEDY, Axes, BoundedGraph
@@ -28,7 +29,7 @@ def compacted(graph: BoundedGraph, wanted: str, below: Sequence[Extent] = ()) ->
     if size > MOST_ROWS:
         raise Unsupported(
             f"up to {size} rows, and {MOST_ROWS} are the most there can be",
-            f"use a smaller input, or {REMEDY}",
+            Remedy("use a smaller input", REMEDY),
         )
 
     def places_and_count() -> tuple[str, Extent]:

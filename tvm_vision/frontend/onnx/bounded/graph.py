@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from ...refusals import Refusal
+from ...refusals import Cut, Refusal, Remedy
 from ..branches import OWN
 from ..fold import fold
 from ..graph import GraphEditor, Unsupported
@@ -17,8 +17,8 @@ from ..tools import ToolError, light_step
 from .extents import Extent, Ranges, as_extents
 
 Axes = Mapping[int, Extent]
-REMEDY = "end the model before it, as 'compile --cut' does"
-WRONG = f"export the model again, or {REMEDY}"
+REMEDY = Remedy(Cut())
+WRONG = Remedy("export the model again", REMEDY)
 # Inference by value of more elements is slow, and says nothing about shapes.
 _SMALL = 1024
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import onnx
 
+from ...refusals import Remedy
 from ..graph import Unsupported, attribute
 from .graph import REMEDY, BoundedGraph
 
@@ -29,7 +30,7 @@ def fixed(node: onnx.NodeProto, graph: BoundedGraph, place: int) -> np.ndarray:
     value = graph.constant(graph.inputs(node)[place])
     if value is None:
         raise Unsupported(
-            f"its input {place} is computed at run time", f"make it a constant, or {REMEDY}"
+            f"its input {place} is computed at run time", Remedy("make it a constant", REMEDY)
         )
     return value
 

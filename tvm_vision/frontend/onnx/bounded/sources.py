@@ -7,6 +7,7 @@ import math
 import numpy as np
 import onnx
 
+from ...refusals import Remedy
 from ..graph import Unsupported, attribute
 from .compaction import MOST_ROWS, compacted, segments
 from .extents import Extent
@@ -83,7 +84,7 @@ def suppression(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
         raise Unsupported(
             f"up to {groups * most} boxes ({images} images of {classes} classes, {most} boxes of "
             f"each), and {MOST_ROWS} are the most there can be",
-            f"export the model with a smaller max_output_boxes_per_class, or {REMEDY}",
+            Remedy("export the model with a smaller max_output_boxes_per_class", REMEDY),
         )
     if graph.dtype(scores) != np.float32:
         boxes, scores = graph.cast(boxes, np.float32), graph.cast(scores, np.float32)
@@ -114,7 +115,7 @@ def _limit(node: onnx.NodeProto, graph: BoundedGraph) -> Extent:
     if numbers is None:
         raise Unsupported(
             "its max_output_boxes_per_class is not given or computed at run time",
-            f"export the model with it, or {REMEDY}",
+            Remedy("export the model with it", REMEDY),
         )
     (limit,) = numbers.flat
     if graph.ranges.most(limit) < 1:
