@@ -18,6 +18,7 @@ import onnx
 # isort: off
 # In this order, which with the seed decides what a network is made of.
 from . import image_steps, sequence_steps, value_steps, axis_steps  # noqa: F401
+from . import index_steps, rare_image_steps, rare_sequence_steps  # noqa: F401
 
 # isort: on
 from .network import FEWEST, MOST, STEPS, Network, Shape, Step
@@ -26,7 +27,7 @@ __all__ = ["STEPS", "Network", "Step", "random_network", "write"]
 
 
 def random_network(seed: int) -> onnx.ModelProto:
-    """The network of a seed, checked, in opset 18; its input is "x", float32."""
+    """The network of a seed, checked, in opset 20; its input is "x", float32."""
     network = Network(seed)
     rank = network.one_of(4, 4, 4, 4, 3, 2)
     batch = network.one_of(1, 1, 1, 2, 3)

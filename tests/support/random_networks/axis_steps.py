@@ -62,8 +62,9 @@ def padded(net: Network, value: str) -> str | None:
     shape = net.shapes[value]
     mode = net.one_of("constant", "constant", "reflect", "edge")
     pads = [net.one_of(0, 0, 1, 2, 3) for _ in range(2 * len(shape))]
-    if mode == "constant" and net.maybe(0.2):
-        pads[net.between(0, len(pads) - 1)] = -1
+    cut = net.between(0, len(pads) - 1)
+    if mode == "constant" and shape[cut % len(shape)] > 1 and net.maybe(0.2):
+        pads[cut] = -1
     if mode == "reflect":
         pads = [min(pad, size - 1) for pad, size in zip(pads, 2 * shape, strict=True)]
     if len(shape) > 3:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
-OPSET, IR_VERSION = 18, 8
+OPSET, IR_VERSION = 20, 9
 FEWEST, MOST = 4, 14  # steps of a network
 LARGEST = 1 << 15  # elements of a tensor
 Shape = tuple[int, ...]
@@ -38,6 +39,8 @@ class Network:
         self.weights: list[onnx.TensorProto] = []
         self.shapes: dict[str, Shape] = {}
         self.kinds: dict[str, int] = {}
+        # Of what depends on no input: weights, and what is computed of shapes.
+        self.values: dict[str, onnx.TensorProto] = {}
 
     # Chance.
     def one_of(self, *values: Any) -> Any:
@@ -59,6 +62,7 @@ class Network:
         name = f"w{len(self.weights)}"
         array = np.asarray(value, dtype)
         self.weights.append(numpy_helper.from_array(array, name))
+        self.values[name] = self.weights[-1]
         self.shapes[name] = array.shape
         self.kinds[name] = helper.np_dtype_to_tensor_dtype(array.dtype)
         return name
@@ -75,7 +79,7 @@ class Network:
             return None
         names = [f"t{len(self.nodes)}_{number}" for number in range(outputs)]
         node = helper.make_node(operator, list(inputs), names, **attributes)
-        constants = [w for w in self.weights if w.name in inputs]
+        constants = [self.values[name] for name in dict.fromkeys(inputs) if name in self.values]
         known = [
             helper.make_tensor_value_info(name, self.kinds[name], self.shapes[name])
             for name in dict.fromkeys(inputs)
@@ -100,12 +104,31 @@ class Network:
         for name, (shape, kind) in found.items():
             self.shapes[name], self.kinds[name] = shape, kind
         self.nodes.append(node)
+        self._compute(node)
         return names if outputs > 1 else names[0]
+
+    def _compute(self, node: onnx.NodeProto) -> None:
+        """Keep the value of a result that no input of the network decides."""
+        if node.op_type == "Shape":
+            known = {node.input[0]: np.empty(self.shapes[node.input[0]], "float32")}
+        elif self.values.keys() >= set(filter(None, node.input)):
+            known = {n: numpy_helper.to_array(self.values[n]) for n in node.input if n}
+        else:
+            return
+        ends = [onnx.ValueInfoProto(name=name) for name in node.output]
+        graph = helper.make_graph([node], "one", [onnx.ValueInfoProto(name=n) for n in known], ends)
+        found = ReferenceEvaluator(_model(graph)).run(None, known)
+        for name, value in zip(node.output, found, strict=True):
+            self.values[name] = numpy_helper.from_array(np.asarray(value), name)
 
     def floats(self) -> list[str]:
         """Tensors to go on with, those of late first."""
         made = [name for node in self.nodes for name in node.output]
-        return [n for n in ["x", *made][::-1] if self.kinds.get(n) == TensorProto.FLOAT]
+        return [
+            n
+            for n in ["x", *made][::-1]
+            if self.kinds.get(n) == TensorProto.FLOAT and n not in self.values
+        ]
 
     def others(self, shape: Shape) -> list[str]:
         return [name for name in self.floats() if self.shapes[name] == shape]
