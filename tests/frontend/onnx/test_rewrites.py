@@ -98,6 +98,15 @@ def test_a_region_that_is_cropped(mode, size, region):
     assert_equals_onnxruntime(model, image(1, 2, 5, 7))
 
 
+@pytest.mark.parametrize(("before", "wanted"), [((28, 14), (31, 15)), ((14, 28), (15, 31))])
+def test_a_size_of_the_other_axis_that_is_half_way(before, wanted):
+    how = {"axes": [2, 3], "keep_aspect_ratio_policy": "not_smaller", "mode": "linear"}
+    node = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], **how)
+    sizes = [("sizes", np.array(wanted))]
+    model = make_model([node], [("x", (1, 1, *before))], [("y", None)], sizes, opset=18)
+    assert_equals_onnxruntime(model, image(1, 1, *before))
+
+
 @pytest.mark.parametrize("start", [0, 0.2])
 def test_a_region_along_an_axis_that_keeps_its_size(start):
     """onnxruntime copies it; of the whole there is one reading."""

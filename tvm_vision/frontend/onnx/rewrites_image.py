@@ -148,7 +148,9 @@ def _factors(
         if policy != "stretch":
             ratios = [min(ratios) if policy == "not_larger" else max(ratios)] * len(axes)
         for axis, ratio in zip(axes, ratios, strict=True):
-            factors[axis], after[axis] = ratio, int(np.floor(ratio * shape[axis] + 0.5))
+            # In single precision, as in onnxruntime: 14 * (31 / 28) is less than 15.5 there.
+            size = np.float32(ratio) * np.float32(shape[axis])
+            factors[axis], after[axis] = ratio, int(np.floor(size + np.float32(0.5)))
     elif scales is not None:
         for axis, scale in zip(axes, scales, strict=True):
             factors[axis] = float(scale)
