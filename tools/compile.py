@@ -247,9 +247,10 @@ def _summary(info: PackageInfo, size: int, made: CompiledModel, target: Any) -> 
     place = info.device.name if info.device else info.target["kind"]
     if beside := other_processor(target):
         place += f" beside {beside}" if info.device else f" on {beside}"
+    count = len(info.graph.kernels)
     known = f" ({made.known} of {len(made.library.kernels)} different ones made before)"
     return (
-        f"{data_size(size)}, {len(info.graph.kernels)} kernels for {place}"
+        f"{data_size(size)}, {count} kernel{'s' * (count != 1)} for {place}"
         f"{known if made.known else ''}, {data_size(info.memory.peak)} of device memory"
     )
 

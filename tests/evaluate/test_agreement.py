@@ -82,4 +82,6 @@ def test_networks_without_boxes_or_mask():
     only_mask = (None, found()[1])
     result = agreement(only_mask, only_mask)
     assert (result.boxes, result.missing, result.mask) == (0, 0, 1.0)
-    assert "0 candidate boxes" in str(result) and result.to_dict()["boxes"] == 0
+    assert str(result) == "mask 100.00 % the same" and result.within("fp32")
+    assert result.to_dict()["boxes"] == 0 and not result.to_dict()["finds_boxes"]
+    assert str(agreement((None, None), (None, None))) == "neither boxes nor a mask to compare"

@@ -10,7 +10,7 @@ from onnx import helper
 
 from tvm_vision.frontend.node_names import name_nodes, node_name, variable_hint
 
-NAMES = st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=1)
+NAMES = st.text(st.characters(codec="utf-8"), min_size=1)
 
 
 @given(NAMES)

@@ -50,9 +50,11 @@ class Agreement:
     """How far what is found on a frame is what the reference finds there.
 
     boxes: of the reference, with a score above SCORE. missing: of both, those without a counterpart
-    of their class in the other within ``pixels``. worst_pixels, worst_score: largest difference of
-    an edge and of a score between counterparts. mask: part of the pixels that are of the same
-    class; None without a segmentation. pixels: largest distance of the edges of counterparts.
+        of their class in the other within ``pixels``.
+    worst_pixels, worst_score: largest difference of an edge and of a score between counterparts.
+    mask: part of the pixels that are of the same class; None without a segmentation.
+    pixels: largest distance of the edges of counterparts.
+    finds_boxes: whether the network is of a kind that does.
     """
 
     boxes: int
@@ -61,6 +63,7 @@ class Agreement:
     worst_score: float
     mask: float | None
     pixels: float = PIXELS["fp32"]
+    finds_boxes: bool = True
 
     def within(self, strictness: str) -> bool:
         """Whether they are the same, as far as ``strictness`` can be (``strictness_for``)."""
@@ -69,6 +72,11 @@ class Agreement:
         return few and mask >= MASK_AGREEMENT[strictness]
 
     def __str__(self) -> str:
+        mask = None if self.mask is None else f"mask {100 * self.mask:.2f} % the same"
+        boxes = self._boxes() if self.finds_boxes else None
+        return "; ".join(filter(None, (boxes, mask))) or "neither boxes nor a mask to compare"
+
+    def _boxes(self) -> str:
         same = "all the same" if self.missing == 0 else f"{self.missing} without a counterpart"
         words = (
             f"{self.boxes} candidate boxes with a score above {SCORE:g}, {same} within "
@@ -76,7 +84,7 @@ class Agreement:
         )
         if self.boxes and self.boxes > self.missing:
             words += f" (by {self.worst_pixels:.2f} px, score by {self.worst_score:.3f})"
-        return words if self.mask is None else f"{words}; mask {100 * self.mask:.2f} % the same"
+        return words
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -183,11 +191,14 @@ def agreement(ours: Found, reference: Found, pixels: float = PIXELS["fp32"]) -> 
     """
     missing, worst_pixels, worst_score = _unmatched(ours[0], reference[0], pixels)
     missing_here, *_ = _unmatched(reference[0], ours[0], pixels)
-    boxes = 0 if reference[0] is None else int(np.count_nonzero(reference[0].scores > SCORE))
+    wanted = reference[0]
+    boxes = 0 if wanted is None else int(np.count_nonzero(wanted.scores > SCORE))
     mask = None
     if ours[1] is not None and reference[1] is not None:
         mask = float(np.mean(ours[1].mask == reference[1].mask))
-    return Agreement(boxes, missing + missing_here, worst_pixels, worst_score, mask, pixels)
+    return Agreement(
+        boxes, missing + missing_here, worst_pixels, worst_score, mask, pixels, wanted is not None
+    )
 
 
 def _unmatched(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import onnx
 
 # Bytes that an identifier cannot hold are written _xHH; a node's variables end in _xn, _xn1, ...
-_PLAIN = re.compile(rb"[A-Za-z0-9_]")
+_OTHERS = re.compile(rb"[^A-Za-z0-9_]|_(?=x)")
 _ESCAPE = re.compile(r"_x([0-9a-f]{2})")
 # What ``name_after`` calls steps that stand in a node's place, and the node.
 STEP = re.compile(r"(.+)/[A-Za-z0-9]+_\d+", re.DOTALL)
@@ -23,12 +23,8 @@ _VARIABLE = re.compile(r"(.+)_xn\d*", re.DOTALL)
 def variable_hint(node_name: str) -> str:
     """The name for variables of the node ``node_name``."""
     # An escape in the name itself must survive: its underscore is escaped in turn.
-    raw = re.sub(rb"_(?=x)", b"\0", node_name.encode())
-    text = "".join(
-        "_x5f" if byte == 0 else chr(byte) if _PLAIN.match(bytes([byte])) else f"_x{byte:02x}"
-        for byte in raw
-    )
-    return f"{text}_xn"
+    raw = _OTHERS.sub(lambda found: b"_x%02x" % found[0][0], node_name.encode())
+    return f"{raw.decode()}_xn"
 
 
 def node_name(variable: str) -> str | None:

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from support.networks import mobilenet_v2, yoeo_like
 from support.quantized_networks import as_written, network
 from tvm_vision.errors import InputError, UnsupportedModelError
+from tvm_vision.evaluate import Reference
 from tvm_vision.frontend.onnx.quantize import (
     check_smaller,
     nodes_before_sums,
@@ -178,6 +179,34 @@ def test_what_was_in_fp16_is_kept_in_no_more(tmp_path):
     floats = [t for t in made.graph.initializer if t.data_type == TensorProto.FLOAT]
     assert max(np.prod(t.dims) for t in floats) <= 64
     assert made.ByteSize() < plain.ByteSize()
+
+
+def test_a_network_in_fp16_is_quantized_in_float32():
+    """As exporters write it, inputs and outputs too; onnxruntime counts no values of fp16."""
+    random = np.random.default_rng(5)
+    weight = random.normal(size=(64, 64)).astype(np.float16)
+    zero = numpy_helper.from_array(np.zeros(1, np.float16))
+    nodes = [
+        helper.make_node("MatMul", ["input", "w"], ["a"], "first"),
+        helper.make_node("Relu", ["a"], ["b"], "rectify"),
+        helper.make_node("Shape", ["b"], ["size"], "size"),
+        helper.make_node("ConstantOfShape", ["size"], ["zeros"], "zeros", value=zero),
+        helper.make_node("Max", ["b", "zeros"], ["c"], "larger"),
+        helper.make_node("MatMul", ["c", "w"], ["d"], "second"),
+        helper.make_node("Cast", ["d"], ["e"], "cast", to=TensorProto.FLOAT16),
+        helper.make_node("Add", ["e", "d"], ["y"], "sum"),
+    ]
+    image = helper.make_tensor_value_info("input", TensorProto.FLOAT16, (1, 64))
+    tensors = [numpy_helper.from_array(weight, "w")]
+    model = network(nodes, image, {"y": TensorProto.FLOAT16}, tensors)
+    plain = plain_onnx(model, {})
+    kinds = {v.type.tensor_type.elem_type for v in (*plain.graph.input, *plain.graph.output)}
+    assert kinds == {TensorProto.FLOAT}
+    feed = {"input": random.random((1, 64), np.float32)}
+    half = Reference(model).run({"input": feed["input"].astype(np.float16)})["y"]
+    np.testing.assert_allclose(Reference(plain).run(feed)["y"], half, rtol=0.02, atol=0.02)
+    made = quantized(plain, [feed])
+    np.testing.assert_allclose(Reference(made).run(feed)["y"], half, atol=0.05 * np.abs(half).max())
 
 
 def test_a_file_that_would_grow_is_refused(tmp_path):

@@ -25,11 +25,18 @@ from ..input_values import InputValues
 from ..node_names import name_nodes
 from ..signature import Signature, TensorSpec
 from .fold import folded
-from .graph import graph_inputs, inferred, is_quantized, least_ir_version, with_input_shapes
+from .graph import (
+    computes_in_fp16,
+    graph_inputs,
+    inferred,
+    is_quantized,
+    least_ir_version,
+    with_input_shapes,
+)
 from .load import Shapes, checked_onnx
 from .shared_scales import share_scales
 from .simplify import simplified
-from .storage import file_bytes, shorten_names, store_as_fp16
+from .storage import computed_in_float32, file_bytes, shorten_names, store_as_fp16
 from .tools import ToolError, run
 
 SUMS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
@@ -66,7 +73,8 @@ def plain_onnx(
     model: Path | onnx.ModelProto, input_shapes: Shapes, input_values: InputValues | None = None
 ) -> onnx.ModelProto:
     """The network of an ONNX model as it is quantized: shapes fixed, constants folded, of an opset
-    that has scales by channel, every node with a name, metadata as in the file.
+    that has scales by channel, every node with a name, metadata as in the file; in float32, also
+    where the file computes in float16.
 
     Raises InputError and UnsupportedModelError as ``import_onnx`` does.
     """
@@ -76,6 +84,9 @@ def plain_onnx(
             f"a network in float32 is needed, and {_name(model)} is quantized already: compile it "
             "as it is"
         )
+    given = {spec.dtype for spec in _specs(proto.graph.input)}
+    if computes_in_fp16(proto) or "float16" in given:
+        proto = computed_in_float32(proto)  # onnxruntime counts what it sees in float32 alone
     # ONNX's checker wants shapes of outputs, which files need not declare.
     plain = inferred(simplified(proto, shapes) or folded(with_input_shapes(proto, shapes)))
     opset = next(e.version for e in plain.opset_import if e.domain in ("", "ai.onnx"))

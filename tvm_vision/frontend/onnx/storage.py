@@ -14,10 +14,12 @@ from onnx.external_data_helper import uses_external_data
 
 from ...file_kinds import TFLITE, kind_of
 from .checks import tensors_in, tensors_of
-from .graph import nodes_in
+from .graph import inner_graphs, nodes_in
 
 # Of fewer elements, the node that converts them takes more than it saves.
 LEAST_ELEMENTS = 1024
+# Attributes that say of which type a result is.
+TYPES = ("to", "dtype", "output_dtype", "stash_type")
 
 
 def file_bytes(path: Path) -> int:
@@ -60,6 +62,28 @@ def store_as_fp16(model: onnx.ModelProto) -> None:
     nodes = [*casts, *graph.node]
     del graph.node[:]
     graph.node.extend(nodes)
+
+
+def computed_in_float32(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A model with float32 wherever it has float16: its inputs, constants, results and outputs."""
+    half, single = onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT
+    wide = onnx.ModelProto()
+    wide.CopyFrom(model)
+    for tensor in tensors_in(wide.graph):
+        if tensor.data_type == half:
+            value = numpy_helper.to_array(tensor).astype(np.float32)
+            tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
+    for node in nodes_in(wide.graph):
+        for entry in node.attribute:
+            if entry.name in TYPES and entry.i == half:
+                entry.i = single
+    inner = (graph for node in nodes_in(wide.graph) for graph in inner_graphs(node))
+    for graph in (wide.graph, *inner):
+        for value in (*graph.input, *graph.output, *graph.value_info):
+            tensor_type = value.type.tensor_type
+            if tensor_type.elem_type == half:
+                tensor_type.elem_type = single
+    return wide
 
 
 def shorten_names(model: onnx.ModelProto, plain: onnx.ModelProto) -> None:
