@@ -1,6 +1,7 @@
 """Small ONNX models of a node or two, and what they come to on the CPU."""
 
 import numpy as np
+import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 OPSET = 17
@@ -47,6 +48,25 @@ def mean_of_channels():
         helper.make_node("Flatten", ["mean"], ["y"]),
     ]
     return make_model(nodes, [("x", (1, 3, 8, 8))], [("y", (1, 3))])
+
+
+def undeclared(model):
+    """The same model with nodes between its inputs and those that read them, whose results no
+    declaration gives a type."""
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    weights = {tensor.name for tensor in model.graph.initializer}
+    names = [value.name for value in model.graph.input if value.name not in weights]
+    for node in changed.graph.node:
+        node.input[:] = [f"{name}/within" if name in names else name for name in node.input]
+    before = [helper.make_node("Identity", [name], [f"{name}/within"]) for name in names]
+    nodes = [*before, *changed.graph.node]
+    del changed.graph.node[:]
+    changed.graph.node.extend(nodes)
+    del changed.graph.value_info[:]
+    if all(entry.domain for entry in changed.opset_import):
+        changed.opset_import.add(domain="", version=OPSET)
+    return changed
 
 
 def run_on_cpu(module, *arrays):

@@ -6,7 +6,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from support.mutate_models import Mutator
-from support.onnx_models import make_model, run_on_cpu
+from support.onnx_models import make_model, run_on_cpu, undeclared
 from tvm_vision.errors import TvmVisionError
 from tvm_vision.frontend.onnx.contributed import DOMAIN, standard_operators
 from tvm_vision.frontend.onnx.load import import_onnx
@@ -462,7 +462,8 @@ def compare(nodes, given, made, weights, opset, read=()):
     session = onnxruntime.InferenceSession(model.SerializeToString(), options)
     x = values(*given)
     (expected,) = session.run(None, {"x": x})
-    module, _ = import_onnx(model)
+    module, signature = import_onnx(model)
+    assert import_onnx(undeclared(model))[1].outputs == signature.outputs
     (result,) = run_on_cpu(module, x)
     step = 0.021 if nodes[-1].op_type == "DequantizeLinear" else 0.0  # where halves round
     np.testing.assert_allclose(result, expected, rtol=2e-5, atol=max(2e-5, step))

@@ -1,11 +1,13 @@
 """Attention of onnxruntime's own domain: former keys, groups of heads, products of bytes."""
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from support.conformance.conformance_worker import executor
+from support.onnx_models import undeclared
 from tvm_vision.frontend.onnx.contributed import DOMAIN
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.frontend.refusals import NodesRefused
@@ -143,6 +145,30 @@ def assert_as_onnxruntime_has_it(form, target):
 @pytest.mark.parametrize("form", FORMS)
 def test_attention_and_what_it_keeps(form):
     assert_as_onnxruntime_has_it(form, "llvm")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_types_that_no_file_declares_follow_from_the_inputs(form):
+    model, _ = FORMS[form]()
+    _, within = import_onnx(undeclared(model))
+    assert within.outputs == import_onnx(model)[1].outputs
+
+
+def test_one_behind_another_of_undeclared_types():
+    """Whose types follow only once the first is put as ONNX's operators. The reference runs one
+    after the other: of both in one model onnxruntime mixes up the former keys, which they share."""
+    model, inputs = multi_head()
+    alone = onnxruntime.InferenceSession(model.SerializeToString())
+    (between,) = alone.run(["y"], inputs)
+    (wanted,) = alone.run(["y"], inputs | {"q": between})
+    first, second = model.graph.node[0], onnx.NodeProto()
+    second.CopyFrom(first)
+    second.input[0], second.output[0] = first.output[0], "again"
+    del second.output[1:]
+    model.graph.node.append(second)
+    model.graph.output[0].name = "again"
+    found = executor(import_onnx(undeclared(model)), "llvm")(*inputs.values())
+    np.testing.assert_allclose(found[0], wanted, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("form", ["groups, turned behind former ones", "bytes behind former keys"])

@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
-from support.onnx_models import run_on_cpu
+from support.onnx_models import run_on_cpu, undeclared
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.frontend.refusals import NodesRefused
 
@@ -42,7 +42,9 @@ def model_of(operator, x, outputs, version=3, own=True, **attributes):
 
 def compare(model: onnx.ModelProto, x: np.ndarray) -> None:
     expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
-    found = run_on_cpu(import_onnx(model)[0], x)
+    module, signature = import_onnx(model)
+    assert import_onnx(undeclared(model))[1].outputs == signature.outputs
+    found = run_on_cpu(module, x)
     for ours, exact in zip(found, expected, strict=True):
         assert ours.dtype == exact.dtype
         np.testing.assert_allclose(ours, exact, rtol=2e-5, atol=2e-6)

@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
-from support.onnx_models import run_on_cpu
+from support.onnx_models import run_on_cpu, undeclared
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.frontend.refusals import NodesRefused
 
@@ -115,7 +115,9 @@ def compare(operator, rows, outputs, **attributes):
     graph = helper.make_graph([node], "g", [x], values)
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
     expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": rows})
-    found = run_on_cpu(import_onnx(model)[0], rows)
+    module, signature = import_onnx(model)
+    assert import_onnx(undeclared(model))[1].outputs == signature.outputs
+    found = run_on_cpu(module, rows)
     for ours, exact in zip(found, expected, strict=True):
         assert ours.dtype == exact.dtype and ours.shape == exact.shape
         np.testing.assert_allclose(ours, exact, rtol=2e-5, atol=2e-6)

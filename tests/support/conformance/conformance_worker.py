@@ -20,6 +20,7 @@ import onnx
 
 from tvm_vision.errors import TvmVisionError
 from tvm_vision.evaluate.compare import of_real_rows
+from tvm_vision.frontend.onnx.load import OWN_OPSET
 from tvm_vision.frontend.signature import TensorSpec
 
 from .onnx_cases import Case, node_cases
@@ -165,6 +166,8 @@ def between_negations(
     nodes = [*before, *model.graph.node, *after]
     del changed.graph.node[:]
     changed.graph.node.extend(nodes)
+    if all(entry.domain for entry in model.opset_import):  # a model of another domain alone
+        changed.opset_import.add(domain="", version=OWN_OPSET)
     return changed
 
 

@@ -77,7 +77,9 @@ def pool(net: Network, value: str) -> str | None:
         ] * 2
     if net.maybe():
         return net.add("MaxPool", value, **attributes)
-    return net.add("AveragePool", value, count_include_pad=int(net.maybe()), **attributes)
+    # onnxruntime takes the pads of another axis for those that count, from opset 19 on.
+    counts = "auto_pad" not in attributes and len(set(attributes["pads"])) == 1 and net.maybe()
+    return net.add("AveragePool", value, count_include_pad=int(counts), **attributes)
 
 
 @step(4, weight=2)

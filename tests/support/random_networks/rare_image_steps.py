@@ -52,7 +52,8 @@ def pooled_otherwise(net: Network, value: str) -> str | None:
     if min(net.shapes[value][2:]) < 2 * kernel:  # the window fits, whatever its dilation
         return None
     if kind == "AveragePool":
-        attributes["count_include_pad"] = int(net.maybe())
+        # onnxruntime takes the pads of another axis for those that count, from opset 19 on.
+        attributes["count_include_pad"] = int(len(set(attributes["pads"])) == 1 and net.maybe())
     return net.add(kind, value, **attributes)
 
 

@@ -3,7 +3,8 @@ quantizer and its optimizer write into the files that they save, and a few of ai
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -23,9 +24,12 @@ from .graph import (
     Unsupported,
     attribute,
     attributes,
+    inferred,
     inner_graphs,
     nodes_in,
+    with_input_shapes,
 )
+from .tools import without_large_values
 
 Rewrite = Callable[[onnx.NodeProto, GraphEditor], list[onnx.NodeProto]]
 DOMAIN = "com.microsoft"
@@ -41,9 +45,15 @@ SAME = {
 SHARED = 8
 
 
-def standard_operators(model: onnx.ModelProto) -> onnx.ModelProto:
+def standard_operators(
+    model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | None = None
+) -> onnx.ModelProto:
     """``model`` with ONNX's operators in place of those of other domains that there are words for;
     the model itself where it has none of them.
+
+    shapes: of all inputs. With them nodes are put so as far as types are known, the types of what
+    follows are inferred from that, and so on: files need not declare what is between nodes, and
+    ONNX's inference ends at an operator of another domain.
 
     Raises RefusedNodes for a node that cannot be put so.
     """
@@ -51,12 +61,20 @@ def standard_operators(model: onnx.ModelProto) -> onnx.ModelProto:
     opset = max((entry.version for entry in model.opset_import if not entry.domain), default=0)
     if not opset or not any(_standard(node, opset) for node in nodes_in(model.graph)):
         return model
-    graph = GraphEditor(model)
-    refusals: list[Refusal] = []
-    nodes = _of_standard(model.graph, graph, refusals)
-    if refusals:
-        raise RefusedNodes(refusals)
-    return graph.with_nodes(model, nodes)
+    left = sys.maxsize
+    while True:
+        graph = GraphEditor(model if shapes is None else _typed(model, shapes), weights=model)
+        refusals: list[Refusal] = []
+        nodes = _of_standard(model.graph, graph, refusals)
+        if refusals and (shapes is None or len(refusals) == left):
+            raise RefusedNodes(refusals)
+        model, left = graph.with_nodes(model, nodes), len(refusals)
+        if not left:
+            return model
+
+
+def _typed(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> onnx.ModelProto:
+    return inferred(with_input_shapes(without_large_values(model), shapes))
 
 
 def _of_standard(
@@ -70,12 +88,14 @@ def _of_standard(
             replaced = None if standard is None else standard(node, graph)
         except Unsupported as error:
             refusals.append(Refusal(node.op_type, node.name, error.reason, error.remedy))
+            nodes.append(node)
             continue
         # ONNX's checker knows nothing of these: what is missing or too much shows here first, in as
         # many ways as there are.
         except Exception as error:
             reason = f"it is not as onnxruntime has it: {first_line(error)}"
             refusals.append(Refusal(node.op_type, node.name, reason, REMEDY))
+            nodes.append(node)
             continue
         if replaced is not None:
             name_after(node, replaced)

@@ -132,10 +132,7 @@ def checked_onnx(
     """
     prepared = named_onnx(model)
     input_shapes = with_input_values(prepared, input_values or {}, input_shapes)
-    try:
-        prepared = standard_operators(prepared)
-    except RefusedNodes as error:
-        raise NodesRefused(with_possible_cuts(prepared, error.refusals)) from None
+    prepared = _of_standard_operators(prepared, input_shapes)
     _check_operators(prepared)
     prepared = _of_known_opset(prepared)
     prepared = complete_declarations(prepared, input_shapes)
@@ -148,6 +145,15 @@ def checked_onnx(
     drop_false_shapes(prepared, typed)
     drop_traced_shapes(prepared)
     return prepared, shapes
+
+
+def _of_standard_operators(prepared: onnx.ModelProto, input_shapes: Shapes) -> onnx.ModelProto:
+    with contextlib.suppress(RefusedNodes):
+        return standard_operators(prepared)
+    try:
+        return standard_operators(prepared, _fixed_shapes(prepared, input_shapes))
+    except RefusedNodes as error:
+        raise NodesRefused(with_possible_cuts(prepared, error.refusals)) from None
 
 
 def named_onnx(model: str | os.PathLike[str] | onnx.ModelProto) -> onnx.ModelProto:
