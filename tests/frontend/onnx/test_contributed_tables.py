@@ -200,3 +200,22 @@ def test_a_file_without_onnxs_own_operators():
     model = model_of("TreeEnsemble", ROWS, {"y": np.float32}, own=False)
     with pytest.raises(NodesRefused, match="TreeEnsemble"):
         import_onnx(model)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (4,)])
+def test_columns_that_are_chosen_at_run_time(shape):
+    rows, places = RNG.standard_normal(shape).astype(np.float32), np.array([[2, 0, 2]])
+    values = [("x", rows), ("places", places)]
+    inputs = [
+        helper.make_tensor_value_info(
+            name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
+        )
+        for name, value in values
+    ]
+    node = helper.make_node("ArrayFeatureExtractor", ["x", "places"], ["y"], domain="ai.onnx.ml")
+    graph = helper.make_graph([node], "g", inputs, [helper.make_tensor_value_info("y", 1, None)])
+    opsets = [helper.make_opsetid("ai.onnx.ml", 3), helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    (wanted,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, dict(values))
+    (found,) = run_on_cpu(import_onnx(model)[0], rows, places)
+    np.testing.assert_array_equal(found, wanted)

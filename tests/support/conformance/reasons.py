@@ -41,7 +41,6 @@ RULES = (
         "output_shape",
     ),
     Rule(NOT_YET, "counts words of a vocabulary", "TfIdfVectorizer"),
-    Rule(NOT_YET, "trees and tables of classical machine learning", message=r"ai\.onnx\.ml"),
     Rule(NOT_YET, "whole numbers to the power of real ones at run time", "Pow"),
     Rule(NOT_YET, "the largest of weighted corners", "RoiAlign"),
     Rule(

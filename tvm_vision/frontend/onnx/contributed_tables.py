@@ -77,10 +77,9 @@ def _imputer(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 def _columns(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """The columns of these numbers, of rows or of one row, which comes out as a table."""
-    build, places = NodeBuilder(graph, node), graph.constant(node.input[1])
-    if places is None:
-        raise Unsupported("its columns are chosen at run time", "make them a constant")
-    found = build("Gather", node.input[0], places.reshape(-1).astype(np.int64), axis=-1)
+    build = NodeBuilder(graph, node)
+    places = build.cast(build.reshape(node.input[1], (-1,)), np.int64)
+    found = build("Gather", node.input[0], places, axis=-1)
     return build.finish(build("Flatten", found, axis=-1))
 
 
