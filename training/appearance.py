@@ -40,7 +40,8 @@ class Appearance:
     mottle and stain: of coarser patches; mow, mown: stripes. ragged, soft, wear, paint: the lines'
     edges, how much is worn off, how well they cover. contacts: (place, radius, strength) of soft
     shadows. mesh, thread, diagonal: the goals' nets. suns: patches of light. seams: (axis, place,
-    width, strength) of each. covered: whether lines count by how much of a pixel they cover.
+    width, strength) of each. covered: whether lines count by how much of a pixel they cover. casts:
+    how much of each colour the light of the image's left and right edge has [2,3].
     """
 
     distance: Tensor
@@ -82,6 +83,7 @@ class Appearance:
     suns: tuple[Sun, ...] = ()
     seams: tuple[Seam, ...] = ()
     covered: bool = False
+    casts: Tensor | None = None
 
 
 def draw_green(rng: np.random.Generator) -> np.ndarray:
@@ -161,7 +163,18 @@ def draw_appearance(
         suns=draw_suns(rng, field, tensor) if recipe.sun and rng.random() < recipe.sun else (),
         seams=draw_seams(rng, field) if recipe.seams and rng.random() < recipe.seams else (),
         covered=recipe.covered,
+        casts=tensor(draw_casts(rng)) if recipe.dim and rng.random() < recipe.dim else None,
     )
+
+
+def draw_casts(rng: np.random.Generator) -> np.ndarray:
+    """Dim light, mostly warm, of one lamp or of another one on each side [2,3]."""
+    casts = []
+    for _ in range(2):
+        warm = rng.uniform(-0.4, 1.0)
+        colour = np.array([1 + 0.25 * warm, 1 - 0.06 * warm, 1 - 0.55 * warm])
+        casts.append(colour * np.exp(rng.uniform(np.log(0.35), np.log(1.1))))
+    return np.array(casts if rng.random() < 0.4 else casts[:1] * 2)
 
 
 def draw_suns(

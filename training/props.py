@@ -97,8 +97,9 @@ def shoe(
     b.add("box", (length * 0.9, 0.045, 0.014), frame.move(x=0.045, z=0.014), sole)
 
 
-def person(rng: np.random.Generator) -> list[Part]:
-    """Somebody who stands, walks, squats or sits beside or on the field."""
+def person(rng: np.random.Generator, pale: bool = False) -> list[Part]:
+    """Somebody who stands, walks, squats or sits beside or on the field. pale: in white trousers or
+    white socks."""
     b = Builder()
     tall = float(np.clip(rng.normal(1.72, 0.1), 1.2, 2.0))
     skin = np.array(SKIN[rng.integers(len(SKIN))])
@@ -114,6 +115,9 @@ def person(rng: np.random.Generator) -> list[Part]:
     shorts, sleeves = rng.random() < 0.3, rng.random() < 0.55
     cloth = str(rng.choice(["denim", "noise", "cloud", "plain"]))
     shirt_cloth = str(rng.choice(["cloud", "noise", "plaid", "stripes", "plain", "text", "denim"]))
+    white = grey(rng, 0.75, 0.98) if pale else None
+    shorts = shorts if white is None else rng.random() < 0.6
+    trousers = trousers if white is None or shorts else white
     thigh, shank = tall * 0.24, tall * 0.24
     pose = str(rng.choice(["stand", "walk", "squat", "sit"], p=[0.5, 0.26, 0.16, 0.08]))
     girth = rng.uniform(0.85, 1.25)
@@ -131,7 +135,7 @@ def person(rng: np.random.Generator) -> list[Part]:
         lower = upper.move(z=-thigh).rotate("y", bend)
         ankle = lower.move(z=-shank)
         b.between("capsule", 0.078 * girth, hip.at, lower.at, trousers, cloth, 0.4)
-        calf = tuple(skin) if shorts else trousers
+        calf = (white or tuple(skin)) if shorts else trousers
         b.between(
             "capsule",
             (0.05 if shorts else 0.06) * girth,

@@ -5,7 +5,10 @@ missing: white humanoids of many builds and poses, far and half hidden ones, sma
 balls, posts at the image's edge, the robot's own body as background, rolling shutters, sun on the
 carpet, seams, and lines whose labels follow how much of a pixel they cover. 3 adds round things
 that are no balls, people behind robots, the robot's own body in more places, white and fallen
-robots of the package, and flat pictures without a field.
+robots of the package, and flat pictures without a field. 4 adds what the weights of the third
+missed: stout robots with numbered shirts, robots, balls and posts that fill the image or are cut by
+it, goals from behind and from the side, towers on wheels, dim, warm and mixed light, and white
+uprights, legs and seats that are none of them.
 """
 
 from __future__ import annotations
@@ -31,7 +34,13 @@ class Recipe:
     behind: of robots, those with a person or furniture behind or beside them. own: of cameras,
     those that see the robot's own body, wherever they look. white, fallen: of the package's robots,
     those with white shells, those that lie. flat: of images, those of a flat picture without a
-    field.
+    field. stout: of the humanoids, those that are short and stout, with a large head and a numbered
+    shirt. wheels: of robots, those with a tower on wheels (wheeled_robots.py). uprights: at most so
+    many white poles, columns, doors and seats (uprights.py). pale: of people, those with white
+    trousers or socks. close: of cameras, those that look at one robot or ball from near. posts: of
+    cameras, those that stand near a goalpost, on any side of it. dim: of images, those in dim,
+    coloured or mixed light. shadow: of cameras that look down, those that see the shadow of who
+    carries them. fisheye: of cameras, those with a strongly bent image.
     """
 
     number: int
@@ -55,6 +64,15 @@ class Recipe:
     white: float = 0.0
     fallen: float = 0.0
     flat: float = 0.0
+    stout: float = 0.0
+    wheels: float = 0.0
+    uprights: int = 0
+    pale: float = 0.0
+    close: float = 0.0
+    posts: float = 0.0
+    dim: float = 0.0
+    shadow: float = 0.0
+    fisheye: float = 0.0
 
 
 FIRST = Recipe(1)
@@ -87,4 +105,20 @@ THIRD = replace(
     fallen=0.12,
     flat=0.06,
 )
-RECIPES = {recipe.number: recipe for recipe in (FIRST, SECOND, THIRD)}
+FOURTH = replace(
+    THIRD,
+    number=4,
+    hidden=0.2,
+    field=1.45,
+    own=0.28,
+    stout=0.5,
+    wheels=0.12,
+    uprights=6,
+    pale=0.2,
+    close=0.16,
+    posts=0.14,
+    dim=0.16,
+    shadow=0.7,
+    fisheye=0.05,
+)
+RECIPES = {recipe.number: recipe for recipe in (FIRST, SECOND, THIRD, FOURTH)}

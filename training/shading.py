@@ -320,4 +320,7 @@ def shade(
         far = torch.where(nothing, torch.full_like(distance, 20.0), distance)
         mist = (1 - torch.exp(-far * look.haze))[..., None]
         image = image * (1 - mist) + look.mist * mist
+    if look.casts is not None:
+        aside = torch.linspace(0, 1, wide, device=image.device)[None, :, None]
+        image = image * torch.lerp(look.casts[0], look.casts[1], aside)
     return image, shares

@@ -22,11 +22,13 @@ LEGS = {
 }
 POSES = ("stand", "walk", "crouch", "sit", "kneel", "fall", "lie")
 SHARES = (0.26, 0.3, 0.12, 0.08, 0.08, 0.06, 0.1)
+STOUT_SHARES = (0.2, 0.28, 0.12, 0.15, 0.1, 0.05, 0.1)
 
 
 @dataclass(frozen=True)
 class Build:
-    """What one robot is: lengths in metres, colours, and how round it is (0 boxes, 1 capsules)."""
+    """What one robot is: lengths in metres, colours, and how round it is (0 boxes, 1 capsules).
+    numbered: whether a shirt has sleeves, and numbers on the breast and the back."""
 
     tall: float
     thigh: float
@@ -42,6 +44,7 @@ class Build:
     trim: Colour
     shirt: Colour | None
     round: float
+    numbered: bool = False
 
 
 def draw_build(rng: np.random.Generator) -> Build:
@@ -72,6 +75,36 @@ def draw_build(rng: np.random.Generator) -> Build:
     )
 
 
+def draw_stout(rng: np.random.Generator) -> Build:
+    """A robot of 0.45 to 0.7 m with a large head and thick, short limbs, mostly in a shirt."""
+    tall, roll = rng.uniform(0.45, 0.7), rng.random()
+    shell = grey(rng, 0.8, 0.99)
+    if roll > 0.94:
+        shell = any_colour(rng)
+    elif roll > 0.86:
+        shell = grey(rng, 0.03, 0.2)
+    elif roll > 0.72:
+        shell = grey(rng, 0.45, 0.8)
+    team = TEAM_COLOURS[rng.integers(len(TEAM_COLOURS))]
+    return Build(
+        tall=tall,
+        thigh=tall * rng.uniform(0.15, 0.2),
+        shank=tall * rng.uniform(0.15, 0.2),
+        trunk=tall * rng.uniform(0.22, 0.3),
+        chest=tall * rng.uniform(0.22, 0.33),
+        depth=tall * rng.uniform(0.15, 0.23),
+        arm=tall * rng.uniform(0.14, 0.19),
+        limb=tall * rng.uniform(0.095, 0.15),
+        head=tall * rng.uniform(0.17, 0.25),
+        shell=shell,
+        joint=grey(rng, 0.03, 0.65),
+        trim=team if rng.random() < 0.5 else grey(rng, 0.2, 0.8),
+        shirt=team if rng.random() < 0.75 else None,
+        round=rng.uniform(0.4, 1.0),
+        numbered=True,
+    )
+
+
 class WhiteLook:
     """Colours and textures of a robot with white shells and darker joints, for one whose parts are
     meshes; as robots.Look has them."""
@@ -97,12 +130,14 @@ class Shells:
         roll, build = self.rng.random(), self.build
         return build.shell if roll < 0.78 else build.joint if roll < 0.92 else build.trim
 
-    def limb(self, frame: Frame, length: float, width: float) -> None:
-        """A segment that hangs from the frame along -z: a joint, then a shell that tapers."""
+    def limb(self, frame: Frame, length: float, width: float, colour: Colour | None = None) -> None:
+        """A segment that hangs from the frame along -z: a joint, then a shell that tapers, of a
+        colour or of one of the robot's."""
         b, rng, build = self.b, self.rng, self.build
         b.add("sphere", (width * rng.uniform(0.38, 0.5),), frame, build.joint)
         middle, half = frame.move(z=-length / 2), length / 2
-        colour = self.colour()
+        drawn = self.colour()
+        colour = colour or drawn
         if rng.random() < build.round:
             b.add("ellipsoid", (width * 0.52, width * 0.5, half * 1.05), middle, colour, "plain")
             b.add("capsule", (width * 0.36, half * 0.8), middle, colour, "plain")
@@ -127,15 +162,33 @@ class Shells:
         b.add("ellipsoid", (build.depth * 0.46, build.chest * 0.4, build.trunk * 0.4),
               middle.move(z=-build.trunk * 0.15), shell, texture, 0.3)  # fmt: skip
         b.add("box", (build.depth * 0.4, build.chest * 0.38, build.trunk * 0.42), middle, shell)
-        for side in (-1, 1):
+        for side in () if build.numbered else (-1, 1):
             if rng.random() < (0.75 if build.shirt else 0.3):
                 plate = upper.move(x=side * build.depth * 0.5, z=-build.trunk * 0.12)
                 size = (build.depth * 0.08, build.chest * 0.28, build.trunk * 0.22)
                 light = grey(rng, 0.85, 1.0)
                 b.add("box", size, plate, light if build.shirt else build.trim, "text", 0.22)
+        if build.numbered:
+            self.numbers(upper)
         if rng.random() < 0.4:  # a button or lamp on the breast
             lamp = upper.move(x=build.depth * 0.53)
             b.add("sphere", (build.depth * rng.uniform(0.08, 0.16),), lamp, any_colour(rng))
+
+    def numbers(self, upper: Frame) -> None:
+        """A number on the shirt's front and back, or a panel where there is no shirt."""
+        rng, build = self.rng, self.build
+        bright = rng.random() < 0.6
+        for turn in (0.0, np.pi):
+            if rng.random() < (0.8 if build.shirt else 0.4):
+                plate = upper.rotate("z", turn).move(x=build.depth * 0.5, z=-build.trunk * 0.08)
+                half = min(build.chest, build.trunk) * rng.uniform(0.25, 0.38)
+                size = (build.depth * 0.08, half * 0.8, half)
+                if build.shirt is None:
+                    self.b.add("box", size, plate, build.trim if bright else build.joint, "plain")
+                elif bright:
+                    self.b.add("box", size, plate, build.shirt, "bright digits", 2 * half)
+                else:
+                    self.b.add("box", size, plate, grey(rng, 0.85, 1), "dark digits", 2 * half)
 
     def head(self, neck: Frame) -> None:
         """A rounded head with ears, eyes and a dark mouth or visor."""
@@ -186,7 +239,8 @@ def arm(shells: Shells, shoulder: Frame, side: int) -> None:
     rng, build = shells.rng, shells.build
     out, swing = abs(rng.normal(0.15, 0.25)), rng.normal(0.1, 0.6)
     upper = shoulder.rotate("x", side * out).rotate("y", -swing)
-    shells.limb(upper, build.arm, build.limb * 0.85)
+    sleeve = build.shirt if build.numbered else None
+    shells.limb(upper, build.arm, build.limb * 0.85, sleeve)
     lower = upper.move(z=-build.arm).rotate("y", -abs(rng.normal(0.7, 0.6)))
     shells.limb(lower, build.arm * 0.9, build.limb * 0.72)
     hand = lower.move(z=-build.arm * 0.95)
@@ -194,10 +248,12 @@ def arm(shells: Shells, shoulder: Frame, side: int) -> None:
                  shells.colour())  # fmt: skip
 
 
-def smooth_humanoid(rng: np.random.Generator, pose: str | None = None) -> list[Part]:
-    """One robot, in a pose of POSES or one at random: upright, crouching, seated, kneeling, falling
-    or lying."""
-    build, b = draw_build(rng), Builder()
+def smooth_humanoid(
+    rng: np.random.Generator, pose: str | None = None, build: Build | None = None
+) -> list[Part]:
+    """One robot, in a pose of POSES and of a build, or both at random: upright, crouching, seated,
+    kneeling, falling or lying."""
+    build, b = build or draw_build(rng), Builder()
     shells = Shells(b, rng, build)
     drawn = str(rng.choice(POSES, p=SHARES))
     pose = pose or drawn
@@ -225,10 +281,16 @@ def smooth_humanoid(rng: np.random.Generator, pose: str | None = None) -> list[P
     return b.parts
 
 
-def own_parts(rng: np.random.Generator, eye: float) -> list[Part]:
-    """What a robot with shells sees of itself, its camera at a height in metres: feet and knees
-    below, hands and shoulders at the sides."""
-    build, b = draw_build(rng), Builder()
+def stout_humanoid(rng: np.random.Generator) -> list[Part]:
+    """A robot of draw_stout(), more often seated than others."""
+    pose = str(rng.choice(POSES, p=STOUT_SHARES))
+    return smooth_humanoid(rng, pose, draw_stout(rng))
+
+
+def own_parts(rng: np.random.Generator, eye: float, build: Build | None = None) -> list[Part]:
+    """What a robot with shells, of a build or of one at random, sees of itself, its camera at a
+    height in metres: feet and knees below, hands and shoulders at the sides."""
+    build, b = build or draw_build(rng), Builder()
     shells = Shells(b, rng, build)
     width = eye * rng.uniform(0.07, 0.14)
     for side in (-1, 1):

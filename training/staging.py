@@ -59,6 +59,33 @@ class Camera:
         far = 3 * np.array([np.cos(bearing + side), np.sin(bearing + side)])
         self.aim(self.at[:2] + far, self.pitch, self.across, rng.normal(0, 0.06))
 
+    def stand_by(self, place: np.ndarray, rng: np.random.Generator) -> None:
+        """Moves near a place [2], on any side of it, and looks so that it lies in the image."""
+        way, far = rng.uniform(0, 2 * np.pi), np.exp(rng.uniform(np.log(0.5), np.log(3.5)))
+        self.at[:2] = place - far * np.array([np.cos(way), np.sin(way)])
+        side = way + rng.uniform(-0.45, 0.45) * self.across
+        target = self.at[:2] + np.array([np.cos(side), np.sin(side)])
+        self.aim(target, rng.uniform(-0.12, 0.35), self.across, rng.normal(0, 0.06))
+
+    def widen(self, across: float) -> None:
+        """Looks the same way with another horizontal field of view, in radians."""
+        target = self.at[:2] + np.array([np.cos(self.yaw), np.sin(self.yaw)])
+        self.aim(target, self.pitch, across, 0.0)
+
+    def close_up(self, size: float, pixels: float, rng: np.random.Generator) -> np.ndarray:
+        """Looks at something of a size in metres that shall have so many pixels of 512, from low
+        above the ground where it must; returns its place [3]."""
+        gap = max(self.distance_for(size, pixels), 0.3)
+        low = gap * (rng.uniform(0.3, 0.9) if rng.random() < 0.5 else 0.9)
+        self.at[2] = min(self.at[2], max(low, 0.15))
+        far = np.sqrt(gap**2 - self.at[2] ** 2)
+        bearing = self.yaw + rng.uniform(-0.3, 0.3) * self.across
+        ahead, way = (np.array([np.cos(a), np.sin(a)]) for a in (self.yaw, bearing))
+        drop = self.at[2] - size * rng.uniform(0.2, 0.8)
+        pitch = np.arctan2(drop, far) + rng.normal(0, 0.1)
+        self.aim(self.at[:2] + ahead, pitch, self.across, rng.normal(0, 0.06))
+        return np.array([*(self.at[:2] + far * way), 0.0])
+
     def distance_for(self, metres: float, pixels: float) -> float:
         """How far something of a size in metres is when it has so many pixels of 512."""
         return metres * self.focal * (512 / WIDE) / pixels
@@ -129,9 +156,12 @@ class Director:
                 at = np.array([side * half[0], 0.0, 0.0])
                 world.put(thing, at, rotation("z", 0.0 if side > 0 else np.pi))
                 self.taken += [(at[:2] + np.array([0, y]), 0.05) for y in (-1, 1)]
-        feet = []
+        feet: list[np.ndarray] = []
         many = rng.integers(0, 6) + (recipe.players and rng.integers(recipe.players + 1))
         players = [t for t in world.things if t.kind in ("robot", "packaged")]
+        balls = [t for t in world.things if t.kind == "ball"]
+        if recipe.close and rng.random() < recipe.close:
+            self._show_close(camera, players, balls, feet)
         for thing in list(rng.permutation(np.array(players, dtype=object)))[:many]:
             for _ in range(6):
                 at = self._spot(camera, 1.3 if rng.random() < 0.8 else 0.6, 8.5)
@@ -146,7 +176,7 @@ class Director:
                     self.contacts.append((at[:2], 0.2, rng.uniform(0, 0.45)))
                     feet.append(at)
                     break
-        for thing in (t for t in world.things if t.kind == "ball"):
+        for thing in balls:
             if rng.random() < 0.5:
                 self._place_ball(thing, camera, feet)
         for thing in world.things:
@@ -163,6 +193,12 @@ class Director:
                     near = rng.random() < 0.4
                     at = self._spot(camera, 0.6, 7.0) if near else self._beyond(camera, -0.4, 2.5)
                     if self._free(at, 0.2):
+                        self._put(thing, at, rng.uniform(0, 6.3))
+            elif thing.kind == "upright":
+                if rng.random() < 0.8:
+                    near = rng.random() < 0.12
+                    at = self._spot(camera, 1.0, 7.0) if near else self._beyond(camera, -0.2, 3.0)
+                    if self._free(at, 0.3):
                         self._put(thing, at, rng.uniform(0, 6.3))
             elif thing.kind == "lure" and rng.random() < 0.35:
                 self._put(thing, self._spot(camera, 0.6, 6.0), rng.uniform(0, 6.3))
@@ -210,6 +246,31 @@ class Director:
                 low = min(0.1, camera.at[2] - 0.6) if camera.pitch > 0.3 else camera.at[2] - 0.6
                 ahead[2] = low + (rng.uniform(0.0, 0.25) if camera.pitch < 0.3 else 0.0)
             world.put(own, ahead, rotation("z", camera.yaw + rng.normal(0, 0.15)))
+        if recipe.shadow and camera.pitch > 0.2 and rng.random() < recipe.shadow:
+            for _ in range(rng.integers(1, 4)):
+                place = camera.at[:2] + rng.normal(0, 0.25, 2)
+                self.contacts.append((place, rng.uniform(0.15, 0.6), rng.uniform(0.2, 0.7)))
+
+    def _show_close(
+        self, camera: Camera, players: list[Thing], balls: list[Thing], feet: list[np.ndarray]
+    ) -> None:
+        """Takes one of the robots or balls and shows it nearly as large as the image, or larger."""
+        rng = self.rng
+        if not players or rng.random() < 0.3:
+            thing = balls.pop(int(rng.integers(len(balls))))
+            at = camera.close_up(2 * thing.radius, rng.uniform(70, 330), rng)
+            spin, _ = np.linalg.qr(rng.standard_normal((3, 3)))
+            self.world.put(thing, at, spin * np.sign(np.linalg.det(spin)))
+            self.taken.append((at[:2], thing.radius))
+            self.contacts.append((at[:2], thing.radius * 1.3, rng.uniform(0.1, 0.75)))
+            return
+        thing = players.pop(int(rng.integers(len(players))))
+        at = camera.close_up(max(thing.high, thing.radius), rng.uniform(130, 430), rng)
+        self._put(thing, at, rng.uniform(0, 2 * np.pi))
+        if thing.kind == "packaged" and rng.random() < 0.4:
+            self.world.put(thing, at, lying(rng))
+        self.contacts.append((at[:2], 0.2, rng.uniform(0, 0.45)))
+        feet.append(at)
 
     def _hide_some(self, camera: Camera, feet: list[np.ndarray]) -> None:
         """Puts a person or a stool that is not yet placed before some of the robots."""

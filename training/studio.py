@@ -31,6 +31,7 @@ from world import World
 
 Array = np.ndarray
 SKINS = 40
+ACROSS = 1  # of a geom's planes, the one of its y and z
 
 
 @dataclass
@@ -63,6 +64,7 @@ class Studio:
         )
         noises = np.stack([textures.noise(rng, 512, octaves) for octaves in grains])
         names = textures.NAMES + (textures.MORE if recipe.rounds else ())
+        names += textures.DIGITS if recipe.stout or recipe.wheels else ()
         atlas = textures.atlas(rng, names)
         balls = np.stack([textures.ball(rng) for _ in range(SKINS)])
         backgrounds = textures.panoramas(rng, panoramas, rounds=recipe.rounds > 0)
@@ -92,15 +94,22 @@ class Studio:
         if recipe.flat and rng.random() < recipe.flat:
             return self._flat()
         camera, director = Camera(rng, world.field.half), Director(world, rng)
-        if recipe.edge and rng.random() < recipe.edge:
+        if recipe.posts and rng.random() < recipe.posts:
+            camera.stand_by(world.post_place(), rng)
+        elif recipe.edge and rng.random() < recipe.edge:
             camera.frame_edge(world.post_place(), rng)
+        bent = bool(recipe.fisheye and rng.random() < recipe.fisheye)
+        if bent:
+            camera.widen(np.radians(rng.uniform(95, 125)))
         director.arrange(camera)
         draw_lights(rng, world.model, camera)
         image, shares, inst = self.take(camera, self.appearance(director), self.coat())
         shown = visible_shares(world, camera, inst.cpu().numpy())
         if recipe.smeared and rng.random() < recipe.smeared:
             image, shares, inst = self._smeared(image, shares, inst, shown)
-        if rng.random() < 0.35:
+        if bent:
+            image, shares, inst = bend(image, shares, inst, rng.uniform(0.3, 0.6))
+        elif rng.random() < 0.35:
             image, shares, inst = bend(image, shares, inst, rng.uniform(-0.12, 0.25))
         if recipe.rolling and rng.random() < recipe.rolling:
             moves = rng.normal(0, 0.06), rng.normal(0, 0.002), rng.uniform(0.5, 4)
@@ -150,7 +159,9 @@ class Studio:
         rng, count = self.rng, self.world.model.ngeom
         skins = rng.integers(0, SKINS, len(self.world.classes))
         tint = 1 + rng.normal(0, 0.06, (count, 3)) * (rng.random() < 0.6)
-        return Coat(skins, tint.astype(np.float32), rng.integers(0, 3, count))
+        planes = rng.integers(0, 3, count)
+        planes[self.world.numbered] = ACROSS
+        return Coat(skins, tint.astype(np.float32), planes)
 
     def take(
         self, camera: Camera, look: Appearance, coat: Coat

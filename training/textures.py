@@ -31,6 +31,8 @@ NAMES = (
 )
 # Of recipes from the third on.
 MORE = ("rounds",)
+# Of recipes from the fourth on: numbers, upright on what faces along its x.
+DIGITS = ("dark digits", "bright digits")
 VARIANTS = 5
 PHOTOS = (
     "astronaut.png",
@@ -189,6 +191,8 @@ def surface(name: str, rng: np.random.Generator, photos: list[Array]) -> Array:
         canvas[:] = rng.integers(30, 256, 3) if rng.random() < 0.4 else rng.integers(20, 256)
         paint(rng, canvas, int(rng.choice([1, 2, 5, 12])), (0.06, 0.45))
         return canvas.astype(np.float32) / 220
+    if name in DIGITS:
+        return digits(rng, name == "bright digits")
     if name == "clutter":
         canvas = rectangles(rng, SIZE, 120, 0.7)
         letters(rng, canvas, 3, (0.4, 1.0))
@@ -199,6 +203,20 @@ def surface(name: str, rng: np.random.Generator, photos: list[Array]) -> Array:
     left = rng.integers(0, image.shape[1] - side + 1)
     crop = image[top : top + side, left : left + side, ::-1]
     return cv2.resize(crop, (SIZE, SIZE), interpolation=cv2.INTER_AREA).astype(np.float32) / 170
+
+
+def digits(rng: np.random.Generator, bright: bool) -> Array:
+    """A number of one or two digits, dark, or so bright that it is white on any colour."""
+    canvas = np.zeros((SIZE, SIZE), np.uint8)
+    word = str(int(rng.integers(1, 10 if rng.random() < 0.75 else 30)))
+    font, thick = int(rng.choice([0, 2, 4])), int(rng.integers(14, 34))
+    (wide, high), _ = cv2.getTextSize(word, font, 1.0, 1)
+    scale = min(0.62 * SIZE / wide, 0.72 * SIZE / high)
+    place = (round(SIZE / 2 - wide * scale / 2), round(SIZE / 2 + high * scale / 2))
+    cv2.putText(canvas, word, place, font, scale, 255, thick, cv2.LINE_AA)
+    # Rows of a texture go up.
+    share = canvas[::-1, :, None].astype(np.float32) / 255 * np.ones(3, np.float32)
+    return 1 + share * (12.0 if bright else rng.uniform(-1.0, -0.8))
 
 
 def atlas(rng: np.random.Generator, names: tuple[str, ...] = NAMES) -> Array:

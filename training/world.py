@@ -18,10 +18,12 @@ import rcsssmj
 import robots
 import rounds
 import smooth_robots
+import wheeled_robots
 from recipes import FIRST, Recipe
 from shapes import Part, quaternion
-from textures import MORE, NAMES, VARIANTS
+from textures import DIGITS, MORE, NAMES, VARIANTS
 from trifles import trifle
+from uprights import upright
 
 Array = np.ndarray
 BALL, GOALPOST, ROBOT, OWN = 0, 1, 2, 3
@@ -119,12 +121,17 @@ class World:
             maker = robots.wheeled if rng.random() < 0.04 else robots.humanoid
             if self.recipe.smooth and rng.random() < self.recipe.smooth:
                 maker = smooth_robots.smooth_humanoid
+            if self.recipe.stout and rng.random() < self.recipe.stout:
+                maker = smooth_robots.stout_humanoid
+            if self.recipe.wheels and rng.random() < self.recipe.wheels:
+                maker = wheeled_robots.tower
             self._thing("robot", maker(rng), ROBOT)
         for _ in range(2):
             parts, net = props.goal(rng)
             self._thing("goal", parts, -1, net)
         for _ in range(rng.integers(4, 10)):
-            self._thing("person", props.person(rng), -1)
+            pale = bool(self.recipe.pale and rng.random() < self.recipe.pale)
+            self._thing("person", props.person(rng, pale), -1)
         for _ in range(rng.integers(4, 11)):
             name = str(rng.choice(list(props.PROPS), p=[0.12, 0.1, 0.3, 0.1, 0.08, 0.1, 0.2]))
             self._thing(name, props.PROPS[name](rng), -1)
@@ -136,12 +143,18 @@ class World:
         if self.recipe.rounds:
             for _ in range(rng.integers(3, self.recipe.rounds + 1)):
                 self._thing(*rounds.round_thing(rng), -1)
+        if self.recipe.uprights:
+            for _ in range(rng.integers(1, self.recipe.uprights + 1)):
+                self._thing("upright", upright(rng), -1)
         own = -1 if self.recipe.own_is_background else OWN
         self._thing("own", self._own_body(), own)
 
     def _own_body(self) -> list[Part]:
-        if self.recipe.smooth and self.rng.random() < self.recipe.smooth:
-            return smooth_robots.own_parts(self.rng, 0.6)
+        rng, recipe = self.rng, self.recipe
+        if recipe.smooth and rng.random() < recipe.smooth:
+            stout = recipe.stout and rng.random() < recipe.stout
+            build = smooth_robots.draw_stout(rng) if stout else None
+            return smooth_robots.own_parts(rng, 0.6, build)
         return props.own_body(self.rng, 0.6)
 
     def _instance(self, label: int) -> int:
@@ -181,7 +194,7 @@ class World:
 
     def _geom(self, part: Part, instance: int) -> str:
         name = f"g{len(self._geoms)}"
-        names = NAMES + MORE
+        names = NAMES + MORE + DIGITS
         variant = names.index(part.texture) * VARIANTS + int(self.rng.integers(VARIANTS))
         self._geoms[name] = (part, instance, variant)
         at = " ".join(f"{v:.5f}" for v in part.frame.at)
@@ -248,6 +261,7 @@ class World:
             self.is_net[geom] = part.role == "net"
             if part.role == "ball":
                 self.ball[geom] = instance
+        self.numbered = self.texture >= len(NAMES + MORE) * VARIANTS
         for prefix, instance, _ in packaged:
             look: robots.Look | smooth_robots.WhiteLook = robots.Look(self.rng)
             if self.recipe.white and self.rng.random() < self.recipe.white:

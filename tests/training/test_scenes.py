@@ -15,11 +15,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "training"))
 import rounds
 import smooth_robots
 import trifles
-from recipes import FIRST, RECIPES, SECOND, THIRD
+import uprights
+import wheeled_robots
+from recipes import FIRST, FOURTH, RECIPES, SECOND, THIRD
 
-# Of the geometry of the world of seed 5, by the first two recipes, before there was the next.
+# Of the geometry of the world of seed 5, by the recipes before the last, as it was before the next.
 FIRST_WORLD = "686e6480cdbf"
 SECOND_WORLD = "efe5b0eb5d57"
+THIRD_WORLD = "3e2f333af844"
 
 
 def extent(parts) -> tuple[np.ndarray, np.ndarray]:
@@ -53,7 +56,7 @@ def test_trifles_are_small_and_on_the_ground(make) -> None:
 
 
 def test_recipes_are_numbered() -> None:
-    assert RECIPES == {1: FIRST, 2: SECOND, 3: THIRD}
+    assert RECIPES == {1: FIRST, 2: SECOND, 3: THIRD, 4: FOURTH}
     zero = [
         name for name, value in vars(FIRST).items() if name not in ("number", "field") and value
     ]
@@ -61,6 +64,62 @@ def test_recipes_are_numbered() -> None:
     of_third = ("players", "rounds", "behind", "own", "white", "fallen", "flat")
     assert not any(getattr(SECOND, name) for name in of_third)
     assert all(getattr(THIRD, name) for name in of_third)
+    of_fourth = "stout wheels uprights pale close posts dim shadow fisheye".split()
+    assert not any(getattr(THIRD, name) for name in of_fourth)
+    assert all(getattr(FOURTH, name) for name in of_fourth)
+
+
+def test_stout_robots_are_short_with_large_heads() -> None:
+    """And have numbers, upright, on the breast and the back of most shirts."""
+    plates = 0
+    for seed in range(12):
+        build = smooth_robots.draw_stout(np.random.default_rng(seed))
+        assert 0.45 <= build.tall <= 0.7 and build.head > 0.16 * build.tall
+        assert build.thigh + build.shank < 0.41 * build.tall
+        parts = smooth_robots.smooth_humanoid(np.random.default_rng(seed), "stand", build)
+        assert min(part.lowest() for part in parts) == pytest.approx(0, abs=1e-9)
+        numbers = [part for part in parts if part.texture.endswith("digits")]
+        plates += len(numbers)
+        for part in numbers:
+            assert part.frame.turn[2, 2] > 0.9 and part.texture_metres == 2 * part.size[2]
+    assert plates > 6
+
+
+def test_digits_read_upwards_on_what_they_cover() -> None:
+    """Their rows go up, as a surface's do: of a 7, the bar is in the last ones."""
+    pytest.importorskip("skimage")
+    from textures import digits
+
+    rng = np.random.default_rng(1)
+    drawn = [digits(rng, bright) for bright in (False, True) * 4]
+    for image, bright in zip(drawn, (False, True) * 4, strict=True):
+        assert image.shape == (256, 256, 3) and image[0, 0].tolist() == [1, 1, 1]
+        ink = image > 6 if bright else image < 0.5
+        assert 0.03 < ink.mean() < 0.5 and not ink[:20].any() and not ink[-20:].any()
+
+
+@pytest.mark.parametrize("make", [make for make, _ in uprights.UPRIGHTS])
+def test_upright_things_stand_on_the_ground_and_are_no_goals(make) -> None:
+    for seed in range(8):
+        parts = make(np.random.default_rng(seed))
+        again = make(np.random.default_rng(seed))
+        assert [(p.size, p.colour) for p in parts] == [(p.size, p.colour) for p in again]
+        assert min(part.bottom() for part in parts) == pytest.approx(0, abs=0.12)
+        assert 0.4 < max(part.frame.at[2] for part in parts) < 3
+        assert not any(part.role for part in parts)
+    assert sum(share for _, share in uprights.UPRIGHTS) == pytest.approx(1)
+
+
+def test_towers_stand_on_wheels() -> None:
+    """Broad below, with what looks out on top."""
+    for seed in range(12):
+        parts = wheeled_robots.tower(np.random.default_rng(seed))
+        assert min(part.bottom() for part in parts) == pytest.approx(0, abs=1e-9)
+        low, high = extent(parts)
+        assert 0.4 < high[2] < 0.95 and 0.1 < (high - low)[:2].max() < 1.0
+        wheels = [p for p in parts if p.shape == "cylinder" and p.size == (0.055, 0.02)]
+        assert len(wheels) in (3, 4)
+        assert np.allclose([w.frame.at[2] for w in wheels], wheels[0].frame.at[2])
 
 
 @pytest.mark.parametrize("make", [make for make, _, _ in rounds.ROUNDS])
@@ -174,8 +233,9 @@ def test_earlier_recipes_stay_what_they_are() -> None:
     assert world_digest(FIRST)[0] == FIRST_WORLD
     second, world = world_digest(SECOND)
     assert second == SECOND_WORLD
-    third, _ = world_digest(THIRD)
-    assert third == world_digest(THIRD)[0] != SECOND_WORLD
+    assert world_digest(THIRD)[0] == THIRD_WORLD
+    fourth, _ = world_digest(FOURTH)
+    assert fourth == world_digest(FOURTH)[0] != THIRD_WORLD
     posts = [world.post_place() for _ in range(40)]
     goals = [thing for thing in world.things if thing.kind == "goal"]
     assert {round(abs(p[0]), 6) for p in posts} == {round(world.field.half[0], 6)}
@@ -198,3 +258,28 @@ def test_far_things_have_the_pixels_that_were_asked_for() -> None:
         gap = np.arctan2(1.0, 2.0) - camera.yaw
         off = abs((gap + np.pi) % (2 * np.pi) - np.pi)
         assert 0.43 * camera.across < off < 0.51 * camera.across
+
+
+def test_cameras_look_at_what_they_shall_show() -> None:
+    """From near a post, on all sides of it; and at robots and balls as large as was asked for."""
+    pytest.importorskip("rcsssmj")
+    from staging import Camera
+
+    rng, sides = np.random.default_rng(4), set()
+    for _ in range(40):
+        camera, post = Camera(rng, (4.0, 3.0), 576), np.array([4.0, -1.0])
+        camera.stand_by(post, rng)
+        gap = post - camera.at[:2]
+        assert 0.49 < np.linalg.norm(gap) < 3.51
+        off = np.arctan2(gap[1], gap[0]) - camera.yaw
+        assert abs((off + np.pi) % (2 * np.pi) - np.pi) <= 0.451 * camera.across
+        sides.add((gap[0] > 0, gap[1] > 0))
+    assert len(sides) == 4
+    for size, pixels in ((0.2, 100), (0.2, 300), (0.6, 200), (0.6, 430)):
+        camera = Camera(rng, (4.0, 3.0), 576)
+        place = camera.close_up(size, pixels, rng)
+        gap = np.linalg.norm(place - camera.at)
+        assert gap == pytest.approx(max(camera.distance_for(size, pixels), 0.3))
+        assert 0.1 < camera.at[2] <= max(0.91 * gap, 0.15) and place[2] == 0
+        camera.widen(2.0)
+        assert camera.across == 2.0
