@@ -15,6 +15,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from recipes import RECIPES
+
 HERE = Path(__file__).resolve().parent
 # Of the seeds: each part and each renderer has its own, none of a held-out set, which begin with 9.
 FIRST_SEED, SEEDS = 100, 50
@@ -29,6 +31,7 @@ def renderers(options: argparse.Namespace) -> list[subprocess.Popen[bytes]]:
         command = [
             sys.executable, str(HERE / "render.py"), "--count", str(ENOUGH),
             "--seed", str(first + number), "--out", str(options.scenes), "--device", "cpu",
+            "--recipe", str(options.recipes[number % len(options.recipes)]),
         ]  # fmt: skip
         if options.panoramas:
             command += ["--panoramas", str(options.panoramas)]
@@ -74,6 +77,10 @@ def main() -> None:
     parser.add_argument(
         "--renderers", type=int, default=max(1, (os.cpu_count() or 2) - 1), help="beside it"
     )
+    parser.add_argument(
+        "--recipes", type=int, nargs="+", choices=sorted(RECIPES), default=[max(RECIPES)],
+        metavar="NUMBER", help="of the scenes, which the renderers take in turn: 4 4 4 3 2",
+    )  # fmt: skip
     parser.add_argument("train", nargs="*", help="after --, options of train.py")
     options = parser.parse_args()
     if not 1 <= options.part <= options.of:

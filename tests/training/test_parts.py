@@ -105,7 +105,7 @@ def options(tmp_path: Path, **changes) -> argparse.Namespace:
     usual = {
         "part": 1, "of": 3, "minutes": 8.0, "scenes": tmp_path, "panoramas": None,
         "out": tmp_path / "run", "start": tmp_path / "start.pth", "config": None, "seed": 1,
-        "renderers": 2, "train": ["--batch", "4"],
+        "renderers": 2, "recipes": [4, 2, 4], "train": ["--batch", "4"],
     }  # fmt: skip
     return argparse.Namespace(**{**usual, **changes})
 
@@ -125,7 +125,7 @@ def test_parts_make_one_training(tmp_path) -> None:
     assert second[second.index("--resume") + 1] == str(tmp_path / "run" / "checkpoint.pt")
 
 
-def test_renderers_have_seeds_of_their_own(tmp_path, monkeypatch) -> None:
+def test_renderers_have_seeds_of_their_own_and_take_recipes_in_turn(tmp_path, monkeypatch) -> None:
     commands: list[list[str]] = []
     monkeypatch.setattr(part.subprocess, "Popen", commands.append)
     for seed in (1, 2):
@@ -133,6 +133,8 @@ def test_renderers_have_seeds_of_their_own(tmp_path, monkeypatch) -> None:
             part.renderers(options(tmp_path, part=number, seed=seed, renderers=15))
     seeds = [command[command.index("--seed") + 1] for command in commands]
     assert len(set(seeds)) == 90
+    recipes = [command[command.index("--recipe") + 1] for command in commands]
+    assert recipes == ["4", "2", "4"] * 30
     assert not any(f"{int(seed):04d}".startswith(train.HELD_OUT) for seed in seeds)
 
 
