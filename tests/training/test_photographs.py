@@ -158,7 +158,7 @@ def test_thresholds_are_kept_in_the_file(tmp_path) -> None:
 # network aims at these values. The others are what was measured, less what another library moves.
 LEAST: dict[str, tuple[list[float], list[float], float, float, float]] = {
     "bit-bots/YOEO": ([0.94, 0.9, 0.7], [0.9, 0.9, 0.9], 0.9, 0.95, 0.6),
-    "": ([0.8, 0.63, 0.64], [0.8, 0.57, 0.55], 0.7, 0.94, 0.7),
+    "": ([0.8, 0.65, 0.75], [0.8, 0.6, 0.63], 0.74, 0.945, 0.7),
 }
 
 
@@ -182,4 +182,4 @@ def test_the_demo_networks_on_photographs_that_are_here(source: str, name: str) 
         assert report["classes"][name]["recall"] >= found, name
     assert report["post feet"]["ap50"] >= feet
     assert report["iou"]["field"] >= field and report["iou"]["lines"] >= lines
-    assert report["false there"]["ball"] <= 3 and report["false there"]["robot"] <= 8
+    assert report["false there"]["ball"] <= 2 and report["false there"]["robot"] <= 6
