@@ -11,6 +11,7 @@ import pytest
 from support.random_networks import STEPS, Network, Step, random_network, write
 from support.zoo import __main__ as zoo
 from support.zoo.table import summary_line
+from tvm_vision.frontend.onnx.graph import is_quantized
 
 SOME = range(0, 6)
 MANY = range(100, 300)
@@ -23,7 +24,9 @@ def faults(folder: Path, targets: str, monkeypatch: pytest.MonkeyPatch) -> list[
     zoo.main()
     lines = [json.loads(line) for line in results.read_text().splitlines()]
     assert len(lines) == len(targets.split(",")) * len(list(folder.glob("*.onnx")))
-    return [summary_line(row) for row in lines if row["outcome"] != "right"]
+    # One whose results no input changes says nothing: few may.
+    assert sum(row["outcome"] == "ran" for row in lines) <= len(lines) // 5
+    return [summary_line(row) for row in lines if row["outcome"] not in ("right", "ran")]
 
 
 def test_a_sample_is_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,8 +36,14 @@ def test_a_sample_is_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.slow
 def test_many_are_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path, MANY)
-    assert faults(tmp_path, "llvm,vulkan,vulkan-fp16", monkeypatch) == []
+    plain, rounded = tmp_path / "plain", tmp_path / "rounded"
+    write(plain, MANY)
+    rounded.mkdir()
+    for path in plain.glob("*.onnx"):
+        if is_quantized(path):  # rounding to fp16 decides about steps of int8
+            path.rename(rounded / path.name)
+    assert faults(plain, "llvm,vulkan,vulkan-fp16", monkeypatch) == []
+    assert faults(rounded, "llvm,vulkan", monkeypatch) == []
 
 
 def test_a_seed_is_always_the_same_network() -> None:

@@ -13,6 +13,7 @@ from onnx.reference import ReferenceEvaluator
 OPSET, IR_VERSION = 20, 9
 FEWEST, MOST = 4, 14  # steps of a network
 LARGEST = 1 << 15  # elements of a tensor
+WINDOWS = ("Conv", "MaxPool", "AveragePool", "LpPool")
 Shape = tuple[int, ...]
 Step = Callable[["Network", str], "str | None"]
 STEPS: dict[int, list[Step]] = {}
@@ -75,7 +76,7 @@ class Network:
 
     def add(self, operator: str, *inputs: str | None, outputs: int = 1, **attributes: Any) -> Any:
         """One name, or with ``outputs`` a list; None where an input is, or where no shape fits."""
-        if None in inputs:
+        if None in inputs or not self._window_fits(operator, inputs, attributes):
             return None
         names = [f"t{len(self.nodes)}_{number}" for number in range(outputs)]
         node = helper.make_node(operator, list(inputs), names, **attributes)
@@ -106,6 +107,22 @@ class Network:
         self.nodes.append(node)
         self._compute(node)
         return names if outputs > 1 else names[0]
+
+    def _window_fits(
+        self, operator: str, inputs: tuple[str | None, ...], attributes: dict[str, Any]
+    ) -> bool:
+        """False where a window is larger than what it looks at: ONNX's inference has one of them
+        then, and onnxruntime none."""
+        if operator not in WINDOWS or str(attributes.get("auto_pad", "")).startswith("SAME"):
+            return True
+        sizes = self.shapes[str(inputs[0])][2:]
+        kernel = attributes.get("kernel_shape") or self.shapes[str(inputs[1])][2:]
+        pads = attributes.get("pads", [0] * 2 * len(sizes))
+        dilations = attributes.get("dilations", [1] * len(sizes))
+        return all(
+            size + pads[i] + pads[i + len(sizes)] > (kernel[i] - 1) * dilations[i]
+            for i, size in enumerate(sizes)
+        )
 
     def _compute(self, node: onnx.NodeProto) -> None:
         """Keep the value of a result that no input of the network decides."""

@@ -49,8 +49,6 @@ def pooled_otherwise(net: Network, value: str) -> str | None:
     attributes["dilations"] = [net.one_of(1, 2), net.one_of(1, 2)]
     attributes["pads"] = [net.between(0, kernel // 2) for _ in range(4)]
     attributes["ceil_mode"] = int(net.maybe(0.4))
-    if min(net.shapes[value][2:]) < 2 * kernel:  # the window fits, whatever its dilation
-        return None
     if kind == "AveragePool":
         # onnxruntime takes the pads of another axis for those that count, from opset 19 on.
         attributes["count_include_pad"] = int(len(set(attributes["pads"])) == 1 and net.maybe())
