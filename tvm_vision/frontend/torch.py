@@ -12,12 +12,15 @@ from ..error_lines import first_line
 from ..errors import InputError, UnsupportedModelError
 from ..file_kinds import TORCH_PROGRAM, ZIP, need
 from ..interrupts import ctrl_c_as_itself
-from .refusals import CUT, NodesRefused, Refusal
+from .refusals import OTHERWISE, NodesRefused, Refusal, Remedy
 from .signature import Signature, spec_of
 
 if TYPE_CHECKING:
     import torch
     import tvm
+
+# No command cuts a program of torch.export.
+BY_HAND = Remedy("end the model before it", OTHERWISE)
 
 
 def import_torch(
@@ -111,7 +114,7 @@ def _importer() -> Any:
 def _refuse_unknown_operators(program: Any) -> None:
     known = _importer().convert_map
     refusals = [
-        Refusal(str(node.target), layer_name(node), "TVM has no such operator", CUT.without_cut())
+        Refusal(str(node.target), layer_name(node), "TVM has no such operator", BY_HAND)
         for node in program.graph.nodes
         if node.op == "call_function" and node.target.__name__ not in known
     ]
