@@ -19,6 +19,9 @@ NETWORKS = {
     "flattened": """17| (float[2,3,4] x) => (float[2,12] y) <int64 zero = {0}, int64[1] ax = {0},
         int64[1] rest = {-1}> { s = Shape(x) n = Gather(s, zero) m = Unsqueeze(n, ax)
         t = Concat<axis = 0>(m, rest) y = Reshape(x, t) }""",
+    "of several": """17| (float[2,3] u, float[2,3] v, float[3] w) => (float[2,3] a, float[2,3] b,
+        float[2,3] c, float[2,3] d) { p = Mean(u, v, w) a = HardSigmoid(p) q = Sum(u, v, w)
+        b = HardSwish(q) r = Max(u, v, w) c = HardSigmoid(r) t = Min(u, v, w) d = HardSwish(t) }""",
     "backwards": """17| (float[2,8] x) => (float[2,4] y) <int64[1] a = {-1}, int64[1] b = {-9},
         int64[1] c = {1}, int64[1] d = {-2}> { y = Slice(x, a, b, c, d) }""",
     "beyond the end": """17| (float[2,8] x) => (float[2,5] y) <int64[1] a = {3},

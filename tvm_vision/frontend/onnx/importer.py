@@ -79,12 +79,14 @@ class Importer(ONNXGraphImporter):
             if op_name in _PAIRWISE and not all(isinstance(v, GenericConst) for v in inputs):
                 value = self._in_pairs(op_name, inputs)
             elif op_name in OWN_CONVERTERS:
-                value = self.bb.normalize(OWN_CONVERTERS[op_name](self.bb, inputs, attrs))
+                value = OWN_CONVERTERS[op_name](self.bb, inputs, attrs)
             elif op_name == "Gather" and _takes_fixed_places(inputs[0], inputs[1]):
-                value = self.bb.normalize(_taken(inputs[0], inputs[1], attrs.get("axis", 0)))
+                value = _taken(inputs[0], inputs[1], attrs.get("axis", 0))
             else:
                 opset = max(opset, _LEAST_OPSET.get(op_name, 0))
                 value = super()._convert_operator(op_name, inputs, attrs, opset)
+            # What comes next asks for its type.
+            value = self.bb.normalize(value)
             missing = self._missing_results(value, name)
             if missing:
                 raise NotImplementedError(missing)
