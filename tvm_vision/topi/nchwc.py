@@ -127,6 +127,24 @@ def convolution(
     )
 
 
+def interleave(x: Any, strides: Sequence[int], before: Sequence[int], shape: Sequence[int]) -> Any:
+    """Pixels that lie apart by where they are between strides, put to their places.
+
+    x: (n, sh sw blocks, h, w, block), of the pixels y sh + remainder in turn; before: (top, left),
+    how many of them to leave out; shape: (channels, h, w) of the result.
+    """
+    n, _, _, _, block = _sizes(x)
+    channels, height, width = shape
+    outer = blocks_of(channels, block)
+
+    def compute(i: Any, o: Any, y: Any, z: Any, lane: Any) -> Any:
+        row, column = y + before[0], z + before[1]
+        part = row % strides[0] * strides[1] + column % strides[1]
+        return x(i, part * outer + o, row // strides[0], column // strides[1], lane)
+
+    return te.compute((n, outer, height, width, block), compute, name="interleave")
+
+
 def depthwise(x: Any, weights: Any, window: SlidingWindow, size: Sequence[int]) -> Any:
     """Each channel with a kernel of its own. weights: (blocks, kh, kw, block); size: (h, w)."""
     n, outer, _, _, block = _sizes(x)

@@ -208,6 +208,71 @@ def test_products_with_weights(rows, out, is_blocked, precision):
     assert any("dense_c" in kernel for kernel in kernels) == is_blocked
 
 
+@pytest.mark.parametrize(
+    ("kernel", "strides", "padding", "more", "channels"),
+    [
+        ((4, 4), (2, 2), (1, 1), (0, 0), (12, 20)),
+        ((2, 2), (2, 2), (0, 0), (0, 0), (8, 16)),
+        ((3, 3), (2, 2), (1, 1), (1, 1), (5, 9)),
+        ((3, 5), (3, 2), (0, 2), (0, 1), (16, 8)),
+        ((3, 3), (1, 1), (1, 1), (0, 0), (16, 8)),
+        ((1, 1), (2, 2), (0, 0), (1, 0), (9, 9)),
+        ((2, 3), (3, 3), (0, 1), (1, 0), (9, 9)),
+        ((8, 8), (4, 4), (2, 2), (0, 0), (8, 3)),
+        ((2, 2), (2, 2), (0, 1, 1, 0), (0, 0), (8, 8)),
+    ],
+)
+def test_transposed_convolutions(kernel, strides, padding, more, channels):
+    """Of kernels larger and smaller than their strides, with what ends within one."""
+    inputs, outputs = channels
+
+    def build(builder, x):
+        weights, bias = constant(1, inputs, outputs, *kernel)[0], constant(2, 1, outputs, 1, 1)[0]
+        y = OP.nn.conv2d_transpose(
+            x, weights, strides=strides, padding=padding, output_padding=more
+        )
+        y = builder.emit(OP.add(builder.emit(y), bias))
+        return conv(builder, builder.emit(OP.nn.relu(y)), 10, outputs, 3, seed=3, padding=1)
+
+    kernels = assert_same(build, (2, inputs, 7, 6))
+    assert sum("_c" in kernel for kernel in kernels) == len(kernels)
+
+
+@pytest.mark.parametrize("groups", [2, 8])
+def test_transposed_convolutions_that_stay(groups):
+    def build(builder, x):
+        weights = constant(1, 8, 16 // groups, 3, 3)[0]
+        return builder.emit(OP.nn.conv2d_transpose(x, weights, strides=(2, 2), groups=groups))
+
+    assert not any("interleave" in kernel for kernel in assert_same(build, (1, 8, 5, 4)))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding", "dilation", "groups", "channels"),
+    [
+        (3, 1, 1, 1, 1, (12, 20)),
+        (5, 2, 2, 1, 1, (3, 9)),
+        (3, 1, (2, 0), 2, 4, (16, 16)),
+        (3, 1, 1, 1, 16, (16, 16)),
+        (1, 1, 0, 1, 1, (8, 8)),
+    ],
+)
+def test_convolutions_of_rows(kernel, stride, padding, dilation, groups, channels):
+    """As networks of sound have them, and of sequences of frames."""
+    inputs, outputs = channels
+
+    def build(builder, x):
+        weights, bias = (
+            constant(1, outputs, inputs // groups, kernel)[0],
+            constant(2, outputs, 1)[0],
+        )
+        y = OP.nn.conv1d(x, weights, stride, padding, dilation, groups)
+        return builder.emit(OP.nn.gelu(builder.emit(OP.add(builder.emit(y), bias))))
+
+    kernels = assert_same(build, (2, inputs, 33))
+    assert any("conv2d_c" in kernel for kernel in kernels)
+
+
 @pytest.mark.parametrize("of_channels", [False, True])
 def test_a_network_of_bytes_in_float32(of_channels):
     """Weights of bytes are numbers in time, and what rounds in between stays in blocks, where it

@@ -118,6 +118,23 @@ class NchwcRewriter(PyExprMutator):
             primfunc_attrs={"op_pattern": pattern},
         )  # fmt: skip
 
+    def unpacked(self, value: Any) -> Any:
+        """A value in the model's order."""
+        if isinstance(value, list):
+            return relax.Tuple([self.builder_.emit(self.unpacked(item)) for item in value])
+        if isinstance(value, Picked):
+            whole = self.unpacked(self.gather(value))
+            return relax.op.reshape(self.builder_.emit(whole, "unpacked"), value.shape)
+        n, channels, h, w = value.shape
+        if (h, w) == (1, 1):
+            row = self.builder_.emit(relax.op.reshape(value.var, (n, -1)))
+            if channels % self.block:
+                row = self.builder_.emit(relax.op.strided_slice(row, [1], [0], [channels]))
+            return relax.op.reshape(row, value.shape)
+        return self.compute(
+            lambda x: blocked.unpack(x, channels), [value.var], "unpack", INJECTIVE
+        )  # fmt: skip
+
     # The walk.
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
@@ -135,7 +152,7 @@ class NchwcRewriter(PyExprMutator):
         elif isinstance(var, relax.DataflowVar):
             self.known.values[var] = result
         else:
-            rebind(self, var, self._unpacked(result))
+            rebind(self, var, self.unpacked(result))
 
     def emit(self, expr: Any) -> Any:
         """Bind ``expr`` to a variable named after the binding that is being rewritten."""
@@ -160,24 +177,8 @@ class NchwcRewriter(PyExprMutator):
         """The model's order of a variable that is in blocks, unpacked once."""
         if var not in self.known.plain:
             value = self.blocked(var) or self.known.values[var]
-            self.known.plain[var] = self.builder_.emit(self._unpacked(value), "unpacked")
+            self.known.plain[var] = self.builder_.emit(self.unpacked(value), "unpacked")
         return self.known.plain[var]
-
-    def _unpacked(self, value: Any) -> Any:
-        if isinstance(value, list):
-            return relax.Tuple([self.builder_.emit(self._unpacked(item)) for item in value])
-        if isinstance(value, Picked):
-            whole = self._unpacked(self.gather(value))
-            return relax.op.reshape(self.builder_.emit(whole, "unpacked"), value.shape)
-        n, channels, h, w = value.shape
-        if (h, w) == (1, 1):
-            row = self.builder_.emit(relax.op.reshape(value.var, (n, -1)))
-            if channels % self.block:
-                row = self.builder_.emit(relax.op.strided_slice(row, [1], [0], [channels]))
-            return relax.op.reshape(row, value.shape)
-        return self.compute(
-            lambda x: blocked.unpack(x, channels), [value.var], "unpack", INJECTIVE
-        )  # fmt: skip
 
     def _body_of(self, call: Any) -> str:
         """What the one block of a function computes of its two arguments: "Max", "Min" or ""."""

@@ -16,7 +16,7 @@ from tvm import relax
 from tvm_vision.topi import nchwc as blocked
 from tvm_vision.topi.nchwc import SlidingWindow
 
-from ..kernel_calls import OUT_FUSABLE
+from ..kernel_calls import INJECTIVE, OUT_FUSABLE
 from ..operators import operator_of
 from .rewriter import NchwcRewriter
 from .values import NchwcTensor, Picked
@@ -40,16 +40,91 @@ def convolution(blocks: NchwcRewriter, call: Any) -> Any:
     usual = usual and str(attrs.out_layout or "NCHW") == "NCHW"
     if weights is None or shape is None or result is None or not usual:
         return None
-    groups, kernel = int(attrs.groups), weights.shape[2:]
-    window = _window(attrs, kernel)
-    if groups > 1 and groups == shape[1]:
-        return _depthwise(blocks, call, weights, window, result)
-    merged = _merged(groups, shape[1], result[1], blocks.block)
+    window = _window(attrs, weights.shape[2:])
+    return _windows(blocks, call.args[0], weights, window, result, int(attrs.groups))
+
+
+def row_convolution(blocks: NchwcRewriter, call: Any) -> Any:
+    """Of a row: of an image of one row, in the model's order behind it."""
+    weights, shape, attrs = blocks.constant(call.args[1]), blocks.shape(call.args[0]), call.attrs
+    result = blocks.shape(call)
+    usual = (str(attrs.data_layout), str(attrs.kernel_layout)) == ("NCW", "OIW")
+    usual = usual and str(attrs.out_layout or "NCW") == "NCW"
+    if weights is None or shape is None or result is None or not usual:
+        return None
+    (stride,), (left, _), (dilation,) = attrs.strides, attrs.padding, attrs.dilation
+    window = SlidingWindow.of_list([1, weights.shape[2], 1, stride, 0, left, 1, dilation])
+    image = blocks.emit(OP.reshape(blocks.plain(call.args[0]), (*shape[:2], 1, shape[2])))
+    size = (*result[:2], 1, result[2])
+    value = _windows(blocks, image, weights[:, :, None], window, size, int(attrs.groups))
+    return None if value is None else OP.reshape(blocks.emit(blocks.unpacked(value)), result)
+
+
+def transposed_convolution(blocks: NchwcRewriter, call: Any) -> Any:
+    """One convolution for the pixels of all places between strides, as channels, which are moved
+    to their places.
+
+    Pixel o of the result is the sum over x[i] w[k] with o + top = i stride + k: of one remainder of
+    o + top, every stride-th k.
+    """
+    weights, attrs, result = blocks.constant(call.args[1]), call.attrs, blocks.shape(call)
+    usual = (str(attrs.data_layout), str(attrs.kernel_layout)) == ("NCHW", "IOHW")
+    usual = usual and str(attrs.out_layout or "NCHW") == "NCHW" and int(attrs.groups) == 1
+    if weights is None or result is None or not usual or any(int(d) != 1 for d in attrs.dilation):
+        return None
+    source = blocks.blocked(call.args[0])
+    if source is None or weights.dtype != np.float32:
+        return None
+    strides = [int(stride) for stride in attrs.strides]
+    before = [int(pixels) for pixels in attrs.padding[:2]]
+    taps = [-(-k // stride) for k, stride in zip(weights.shape[2:], strides, strict=True)]
+    places = [
+        -(-(low + size) // stride)
+        for low, size, stride in zip(before, result[2:], strides, strict=True)
+    ]
+    apart = _by_remainder(weights, strides, taps, blocks.block)
+    window = SlidingWindow.of_list([*taps, 1, 1, taps[0] - 1, taps[1] - 1, 1, 1])
+    packed = relax.const(blocked.pack_weights(apart, blocks.block, blocks.block))
+    sums = blocks.emit(
+        blocks.compute(
+            lambda x, w: blocked.convolution(x, w, window, (apart.shape[1], *places)),
+            [source.var, packed], "conv2d", OUT_FUSABLE,
+        )
+    )  # fmt: skip
+    moved = blocks.compute(
+        lambda x: blocked.interleave(x, strides, before, result[1:]), [sums], "interleave",
+        INJECTIVE,
+    )  # fmt: skip
+    return _result(blocks, moved, result)
+
+
+def _by_remainder(weights: np.ndarray, strides: Any, taps: Any, block: int) -> np.ndarray:
+    """Weights (i, o, kh, kw) of a transposed convolution as those of one for each remainder: (sh sw
+    whole blocks of o, i, *taps), the last tap first."""
+    inputs, outputs, *kernel = weights.shape
+    lanes = blocked.blocks_of(outputs, block) * block
+    apart = np.zeros((*strides, lanes, inputs, *taps), np.float32)
+    for kh, kw in np.ndindex(*kernel):
+        (jh, rh), (jw, rw) = divmod(kh, strides[0]), divmod(kw, strides[1])
+        row, column = taps[0] - 1 - jh, taps[1] - 1 - jw
+        apart[rh, rw, :outputs, :, row, column] = weights[:, :, kh, kw].T
+    return apart.reshape(-1, inputs, *taps)
+
+
+def _windows(
+    blocks: NchwcRewriter, source: Any, weights: Any, window: SlidingWindow, result: Any,
+    groups: int,
+) -> Any:  # fmt: skip
+    """A convolution in blocks, of whatever groups."""
+    channels = blocks.shape(source)[1]  # type: ignore[index]
+    if groups > 1 and groups == channels:
+        return _depthwise(blocks, source, weights, window, result)
+    merged = _merged(groups, channels, result[1], blocks.block)
     if groups // merged > MOST_MERGED:
         return None
     if merged != groups:
         weights = blocked.merge_groups(weights, groups, merged)
-    return _dense(blocks, call.args[0], weights, window, result, merged)
+    return _dense(blocks, source, weights, window, result, merged)
 
 
 def _dense(
@@ -80,9 +155,9 @@ def _dense(
 
 
 def _depthwise(
-    blocks: NchwcRewriter, call: Any, weights: Any, window: SlidingWindow, result: Any
+    blocks: NchwcRewriter, image: Any, weights: Any, window: SlidingWindow, result: Any
 ) -> Any:
-    source = blocks.blocked(call.args[0])
+    source = blocks.blocked(image)
     if source is None:
         return None
     repeated = result[1] // source.shape[1]
@@ -379,7 +454,9 @@ RULES: dict[str, Rule] = {
     **{f"relax.{name}": unary for name in _UNARY.split()},
     **dict.fromkeys(_BINARY, binary),
     **dict.fromkeys(("relax.quantize", "relax.dequantize"), quantization),
+    "relax.nn.conv1d": row_convolution,
     "relax.nn.conv2d": convolution,
+    "relax.nn.conv2d_transpose": transposed_convolution,
     "relax.matmul": product,
     "relax.nn.max_pool2d": max_pool,
     "relax.nn.avg_pool2d": average_pool,
