@@ -56,6 +56,7 @@ from .relax.legalize import legalize_ops
 from .relax.nchwc.block_channels import block_channels
 from .relax.node_names import NodeNames
 from .relax.own_operators import LegalizeOwnOperators
+from .relax.pads_into_windows import pads_into_windows
 from .relax.pool_before_concat import pools_before_concats
 from .relax.qdq.legalize_int8 import WORD, integer_kernels
 from .relax.qdq.to_int8 import bytes_wanted, in_bytes
@@ -300,6 +301,7 @@ DEAD_CODE = relax.transform.DeadCodeElimination()
 
 PHASES: tuple[Phase, ...] = (
     # Operators.
+    Phase("pads_into_windows", RELAX, _relax_on(pads_into_windows), 3),
     Phase("fold_constants_of_qdq", RELAX, _relax(fold_constants), 3, lambda n: n.int8),
     Phase("qdq_to_int8", RELAX, _relax(in_bytes), 3, lambda n: n.int8),
     Phase("decompose", RELAX, _relax(relax.transform.DecomposeOpsForInference())),
