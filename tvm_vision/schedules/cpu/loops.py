@@ -144,6 +144,17 @@ def loop(
     return tirx.For(variable, low, extent, kind, body(variable))
 
 
+def in_steps(name: str, count: int, unroll: int, body: Callable[[Any], Any]) -> Any:
+    """A loop over ``count`` values, ``unroll`` of them written out in each step where they divide
+    it."""
+    if unroll == 1 or count % unroll:
+        return loop(name, count, body)
+    return loop(
+        f"{name}s", count // unroll,
+        lambda step: loop(name, unroll, lambda i: body(step * unroll + i), Kind.UNROLLED),
+    )  # fmt: skip
+
+
 def place(index: Any, sizes: Sequence[int]) -> list[Any]:
     """Where number ``index`` of all places lies along axes of ``sizes``."""
     places = []

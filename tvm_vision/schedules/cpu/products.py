@@ -308,17 +308,7 @@ class _Writer:
 
         statements = [tirx.AllocBuffer(buffer) for buffer in sums]
         statements += [registers.store(buffer, lambda j, lane: make.real(0.0)) for buffer in sums]
-        statements.append(_terms(self._shape.terms, tile.unroll, term))
+        statements.append(make.in_steps("term", self._shape.terms, tile.unroll, term))
         for i, buffer in enumerate(sums):
             statements += registers.results(buffer, partial(point, i))
         return make.sequence(statements)
-
-
-def _terms(count: int, unroll: int, body: Any) -> Any:
-    """A loop over the terms, some of them in each step."""
-    if unroll == 1 or count % unroll:
-        return make.loop("term", count, body)
-    return make.loop(
-        "terms", count // unroll,
-        lambda k: make.loop("term", unroll, lambda i: body(k * unroll + i), Kind.UNROLLED),
-    )  # fmt: skip

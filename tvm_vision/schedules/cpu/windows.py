@@ -192,7 +192,10 @@ class _Writer:
         def channels(first: int, blocks: int, count: int) -> Any:
             def rows(block: Any) -> Any:
                 return self._rows(
-                    spot.row, lambda kh: self._channels(count, lambda c: columns(kh, block, c))
+                    spot.row,
+                    lambda kh: make.in_steps(
+                        "channel", count, self._tile.unroll, partial(columns, kh, block)
+                    ),
                 )
 
             return make.loop("block", blocks, rows, low=first)
@@ -201,16 +204,6 @@ class _Writer:
         whole, rest = divmod(layer.depth, inner)
         parts = [channels(0, whole, inner)] if whole else []
         return make.sequence([*parts, channels(whole, 1, rest)] if rest else parts)
-
-    def _channels(self, count: int, body: Callable[[Any], Any]) -> Any:
-        """A loop over channels of a block, some of them in each step."""
-        unroll = self._tile.unroll
-        if unroll == 1 or count % unroll:
-            return make.loop("channel", count, body)
-        return make.loop(
-            "channels", count // unroll,
-            lambda c: make.loop("channel", unroll, lambda i: body(c * unroll + i), Kind.UNROLLED),
-        )  # fmt: skip
 
     def _rows(self, row: Any, body: Callable[[Any], Any]) -> Any:
         """A loop over the rows of the window that are in the image."""

@@ -36,8 +36,7 @@ def convolution(blocks: NchwcRewriter, call: Any) -> Any:
     """Constant weights are packed; depthwise ones have a kernel of their own."""
     weights, shape, attrs = blocks.constant(call.args[1]), blocks.shape(call.args[0]), call.attrs
     result = blocks.shape(call)
-    usual = (str(attrs.data_layout), str(attrs.kernel_layout)) == ("NCHW", "OIHW")
-    usual = usual and str(attrs.out_layout or "NCHW") == "NCHW"
+    usual = _has_layout(attrs, "NCHW", "OIHW")
     if weights is None or shape is None or result is None or not usual:
         return None
     window = _window(attrs, weights.shape[2:])
@@ -48,8 +47,7 @@ def row_convolution(blocks: NchwcRewriter, call: Any) -> Any:
     """Of a row: of an image of one row, in the model's order behind it."""
     weights, shape, attrs = blocks.constant(call.args[1]), blocks.shape(call.args[0]), call.attrs
     result = blocks.shape(call)
-    usual = (str(attrs.data_layout), str(attrs.kernel_layout)) == ("NCW", "OIW")
-    usual = usual and str(attrs.out_layout or "NCW") == "NCW"
+    usual = _has_layout(attrs, "NCW", "OIW")
     if weights is None or shape is None or result is None or not usual:
         return None
     (stride,), (left, _), (dilation,) = attrs.strides, attrs.padding, attrs.dilation
@@ -68,8 +66,7 @@ def transposed_convolution(blocks: NchwcRewriter, call: Any) -> Any:
     o + top, every stride-th k.
     """
     weights, attrs, result = blocks.constant(call.args[1]), call.attrs, blocks.shape(call)
-    usual = (str(attrs.data_layout), str(attrs.kernel_layout)) == ("NCHW", "IOHW")
-    usual = usual and str(attrs.out_layout or "NCHW") == "NCHW" and int(attrs.groups) == 1
+    usual = _has_layout(attrs, "NCHW", "IOHW") and int(attrs.groups) == 1
     if weights is None or result is None or not usual or any(int(d) != 1 for d in attrs.dilation):
         return None
     source = blocks.blocked(call.args[0])
@@ -84,13 +81,8 @@ def transposed_convolution(blocks: NchwcRewriter, call: Any) -> Any:
     ]
     apart = _by_remainder(weights, strides, taps, blocks.block)
     window = SlidingWindow.of_list([*taps, 1, 1, taps[0] - 1, taps[1] - 1, 1, 1])
-    packed = relax.const(blocked.pack_weights(apart, blocks.block, blocks.block))
-    sums = blocks.emit(
-        blocks.compute(
-            lambda x, w: blocked.convolution(x, w, window, (apart.shape[1], *places)),
-            [source.var, packed], "conv2d", OUT_FUSABLE,
-        )
-    )  # fmt: skip
+    packed = blocked.pack_weights(apart, blocks.block, blocks.block)
+    sums = _convolved(blocks, source.var, packed, window, (apart.shape[1], *places))
     moved = blocks.compute(
         lambda x: blocked.interleave(x, strides, before, result[1:]), [sums], "interleave",
         INJECTIVE,
@@ -147,11 +139,20 @@ def _dense(
         data, inner = value.var, blocks.block
     packed = blocked.pack_weights(weights, blocks.block, inner)
     size = (weights.shape[1], *result[2:])
-    called = blocks.compute(
+    called = _convolved(blocks, data, packed, window, size, groups)
+    return NchwcTensor(called, tuple(result))
+
+
+def _convolved(
+    blocks: NchwcRewriter, data: Any, packed: np.ndarray, window: SlidingWindow, size: Any,
+    groups: int = 1, name: str = "conv2d",
+) -> Any:  # fmt: skip
+    """The variable of a convolution as ``topi.nchwc.convolution`` computes it."""
+    call = blocks.compute(
         lambda x, w: blocked.convolution(x, w, window, size, groups),
-        [data, relax.const(packed)], "conv2d", OUT_FUSABLE,
+        [data, relax.const(packed)], name, OUT_FUSABLE,
     )  # fmt: skip
-    return NchwcTensor(blocks.emit(called), tuple(result))
+    return blocks.emit(call)
 
 
 def _depthwise(
@@ -182,6 +183,13 @@ def _merged(groups: int, channels: int, out: int, block: int) -> int:
     return 1
 
 
+def _has_layout(attrs: Any, data: str, kernel: str) -> bool:
+    """Whether a convolution's axes are in the order of ``data``, its weights' in that of
+    ``kernel``."""
+    found = str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout or data)
+    return found == (data, kernel, data)
+
+
 def _window(attrs: Any, kernel: Any) -> SlidingWindow:
     kh, kw = kernel
     numbers = [*attrs.strides, *attrs.padding[:2], *attrs.dilation]
@@ -205,12 +213,7 @@ def product(blocks: NchwcRewriter, call: Any) -> Any:
     packed = blocked.pack_weights(weights.T[:, :, None, None], blocks.block, depth)
     window = SlidingWindow((1, 1), (1, 1), 0, 0, (1, 1))
     size = (depth, 1, 1 if few else rows)
-    called = blocks.emit(
-        blocks.compute(
-            lambda x, w: blocked.convolution(x, w, window, size),
-            [image, relax.const(packed)], "dense", OUT_FUSABLE,
-        )
-    )  # fmt: skip
+    called = _convolved(blocks, image, packed, window, size, name="dense")
     if not few:
         called = blocks.emit(OP.permute_dims(called, (0, 2, 3, 1, 4)))
     lanes = blocked.blocks_of(out, blocks.block) * blocks.block
