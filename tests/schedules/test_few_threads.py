@@ -69,9 +69,21 @@ def peaks(b: Builder) -> str:
     return b.node("Sub", places)
 
 
+def assigned(b: Builder) -> str:
+    """Many updates in a tensor: of places that the file says, and of those that data do."""
+    rows, columns = np.meshgrid(np.arange(2), np.arange(197), indexing="ij")
+    places = b.constant(np.stack([rows, columns], -1)[:, ::-1])
+    put = b.node("ScatterND", ["rows", places, b.node("Neg", ["rows"])])
+    flat = b.node("Reshape", [put, b.constant(np.array([-1]))])
+    order = b.node("Cast", [flat], to=TensorProto.INT64)
+    points = b.node("Reshape", [order, b.constant(np.array([-1, 1]))])
+    moved = b.node("ScatterND", [flat, points, flat])
+    return b.node("ScatterElements", [moved, order, flat], axis=0)
+
+
 def network() -> onnx.ModelProto:
     b = Builder(1)
-    layers = (squeeze_and_excite, dilated, resized, joined, attention, reduced, peaks)
+    layers = (squeeze_and_excite, dilated, resized, joined, attention, reduced, peaks, assigned)
     results = [layer(b) for layer in layers]
     inputs = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)

@@ -62,6 +62,7 @@ from .relax.qdq.legalize_int8 import WORD, integer_kernels
 from .relax.qdq.to_int8 import bytes_wanted, in_bytes
 from .relax.rows_in_order import rows_in_order
 from .relax.scale_products import scale_products
+from .relax.scatters import scatters_as_gathers
 from .relax.sink_reshapes import sink_reshapes
 from .relax.sums_in_steps import sums_in_steps
 from .relax.top_k import top_k_by_rank
@@ -201,6 +202,10 @@ def _legalize_int8(network: Compilation) -> None:
     network.module = integer_kernels(network.module, WORD if network.on_gpu else 1, words)
 
 
+def _scatters(network: Compilation) -> None:
+    network.module = scatters_as_gathers(network.module, on_gpu=network.on_gpu)
+
+
 def _attention(network: Compilation) -> None:
     network.module = fused_attention(network.module, lambda form: fits(form, network.limits))
 
@@ -316,6 +321,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("layout_on_gpu", RELAX, _layout_on_gpu, 3, lambda n: n.on_gpu),
     Phase("group_norms_in_steps", RELAX, _relax_on(group_norms_in_steps)),
     Phase("sums_in_steps", RELAX, _relax_on(sums_in_steps), 3, lambda n: n.on_gpu),
+    Phase("scatters_as_gathers", RELAX, _scatters),
     Phase("top_k_by_rank", RELAX, _relax_on(top_k_by_rank), 0, lambda n: n.on_gpu),
     Phase("pools_before_concats", RELAX, _relax_on(pools_before_concats), 3,
           lambda n: n.on_new_gpu),

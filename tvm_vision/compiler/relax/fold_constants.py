@@ -16,7 +16,7 @@ from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from .operators import fixed_shape, operator_of
-from .rewriting import constant_of, rewritten
+from .rewriting import Lookup, constant_of, resolve, rewritten, value_of
 
 Array = Any
 
@@ -106,20 +106,47 @@ class _Folder(PyExprMutator):
         call = super().visit_call_(call)
         if operator_of(call) == "relax.shape_to_tensor":
             return _sizes(call)
-        fold = self._folds.get(getattr(call.op, "name", ""))
-        shape = fixed_shape(call)
-        if fold is None or shape is None:
-            return call
-        tensors = [arg for arg in call.args if not isinstance(arg.ty, relax.ShapeType)]
-        values = [constant_of(tensor, self.lookup_binding) for tensor in tensors]
-        if any(value is None for value in values):
-            return call
-        result = fold(values, call.attrs)
-        if result is None:
-            return call
-        result = np.ascontiguousarray(result, dtype=str(call.ty.dtype))
+        if operator_of(call) == "relax.strided_slice":
+            return _sliced(call, constant_of(call.args[0], self.lookup_binding))
+        found = _folded(call, self._folds, lambda arg: constant_of(arg, self.lookup_binding))
         # Without a type it would make int32 of int64.
-        return relax.const(result.reshape(shape), str(call.ty.dtype))
+        return call if found is None else relax.const(found, str(call.ty.dtype))
+
+
+def _folded(
+    call: relax.Call, folds: Mapping[str, Fold], numbers: Callable[[Any], Array | None]
+) -> Array | None:
+    """What a call makes of constants by a table; numbers: of an argument, None of no constant."""
+    fold, shape = folds.get(operator_of(call)), fixed_shape(call)
+    if fold is None or shape is None:
+        return None
+    tensors = [arg for arg in call.args if not isinstance(arg.ty, relax.ShapeType)]
+    values = [numbers(tensor) for tensor in tensors]
+    if any(value is None for value in values):
+        return None
+    result = fold(values, call.attrs)
+    if result is None:
+        return None
+    return np.ascontiguousarray(result, dtype=str(call.ty.dtype)).reshape(shape)
+
+
+def numbers_behind(expr: Any, lookup: Lookup) -> Array | None:
+    """The numbers that an expression stands for where it is made of constants alone, also by
+    operators that would make more of them than there were; None for any other."""
+    known = constant_of(expr, lookup)
+    if known is not None:
+        return known
+    value = value_of(expr, lookup)
+    if operator_of(value) == "relax.broadcast_to":
+        few, shape = numbers_behind(value.args[0], lookup), fixed_shape(value)
+        return None if few is None or shape is None else np.broadcast_to(few, shape)
+    if operator_of(value) == "relax.concat":
+        parts = getattr(resolve(value.args[0], lookup), "fields", ())
+        found = [numbers_behind(part, lookup) for part in parts]
+        each = [part for part in found if part is not None]
+        whole = len(each) == len(parts) > 0
+        return np.concatenate(each, int(value.attrs.axis)) if whole else None
+    return _folded(value, FOLDS | MOVES, lambda arg: numbers_behind(arg, lookup))
 
 
 def _sizes(call: relax.Call) -> relax.Expr:
@@ -128,3 +155,29 @@ def _sizes(call: relax.Call) -> relax.Expr:
     if not values or not all(hasattr(size, "value") for size in values):
         return call
     return relax.const(np.array([int(size.value) for size in values]), str(call.ty.dtype))
+
+
+def _sliced(call: relax.Call, data: Array | None) -> relax.Expr:
+    """A part of a constant; a part of anything else, or one that runs backwards, as it is."""
+    found = [_whole_numbers(argument) for argument in call.args[1:]]
+    numbers = [each for each in found if each is not None]
+    if data is None or fixed_shape(call) is None or len(numbers) < len(found):
+        return call
+    axes, begin, end, *strides = numbers
+    steps = strides[0] if strides else [1] * len(axes)
+    if min(steps, default=1) < 1:
+        return call
+    part = [slice(None)] * data.ndim
+    for axis, *bounds in zip(axes, begin, end, steps, strict=True):
+        part[axis] = slice(*bounds)
+    return relax.const(np.ascontiguousarray(data[tuple(part)]), str(call.ty.dtype))
+
+
+def _whole_numbers(argument: relax.Expr) -> list[int] | None:
+    """The numbers of a tuple that is written out; None of anything else."""
+    if not isinstance(argument, relax.Tuple):
+        return None
+    values = [getattr(field, "value", None) for field in argument.fields]
+    found = [getattr(value, "value", value) for value in values]
+    whole = [value for value in found if isinstance(value, int)]
+    return whole if len(whole) == len(found) else None

@@ -1,0 +1,214 @@
+"""ScatterND and ScatterElements as gathers (topi/scatter.py), wherever that is faster.
+
+Indices that are numbers, as exporters write an assignment to a slice, say beforehand what lies
+where: no index is left to read where the places form a grid, and nothing is left to do where they
+are all there are. Those that data decide are looked for, on a GPU, by each place of the result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from ...topi.scatter import REDUCTIONS, Steps, latest_of, put, put_all, put_grid, targets_of
+from .fold_constants import numbers_behind
+from .operators import fixed_shape, operator_of
+from .rewriting import rewritten
+
+# So few updates are written in turn: a second kernel takes longer.
+FEW = 8
+# So many threads of a GPU at once make up for each one's turns.
+MANY_THREADS = 4096
+# More comparisons, of each place with each update, take longer than turns.
+MOST_COMPARED = 1 << 33
+
+
+def scatters_as_gathers(mod: tvm.IRModule, *, on_gpu: bool) -> tvm.IRModule:
+    """``mod`` with scatters as gathers. on_gpu: whether also those whose places data decide."""
+    return rewritten(mod, _Scatters(mod, on_gpu))
+
+
+@relax.expr_functor.mutator
+class _Scatters(relax.PyExprMutator):
+    def __init__(self, mod: tvm.IRModule, on_gpu: bool) -> None:
+        super().__init__(mod)
+        self._on_gpu = on_gpu
+
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        call = self.visit_expr_post_order(call)
+        kind = operator_of(call)
+        if kind not in ("relax.scatter_nd", "relax.scatter_elements"):
+            return call
+        shapes = [fixed_shape(argument) for argument in call.args]
+        reduction = str(call.attrs.reduction)
+        known = reduction == "update" or reduction in REDUCTIONS
+        if not known or any(shape is None or not math.prod(shape) for shape in shapes):
+            return call
+        numbers = numbers_behind(call.args[1], self.lookup_binding)
+        new = self._points if kind == "relax.scatter_nd" else self._elements
+        found = new(call, shapes, numbers, reduction)
+        return call if found is None else found
+
+    def _points(
+        self, call: relax.Call, shapes: Sequence[Any], numbers: np.ndarray | None, reduction: str
+    ) -> relax.Expr | None:
+        """ScatterND: an index has a number for each of the first axes."""
+        data, indices, _ = shapes
+        axes = indices[-1]
+        places, inner = data[:axes], math.prod(data[axes:])
+        count, many = math.prod(places), math.prod(indices[:-1])
+        if numbers is not None:
+            points = numbers.reshape(-1, axes)
+            grid = _grid_of(points, places)
+            if grid is not None:
+                return self._put_grid(call, grid, data[axes:], reduction)
+            targets = _flat(points, places)
+            latest = _latest(targets, count)
+            if reduction == "update" or _are_apart(targets):
+                return self._put(call, [1, count, 1, inner], many, latest, reduction)
+        if not self._on_gpu or many <= FEW:
+            return None
+        compared = count * many * (1 if reduction == "update" else inner)
+        if compared > MOST_COMPARED:
+            return None
+        points = self._reshaped(call.args[1], [many, axes])
+        targets = self.builder_.emit_te(
+            targets_of, points, places, primfunc_name_hint="scatter_targets"
+        )
+        return self._found(call, [1, count, 1, inner], many, targets, reduction)
+
+    def _elements(
+        self, call: relax.Call, shapes: Sequence[Any], numbers: np.ndarray | None, reduction: str
+    ) -> relax.Expr | None:
+        """ScatterElements: an index is a place along one axis."""
+        data, indices, _ = shapes
+        axis = int(call.attrs.axis) % len(data)
+        before, count, after = math.prod(data[:axis]), data[axis], math.prod(data[axis + 1 :])
+        many = indices[axis]
+        if [*indices[:axis], *indices[axis + 1 :]] != [*data[:axis], *data[axis + 1 :]]:
+            return None
+        whole = [before, count, after, 1]
+        if numbers is not None:
+            rows = _rows(numbers.reshape(before, many, after), count)
+            if reduction == "update" or _are_apart_along(rows):
+                return self._put(call, whole, many, _latest_along(rows, count), reduction)
+        few = many <= FEW or before * after >= MANY_THREADS
+        if not self._on_gpu or few or before * count * after * many > MOST_COMPARED:
+            return None
+        places = self._reshaped(call.args[1], [before, many, after])
+        dtype = str(call.args[1].ty.dtype)
+        zero, size = relax.const(0, dtype), relax.const(count, dtype)
+        below = self.builder_.emit(relax.op.less(places, zero))
+        around = self.builder_.emit(relax.op.add(places, size))
+        targets = self.builder_.emit(relax.op.where(below, around, places))
+        return self._found(call, whole, many, targets, reduction)
+
+    def _put_grid(
+        self, call: relax.Call, grid: Sequence[Steps], inner: Sequence[int], reduction: str
+    ) -> relax.Expr:
+        counts = [steps.count for steps in grid]
+        data = call.args[0]
+        updates = self._reshaped(call.args[2], [*counts, *inner])
+        if reduction == "update" and (*counts, *inner) == fixed_shape(data):
+            return updates
+        made = partial(put_grid, grid=grid, reduction=reduction)
+        return self.builder_.call_te(made, data, updates, primfunc_name_hint="scatter_grid")
+
+    def _found(
+        self, call: relax.Call, whole: Sequence[int], many: int, targets: Any, reduction: str
+    ) -> relax.Expr:
+        """With places that are known when the network runs. whole: see ``put``."""
+        before, count, after, inner = whole
+        targets = self._reshaped(targets, [before, many, after])
+        if reduction == "update":
+            latest = self.builder_.emit_te(
+                latest_of, targets, count, primfunc_name_hint="scatter_latest"
+            )
+            return self._put(call, whole, many, latest, reduction)
+        data = self._reshaped(call.args[0], whole)
+        updates = self._reshaped(call.args[2], [before, many, after, inner])
+        hint = f"scatter_{reduction}"
+        made = self.builder_.emit_te(
+            put_all, data, targets, updates, reduction, primfunc_name_hint=hint
+        )
+        return self._shaped(made, call)
+
+    def _put(
+        self, call: relax.Call, whole: Sequence[int], many: int, latest: Any, reduction: str
+    ) -> relax.Expr:
+        before, count, after, inner = whole
+        if isinstance(latest, np.ndarray):
+            latest = relax.const(latest.reshape(before, count, after), "int32")
+        data = self._reshaped(call.args[0], whole)
+        updates = self._reshaped(call.args[2], [before, many, after, inner])
+        made = self.builder_.emit_te(
+            put, data, latest, updates, reduction, primfunc_name_hint="scatter_put"
+        )
+        return self._shaped(made, call)
+
+    def _reshaped(self, value: Any, shape: Sequence[int]) -> Any:
+        return self.builder_.emit(relax.op.reshape(value, list(shape)))
+
+    def _shaped(self, value: Any, call: relax.Call) -> relax.Expr:
+        return relax.op.reshape(value, call.args[0].ty.shape)
+
+
+def _grid_of(points: np.ndarray, places: Sequence[int]) -> list[Steps] | None:
+    """The grid that points (m, axes) are, one after another; None for any others."""
+    found = []
+    for axis, size in enumerate(places):
+        numbers = np.unique(points[:, axis])
+        steps = np.unique(np.diff(numbers)) if len(numbers) > 1 else np.array([1])
+        if len(steps) > 1 or numbers[0] < 0 or numbers[-1] >= size:
+            return None
+        found.append(Steps(int(numbers[0]), int(steps[0]), len(numbers)))
+    if math.prod(steps.count for steps in found) != len(points):
+        return None
+    axes = [each.first + each.step * np.arange(each.count) for each in found]
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(points.shape)
+    return found if (grid == points).all() else None
+
+
+def _flat(points: np.ndarray, places: Sequence[int]) -> np.ndarray:
+    """Places counted through the axes, -1 for those outside."""
+    outside = np.any((points < 0) | (points >= np.array(places)), axis=1)
+    inside = np.where(outside[:, np.newaxis], 0, points)
+    return np.where(outside, -1, np.ravel_multi_index(tuple(inside.T), tuple(places)))
+
+
+def _latest(targets: np.ndarray, count: int) -> np.ndarray:
+    """What ``latest_of`` finds, of numbers (m,)."""
+    found = np.full(count + 1, -1, np.int32)  # the last place takes what is outside
+    np.maximum.at(found, targets, np.arange(len(targets), dtype=np.int32))
+    return found[:-1]
+
+
+def _are_apart(targets: np.ndarray) -> bool:
+    inside = targets[targets >= 0]
+    return len(np.unique(inside)) == len(inside)
+
+
+def _rows(indices: Any, count: int) -> Any:
+    """Indices along an axis of ``count`` from its beginning, -1 for those outside."""
+    found = np.where(indices < 0, indices + count, indices)
+    return np.where((found >= 0) & (found < count), found, -1)
+
+
+def _latest_along(rows: np.ndarray, count: int) -> np.ndarray:
+    """What ``latest_of`` finds, of numbers (before, m, after) of which those outside are -1."""
+    before, _, after = rows.shape
+    found = np.full((before, count + 1, after), -1, np.int32)
+    b, m, c = np.indices(rows.shape)
+    np.maximum.at(found, (b, rows, c), m.astype(np.int32))
+    return found[:, :-1]
+
+
+def _are_apart_along(rows: np.ndarray) -> bool:
+    by_row = np.sort(np.moveaxis(rows, 1, -1), axis=-1)
+    return not np.any((by_row[..., 1:] == by_row[..., :-1]) & (by_row[..., 1:] >= 0))
