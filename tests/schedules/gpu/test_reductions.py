@@ -108,17 +108,21 @@ def test_any_reduction_equals_numpy(shape: list[int], axis: int, kind: str) -> N
 @pytest.mark.parametrize(
     ("rows", "terms", "along_rows", "threads", "shape"),
     [
-        (1000, 2048, True, 1024, RowShape(25, 32, True)),  # few workgroups: more threads in each
-        (1000, 2048, True, 256, RowShape(25, 8, True)),
-        (512, 49, True, 1024, RowShape(16, 16, True)),  # more parts would be too short
+        (1000, 2048, True, 1024, RowShape(8, 128, True)),  # few workgroups: more, of more threads
+        (1000, 2048, True, 256, RowShape(8, 32, True)),
+        (512, 49, True, 1024, RowShape(8, 32, True)),  # more parts would be too short
         (21841, 448, True, 1024, RowShape(32, 8, True)),  # a prime number
-        (101, 448, True, 1024, RowShape(32, 16, True)),
-        (8192, 2048, True, 1024, RowShape(32, 8, True)),
+        (101, 448, True, 1024, RowShape(8, 32, True)),
+        (4096, 25088, True, 1024, RowShape(8, 32, True)),
+        (8192, 2048, True, 1024, RowShape(16, 16, True)),
         (1, 36864, False, 1024, RowShape(1, 1024, False)),  # a norm of all of a layer
         (1, 36864, False, 256, RowShape(1, 256, False)),
         (32, 10240, False, 1024, RowShape(1, 512, False)),
         (8, 1000, False, 1024, RowShape(1, 256, False)),
         (8192, 2048, False, 1024, RowShape(4, 32, False)),
+        (3152, 768, False, 1024, RowShape(2, 64, False)),  # the device runs these at once
+        (784, 192, False, 1024, RowShape(2, 64, False)),
+        (3136, 96, False, 1024, RowShape(4, 32, False)),  # more parts would be too short
     ],
 )
 def test_few_workgroups_have_more_threads(

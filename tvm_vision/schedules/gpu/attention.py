@@ -23,7 +23,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from ...topi.attention import FORM, AttentionForm
-from ..common import NotThisKind, TargetLimits, up
+from ..common import NotThisKind, TargetLimits, largest_divisor, up
 from ..factors import FP16
 
 EDGE = 16  # of the matrices
@@ -32,6 +32,7 @@ PADDING = 8  # halves behind a row in shared memory, so that rows begin in other
 BANKS = 32  # words of shared memory that are read at once
 MOST_WIDTH = 128  # numbers of a query: more do not stay in registers
 MOST_UNROLLED = 64  # matrices that are loaded without a loop
+MOST_TOGETHER = 16  # scores of a row that a thread has under way at once
 MOST_EVEN = 1 << 20  # scores in rows of whole vectors
 LOWEST = -3.4028234663852886e38
 VECTOR = 8  # halves: rows of matrices begin at multiples of 16 bytes
@@ -228,7 +229,9 @@ class _Kernel:
         self.found = _buffer(found * count, "float32", "wmma.accumulator")
         self.own = _buffer(1, "float32", "local")
         self.top = _buffer(1, "float32", "local")
-        self.value = _buffer(1, "float32", "local")
+        self.turns = self.tiles * EDGE // self.parts
+        self.together = largest_divisor(self.turns, MOST_TOGETHER)
+        self.logits = _buffer(self.together, "float32", "local")
         # A part of a row is a thread's.
         self.thread = y * lanes + x
         self.row = self.thread // self.parts
@@ -276,10 +279,11 @@ class _Kernel:
 
     def _weigh(self) -> None:
         """Shares of a row's scores, not yet divided by their sum."""
-        turns = self.tiles * EDGE // self.parts
         _put(self.own, 0, T.float32(LOWEST))
-        with T.serial(0, turns) as turn:
-            _put(self.own, 0, tirx.max(self.own[0], self._logit(turn * self.parts + self.part)))
+        with T.serial(0, self.turns // self.together) as turn:
+            self._fetch(turn)
+            for number in range(self.together):
+                _put(self.own, 0, tirx.max(self.own[0], self.logits[number]))
         _put(self.tops, self.thread, self.own[0])
         self._barrier()
         _put(self.top, 0, T.float32(LOWEST))
@@ -287,14 +291,26 @@ class _Kernel:
             _put(self.top, 0, tirx.max(self.top[0], self.tops[self.row * self.parts + part]))
         _put(self.own, 0, T.float32(0))
         # Scores are not replaced by what is made of them: TVM would put barriers into the loops.
-        with T.serial(0, turns) as turn:
-            column = turn * self.parts + self.part
-            share = tirx.exp(self._logit(column) - self.top[0])
-            _put(self.value, 0, tirx.if_then_else(self._counts(column), share, T.float32(0)))
-            place = self.row * self.share_row + column
-            _put(self.shares, place, T.Cast("float16", self.value[0]))
-            _put(self.own, 0, self.own[0] + self.value[0])
+        with T.serial(0, self.turns // self.together) as turn:
+            self._fetch(turn)
+            for number in range(self.together):
+                column = self._column(turn, number)
+                share = tirx.exp(self.logits[number] - self.top[0])
+                counted = tirx.if_then_else(self._counts(column), share, T.float32(0))
+                _put(self.logits, number, counted)
+                place = self.row * self.share_row + column
+                _put(self.shares, place, T.Cast("float16", self.logits[number]))
+                _put(self.own, 0, self.own[0] + self.logits[number])
         _put(self.sums, self.thread, self.own[0])
+
+    def _column(self, turn: Any, number: int) -> Any:
+        return (turn * self.together + number) * self.parts + self.part
+
+    def _fetch(self, turn: Any) -> None:
+        """The scores of a turn, none of which waits for what is made of another: what is added
+        comes from memory."""
+        for number in range(self.together):
+            _put(self.logits, number, self._logit(self._column(turn, number)))
 
     def _counts(self, column: Any) -> Any:
         """Whether the key of a column does not stand in the tile before, too."""

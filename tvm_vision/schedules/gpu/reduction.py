@@ -32,10 +32,13 @@ MOST_TERMS_IN_A_ROW = 64  # of many sums that are: one or two lines of a cache, 
 MOST_THREADS = 256
 MOST_OF_FEW = 1024  # where there are few workgroups, to have more loads under way
 LEAST_PART = 16  # terms of each of them then
-LINE, LEAST_LINE = 32, 16  # neighbours in memory that are fetched together, and where these are few
+LINES = (32, 16, 8)  # neighbours in memory that are fetched together, and where these are few
 MOST_UNROLLED = 8  # terms that a thread has under way together
 LEAST_UNROLLED = 4  # where they divide its own evenly; else the last turn has fewer
 THREADS_OF_ROWS = 128
+FEWEST_THREADS = 32  # of a row of many
+SHORT_PART = 3  # terms of each thread, at least, where a row of many has more
+THREADS_FOR_A_ROW = 8  # that a device runs at once, beside the rows that need no more than one each
 
 
 @dataclass(frozen=True)
@@ -150,7 +153,7 @@ def default(sums: RowSums, limits: TargetLimits) -> RowShape:
         together = _neighbours(sums, last, limits)
         parts = power_of_two_up_to(min(sums.terms, most // together))
         return RowShape(together, max(parts, _parts_of_few(sums, together, limits)), True)
-    parts = power_of_two_up_to(min(sums.terms, 32 if product(sums.rows) > 256 else most))
+    parts = power_of_two_up_to(min(sums.terms, _threads_of_a_row(sums, most, limits)))
     rows = largest_divisor(last, max(1, 128 // parts))
     parts = max(parts, _parts_of_few(sums, rows, limits))
     while rows * parts < limits.wave and 2 * parts <= sums.terms:
@@ -158,12 +161,23 @@ def default(sums: RowSums, limits: TargetLimits) -> RowShape:
     return RowShape(rows, parts, False)
 
 
+def _threads_of_a_row(sums: RowSums, most: int, limits: TargetLimits) -> int:
+    """As many as there can be where rows are few; of many rows a line, more where it has long parts
+    and all threads together still fit the device at once."""
+    rows = product(sums.rows)
+    if rows <= MOST_THREADS:
+        return most
+    together = THREADS_FOR_A_ROW * limits.device.enough.rows
+    return max(FEWEST_THREADS, min(sums.terms // SHORT_PART, together // rows, most))
+
+
 def _neighbours(sums: RowSums, last: int, limits: TargetLimits) -> int:
     """How many rows that are neighbours in memory a workgroup takes: a number that divides them,
     but not one so small that what is fetched together is used in part; the last group has fewer
     then."""
-    few = product(sums.rows) // LINE < limits.device.enough.groups
-    most = min(last, LEAST_LINE if few and last % LEAST_LINE == 0 else LINE)
+    rows, enough = product(sums.rows), 2 * limits.device.enough.groups
+    *long, least = LINES
+    most = min(last, next((line for line in long if rows // line > enough), least))
     divisor = largest_divisor(last, most)
     return divisor if 2 * divisor > most else most
 
