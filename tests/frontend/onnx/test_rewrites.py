@@ -255,6 +255,45 @@ def test_zeros_of_a_second_reshape_are_sizes_of_the_first():
     assert_equals_onnxruntime(model, image(3, 4, 2, 2))
 
 
+@pytest.mark.parametrize("hidden", [False, True], ids=["constant", "behind a Cast"])
+def test_zeros_of_a_reshape_behind_a_product_are_sizes_of_the_product(hidden: bool) -> None:
+    """onnxsim makes matrices of what a product with bias reads and writes, and leaves out the
+    Reshape that gives the rows their first axes back."""
+    random = np.random.default_rng(1)
+    heads = "shape" if hidden else "heads"
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"]),
+        helper.make_node("Add", ["p", "b"], ["s"]),
+        helper.make_node("Cast", ["shape"], ["heads"], to=TensorProto.INT64),
+        helper.make_node("Reshape", ["s", "heads"], ["h"]),
+        helper.make_node("Transpose", ["h"], ["y"], perm=[2, 0, 3, 1, 4]),
+    ]
+    weights = [
+        ("w", random.standard_normal((6, 24), np.float32)),
+        ("b", random.standard_normal(24, np.float32)),
+        (heads, np.array([0, -1, 3, 4, 2], np.int32 if hidden else np.int64)),
+    ]
+    if not hidden:
+        del nodes[2]
+    model = make_model(nodes, [("x", (1, 5, 6))], [("y", (3, 1, 4, 5, 2))], weights)
+    assert_equals_onnxruntime(model, random.standard_normal((1, 5, 6), np.float32))
+
+
+def test_what_the_simplifier_makes_another_network_of_is_not_believed() -> None:
+    """It says sizes that do not follow from the nodes that it leaves."""
+    nodes = [
+        helper.make_node("Reshape", ["x", "rows"], ["r"]),
+        helper.make_node("Reshape", ["r", "heads"], ["h"]),
+        helper.make_node("Relu", ["h"], ["y"]),
+    ]
+    weights = [("rows", np.array([-1, 6])), ("heads", np.array([0, -1, 3]))]
+    model = make_model(nodes, [("x", (1, 5, 6))], [("y", (5, 2, 3))], weights)
+    assert simplify._changed_values(model) == []
+    said = helper.make_tensor_value_info("h", TensorProto.FLOAT, (1, 10, 3))
+    model.graph.value_info.append(said)
+    assert simplify._changed_values(model) == ["h"]
+
+
 def test_every_refused_node_is_named_in_one_line(capfd):
     nodes = [
         helper.make_node("RandomNormalLike", ["x"], ["a"], name="first"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -37,11 +37,6 @@ def simplified(
     if _has_empty_values(typed):
         LOGGER.debug("not simplified: onnxsim dies of tensors without elements")
         return None
-    try:
-        proto = _with_sizes_in_reshapes(proto, typed)
-    except Unsupported as error:
-        LOGGER.debug("not simplified: onnxsim would join reshapes: %s", error)
-        return None
     result = _simplified_once(proto, shapes)
     # What one run fixes may be what the next one needs. Most models are fixed after the first.
     before, after = sys.maxsize, _open_values(result)
@@ -64,10 +59,17 @@ def _simplified_once(
     proto: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]
 ) -> onnx.ModelProto | None:
     light, away = with_stand_ins(proto)
-    result = _run(_with_sizes(light, shapes), shapes, without=READING) if away else None
-    if result is None or not put_back(result, away):
-        result = _run(_with_sizes(proto, shapes), shapes)
+    try:
+        result = _run(_with_sizes(light, shapes), shapes, without=READING) if away else None
+        if result is None or not put_back(result, away):
+            result = _run(_with_sizes(proto, shapes), shapes)
+    except Unsupported as error:
+        LOGGER.debug("not simplified: onnxsim would join reshapes: %s", error)
+        return None
     if result is None:
+        return None
+    if changed := _changed_values(result):
+        LOGGER.debug("not simplified: onnxsim gives '%s' another shape", changed[0])
         return None
     same = [v.name for v in result.graph.output] == [v.name for v in proto.graph.output]
     return result if same else None
@@ -77,6 +79,7 @@ def _with_sizes(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> 
     """What follows from shapes alone, folded: onnxsim has onnxruntime compute each such node, of
     which older exports have thousands, and takes ten times as long as this."""
     made = with_sizes_folded(with_input_shapes(model, shapes))
+    made = _with_sizes_in_reshapes(made)
     weights = {tensor.name for tensor in made.graph.initializer}
     # What was inferred is forgotten: onnxsim infers more, and believes what it is told.
     for values, kept in (
@@ -110,20 +113,41 @@ def _open_values(model: onnx.ModelProto | None) -> int:
     return sum(bool(name) and name not in fixed for node in graph.node for name in node.output)
 
 
-def _with_sizes_in_reshapes(proto: onnx.ModelProto, typed: onnx.ModelProto) -> onnx.ModelProto:
-    """``proto`` with sizes in place of the zeros of a Reshape behind another: onnxsim leaves out
-    the first of two, and the zeros stand for sizes that the first one gives.
+def _changed_values(model: onnx.ModelProto) -> list[str]:
+    """Names of values that do not have the sizes that onnxsim says they have: it knew them before
+    it made another network of it."""
+    light = without_large_values(model)
+    light.graph.ClearField("value_info")
+    found = _fixed_sizes(inferred(light).graph)
+    said = _fixed_sizes(model.graph)
+    return [name for name, sizes in said.items() if found.get(name, sizes) != sizes]
 
-    typed: the same with the types of its values. Raises Unsupported where these are not known.
+
+def _fixed_sizes(graph: onnx.GraphProto) -> dict[str, list[int]]:
+    values = {value.name: value for value in graph.value_info}
+    known = fixed_values(graph) & values.keys()
+    return {
+        name: [size.dim_value for size in values[name].type.tensor_type.shape.dim] for name in known
+    }
+
+
+def _with_sizes_in_reshapes(typed: onnx.ModelProto) -> onnx.ModelProto:
+    """A model with sizes in place of a Reshape's zeros: onnxsim leaves out the first of two, and
+    the zeros stand for sizes that the first one gives. It makes Reshapes of its own around the
+    matrices of a product with bias, too.
+
+    typed: with the types of its values. Raises Unsupported where these are not known behind another
+    Reshape.
     """
     graph = GraphEditor(typed)
     reshaped = {
         name for node in typed.graph.node if node.op_type == "Reshape" for name in node.output
     }
+    told = reshaped | fixed_values(typed.graph)
     nodes, changed = [], False
-    for node in proto.graph.node:
-        shape = graph.constant(node.input[1]) if _copies_sizes(node, reshaped) else None
-        if shape is None or not np.any(shape == 0):
+    for node in typed.graph.node:
+        shape = graph.constant(node.input[1]) if _copies_sizes(node) else None
+        if shape is None or not np.any(shape == 0) or node.input[0] not in told:
             nodes.append(node)
             continue
         before = graph.shape(node.input[0])
@@ -133,13 +157,13 @@ def _with_sizes_in_reshapes(proto: onnx.ModelProto, typed: onnx.ModelProto) -> o
         plain.input[1] = graph.make_constant(np.array(sizes, np.int64), node.input[1])
         nodes.append(plain)
         changed = True
-    return graph.with_nodes(proto, nodes) if changed else proto
+    return graph.with_nodes(typed, nodes) if changed else typed
 
 
-def _copies_sizes(node: onnx.NodeProto, reshaped: Collection[str]) -> bool:
-    """Whether a node reshapes what was reshaped before, with 0 for a size that stays."""
-    follows = node.op_type == "Reshape" and len(node.input) > 1 and node.input[0] in reshaped
-    return follows and not attribute(node, "allowzero", 0)
+def _copies_sizes(node: onnx.NodeProto) -> bool:
+    """Whether a node reshapes, with 0 for a size that stays."""
+    reshapes = node.op_type == "Reshape" and len(node.input) > 1
+    return reshapes and not attribute(node, "allowzero", 0)
 
 
 def _has_empty_values(model: onnx.ModelProto) -> bool:
