@@ -132,15 +132,19 @@ def reference_of(
     values: Sequence[str] = (),
     raw_io: bool = False,
     input_values: InputValues | None = None,
+    optimized: bool = True,
 ) -> Reference | LiteRtReference:
     """What the results of a file are held to: LiteRT for TFLite files where it is installed and
-    gives all that a package does; otherwise onnxruntime, which gives ``values`` beside the outputs.
-    input_values: of inputs that are no longer asked for. Raises what these raise."""
+    gives all that a package does; otherwise onnxruntime, which gives ``values`` beside the outputs,
+    ``optimized`` or not. input_values: of inputs that are no longer asked for. Raises what these
+    raise."""
     if kind_of(model) is TFLITE and has_litert():
         found = LiteRtReference(model, raw_io=raw_io, input_values=input_values)
         if not found.states:
             return found
-    return Reference(model, values=values, raw_io=raw_io, input_values=input_values)
+    return Reference(
+        model, values=values, raw_io=raw_io, input_values=input_values, optimized=optimized
+    )
 
 
 def _nodes_of(model: Path | onnx.ModelProto) -> onnx.ModelProto:

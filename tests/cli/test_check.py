@@ -1,0 +1,57 @@
+"""What ``check`` says of outputs that are far from the reference's."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tvm_vision.evaluate import OutputError
+from tvm_vision.tools.check import error_lines
+
+
+def nothing_found() -> onnx.ModelProto:
+    """A detector of pixels that finds nothing: all of its scores are some 1e-7, of which
+    onnxruntime's sigmoid knows a digit."""
+    random = np.random.default_rng(3)
+    weights = {
+        "w": random.standard_normal((1, 8, 3, 3), np.float32) / 8,
+        "scale": np.array([0.11], np.float32),
+        "bias": np.array([-16.0], np.float32),
+        "mean": np.array([0.2], np.float32),
+        "variance": np.array([0.9], np.float32),
+    }
+    names = ["c", "scale", "bias", "mean", "variance"]
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("BatchNormalization", names, ["s"]),
+        helper.make_node("Sigmoid", ["s"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 8, 64, 64))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 1, 64, 64))],
+        [numpy_helper.from_array(value, name) for name, value in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def test_what_onnxruntime_does_not_know_itself_is_no_error(command, tmp_path) -> None:
+    onnx.save(nothing_found(), tmp_path / "n.onnx")
+    package = tmp_path / "n.tar"
+    said = command("compile", tmp_path / "n.onnx", "-o", package, "--target", "llvm", "--check")
+    assert said.exit_code == 0, said.output
+    assert "y: onnxruntime differs from itself by" in said.output
+
+
+@pytest.mark.parametrize(
+    ("own", "word"),
+    [({}, "WRONG"), ({"y": 0.1}, "WRONG"), ({"x": 0.9}, "WRONG"), ({"y": 0.3}, "ok")],
+)
+def test_an_error_counts_where_it_is_larger_than_the_references_own(own, word) -> None:
+    error = OutputError("y", (4,), "float32", 1.0, 0.25, 0.5, 0.0, None)
+    lines = error_lines([error], 1e-3, own)
+    assert lines[1].split()[-1] == word
+    assert len(lines) == (3 if word == "ok" else 2)
