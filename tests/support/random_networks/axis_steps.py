@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .network import Network, step
+from .network import Network, Shape, step
 
 
 @step(2, 3, 4, 5, weight=3)
@@ -83,7 +83,11 @@ def transposed(net: Network, value: str) -> str | None:
 
 @step(2, 3, 4, 5, weight=2)
 def reshaped(net: Network, value: str) -> str | None:
-    """Two axes made one, or one made two."""
+    """Two axes made one, or one made two, at times of a product with bias, as heads are."""
+    if len(net.shapes[value]) < 4 and net.maybe():
+        width = net.shapes[value][-1]
+        value = net.add("MatMul", value, net.normal(width, width, scale=width**-0.5))
+        value = net.add("Add", value, net.normal(width, scale=0.1))
     shape = list(net.shapes[value])
     axis = net.between(0, len(shape) - 1)
     if len(shape) > 2 and net.maybe():
@@ -95,7 +99,18 @@ def reshaped(net: Network, value: str) -> str | None:
         shape[axis : axis + 1] = [part, shape[axis] // part]
     else:
         return None
-    return net.add("Reshape", value, net.whole(*shape))
+    return net.add("Reshape", value, net.whole(*_as_written(net, net.shapes[value], shape)))
+
+
+def _as_written(net: Network, before: Shape, after: list[int]) -> list[int]:
+    """Sizes of a Reshape with 0 for some that stay, and -1 for one of the others."""
+    sizes = list(after)
+    for axis, (old, new) in enumerate(zip(before, after, strict=False)):
+        if old == new and net.maybe(0.4):
+            sizes[axis] = 0
+    if net.maybe():
+        sizes[net.between(0, len(sizes) - 1)] = -1
+    return sizes
 
 
 @step(2, 3, 4, 5, weight=2)

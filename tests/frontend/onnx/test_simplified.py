@@ -1,0 +1,52 @@
+"""What onnxsim leaves of a network computes what the network did, by onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnxruntime.capi.onnxruntime_pybind11_state import RuntimeException
+
+from support.random_networks import random_network
+from tvm_vision.frontend.onnx.graph import is_quantized
+from tvm_vision.frontend.onnx.load import checked_onnx
+from tvm_vision.frontend.onnx.rewrites import expand_functions
+from tvm_vision.frontend.onnx.simplify import simplified
+
+SEEDS, TOGETHER = 160, 20
+
+
+def results(model: onnx.ModelProto, image: Any) -> list[Any]:
+    """As the model says, without what onnxruntime would make of it."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    found: list[Any] = session.run(None, {"x": image})
+    return found
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, TOGETHER))
+def test_networks_of_chance_stay_what_they_are(first: int) -> None:
+    compared = 0
+    for seed in range(first, first + TOGETHER):
+        model = random_network(seed)
+        if is_quantized(model):  # a sum that is rounded to bytes may be rounded the other way
+            continue
+        shape = [size.dim_value for size in model.graph.input[0].type.tensor_type.shape.dim]
+        image = np.random.default_rng(seed).standard_normal(shape, np.float32)
+        try:
+            expected = results(model, image)
+        except RuntimeException:  # onnxruntime has no Resize along axes counted from the last
+            continue
+        whole, shapes = checked_onnx(model, {})
+        simple = simplified(expand_functions(whole), shapes)
+        if simple is None:
+            continue
+        compared += 1
+        for wanted, found in zip(expected, results(simple, image), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4, err_msg=f"seed {seed}")
+    assert compared > TOGETHER // 2
