@@ -161,6 +161,7 @@ def compile(  # the command's name
     """
     from tvm_vision.api import compile as compile_network
     from tvm_vision.fleets import compile_fleet, target_name
+    from tvm_vision.frontend.model import prepare
     from tvm_vision.package import read_package
     from tvm_vision.target_lists import split_targets
 
@@ -170,6 +171,8 @@ def compile(  # the command's name
     check_sample_options(
         sample_images, max_error, fp16=how.precision == "fp16", by="--precision fp16"
     )
+    # By the time that TVM is imported, for what was chosen to compile for, this is done.
+    prepare(model)
     lines: list[str] = []
     described = describer(
         model,

@@ -152,11 +152,11 @@ def compile(
     """
     if output is not None:
         need_place(Path(output), PackageError)
-    _need_compiler()
     from .frontend.model import import_model, prepare
 
-    # The compiler's import takes as long as this does.
+    # TVM's import takes as long as this does.
     prepare(model)
+    _need_compiler()
     from .compiler import compile_model, parse_target
     from .exporters.describe import open_shapes
     from .schedules import limits_of

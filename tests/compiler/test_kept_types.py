@@ -38,3 +38,14 @@ def test_walks_meet_the_classes_that_they_ask_for() -> None:
         assert [type(node) for node in met] == [tirx.BufferStore]
         with pytest.raises(TypeError):
             tvm_ffi.structural_walk(doubled(), (Schedule.split, met.append))
+
+
+def test_arrays_are_gone_through_as_they_are_read() -> None:
+    a = te.placeholder((2, 3, 5), "float32", "a")
+    shape = a.op.output(0).shape
+    assert [int(size) for size in shape] == [int(shape[place]) for place in range(3)] == [2, 3, 5]
+    assert list(tvm_ffi.Array([])) == []
+    elements = iter(tvm_ffi.Array(["x", 1]))
+    assert (next(elements), next(elements)) == ("x", 1)
+    with pytest.raises(StopIteration):
+        next(elements)

@@ -16,6 +16,7 @@ from tvm_vision.schedules import (
     ScheduleConfig,
     TargetLimits,
     choices,
+    first_taking,
     likeliest,
     schedule_with,
 )
@@ -74,6 +75,7 @@ def test_choices_agree() -> None:
     limits = TargetLimits.of(target())
     found = choices(mod[name], limits)
     assert likeliest(mod[name], limits) == found[0]
+    assert first_taking(mod[name], limits) == found[0].template
     results = []
     for template in TEMPLATES:
         own = [choice for choice in found if choice.template == template]

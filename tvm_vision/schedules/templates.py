@@ -85,6 +85,7 @@ class Template:
         apply: schedules a function of that kind; None as parameters takes the likeliest. Returns
             the schedule where it had to begin another one.
         few_registers: whether threads keep few values, so that wide subgroups have room for all.
+        takes: whether there are any candidates, where that is quicker to say.
     """
 
     name: str
@@ -93,6 +94,12 @@ class Template:
     candidates: Callable[[Any, TargetLimits], list[Any]]
     apply: Callable[[Schedule, TargetLimits, Any], Schedule | None]
     few_registers: bool = False
+    takes: Callable[[Any, TargetLimits], bool] | None = None
+
+    def offers(self, function: tirx.PrimFunc, limits: TargetLimits) -> bool:
+        """Whether there are candidates for a function."""
+        shape = self.shape(function)
+        return shape is not None and bool((self.takes or self.candidates)(shape, limits))
 
     def shape(self, function: tirx.PrimFunc) -> Any:
         """What the candidates depend on; None where the function is of another kind."""
@@ -153,6 +160,7 @@ TEMPLATES: dict[str, Template] = {
             direct_conv_form.windows_of,
             direct_conv_cost.candidates,
             direct_conv.schedule_direct_conv,
+            takes=direct_conv_cost.takes,
         ),
         Template(
             "coopmat_gemm",
@@ -160,6 +168,7 @@ TEMPLATES: dict[str, Template] = {
             contraction.shape_of,
             coopmat_gemm_cost.candidates,
             contraction.schedule_matrices,
+            takes=coopmat_gemm_cost.takes,
         ),
         Template(
             "contraction",
@@ -244,6 +253,13 @@ def choices(function: tirx.PrimFunc, limits: Limits) -> list[ScheduleConfig]:
 def likeliest(function: tirx.PrimFunc, limits: TargetLimits) -> ScheduleConfig | None:
     """The first of ``choices``; None where there is none. The templates after it are not asked."""
     return next((offered[0] for offered in _offered(function, limits) if offered), None)
+
+
+def first_taking(function: tirx.PrimFunc, limits: TargetLimits) -> str | None:
+    """The first template with candidates for a function, of those for GPUs in their order; None
+    where there is none. That of ``likeliest``, but that of windows and products on matrices, which
+    are looked at together, the other one may be likelier."""
+    return next((t.name for t in TEMPLATES.values() if t.offers(function, limits)), None)
 
 
 def _offered(function: tirx.PrimFunc, limits: Limits) -> Iterator[list[ScheduleConfig]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -59,6 +60,17 @@ def test_what_is_offered_has_registers(shape: Windows) -> None:
         threads = 64 * tile.subgroups
         assert held < min(256, 65536 // threads), tile
         assert tile.columns > 0
+
+
+@pytest.mark.parametrize("name", sorted(known_devices()))
+def test_who_takes_a_shape_has_tiles_for_it(name: str) -> None:
+    limits = TargetLimits.of(Target(known_devices()[name].target_config()))
+    sizes = itertools.product((1, 7, 56), (3, 8, 17, 64), (3, 8, 40, 128), (FP16, INT8))
+    for size, channels, filters, factors in sizes:
+        shape = Windows(1, size, size, channels, filters, (3, 3), factors=factors)
+        assert direct_conv.takes(shape, limits) == bool(direct_conv.candidates(shape, limits))
+        of = shape.product
+        assert coopmat_gemm.takes(of, limits) == bool(coopmat_gemm.candidates(of, limits))
 
 
 @pytest.mark.parametrize(

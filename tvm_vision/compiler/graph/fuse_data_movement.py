@@ -20,7 +20,7 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 from tvm.ir import prim
 
-from ...schedules import TargetLimits, likeliest
+from ...schedules import TargetLimits, first_taking
 from ..tir.cast_buffers import block_with, choice_parts, with_buffers
 from .lower import unused_name
 from .selection_cost import pays
@@ -97,8 +97,7 @@ class _Joined:
             return False
         if len(function.params) > self._limits.tensors:
             return False
-        found = likeliest(function, self._limits)
-        return found is not None and found.template in _PRODUCTS
+        return first_taking(function, self._limits) in _PRODUCTS
 
 
 def is_selection(function: tirx.PrimFunc) -> bool:

@@ -8,7 +8,7 @@ which schedules inline like any other elementwise one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,10 +29,8 @@ def narrowable(func: tirx.PrimFunc) -> list[bool]:
     """
     if not _is_plain(func):
         return [False] * len(func.params)
-    uses, bits = _uses(func.body), _taken_for_bits(func.body)
-    return [
-        _is_fp32(p) and p in uses and _is_ordinary(uses[p]) and p not in bits for p in func.params
-    ]
+    uses, bits = _Uses(func.body), _taken_for_bits(func.body)
+    return [_is_fp32(p) and uses.are_ordinary(p) and p not in bits for p in func.params]
 
 
 def narrowed(func: tirx.PrimFunc, positions: Collection[int]) -> tirx.PrimFunc:
@@ -58,11 +56,6 @@ def _taken_for_bits(body: Any) -> set[Any]:
     return found
 
 
-def _is_ordinary(uses: Counter[str]) -> bool:
-    """True where all mentions of a buffer are loads, stores, regions and its allocation."""
-    return 2 * uses["any"] == uses.total()
-
-
 def _is_fp32(var: Any) -> bool:
     return tirx.buffer.is_buffer_var(var) and str(var.ty.dtype) == FP32
 
@@ -82,36 +75,51 @@ def _is_plain(func: tirx.PrimFunc) -> bool:
     return not odd
 
 
-def _uses(body: Any) -> dict[Any, Counter[str]]:
-    """For each variable how often it is a "load", "store", "region", "alloc", and there at all
-    ("any")."""
-    uses: dict[Any, Counter[str]] = {}
+class _Uses:
+    """How often each buffer in a body is loaded, stored, a region and allocated, and there at all.
 
-    def count(buffer: Any, kind: str) -> None:
-        uses.setdefault(buffer, Counter())[kind] += 1
+    By handles: a variable of Python is another one at each place, and to compare two asks for what
+    kind they are.
+    """
 
-    def count_allocated(block: Any) -> None:
-        for buffer in block.alloc_buffers:
-            count(buffer, "alloc")
+    def __init__(self, body: Any) -> None:
+        self.loads: Counter[int] = Counter()
+        self.stores: Counter[int] = Counter()
+        self._others: Counter[int] = Counter()
+        self._any: Counter[int] = Counter()
+        tvm_ffi.structural_walk(
+            body,
+            [
+                (ir.Var, self._see(self._any, lambda node: (node,))),
+                (ir.TensorLoad, self._see(self.loads, lambda node: (node.source,))),
+                (tirx.BufferStore, self._see(self.stores, lambda node: (node.buffer,))),
+                (ir.TensorRegion, self._see(self._others, lambda node: (node.source,))),
+                (s_tir.SBlock, self._see(self._others, lambda node: node.alloc_buffers)),
+            ],
+        )
 
-    tvm_ffi.structural_walk(
-        body,
-        [
-            (ir.Var, lambda node: count(node, "any")),
-            (ir.TensorLoad, lambda node: count(node.source, "load")),
-            (tirx.BufferStore, lambda node: count(node.buffer, "store")),
-            (ir.TensorRegion, lambda node: count(node.source, "region")),
-            (s_tir.SBlock, count_allocated),
-        ],
-    )
-    return uses
+    @staticmethod
+    def _see(counter: Counter[int], buffers: Callable[[Any], Iterable[Any]]) -> Any:
+        def count(node: Any) -> None:
+            for buffer in buffers(node):
+                counter[buffer.__chandle__()] += 1
+
+        return count
+
+    def are_ordinary(self, buffer: Any) -> bool:
+        """Whether there are any, and all of a buffer's are loads, stores, regions and its
+        allocation."""
+        of = buffer.__chandle__()
+        return self._any[of] > 0 and self._any[of] == (
+            self.loads[of] + self.stores[of] + self._others[of]
+        )
 
 
 def _loaded_params(func: tirx.PrimFunc, positions: Collection[int]) -> set[int]:
     """Those of ``positions`` whose buffers are both stored and loaded: sums, mostly."""
-    uses = _uses(func.body)
-    chosen = {i: uses.get(func.params[i], Counter()) for i in positions}
-    return {i for i, use in chosen.items() if use["store"] and use["load"]}
+    uses = _Uses(func.body)
+    chosen = {i: func.params[i].__chandle__() for i in positions}
+    return {i for i, of in chosen.items() if uses.stores[of] and uses.loads[of]}
 
 
 def with_buffers(body: Any, new: dict[Any, Any]) -> Any:
@@ -190,19 +198,20 @@ def choice_parts(value: Any) -> Any:
 
 def _exact_intermediates(func: tirx.PrimFunc) -> list[Any]:
     """Float32 buffers inside ``func`` that only ever hold fp16."""
-    uses = _uses(func.body)
+    inside = [buffer for buffer in func.body.block.alloc_buffers if _is_fp32(buffer)]
+    if not inside:
+        return []
+    uses = _Uses(func.body)
     stores: dict[Any, list[Any]] = {}
 
     def note(node: Any) -> None:
         stores.setdefault(node.buffer, []).append(node.value)
 
     tvm_ffi.structural_walk(func.body, (tirx.BufferStore, note))
-    root = func.body.block
     return [
         buffer
-        for buffer in root.alloc_buffers
-        if _is_fp32(buffer)
-        and _is_ordinary(uses[buffer])
+        for buffer in inside
+        if uses.are_ordinary(buffer)
         and len(stores.get(buffer, ())) == 1
         and not isinstance(stores[buffer][0], prim.FloatImm)
         and _is_exact(stores[buffer][0])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Container, Mapping
+from dataclasses import dataclass
 
 import onnx
 
@@ -32,7 +33,15 @@ _STAND_IN = 16
 LEAST = 1 << 12
 
 
-def with_stand_ins(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, onnx.TensorProto]]:
+@dataclass(frozen=True)
+class Away:
+    """A weight, and the bytes that stand for it, equal where weights are."""
+
+    whole: onnx.TensorProto
+    bytes: bytes
+
+
+def with_stand_ins(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, Away]]:
     """A model with stand-ins for its large weights that nothing reads, and these weights by name.
 
     The first is not changed, and may be the same object. A tool that does read one finds fewer
@@ -44,15 +53,16 @@ def with_stand_ins(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, o
     light, away = bare(model), {}
     for tensor in model.graph.initializer:
         if tensor.name in names:
-            away[tensor.name] = tensor
-            light.graph.initializer.append(_stand_in(tensor))
+            digest = hashlib.blake2b(tensor.raw_data, digest_size=_STAND_IN).digest()
+            away[tensor.name] = Away(tensor, digest)
+            light.graph.initializer.append(_stand_in(away[tensor.name]))
         else:
             # ``append`` would make a message of it, which has at most 2 GB.
             light.graph.initializer.add().CopyFrom(tensor)
     return light, away
 
 
-def put_back(model: onnx.ModelProto, away: Mapping[str, onnx.TensorProto]) -> bool:
+def put_back(model: onnx.ModelProto, away: Mapping[str, Away]) -> bool:
     """Put weights in the places of their stand-ins, in the model itself, and one in the place of
     equal ones.
 
@@ -60,16 +70,16 @@ def put_back(model: onnx.ModelProto, away: Mapping[str, onnx.TensorProto]) -> bo
     made of its bytes, and the model is good for nothing then.
     """
     kept = {(tensor.raw_data, tuple(tensor.dims)) for tensor in model.graph.initializer}
-    if any((_digest(whole), tuple(whole.dims)) not in kept for whole in away.values()):
+    if any((each.bytes, tuple(each.whole.dims)) not in kept for each in away.values()):
         return False
     _join_twins(model.graph)
     for tensor in model.graph.initializer:
-        whole = away.get(tensor.name)
-        if whole is None:
+        each = away.get(tensor.name)
+        if each is None:
             continue
-        if tensor.raw_data != _digest(whole) or list(tensor.dims) != list(whole.dims):
+        if tensor.raw_data != each.bytes or list(tensor.dims) != list(each.whole.dims):
             return False
-        tensor.raw_data = whole.raw_data
+        tensor.raw_data = each.whole.raw_data
     return True
 
 
@@ -95,18 +105,15 @@ def _join_twins(graph: onnx.GraphProto) -> None:
             graph.initializer.add().CopyFrom(tensor)
 
 
-def _stand_in(tensor: onnx.TensorProto) -> onnx.TensorProto:
+def _stand_in(away: Away) -> onnx.TensorProto:
+    tensor = away.whole
     return onnx.TensorProto(
         name=tensor.name,
         dims=tensor.dims,
         data_type=tensor.data_type,
         doc_string=tensor.doc_string,
-        raw_data=_digest(tensor),
+        raw_data=away.bytes,
     )
-
-
-def _digest(tensor: onnx.TensorProto) -> bytes:
-    return hashlib.blake2b(tensor.raw_data, digest_size=_STAND_IN).digest()
 
 
 def _unread(graph: onnx.GraphProto) -> set[str]:

@@ -157,6 +157,9 @@ def _limit_memory(size: int) -> None:
 def main() -> None:
     """Answers until nobody asks any more; the argument is the number of the connection."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # onnxsim counts operations with it, for tables that nobody prints, and does without. Its import
+    # would take nearly as long as all others.
+    sys.modules["sympy"] = None  # type: ignore[assignment]
     connection = Connection(int(sys.argv[1]))
     if not connection.poll():
         # Nearly every model comes to it, and until somebody asks there is time.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -117,18 +118,24 @@ def candidates(shape: Product, limits: TargetLimits) -> list[CoopmatTile]:
     return list(_candidates(shape, limits))
 
 
+def takes(shape: Product, limits: TargetLimits) -> bool:
+    """Whether there are ``candidates``, without a look at all of them."""
+    return next(_fitting(shape, limits), None) is not None
+
+
 @lru_cache(maxsize=1024)
 def _candidates(shape: Product, limits: TargetLimits) -> tuple[CoopmatTile, ...]:
-    if shape.n_first and not limits.coopmat_nchw:
-        return ()
-    largest = sorted(limits.matrices_of(shape.factors), key=math.prod)[-1:]
-    found = (tile for m in largest for tile in _tiles(shape, m, limits.device))
-    tiles = [
-        tile
-        for tile in found
-        if fits(tile, limits) and (limits.coopmat_subtiles or not tile.subtiles)
-    ]
+    tiles = _fitting(shape, limits)
     return tuple(sorted(tiles, key=lambda tile: likeliness(tile, shape, limits)))
+
+
+def _fitting(shape: Product, limits: TargetLimits) -> Iterator[CoopmatTile]:
+    if shape.n_first and not limits.coopmat_nchw:
+        return
+    for matrix in sorted(limits.matrices_of(shape.factors), key=math.prod)[-1:]:
+        for tile in _tiles(shape, matrix, limits.device):
+            if fits(tile, limits) and (limits.coopmat_subtiles or not tile.subtiles):
+                yield tile
 
 
 def likeliness(tile: CoopmatTile, shape: Product, limits: TargetLimits) -> tuple[bool, float, int]:
@@ -156,7 +163,9 @@ def fits(tile: CoopmatTile, limits: TargetLimits) -> bool:
     return known and not any(n % (threads * VECTOR) for n in fetched)
 
 
-def _tiles(shape: Product, matrix: tuple[int, int, int], device: DeviceModel) -> list[CoopmatTile]:
+def _tiles(
+    shape: Product, matrix: tuple[int, int, int], device: DeviceModel
+) -> Iterator[CoopmatTile]:
     """Tiles that are not mostly padding and divide into matrices."""
     m, n, k = matrix
     steps = [2 * step for step in STEPS] if shape.factors == INT8 else STEPS
@@ -166,7 +175,6 @@ def _tiles(shape: Product, matrix: tuple[int, int, int], device: DeviceModel) ->
         [step for step in steps if step < 2 * max(shape.k, steps[0]) and step % k == 0],
         SPLITS,
     )
-    found = []
     for size_m, size_n, step, split in sizes:
         for along_m, along_n in itertools.product((1, 2, 4), (1, 2, 4)):
             even = size_m % (along_m * m) == 0 and size_n % (along_n * n) == 0
@@ -174,14 +182,13 @@ def _tiles(shape: Product, matrix: tuple[int, int, int], device: DeviceModel) ->
             if even and matrices <= MOST_MATRICES and along_m * along_n * split <= MOST_SUBGROUPS:
                 length = step * split
                 tiles = shape.b * up(shape.m, size_m) * up(shape.n, size_n)
-                whole = CoopmatTile(size_m, size_n, length, along_m, along_n, split, matrix)
-                found += [
-                    replace(each, split_k=parts, factors=shape.factors)
-                    for parts in parts_of(shape.k, tiles, device)
-                    if parts == 1 or shape.k // parts >= length
-                    for each in _with_subtiles(whole, device)
-                ]
-    return found
+                whole = CoopmatTile(
+                    size_m, size_n, length, along_m, along_n, split, matrix, 1, shape.factors
+                )
+                for parts in parts_of(shape.k, tiles, device):
+                    if parts == 1 or shape.k // parts >= length:
+                        for each in _with_subtiles(whole, device):
+                            yield each if parts == 1 else replace(each, split_k=parts)
 
 
 def _with_subtiles(tile: CoopmatTile, device: DeviceModel) -> list[CoopmatTile]:

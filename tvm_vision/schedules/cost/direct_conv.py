@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -175,13 +176,23 @@ def candidates(shape: Windows, limits: TargetLimits) -> list[DirectConvTile]:
     return list(_candidates(shape, limits)) if limits.halo else []
 
 
+def takes(shape: Windows, limits: TargetLimits) -> bool:
+    """Whether there are ``candidates``, without a look at all of them."""
+    return limits.halo and next(_fitting(shape, limits), None) is not None
+
+
+def _fitting(shape: Windows, limits: TargetLimits) -> Iterator[DirectConvTile]:
+    if min(shape.channels, shape.filters) < LEAST:
+        return
+    for matrix in sorted(limits.matrices_of(shape.factors), key=math.prod)[-1:]:
+        for tile in _tiles(shape, matrix, limits.device):
+            if fits(tile, shape, limits):
+                yield tile
+
+
 @lru_cache(maxsize=1024)
 def _candidates(shape: Windows, limits: TargetLimits) -> tuple[DirectConvTile, ...]:
-    if min(shape.channels, shape.filters) < LEAST:
-        return ()
-    largest = sorted(limits.matrices_of(shape.factors), key=math.prod)[-1:]
-    every = (tile for m in largest for tile in _tiles(shape, m, limits.device))
-    tiles = [tile for tile in every if fits(tile, shape, limits)]
+    tiles = _fitting(shape, limits)
     taken: Counter[tuple[Any, ...]] = Counter()
     alike: set[DirectConvTile] = set()
     found = []
@@ -254,7 +265,7 @@ def fits(tile: DirectConvTile, shape: Windows, limits: TargetLimits) -> bool:
 
 def _tiles(
     shape: Windows, matrix: tuple[int, int, int], device: DeviceModel
-) -> list[DirectConvTile]:
+) -> Iterator[DirectConvTile]:
     """Tiles that are not mostly padding."""
     m, n, k = matrix
     lengths = [2 * step // shape.bytes_each for step in STEPS]
@@ -265,20 +276,18 @@ def _tiles(
         for y, x, f in itertools.product((1, 2, 4), (1, 2, 4), (1, 2, 4))
         if 2 <= y * x * f <= MOST_SUBGROUPS and m * x < 2 * max(shape.width, m)
     ]
-    tiles = [
-        DirectConvTile(rows, filters, step, *counts, columns, ahead, matrix)
-        for rows, filters, step, counts, (columns, ahead) in itertools.product(
-            ROWS, (n, 2 * n, 4 * n), steps, workers, list(ways)
-        )
-        if rows * counts[0] < 2 * max(shape.height, ROWS[0])
-        and filters * counts[2] < 2 * max(shape.filters, n)
-    ]
-    return [
-        replace(tile, split_k=split)
-        for tile in tiles
-        for split in parts_of(shape.channels * product(shape.kernel), tile.groups(shape), device)
-        if shape.channels % split == 0
-    ]
+    for rows, filters, step, counts, (columns, ahead) in itertools.product(
+        ROWS, (n, 2 * n, 4 * n), steps, workers, list(ways)
+    ):
+        if rows * counts[0] >= 2 * max(shape.height, ROWS[0]):
+            continue
+        if filters * counts[2] >= 2 * max(shape.filters, n):
+            continue
+        tile = DirectConvTile(rows, filters, step, *counts, columns, ahead, matrix)
+        yield tile
+        for split in parts_of(shape.channels * product(shape.kernel), tile.groups(shape), device):
+            if split > 1 and shape.channels % split == 0:
+                yield replace(tile, split_k=split)
 
 
 def cycles(tile: DirectConvTile, shape: Windows, device: DeviceModel) -> float:

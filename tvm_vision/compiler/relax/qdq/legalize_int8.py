@@ -25,7 +25,7 @@ from tvm_vision.topi.int8 import (
     product_of_bytes,
 )
 
-from ..kernel_calls import ELEMENTWISE, OUT_FUSABLE
+from ..kernel_calls import ELEMENTWISE, OUT_FUSABLE, bindings_of
 from ..operators import operator_of
 from ..rewriting import constant_of, value_of
 from .rewriter import with_parts
@@ -44,10 +44,17 @@ def integer_kernels(mod: tvm.IRModule, word: int, words: bool = False) -> tvm.IR
     word: input channels are filled up to multiples of it. words: convolutions whose channels are
     the last axis have their weights in words of so many, outputs side by side.
     """
+    if not any(map(_widens, (value for _, value in bindings_of(mod["main"])))):
+        return relax.transform.DeadCodeElimination()(mod)
     rewriter = _Kernels(mod)
     rewriter.word, rewriter.words, rewriter.transposed = word, words, {}
     rewriter.builder_.update_func(mod.get_global_var("main"), rewriter.visit_expr(mod["main"]))
     return relax.transform.DeadCodeElimination()(rewriter.builder_.get())
+
+
+def _widens(value: Any) -> bool:
+    """Whether numbers of bytes are taken, without which there is nothing to be computed of them."""
+    return operator_of(value) == "relax.astype" and str(value.args[0].ty.dtype) == "int8"
 
 
 class _Image:
