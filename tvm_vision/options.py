@@ -116,6 +116,10 @@ class CompileOptions:
         "kernels that were made before of the same function, for the same target, are not made "
         "again; they are in the folder of TVM_VISION_CACHE_DIR"
     )
+    kernel_processes: bool = _switch(
+        "many kernels are made by several processes beside each other, where there are processors "
+        "for them; each takes some 300 MB"
+    )
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

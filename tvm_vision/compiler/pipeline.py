@@ -280,6 +280,10 @@ def _known_kernels(network: Compilation) -> None:
         network.kernels.look_up()
 
 
+def _make_beside(network: Compilation) -> None:
+    network.kernels.make_beside(keep=network.options.kernel_cache)
+
+
 def _schedule(network: Compilation) -> None:
     network.module = network.kernels.scheduled()
 
@@ -365,7 +369,9 @@ PHASES: tuple[Phase, ...] = (
           lambda n: n.on_gpu and n.options.fuse_data_movement),
     Phase("short_names", GRAPH, _on_graph(short_names)),
     Phase("known_kernels", GRAPH, _known_kernels),
-    # Their functions, for one device.
+    # Their functions, for one device: those that several processes have not made.
+    Phase("kernels_beside", GRAPH, _make_beside, 0,
+          lambda n: n.options.kernel_processes and not n.anew),
     Phase("schedule", TIR, _schedule),
     Phase("plan_workspaces", TIR, _plan_workspaces, 0, _runs_on_gpu),
     Phase("build", TIR, _build),

@@ -13,11 +13,13 @@ from tvm import tirx
 from tvm.target import Target
 
 from ...schedules import Chooser, ScheduleConfig, TargetLimits
+from .beside import made_beside, processes_for
 from .code import KernelCode, Workspace
 from .kept import KERNELS
 from .key import kernel_digest, placeholder
 from .library import KernelLibrary
 from .make import build_kernels, schedule_kernels
+from .maker import Job, KernelMaker
 from .workspaces import with_workspaces
 
 
@@ -75,6 +77,25 @@ class NetworkKernels:
         first = {key: name for name, key in sorted(self.keys.items(), reverse=True)}
         return {name: key for key, name in first.items() if key not in self.code}
 
+    def make_beside(self, *, keep: bool) -> None:
+        """Make what is missing by several processes, where there is enough of it. What cannot be
+        made stays missing."""
+        missing = self.missing()
+        processes = processes_for(len(missing))
+        if processes == 1:
+            return
+        jobs = {
+            key: Job(
+                name, placeholder(key), tvm.ir.save_json(self.functions[name]), self.choices[key]
+            )
+            for name, key in missing.items()
+        }
+        for key, code in made_beside(
+            jobs, KernelMaker(self.target, self.limits), processes
+        ).items():
+            self._add(key, code, keep=keep)
+            self.workspaces[key] = code.workspaces
+
     def scheduled(self) -> tvm.IRModule:
         """These functions with schedules. Raises UnsupportedKernelError where there is none."""
         missing = self.missing()
@@ -101,13 +122,15 @@ class NetworkKernels:
         names = {name: placeholder(key) for name, key in missing.items()}
         shared = {name: self.workspaces.get(key, ()) for name, key in missing.items()}
         for name, code in build_kernels(module, self.target, names, shared).items():
-            key = missing[name]
-            self.code[key] = code
-            # A record that is passed over says so each time.
-            if keep and code.tuned == (self.choices[key] is not None):
-                KERNELS.store(key, code)
+            self._add(missing[name], code, keep=keep)
         named = {name: self.code[key].named(name) for name, key in self.keys.items()}
         return KernelLibrary(named, self.target)
+
+    def _add(self, key: str, code: KernelCode, *, keep: bool) -> None:
+        self.code[key] = code
+        # A record that is passed over says so each time.
+        if keep and code.tuned == (self.choices[key] is not None):
+            KERNELS.store(key, code)
 
     @property
     def tuned(self) -> int:

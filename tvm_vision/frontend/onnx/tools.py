@@ -15,12 +15,12 @@ import signal
 import subprocess
 import sys
 import threading
-from multiprocessing import Pipe
 from typing import Any
 
 import onnx
 from google.protobuf.message import EncodeError
 
+from ...child_processes import start_python
 from ...errors import InputError, UnsupportedModelError
 from .worker import DONE
 
@@ -222,31 +222,15 @@ class _Worker:
         if running and self._owner == os.getpid():
             return self._connection
         self.close()
-        ours, theirs = Pipe()
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
-            # No files of the current folder in place of modules.
-            "PYTHONSAFEPATH": "1",
-        }
         try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", f"{__package__}.worker", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env=environment,
-                start_new_session=True,
-            )
+            self._process, self._connection = start_python(f"{__package__}.worker")
         except OSError as error:
             raise InputError(
                 f"a second process of Python is needed to look at ONNX models, and "
                 f"'{sys.executable}' cannot be started ({error.strerror}): check that file"
             ) from None
-        theirs.close()
-        self._connection, self._owner = ours, os.getpid()
-        return ours
+        self._owner = os.getpid()
+        return self._connection
 
     def _cause(self) -> str:
         assert self._process is not None

@@ -1,0 +1,130 @@
+"""Kernels made by several processes beside each other.
+
+Python does one thing at a time in a process, and making kernels is most of a compilation. What a
+kernel becomes is the same whoever makes it. One that cannot be made ends it all: what is missing
+then is made by this process alone, in its order, and the error is that of the first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from multiprocessing.connection import Connection
+
+import tvm
+
+from ...child_processes import start_python
+from ...side_threads import meanwhile
+from .code import KernelCode
+from .maker import Job, KernelMaker
+
+LOGGER = logging.getLogger(__name__)
+# A process imports TVM first, as long as it takes to make ten kernels, and has some 330 MB then.
+LEAST_EACH = 16
+MOST_PROCESSES = 4
+
+
+def processes_for(kernels: int) -> int:
+    """How many processes make so many kernels, this one among them."""
+    return max(1, min(len(os.sched_getaffinity(0)), MOST_PROCESSES, kernels // LEAST_EACH + 1))
+
+
+def made_beside(
+    jobs: Mapping[str, Job], maker: KernelMaker, processes: int
+) -> dict[str, KernelCode]:
+    """The code of kernels, by the same keys; of some of them where one cannot be made.
+
+    processes: how many there are to be, this one among them.
+    """
+    work = _Work(jobs)
+    with contextlib.ExitStack() as stack:
+        for _ in range(processes - 1):
+            stack.enter_context(_another(work, maker))
+        stack.callback(work.stop)
+        while (key := work.take()) is not None:
+            try:
+                work.finish(key, maker.made(jobs[key]))
+            except Exception as error:  # it comes again where it is told
+                LOGGER.debug("kernel %s cannot be made: %s", jobs[key].name, error)
+                work.stop()
+    return work.code
+
+
+class _Work:
+    """Kernels to be made, and those that were; for several threads."""
+
+    def __init__(self, jobs: Mapping[str, Job]) -> None:
+        self.jobs = jobs
+        self.code: dict[str, KernelCode] = {}
+        self._left = sorted(jobs, key=lambda key: len(jobs[key].function))
+        self._taken = 0
+        self._stopped = False
+        self._changed = threading.Condition()
+
+    def take(self) -> str | None:
+        """The largest that is left, so that the last ones are soon done; where others have taken
+        all, what one of them gives back. None for the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._left or not self._taken or self._stopped)
+            if self._stopped or not self._left:
+                return None
+            self._taken += 1
+            return self._left.pop()
+
+    def finish(self, key: str, code: KernelCode | None) -> None:
+        """What became of a kernel that was taken; None where somebody else is to make it."""
+        with self._changed:
+            self._taken -= 1
+            if code is None:
+                self._left.append(key)
+            else:
+                self.code[key] = code
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """No more are to be made."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+
+
+@contextlib.contextmanager
+def _another(work: _Work, maker: KernelMaker) -> Iterator[None]:
+    """Another process that makes kernels in the block; none where it cannot be started."""
+    try:
+        process, connection = start_python(f"{__package__}.worker")
+    except OSError as error:
+        LOGGER.debug("kernels are made by a process less: %s", error)
+        yield
+        return
+    fed = meanwhile(_feed, work, maker, connection)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+        fed()
+        connection.close()
+
+
+def _feed(work: _Work, maker: KernelMaker, connection: Connection) -> None:
+    """Have a process make kernels until there are none, or it is gone."""
+    level = LOGGER.getEffectiveLevel()
+    key = None
+    with contextlib.suppress(EOFError, OSError):
+        connection.send((tvm.ir.save_json(maker.target), maker.limits, level, os.getpid()))
+        while (key := work.take()) is not None:
+            connection.send(work.jobs[key])
+            content, said = connection.recv()
+            for name, of_level, message in said:
+                logging.getLogger(name).log(of_level, "%s", message)
+            code = None if content is None else KernelCode.from_bytes(content)
+            work.finish(key, code)
+            if code is None:
+                return
+            key = None
+    if key is not None:
+        work.finish(key, None)

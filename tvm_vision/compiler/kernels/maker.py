@@ -1,0 +1,71 @@
+"""One kernel after the other, from its function to its code, and what was said meanwhile."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.target import Target
+
+from ...schedules import ScheduleConfig, TargetLimits
+from ...tvm_compat.no_ops import lowering_context
+from .code import KernelCode
+from .make import build_kernels, schedule_kernels
+from .workspaces import with_workspaces
+
+
+@dataclass(frozen=True)
+class Job:
+    """A kernel to be made.
+
+    Attributes:
+        name: by which people know it.
+        placeholder: its name in the code.
+        function: without a schedule, as TVM writes it to JSON.
+        choice: what tuning chose.
+    """
+
+    name: str
+    placeholder: str
+    function: str
+    choice: ScheduleConfig | None
+
+
+@dataclass(frozen=True)
+class KernelMaker:
+    """Makes kernels for one target, which may have the limits of a GPU."""
+
+    target: Target
+    limits: TargetLimits | None
+
+    def made(self, job: Job) -> KernelCode:
+        """The code of a kernel. Raises UnsupportedKernelError, and what TVM raises."""
+        function: tirx.PrimFunc = tvm.ir.load_json(job.function)
+        with self.target, lowering_context():
+            module = schedule_kernels(
+                {job.name: function}, self.target, self.limits, {job.name: job.choice}
+            )
+            shared: dict[str, Any] = {}
+            if "gpu" in self.target.keys:
+                module, shared = with_workspaces(module)
+            return build_kernels(module, self.target, {job.name: job.placeholder}, shared)[job.name]
+
+
+class Said(logging.Handler):
+    """Keeps what is logged, for another process to log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kept: list[tuple[str, int, str]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """As logging has it."""
+        self._kept.append((record.name, record.levelno, record.getMessage()))
+
+    def taken(self) -> list[tuple[str, int, str]]:
+        """Loggers, levels and messages since the last call."""
+        kept, self._kept = self._kept, []
+        return kept
