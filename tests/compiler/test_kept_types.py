@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import tvm_ffi
 from tvm import te, tirx
@@ -49,3 +52,38 @@ def test_arrays_are_gone_through_as_they_are_read() -> None:
     assert (next(elements), next(elements)) == ("x", 1)
     with pytest.raises(StopIteration):
         next(elements)
+
+
+@pytest.mark.parametrize("order", ["pre", "post", tvm_ffi.structural.WalkOrder.PREORDER])
+def test_walks_and_maps_take_callbacks_in_every_form(order: Any) -> None:
+    function, stores = doubled(), (tirx.BufferStore, tirx.For)
+
+    def met(form: Callable[[Any], Any], **named: Any) -> list[type]:
+        found: list[type] = []
+        tvm_ffi.structural_walk(function, form(lambda node: found.append(type(node))), **named)
+        return found
+
+    def by_kind(kind: Any) -> list[type]:
+        return met(lambda see: (kind, see), order=order)
+
+    both = by_kind(stores)
+    loop_and_store = [tirx.For, tirx.BufferStore]
+    assert both == (loop_and_store[::-1] if order == "post" else loop_and_store)
+    assert met(lambda see: [(tirx.BufferStore, see), (tirx.For, see)], order=order) == both
+    assert met(lambda see: ((tirx.BufferStore, see), (tirx.For, see)), order=order) == both
+    assert set(met(lambda see: see, order=order)) > set(both)
+    kinds: list[Any] = []
+    tvm_ffi.structural_walk(
+        function, with_def_region_kind=(tirx.BufferStore, lambda node, kind: kinds.append(kind))
+    )
+    assert len(kinds) == 1
+    with pytest.raises(TypeError, match="callbacks"):
+        tvm_ffi.structural_walk(function, [tirx.BufferStore])
+    with pytest.raises(ValueError, match="order"):
+        tvm_ffi.structural_walk(function, (tirx.BufferStore, print), order="in")
+    halved = tvm_ffi.structural_map(
+        function, (tirx.FloatImm, lambda node: tirx.FloatImm("float32", node.value / 4))
+    )
+    constants: list[float] = []
+    tvm_ffi.structural_walk(halved, (tirx.FloatImm, lambda node: constants.append(node.value)))
+    assert constants == [0.5]

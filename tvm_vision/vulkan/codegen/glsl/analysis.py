@@ -46,7 +46,19 @@ def type_of(expression: Any) -> Type:
     Raises:
         UnsupportedKernelError: a type no shader has.
     """
-    return types.parse(str(expression.ty.dtype))
+    of = expression.ty
+    known = _types.get(handle(of))
+    if known is None:
+        if len(_types) == MOST_TYPES:
+            _types.clear()
+        known = _types[handle(of)] = of, types.parse(str(of.dtype))
+    return known[1]
+
+
+# By the handles of TVM's types, which nodes share, with the type itself: no other comes to have its
+# handle. TVM makes a type's name anew each time that it is asked for.
+MOST_TYPES = 4096
+_types: dict[int, tuple[Any, Type]] = {}
 
 
 def operator_name(call: Any) -> str:
@@ -499,6 +511,10 @@ def _scope(root: Any) -> str:
 
 def _leaves(expression: Any) -> list[Any]:
     """Loads, variables and calls in an expression."""
+    if type(expression) is prim.IntImm:
+        return []
+    if type(expression) is ir.Var:
+        return [expression]
     found: list[Any] = []
     tvm_ffi.structural_walk(
         expression,
