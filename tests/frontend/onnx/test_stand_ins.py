@@ -50,6 +50,25 @@ def scaled() -> onnx.ModelProto:
     return model(nodes, [weight("w", 4, 4, 1, 1), weight("s", 1, 4, 1, 1)])
 
 
+def scaled_elsewhere() -> onnx.ModelProto:
+    """Convolutions in front of another function, between two readers, in front of a sum of two that
+    is scaled, behind a scale and a summand, and one behind a scale alone."""
+    nodes = [
+        node("Conv", "x", "w1", "a"), node("Relu", "a", "r"), node("Mul", "r", "s", "m"),
+        node("Conv", "m", "w2", "b"), node("Relu", "b", "q"),
+        node("Conv", "q", "w3", "c"), node("Mul", "c", "s", "d"), node("Mul", "c", "d", "e"),
+        node("Conv", "e", "w4", "f"), node("Add", "f", "x", "g"), node("Mul", "g", "s", "h"),
+        node("Add", "h", "s", "i"), node("Conv", "i", "w5", "y"),
+    ]  # fmt: skip
+    weights = [weight(f"w{number}", 4, 4, 1, 1) for number in range(1, 6)]
+    return model(nodes, [*weights, weight("s", 1, 4, 1, 1)])
+
+
+def scaled_behind_a_summand() -> onnx.ModelProto:
+    nodes = [node("Conv", "x", "w", "a"), node("Add", "a", "s", "b"), node("Mul", "b", "s", "y")]
+    return model(nodes, [weight("w", 4, 4, 1, 1), weight("s", 1, 4, 1, 1)])
+
+
 def folded() -> onnx.ModelProto:
     """Weights that are computed from weights, one of them from a shape as well."""
     nodes = [
@@ -109,6 +128,8 @@ def form(found: onnx.ModelProto) -> list[tuple[str, list[str]]]:
         (plain, {"w", "m"}),
         (normalized, set()),
         (scaled, set()),
+        (scaled_elsewhere, {"w1", "w3", "w4", "w5"}),
+        (scaled_behind_a_summand, set()),
         (folded, set()),
         (twins, {"w", "v", "u"}),
         (read_twice, set()),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import onnx
@@ -20,8 +20,14 @@ from .tools import bare
 # Operators of which onnxsim's passes read no weights: there is nothing in their values to see.
 _PRODUCTS = frozenset({"Gemm", "MatMul"})
 _CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
-# What its passes multiply into the weights of a convolution beside it.
+# What its passes multiply into the weights of a convolution that stands beside it, what they may
+# look through behind one, and before one, where a summand stays.
 _SCALES = frozenset({"BatchNormalization", "Div", "Mul"})
+_BEFORE = frozenset(
+    {"Cast", "Dropout", "Flatten", "Identity", "Pad", "Reshape", "Squeeze"}
+    | {"Transpose", "Unsqueeze"}
+)
+_BEHIND = _BEFORE | {"Add", "Sub"}
 # They follow from types alone.
 _MEASURES = frozenset({"Shape", "Size"})
 # The passes of onnxsim that read weights of products: one looks for equal ones among all, one makes
@@ -124,22 +130,63 @@ def _unread(graph: onnx.GraphProto) -> set[str]:
     known = {tensor.name for tensor in graph.initializer}
     large = {tensor.name for tensor in graph.initializer if _is_large(tensor)}
     large.difference_update(value.name for value in (*graph.input, *graph.output))
-    scaled = False
     for node in graph.node:
-        inputs = [name for name in node.input if name]
-        if node.op_type in _MEASURES or known.issuperset(inputs):
+        if node.op_type in _MEASURES or known.issuperset(filter(None, node.input)):
             known.update(node.output)
-        elif node.op_type in _SCALES:
-            scaled = scaled or not known.isdisjoint(inputs)
-    unread_by = _PRODUCTS if scaled else _PRODUCTS | _CONVOLUTIONS
+    beside = _Neighbours(graph, known)
     for node in graph.node:
-        large.difference_update(_read(node, known, unread_by))
+        large.difference_update(_read(node, beside))
     return large
 
 
-def _read(node: onnx.NodeProto, known: set[str], unread_by: Container[str]) -> list[str]:
+class _Neighbours:
+    """What stands before and behind a node, one after the other, with nobody else between."""
+
+    def __init__(self, graph: onnx.GraphProto, known: set[str]) -> None:
+        self.known = known
+        self._makers = {name: node for node in graph.node for name in node.output}
+        self._readers: dict[str, list[onnx.NodeProto]] = {}
+        for node in graph.node:
+            for name in filter(None, node.input):
+                self._readers.setdefault(name, []).append(node)
+        self._outputs = {value.name for value in graph.output}
+
+    def scale(self, node: onnx.NodeProto) -> bool:
+        """Whether a pass may multiply the weights of a convolution by a scale beside it: one that
+        alone reads the result, or makes what the convolution alone reads."""
+        value = node.output[0]
+        while (reader := self._only_reader(value)) is not None:
+            if self._is_scale(reader):
+                return True
+            if reader.op_type not in _BEHIND or len(self._computed(reader)) != 1:
+                break
+            value = reader.output[0]
+        value = node.input[0]
+        while self._only_reader(value) is not None and (maker := self._makers.get(value)):
+            if self._is_scale(maker):
+                return True
+            if maker.op_type not in _BEFORE or len(self._computed(maker)) != 1:
+                break
+            (value,) = self._computed(maker)
+        return False
+
+    def _only_reader(self, value: str) -> onnx.NodeProto | None:
+        readers = self._readers.get(value, ())
+        return readers[0] if len(readers) == 1 and value not in self._outputs else None
+
+    def _computed(self, node: onnx.NodeProto) -> list[str]:
+        return [name for name in node.input if name and name not in self.known]
+
+    def _is_scale(self, node: onnx.NodeProto) -> bool:
+        return node.op_type in _SCALES and not self.known.isdisjoint(node.input)
+
+
+def _read(node: onnx.NodeProto, beside: _Neighbours) -> list[str]:
     """The inputs of a node whose values may matter to a pass."""
-    plain = not node.domain and node.op_type in unread_by and node.input[0] not in known
+    plain = not node.domain and node.op_type in _PRODUCTS | _CONVOLUTIONS
+    plain = plain and node.input[0] not in beside.known
+    if plain and node.op_type in _CONVOLUTIONS:
+        plain = not beside.scale(node)
     return [name for place, name in enumerate(node.input) if not (plain and place == 1)]
 
 
