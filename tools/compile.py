@@ -37,7 +37,6 @@ from .table import data_size
 from .verbosity import note
 
 if TYPE_CHECKING:
-    from tvm_vision.compiler import CompiledModel
     from tvm_vision.package import PackageInfo
 
 
@@ -191,7 +190,8 @@ def compile(  # the command's name
     chosen = [chosen_target(each, model, host) for each in targets]
     if check_after and all(map(other_processor, chosen)):
         check_runs_here(chosen[0])
-    made: list[CompiledModel] = []
+    # Not all of what was compiled: its weights are in the package.
+    made: list[tuple[int, int]] = []
     with interruptible(NOTHING_WRITTEN), progress(f"compiling {model.name}") as tell:
         parts = None
         if cut:
@@ -213,7 +213,7 @@ def compile(  # the command's name
             "dump_ir": dump_ir,
             "dump_shaders": dump_shaders,
             "progress": tell,
-            "on_compiled": made.append,
+            "on_compiled": lambda of: made.append((of.known, len(of.library.kernels))),
         }
         if len(targets) > 1:
             compile_fleet(source, output, targets=chosen, names=variants, **how_compiled)
@@ -246,15 +246,16 @@ def compile(  # the command's name
         ctx.invoke(check, package=output, model=model)
 
 
-def _summary(info: PackageInfo, size: int, made: CompiledModel, target: Any) -> str:
+def _summary(info: PackageInfo, size: int, made: tuple[int, int], target: Any) -> str:
     place = info.device.name if info.device else info.target["kind"]
     if beside := other_processor(target):
         place += f" beside {beside}" if info.device else f" on {beside}"
     count = len(info.graph.kernels)
-    known = f" ({made.known} of {len(made.library.kernels)} different ones made before)"
+    before, different = made
+    known = f" ({before} of {different} different ones made before)"
     return (
         f"{data_size(size)}, {count} kernel{'s' * (count != 1)} for {place}"
-        f"{known if made.known else ''}, {data_size(info.memory.peak)} of device memory"
+        f"{known if before else ''}, {data_size(info.memory.peak)} of device memory"
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from .drivers import driver_of
 from .errors import InputError, PackageError
+from .freed_memory import FreedMemory
 from .options import CompileOptions
 from .whole_files import need_place, write_whole
 
@@ -180,6 +181,7 @@ def compile(
     # Nobody keeps the weights as they were beside what is made of them.
     held = [module]
     del module
+    FreedMemory().give_back()
     tell(f"compiling for {chosen.attrs.get('device_name', chosen.kind.name)}")
     records = load_records(tuning_records, shipped=shipped_records)
     compiled = compile_model(

@@ -23,6 +23,7 @@ import tvm
 from tvm import relax
 from tvm.target import Target
 
+from ..freed_memory import FreedMemory
 from ..options import CompileOptions
 from ..schedules import Chooser, TargetLimits
 from ..schedules.gpu.attention import fits
@@ -79,7 +80,7 @@ class Compilation:
     """A network on its way.
 
     Attributes:
-        module: RELAX, and TIR while functions are scheduled.
+        module: RELAX, and TIR while functions are scheduled; nothing between.
         target: what it is compiled for.
         options: how.
         runs_on: what runs the kernels, where that is another than they are made for: this
@@ -237,6 +238,7 @@ def _fuse_tir(network: Compilation) -> None:
 
 def _lower(network: Compilation) -> None:
     network.graph = lower_to_graph(network.module, network.nodes)
+    network.module = tvm.IRModule()  # its weights are the graph's now
 
 
 def _on_graph(change: Callable[[StaticGraph], StaticGraph]) -> Callable[[Compilation], None]:
@@ -389,6 +391,7 @@ def run(
     keep_types()
     quiet_take()
     exact_functions()
+    freed = FreedMemory()
     names = [phase.name for phase in PHASES]
     begin = names.index(first) if first else 0
     end = names.index(last) + 1 if last else len(names)
@@ -400,6 +403,7 @@ def run(
                 stack.enter_context(network.built_for)
                 stack.enter_context(lowering_context())
             phase.run(network)
+        freed.give_back()
         if dump is not None:
             _write(dump / f"{number:02}_{phase.name}.{phase.ir}.txt", phase, network)
     return network

@@ -9,8 +9,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from support.onnx_models import make_model
 from tvm_vision.evaluate import Reference
-from tvm_vision.frontend.onnx import simplify
-from tvm_vision.frontend.onnx.fold import with_sizes_folded
+from tvm_vision.frontend.onnx import fold, simplify, tools
+from tvm_vision.frontend.onnx.fold import SIZE_ROUNDS, with_sizes_folded
+from tvm_vision.frontend.onnx.known_sizes import KnownSizes
 
 LAYERS = 6
 
@@ -40,6 +41,75 @@ def older_export():
     model = make_model(nodes, [("x", ("batch", 5, 8))], [("y", ("batch", 1, 40))])
     model.graph.initializer.extend(numpy_helper.from_array(v, n) for n, v in constants.items())
     return model
+
+
+def shifted_windows(layers=3 * SIZE_ROUNDS):
+    """Sizes that are chosen by comparing them, which ONNX's inference does not follow: what is
+    behind a layer is not known before its own sizes are."""
+    nodes, value = [], "x"
+    for index in range(layers):
+        shape, larger, wanted, moved = (f"{n}{index}" for n in "slwm")
+        nodes += [
+            helper.make_node("Shape", [value], [shape]),
+            helper.make_node("Greater", [shape, "one"], [larger]),
+            helper.make_node("Where", [larger, shape, "one"], [wanted]),
+            helper.make_node("Reshape", [value, wanted], [moved]),
+            helper.make_node("Relu", [moved], [f"v{index}"]),
+        ]
+        value = f"v{index}"
+    nodes.append(helper.make_node("Neg", [value], ["y"]))
+    model = make_model(nodes, [("x", ("batch", 5, 8))], [("y", ("batch", 5, 8))])
+    model.graph.initializer.append(numpy_helper.from_array(np.array([1], np.int64), "one"))
+    return model
+
+
+def test_sizes_are_followed_through_all_layers_at_once(monkeypatch):
+    asked = []
+    run = tools.run
+
+    def watched(step, model, **options):
+        asked.append(step)
+        return run(step, model, **options)
+
+    monkeypatch.setattr(tools, "run", watched)
+    monkeypatch.setattr(fold, "run", watched)
+    found = with_sizes_folded(simplify.with_input_shapes(shifted_windows(), {"x": (2, 5, 8)}))
+    assert kinds(found) == ["Reshape", "Relu"] * 3 * SIZE_ROUNDS + ["Neg"]
+    # Once more for what the first round lets be folded.
+    assert asked == ["infer_by_values"] * 2
+    shapes = {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim]
+              for v in (*found.graph.value_info, *found.graph.output)}  # fmt: skip
+    assert shapes["y"] == shapes["v0"] == shapes["m11"] == [2, 5, 8]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "values"),
+    [
+        # Nothing that has to be drawn, is large, or comes from the input is known.
+        ([("RandomUniform", [], {"shape": [2]})], {}),
+        ([("Expand", ["one", "many"], {})], {}),
+        ([("Relu", ["x"], {}), ("Shape", ["v0"], {"start": 1})], {"v1": [5, 8]}),
+        ([("Size", ["x"], {}), ("Div", ["v0", "one"], {})], {"v0": 80, "v1": [80]}),
+        ([("Constant", [], {"value_int": 3}), ("Add", ["v0", "one"], {})], {"v0": 3, "v1": [4]}),
+        ([("Range", ["zero", "three", "unit"], {})], {"v0": [0, 1, 2]}),
+        ([("NonZero", ["one"], {})], {}),
+        # What cannot be computed is left.
+        ([("Reshape", ["one", "many"], {}), ("Shape", ["x"], {})], {"v1": [2, 5, 8]}),
+    ],
+)  # fmt: skip
+def test_values_that_are_known(nodes, values):
+    made = [
+        helper.make_node(kind, inputs, [f"v{number}"], **options)
+        for number, (kind, inputs, options) in enumerate(nodes)
+    ]
+    model = make_model(made, [("x", (2, 5, 8))], [(made[-1].output[0], None)])
+    for name, value in {
+        "one": [1], "many": [5000], "zero": 0, "three": 3, "unit": 1,
+    }.items():  # fmt: skip
+        tensor = numpy_helper.from_array(np.array(value, np.int64), name)
+        model.graph.initializer.append(tensor)
+    found = KnownSizes(model).values
+    assert {name: value.tolist() for name, value in found.items()} == values
 
 
 def kinds(model):

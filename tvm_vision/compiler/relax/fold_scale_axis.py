@@ -18,7 +18,8 @@ from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from .kernel_calls import bindings_of
-from .rewriting import Lookup, constant_of, rebind, resolve
+from .operators import fixed_shape
+from .rewriting import Lookup, constant_of, is_constant, rebind, resolve
 
 Array = np.ndarray
 
@@ -34,6 +35,7 @@ _CHANNELS = {
     "relax.matmul": (-1, -1),
 }
 
+_FLOATS = ("float16", "float32", "float64")
 # Shifts from here on round what they are added to: float32 has steps of 2^-11 behind them.
 ROUNDS = 4096.0
 
@@ -54,7 +56,6 @@ class _Chain:
 
     start: relax.Var
     call: relax.Call
-    weights: Array
     scale: Array
     shift: Array
     steps: int
@@ -71,6 +72,7 @@ def fold_scales(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.I
 @mutator
 class _Folder(PyExprMutator):
     def rewrite(self, main: relax.Function) -> relax.Function:
+        self._bound = dict(bindings_of(main))
         self._ends = _chains(main)
         return self.visit_expr(main)
 
@@ -80,7 +82,10 @@ class _Folder(PyExprMutator):
             super().visit_var_binding_(binding)
             return
         call = chain.call
-        data, weights = self.visit_expr(call.args[0]), chain.weights
+        data = self.visit_expr(call.args[0])
+        # Not before: a chain that kept them would be a second copy of all weights.
+        weights = constant_of(call.args[1], self._bound.get)
+        assert weights is not None
         axis = _CHANNELS[call.op.name][1]
         scale = _along(chain.scale, weights.ndim, axis)
         folded = relax.const((weights * scale).astype(weights.dtype))
@@ -140,19 +145,23 @@ def _start(var: relax.Var, call: relax.Call, lookup: Lookup) -> _Chain | None:
     name = getattr(call.op, "name", "")
     if name not in _CHANNELS:
         return None
-    weights = constant_of(call.args[1], lookup)
-    if weights is None or weights.dtype.kind != "f" or not _usual_layout(name, call, weights):
+    weights = call.args[1]
+    if not is_constant(weights, lookup) or str(weights.ty.dtype) not in _FLOATS:
         return None
-    channels = weights.shape[_CHANNELS[name][1]]
-    return _Chain(var, call, weights, np.ones(channels), np.zeros(channels), 0)
+    shape = fixed_shape(weights)
+    if shape is None or not _usual_layout(name, call):
+        return None
+    channels = shape[_CHANNELS[name][1]]
+    return _Chain(var, call, np.ones(channels), np.zeros(channels), 0)
 
 
-def _usual_layout(name: str, call: relax.Call, weights: Array) -> bool:
+def _usual_layout(name: str, call: relax.Call) -> bool:
     """Channels on the axes of _CHANNELS, the result of the weights' type."""
+    weights = call.args[1].ty
     if str(call.ty.dtype) != str(weights.dtype) or call.ty.ndim < 2:
         return False
     if name == "relax.matmul":
-        return weights.ndim == 2
+        return bool(weights.ndim == 2)
     attrs = call.attrs
     kernel = "IO" if name.endswith("_transpose") else "OI"
     grouped = name.endswith("_transpose") and int(attrs.groups) != 1

@@ -12,13 +12,13 @@ import onnx
 
 from .branches import inline_known
 from .empty import known_of_nothing
-from .graph import GraphEditor, Unsupported, attribute, constant_value, inferred, reads
-from .tools import SMALL, ToolError, run
+from .graph import GraphEditor, Unsupported, attribute, constant_value, reads
+from .tools import SMALL, ToolError, run, typed_by_values
 
 # Larger results are weights rather than shapes; they stay computations.
 MAX_ELEMENTS = 1 << 20
-# Where inference learns of one layer a round, as of windows that are shifted, onnxsim is faster; of
-# most networks all is known after two.
+# Where inference learns of one layer a round onnxsim is faster; of most networks all is known after
+# two.
 SIZE_ROUNDS = 4
 # What stays where only sizes are folded: as one quantizer writes weights, and others sizes.
 _QUANTIZERS = frozenset({"DequantizeLinear", "QuantizeLinear"})
@@ -50,8 +50,9 @@ def _folded(model: onnx.ModelProto, *, sizes: bool) -> onnx.ModelProto:
         return sizes and (node.op_type in _QUANTIZERS or not outputs.isdisjoint(node.output))
 
     for _ in range(SIZE_ROUNDS) if sizes else itertools.count():
-        model = inferred(model)
+        model, computed = _typed(model)
         graph = GraphEditor(model)
+        graph.computed = computed
         kept = [n for n in model.graph.node if stays(n) or not fold(n, graph, sizes=sizes)]
         if len(kept) == len(model.graph.node):
             inlined = inline_known(model)
@@ -61,6 +62,14 @@ def _folded(model: onnx.ModelProto, *, sizes: bool) -> onnx.ModelProto:
             continue
         model = graph.with_nodes(model, kept)
     return _without_unread(model)
+
+
+def _typed(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """``model`` with the types of its values, as far as known, and small results of nodes."""
+    try:
+        return typed_by_values(model)
+    except ToolError:  # a model that inference does not understand goes on as it is
+        return model, {}
 
 
 def _without_unread(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -114,6 +123,8 @@ def _computed(node: onnx.NodeProto, graph: GraphEditor, sizes: bool) -> list[np.
         return None
     if sizes and _is_large([*names, *node.output], graph, SMALL):
         return None
+    if all(name in graph.computed for name in node.output if name):
+        return [graph.computed[name] if name else np.zeros(0) for name in node.output]
     found = [value for name in names if (value := graph.constant(name)) is not None]
     return _evaluated(node, found, graph.opset)
 

@@ -168,11 +168,16 @@ class GraphEditor:
     """Looks at a model's values and makes nodes for rewrites; only ``put_nodes`` changes a model.
 
     weights: the same model with the values of its large weights, where ``model`` has none.
+
+    Attributes:
+        new_constants: of nodes that were made.
+        computed: results of nodes that are known already.
     """
 
     def __init__(self, model: onnx.ModelProto, weights: onnx.ModelProto | None = None) -> None:
         self.opset = next(e.version for e in model.opset_import if e.domain in ("", "ai.onnx"))
         self.new_constants: list[onnx.TensorProto] = []
+        self.computed: Mapping[str, np.ndarray] = {}
         self._constants: dict[str, Any] = {}
         self._types: dict[str, onnx.TypeProto.Tensor] = {}
         self._taken: set[str] = set()

@@ -17,6 +17,7 @@ import sys
 import threading
 from typing import Any
 
+import numpy as np
 import onnx
 from google.protobuf.message import EncodeError
 
@@ -35,6 +36,7 @@ LARGEST_MESSAGE = (1 << 31) - 1
 _NAMES = {
     "check": "checker",
     "infer": "shape inference",
+    "infer_by_values": "shape inference",
     "inline_functions": "inliner of functions",
     "expand": "inliner of functions",
     "convert_version": "version converter",
@@ -62,17 +64,34 @@ def light_step(step: str, model: onnx.ModelProto, **options: Any) -> onnx.ModelP
 
     Raises ToolError where it refuses the model, UnsupportedModelError where the model ends it.
     """
+    return _light_step(step, model, **options)[0]
+
+
+def typed_by_values(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """What ``infer_by_values`` makes of a model, and the small results of nodes that it computed.
+
+    Raises as ``light_step``.
+    """
+    made, computed = _light_step("infer_by_values", model)
+    return made, {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in computed}
+
+
+def _light_step(
+    step: str, model: onnx.ModelProto, **options: Any
+) -> tuple[onnx.ModelProto, list[onnx.TensorProto]]:
+    """What a step makes of a model, with that one's weights; and the weights that it gave."""
     light, added = _without_weights(model)
     try:
         made = run(step, light, limit=LIGHT_LIMIT, **options)
     except ToolDied as death:
-        where = _culprit(light) if step == "infer" else ""
+        where = _culprit(light) if step.startswith("infer") else ""
         raise UnsupportedModelError(
             f"a model that ONNX's {_NAMES[step]} can read is needed, and it {death}{where}: "
             "correct what is impossible in the model, or export it again"
         ) from None
     if step == "check":
-        return model
+        return model, []
+    given = list(made.graph.initializer)
     kept = [value for value in made.graph.input if value.name not in added]
     del made.graph.input[:]
     made.graph.input.extend(kept)
@@ -80,7 +99,7 @@ def light_step(step: str, model: onnx.ModelProto, **options: Any) -> onnx.ModelP
     for tensor in model.graph.initializer:
         # ``extend`` would make a message of each, which has at most 2 GB.
         made.graph.initializer.add().CopyFrom(tensor)
-    return made
+    return made, given
 
 
 def run(step: str, model: onnx.ModelProto, *, limit: float = LIMIT, **options: Any) -> Any:

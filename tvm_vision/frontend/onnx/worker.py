@@ -17,6 +17,9 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import onnx
+from onnx import numpy_helper
+
+from .known_sizes import KnownSizes, shape_of
 
 # The first byte of an answer.
 DONE, FAILED = b"\1", b"\0"
@@ -50,6 +53,30 @@ def infer(model: onnx.ModelProto, strict: bool = False) -> onnx.ModelProto:
         if node.domain == _HIDDEN:
             node.domain = ""
     del made.opset_import[-1]
+    return made
+
+
+def infer_by_values(model: onnx.ModelProto) -> onnx.ModelProto:
+    """As ``infer``, where that leaves types open with those that follow from values as well. Its
+    weights are the values of nodes that were computed on the way."""
+    made = infer(model)
+    outputs = {value.name: value for value in made.graph.output}
+    typed = {value.name: value.type for value in made.graph.value_info}
+    typed |= {name: value.type for name, value in outputs.items()}
+    names = [name for node in made.graph.node for name in node.output if name]
+    if all(shape_of(typed.get(name)) is not None for name in names):
+        del made.graph.initializer[:]
+        return made
+    found = KnownSizes(made)
+    del made.graph.value_info[:]
+    for name in names:
+        if name in outputs:
+            outputs[name].type.CopyFrom(found.types[name])
+        elif name in found.types:
+            made.graph.value_info.add(name=name, type=found.types[name])
+    del made.graph.initializer[:]
+    for name, value in found.values.items():
+        made.graph.initializer.append(numpy_helper.from_array(value, name))
     return made
 
 
@@ -115,7 +142,6 @@ def convert_version(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
 
 def evaluate(model: onnx.ModelProto) -> onnx.ModelProto:
     """A model without nodes, whose weights are the results of one that has no inputs."""
-    from onnx import numpy_helper
     from onnx.reference import ReferenceEvaluator
 
     names = [value.name for value in model.graph.output]
@@ -131,7 +157,16 @@ def evaluate(model: onnx.ModelProto) -> onnx.ModelProto:
 
 STEPS: dict[str, Callable[..., Any]] = {
     step.__name__: step
-    for step in (check, infer, inline_functions, expand, simplify, convert_version, evaluate)
+    for step in (
+        check,
+        infer,
+        infer_by_values,
+        inline_functions,
+        expand,
+        simplify,
+        convert_version,
+        evaluate,
+    )
 }
 
 
