@@ -26,7 +26,7 @@ READERS = {
     "tvm_vision/doctor/finding.py": "the surroundings that are looked at",
     "tvm_vision/runtime/sources.py": "what FFmpeg is to say, which has no other switch",
     "tvm_vision/runtime/window.py": "whether there is a screen",
-    "tvm_vision/frontend/onnx/tools.py": "what a child process gets",
+    "tvm_vision/child_processes.py": "what a child process gets",
     "tvm_vision/tuning/worker.py": "a child process sets its own",
     **dict.fromkeys(
         [f"tvm_vision/offline/{name}.py" for name in OFFLINE],

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from ..compiler.kernels.key import makers
 from ..errors import InputError
 from ..schedules import Limits, ScheduleConfig, is_offered, kernel_key
+from ..vulkan.kept_files import KeptFiles
 from .records import Record, Records, TuningKey, merge
 
 LOGGER = logging.getLogger(__name__)
 SHIPPED = Path(__file__).parent / "shipped"
+# The choices that a device was offered for a kernel, by all that the answer depends on: to look at
+# all tiles of a convolution takes a tenth of a second, each time that a network is compiled.
+OFFERED = KeptFiles("offered", ".yes", most_bytes=16, most_total=128 << 10)
+_YES = b"yes"
 
 
 def shipped_records() -> Records:
@@ -59,9 +67,20 @@ def _choice(winner: Record | None, function: Any, limits: Limits) -> ScheduleCon
         return None
     try:
         choice = ScheduleConfig.from_dict(dict(winner.decision))
-        if not is_offered(function, limits, choice):
+        if not _is_offered(function, limits, choice):
             raise InputError(f"{choice.parameters} is nothing that this device is offered")
     except InputError as error:
         LOGGER.warning("the record of kernel %s is passed over: %s", winner.name, error)
         return None
     return choice
+
+
+def _is_offered(function: Any, limits: Limits, choice: ScheduleConfig) -> bool:
+    asked = [makers(), kernel_key(function), repr(limits), json.dumps(choice.to_dict())]
+    key = hashlib.sha256("\0".join(asked).encode()).hexdigest()
+    if OFFERED.load(key) == _YES:
+        return True
+    found = is_offered(function, limits, choice)
+    if found:
+        OFFERED.store(key, _YES)
+    return found
