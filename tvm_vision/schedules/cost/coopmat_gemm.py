@@ -182,13 +182,13 @@ def _tiles(
             if even and matrices <= MOST_MATRICES and along_m * along_n * split <= MOST_SUBGROUPS:
                 length = step * split
                 tiles = shape.b * up(shape.m, size_m) * up(shape.n, size_n)
-                whole = CoopmatTile(
-                    size_m, size_n, length, along_m, along_n, split, matrix, 1, shape.factors
-                )
                 for parts in parts_of(shape.k, tiles, device):
                     if parts == 1 or shape.k // parts >= length:
-                        for each in _with_subtiles(whole, device):
-                            yield each if parts == 1 else replace(each, split_k=parts)
+                        whole = CoopmatTile(
+                            size_m, size_n, length, along_m, along_n, split, matrix, parts,
+                            shape.factors,
+                        )  # fmt: skip
+                        yield from _with_subtiles(whole, device)
 
 
 def _with_subtiles(tile: CoopmatTile, device: DeviceModel) -> list[CoopmatTile]:

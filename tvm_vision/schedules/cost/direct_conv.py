@@ -203,13 +203,17 @@ def _candidates(shape: Windows, limits: TargetLimits) -> tuple[DirectConvTile, .
             ("step", tile.subgroups, tile.k),
             ("split_k", tile.split_k, tile.k),
         ]
+        if all(taken[kind] >= OF_EACH for kind in kinds):
+            continue
         # The same subgroups side by side or above each other make little difference.
         above = replace(tile, subgroups_y=tile.subgroups_y * tile.subgroups_x, subgroups_x=1)
-        if above not in alike and any(taken[kind] < OF_EACH for kind in kinds):
+        if above not in alike:
             alike.add(above)
             taken.update(kinds)
             found.append(tile)
-    return tuple(found[:MOST])
+            if len(found) == MOST:
+                break
+    return tuple(found)
 
 
 def likeliness(
@@ -287,7 +291,7 @@ def _tiles(
         yield tile
         for split in parts_of(shape.channels * product(shape.kernel), tile.groups(shape), device):
             if split > 1 and shape.channels % split == 0:
-                yield replace(tile, split_k=split)
+                yield DirectConvTile(rows, filters, step, *counts, columns, ahead, matrix, split)
 
 
 def cycles(tile: DirectConvTile, shape: Windows, device: DeviceModel) -> float:
