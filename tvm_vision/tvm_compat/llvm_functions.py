@@ -1,7 +1,8 @@
 """Functions of float32 as LLVM code: with all digits near 0, and for a vector at a time.
 
 TVM takes tanh x for (1 - e^-2x) / (1 + e^-2x), and atanh x for half of ln((1 + x) / (1 - x)): of an
-x of 1e-5, 1 - e^-2x has lost five of its seven digits.
+x of 1e-5, 1 - e^-2x has lost five of its seven digits. For a negative x it computes a second form
+of tanh beside the first, with a power and a quotient of its own.
 
 LLVM has no e^x, ln x and erf x of vectors: it calls the C library's for one number after the other,
 around which every register of a kernel goes to the stack. Sigmoid, SiLU, softmax, softplus, Mish
@@ -56,7 +57,12 @@ ERF_Q = (1.0, 0.504857137, 0.115349828, 0.0152071963, 0.00118555875, 3.74196869e
 @cache
 def exact_functions() -> None:
     """Let LLVM code of this process compute these functions of float32 so."""
-    makers: dict[str, Callable[[Any], Any]] = {"exp": _exp, "log": _log, "erf": _erf}
+    makers: dict[str, Callable[[Any], Any]] = {
+        "exp": _exp,
+        "log": _log,
+        "erf": _erf,
+        "tanh": _near_zero("tanh", _tanh),
+    }
     for name, rule in RULES.items():
         operator = tvm.ir.Op.get(f"tirx.{name}")
         further = operator.get_attr(rule) if operator.has_attr(rule) else None
@@ -80,6 +86,14 @@ def _near_zero(name: str, further: Any) -> Callable[[Any], Any]:
         return prim.Select(near, _series(SERIES[name], x * x) * x, further(call))
 
     return make
+
+
+def _tanh(call: Any) -> Any:
+    """As of |x|, whose e^-2|x| is never large."""
+    x = call.args[0]
+    power = tirx.exp(tirx.abs(x) * _like(-2.0, x))
+    value = (_like(1.0, x) - power) / (_like(1.0, x) + power)
+    return prim.Select(x < _like(0.0, x), -value, value)
 
 
 def _exp(call: Any) -> Any:

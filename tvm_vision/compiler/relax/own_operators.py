@@ -1,7 +1,7 @@
 """Operators of our own, which TVM has not: calls by name until the target is known.
 
 A front end writes them as ``call_dps_packed``, whose types are those of its results; here each
-becomes a kernel for the current target.
+becomes a kernel for the current target. Behind the name may stand what is no tensor, as text.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import tvm
 from tvm import relax
 
 from ...topi.suppression import suppression
+from .recurrences import recurrent_kernel
 
 CALL = "relax.call_dps_packed"
 
@@ -23,6 +24,7 @@ def _suppression(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
 
 
 OPERATORS: dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]] = {
+    "tvm_vision.recurrence": recurrent_kernel,
     "tvm_vision.suppression": _suppression,
 }
 
@@ -33,7 +35,7 @@ class _Legalizer(relax.PyExprMutator):
         call = self.visit_expr_post_order(call)
         if getattr(call.op, "name", "") != CALL:
             return call
-        legalize = OPERATORS.get(str(call.args[0].global_symbol))
+        legalize = OPERATORS.get(str(call.args[0].global_symbol).partition(" ")[0])
         return call if legalize is None else legalize(self.builder_, call)
 
 

@@ -9,10 +9,13 @@ from typing import Any
 import onnx
 from tvm import relax, te, tirx, topi
 
+from ...topi.recurrence import RecurrentForm
 from .graph import Unsupported
 
 # The operator of numbers that are rounded to a type of fewer bits.
 ROUNDED = "RoundedTo"
+# A recurrent layer of which all steps are one operator.
+RECURRENCE = "Recurrence"
 # The bits of a fraction of float32, and the exponent of its smallest normal number.
 SINGLE_DIGITS, SINGLE_LOWEST = 23, -126
 # The same of the types that float32 is rounded to, and the largest number where it stands for those
@@ -39,6 +42,19 @@ def suppression(builder: Any, inputs: Any, attributes: Any) -> relax.Expr:
     types = [relax.TensorType(shape, "int32") for shape in ((rows, most), (rows,), (rows, count))]
     found = builder.emit(relax.op.call_dps_packed("tvm_vision.suppression", list(inputs), types))
     return relax.Tuple([relax.TupleGetItem(found, place) for place in (0, 1)])
+
+
+def recurrence(builder: Any, inputs: Any, attributes: Any) -> relax.Expr:
+    """``topi.recurrence`` with weights as ONNX has them; its form stands behind the name."""
+    form = RecurrentForm.from_json(attributes["form"])
+    tensors = [value for value in inputs if value is not None]
+    projected, start = tensors[0].ty, tensors[1].ty
+    steps, batch = projected.shape[0], projected.shape[1]
+    shapes = [(steps, batch, start.shape[0], start.shape[2]), *[start.shape] * form.states]
+    types = [relax.TensorType(shape, projected.dtype.dtype) for shape in shapes]
+    name = f"tvm_vision.recurrence {form.to_json()}"
+    found = builder.emit(relax.op.call_dps_packed(name, tensors, types))
+    return relax.Tuple([relax.TupleGetItem(found, place) for place in range(len(types))])
 
 
 def cumulative_product(builder: Any, inputs: Any, attributes: Any) -> relax.Expr:
@@ -103,6 +119,7 @@ def _word(value: int) -> Any:
 OWN_CONVERTERS: dict[str, Callable[[Any, Any, Any], relax.Expr]] = {
     "BitCast": bit_cast,
     "CumProd": cumulative_product,
+    RECURRENCE: recurrence,
     ROUNDED: rounded_to,
     "SearchSorted": search_sorted,
     "Suppression": suppression,

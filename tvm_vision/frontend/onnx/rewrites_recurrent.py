@@ -1,8 +1,10 @@
-"""Rewrites of LSTM, GRU and RNN to their steps, one after the other: TVM has none of them.
+"""Rewrites of LSTM, GRU and RNN, which TVM has not: to an operator of all steps, or to the steps.
 
 Formulas and the order of gates are those of ONNX's operators LSTM-22, GRU-22 and RNN-22. What does
-not depend on a state is computed for all steps at once. The steps are the same but for the rows of
-it that they take, by indices that are data: a few kernels serve any length.
+not depend on a state is computed for all steps at once. Few steps, and those of large states, whose
+weights a whole device has to read, are written out one after the other: they are the same but for
+the rows of it that they take, by indices that are data. Others are one operator
+(topi/recurrence.py), so that neither a compilation nor what is launched grows with their number.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from typing import Any
 import numpy as np
 import onnx
 
+from ...topi.recurrence import Activation, RecurrentForm
 from .graph import GraphEditor, NodeBuilder, Rewrite, Unsupported, attribute, given
+from .own_operators import RECURRENCE
 
 Nodes = Sequence[onnx.NodeProto] | None
 
@@ -37,21 +41,9 @@ ACTIVATIONS: dict[str, dict[str, float]] = {
 }
 
 
-@dataclass(frozen=True)
-class Activation:
-    """A function of gates; alpha and beta by name, those that it takes."""
-
-    name: str
-    numbers: dict[str, Any]
-
-    def put(self, steps: NodeBuilder, value: str, dtype: np.dtype) -> str:
-        """Add the function of a value."""
-        alpha, beta = (np.array(self.numbers.get(n, 0), dtype) for n in ("alpha", "beta"))
-        if self.name == "Affine":
-            return steps("Add", steps("Mul", value, alpha), beta)
-        if self.name == "ScaledTanh":
-            return steps("Mul", steps("Tanh", steps("Mul", value, beta)), alpha)
-        return steps(self.name, value, **self.numbers)
+# From so many steps on they are one operator, of states of up to so many numbers: a workgroup,
+# which has them to itself, reads 4 MB of an LSTM's weights in each step then.
+LEAST_STEPS, MOST_SIZE = 5, 512
 
 
 @dataclass(frozen=True)
@@ -68,8 +60,8 @@ class Layer:
     size: int
     # What ONNX calls f, g and h.
     functions: tuple[Activation, ...]
-    # Which steps are in a sequence, (length * directions, batch, 1) bool; empty where all are.
-    inside: str
+    # Of each sequence, (batch,) int32; empty where all have all steps.
+    lengths: str
 
     @property
     def dtype(self) -> np.dtype:
@@ -102,7 +94,14 @@ class Layer:
 
     def put(self, which: int, value: str) -> str:
         """Add function ``which`` of f, g and h."""
-        return self.functions[which].put(self.steps, value, self.dtype)
+        function, steps = self.functions[which], self.steps
+        alpha, beta = (np.array(number, self.dtype) for number in (function.alpha, function.beta))
+        if function.name == "Affine":
+            return steps("Add", steps("Mul", value, alpha), beta)
+        if function.name == "ScaledTanh":
+            return steps("Mul", steps("Tanh", steps("Mul", value, beta)), alpha)
+        numbers = {name: getattr(function, name) for name in ACTIVATIONS[function.name]}
+        return steps(function.name, value, **numbers)
 
     def parts(self, value: str, sizes: Sequence[int], axis: int) -> list[str]:
         """Add Slices of these sizes, one behind the other along an axis."""
@@ -155,7 +154,7 @@ class Layer:
         return self.each(self.steps.axes("Unsqueeze", self.input(7), [1]), 3)
 
     def projected(self, *biases: str) -> str:
-        """The input of all steps times its weights, (length * directions, batch, gates * size)."""
+        """The input of all steps times its weights, (length * batch, directions * gates * size)."""
         count, width, steps = len(self.ways), self.gates * self.size, self.steps
         x, features = self.input(0), self.graph.shape(self.input(0))[2]
         if self.batch_first:
@@ -165,34 +164,88 @@ class Layer:
         value = steps("MatMul", x, steps.reshape(weight, (features, count * width)))
         for bias in filter(None, biases):
             value = steps("Add", value, steps.reshape(bias, (count * width,)))
+        return value
+
+    def by_rows(self, projected: str) -> str:
+        """What is projected by the rows that steps take, (length * directions, batch, gates)."""
+        count, width, steps = len(self.ways), self.gates * self.size, self.steps
         if count > 1 and self.batch > 1:
-            value = steps.reshape(value, (self.length, self.batch, count, width))
-            value = steps("Transpose", value, perm=[0, 2, 1, 3])
-        return steps.reshape(value, (self.length * count, self.batch, width))
+            projected = steps.reshape(projected, (self.length, self.batch, count, width))
+            projected = steps("Transpose", projected, perm=[0, 2, 1, 3])
+        return steps.reshape(projected, (self.length * count, self.batch, width))
+
+    def inside(self) -> str:
+        """Which steps are in a sequence, (length * directions, batch, 1); empty where all are."""
+        if not self.lengths:
+            return ""
+        places = np.repeat(np.arange(self.length, dtype=np.int32), len(self.ways))
+        lengths = self.steps.reshape(self.lengths, (1, self.batch, 1))
+        return self.steps("Less", places.reshape(-1, 1, 1), lengths)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether all steps are one operator."""
+        return self.length >= LEAST_STEPS and self.size <= MOST_SIZE
+
+    def at_once(self, projected: str, bias: str = "", **form: Any) -> Nodes:
+        """The nodes with all steps as one operator. bias: of the last gate's product, (directions,
+        size); form: what RecurrentForm has beyond functions and sizes."""
+        steps, operator = self.steps, self.node.op_type
+        lstm = operator == "LSTM"
+        what = RecurrentForm(
+            operator, self.ways, self.functions, float(attribute(self.node, "clip", 0.0)),
+            biased=bool(bias), peepholes=lstm and bool(self.input(7)), ended=bool(self.lengths),
+            **form,
+        )  # fmt: skip
+        width = len(self.ways) * self.gates * self.size
+        names = [steps.reshape(projected, (self.length, self.batch, width)), self.state(5)]
+        names += [self.state(6)] if lstm else []
+        names += [self.input(2), bias, self.input(7) if lstm else "", self.lengths]
+        results = [self.graph.fresh(f"{self.node.output[0]}/{RECURRENCE}")]
+        results += [f"{results[0]}/{place}" for place in range(what.states)]
+        steps.nodes.append(
+            onnx.helper.make_node(
+                RECURRENCE, list(filter(None, names)), results, form=what.to_json()
+            )
+        )
+        if any(self.node.output[:1]):
+            # (steps, batch, directions, size), as most networks turn it back to.
+            perm = [1, 0, 2, 3] if self.batch_first else [0, 2, 1, 3]
+            steps.finish(steps("Transpose", results[0], perm=perm), 0)
+        self.finish_states(*results[1:])
+        return steps.nodes
 
     def finish(self, states: Sequence[str], *last: str) -> Nodes:
         """The nodes, with the states after each step and the last of each kind as results."""
-        steps, wanted = self.steps, [*self.node.output, "", "", ""]
-        if wanted[0]:
+        steps = self.steps
+        if any(self.node.output[:1]):
             stacked = steps("Concat", *states, axis=0) if len(states) > 1 else states[0]
             order = np.argsort(self.rows.reshape(-1))
             if np.any(order != np.arange(order.size)):
                 stacked = steps("Gather", stacked, order, axis=0)
-            stacked = self.chosen(self.inside, stacked, np.zeros((), self.dtype))
+            stacked = self.chosen(self.inside(), stacked, np.zeros((), self.dtype))
             shape = (self.length, len(self.ways), self.batch, self.size)
             y = steps.reshape(stacked, shape)
             steps.finish(steps("Transpose", y, perm=[2, 0, 1, 3]) if self.batch_first else y, 0)
+        self.finish_states(*last)
+        return steps.nodes
+
+    def finish_states(self, *last: str) -> None:
+        """Make the last of each kind of state results."""
+        wanted, steps = [*self.node.output, "", ""], self.steps
         for output, state in enumerate(last, 1):
             if wanted[output]:
                 turned = self.batch_first
                 steps.finish(steps("Transpose", state, perm=[1, 0, 2]) if turned else state, output)
-        return steps.nodes
 
 
 def lstm(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """Gates in the order input, output, forget, cell."""
     layer = _layer(node, graph, gates=4, defaults=("Sigmoid", "Tanh", "Tanh"))
     coupled, one = bool(attribute(node, "input_forget", 0)), np.ones((), layer.dtype)
+    projected = layer.projected(*layer.biases())
+    if layer.is_long:
+        return layer.at_once(projected, coupled=coupled)
     steps, cells = layer.steps, [layer.state(6)]
     weights, peepholes = layer.recurrent(0, 4), layer.peepholes()
 
@@ -214,7 +267,7 @@ def lstm(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
         new_state = steps("Mul", layer.activate(0, out), layer.put(2, cells[-1]))
         return layer.chosen(inside, new_state, state)
 
-    states = _run(layer, layer.projected(*layer.biases()), step)
+    states = _run(layer, projected, step)
     return layer.finish(states, states[-1], cells[-1])
 
 
@@ -223,8 +276,10 @@ def gru(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     layer = _layer(node, graph, gates=3, defaults=("Sigmoid", "Tanh"))
     reset_after = bool(attribute(node, "linear_before_reset", 0))
     steps, of_input, of_state = layer.steps, *layer.biases()
-    one = np.ones((), layer.dtype)
     size = layer.size
+    if layer.is_long:
+        return _gru_at_once(layer, of_input, of_state, reset_after)
+    one = np.ones((), layer.dtype)
     whole = layer.recurrent(0, 3) if reset_after else ""
     two, third = ("", "") if reset_after else (layer.recurrent(0, 2), layer.recurrent(2, 3))
 
@@ -252,26 +307,42 @@ def gru(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     return layer.finish(states, states[-1])
 
 
+def _gru_at_once(layer: Layer, of_input: str, of_state: str, reset_after: bool) -> Nodes:
+    """The reset gate is multiplied with the last gate's bias of the state as well, if it is after
+    the product; what else is added is added before."""
+    if not (reset_after and of_state):
+        return layer.at_once(layer.projected(of_input, of_state), reset_after=reset_after)
+    before, size = 2 * layer.size, layer.size
+    first, last = layer.parts(of_state, [before, size], 2)
+    zeros = np.zeros((len(layer.ways), 1, size), layer.dtype)
+    first = layer.steps("Concat", first, zeros, axis=2)
+    bias = layer.steps.reshape(last, (len(layer.ways), size))
+    return layer.at_once(layer.projected(of_input, first), bias, reset_after=True)
+
+
 def rnn(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """One gate, and nothing but it."""
     layer = _layer(node, graph, gates=1, defaults=("Tanh",))
+    projected = layer.projected(*layer.biases())
+    if layer.is_long:
+        return layer.at_once(projected)
     steps, weights = layer.steps, layer.recurrent(0, 1)
 
     def step(x: str, state: str, inside: str) -> str:
         new = layer.activate(0, steps("Add", x, steps("MatMul", state, weights)))
         return layer.chosen(inside, new, state)
 
-    states = _run(layer, layer.projected(*layer.biases()), step)
+    states = _run(layer, projected, step)
     return layer.finish(states, states[-1])
 
 
 def _run(layer: Layer, projected: str, step: Callable[[str, str, str], str]) -> list[str]:
     """The states after each step. step: of the input's part, the state, and whether it counts."""
     states = [layer.state(5)]
+    values = layer.by_rows(projected), layer.inside()
     for rows in layer.rows:
         x, inside = (
-            layer.steps("Gather", value, rows, axis=0) if value else ""
-            for value in (projected, layer.inside)
+            layer.steps("Gather", value, rows, axis=0) if value else "" for value in values
         )
         states.append(step(x, states[-1], inside))
     return states[1:]
@@ -292,21 +363,12 @@ def _layer(node: onnx.NodeProto, graph: GraphEditor, gates: int, defaults: Seque
     length, batch = (shape[1], shape[0]) if attribute(node, "layout", 0) else shape[:2]
     size = graph.shape(node.input[2])[2]
     functions = _functions(node, defaults, len(ways))
+    lengths = given(node, 4)
+    ends = graph.constant(lengths) if lengths else None
+    if ends is not None and np.all(ends == length):
+        lengths = ""
     steps = NodeBuilder(graph, node)
-    inside = _inside(node, graph, steps, length, batch, len(ways))
-    return Layer(node, graph, steps, ways, gates, length, batch, size, functions, inside)
-
-
-def _inside(
-    node: onnx.NodeProto, graph: GraphEditor, steps: NodeBuilder, length: int, batch: int, ways: int
-) -> str:
-    """Layer.inside of the lengths that each sequence of a batch has, constants or not."""
-    name = given(node, 4)
-    lengths = graph.constant(name) if name else None
-    if not name or (lengths is not None and np.all(lengths == length)):
-        return ""
-    places = np.repeat(np.arange(length, dtype=np.int32), ways).reshape(-1, 1, 1)
-    return steps("Less", places, steps.reshape(name, (1, batch, 1)))
+    return Layer(node, graph, steps, ways, gates, length, batch, size, functions, lengths)
 
 
 def _functions(
@@ -326,7 +388,7 @@ def _functions(
             )
         # The numbers that are given are those of the first functions that take some.
         numbers = {n: left[n].pop(0) if left[n] else d for n, d in ACTIVATIONS[name].items()}
-        found.append(Activation(name, numbers))
+        found.append(Activation(name, **numbers))
     first, count = tuple(found[: len(defaults)]), len(defaults)
     if found != [*first] * directions or len(first) != count:
         raise Unsupported(

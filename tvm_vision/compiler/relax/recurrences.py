@@ -1,0 +1,68 @@
+"""Recurrent layers as kernels that go through all steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from tvm import relax
+from tvm.target import Target
+
+from ...schedules import TargetLimits
+from ...schedules.cpu.processor import Processor
+from ...topi.recurrence import RecurrentForm, RecurrentTile, packed, recurrence
+
+# Most sequences of a workgroup: each takes registers for all gates of a number of its state.
+MOST_SEQUENCES = 4
+# Workgroups that a unit has to have before they get more sequences than one.
+GROUPS_OF_UNIT = 1
+MOST_THREADS = 256
+# Of a number of a state.
+SHARED_BYTES = 4
+# Rows and vectors of a processor's tile: those that it holds in registers beside what they read.
+ROWS, MOST_VECTORS = 4, 8
+# Tiles of rows that go through the same weights.
+TILES = 2
+
+
+def recurrent_kernel(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """``topi.recurrence`` for the current target; call: of its tensors, with weights as ONNX has
+    them, and its form behind the name."""
+    tensors = list(call.args[1].fields)
+    form = RecurrentForm.from_json(str(call.args[0].global_symbol).partition(" ")[2])
+    directions, batch, size = (int(n) for n in tensors[1].ty.shape)
+    tile = tile_for(Target.current(), directions, batch, size)
+    place = 1 + form.states
+    weights: list[Any] = []
+    for which in range(len(form.products)):
+        pack = partial(packed, form=form, which=which, tile=tile)
+        weights.append(builder.emit(_call(builder, pack, "recurrent_weights", tensors[place])))
+    given = [*tensors[:place], *weights, *tensors[place + 1 :]]
+    return _call(builder, lambda *of: recurrence(of, form, tile), "recurrence", *given)
+
+
+def _call(builder: relax.BlockBuilder, make: Callable[..., Any], name: str, *of: Any) -> relax.Expr:
+    # What is no tensor is bound already, and a function so made has no name of its own.
+    return builder.call_te(lambda *given: make(*given), *of, primfunc_name_hint=name)
+
+
+def tile_for(target: Target, directions: int, batch: int, size: int) -> RecurrentTile:
+    """How a layer's tasks go through their sequences on a device."""
+    if "gpu" in target.keys:
+        return _of_workgroup(TargetLimits.of(target), directions, batch, size)
+    processor = Processor.of(target)
+    rows = min(ROWS, batch)
+    lanes = processor.lanes
+    vectors = max(1, min(MOST_VECTORS, (processor.registers - 2) // rows - 1))
+    return RecurrentTile(1, min(batch, rows * TILES), rows, lanes, vectors)
+
+
+def _of_workgroup(limits: TargetLimits, directions: int, batch: int, size: int) -> RecurrentTile:
+    wave = max(1, limits.wave)
+    threads = min(-(-size // wave) * wave, MOST_THREADS, limits.threads)
+    enough = limits.device.units.count * GROUPS_OF_UNIT
+    room = limits.shared_bytes // (size * SHARED_BYTES)
+    most = max(1, min(MOST_SEQUENCES, room, batch))
+    fitting = (n for n in range(1, most) if directions * -(-batch // n) <= enough)
+    return RecurrentTile(threads, next(fitting, most))
