@@ -15,7 +15,7 @@ from tvm_vision.frontend.tflite.load import tflite_to_onnx
 
 pytestmark = pytest.mark.skipif(not has_litert(), reason="ai-edge-litert is not installed")
 
-TANH, RELU = 4, 1
+TANH, RELU, RELU6 = 4, 1, 3
 FEATURES, UNITS, STEPS = 3, 5, 4
 RANDOM = np.random.default_rng(4)
 
@@ -124,7 +124,8 @@ SEQUENCES: dict[str, dict[str, Any]] = {
     "time first": {"time_major": True},
     "clipped": {"clip": 0.3},
     "coupled": {"coupled": True},
-    "peepholes": {"peepholes": True, "clip": 10.0},
+    "peepholes": {"peepholes": True},
+    "peepholes, clipped": {"peepholes": True, "clip": 10.0},
     "coupled, with peepholes": {"coupled": True, "peepholes": True},
     "projected": {"out": 2},
     "normalised": {"norms": True},
@@ -141,9 +142,23 @@ def test_lstm_in_both_directions(tmp_path, merged):
     check(lstm_of_both(tmp_path / "lstm.tflite", merged=merged))
 
 
+@pytest.mark.parametrize("activation", [TANH, RELU, RELU6])
 @pytest.mark.parametrize("direction", ["UNIDIRECTIONAL", "BIDIRECTIONAL"])
-def test_rnn_over_a_sequence(tmp_path, direction):
-    check(rnn(tmp_path / "rnn.tflite", f"{direction}_SEQUENCE_RNN", TimeMajor=False))
+def test_rnn_over_a_sequence(tmp_path, direction, activation):
+    kind = f"{direction}_SEQUENCE_RNN"
+    check(rnn(tmp_path / "rnn.tflite", kind, activation=activation, TimeMajor=False))
+
+
+def test_what_onnx_has_is_no_node_for_each_step(tmp_path):
+    """So that it is one kernel, however long the sequence is."""
+    path = lstm_of_both(tmp_path / "lstm.tflite", merged=True)
+    kinds = [node.op_type for node in tflite_to_onnx(path).model.graph.node]
+    assert kinds.count("LSTM") == 2
+    assert "Sigmoid" not in kinds
+    path = rnn(tmp_path / "rnn.tflite", "UNIDIRECTIONAL_SEQUENCE_RNN", TimeMajor=False)
+    kinds = [node.op_type for node in tflite_to_onnx(path).model.graph.node]
+    assert kinds.count("RNN") == 1
+    assert "Tanh" not in kinds
 
 
 def frames(path, states, count=4):

@@ -1,4 +1,5 @@
-"""TFLite's recurrent operators, step by step: LSTM, RNN and SVDF, of one direction and of both.
+"""TFLite's recurrent operators, LSTM, RNN and SVDF, of one direction and of both: as those of ONNX,
+or step by step where ONNX has no such form.
 
 The order of inputs, and the formulas, are those of TensorFlow Lite's kernels of float32: lstm_eval,
 basic_rnn, svdf. Weights of int8 are real numbers here. A sequence begins with a state of zeros each
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +26,7 @@ WEIGHTS, RECURRENT, PEEPHOLES, BIASES = 1, 5, 9, 12
 PROJECTION, PROJECTION_BIAS, OUTPUT_STATE, CELL_STATE, NORMS = 16, 17, 18, 19, 20
 # Of both directions: where the second begins, its states, and the second input.
 BACKWARD, BOTH_STATES, SECOND_INPUT = 17, 35, 39
+FIRST_AXIS = np.array([0], np.int64)
 FLOAT = "convert the file without quantizing its activations"
 State = tuple[Value, ...]
 
@@ -172,7 +175,40 @@ def _walk(
     return step.emit("Concat", *outputs[:: -1 if backward else 1], axis=0)
 
 
+def _at_once(
+    step: Step, kind: str, rows: Value, size: int, backward: bool, *of: Value, **more: Any
+) -> Value:
+    """The outputs of all steps by an operator of ONNX. of: weights, of the state as well, biases
+    and peepholes, each without the axis of directions."""
+    parts: list[Value | None] = [step.emit("Unsqueeze", part, FIRST_AXIS) for part in of]
+    # Between are lengths and the first states.
+    parts[3:3] = [None] * 3 if len(parts) > 3 else []
+    direction = "reverse" if backward else "forward"
+    found = step.emit(kind, rows, *parts, hidden_size=size, direction=direction, **more)
+    return step.emit("Squeeze", found, np.array([1], np.int64))
+
+
+def _lstm_at_once(step: Step, weights: Lstm, rows: Value) -> Value:
+    """Gates in ONNX's order: input, output, forget, cell."""
+    gates = [weights.gates()[number] for number in (0, 3, 1, 2)]
+
+    def joined(base: int, which: Sequence[tuple[int, bool]]) -> Value:
+        parts = [weights.signed(step.real(weights.place(base, g)), n) for g, n in which]
+        return step.emit("Concat", *parts, axis=0)
+
+    size = weights.units()
+    biases = step.emit("Concat", joined(BIASES, gates), np.zeros(4 * size, np.float32), axis=0)
+    parts = [joined(WEIGHTS, gates), joined(RECURRENT, gates), biases]
+    if weights.has(PEEPHOLES, 1):
+        # Of the input gate, which may be the forget gate's, of the output and of the forget gate.
+        parts.append(joined(PEEPHOLES, [gates[0], (2, False), (1, False)]))
+    return _at_once(step, "LSTM", rows, size, bool(weights.first), *parts)
+
+
 def _lstm_outputs(step: Step, weights: Lstm, rows: Value, count: int, batch: int) -> Value:
+    tanh = ACTIVATIONS.get(step.options.FusedActivationFunction()) == "tanh"
+    if tanh and not (weights.norms or weights.has(PROJECTION) or step.options.CellClip() > 0):
+        return _lstm_at_once(step, weights, rows)
     recurrent = weights.joined(RECURRENT)
     return _walk(
         step,
@@ -249,6 +285,14 @@ def _rnn_move(step: Step, first: int) -> tuple[Callable[[Value], Value], Callabl
 
 
 def _rnn_outputs(step: Step, first: int, rows: Value, count: int, batch: int) -> Value:
+    function = ACTIVATIONS.get(step.options.FusedActivationFunction(), "")
+    if function in ("tanh", "relu"):
+        size = step.shape(first)[0]
+        parts = [step.real(first), step.real(first + 1)]
+        biases = step.emit("Concat", step.real(first + 2), np.zeros(size, np.float32), axis=0)
+        return _at_once(
+            step, "RNN", rows, size, first > 1, *parts, biases, activations=[function.capitalize()]
+        )
     projected, move = _rnn_move(step, first)
     zeros = np.zeros((batch, step.shape(first)[0]), np.float32)
     state = (step.network.constant(zeros, step.label),)
