@@ -19,6 +19,7 @@ import onnx
 # In this order, which with the seed decides what a network is made of.
 from . import image_steps, sequence_steps, value_steps, axis_steps  # noqa: F401
 from . import index_steps, rare_image_steps, rare_sequence_steps  # noqa: F401
+from . import layer_steps  # noqa: F401
 
 # isort: on
 from .network import FEWEST, MOST, STEPS, Network, Shape, Step

@@ -13,10 +13,10 @@ from .network import Network, step
 def recurrent(net: Network, value: str) -> str | None:
     """Time first, as ONNX has it."""
     count, batch, features = net.shapes[value]
-    if count > 12:
+    if count > 40:
         return None
     kind, gates = net.one_of(("LSTM", 4), ("GRU", 3), ("RNN", 1))
-    hidden = net.one_of(3, 8)
+    hidden = net.one_of(3, 8, 33)
     direction = net.one_of("forward", "reverse", "bidirectional")
     ways = 2 if direction == "bidirectional" else 1
     inputs = [
