@@ -162,9 +162,12 @@ class Layer:
         x = steps.reshape(x, (self.length * self.batch, features))
         weight = steps("Transpose", self.input(1), perm=[2, 0, 1])
         value = steps("MatMul", x, steps.reshape(weight, (features, count * width)))
-        for bias in filter(None, biases):
-            value = steps("Add", value, steps.reshape(bias, (count * width,)))
-        return value
+        added = [bias for bias in biases if bias]
+        if not added:
+            return value
+        # One constant, which the product's kernel adds.
+        bias = steps("Add", *added) if len(added) > 1 else added[0]
+        return steps("Add", value, steps.reshape(bias, (count * width,)))
 
     def by_rows(self, projected: str) -> str:
         """What is projected by the rows that steps take, (length * directions, batch, gates)."""
