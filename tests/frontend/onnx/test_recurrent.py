@@ -217,6 +217,16 @@ def test_in_fp16(operator, target):
         np.testing.assert_allclose(result, wanted, rtol=0, atol=4e-3)
 
 
+@pytest.mark.parametrize("target", ["llvm", "vulkan"])
+def test_weights_are_halves_in_fp16(target):
+    """Each step reads all of them; states stay float32 from step to step."""
+    from tvm_vision.compiler import compile_model
+
+    imported = import_onnx(layer("LSTM", size=64, results=("y",)))
+    params = compile_model(*imported, target=target, precision="fp16").params
+    assert {str(value.dtype) for value in params.values() if value.size > 1000} == {"float16"}
+
+
 @pytest.mark.parametrize("operator", GATES)
 def test_weights_that_are_computed(operator):
     model, x = layer(operator, results=("y",)), numbers(LENGTH, BATCH, FEATURES)

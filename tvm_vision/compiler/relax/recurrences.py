@@ -12,6 +12,7 @@ from tvm.target import Target
 from ...schedules import TargetLimits
 from ...schedules.cpu.processor import Processor
 from ...topi.recurrence import RecurrentForm, RecurrentTile, packed, recurrence
+from ..tir.cast_buffers import LOADS_AND_STORES
 
 # Most sequences of a workgroup: each takes registers for all gates of a number of its state.
 MOST_SEQUENCES = 4
@@ -44,7 +45,10 @@ def recurrent_kernel(builder: relax.BlockBuilder, call: relax.Call) -> relax.Exp
 
 def _call(builder: relax.BlockBuilder, make: Callable[..., Any], name: str, *of: Any) -> relax.Expr:
     # What is no tensor is bound already, and a function so made has no name of its own.
-    return builder.call_te(lambda *given: make(*given), *of, primfunc_name_hint=name)
+    plain = {LOADS_AND_STORES: True}
+    return builder.call_te(
+        lambda *given: make(*given), *of, primfunc_name_hint=name, primfunc_attrs=plain
+    )
 
 
 def tile_for(target: Target, directions: int, batch: int, size: int) -> RecurrentTile:

@@ -17,6 +17,9 @@ from tvm import ir, s_tir, tirx
 from tvm.ir import prim
 
 FP16, FP32 = "float16", "float32"
+# Attribute of a function that binds threads by itself, and is as good as one that does not: it
+# loads and stores numbers, and no more.
+LOADS_AND_STORES = "tvm_vision.loads_and_stores"
 _REINTERPRET = ir.Op.get("tirx.reinterpret")
 
 
@@ -61,9 +64,12 @@ def _is_fp32(var: Any) -> bool:
 
 
 def _is_plain(func: tirx.PrimFunc) -> bool:
-    """True for a root block without bound threads or matched buffers below it."""
+    """True for a root block without bound threads or matched buffers below it, and where threads
+    are known to do nothing else."""
     if not isinstance(func.body, s_tir.SBlockRealize) or func.attrs.get("tirx.is_scheduled", False):
         return False
+    if func.attrs.get(LOADS_AND_STORES, False):
+        return True
     odd: list[Any] = []
 
     def check(node: Any) -> None:
