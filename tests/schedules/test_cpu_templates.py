@@ -289,3 +289,19 @@ def test_a_template_is_for_its_kind_of_device() -> None:
         assert not is_offered(function, limits, choice)
         with pytest.raises(NotThisKind, match="another kind of device"):
             schedule_with(function, limits, choice)
+
+
+@pytest.mark.parametrize("operator", ["scatter_elements", "scatter_nd"])
+def test_llvm_warns_of_no_mark(operator: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """Whoever compiles a network with a scatter would read it."""
+    data, places = te.placeholder((2, 9)), te.placeholder((2, 2), "int64")
+    if operator == "scatter_nd":
+        values = te.placeholder((2,))
+        made = topi.scatter_nd(data, places, values, "update")
+    else:
+        values = te.placeholder((2, 2))
+        made = topi.scatter_elements(data, places, values, axis=1)
+    module = tvm.IRModule({"main": te.create_prim_func([data, places, values, made])})
+    target = Target("llvm")
+    tvm.compile(cpu_schedules(module, target), target)
+    assert "Warning" not in capfd.readouterr().err

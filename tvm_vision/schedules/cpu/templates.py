@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import tvm_ffi
 from tvm import s_tir, tirx
 
 from ..common import NotThisKind
@@ -22,6 +23,7 @@ from .loops import NotWritten
 from .processor import Processor
 
 LOGGER = logging.getLogger(__name__)
+SCOPE = "pragma_scope"
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,20 @@ def scheduled(function: Any, processor: Processor) -> Any:
             return new_first(template.write(function, processor, None))
         except NotWritten as error:
             LOGGER.debug("not written by %s: %s", template.name, error)
-    return new_first(function)
+    return new_first(_without_scopes(function))
+
+
+def _without_scopes(function: Any) -> Any:
+    """A function without marks of TVM's scatters for statements in order, which they are without
+    one: TVM warns people that LLVM has nothing for it."""
+    body = tvm_ffi.structural_map(function.body, (tirx.AttrStmt, _unmarked), order="post")
+    if body.same_as(function.body):
+        return function
+    return tirx.PrimFunc(function.params, body, function.ret_type, function.attrs, function.span)
+
+
+def _unmarked(statement: Any) -> Any:
+    return statement.body if str(statement.attr_key) == SCOPE else statement
 
 
 def is_open(function: Any) -> bool:
