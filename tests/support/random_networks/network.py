@@ -111,18 +111,21 @@ class Network:
     def _window_fits(
         self, operator: str, inputs: tuple[str | None, ...], attributes: dict[str, Any]
     ) -> bool:
-        """False where a window is larger than what it looks at: ONNX's inference has one of them
-        then, and onnxruntime none."""
+        """False where a window is larger than what it looks at, or the last begins in the padding
+        behind that: ONNX's inference has one of them then, and onnxruntime none."""
         if operator not in WINDOWS or str(attributes.get("auto_pad", "")).startswith("SAME"):
             return True
         sizes = self.shapes[str(inputs[0])][2:]
         kernel = attributes.get("kernel_shape") or self.shapes[str(inputs[1])][2:]
         pads = attributes.get("pads", [0] * 2 * len(sizes))
         dilations = attributes.get("dilations", [1] * len(sizes))
-        return all(
-            size + pads[i] + pads[i + len(sizes)] > (kernel[i] - 1) * dilations[i]
-            for i, size in enumerate(sizes)
-        )
+        strides = attributes.get("strides", [1] * len(sizes))
+        for i, size in enumerate(sizes):
+            room = size + pads[i] + pads[i + len(sizes)] - (kernel[i] - 1) * dilations[i] - 1
+            last = -(-room // strides[i]) * strides[i] if attributes.get("ceil_mode") else 0
+            if room < 0 or last >= size + pads[i]:
+                return False
+        return True
 
     def _compute(self, node: onnx.NodeProto) -> None:
         """Keep the value of a result that no input of the network decides."""
