@@ -12,8 +12,8 @@ import onnx
 
 from .branches import inline_known
 from .empty import known_of_nothing
-from .graph import GraphEditor, Unsupported, attribute, constant_value, reads
-from .tools import SMALL, ToolError, run, typed_by_values
+from .graph import GraphEditor, Unsupported, attribute, constant_value, infer_values, reads
+from .tools import SMALL, ToolError, run
 
 # Larger results are weights rather than shapes; they stay computations.
 MAX_ELEMENTS = 1 << 20
@@ -49,8 +49,11 @@ def _folded(model: onnx.ModelProto, *, sizes: bool) -> onnx.ModelProto:
     def stays(node: onnx.NodeProto) -> bool:
         return sizes and (node.op_type in _QUANTIZERS or not outputs.isdisjoint(node.output))
 
+    given, model = model, onnx.ModelProto()
+    model.CopyFrom(given)
+    del given
     for _ in range(SIZE_ROUNDS) if sizes else itertools.count():
-        model, computed = _typed(model)
+        computed = infer_values(model)
         graph = GraphEditor(model)
         graph.computed = computed
         kept = [n for n in model.graph.node if stays(n) or not fold(n, graph, sizes=sizes)]
@@ -60,16 +63,8 @@ def _folded(model: onnx.ModelProto, *, sizes: bool) -> onnx.ModelProto:
                 break
             model = inlined
             continue
-        model = graph.with_nodes(model, kept)
+        graph.put_nodes(model, kept)
     return _without_unread(model)
-
-
-def _typed(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """``model`` with the types of its values, as far as known, and small results of nodes."""
-    try:
-        return typed_by_values(model)
-    except ToolError:  # a model that inference does not understand goes on as it is
-        return model, {}
 
 
 def _without_unread(model: onnx.ModelProto) -> onnx.ModelProto:

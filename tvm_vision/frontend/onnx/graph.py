@@ -13,7 +13,7 @@ from onnx import helper, numpy_helper
 
 from ..refusals import Cut, Remedy
 from .light import load_light
-from .tools import ToolError, light_step, without_large_values
+from .tools import ToolError, light_step, typed_by_values, without_large_values
 
 FIX_SHAPES = Remedy("pass input_shapes, or --input-shape", Cut("what data decides"))
 # What names begin with that shape inference gives to sizes.
@@ -143,6 +143,19 @@ def infer_types(model: onnx.ModelProto) -> None:
     """
     typed = inferred(without_large_values(model))
     _take(model.graph, typed.graph, "node", "value_info", "output")
+
+
+def infer_values(model: onnx.ModelProto) -> dict[str, np.ndarray]:
+    """As ``infer_types``, by values as well: small results of nodes, which are returned.
+
+    Raises UnsupportedModelError as ``inferred``.
+    """
+    try:
+        typed, computed = typed_by_values(without_large_values(model))
+    except ToolError:  # a model that inference does not understand goes on as it is
+        return {}
+    _take(model.graph, typed.graph, "node", "value_info", "output")
+    return computed
 
 
 def _take(graph: onnx.GraphProto, other: onnx.GraphProto, *parts: str) -> None:

@@ -416,7 +416,8 @@ def _fixed_shape(
 
 def _folded_by_us(proto: onnx.ModelProto, shapes: Shapes) -> onnx.ModelProto:
     """A copy with ``shapes`` for inputs, and all that follows from them folded by ourselves."""
-    return folded(with_input_shapes(proto, shapes))
+    proto = with_input_shapes(proto, shapes)
+    return folded(proto)
 
 
 def _convert_first(
