@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
+from support.onnx_models import make_model
 from tvm_vision.evaluate import OutputError
 from tvm_vision.tools.check import error_lines
 
@@ -15,27 +16,19 @@ def nothing_found() -> onnx.ModelProto:
     """A detector of pixels that finds nothing: all of its scores are some 1e-7, of which
     onnxruntime's sigmoid knows a digit."""
     random = np.random.default_rng(3)
-    weights = {
-        "w": random.standard_normal((1, 8, 3, 3), np.float32) / 8,
-        "scale": np.array([0.11], np.float32),
-        "bias": np.array([-16.0], np.float32),
-        "mean": np.array([0.2], np.float32),
-        "variance": np.array([0.9], np.float32),
-    }
-    names = ["c", "scale", "bias", "mean", "variance"]
+    weights = [
+        ("w", random.standard_normal((1, 8, 3, 3), np.float32) / 8),
+        ("scale", np.array([0.11], np.float32)),
+        ("bias", np.array([-16.0], np.float32)),
+        ("mean", np.array([0.2], np.float32)),
+        ("variance", np.array([0.9], np.float32)),
+    ]
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
-        helper.make_node("BatchNormalization", names, ["s"]),
+        helper.make_node("BatchNormalization", ["c", *(name for name, _ in weights[1:])], ["s"]),
         helper.make_node("Sigmoid", ["s"], ["y"]),
     ]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 8, 64, 64))],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 1, 64, 64))],
-        [numpy_helper.from_array(value, name) for name, value in weights.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return make_model(nodes, [("x", (1, 8, 64, 64))], [("y", (1, 1, 64, 64))], weights)
 
 
 def test_what_onnxruntime_does_not_know_itself_is_no_error(command, tmp_path) -> None:

@@ -17,10 +17,11 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-import tvm
 from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
+
+from .barrier import barrier
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 # Numbers of a state that a thread of a GPU multiplies in a step of a loop, where they divide it.
@@ -443,10 +444,10 @@ class _Workgroup:
             place = row * self.layer.size + self._unit(number)
             self.shared[place] = own[self._own(number, row)]
 
-        _barrier()
+        barrier()
         for number, row in self._places():
             self._if_own(number, partial(put, number, row))
-        _barrier()
+        barrier()
 
     def _step(self, step: Any) -> None:
         layer = self.layer
@@ -619,8 +620,3 @@ class _Thread:
 def _columns(weights: Any) -> int:
     """Of all parts."""
     return int(weights.shape[1]) * int(weights.shape[3])
-
-
-def _barrier() -> None:
-    shared = [tvm.ir.StringImm("shared")]
-    T.evaluate(tvm.ir.Call("tirx.tvm_storage_sync", shared, ret_ty="void"))

@@ -16,6 +16,7 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
+from .barrier import barrier
 from .suppression_heap import VALUES, HeapKernel, store_corners
 from .suppression_rules import Rules, local, with_area
 
@@ -159,7 +160,7 @@ class _Turns(Rules):
         scores, boxes = self._levels[level]
         with T.If(self.thread < threads), T.Then():
             scores[self.thread], boxes[self.thread] = best.score[0], best.box[0]
-        self._barrier()
+        barrier()
 
     def _overlap(self, box: Any) -> Any:
         """Whether a box overlaps the one kept last by more than the threshold."""
@@ -185,10 +186,6 @@ class _Turns(Rules):
     def _by_first(self, statement: Any) -> None:
         with T.If(self.thread == 0), T.Then():
             statement()
-
-    def _barrier(self) -> None:
-        shared = [tvm.ir.StringImm("shared")]
-        T.evaluate(tvm.ir.Call("tirx.tvm_storage_sync", shared, ret_ty="void"))
 
 
 @dataclass

@@ -82,6 +82,7 @@ MOVES: dict[str, Fold] = {
     "relax.nn.pad": _padded,
     "relax.reshape": FOLDS["relax.reshape"],
 }
+_ALL = FOLDS | MOVES
 
 
 def _pass(name: str, folds: Mapping[str, Fold]) -> Any:
@@ -146,7 +147,7 @@ def numbers_behind(expr: Any, lookup: Lookup) -> Array | None:
         each = [part for part in found if part is not None]
         whole = len(each) == len(parts) > 0
         return np.concatenate(each, int(value.attrs.axis)) if whole else None
-    return _folded(value, FOLDS | MOVES, lambda arg: numbers_behind(arg, lookup))
+    return _folded(value, _ALL, lambda arg: numbers_behind(arg, lookup))
 
 
 def _sizes(call: relax.Call) -> relax.Expr:

@@ -63,15 +63,15 @@ class _Scatters(relax.PyExprMutator):
         axes = indices[-1]
         places, inner = data[:axes], math.prod(data[axes:])
         count, many = math.prod(places), math.prod(indices[:-1])
+        whole = [1, count, 1, inner]
         if numbers is not None:
             points = numbers.reshape(-1, axes)
             grid = _grid_of(points, places)
             if grid is not None:
                 return self._put_grid(call, grid, data[axes:], reduction)
-            targets = _flat(points, places)
-            latest = _latest(targets, count)
-            if reduction == "update" or _are_apart(targets):
-                return self._put(call, [1, count, 1, inner], many, latest, reduction)
+            rows = _flat(points, places).reshape(1, many, 1)
+            if reduction == "update" or _are_apart(rows):
+                return self._put(call, whole, many, _latest(rows, count), reduction)
         if not self._on_gpu or many <= FEW:
             return None
         compared = count * many * (1 if reduction == "update" else inner)
@@ -81,7 +81,7 @@ class _Scatters(relax.PyExprMutator):
         targets = self.builder_.emit_te(
             targets_of, points, places, primfunc_name_hint="scatter_targets"
         )
-        return self._found(call, [1, count, 1, inner], many, targets, reduction)
+        return self._found(call, whole, many, targets, reduction)
 
     def _elements(
         self, call: relax.Call, shapes: Sequence[Any], numbers: np.ndarray | None, reduction: str
@@ -96,8 +96,8 @@ class _Scatters(relax.PyExprMutator):
         whole = [before, count, after, 1]
         if numbers is not None:
             rows = _rows(numbers.reshape(before, many, after), count)
-            if reduction == "update" or _are_apart_along(rows):
-                return self._put(call, whole, many, _latest_along(rows, count), reduction)
+            if reduction == "update" or _are_apart(rows):
+                return self._put(call, whole, many, _latest(rows, count), reduction)
         few = many <= FEW or before * after >= MANY_THREADS
         if not self._on_gpu or few or before * count * after * many > MOST_COMPARED:
             return None
@@ -142,9 +142,9 @@ class _Scatters(relax.PyExprMutator):
     def _put(
         self, call: relax.Call, whole: Sequence[int], many: int, latest: Any, reduction: str
     ) -> relax.Expr:
-        before, count, after, inner = whole
+        before, _, after, inner = whole
         if isinstance(latest, np.ndarray):
-            latest = relax.const(latest.reshape(before, count, after), "int32")
+            latest = relax.const(latest, "int32")
         data = self._reshaped(call.args[0], whole)
         updates = self._reshaped(call.args[2], [before, many, after, inner])
         made = self.builder_.emit_te(
@@ -182,33 +182,22 @@ def _flat(points: np.ndarray, places: Sequence[int]) -> np.ndarray:
     return np.where(outside, -1, np.ravel_multi_index(tuple(inside.T), tuple(places)))
 
 
-def _latest(targets: np.ndarray, count: int) -> np.ndarray:
-    """What ``latest_of`` finds, of numbers (m,)."""
-    found = np.full(count + 1, -1, np.int32)  # the last place takes what is outside
-    np.maximum.at(found, targets, np.arange(len(targets), dtype=np.int32))
-    return found[:-1]
-
-
-def _are_apart(targets: np.ndarray) -> bool:
-    inside = targets[targets >= 0]
-    return len(np.unique(inside)) == len(inside)
-
-
 def _rows(indices: Any, count: int) -> Any:
     """Indices along an axis of ``count`` from its beginning, -1 for those outside."""
     found = np.where(indices < 0, indices + count, indices)
     return np.where((found >= 0) & (found < count), found, -1)
 
 
-def _latest_along(rows: np.ndarray, count: int) -> np.ndarray:
+def _latest(rows: np.ndarray, count: int) -> np.ndarray:
     """What ``latest_of`` finds, of numbers (before, m, after) of which those outside are -1."""
     before, _, after = rows.shape
-    found = np.full((before, count + 1, after), -1, np.int32)
+    found = np.full((before, count + 1, after), -1, np.int32)  # the last takes what is outside
     b, m, c = np.indices(rows.shape)
     np.maximum.at(found, (b, rows, c), m.astype(np.int32))
     return found[:, :-1]
 
 
-def _are_apart_along(rows: np.ndarray) -> bool:
+def _are_apart(rows: np.ndarray) -> bool:
+    """Whether no place of a row (before, m, after) has two updates."""
     by_row = np.sort(np.moveaxis(rows, 1, -1), axis=-1)
     return not np.any((by_row[..., 1:] == by_row[..., :-1]) & (by_row[..., 1:] >= 0))

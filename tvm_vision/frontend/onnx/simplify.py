@@ -18,6 +18,7 @@ from .graph import (
     inferred,
     with_input_shapes,
 )
+from .known_sizes import shape_of
 from .stand_ins import READING, put_back, with_stand_ins
 from .tools import ToolError, run, without_large_values
 
@@ -123,12 +124,9 @@ def _changed_values(model: onnx.ModelProto) -> list[str]:
     return [name for name, sizes in said.items() if found.get(name, sizes) != sizes]
 
 
-def _fixed_sizes(graph: onnx.GraphProto) -> dict[str, list[int]]:
-    values = {value.name: value for value in graph.value_info}
-    known = fixed_values(graph) & values.keys()
-    return {
-        name: [size.dim_value for size in values[name].type.tensor_type.shape.dim] for name in known
-    }
+def _fixed_sizes(graph: onnx.GraphProto) -> dict[str, tuple[int, ...]]:
+    sizes = {value.name: shape_of(value.type) for value in graph.value_info}
+    return {name: known for name, known in sizes.items() if known is not None}
 
 
 def _with_sizes_in_reshapes(typed: onnx.ModelProto) -> onnx.ModelProto:

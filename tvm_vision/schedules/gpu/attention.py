@@ -23,6 +23,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from ...topi.attention import FORM, AttentionForm
+from ...topi.barrier import barrier
 from ..common import NotThisKind, TargetLimits, largest_divisor, up
 from ..factors import FP16
 
@@ -239,11 +240,11 @@ class _Kernel:
 
     def write(self) -> None:
         self._score()
-        self._barrier()
+        barrier()
         self._weigh()
-        self._barrier()
+        barrier()
         self._add_up()
-        self._barrier()
+        barrier()
         self._give()
 
     def _query(self, block: Any) -> Any:
@@ -285,7 +286,7 @@ class _Kernel:
             for number in range(self.together):
                 _put(self.own, 0, tirx.max(self.own[0], self.logits[number]))
         _put(self.tops, self.thread, self.own[0])
-        self._barrier()
+        barrier()
         _put(self.top, 0, T.float32(LOWEST))
         for part in range(self.parts):
             _put(self.top, 0, tirx.max(self.top[0], self.tops[self.row * self.parts + part]))
@@ -401,10 +402,6 @@ class _Kernel:
                 to.data, number, a.data, place, b.data, other, to.data, number, dtype="void"
             )
         )
-
-    def _barrier(self) -> None:
-        shared = [tvm.ir.StringImm("shared")]
-        T.evaluate(tvm.ir.Call("tirx.tvm_storage_sync", shared, ret_ty="void"))
 
 
 def _loop(count: int, matrices: int) -> Any:
