@@ -3,6 +3,9 @@
 A convolution followed by additions and products with one constant a channel (a bias, a batch norm
 taken apart) computes ``(w * x) * scale + shift``; that is ``(w * scale) * x + shift``, one addition
 instead of four operators. Products with constant weights are treated alike.
+
+A layer scale that has not learned much, as 1e-5, would leave weights that fp16 has no digits for. One
+number, a power of 2, is then left out of them and multiplies the sums.
 """
 
 from __future__ import annotations
@@ -38,6 +41,10 @@ _CHANNELS = {
 _FLOATS = ("float16", "float32", "float64")
 # Shifts from here on round what they are added to: float32 has steps of 2^-11 behind them.
 ROUNDS = 4096.0
+# The largest weight below which many others have fewer digits as fp16: its normal numbers end at
+# 2^-14.
+SMALL = 2.0**-10
+LEAST_EXPONENT = -126  # of what is left out of them, a normal number of float32
 
 # Operator -> new (scale, shift) from the old ones and a constant; second where the constant stands
 # first, None where that is no scale and shift.
@@ -87,14 +94,27 @@ class _Folder(PyExprMutator):
         weights = constant_of(call.args[1], self._bound.get)
         assert weights is not None
         axis = _CHANNELS[call.op.name][1]
-        scale = _along(chain.scale, weights.ndim, axis)
+        left = _left_out(weights, weights * _along(chain.scale, weights.ndim, axis))
+        scale = _along(chain.scale / left, weights.ndim, axis)
         folded = relax.const((weights * scale).astype(weights.dtype))
         linear = self.builder_.emit(
             relax.Call(call.op, [data, folded], call.attrs, call.ty_args), str(chain.start.name)
         )
+        if left != 1:
+            number = relax.const(np.asarray(left, weights.dtype))
+            linear = self.builder_.emit(relax.op.multiply(linear, number))
         ndim = len(binding.var.ty.shape)
         shift = _along(chain.shift, ndim, _CHANNELS[call.op.name][0]).astype(weights.dtype)
         rebind(self, binding.var, relax.op.add(linear, relax.const(shift)))
+
+
+def _left_out(weights: Array, folded: Array) -> float:
+    """What weights are not multiplied by, that they stay about as large as they were; 1 for those
+    that do anyway."""
+    before, after = (float(np.abs(values).max(initial=0)) for values in (weights, folded))
+    if not 0 < after < min(SMALL, before / 2):
+        return 1.0
+    return float(2.0 ** max(np.round(np.log2(after / before)), LEAST_EXPONENT))
 
 
 def _chains(main: relax.Function) -> dict[relax.Var, _Chain]:

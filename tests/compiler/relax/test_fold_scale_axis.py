@@ -1,0 +1,71 @@
+"""Scales of channels in weights, and what is left out of them where fp16 has no digits for it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tvm import relax
+
+from support.interpreter import run
+from support.relax_models import constant, module_of
+from tvm_vision.compiler import compile_model
+from tvm_vision.compiler.relax.fold_scale_axis import fold_scales
+from tvm_vision.compiler.relax.kernel_calls import bindings_of
+from tvm_vision.compiler.relax.operators import operator_of
+from tvm_vision.compiler.relax.rewriting import constant_of
+
+KINDS = ("product", "convolution", "transposed")
+IN, OUT = 24, 32
+
+
+def layer_of(kind, scale):
+    """A linear operator, a bias and a layer scale, with its signature; and the weights, (IN, OUT),
+    biases and scales, both (OUT,)."""
+    expr, weights = constant(1, IN, OUT, low=-0.1, high=0.1)
+    row = (OUT,) if kind == "product" else (OUT, 1, 1)
+    _, biases = constant(2, OUT)
+    scales = (scale * constant(3, OUT, low=0.5, high=1.5)[1]).astype("float32")
+
+    def build(builder, x):
+        if kind == "product":
+            sums = relax.op.matmul(x, expr)
+        elif kind == "convolution":
+            sums = relax.op.nn.conv2d(x, relax.const(weights.T.reshape(OUT, IN, 1, 1)))
+        else:
+            sums = relax.op.nn.conv2d_transpose(x, relax.const(weights.reshape(IN, OUT, 1, 1)))
+        biased = relax.op.add(builder.emit(sums), relax.const(biases.reshape(row)))
+        scaled = relax.op.multiply(builder.emit(biased), relax.const(scales.reshape(row)))
+        return builder.emit(scaled)
+
+    shape = (4, IN) if kind == "product" else (1, IN, 5, 5)
+    return *module_of(build, shape), weights, biases, scales
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("scale", [1.0, 1e-3, 1e-5, 1e-6, 1e-9, 1e-30])
+def test_scaled_layers_are_right_in_fp16(kind, scale):
+    """With weights of fp16, which have their digits. A convolution's result may be stored as fp16 in
+    another order before it is given, and a step of fp16 is 2^-24 there."""
+    module, signature, weights, biases, scales = layer_of(kind, scale)
+    compiled = compile_model(module, signature, target="llvm", precision="fp16")
+    stored = {value.dtype.name for value in compiled.params.values() if value.size == IN * OUT}
+    assert stored == {"float16"}
+    x = np.random.default_rng(4).uniform(-1, 1, signature.inputs[0].shape).astype("float32")
+    (found,) = run(compiled, [x])
+    step = 0.0 if kind == "product" else 2.0**-24
+    rows = x if kind == "product" else np.moveaxis(x, 1, -1)
+    wanted = (rows.astype(np.float64) @ weights + biases) * scales
+    found = found if kind == "product" else np.moveaxis(found, 1, -1)
+    assert np.abs(found - wanted).max() < 2e-3 * np.abs(wanted).max() + step
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("scale", "left"), [(1.0, False), (0.05, False), (1e-3, True)])
+def test_one_operator_more_where_weights_would_be_too_small(kind, scale, left):
+    module, *_ = layer_of(kind, scale)
+    made = relax.transform.DeadCodeElimination()(fold_scales(module))
+    calls = [value for _, value in bindings_of(made["main"]) if isinstance(value, relax.Call)]
+    names = [operator_of(call).removeprefix("relax.") for call in calls]
+    assert names[1:] == (["multiply", "add"] if left else ["add"])
+    weights = constant_of(calls[0].args[1], dict(bindings_of(made["main"])).get)
+    assert np.abs(weights).max() > 2.0**-10
