@@ -10,8 +10,10 @@ Formulas and the order of gates are those of ONNX's operators LSTM-22, GRU-22 an
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -24,8 +26,6 @@ from tvm.script.ir_builder import tirx as T
 from .barrier import barrier
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
-# Numbers of a state that a thread of a GPU multiplies in a step of a loop, where they divide it.
-UNROLLED = (8, 4, 2, 1)
 # Multiplications of a sequence: fewer are done before other threads have woken up.
 WORTH_THREADS = 1 << 13
 
@@ -125,20 +125,29 @@ class RecurrentTile:
     Attributes:
         threads: of a workgroup; 1 on a processor.
         sequences: of a task.
+        slices: groups of a workgroup's threads that share the terms of a product's sums.
+        vector: weights of a column that a thread of a GPU fetches at once.
         rows, lanes, vectors: of a processor: a product's results that stay in registers, rows of
             sequences times vectors of lanes.
     """
 
     threads: int
     sequences: int
+    slices: int = 1
+    vector: int = 1
     rows: int = 1
     lanes: int = 1
     vectors: int = 1
 
     @property
     def width(self) -> int:
-        """Columns of weights beside one another in memory; 0 for all."""
-        return 0 if self.threads > 1 else self.lanes * self.vectors
+        """Columns of weights beside one another in memory of a processor."""
+        return self.lanes * self.vectors
+
+    def shared_numbers(self, form: RecurrentForm, size: int) -> int:
+        """Numbers of a workgroup in shared memory: states, and the sums of its slices."""
+        sums = self.threads * max(form.products) if self.slices > 1 else 0
+        return self.sequences * (size + sums)
 
 
 def packed(weights: te.Tensor, form: RecurrentForm, which: int, tile: RecurrentTile) -> te.Tensor:
@@ -146,21 +155,30 @@ def packed(weights: te.Tensor, form: RecurrentForm, which: int, tile: RecurrentT
 
     weights: of states, (directions, gates · size, size), as ONNX has them.
 
-    (directions, parts, size, columns): for each number of the state its weights in the columns of a
-    part, with zeros behind the last.
+    On a processor (directions, parts, size, columns): for each number of the state its weights in
+    the columns of a part, with zeros behind the last. On a GPU (directions, gates · size / vector,
+    size, vector): for each gate and each vector of a state the weights of all columns.
     """
     directions, _, size = (int(n) for n in weights.shape)
-    first, count = sum(form.products[:which]) * size, form.products[which] * size
-    width = tile.width or count
+    first, gates = sum(form.products[:which]), form.products[which]
+    if tile.threads > 1:
+        vectors = size // tile.vector
 
-    def value(direction: Any, part: Any, k: Any, lane: Any) -> Any:
+        def of_column(direction: Any, row: Any, unit: Any, lane: Any) -> Any:
+            column = (first + row // vectors) * size + unit
+            return weights[direction, column, row % vectors * tile.vector + lane]
+
+        return te.compute((directions, gates * vectors, size, tile.vector), of_column, "packed")
+    width, count = tile.width, gates * size
+
+    def of_number(direction: Any, part: Any, k: Any, lane: Any) -> Any:
         column = part * width + lane
-        weight = weights[direction, first + column, k]
+        weight = weights[direction, first * size + column, k]
         if count % width == 0:
             return weight
         return tirx.if_then_else(column < count, weight, tirx.const(0.0, weights.dtype))
 
-    return te.compute((directions, -(-count // width), size, width), value, "packed")
+    return te.compute((directions, -(-count // width), size, width), of_number, "packed")
 
 
 def recurrence(
@@ -370,15 +388,17 @@ class _Workgroup:
     """On a GPU: a thread has some numbers of the states of its workgroup's sequences, all gates of
     each. What others read lies in shared memory, the rest in registers.
 
-    Threads that are left over do the last number again, without writing it, so that no branch comes
-    between barriers.
+    Each slice of the threads has all numbers, and adds up a part of each product; then all of them
+    do the rest of a step alike, and the first one writes. Threads that are left over do the last
+    number again, without writing it, so that no branch comes between barriers.
     """
 
     def __init__(self, layer: Layer) -> None:
         self.layer = layer
         self.sequences = layer.tile.sequences
+        self.threads = layer.tile.threads // layer.tile.slices
         # Of a thread, counted here, so that their values are registers.
-        self.numbers = range(-(-layer.size // layer.tile.threads))
+        self.numbers = range(-(-layer.size // self.threads))
 
     def statements(self) -> None:
         """Write all results."""
@@ -386,7 +406,7 @@ class _Workgroup:
         block, thread = (te.thread_axis(f"{axis}Idx.x") for axis in ("block", "thread"))
         launch = [(block, layer.directions * layer.blocks), (thread, layer.tile.threads)]
         with T.frame_scope([T.attr(axis, "thread_extent", size) for axis, size in launch]):
-            self.thread = thread.var
+            self.thread, self.slice = thread.var % self.threads, thread.var // self.threads
             self.direction = block.var // layer.blocks
             self.first = layer.first_of(block.var % layer.blocks)
             self.shared = layer.local(self.sequences * layer.size, "shared")
@@ -395,6 +415,11 @@ class _Workgroup:
             self.new = layer.local(count)
             self.scratch = layer.local(form.gates)
             self.sums = layer.local(form.gates * count)
+            gates = max(form.products)
+            self.fetched = layer.local(gates * layer.tile.vector)
+            if layer.tile.slices > 1:
+                parts = layer.tile.threads * gates * self.sequences
+                self.parts = layer.local(parts, "shared")
             for number, row in self._places():
                 self._start(number, row)
             self._share(self.kept[0])
@@ -411,18 +436,21 @@ class _Workgroup:
         return number * self.sequences + row
 
     def _unit(self, number: int) -> Any:
-        threads, size = self.layer.tile.threads, self.layer.size
+        threads, size = self.threads, self.layer.size
         unit = number * threads + self.thread
         return unit if (number + 1) * threads <= size else tirx.min(unit, T.int32(size - 1))
 
     def _if_own(self, number: int, write: Callable[[], None]) -> None:
-        """A statement for threads that are not left over."""
-        threads, size = self.layer.tile.threads, self.layer.size
-        if (number + 1) * threads <= size:
-            write()
-        else:
-            with T.If(number * threads + self.thread < size), T.Then():
+        """A statement for threads of the first slice that are not left over."""
+        threads, size = self.threads, self.layer.size
+        which = [self.slice == 0] if self.layer.tile.slices > 1 else []
+        if (number + 1) * threads > size:
+            which.append(number * threads + self.thread < size)
+        if which:
+            with T.If(functools.reduce(tirx.And, which)), T.Then():
                 write()
+        else:
+            write()
 
     def _start(self, number: int, row: int) -> None:
         for buffer, given in zip(self.kept, self.layer.starts, strict=True):
@@ -483,20 +511,38 @@ class _Workgroup:
     def _add_up(self, which: int, number: int) -> None:
         """A product of what is shared, for one number of a thread, of all sequences."""
         layer, rows, sums = self.layer, range(self.sequences), self.sums
+        vector, slices = layer.tile.vector, layer.tile.slices
         before = sum(layer.form.products[:which])
         gates, weights = range(layer.form.products[which]), layer.weights[which]
-        for gate in gates:
-            for row in rows:
-                sums[self._sum(number, before + gate, row)] = tirx.const(0.0, layer.dtype)
-        unroll = next(n for n in UNROLLED if layer.size % n == 0)
-        with T.serial(0, layer.size // unroll) as turn:
-            for k in (turn * unroll + inner for inner in range(unroll)):
-                for gate in gates:
-                    column = gate * layer.size + self._unit(number)
-                    weight = layer.read(weights, self.direction, 0, k, column)
-                    for row in rows:
-                        place = self._sum(number, before + gate, row)
-                        sums[place] = sums[place] + weight * self.shared[row * layer.size + k]
+        places = [self._sum(number, before + gate, row) for gate in gates for row in rows]
+        for place in places:
+            sums[place] = tirx.const(0.0, layer.dtype)
+        vectors = layer.size // vector
+        with T.serial(0, vectors // slices) as turn:
+            block = self.slice * (vectors // slices) + turn
+            for gate in gates:
+                with T.vectorized(0, vector) as lane:
+                    at = (self.direction, gate * vectors + block, self._unit(number), lane)
+                    self.fetched[gate * vector + lane] = layer.read(weights, *at)
+            for lane, row, gate in itertools.product(range(vector), rows, gates):
+                place = self._sum(number, before + gate, row)
+                state = self.shared[row * layer.size + block * vector + lane]
+                sums[place] = sums[place] + self.fetched[gate * vector + lane] * state
+        if slices > 1:
+            self._add_slices(places)
+
+    def _add_slices(self, places: list[int]) -> None:
+        """Give the sums of all slices to each of them."""
+
+        def part(which: int, of: Any) -> Any:
+            return (which * self.layer.tile.slices + of) * self.threads + self.thread
+
+        for which, place in enumerate(places):
+            self.parts[part(which, self.slice)] = self.sums[place]
+        barrier()
+        for which, place in enumerate(places):
+            terms = [self.parts[part(which, of)] for of in range(self.layer.tile.slices)]
+            self.sums[place] = functools.reduce(operator.add, terms)
 
 
 class _Thread:

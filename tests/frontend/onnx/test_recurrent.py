@@ -185,12 +185,12 @@ def test_on_a_vulkan_device(operator):
     assert_equal(executor(import_onnx(model), "vulkan")(x), expected(model, x))
 
 
-# (batch, size): of one number, less than a vector, with a rest, of several a thread; batches that
-# blocks do not divide.
-SIZES = [(1, 1), (3, 7), (9, 48), (5, 130), (2, 300)]
+# (batch, size): of one number, less than a vector, with a rest, of several slices, of several numbers
+# a thread where there are few; batches that blocks do not divide.
+SIZES = [(1, 1), (3, 7), (9, 48), (5, 130), (1, 128), (2, 300)]
 
 
-@pytest.mark.parametrize("target", ["llvm", "vulkan"])
+@pytest.mark.parametrize("target", ["llvm", "vulkan", "vulkan -max_threads_per_block=64"])
 @pytest.mark.parametrize(("batch", "size"), SIZES)
 @pytest.mark.parametrize(
     ("operator", "options"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,10 @@ from ..tir.cast_buffers import LOADS_AND_STORES
 MOST_SEQUENCES = 4
 # Workgroups that a unit has to have before they get more sequences than one.
 GROUPS_OF_UNIT = 1
-MOST_THREADS = 256
+MOST_THREADS = 1024
+# Weights that a thread fetches at once, and groups of threads that share a sum, where these divide
+# a state and what is left; fewer vectors of a slice are not worth the barrier.
+VECTORS, SLICES, LEAST_VECTORS = (4, 2, 1), (8, 4, 2), 16
 # Of a number of a state.
 SHARED_BYTES = 4
 # Rows and vectors of a processor's tile: those that it holds in registers beside what they read.
@@ -33,7 +37,7 @@ def recurrent_kernel(builder: relax.BlockBuilder, call: relax.Call) -> relax.Exp
     tensors = list(call.args[1].fields)
     form = RecurrentForm.from_json(str(call.args[0].global_symbol).partition(" ")[2])
     directions, batch, size = (int(n) for n in tensors[1].ty.shape)
-    tile = tile_for(Target.current(), directions, batch, size)
+    tile = tile_for(Target.current(), form, directions, batch, size)
     place = 1 + form.states
     weights: list[Any] = []
     for which in range(len(form.products)):
@@ -51,22 +55,39 @@ def _call(builder: relax.BlockBuilder, make: Callable[..., Any], name: str, *of:
     )
 
 
-def tile_for(target: Target, directions: int, batch: int, size: int) -> RecurrentTile:
+def tile_for(
+    target: Target, form: RecurrentForm, directions: int, batch: int, size: int
+) -> RecurrentTile:
     """How a layer's tasks go through their sequences on a device."""
     if "gpu" in target.keys:
-        return _of_workgroup(TargetLimits.of(target), directions, batch, size)
+        return _of_workgroup(TargetLimits.of(target), form, directions, batch, size)
     processor = Processor.of(target)
     rows = min(ROWS, batch)
     lanes = processor.lanes
     vectors = max(1, min(MOST_VECTORS, (processor.registers - 2) // rows - 1))
-    return RecurrentTile(1, min(batch, rows * TILES), rows, lanes, vectors)
+    return RecurrentTile(1, min(batch, rows * TILES), rows=rows, lanes=lanes, vectors=vectors)
 
 
-def _of_workgroup(limits: TargetLimits, directions: int, batch: int, size: int) -> RecurrentTile:
-    wave = max(1, limits.wave)
-    threads = min(-(-size // wave) * wave, MOST_THREADS, limits.threads)
+def _of_workgroup(
+    limits: TargetLimits, form: RecurrentForm, directions: int, batch: int, size: int
+) -> RecurrentTile:
+    wave, most_threads = max(1, limits.wave), min(MOST_THREADS, limits.threads)
+    threads = min(-(-size // wave) * wave, most_threads)
     enough = limits.device.units.count * GROUPS_OF_UNIT
     room = limits.shared_bytes // (size * SHARED_BYTES)
     most = max(1, min(MOST_SEQUENCES, room, batch))
     fitting = (n for n in range(1, most) if directions * -(-batch // n) <= enough)
-    return RecurrentTile(threads, next(fitting, most))
+    vector = next(n for n in VECTORS if size % n == 0)
+    tile = RecurrentTile(threads, next(fitting, most), vector=vector)
+    # A unit waits for the weights of a step, and the more threads there are the more are on their
+    # way; where each unit has several workgroups they are anyway.
+    if size > threads or directions * -(-batch // tile.sequences) > enough:
+        return tile
+    vectors = size // vector
+    for slices in SLICES:
+        sliced = replace(tile, threads=threads * slices, slices=slices)
+        shared = sliced.shared_numbers(form, size) * SHARED_BYTES
+        fits = sliced.threads <= most_threads and shared <= limits.shared_bytes
+        if fits and vectors % slices == 0 and vectors >= slices * LEAST_VECTORS:
+            return sliced
+    return tile
