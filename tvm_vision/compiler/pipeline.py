@@ -67,6 +67,7 @@ from .relax.scatters import scatters_as_gathers
 from .relax.sink_reshapes import sink_reshapes
 from .relax.sums_in_steps import sums_in_steps
 from .relax.top_k import top_k_by_rank
+from .relax.transposed_convolutions import transposed_convolutions
 from .relax.weights_by_window import weights_by_window
 from .relax.winograd import winograd
 from .tir.dead_block_elimination import eliminate_dead_blocks
@@ -321,6 +322,8 @@ PHASES: tuple[Phase, ...] = (
     Phase("fold_weights", RELAX, _relax(fold_moves), 1, lambda n: not n.on_gpu and not n.int8),
     Phase("common_subexpressions", RELAX, _relax(relax.transform.EliminateCommonSubexpr()), 1),
     Phase("fold_scale_axis", RELAX, _relax(fold_scales), 3),
+    Phase("transposed_convolutions", RELAX, _relax_on(transposed_convolutions), 3,
+          lambda n: n.on_gpu),
     Phase("dead_code", RELAX, _relax(DEAD_CODE)),
     Phase("layout_nchwc", RELAX, _blocks_of_channels, 3,
           lambda n: n.options.layout == "auto" and channel_block(n.target) > 1),

@@ -30,6 +30,8 @@ CASES: dict[str, tuple[Any, ...]] = {
     "padded on two sides": ((1, 4, 9, 9), (6, 4, 3, 2), 1, (0, 1, 2, 1), 1, 1, "contraction"),
     "grouped": ((2, 12, 9, 7), (18, 4, 3, 3), 1, PADS, 1, 3, "contraction"),
     "small groups": ((1, 6, 9, 7), (6, 3, 1, 1), 1, (0,) * 4, 1, 2, "window"),
+    "two output channels": ((1, 16, 12, 12), (2, 16, 3, 3), 1, PADS, 1, 1, "reduction"),
+    "a picture of two channels": ((1, 16, 64, 64), (2, 16, 3, 3), 1, PADS, 1, 1, "contraction"),
     "one output channel": ((1, 16, 12, 12), (1, 16, 3, 3), 1, PADS, 1, 1, "reduction"),
     "depthwise": ((1, 9, 11, 13), (9, 1, 3, 3), 1, PADS, 1, 9, "window"),
     "depthwise, strided": ((1, 6, 12, 13), (6, 1, 5, 5), 2, (2,) * 4, 1, 6, "window"),
@@ -63,6 +65,21 @@ def check_convolution(
 def test_convolution_equals_numpy(name: str) -> None:
     x, w, stride, pad, dilation, groups, kind = CASES[name]
     assert check_convolution(x, w, stride, pad, dilation, groups) == [kind]
+
+
+@pytest.mark.parametrize("channels", [2, 3, 5])
+def test_a_picture_with_channels_last_is_a_product(channels: int) -> None:
+    """Of fewer channels than a tile has columns; sums by rows would take a workgroup a pixel."""
+    image, weights = noise([(1, 16, 64, 65), (channels, 16, 5, 5)])
+    expected = conv2d(image, weights, 1, (2, 2, 2, 2), 1, 1).transpose(0, 2, 3, 1)
+
+    def build(x: Any, w: Any) -> Any:
+        return NN.conv2d(
+            x, w, padding=[2, 2, 2, 2], data_layout="NHWC", kernel_layout="HWIO", out_layout="NHWC"
+        )
+
+    turned = [image.transpose(0, 2, 3, 1).copy(), weights.transpose(2, 3, 1, 0).copy()]
+    assert check(build, turned, expected) == ["contraction"]
 
 
 @settings(

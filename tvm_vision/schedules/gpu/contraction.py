@@ -44,6 +44,9 @@ from .packed_fp16 import adds_fp16
 from .split_k import schedule_total, split_reduction
 
 LEAST_M, LEAST_N, LEAST_K = 3, 8, 4  # with less the tiles would be mostly padding
+# But a picture made of many channels, by windows: sums by rows would read each number of the image
+# for each place of a window, and wait for one another in each pixel.
+LONG, LEAST_WINDOW = 4096, 64
 
 
 @dataclass(frozen=True)
@@ -161,10 +164,12 @@ def as_product(schedule: Schedule) -> tuple[Any, Product, Contraction]:
     block = only_reduction(schedule)
     found = analyse(schedule, block)
     b, m, n, k = found.sizes
-    if m < LEAST_M or n < LEAST_N or k < LEAST_K:
-        raise NotThisKind("too thin for tiles")
     body = schedule.get(block)
-    kinds = _factors(body, found), _windows(body, found), adds_fp16(body)
+    windows = _windows(body, found)
+    picture = bool(windows) and max(m, n) >= LONG and k >= LEAST_WINDOW
+    if k < LEAST_K or ((m < LEAST_M or n < LEAST_N) and not picture):
+        raise NotThisKind("too thin for tiles")
+    kinds = _factors(body, found), windows, adds_fp16(body)
     return block, Product(b, m, n, k, *kinds, n_first=found.image == 0), found
 
 

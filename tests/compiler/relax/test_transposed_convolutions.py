@@ -1,0 +1,126 @@
+"""Transposed convolutions as convolutions of their phases give what onnxruntime gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import helper
+
+from support.onnx_models import make_model, run_on_cpu
+from tvm_vision.compiler import compile_model
+from tvm_vision.compiler.relax.kernel_calls import bindings_of
+from tvm_vision.compiler.relax.operators import operator_of
+from tvm_vision.compiler.relax.transposed_convolutions import transposed_convolutions
+from tvm_vision.frontend.onnx.load import import_onnx
+
+RANDOM = np.random.default_rng(5)
+
+
+def model_of(kernel, strides, sizes, batch=1, inputs=6, outputs=5, group=1, **options):
+    """A transposed convolution with bias."""
+    weights = RANDOM.standard_normal((inputs, outputs // group, *kernel)).astype("float32")
+    bias = RANDOM.standard_normal(outputs).astype("float32")
+    node = helper.make_node(
+        "ConvTranspose", ["x", "w", "b"], ["y"], strides=strides, group=group, **options
+    )
+    given = [("x", (batch, inputs, *sizes))]
+    return make_model([node], given, [("y", None)], [("w", weights), ("b", bias)])
+
+
+def left(model):
+    """The module behind the pass, and how many transposed convolutions there are in it."""
+    module = transposed_convolutions(import_onnx(model)[0])
+    names = [operator_of(value) for _, value in bindings_of(module["main"])]
+    return module, sum(name.endswith("_transpose") for name in names)
+
+
+def assert_right(model, found, x):
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    (wanted,) = session.run(None, {"x": x})
+    assert found.shape == wanted.shape
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=3e-6 * np.abs(wanted).max())
+
+
+def image(model):
+    shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
+    return RANDOM.standard_normal(shape).astype("float32")
+
+
+CASES = [
+    # Upsampling: windows side by side, of two and four; of generators; with a rest on one side.
+    dict(kernel=[2, 2], strides=[2, 2], sizes=[5, 7]),
+    dict(kernel=[4, 4], strides=[4, 4], sizes=[3, 4], batch=2),
+    dict(kernel=[4, 4], strides=[2, 2], sizes=[5, 4], pads=[1, 1, 1, 1]),
+    dict(kernel=[3, 3], strides=[2, 2], sizes=[5, 4], pads=[1, 1, 1, 1], output_padding=[1, 1]),
+    dict(kernel=[5, 3], strides=[3, 2], sizes=[4, 6], pads=[2, 0, 1, 1], output_padding=[2, 0]),
+    dict(kernel=[1, 1], strides=[2, 2], sizes=[4, 4]),
+    dict(kernel=[3, 2], strides=[1, 2], sizes=[4, 4], pads=[1, 0, 1, 0]),
+    dict(kernel=[4], strides=[2], sizes=[9], pads=[1, 1]),
+    dict(kernel=[7], strides=[5], sizes=[6], pads=[3, 2], batch=3),
+    dict(kernel=[2, 3, 4], strides=[2, 2, 3], sizes=[3, 4, 2], pads=[0, 1, 1, 0, 1, 2]),
+    dict(kernel=[2, 2], strides=[3, 3], sizes=[3, 3]),  # pixels that nothing is added to
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_phases_are_the_transposed_convolution(case):
+    model = model_of(**case)
+    module, transposed = left(model)
+    assert transposed == 0
+    x = image(model)
+    assert_right(model, run_on_cpu(module, x)[0], x)
+
+
+def test_of_any_sizes():
+    """40 drawn at random, those included that stay as they are."""
+    for _ in range(40):
+        count = int(RANDOM.integers(1, 4))
+        draw = lambda low, high: [int(n) for n in RANDOM.integers(low, high, count)]  # noqa: B023, E731
+        kernel, strides = draw(1, 6), draw(1, 4)
+        pads = [int(RANDOM.integers(0, k)) for k in (*kernel, *kernel)]
+        sizes = [s + 6 for s in draw(1, 5)]
+        model = model_of(kernel, strides, sizes, pads=pads)
+        module, transposed = left(model)
+        assert transposed == (max(strides) == 1)
+        x = image(model)
+        assert_right(model, run_on_cpu(module, x)[0], x)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        dict(kernel=[3, 3], strides=[1, 1], sizes=[4, 4]),
+        dict(kernel=[3, 3], strides=[2, 2], sizes=[4, 4], dilations=[2, 2]),
+        dict(kernel=[4, 4], strides=[2, 2], sizes=[4, 4], inputs=6, outputs=6, group=6),
+        dict(kernel=[2, 2], strides=[2, 2], sizes=[4, 4], inputs=6, outputs=4, group=2),
+    ],
+    ids=str,
+)
+def test_others_stay_as_they_are(case):
+    assert left(model_of(**case))[1] == 1
+
+
+@pytest.mark.parametrize("case", [CASES[0], CASES[2], CASES[7], CASES[9]], ids=str)
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_on_a_vulkan_device(case, precision, tmp_path):
+    import tvm_vision
+
+    model = model_of(inputs=16, outputs=8, **case)
+    tvm_vision.compile(model, tmp_path / "net.tar", target="vulkan", precision=precision)
+    x = image(model)
+    found = tvm_vision.load(tmp_path / "net.tar", device="vulkan").frame({"x": x})["y"]
+    if precision == "fp32":
+        assert_right(model, found, x)
+    else:
+        (wanted,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+        assert np.abs(found - wanted).max() < 3e-3 * np.abs(wanted).max()
+
+
+def test_a_gpu_multiplies_with_no_zeros_between_pixels():
+    """As many operations as there are weights for each pixel, and not the square of the stride
+    times as many."""
+    imported = import_onnx(model_of([2, 2], [2, 2], [16, 16], inputs=32, outputs=16))
+    kernels = compile_model(*imported, target="vulkan").graph["kernels"]
+    once = 2 * 16 * 16 * 32 * 16 * 2 * 2
+    assert sum(kernel["operations"] for kernel in kernels) < 1.2 * once

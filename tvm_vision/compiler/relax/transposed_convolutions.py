@@ -1,0 +1,143 @@
+"""Transposed convolutions as convolutions of their phases.
+
+A transposed convolution with stride s adds, at place s·q + r of an axis, the terms x[q - t] · w[s·t + r]:
+for each of its s phases r an ordinary convolution with every s-th weight, over the same pixels. So one
+convolution with s times the channels, along each axis, has all phases, and they are put side by
+side after it. Computed by itself it would multiply with the zeros between pixels, s² - 1 of s² terms.
+
+After Shi et al., "Is the deconvolution layer the same as a convolutional layer?", 2016.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from .operators import fixed_shape, operator_of
+from .rewriting import constant_of, rewritten
+
+# Operator -> the convolution, its layouts, and those of the weights of both.
+_CONVOLUTIONS: dict[str, tuple[Callable[..., relax.Expr], str, str, str]] = {
+    "relax.nn.conv1d_transpose": (relax.op.nn.conv1d, "NCW", "IOW", "OIW"),
+    "relax.nn.conv2d_transpose": (relax.op.nn.conv2d, "NCHW", "IOHW", "OIHW"),
+    "relax.nn.conv3d_transpose": (relax.op.nn.conv3d, "NCDHW", "IODHW", "OIDHW"),
+}
+
+
+def transposed_convolutions(mod: tvm.IRModule) -> tvm.IRModule:
+    """``main`` with convolutions for dense transposed ones whose weights are constants."""
+    return rewritten(mod, _Rewriter(mod))
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """What becomes of an axis.
+
+    Attributes:
+        stride, taps: phases, and weights of each.
+        before, after: zeros around the image.
+        steps: places of the convolution.
+        first, length: the part of the phases side by side that is the result.
+    """
+
+    stride: int
+    taps: int
+    before: int
+    after: int
+    steps: int
+    first: int
+    length: int
+
+    @classmethod
+    def of(cls, size: int, kernel: int, stride: int, padding: int, length: int) -> _Axis | None:
+        """``padding``: what is cut off before; None where that is more than a pixel's weights."""
+        taps = -(-kernel // stride)
+        begin, end = padding // stride, (padding + length - 1) // stride
+        before, after = taps - 1 - begin, end - (size - 1)
+        if before < 0 or after < 0:
+            return None
+        return cls(stride, taps, before, after, end - begin + 1, padding % stride, length)
+
+
+@relax.expr_functor.mutator
+class _Rewriter(relax.PyExprMutator):
+    def visit_var_binding_(self, binding: relax.VarBinding) -> None:
+        self._name = str(binding.var.name)
+        super().visit_var_binding_(binding)
+
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        call = self.visit_expr_post_order(call)
+        axes = _axes_of(call)
+        weights = constant_of(call.args[1], self.lookup_binding) if axes else None
+        if axes is None or weights is None:
+            return call
+        operator, layout, _, kernel_layout = _CONVOLUTIONS[operator_of(call)]
+        phases = self.builder_.emit(
+            operator(
+                call.args[0], relax.const(_by_phase(weights, axes)), 1,
+                [axis.before for axis in axes] + [axis.after for axis in axes],
+                1, 1, layout, kernel_layout, layout,
+            ),
+            self._name,
+        )  # fmt: skip
+        return self._side_by_side(phases, axes, weights.shape[1])
+
+    def _side_by_side(self, phases: Any, axes: Sequence[_Axis], channels: int) -> relax.Expr:
+        batch = fixed_shape(phases)[0]
+        count = len(axes)
+        strides, steps = [a.stride for a in axes], [a.steps for a in axes]
+        apart = relax.op.reshape(phases, [batch, *strides, channels, *steps])
+        # Each phase behind the place that it is of.
+        places = [(2 + count + i, 1 + i) for i in range(count)]
+        order = [0, 1 + count, *itertools.chain.from_iterable(places)]
+        turned = relax.op.permute_dims(self.builder_.emit(apart), order)
+        whole = [a.steps * a.stride for a in axes]
+        image = relax.op.reshape(self.builder_.emit(turned), [batch, channels, *whole])
+        if all(a.first == 0 and a.length == size for a, size in zip(axes, whole, strict=True)):
+            return image
+        return relax.op.strided_slice(
+            self.builder_.emit(image), list(range(2, 2 + count)),
+            [a.first for a in axes], [a.first + a.length for a in axes],
+        )  # fmt: skip
+
+
+def _axes_of(call: Any) -> list[_Axis] | None:
+    """The axes of a dense transposed convolution with some stride, of real numbers; None for
+    anything else."""
+    name = operator_of(call)
+    if name not in _CONVOLUTIONS:
+        return None
+    attrs = call.attrs
+    _, layout, kernel_layout, _ = _CONVOLUTIONS[name]
+    layouts = (str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout or layout))
+    image, weights, result = (fixed_shape(e) for e in (*call.args, call))
+    if layouts != (layout, kernel_layout, layout) or None in (image, weights, result):
+        return None
+    strides = [int(n) for n in attrs.strides]
+    plain = int(attrs.groups) == 1 and all(int(n) == 1 for n in attrs.dilation)
+    if not plain or max(strides) == 1 or "float" not in str(call.ty.dtype):
+        return None
+    padding = [int(n) for n in attrs.padding][: len(strides)]
+    axes = [
+        _Axis.of(*sizes)
+        for sizes in zip(image[2:], weights[2:], strides, padding, result[2:], strict=True)
+    ]
+    return None if None in axes else [axis for axis in axes if axis]
+
+
+def _by_phase(weights: np.ndarray, axes: Sequence[_Axis]) -> np.ndarray:
+    """Weights (I, O, ...) as those of all phases, (phases · O, I, taps ...)."""
+    count = len(axes)
+    room = [(0, a.taps * a.stride - size) for a, size in zip(axes, weights.shape[2:], strict=True)]
+    padded = np.pad(weights, [(0, 0), (0, 0), *room])
+    inputs, outputs = weights.shape[:2]
+    parted = padded.reshape(inputs, outputs, *(n for a in axes for n in (a.taps, a.stride)))
+    taps, phases = (tuple(range(first, 2 + 2 * count, 2)) for first in (2, 3))
+    turned = np.flip(parted, taps).transpose(*phases, 1, 0, *taps)
+    return np.ascontiguousarray(turned.reshape(-1, inputs, *(a.taps for a in axes)))
