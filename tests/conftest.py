@@ -27,6 +27,8 @@ if _IS_WORKER:  # which share the cores
     os.environ.setdefault("TVM_NUM_THREADS", "1")
 # What tests change of the compiler they change in their own process.
 os.environ.setdefault("TVM_VISION_KERNEL_PROCESSES", "off")
+# A package that another test made is none that this test's compiler did.
+os.environ.setdefault("TVM_VISION_PACKAGE_CACHE", "off")
 # xdist gives its workers the width of its own terminal, to which tables would be folded.
 os.environ.pop("COLUMNS", None)
 # No result may be what a kernel found in memory.

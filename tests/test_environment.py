@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import tvm_vision.vulkan as vulkan
+from tvm_vision import environment
 from tvm_vision.errors import InputError
 from tvm_vision.options import CompileOptions, variable_of
 
@@ -82,6 +83,28 @@ def test_what_is_set_is_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     found = vulkan.device_options()
     assert found["TVM_VISION_CACHE_DIR"] == name
     assert found["TVM_VISION_VULKAN_POLL_US"] == "200"
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {},
+        {"HOME": ""},
+        {"HOME": "/home/ann"},
+        {"XDG_CACHE_HOME": "/caches", "HOME": "/home/ann"},
+        {"XDG_CACHE_HOME": "", "HOME": os.fsdecode(b"/home/\xff")},
+        {"TVM_VISION_CACHE_DIR": "", "HOME": "/home/ann"},
+        {"TVM_VISION_CACHE_DIR": "mine", "XDG_CACHE_HOME": "/caches"},
+    ],
+)
+def test_the_cache_is_where_the_native_library_has_it(
+    variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TVM_VISION_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert environment.cache_folder() == vulkan.device_options()["TVM_VISION_CACHE_DIR"]
 
 
 @pytest.mark.parametrize("variable", CHECKED)

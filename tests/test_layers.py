@@ -15,19 +15,19 @@ from support.imports import circles, imports, modules
 # of this list.
 LAYERS = (
     "version errors error_lines lazy interrupts environment target_keys target_lists hosts "
-    "processors side_threads standard_streams child_processes freed_memory",
+    "processors side_threads standard_streams child_processes freed_memory makers",
     "with_tvm",
     "plain_files whole_files drivers options",
+    "kept_files",
     "package.container",
     "file_kinds linking",
     "package",
     "tvm_compat",
     "vulkan.options",
-    "vulkan.kept_files",
     "vulkan.codegen.glsl",
     "vulkan.codegen",
     "vulkan",
-    "devices",
+    "devices devices_here",
     "runtime",
     "models",
     # From here on a robot needs none of it.
@@ -48,6 +48,7 @@ LAYERS = (
     "report",
     "exporters",
     "tuning",
+    "kept_packages",
     "api",
     "fleets",
     "doctor",

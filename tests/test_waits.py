@@ -39,6 +39,8 @@ MAY_WAIT = {
     "tvm_vision/compiler/kernels/beside.py process.wait": "it was killed",
     "tvm_vision/compiler/kernels/make.py objects.result": COMPUTES,
     "tvm_vision/compiler/kernels/worker.py connection.recv": "ends with who asks it for kernels",
+    "tvm_vision/devices_here.py connection.recv": "poll was given the limit",
+    "tvm_vision/devices_here.py process.wait": "it was killed",
     "tvm_vision/vulkan/codegen/build.py job.result": COMPUTES,
     "tvm_vision/side_threads.py over.acquire": "reads or hashes a file, as long as a disk takes",
     "tvm_vision/runtime/benchmark.py pace.wait": "sleeps for a part of a period",

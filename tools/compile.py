@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,8 @@ from tvm_vision.options import CompileOptions
 
 from .check import check
 from .cut import cut_lines, cut_model, write_rest
-from .inspect import bytes_note, precision_lines
-from .model_info import describer
+from .inspect import bytes_note, dequantized_note, precision_lines
+from .model_info import ModelOptions
 from .options import (
     NOTHING_WRITTEN,
     PATH,
@@ -37,6 +38,7 @@ from .table import data_size
 from .verbosity import note
 
 if TYPE_CHECKING:
+    from tvm_vision.kept_packages import CompileReport
     from tvm_vision.package import PackageInfo
 
 
@@ -159,8 +161,8 @@ def compile(  # the command's name
       tvm-vision compile yoeo.onnx -o team.tar --target renoir,tgl,llvm
     """
     from tvm_vision.api import compile as compile_network
+    from tvm_vision.file_kinds import ONNX, TFLITE, TORCH_PROGRAM, ZIP, need
     from tvm_vision.fleets import compile_fleet, target_name
-    from tvm_vision.frontend.model import prepare
     from tvm_vision.package import read_package
     from tvm_vision.target_lists import split_targets
 
@@ -170,28 +172,22 @@ def compile(  # the command's name
     check_sample_options(
         sample_images, max_error, fp16=how.precision == "fp16", by="--precision fp16"
     )
-    # By the time that TVM is imported, for what was chosen to compile for, this is done.
-    prepare(model)
-    lines: list[str] = []
-    described = describer(
-        model,
-        name=name,
-        kind=kind,
-        names=names,
-        groups=groups,
-        labels=labels,
-        preprocess=preprocess,
-        shapes=input_shapes,
-        options=kind_options,
-        tell=lines.append,
+    described = ModelOptions(
+        model, name, kind, names, groups, labels, preprocess, input_shapes, kind_options
     )
-    targets = split_targets(target)
+    targets: list[Any] = split_targets(target)
     variants = [target_name(each) for each in targets] if len(targets) > 1 else [""]
-    chosen = [chosen_target(each, model, host) for each in targets]
-    if check_after and all(map(other_processor, chosen)):
-        check_runs_here(chosen[0])
-    # Not all of what was compiled: its weights are in the package.
-    made: list[tuple[int, int]] = []
+    need(model, "an ONNX or TFLite file", ONNX, TFLITE, TORCH_PROGRAM, ZIP)
+    # What is wrong with them is said before a part of a model, or a package for one, is made.
+    if cut or check_after or len(targets) > 1:
+        from tvm_vision.frontend.model import prepare
+
+        # By the time that TVM is imported, this is done.
+        prepare(model)
+        targets, host = [chosen_target(each, model, host) for each in targets], None
+    if check_after and all(map(other_processor, targets)):
+        check_runs_here(targets[0])
+    made: list[CompileReport] = []
     with interruptible(NOTHING_WRITTEN), progress(f"compiling {model.name}") as tell:
         parts = None
         if cut:
@@ -213,50 +209,58 @@ def compile(  # the command's name
             "dump_ir": dump_ir,
             "dump_shaders": dump_shaders,
             "progress": tell,
-            "on_compiled": lambda of: made.append((of.known, len(of.library.kernels))),
+            "on_target": lambda line: note(f"target: {line}"),
+            "on_compiled": made.append,
         }
         if len(targets) > 1:
-            compile_fleet(source, output, targets=chosen, names=variants, **how_compiled)
+            compile_fleet(source, output, targets=targets, names=variants, **how_compiled)
         else:
-            compile_network(source, output, target=chosen[0], **how_compiled)
+            compile_network(source, output, target=targets[0], host=host, **how_compiled)
         if parts is not None and rest is not None:
             write_rest(parts, rest)
 
     infos = []
     for variant in variants:
         with read_package(output, variant=variant) as package:
-            infos.append((package.info, sum(package.sizes().values())))
+            size = sum(package.sizes().values())
+            infos.append((package.info, size, package.machine() or ""))
     if len(targets) > 1:
         size = sum(file.stat().st_size for file in _files_of(output))
         click.echo(f"wrote {output}: {data_size(size)} for {len(targets)} devices")
-    for variant, (info, size), compiled, of in zip(variants, infos, made, chosen, strict=True):
-        click.echo(f"{variant or f'wrote {output}'}: {_summary(info, size, compiled, of)}")
+    for variant, (info, size, machine), report in zip(variants, infos, made, strict=True):
+        click.echo(f"{variant or f'wrote {output}'}: {_summary(info, size, machine, report)}")
     info = infos[0][0]
     for tensor in info.outputs:
         if tensor.units:
             click.echo(f"{tensor}: {tensor.units}")
-    for line in dict.fromkeys((*lines, *precision_lines(info))):
+    kinds = [report.kind for report in made]
+    for line in dict.fromkeys((*kinds, *precision_lines(info))):
         click.echo(line)
     if parts is not None:
         for line in cut_lines(parts, rest):
             click.echo(line)
-    if line := bytes_note(model, info):
+    if line := _note_of_bytes(model, info, made[0], cut=cut):
         note(line)
     if check_after:
         ctx.invoke(check, package=output, model=model)
 
 
-def _summary(info: PackageInfo, size: int, made: tuple[int, int], target: Any) -> str:
+def _summary(info: PackageInfo, size: int, machine: str, report: CompileReport) -> str:
     place = info.device.name if info.device else info.target["kind"]
-    if beside := other_processor(target):
-        place += f" beside {beside}" if info.device else f" on {beside}"
+    if machine != platform.machine():
+        place += f" beside {machine}" if info.device else f" on {machine}"
     count = len(info.graph.kernels)
-    before, different = made
-    known = f" ({before} of {different} different ones made before)"
+    known = f" ({report.known} of {report.kernels} different ones made before)"
     return (
         f"{data_size(size)}, {count} kernel{'s' * (count != 1)} for {place}"
-        f"{known if before else ''}, {data_size(info.memory.peak)} of device memory"
+        f"{known if report.known else ''}, {data_size(info.memory.peak)} of device memory"
     )
+
+
+def _note_of_bytes(model: Path, info: PackageInfo, report: CompileReport, *, cut: bool) -> str:
+    if cut:  # what was compiled is no file
+        return bytes_note(model, info)
+    return dequantized_note(model) if report.dequantized else ""
 
 
 def _files_of(package: Path) -> list[Path]:

@@ -149,16 +149,14 @@ def yoeo_lines(labels: tuple[str, ...], yoeo: YoeoInfo) -> Iterator[str]:
 
 def bytes_note(model: Path, info: PackageInfo) -> str:
     """What to say where a file is quantized, and its package computes in float32; else ""."""
-    from tvm_vision.file_kinds import ONNX, TFLITE, kind_of
-    from tvm_vision.frontend.model import onnx_form
-    from tvm_vision.frontend.onnx.graph import is_quantized
+    from tvm_vision.frontend.model import is_quantized_file
 
-    if bytes_line(info) or kind_of(model) not in (ONNX, TFLITE):
-        return ""
-    if not is_quantized(
-        onnx_form(model, input_values=info.model.input_values, cut=bool(info.model.cut))
-    ):
-        return ""
+    dequantized = not bytes_line(info) and is_quantized_file(model, info.model)
+    return dequantized_note(model) if dequantized else ""
+
+
+def dequantized_note(model: Path) -> str:
+    """What to say of a quantized file whose package computes in float32."""
     return (
         f"note: {model.name} is quantized, and is computed in float32 here, every rounding "
         "included: the network it was made of is faster. Bytes pay on GPUs that multiply four by "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,73 +15,89 @@ if TYPE_CHECKING:
 Shapes = Mapping[str, tuple[int, ...]]
 
 
-def describer(
-    model: Path,
-    *,
-    name: str | None,
-    kind: str | None,
-    names: Path | None,
-    groups: Path | None,
-    labels: str | None,
-    preprocess: str | None,
-    shapes: Shapes,
-    options: Mapping[str, str],
-    tell: Callable[[str], object],
-) -> ModelInfo | Callable[[Any], ModelInfo]:
-    """The values of compile's options, or what makes them of inputs and outputs: what is said by
-    options, else by the file's metadata, else by the outputs.
+@dataclass
+class Described:
+    """What makes the ModelInfo of a network's inputs and outputs.
 
-    tell: gets the kind that was found, in a line.
+    line: the kind that was found, once it has.
     """
-    from tvm_vision.exporters.describe import Wishes, describe, kind_line
-    from tvm_vision.models.classifier import read_labels
-    from tvm_vision.package.build import described_inputs
 
-    if _is_yoeo(model, kind, names, groups):
-        if options:
+    make: Callable[[Any], tuple[ModelInfo, str]]
+    line: str = ""
+
+    def __call__(self, signature: Any) -> ModelInfo:
+        info, self.line = self.make(signature)
+        return info
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """The options of compile that say what a package says of its network: what they say counts,
+    else the file's metadata, else the outputs. See ``tvm_vision.kept_packages.Description``."""
+
+    model: Path
+    name: str | None = None
+    kind: str | None = None
+    names: Path | None = None
+    groups: Path | None = None
+    labels: str | None = None
+    preprocess: str | None = None
+    shapes: Shapes = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def asked(self, file: Callable[[Any], Any]) -> Any:
+        """All of it, files by their content."""
+        files = (self.names, self.groups, self.labels, self.preprocess)
+        shapes = [[name, list(shape)] for name, shape in self.shapes.items()]
+        return [self.name, self.kind, *map(file, files), shapes, sorted(self.options.items())]
+
+    def begin(self) -> Described:
+        """Raises click.UsageError where options do not go together, InputError for a file that
+        cannot be read."""
+        from tvm_vision.models.classifier import read_labels
+
+        if self._is_yoeo():
+            return self._yoeo()
+        from tvm_vision.exporters.describe import Wishes, describe, kind_line
+        from tvm_vision.package.build import described_inputs
+
+        labels = None if self.labels is None else read_labels(self.labels)
+        wishes = Wishes(self.name or "", self.kind or "", labels, self.preprocess, self.options)
+
+        def make(signature: Any) -> tuple[ModelInfo, str]:
+            info, candidates = describe(self.model, signature.inputs, signature.outputs, wishes)
+            info, _ = described_inputs(signature.inputs, info)
+            return info, kind_line(info, candidates)
+
+        return Described(make)
+
+    def _is_yoeo(self) -> bool:
+        """Raises click.UsageError where another network is given what only these have."""
+        from tvm_vision.exporters.yoeo.describe import is_yoeo
+
+        if self.kind == "yoeo" or (self.kind is None and is_yoeo(self.model)):
+            return True
+        if self.names is not None or self.groups is not None:
+            raise click.UsageError("--names and --groups are for networks of --kind yoeo")
+        return False
+
+    def _yoeo(self) -> Described:
+        from tvm_vision.exporters.describe import kind_line
+        from tvm_vision.exporters.yoeo.describe import yoeo_model_info
+        from tvm_vision.exporters.yoeo.names import read_groups, read_names
+
+        if self.options:
             raise click.UsageError("a YOEO network has no --kind-option")
-        if labels is not None:
+        if self.labels is not None:
             raise click.UsageError("a YOEO network takes --names, not --labels")
-        if preprocess is not None:
+        if self.preprocess is not None:
             raise click.UsageError("images of YOEO are prepared in one way: leave --preprocess out")
-        info = _yoeo(model, name, names, groups, shapes)
-        tell(kind_line(info))
-        return info
-    wishes = Wishes(
-        name or "", kind or "", None if labels is None else read_labels(labels), preprocess, options
-    )
-
-    def from_signature(signature: Any) -> ModelInfo:
-        info, candidates = describe(model, signature.inputs, signature.outputs, wishes)
-        info, _ = described_inputs(signature.inputs, info)
-        tell(kind_line(info, candidates))
-        return info
-
-    return from_signature
-
-
-def _is_yoeo(model: Path, kind: str | None, names: Path | None, groups: Path | None) -> bool:
-    """Raises click.UsageError where another network is given what only these have."""
-    from tvm_vision.exporters.yoeo.describe import is_yoeo
-
-    if kind == "yoeo" or (kind is None and is_yoeo(model)):
-        return True
-    if names is not None or groups is not None:
-        raise click.UsageError("--names and --groups are for networks of --kind yoeo")
-    return False
-
-
-def _yoeo(
-    model: Path, name: str | None, names: Path | None, groups: Path | None, shapes: Shapes
-) -> ModelInfo:
-    from tvm_vision.exporters.yoeo.describe import yoeo_model_info
-    from tvm_vision.exporters.yoeo.names import read_groups, read_names
-
-    sizes = [(shape[2], shape[3]) for shape in shapes.values() if len(shape) == 4]
-    return yoeo_model_info(
-        model,
-        name=name,
-        names=None if names is None else read_names(names),
-        groups=None if groups is None else read_groups(groups),
-        size=sizes[0] if len(sizes) == 1 else None,
-    )
+        sizes = [(shape[2], shape[3]) for shape in self.shapes.values() if len(shape) == 4]
+        info = yoeo_model_info(
+            self.model,
+            name=self.name,
+            names=None if self.names is None else read_names(self.names),
+            groups=None if self.groups is None else read_groups(self.groups),
+            size=sizes[0] if len(sizes) == 1 else None,
+        )
+        return Described(lambda signature: (info, kind_line(info)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .model_info import describer
+from .model_info import ModelOptions
 from .options import (
     NOTHING_WRITTEN,
     PATH,
@@ -74,15 +74,11 @@ def quantize(
     from tvm_vision.api import quantize as quantize_network
     from tvm_vision.frontend.onnx.storage import file_bytes
 
-    lines: list[str] = []
     found: list[ModelInfo] = []
-    said = describer(
-        model, name=None, kind=kind, names=None, groups=None, labels=None, preprocess=preprocess,
-        shapes=input_shapes, options={}, tell=lines.append,
-    )  # fmt: skip
+    said = ModelOptions(model, kind=kind, preprocess=preprocess, shapes=input_shapes).begin()
 
     def described(signature: Any) -> ModelInfo:
-        found.append(said(signature) if callable(said) else said)
+        found.append(said(signature))
         return found[0]
 
     with interruptible(NOTHING_WRITTEN), progress(f"quantizing {model.name}") as tell:
@@ -97,8 +93,7 @@ def quantize(
             calibration=calibration,
             progress=tell,
         )
-    for line in lines:
-        note(line)
+    note(said.line)
     for name, error in errors.items():
         note(f"{name}: error {error:.2g} on the worst sample")
     preparation = found[0].preprocessing

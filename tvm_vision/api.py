@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 from .drivers import driver_of
 from .errors import InputError, PackageError
 from .freed_memory import FreedMemory
+from .kept_packages import CompileReport, Description, asked_for, heard, put, tar_of
 from .options import CompileOptions
 from .whole_files import need_place, write_whole
 
@@ -19,10 +21,11 @@ if TYPE_CHECKING:
     from .compiler import CompiledModel
     from .compiler.precision.mixed_precision_search import Samples
     from .frontend.signature import Signature
-    from .package import ModelInfo, PackageDevice
+    from .package import ModelInfo, PackageDevice, PackageInfo
 
 PathLike = str | os.PathLike[str]
 Describe = Callable[["Signature"], "ModelInfo"]
+LOGGER = logging.getLogger(__name__)
 # Of the outputs, where fp16 are measured on sample images.
 MAX_ERROR = 0.01
 
@@ -43,7 +46,7 @@ def compile(
     layout: str | None = None,
     options: CompileOptions | Mapping[str, Any] | None = None,
     name: str | None = None,
-    model_info: ModelInfo | Describe | None = None,
+    model_info: ModelInfo | Describe | Description | None = None,
     tuning_records: Sequence[PathLike] = (),
     shipped_records: bool = True,
     sample_images: Sequence[PathLike] = (),
@@ -51,7 +54,8 @@ def compile(
     dump_ir: PathLike | None = None,
     dump_shaders: PathLike | None = None,
     progress: Callable[[str], object] | None = None,
-    on_compiled: Callable[[CompiledModel], object] | None = None,
+    on_target: Callable[[str], object] | None = None,
+    on_compiled: Callable[[CompileReport], object] | None = None,
 ) -> CompiledModel: ...
 @overload
 def compile(
@@ -69,7 +73,7 @@ def compile(
     layout: str | None = None,
     options: CompileOptions | Mapping[str, Any] | None = None,
     name: str | None = None,
-    model_info: ModelInfo | Describe | None = None,
+    model_info: ModelInfo | Describe | Description | None = None,
     tuning_records: Sequence[PathLike] = (),
     shipped_records: bool = True,
     sample_images: Sequence[PathLike] = (),
@@ -77,7 +81,8 @@ def compile(
     dump_ir: PathLike | None = None,
     dump_shaders: PathLike | None = None,
     progress: Callable[[str], object] | None = None,
-    on_compiled: Callable[[CompiledModel], object] | None = None,
+    on_target: Callable[[str], object] | None = None,
+    on_compiled: Callable[[CompileReport], object] | None = None,
 ) -> Path: ...
 def compile(
     model: Any,
@@ -94,7 +99,7 @@ def compile(
     layout: str | None = None,
     options: CompileOptions | Mapping[str, Any] | None = None,
     name: str | None = None,
-    model_info: ModelInfo | Describe | None = None,
+    model_info: ModelInfo | Describe | Description | None = None,
     tuning_records: Sequence[PathLike] = (),
     shipped_records: bool = True,
     sample_images: Sequence[PathLike] = (),
@@ -102,9 +107,14 @@ def compile(
     dump_ir: PathLike | None = None,
     dump_shaders: PathLike | None = None,
     progress: Callable[[str], object] | None = None,
-    on_compiled: Callable[[CompiledModel], object] | None = None,
+    on_target: Callable[[str], object] | None = None,
+    on_compiled: Callable[[CompileReport], object] | None = None,
 ) -> Path | CompiledModel:
     """Compile a model and write it as a package.
+
+    A package that was made before of the same file, for the same target and in the same way, by
+    the same installation, is taken from the folder of TVM_VISION_CACHE_DIR, without TVM
+    (``options={"package_cache": False}``: made anew).
 
     model: see ``tvm_vision.frontend.model.import_model``: an ONNX or TFLite file, a PyTorch module,
         ...
@@ -144,64 +154,119 @@ def compile(
     dump_ir: a folder for the network's form after each step of the compiler.
     dump_shaders: a folder for each kernel of a GPU, as GLSL (.comp) and SPIR-V (.spv).
     progress: called with a few words before each step.
-    on_compiled: called with what was compiled, before it is written.
+    on_target: called with a line that says what "auto" stands for and why; else the log has it.
+    on_compiled: called with what is to be told of the compilation, before the package is written.
 
     Returns the package's path; without ``output`` the CompiledModel.
 
     Raises InputError, UnsupportedModelError, UnsupportedKernelError, DeviceError, TuningError or
     PackageError, each with a line that says what to do.
     """
+    given = dict(locals())
     if output is not None:
         need_place(Path(output), PackageError)
-    from .frontend.model import import_model, prepare
+    tell = progress or (lambda words: None)
+    how = CompileOptions.of(options, opt_level=opt_level, precision=precision, layout=layout)
+    limit = _limit_of(how.precision, sample_images, max_error)
+    asked = asked_for(how, given)
+    if asked is not None and output is not None and (found := asked.found()) is not None:
+        report, package = found
+        _say_target(report, on_target)
+        for logger, level, words in report.logged:
+            logging.getLogger(logger).log(level, "%s", words)
+        tell("the package was made before")
+        if on_compiled is not None:
+            on_compiled(report)
+        put(package, Path(output))
+        return Path(output)
+    compiled, info, report = _compiled(given, how, limit, tell)
+    if on_compiled is not None:
+        on_compiled(report)
+    if output is None:
+        return compiled
+    tell(f"writing {output}")
+    written = _written(compiled, Path(output), info)
+    del compiled  # its weights are in the package
+    if asked is not None and (tar := tar_of(Path(output), written.to_bytes())) is not None:
+        asked.keep(tar, report)
+    return Path(output)
 
+
+def _compiled(
+    given: Mapping[str, Any], how: CompileOptions, limit: float, tell: Callable[[str], object]
+) -> tuple[CompiledModel, ModelInfo, CompileReport]:
+    """What ``compile`` makes of its arguments, what is said of the model, and what is to be told.
+    limit: for sample images."""
+    from .frontend.model import import_model, is_quantized_file, prepare
+
+    model, images = given["model"], given["sample_images"]
     # TVM's import takes as long as this does.
     prepare(model)
+    describe = given["model_info"]
+    if hasattr(describe, "begin"):
+        describe = describe.begin()
     _need_compiler()
-    from .compiler import compile_model, parse_target
+    from .compiler import compile_model
+    from .compiler.target import choose_target
     from .exporters.describe import open_shapes
     from .schedules import limits_of
     from .tuning.choose import chooser, load_records
     from .tuning.places import place_of
 
-    tell = progress or (lambda words: None)
-    how = CompileOptions.of(options, opt_level=opt_level, precision=precision, layout=layout)
-    limit = _limit_of(how.precision, sample_images, max_error)
-    chosen = parse_target(target, host)
-    tell("reading the model")
-    module, signature = import_model(
-        model,
-        input_shapes=input_shapes or open_shapes(model),
-        input_values=input_values,
-        example_inputs=example_inputs,
-        raw_io=raw_io,
+    chosen, why = choose_target(given["target"], given["host"])
+    report = CompileReport(target=why, gpu="gpu" in chosen.keys)
+    _say_target(report, given["on_target"])
+    with heard() as logged:
+        tell("reading the model")
+        module, signature = import_model(
+            model,
+            input_shapes=given["input_shapes"] or open_shapes(model),
+            input_values=given["input_values"],
+            example_inputs=given["example_inputs"],
+            raw_io=given["raw_io"],
+        )
+        found = described(model, signature, given["name"], describe)
+        info = replace(found, cut=signature.cut, input_values=dict(signature.input_values))
+        # Nobody keeps the weights as they were beside what is made of them.
+        held = [module]
+        del module
+        FreedMemory().give_back()
+        tell(f"compiling for {chosen.attrs.get('device_name', chosen.kind.name)}")
+        records = load_records(given["tuning_records"], shipped=given["shipped_records"])
+        choose = chooser(records, place_of(chosen, how.precision), limits_of(chosen, how))
+        dump_ir, dump_shaders = given["dump_ir"], given["dump_shaders"]
+        compiled = compile_model(
+            held.pop(),
+            signature,
+            target=chosen,
+            options=how,
+            name=info.name,
+            choose=choose,
+            samples=_samples(images, signature, info, limit, tell) if images else None,
+            dump=None if dump_ir is None else Path(dump_ir),
+            dump_shaders=None if dump_shaders is None else Path(dump_shaders),
+        )
+    of_bytes = any(value.dtype == "int8" for value in compiled.params.values())
+    report = replace(
+        report,
+        known=compiled.known,
+        kernels=len(compiled.library.kernels),
+        kind=getattr(describe, "line", ""),
+        dequantized=not of_bytes and is_quantized_file(model, info),
+        logged=tuple(logged),
     )
-    found = described(model, signature, name, model_info)
-    info = replace(found, cut=signature.cut, input_values=dict(signature.input_values))
-    # Nobody keeps the weights as they were beside what is made of them.
-    held = [module]
-    del module
-    FreedMemory().give_back()
-    tell(f"compiling for {chosen.attrs.get('device_name', chosen.kind.name)}")
-    records = load_records(tuning_records, shipped=shipped_records)
-    compiled = compile_model(
-        held.pop(),
-        signature,
-        target=chosen,
-        options=how,
-        name=info.name,
-        choose=chooser(records, place_of(chosen, how.precision), limits_of(chosen, how)),
-        samples=_samples(sample_images, signature, info, limit, tell) if sample_images else None,
-        dump=None if dump_ir is None else Path(dump_ir),
-        dump_shaders=None if dump_shaders is None else Path(dump_shaders),
-    )
-    tell(f"{compiled.known} of {len(compiled.library.kernels)} kernels made before")
-    if on_compiled is not None:
-        on_compiled(compiled)
-    if output is None:
-        return compiled
-    tell(f"writing {output}")
-    return _written(compiled, Path(output), info)
+    tell(f"{report.known} of {report.kernels} kernels made before")
+    return compiled, info, report
+
+
+def _say_target(report: CompileReport, on_target: Callable[[str], object] | None) -> None:
+    """Of "auto", what it stands for: to who asks, else in the log, as a warning where there is no
+    device."""
+    if report.target and on_target is not None:
+        on_target(report.target)
+    elif report.target:
+        level = logging.INFO if report.gpu else logging.WARNING
+        LOGGER.log(level, "target: %s", report.target)
 
 
 def described(
@@ -363,12 +428,11 @@ def _need_compiler() -> None:
         )
 
 
-def _written(compiled: CompiledModel, output: Path, info: ModelInfo) -> Path:
+def _written(compiled: CompiledModel, output: Path, info: ModelInfo) -> PackageInfo:
     from .package import write_package
 
     # A frozen dataclass is no match for a protocol with plain attributes.
-    write_package(output, compiled, info, device=_device_of(compiled))
-    return output
+    return write_package(output, compiled, info, device=_device_of(compiled))
 
 
 def _device_of(compiled: CompiledModel) -> PackageDevice | None:

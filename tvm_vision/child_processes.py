@@ -13,13 +13,15 @@ from typing import Any
 _PR_SET_PDEATHSIG = 1
 
 
-def start_python(module: str) -> tuple[subprocess.Popen[bytes], Any]:
+def start_python(module: str, **variables: str) -> tuple[subprocess.Popen[bytes], Any]:
     """A process that runs a module, whose argument is the number of its end of the connection that
-    is returned; Ctrl-C in a terminal is not for it. Raises OSError.
+    is returned; Ctrl-C in a terminal is not for it. variables: of its environment, beside this
+    process's. Raises OSError.
     """
     ours, theirs = Pipe()
     environment = {
         **os.environ,
+        **variables,
         "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
         # No files of the current folder in place of modules.
         "PYTHONSAFEPATH": "1",

@@ -116,6 +116,10 @@ class CompileOptions:
         "kernels that were made before of the same function, for the same target, are not made "
         "again; they are in the folder of TVM_VISION_CACHE_DIR"
     )
+    package_cache: bool = _switch(
+        "a package that was made before of the same file in the same way, for the same target by "
+        "the same version, is not made again, unless kernel_cache is off; in the same folder"
+    )
     kernel_processes: bool = _switch(
         "many kernels are made by several processes beside each other, where there are processors "
         "for them; each takes some 300 MB"

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from ..file_kinds import TFLITE, kind_of
+from ..file_kinds import ONNX, TFLITE, kind_of
 from .input_values import InputValues, plain_values
 
 if TYPE_CHECKING:
     import onnx
     import tvm
 
+    from ..package import ModelInfo
     from .signature import Signature
 
 # What torch.export.save writes, by the ending of its name.
@@ -110,6 +111,15 @@ def onnx_form(
     if cut:
         return tflite_head(path, **given).form.model
     return tflite_to_onnx(path, **given).model
+
+
+def is_quantized_file(model: Any, info: ModelInfo) -> bool:
+    """Whether a model is a file of a quantized network. info: what its package says of it."""
+    from .onnx.graph import is_quantized
+
+    if not isinstance(model, (str, os.PathLike)) or kind_of(Path(model)) not in (ONNX, TFLITE):
+        return False
+    return is_quantized(onnx_form(Path(model), input_values=info.input_values, cut=bool(info.cut)))
 
 
 def _import_tflite(

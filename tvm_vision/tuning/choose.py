@@ -12,8 +12,8 @@ from typing import Any
 
 from ..compiler.kernels.key import makers
 from ..errors import InputError
+from ..kept_files import KeptFiles
 from ..schedules import Limits, ScheduleConfig, is_offered, kernel_key
-from ..vulkan.kept_files import KeptFiles
 from .records import Record, Records, TuningKey, merge
 
 LOGGER = logging.getLogger(__name__)

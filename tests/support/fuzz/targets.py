@@ -117,17 +117,17 @@ def _read_records() -> Read:
 
 
 def _read_cache() -> Read:
-    from tvm_vision.vulkan import kept_files
+    from tvm_vision import kept_files
 
     def read(path: Path) -> None:
         """As an entry of a cache: whatever it holds, none is given that is damaged."""
         files = kept_files.KeptFiles(".", path.suffix, 1 << 20, 1 << 22)
-        before = kept_files.device_options
-        kept_files.device_options = lambda: {"TVM_VISION_CACHE_DIR": str(path.parent)}
+        before = kept_files.environment.cache_folder
+        kept_files.environment.cache_folder = lambda: str(path.parent)
         try:
             content = files.load(path.stem)
         finally:
-            kept_files.device_options = before
+            kept_files.environment.cache_folder = before
         # Comparing is traced, so that entries with a right checksum are found as well.
         assert content is None or path.read_bytes() == sha256(content).digest() + content
 

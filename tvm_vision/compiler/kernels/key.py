@@ -18,23 +18,11 @@ import tvm_ffi
 from tvm import tirx
 from tvm.target import Target
 
+from ...makers import SOURCES
 from ...schedules import ScheduleConfig, TargetLimits
 from ...version import __version__
 from ...vulkan.codegen.spirv import tool_versions
 from .code import PLACEHOLDER_LENGTH
-
-_PACKAGE = Path(__file__).parents[2]
-
-
-def _sources() -> str:
-    digest = hashlib.sha256()
-    for path in sorted(_PACKAGE.rglob("*.py")):
-        digest.update(str(path.relative_to(_PACKAGE)).encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()
-
-
-# Of what was imported: sources may change while this process runs.
-_SOURCES = _sources()
 
 
 @cache
@@ -44,7 +32,7 @@ def makers() -> str:
     return "\0".join(
         [
             __version__,
-            _SOURCES,
+            SOURCES,
             tvm.__version__,
             # Somebody's own build has the version of the release that it was made from.
             str(library.stat().st_size if library.exists() else 0),

@@ -15,6 +15,7 @@ from onnx.external_data_helper import uses_external_data
 from ...file_kinds import TFLITE, kind_of
 from .checks import tensors_in, tensors_of
 from .graph import inner_graphs, nodes_in
+from .light import load_light
 
 # Of fewer elements, the node that converts them takes more than it saves.
 LEAST_ELEMENTS = 1024
@@ -31,6 +32,17 @@ def file_bytes(path: Path) -> int:
     inside = (tensors_of(function.node) for function in model.functions)
     constants = chain(tensors_in(model.graph), *inside)
     return size + sum(_size(tensor) for tensor in constants if uses_external_data(tensor))
+
+
+def weight_files(path: Path) -> list[str]:
+    """The files that an ONNX model keeps constants in, as it names them from its folder."""
+    model = load_light(path)
+    inside = (tensors_of(function.node) for function in model.functions)
+    constants = chain(tensors_in(model.graph), *inside)
+    entries = chain.from_iterable(
+        tensor.external_data for tensor in constants if uses_external_data(tensor)
+    )
+    return sorted({entry.value for entry in entries if entry.key == "location"})
 
 
 def _size(tensor: onnx.TensorProto) -> int:

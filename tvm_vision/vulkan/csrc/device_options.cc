@@ -121,8 +121,9 @@ const std::vector<DeviceOption>& DeviceOptionTable() {
        [](const Options& o) { return Word(o.poison); }},
       {"TVM_VISION_CACHE_DIR", "a folder, or empty for no cache",
        "`$XDG_CACHE_HOME/tvm_vision`, then `~/.cache/tvm_vision`", "opening, compiling",
-       "folder of what was compiled, which bounds itself: kernels and shaders by what they are "
-       "made of, 256 and 64 MiB of those used last, and one file of pipelines for each network on "
+       "folder of what was compiled, which bounds itself: packages, kernels and shaders by what "
+       "they are made of, 1024, 256 and 64 MiB of those used last, and one file of pipelines for "
+       "each network on "
        "each device and driver, the 64 newest",
        [](const Text& text, Options* o) { return o->cache_folder = text, true; },
        [](const Options& o) { return o.cache_folder; }, true},

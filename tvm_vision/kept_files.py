@@ -1,9 +1,9 @@
 """What was compiled, kept on disk by content: one file an entry, a checksum in front.
 
-The folders lie in that of TVM_VISION_CACHE_DIR, as the native library reads it. One that cannot be
-read or written means no cache, and a damaged entry is none. A folder bounds itself: entries that
-were used last stay; one that is used after a day counts as new again. One of a time to
-come, written while the clock was wrong, goes first unless it is used.
+The folders lie in that of TVM_VISION_CACHE_DIR. One that cannot be read or written means no cache,
+and a damaged entry is none. A folder bounds itself: entries that were used last stay; one that is
+used after a day counts as new again. One of a time to come, written while the clock was wrong, goes
+first unless it is used. A leaf, which needs no native library.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import InputError
-from ..plain_files import read_plain
-from ..whole_files import clear_leftovers_once, write_whole
-from .options import device_options
+from . import environment
+from .errors import InputError
+from .plain_files import open_plain
+from .whole_files import clear_leftovers_once, write_whole
 
 _DAY = 86400.0
 _DIGEST_BYTES = 32
@@ -33,16 +33,18 @@ class KeptFiles:
         suffix: of its files.
         most_bytes: of one entry.
         most_total: bytes of all together, now and then somewhat more.
+        few: whether entries are few and large: then ``most_total`` counts at once.
     """
 
     name: str
     suffix: str
     most_bytes: int
     most_total: int
+    few: bool = False
 
     def folder(self) -> Path | None:
         """Where the entries are, or None when caching is switched off."""
-        chosen = device_options()["TVM_VISION_CACHE_DIR"]
+        chosen = environment.cache_folder()
         return Path(chosen) / self.name if chosen else None
 
     def load(self, key: str) -> bytes | None:
@@ -54,10 +56,13 @@ class KeptFiles:
         # Who finds all that it needs writes nothing, and would leave them.
         clear_leftovers_once(where)
         try:
-            entry = read_plain(path, self.most_bytes + _DIGEST_BYTES)
+            with open_plain(path) as stream:
+                size = os.fstat(stream.fileno()).st_size - _DIGEST_BYTES
+                if not 0 <= size <= self.most_bytes:
+                    return None
+                digest, content = stream.read(_DIGEST_BYTES), stream.read(size)
         except OSError:
             return None
-        digest, content = entry[:_DIGEST_BYTES], entry[_DIGEST_BYTES:]
         if hashlib.sha256(content).digest() != digest:
             return None
         with contextlib.suppress(OSError):
@@ -76,7 +81,8 @@ class KeptFiles:
         with contextlib.suppress(InputError, OSError):
             digest = hashlib.sha256(content).digest()
             write_whole(where / f"{key}{self.suffix}", digest + content)
-            if key.startswith("00"):  # one of 256: to list a folder takes longer than to store
+            # Else one of 256: to list a folder takes longer than to store.
+            if self.few or key.startswith("00"):
                 self._keep_newest(where)
 
     def _keep_newest(self, where: Path) -> None:
