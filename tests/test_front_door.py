@@ -21,7 +21,7 @@ from tvm_vision.models import results
 
 ROOT = Path(tvm_vision.__file__).resolve().parent.parent
 # What the front door opens with.
-LEAVES = ("error_lines", "errors", "lazy", "version", "with_tvm")
+LEAVES = ("collecting", "error_lines", "errors", "lazy", "version", "with_tvm")
 LAZY_PACKAGES = (
     "tvm_vision",
     "tvm_vision.devices",

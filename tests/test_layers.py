@@ -15,7 +15,7 @@ from support.imports import circles, imports, modules
 # of this list.
 LAYERS = (
     "version errors error_lines lazy interrupts environment target_keys target_lists hosts "
-    "processors side_threads standard_streams child_processes freed_memory makers",
+    "processors side_threads standard_streams child_processes freed_memory makers collecting",
     "with_tvm",
     "plain_files whole_files drivers options",
     "kept_files",

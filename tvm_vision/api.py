@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from .collecting import collected_seldom
 from .drivers import driver_of
 from .errors import InputError, PackageError
 from .freed_memory import FreedMemory
@@ -206,12 +207,14 @@ def _compiled(
     if hasattr(describe, "begin"):
         describe = describe.begin()
     _need_compiler()
-    from .compiler import compile_model
-    from .compiler.target import choose_target
-    from .exporters.describe import open_shapes
-    from .schedules import limits_of
-    from .tuning.choose import chooser, load_records
-    from .tuning.places import place_of
+    # Not beyond: what is in a circle may hold weights.
+    with collected_seldom():
+        from .compiler import compile_model
+        from .compiler.target import choose_target
+        from .exporters.describe import open_shapes
+        from .schedules import limits_of
+        from .tuning.choose import chooser, load_records
+        from .tuning.places import place_of
 
     chosen, why = choose_target(given["target"], given["host"])
     report = CompileReport(target=why, gpu="gpu" in chosen.keys)

@@ -1,8 +1,7 @@
 """The Vulkan backend comes with TVM: registered as soon as both are in one process.
 
 TVM takes a second to import, which ``--help`` does not need. So the front door waits for whoever
-needs TVM first: user code, or ours, which all comes through one module. A leaf that imports nothing
-of ours.
+needs TVM first: user code, or ours, which all comes through one module.
 """
 
 from __future__ import annotations
@@ -13,6 +12,8 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
+
+from .collecting import collected_seldom
 
 BACKEND = "tvm_vision.vulkan"
 # TVM, and where ours has it from: the first of them to come brings the backend once it is complete.
@@ -48,7 +49,9 @@ class _AfterTvm:
 
         def and_then(module: ModuleType) -> None:
             del loader.exec_module
-            execute(module)
+            # Of 150,000 objects that are made none is garbage.
+            with collected_seldom():
+                execute(module)
             importlib.import_module(BACKEND)
 
         loader.exec_module = and_then
