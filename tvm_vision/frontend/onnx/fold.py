@@ -21,7 +21,7 @@ MAX_ELEMENTS = 1 << 20
 # two.
 SIZE_ROUNDS = 4
 # What stays where only sizes are folded: as one quantizer writes weights, and others sizes.
-_QUANTIZERS = frozenset({"DequantizeLinear", "QuantizeLinear"})
+QUANTIZERS = frozenset({"DequantizeLinear", "QuantizeLinear"})
 RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"} | {
     "RandomUniformLike"
 }
@@ -47,7 +47,7 @@ def _folded(model: onnx.ModelProto, *, sizes: bool) -> onnx.ModelProto:
     outputs = {value.name for value in model.graph.output}
 
     def stays(node: onnx.NodeProto) -> bool:
-        return sizes and (node.op_type in _QUANTIZERS or not outputs.isdisjoint(node.output))
+        return sizes and (node.op_type in QUANTIZERS or not outputs.isdisjoint(node.output))
 
     given, model = model, onnx.ModelProto()
     model.CopyFrom(given)

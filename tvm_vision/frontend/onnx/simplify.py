@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx
 
+from .computed_weights import with_weights_computed
 from .fold import folded, with_sizes_folded
 from .graph import (
     GraphEditor,
@@ -34,6 +35,7 @@ def simplified(
 
     None where onnxsim fails, returns a broken model, dies of it or takes too long.
     """
+    proto = with_weights_computed(proto)
     typed = inferred(with_input_shapes(without_large_values(proto), shapes))
     if _has_empty_values(typed):
         LOGGER.debug("not simplified: onnxsim dies of tensors without elements")

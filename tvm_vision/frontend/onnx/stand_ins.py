@@ -29,7 +29,7 @@ _BEFORE = frozenset(
 )
 _BEHIND = _BEFORE | {"Add", "Sub"}
 # They follow from types alone.
-_MEASURES = frozenset({"Shape", "Size"})
+MEASURES = frozenset({"Shape", "Size"})
 # The passes of onnxsim that read weights of products: one looks for equal ones among all, one makes
 # the products of one value, as queries, keys and values are, to one product, and would read far
 # behind the bytes of a stand-in.
@@ -128,10 +128,10 @@ def _unread(graph: onnx.GraphProto) -> set[str]:
     if any(a.type == onnx.AttributeProto.GRAPH for node in graph.node for a in node.attribute):
         return set()
     known = {tensor.name for tensor in graph.initializer}
-    large = {tensor.name for tensor in graph.initializer if _is_large(tensor)}
+    large = {tensor.name for tensor in graph.initializer if is_large(tensor)}
     large.difference_update(value.name for value in (*graph.input, *graph.output))
     for node in graph.node:
-        if node.op_type in _MEASURES or known.issuperset(filter(None, node.input)):
+        if node.op_type in MEASURES or known.issuperset(filter(None, node.input)):
             known.update(node.output)
     beside = _Neighbours(graph, known)
     for node in graph.node:
@@ -190,6 +190,7 @@ def _read(node: onnx.NodeProto, beside: _Neighbours) -> list[str]:
     return [name for place, name in enumerate(node.input) if not (plain and place == 1)]
 
 
-def _is_large(tensor: onnx.TensorProto) -> bool:
+def is_large(tensor: onnx.TensorProto) -> bool:
+    """Whether a weight takes enough to be worth to stay away, and has its bytes in the model."""
     whole = tensor.HasField("raw_data") and not tensor.external_data
     return whole and len(tensor.raw_data) >= LEAST and math.prod(tensor.dims) > 0
