@@ -14,7 +14,7 @@ from .collecting import collected_seldom
 from .drivers import driver_of
 from .errors import InputError, PackageError
 from .freed_memory import FreedMemory
-from .kept_packages import CompileReport, Description, asked_for, heard, put, tar_of
+from .kept_packages import CompileReport, Description, asked_for, heard, put
 from .options import CompileOptions
 from .whole_files import need_place, write_whole
 
@@ -178,7 +178,8 @@ def compile(
         tell("the package was made before")
         if on_compiled is not None:
             on_compiled(report)
-        put(package, Path(output))
+        with package:
+            put(package, Path(output))
         return Path(output)
     compiled, info, report = _compiled(given, how, limit, tell)
     if on_compiled is not None:
@@ -188,8 +189,8 @@ def compile(
     tell(f"writing {output}")
     written = _written(compiled, Path(output), info)
     del compiled  # its weights are in the package
-    if asked is not None and (tar := tar_of(Path(output), written.to_bytes())) is not None:
-        asked.keep(tar, report)
+    if asked is not None:
+        asked.keep(Path(output), written.to_bytes(), report)
     return Path(output)
 
 

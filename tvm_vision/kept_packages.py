@@ -11,17 +11,18 @@ where the target asks them, there is the package. So devices are asked only wher
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
-import io
 import json
 import logging
 import os
+import shutil
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from . import devices_here, environment
 from .errors import PackageError, TvmVisionError
@@ -30,12 +31,13 @@ from .makers import installation
 from .options import CompileOptions, variable_of
 from .plain_files import open_plain
 from .processors import CPU_INFO
-from .whole_files import ScratchFolder, write_whole
+from .whole_files import ScratchFolder, whole
 
 LOG = "tvm_vision"
 # As large as half of all: one network that is tuned does not put out all others.
 PACKAGES = KeptFiles("packages", ".package", most_bytes=512 << 20, most_total=1 << 30, few=True)
-NOTES = KeptFiles("packages", ".note", most_bytes=1 << 20, most_total=1 << 20, few=True)
+# Of some 40 bytes, each of which takes a block of the disk.
+NOTES = KeptFiles("packages", ".note", most_bytes=64 << 10, most_total=64 << 10, few=True)
 # Variables of TVM and of ours may change anything; but not where caches are, and options of the
 # compiler are in its key as they were resolved.
 NOT_OF_PACKAGES = (
@@ -239,24 +241,30 @@ class Asked:
         hears = logging.getLogger(LOG).isEnabledFor(logging.WARNING)
         self.key = _digest([asked, variables, installation(), _machine(), hears])
 
-    def found(self) -> tuple[CompileReport, memoryview] | None:
-        """What is to be told of the package that was made of the same before, and its tar; None
-        where there is none."""
+    def found(self) -> tuple[CompileReport, BinaryIO] | None:
+        """What is to be told of the package that was made of the same before, and a stream of its
+        tar; None where there is none."""
         note = NOTES.load(self.key)
         try:
-            content = None if note is None else PACKAGES.load(self._whole_key(json.loads(note)))
-            if content is None:
-                return None
-            length = int.from_bytes(content[:_LENGTH], "little")
-            told = json.loads(content[_LENGTH : _LENGTH + length])
+            stream = None if note is None else PACKAGES.open(self._whole_key(json.loads(note)))
+        except (_NotKeptError, ValueError, TypeError):
+            return None
+        if stream is None:
+            return None
+        try:
+            length = int.from_bytes(stream.read(_LENGTH), "little")
+            told = json.loads(stream.read(min(length, _PIECE)))
             logged = [(str(name), int(level), str(words)) for name, level, words in told["logged"]]
             report = CompileReport(**{**told, "logged": tuple(logged)})
-        except (_NotKeptError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, ValueError, KeyError, TypeError):
+            stream.close()
             return None
-        return report, memoryview(content)[_LENGTH + length :]
+        return report, stream
 
-    def keep(self, package: bytes, report: CompileReport) -> None:
-        """Keep a package, as a tar, unless what it was made of has changed meanwhile."""
+    def keep(self, package: Path, info: bytes, report: CompileReport) -> None:
+        """Keep a package that was written, as a tar, unless what it was made of has changed
+        meanwhile, or another one lies there by now. info: its mod.json, which has the checksums of
+        all else."""
         report = dataclasses.replace(report, known=report.kernels)
         said = json.dumps(dataclasses.asdict(report)).encode()
         try:
@@ -264,9 +272,12 @@ class Asked:
             key = self._whole_key(weights)
         except _NotKeptError:
             return
-        if self._files.unchanged():
-            PACKAGES.store(key, len(said).to_bytes(_LENGTH, "little") + said + package)
-            NOTES.store(self.key, json.dumps(weights).encode())
+        head = len(said).to_bytes(_LENGTH, "little") + said
+        with contextlib.suppress(OSError, TvmVisionError), _tar_of(package) as tar:
+            if self._files.unchanged() and _is_of(tar, info):
+                tar.seek(0)
+                PACKAGES.store_file(key, head, tar)
+                NOTES.store(self.key, json.dumps(weights).encode())
 
     def _whole_key(self, weights: Sequence[str]) -> str:
         """With what is in the files of weights, and what devices there are, where the target asks
@@ -295,37 +306,46 @@ def asked_for(how: CompileOptions, given: Mapping[str, Any]) -> Asked | None:
         return None
 
 
-def put(package: memoryview, output: Path) -> None:
+def put(package: BinaryIO, output: Path) -> None:
     """Write a package, kept as a tar, as ``write_package`` would. Raises PackageError."""
     if output.suffix == ".tar":
-        write_whole(output, package, PackageError)
+        _copy(package, output)
         return
     from .package import unpack_package
 
     with ScratchFolder() as scratch:
-        write_whole(scratch / "package.tar", package, PackageError)
+        _copy(package, scratch / "package.tar")
         unpack_package(scratch / "package.tar", output)
 
 
-def tar_of(output: Path, info: bytes) -> bytes | None:
-    """A package that was written as the bytes of a tar; None where it is another one by now.
+def _copy(package: BinaryIO, path: Path) -> None:
+    with whole(path, PackageError) as fresh, fresh.open("wb") as stream:
+        shutil.copyfileobj(package, stream, _PIECE)
 
-    info: its mod.json, which has the checksums of all else.
-    """
+
+@contextmanager
+def _tar_of(package: Path) -> Iterator[BinaryIO]:
+    """A package that was written, as a tar. Raises OSError and PackageError."""
     from .package import repack_package
 
+    if not package.is_dir():
+        with open_plain(package) as stream:
+            yield stream
+        return
+    with ScratchFolder() as scratch:
+        repack_package(package, scratch / "package.tar")
+        with open_plain(scratch / "package.tar") as stream:
+            yield stream
+
+
+def _is_of(package: BinaryIO, info: bytes) -> bool:
+    """Whether a tar has this mod.json."""
     try:
-        if not output.is_dir():
-            content = output.read_bytes()
-        else:
-            with ScratchFolder() as scratch:
-                repack_package(output, scratch / "package.tar")
-                content = (scratch / "package.tar").read_bytes()
-        with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        with tarfile.open(fileobj=package, mode="r:") as tar:
             found = tar.extractfile("mod.json")
-            return content if found is not None and found.read() == info else None
-    except (OSError, KeyError, tarfile.TarError, TvmVisionError):
-        return None
+            return found is not None and found.read() == info
+    except (KeyError, tarfile.TarError):
+        return False
 
 
 class _Heard(logging.Handler):

@@ -146,9 +146,7 @@ def why_not(problem: OSError) -> str:
     return f"({problem.strerror or problem}): {remedy}"
 
 
-def write_whole(
-    path: Path, content: bytes | memoryview, error: type[TvmVisionError] = InputError
-) -> None:
+def write_whole(path: Path, content: bytes, error: type[TvmVisionError] = InputError) -> None:
     """Write a file, whole or not at all; see ``whole``."""
     with whole(path, error) as fresh:
         fresh.write_bytes(content)
