@@ -69,6 +69,18 @@ def scaled_behind_a_summand() -> onnx.ModelProto:
     return model(nodes, [weight("w", 4, 4, 1, 1), weight("s", 1, 4, 1, 1)])
 
 
+def scaled_before_nothing_is_added() -> onnx.ModelProto:
+    """As before training: a sum with zeros, one of them by another name, is none to onnxsim."""
+    nodes = [
+        node("Mul", "x", "s", "a"), node("Add", "a", "z", "b"), node("Conv", "b", "w", "c"),
+        node("Relu", "c", "r"), node("Mul", "r", "s", "d"), node("Identity", "z", "o"),
+        node("Sub", "d", "o", "e"), node("Conv", "e", "v", "y"),
+    ]  # fmt: skip
+    zeros = numpy_helper.from_array(np.zeros((1, 4, 1, 1), np.float32), "z")
+    weights = [weight("w", 4, 4, 1, 1), weight("v", 4, 4, 1, 1), weight("s", 1, 4, 1, 1)]
+    return model(nodes, [*weights, zeros])
+
+
 def folded() -> onnx.ModelProto:
     """Weights that are computed from weights, one of them from a shape as well."""
     nodes = [
@@ -130,6 +142,7 @@ def form(found: onnx.ModelProto) -> list[tuple[str, list[str]]]:
         (scaled, set()),
         (scaled_elsewhere, {"w1", "w3", "w4", "w5"}),
         (scaled_behind_a_summand, set()),
+        (scaled_before_nothing_is_added, set()),
         (folded, set()),
         (twins, {"w", "v", "u"}),
         (read_twice, set()),

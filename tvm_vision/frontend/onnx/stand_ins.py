@@ -27,7 +27,8 @@ _BEFORE = frozenset(
     {"Cast", "Dropout", "Flatten", "Identity", "Pad", "Reshape", "Squeeze"}
     | {"Transpose", "Unsqueeze"}
 )
-_BEHIND = _BEFORE | {"Add", "Sub"}
+_SUMMANDS = frozenset({"Add", "Sub"})
+_BEHIND = _BEFORE | _SUMMANDS
 # They follow from types alone.
 MEASURES = frozenset({"Shape", "Size"})
 # The passes of onnxsim that read weights of products: one looks for equal ones among all, one makes
@@ -37,6 +38,8 @@ READING = ("eliminate_duplicate_initializer", "fuse_qkv")
 # Bytes of a stand-in, elements of every type; weights of fewer than LEAST stay.
 _STAND_IN = 16
 LEAST = 1 << 12
+# Bytes; a summand for each channel has fewer.
+MOST_OF_SUMMANDS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -150,6 +153,11 @@ class _Neighbours:
             for name in filter(None, node.input):
                 self._readers.setdefault(name, []).append(node)
         self._outputs = {value.name for value in graph.output}
+        # As networks without training add them: onnxsim leaves such sums out.
+        self._zeros = {tensor.name for tensor in graph.initializer if _is_zero(tensor)}
+        for node in graph.node:
+            if node.op_type == "Identity" and node.input[0] in self._zeros:
+                self._zeros.update(node.output)
 
     def scale(self, node: onnx.NodeProto) -> bool:
         """Whether a pass may multiply the weights of a convolution by a scale beside it: one that
@@ -165,7 +173,8 @@ class _Neighbours:
         while self._only_reader(value) is not None and (maker := self._makers.get(value)):
             if self._is_scale(maker):
                 return True
-            if maker.op_type not in _BEFORE or len(self._computed(maker)) != 1:
+            through = maker.op_type in _BEFORE or self._adds_nothing(maker)
+            if not through or len(self._computed(maker)) != 1:
                 break
             (value,) = self._computed(maker)
         return False
@@ -176,6 +185,9 @@ class _Neighbours:
 
     def _computed(self, node: onnx.NodeProto) -> list[str]:
         return [name for name in node.input if name and name not in self.known]
+
+    def _adds_nothing(self, node: onnx.NodeProto) -> bool:
+        return node.op_type in _SUMMANDS and not self._zeros.isdisjoint(node.input)
 
     def _is_scale(self, node: onnx.NodeProto) -> bool:
         return node.op_type in _SCALES and not self.known.isdisjoint(node.input)
@@ -188,6 +200,12 @@ def _read(node: onnx.NodeProto, beside: _Neighbours) -> list[str]:
     if plain and node.op_type in _CONVOLUTIONS:
         plain = not beside.scale(node)
     return [name for place, name in enumerate(node.input) if not (plain and place == 1)]
+
+
+def _is_zero(tensor: onnx.TensorProto) -> bool:
+    """Whether all numbers of a small constant are 0."""
+    content = tensor.raw_data
+    return 0 < len(content) < MOST_OF_SUMMANDS and not content.strip(b"\0")
 
 
 def is_large(tensor: onnx.TensorProto) -> bool:
