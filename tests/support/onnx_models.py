@@ -69,6 +69,16 @@ def undeclared(model):
     return changed
 
 
+def of_opset(model, opset):
+    """The same model, said to be of another version of ONNX's own operators."""
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    kept = [entry for entry in model.opset_import if entry.domain]
+    del changed.opset_import[:]
+    changed.opset_import.extend([*kept, helper.make_opsetid("", opset)])
+    return changed
+
+
 def run_on_cpu(module, *arrays):
     import tvm
     from tvm import relax

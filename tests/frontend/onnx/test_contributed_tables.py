@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
-from support.onnx_models import run_on_cpu, undeclared
+from support.onnx_models import of_opset, run_on_cpu, undeclared
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.frontend.refusals import NodesRefused
 
@@ -44,6 +44,7 @@ def compare(model: onnx.ModelProto, x: np.ndarray) -> None:
     expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
     module, signature = import_onnx(model)
     assert import_onnx(undeclared(model))[1].outputs == signature.outputs
+    assert import_onnx(of_opset(model, 8))[1].outputs == signature.outputs
     found = run_on_cpu(module, x)
     for ours, exact in zip(found, expected, strict=True):
         assert ours.dtype == exact.dtype

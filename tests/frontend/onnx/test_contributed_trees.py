@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
-from support.onnx_models import run_on_cpu, undeclared
+from support.onnx_models import of_opset, run_on_cpu, undeclared
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.frontend.refusals import NodesRefused
 
@@ -117,6 +117,8 @@ def compare(operator, rows, outputs, **attributes):
     expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": rows})
     module, signature = import_onnx(model)
     assert import_onnx(undeclared(model))[1].outputs == signature.outputs
+    for opset in (8, 9):  # as the converters of LightGBM and XGBoost write them
+        assert import_onnx(of_opset(model, opset))[1].outputs == signature.outputs
     found = run_on_cpu(module, rows)
     for ours, exact in zip(found, expected, strict=True):
         assert ours.dtype == exact.dtype and ours.shape == exact.shape

@@ -11,7 +11,8 @@ import onnx
 from onnx import helper
 
 from ...error_lines import first_line
-from ..node_names import name_after
+from ...errors import UnsupportedModelError
+from ..node_names import name_after, name_nodes
 from ..refusals import Refusal, RefusedNodes, Remedy
 from .contributed_attention import ATTENTION
 from .contributed_layers import LAYERS, OWN_SINCE, WITHOUT_DOMAIN
@@ -29,7 +30,7 @@ from .graph import (
     nodes_in,
     with_input_shapes,
 )
-from .tools import without_large_values
+from .tools import ToolError, light_step, without_large_values
 
 Rewrite = Callable[[onnx.NodeProto, GraphEditor], list[onnx.NodeProto]]
 DOMAIN = "com.microsoft"
@@ -41,6 +42,9 @@ SAME = {
     "GridSample": (16, "align_corners mode padding_mode"),
     "Pad": (11, "mode"),
 }
+# The operator set that has all that nodes are put as (GatherElements, Round, Einsum). Converters of
+# trees write 8 or 9, which onnxruntime's domains do not heed.
+STEPS_OPSET = 12
 # Inputs that an LSTM has as well; behind them are scale and zero point of W and of R.
 SHARED = 8
 
@@ -61,6 +65,7 @@ def standard_operators(
     opset = max((entry.version for entry in model.opset_import if not entry.domain), default=0)
     if not opset or not any(_standard(node, opset) for node in nodes_in(model.graph)):
         return model
+    model = _of_newer_set(model, opset)
     left = sys.maxsize
     while True:
         graph = GraphEditor(model if shapes is None else _typed(model, shapes), weights=model)
@@ -71,6 +76,19 @@ def standard_operators(
         model, left = graph.with_nodes(model, nodes), len(refusals)
         if not left:
             return model
+
+
+def _of_newer_set(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
+    """``model`` in an operator set that has what nodes are put as. As it is where ONNX cannot
+    convert it: most need no newer operators than the file's."""
+    if opset >= STEPS_OPSET:
+        return model
+    try:
+        newer = light_step("convert_version", model, opset=STEPS_OPSET)
+    except (ToolError, UnsupportedModelError):
+        return model
+    name_nodes(newer.graph)
+    return newer
 
 
 def _typed(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> onnx.ModelProto:
