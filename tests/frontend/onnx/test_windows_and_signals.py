@@ -195,6 +195,17 @@ def test_powers_of_whole_numbers(dtype):
         import_onnx(model)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)], ids=str)
+def test_powers_by_one_number_are_products(dtype, shape, capfd):
+    """TVM would call a function for each real number, and warn of it on stderr."""
+    base = np.array([-3, -1, 0, 1, 2, 5], dtype)
+    for exponent in (1, 2, 3, 4, 7, 8):
+        for kind in (np.float32, np.int64):
+            check(*model_of("Pow", [base], {1: np.full(shape, exponent, kind)}), atol=1e-6)
+    assert "pow" not in capfd.readouterr().err or shape == (1, 1)
+
+
 def test_blocks_of_scales():
     scales = RANDOM.random((2, 3, 2), np.float32) + 0.5
     zeros = RANDOM.integers(-5, 5, (2, 3, 2)).astype(np.int8)

@@ -33,26 +33,31 @@ CLIP_BOUNDS_AS_INPUTS = 11  # the opset from which on they are no attributes
 
 
 def power(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """Exponents in the type of the base; powers of integers are products, TVM has none."""
+    """Powers by a few are products, as those of integers are, which TVM has none for: of real
+    numbers a processor would call a function for each, and TVM warn of it. Else exponents in the
+    type of the base."""
     dtype, kind = graph.dtype(node.input[0]), graph.dtype(node.input[1])
-    if np.issubdtype(dtype, np.floating):
+    exponent, real = graph.constant(node.input[1]), np.issubdtype(dtype, np.floating)
+    steps = NodeBuilder(graph, node)
+    one = None
+    # One number in more axes than the base has gives the result those.
+    if exponent is not None and exponent.size == 1:
+        one = exponent.item() if exponent.ndim <= len(graph.shape(node.input[0])) else None
+    # Squares of real numbers are no calls, and other rewrites look for them.
+    if one in range(3 if real else 1, FEW_FACTORS + 1):
+        value = node.input[0]
+        for _ in range(int(one) - 1):
+            value = steps("Mul", value, node.input[0])
+        return steps.finish(value if steps.nodes else steps("Identity", value))
+    if real:
         if kind == dtype:
             return None
-        steps = NodeBuilder(graph, node)
         exponents = steps.cast(node.input[1], dtype)
         return steps.finish(steps("Pow", node.input[0], exponents))
-    exponent = graph.constant(node.input[1])
     if exponent is not None and np.any(exponent != np.floor(exponent)):
         raise Unsupported(f"a fractional power of {dtype}", "cast to float first")
     if exponent is None and np.issubdtype(kind, np.floating):
         raise Unsupported(f"a power of {dtype} by {kind} at run time", "cast to float first")
-    steps = NodeBuilder(graph, node)
-    one = int(exponent.item()) if exponent is not None and exponent.size == 1 else 0
-    if one in range(1, FEW_FACTORS + 1):
-        value = node.input[0]
-        for _ in range(one - 1):
-            value = steps("Mul", value, node.input[0])
-        return steps.finish(value if steps.nodes else steps("Identity", value))
     return steps.finish(_by_squares(steps, dtype, exponent))
 
 
