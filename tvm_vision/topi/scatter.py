@@ -1,7 +1,8 @@
 """Scatters as gathers: each element of the result finds what was written to it.
 
-Written one after the other, as operators of TVM do it, a thread of a GPU waits for each update
-before the next. Here no element waits for another. Of several updates of one place the last counts,
+Written one after the other, a thread of a GPU waits for each update before the next. Here no
+element waits for another, but in ``put_in_turn``, for processors and for what takes fewer turns
+than comparisons. TVM's operators write there, too, and outside of the tensor where an index is. Of several updates of one place the last counts,
 as when they are written in turn; a place outside the tensor is none.
 """
 
@@ -11,7 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import tvm
 from tvm import te, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
 
 # By name of a reduction: of what is there and an update, of all updates of a place, and the update
 # that changes nothing, by type.
@@ -25,6 +29,10 @@ REDUCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[[st
     "min": (tirx.min, te.min, lambda dtype: te.max_value(dtype)),
     "max": (tirx.max, te.max, lambda dtype: te.min_value(dtype)),
 }
+
+
+# Threads of a workgroup that writes in turn.
+THREADS = 64
 
 
 @dataclass(frozen=True)
@@ -78,8 +86,7 @@ def put(data: te.Tensor, latest: te.Tensor, updates: te.Tensor, reduction: str) 
     def value(b: Any, place: Any, c: Any, i: Any) -> Any:
         update = updates[b, tirx.max(latest[b, place, c], 0), c, i]
         old = data[b, place, c, i]
-        new = update if reduction == "update" else REDUCTIONS[reduction][0](old, update)
-        return tirx.if_then_else(latest[b, place, c] >= 0, new, old)
+        return tirx.if_then_else(latest[b, place, c] >= 0, _with(old, update, reduction), old)
 
     return te.compute(data.shape, value, name="put")
 
@@ -99,6 +106,75 @@ def put_all(data: te.Tensor, targets: te.Tensor, updates: te.Tensor, reduction: 
 
     found = te.compute(data.shape, all_of, name="updates_of_place")
     return te.compute(data.shape, lambda *at: both(data(*at), found(*at)), name="put_all")
+
+
+def put_few(data: te.Tensor, targets: te.Tensor, updates: te.Tensor, reduction: str) -> te.Tensor:
+    """As ``put_all``, of so few updates that each element asks for all of them; "update", too."""
+    count = int(targets.shape[1])
+
+    def value(b: Any, place: Any, c: Any, i: Any) -> Any:
+        found = data[b, place, c, i]
+        for m in range(count):
+            here = targets[b, m, c] == place.astype(targets.dtype)
+            found = tirx.if_then_else(here, _with(found, updates[b, m, c, i], reduction), found)
+        return found
+
+    return te.compute(data.shape, value, name="put_few")
+
+
+def put_in_turn(
+    data: te.Tensor, targets: te.Tensor, updates: te.Tensor, reduction: str
+) -> te.Tensor:
+    """As ``put_few``, one update after another: of many, for the current target. A thread of a GPU
+    has an element along each of the axes before, after and inner, and all places between."""
+    before, count, after, inner = (int(size) for size in data.shape)
+    rows, many = before * after, int(targets.shape[1])
+
+    def body(ins: Any, outs: Any) -> tirx.Stmt:
+        old, where, new = (T.buffer_proxy(buffer) for buffer in ins)
+        result = T.buffer_proxy(outs[0])
+
+        def copy(b: Any, place: Any, c: Any, i: Any) -> None:
+            result[b, place, c, i] = old[b, place, c, i]
+
+        def write(b: Any, m: Any, c: Any, i: Any) -> None:
+            place = where[b, m, c]
+            with T.If(tirx.all(place >= 0, place < count)), T.Then():
+                result[b, place, c, i] = _with(result[b, place, c, i], new[b, m, c, i], reduction)
+
+        if not _on_gpu():
+            with IRBuilder() as first, T.parallel(0, before * count) as each:
+                with T.serial(0, after) as c, T.serial(0, inner) as i:
+                    copy(each // count, each % count, c, i)
+            with IRBuilder() as second, T.parallel(0, rows) as row:
+                with T.serial(0, many) as m, T.serial(0, inner) as i:
+                    write(row // after, m, row % after, i)
+            return tirx.SeqStmt([first.get(), second.get()])
+        with IRBuilder() as builder:
+            block, thread = (te.thread_axis(f"{axis}Idx.x") for axis in ("block", "thread"))
+            launch = [(block, -(-rows * inner // THREADS)), (thread, THREADS)]
+            with T.frame_scope([T.attr(axis, "thread_extent", size) for axis, size in launch]):
+                own = block.var * THREADS + thread.var
+                at = (own // (after * inner), own // inner % after, own % inner)
+                with T.If(own < rows * inner), T.Then():
+                    with T.serial(0, count) as place:
+                        copy(at[0], place, *at[1:])
+                    with T.serial(0, many) as m:
+                        write(at[0], m, *at[1:])
+            return builder.get()
+
+    return te.extern(
+        [data.shape], [data, targets, updates], body, dtype=[str(data.dtype)], name="put_in_turn"
+    )
+
+
+def _with(old: Any, update: Any, reduction: str) -> Any:
+    return update if reduction == "update" else REDUCTIONS[reduction][0](old, update)
+
+
+def _on_gpu() -> bool:
+    target = tvm.target.Target.current(allow_none=True)
+    return target is not None and "gpu" in target.keys
 
 
 def put_grid(
@@ -122,7 +198,7 @@ def put_grid(
             number = tirx.floordiv(along, steps.step)
             where.append(tirx.max(0, tirx.min(number, steps.count - 1)))
         update = updates(*where, *at[len(grid) :])
-        new = update if reduction == "update" else REDUCTIONS[reduction][0](data(*at), update)
+        new = _with(data(*at), update, reduction)
         return tirx.if_then_else(tirx.all(*inside), new, data(*at)) if inside else new
 
     return te.compute(data.shape, value, name="put_grid")

@@ -172,11 +172,38 @@ def test_the_last_update_of_a_place_counts(target: str, fixed: bool) -> None:
     assert found.tolist() == [18, 17, 0, 19, 0]
 
 
-def test_an_update_outside_is_left_out() -> None:
+OUTSIDE = [[0, 0], [0, 4], [0, 9], [3, 0], [2, 3], [7, -40]]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("many", [1, 2], ids=["few", "many"])
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_an_update_outside_is_left_out(target: str, many: int, reduction: str) -> None:
     """Also one that would be inside if its axes were counted through."""
-    data, updates = np.zeros((3, 4), np.float32), np.ones(12, np.float32)
-    indices = np.array([[0, 0], [0, 4], [0, 9], [3, 0], [2, 3], [7, -40]] * 2, np.int64)
-    model = model_of("ScatterND", data, indices, updates, fixed=False)
-    _, found = kernels_and_result(model, "vulkan", data=data, updates=updates, indices=indices)
-    assert found.sum() == 2
-    assert found[0, 0] == found[2, 3] == 1
+    data, updates = np.zeros((3, 4), np.float32), np.ones(6 * many, np.float32)
+    indices = np.array(OUTSIDE * many, np.int64)
+    model = model_of("ScatterND", data, indices, updates, fixed=False, reduction=reduction)
+    _, found = kernels_and_result(model, target, data=data, updates=updates, indices=indices)
+    expected = np.zeros((3, 4), np.float32)
+    expected[0, 0] = expected[2, 3] = 1 if reduction == "none" else many
+    assert (found == expected).all()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(5, 3), (12, 3), (12, 4100)], ids=str)
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_an_element_outside_is_left_out(
+    target: str, shape: tuple[int, int], reduction: str
+) -> None:
+    """Of few updates, of many, and of many rows, which a GPU has a thread each for."""
+    random = np.random.default_rng(3)
+    data = random.random((9, shape[1]), np.float32)
+    indices, updates = random.integers(-30, 30, shape), random.random(shape, np.float32)
+    model = model_of("ScatterElements", data, indices, updates, fixed=False, reduction=reduction)
+    _, found = kernels_and_result(model, target, data=data, updates=updates, indices=indices)
+    expected = data.copy()
+    for row, column in np.ndindex(shape):
+        place, update = indices[row, column], updates[row, column]
+        if -9 <= place < 9:
+            expected[place, column] = update + expected[place, column] * (reduction == "add")
+    np.testing.assert_allclose(found, expected, rtol=1e-6)

@@ -1,4 +1,5 @@
-"""ScatterND and ScatterElements as gathers (topi/scatter.py), wherever that is faster.
+"""ScatterND and ScatterElements as gathers (topi/scatter.py), or written in turn where that is
+faster: what an index outside of the tensor would write is left out everywhere.
 
 Indices that are numbers, as exporters write an assignment to a slice, say beforehand what lies
 where: no index is left to read where the places form a grid, and nothing is left to do where they
@@ -16,12 +17,22 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from ...topi.scatter import REDUCTIONS, Steps, latest_of, put, put_all, put_grid, targets_of
+from ...topi.scatter import (
+    REDUCTIONS,
+    Steps,
+    latest_of,
+    put,
+    put_all,
+    put_few,
+    put_grid,
+    put_in_turn,
+    targets_of,
+)
 from .fold_constants import numbers_behind
 from .operators import fixed_shape, operator_of
 from .rewriting import rewritten
 
-# So few updates are written in turn: a second kernel takes longer.
+# So few updates are looked at by each place itself: a second kernel takes longer.
 FEW = 8
 # So many threads of a GPU at once make up for each one's turns.
 MANY_THREADS = 4096
@@ -30,7 +41,8 @@ MOST_COMPARED = 1 << 33
 
 
 def scatters_as_gathers(mod: tvm.IRModule, *, on_gpu: bool) -> tvm.IRModule:
-    """``mod`` with scatters as gathers. on_gpu: whether also those whose places data decide."""
+    """``mod`` with scatters of kernels of ours. on_gpu: whether those whose places data decide are
+    gathers, too."""
     return rewritten(mod, _Scatters(mod, on_gpu))
 
 
@@ -72,16 +84,13 @@ class _Scatters(relax.PyExprMutator):
             rows = _flat(points, places).reshape(1, many, 1)
             if reduction == "update" or _are_apart(rows):
                 return self._put(call, whole, many, _latest(rows, count), reduction)
-        if not self._on_gpu or many <= FEW:
-            return None
         compared = count * many * (1 if reduction == "update" else inner)
-        if compared > MOST_COMPARED:
-            return None
         points = self._reshaped(call.args[1], [many, axes])
         targets = self.builder_.emit_te(
             targets_of, points, places, primfunc_name_hint="scatter_targets"
         )
-        return self._found(call, whole, many, targets, reduction)
+        in_turn = not self._on_gpu or compared > MOST_COMPARED
+        return self._found(call, whole, many, targets, reduction, in_turn)
 
     def _elements(
         self, call: relax.Call, shapes: Sequence[Any], numbers: np.ndarray | None, reduction: str
@@ -98,16 +107,15 @@ class _Scatters(relax.PyExprMutator):
             rows = _rows(numbers.reshape(before, many, after), count)
             if reduction == "update" or _are_apart(rows):
                 return self._put(call, whole, many, _latest(rows, count), reduction)
-        few = many <= FEW or before * after >= MANY_THREADS
-        if not self._on_gpu or few or before * count * after * many > MOST_COMPARED:
-            return None
         places = self._reshaped(call.args[1], [before, many, after])
         dtype = str(call.args[1].ty.dtype)
         zero, size = relax.const(0, dtype), relax.const(count, dtype)
         below = self.builder_.emit(relax.op.less(places, zero))
         around = self.builder_.emit(relax.op.add(places, size))
         targets = self.builder_.emit(relax.op.where(below, around, places))
-        return self._found(call, whole, many, targets, reduction)
+        compared = before * count * after * many
+        in_turn = not self._on_gpu or before * after >= MANY_THREADS or compared > MOST_COMPARED
+        return self._found(call, whole, many, targets, reduction, in_turn)
 
     def _put_grid(
         self, call: relax.Call, grid: Sequence[Steps], inner: Sequence[int], reduction: str
@@ -121,21 +129,29 @@ class _Scatters(relax.PyExprMutator):
         return self.builder_.call_te(made, data, updates, primfunc_name_hint="scatter_grid")
 
     def _found(
-        self, call: relax.Call, whole: Sequence[int], many: int, targets: Any, reduction: str
+        self,
+        call: relax.Call,
+        whole: Sequence[int],
+        many: int,
+        targets: Any,
+        reduction: str,
+        in_turn: bool,
     ) -> relax.Expr:
         """With places that are known when the network runs. whole: see ``put``."""
         before, count, after, inner = whole
         targets = self._reshaped(targets, [before, many, after])
-        if reduction == "update":
+        few = self._on_gpu and many <= FEW
+        if reduction == "update" and not few and not in_turn:
             latest = self.builder_.emit_te(
                 latest_of, targets, count, primfunc_name_hint="scatter_latest"
             )
             return self._put(call, whole, many, latest, reduction)
         data = self._reshaped(call.args[0], whole)
         updates = self._reshaped(call.args[2], [before, many, after, inner])
+        kernel = put_few if few else put_in_turn if in_turn else put_all
         hint = f"scatter_{reduction}"
         made = self.builder_.emit_te(
-            put_all, data, targets, updates, reduction, primfunc_name_hint=hint
+            kernel, data, targets, updates, reduction, primfunc_name_hint=hint
         )
         return self._shaped(made, call)
 
