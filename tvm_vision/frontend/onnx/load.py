@@ -34,6 +34,7 @@ from .fixed_inputs import advice, naming_inputs, with_input_values
 from .fixed_shape import of_fixed_shape
 from .fold import folded
 from .graph import graph_inputs, inferred, nodes_in, with_input_shapes
+from .order import put_in_order
 from .parts import ENGINE, behind, has_work, opened, with_possible_cuts
 from .rewrites import PREVIEW, expand_functions, rewrite
 from .simplify import simplified
@@ -168,6 +169,7 @@ def named_onnx(model: str | os.PathLike[str] | onnx.ModelProto) -> onnx.ModelPro
         named = onnx.ModelProto()
         named.CopyFrom(proto)
     write_out_sparse(named.graph)
+    put_in_order(named.graph)
     _put_plainly(named)
     name_nodes(named.graph)
     return named
