@@ -69,6 +69,7 @@ from .relax.sums_in_steps import sums_in_steps
 from .relax.top_k import top_k_by_rank
 from .relax.transposed_convolutions import transposed_convolutions
 from .relax.weights_by_window import weights_by_window
+from .relax.widen_fp16 import widen_fp16
 from .relax.winograd import winograd
 from .tir.dead_block_elimination import eliminate_dead_blocks
 from .tir.exact_casts import cancel_casts
@@ -313,6 +314,7 @@ DEAD_CODE = relax.transform.DeadCodeElimination()
 
 PHASES: tuple[Phase, ...] = (
     # Operators.
+    Phase("widen_fp16", RELAX, _relax_on(widen_fp16), 0, lambda n: not _runs_on_gpu(n)),
     Phase("pads_into_windows", RELAX, _relax_on(pads_into_windows), 3),
     Phase("fold_constants_of_qdq", RELAX, _relax(fold_constants), 3, lambda n: n.int8),
     Phase("qdq_to_int8", RELAX, _relax(in_bytes), 3, lambda n: n.int8),
