@@ -572,3 +572,12 @@ def test_rows_of_a_table_of_few_bits(kind, bits, with_zeros):
     (expected,) = session.run(None, {"x": places})
     (result,) = run_on_cpu(import_onnx(model)[0], places)
     np.testing.assert_array_equal(result, expected)
+
+
+def test_what_was_saved_for_one_processor_is_refused_with_the_level_to_save_at():
+    node = helper.make_node("Conv", ["x", "w"], ["y"], domain="com.microsoft.nchwc")
+    ends = [("x", (1, 16, 8, 8))], [("y", None)]
+    model = make_model([node], *ends, [("w", np.ones((16, 16, 1, 1), np.float32))], opset=17)
+    model.opset_import.append(helper.make_opsetid("com.microsoft.nchwc", 1))
+    with pytest.raises(NodesRefused, match="nchwc.Conv .*: .* level ORT_ENABLE_EXTENDED instead"):
+        import_onnx(model)

@@ -587,3 +587,19 @@ def test_responses_of_any_number_of_channels(size, dtype):
     (found,) = run_on_cpu(import_onnx(model)[0], x)
     assert found.dtype == dtype
     np.testing.assert_allclose(found, expected, rtol=2e-3 if dtype == np.float16 else 1e-5)
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (2, 3, 5), (2, 3, 4, 5), (2, 3, 2, 3, 2)], ids=str)
+@pytest.mark.parametrize(
+    ("opset", "outputs"), [(9, "yklno"), (13, "yklno"), (14, "ykl"), (18, "ykl")]
+)
+def test_batch_normalization_by_its_own_statistics(opset, outputs, shape):
+    """As layers have it that standardize their weights, which nobody folds where they are int8."""
+    mode = {"training_mode": 1} if opset >= 14 else {}
+    node = helper.make_node(
+        "BatchNormalization", [*"xsbmv"], [*outputs], epsilon=1e-3, momentum=0.8, **mode
+    )
+    weights = [(name, image(3) + number) for number, name in enumerate("sbmv")]
+    ends = [(name, None) for name in outputs[: 3 if opset >= 14 else 1]]
+    model = make_model([node], [("x", shape)], ends, weights, opset=opset)
+    assert_equals_onnxruntime(model, 3 * image(*shape))

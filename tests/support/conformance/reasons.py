@@ -29,7 +29,7 @@ RULES = (
     Rule(CANNOT, "a result without elements: there is nothing to compute", message="no elements"),
     Rule(CANNOT, "random numbers", "Bernoulli|Random|Multinomial"),
     Rule(CANNOT, "drops values at random, in training", "Dropout"),
-    Rule(CANNOT, TRAINING, "Adagrad|Adam|Momentum|BatchNormalization"),
+    Rule(CANNOT, TRAINING, "Adagrad|Adam|Momentum"),
     Rule(CANNOT, "decodes files, whose sizes are in their bytes", "ImageDecoder"),
     Rule(CANNOT, "data decides how many results there are", "Unique"),
     Rule(CANNOT, "data decides how many steps there are", message="number of its steps depends"),

@@ -53,6 +53,14 @@ IR_OF_WEIGHTS = 4
 # Attributes that onnxruntime compares with 1.
 FLAGS = frozenset({"exclusive", "keepdims", "noop_with_empty_axes", "reverse"})
 
+# What to do about domains that somebody knows more of.
+FOREIGN = {
+    "com.microsoft.nchwc": Remedy(
+        "these are for one processor: save the model from onnxruntime with the optimization level "
+        "ORT_ENABLE_EXTENDED instead of ORT_ENABLE_ALL, or take the one it was made from"
+    )
+}
+
 Shapes = Mapping[str, Sequence[int]]
 
 
@@ -253,7 +261,7 @@ def _check_operators(proto: onnx.ModelProto) -> None:
             f"{node.domain}.{node.op_type}",
             node.name or node.output[0],
             "not a standard ONNX operator",
-            CUT,
+            FOREIGN.get(node.domain, CUT),
         )
         for node in nodes_in(proto.graph)
         if node.domain not in ("", PREVIEW)

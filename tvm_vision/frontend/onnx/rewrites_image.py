@@ -27,6 +27,7 @@ Nodes = Sequence[onnx.NodeProto] | None
 UNSAID = "unsaid"
 # Since when RoiAlign moves boxes by half a pixel where it does not say otherwise.
 ROI_PLACES_OPSET = 16
+BATCH_NORM_MODE_OPSET = 14  # since when an attribute says that it is training's mode
 
 
 def resize(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
@@ -280,10 +281,39 @@ def conv_transpose(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 
 def batch_normalization(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """TVM would take the statistics of the training mode from its inputs."""
-    if attribute(node, "training_mode", 0):
-        raise Unsupported("training_mode", "export the model for inference")
-    return None
+    """The training mode, by the statistics of the tensor itself, as layers have it that standardize
+    their weights: TVM would take those among its inputs. Behind the result are running mean and
+    variance and, before opset 14, where many results say that it is this mode, those of the
+    tensor."""
+    since = graph.opset >= BATCH_NORM_MODE_OPSET
+    if not (attribute(node, "training_mode", 0) if since else len(node.output) > 1):
+        return None
+    build, dtype = NodeBuilder(graph, node), graph.dtype(node.input[0])
+    x, scale, shift, *running = node.input
+    rank = len(graph.shape(x))
+    others = [axis for axis in range(rank) if axis != 1]
+    epsilon = np.array(attribute(node, "epsilon", 1e-5), dtype)
+    mean = build.axes("ReduceMean", x, others, keepdims=1)
+    apart = build("Sub", x, mean)
+    variance = build.axes("ReduceMean", build("Mul", apart, apart), others, keepdims=1)
+    unit = build("Div", apart, build("Sqrt", build("Add", variance, epsilon)))
+    scale, shift = (build.reshape(each, [-1, *[1] * (rank - 2)]) for each in (scale, shift))
+    build.finish(build("Add", build("Mul", unit, scale), shift))
+    own = [build.reshape(each, [-1]) for each in (mean, variance)]
+    momentum = attribute(node, "momentum", 0.9)
+    kept = [
+        build(
+            "Add",
+            build("Mul", before, np.array(momentum, graph.dtype(before))),
+            build("Mul", build.cast(now, graph.dtype(before)),
+                  np.array(1 - momentum, graph.dtype(before))),
+        )
+        for before, now in zip(running, own, strict=True)
+    ]  # fmt: skip
+    for place, value in enumerate((*kept, *own), 1):
+        if place < len(node.output) and node.output[place]:
+            build.finish(value, place)
+    return build.nodes
 
 
 def dropout(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
