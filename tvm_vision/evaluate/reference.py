@@ -55,7 +55,9 @@ class Reference:
                 "the reference is onnxruntime, which is not installed: pip install onnxruntime"
             ) from None
         from ..frontend.model import onnx_form
+        from ..frontend.onnx.brain_floats import BFLOAT16, computes_in_bfloat16
         from ..frontend.onnx.graph import computes_in_fp16, is_quantized
+        from ..frontend.onnx.storage import computed_in_float32
         from .exact_bytes import may_overflow, with_exact_bytes
 
         if isinstance(model, Path):
@@ -70,6 +72,9 @@ class Reference:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         known = _nodes_of(model)
         source = with_exact_bytes(_loaded(model)) if may_overflow(known) else model
+        bfloat16 = computes_in_bfloat16(known)
+        if bfloat16:  # which it has hardly an operator for
+            source = computed_in_float32(_loaded(source), BFLOAT16)
         source = _with_outputs(source, values) if values else source
 
         def session(source: Path | onnx.ModelProto) -> onnxruntime.InferenceSession:
@@ -93,7 +98,7 @@ class Reference:
             raise UnsupportedModelError(
                 f"onnxruntime cannot load it ({_reason(error)}): export the model again"
             ) from None
-        self.quantized, self.fp16 = is_quantized(known), computes_in_fp16(known)
+        self.quantized, self.fp16 = is_quantized(known), bfloat16 or computes_in_fp16(known)
         self._fixed = {
             value.name: value_array(value.name, (input_values or {})[value.name], *_kind(value))
             for value in self._session.get_inputs()
@@ -112,7 +117,7 @@ class Reference:
         from ..frontend.onnx.sequences import MEMBER
 
         try:
-            values = self._session.run(None, {**inputs, **self._fixed})
+            values = self._session.run(None, {**_widened(inputs), **self._fixed})
         except Exception as error:
             raise InputError(
                 f"onnxruntime cannot run the model ({_reason(error)}): {OTHER_INPUTS}"
@@ -124,6 +129,14 @@ class Reference:
             else:
                 found[name] = value
         return found
+
+
+def _widened(inputs: Mapping[str, np.ndarray]) -> Arrays:
+    """Inputs of bfloat16, which onnxruntime takes none of, as float32."""
+    return {
+        name: value.astype(np.float32) if value.dtype.name == "bfloat16" else value
+        for name, value in inputs.items()
+    }
 
 
 def reference_of(

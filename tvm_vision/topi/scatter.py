@@ -2,8 +2,8 @@
 
 Written one after the other, a thread of a GPU waits for each update before the next. Here no
 element waits for another, but in ``put_in_turn``, for processors and for what takes fewer turns
-than comparisons. TVM's operators write there, too, and outside of the tensor where an index is. Of several updates of one place the last counts,
-as when they are written in turn; a place outside the tensor is none.
+than comparisons. Of several updates of one place the last counts, as when they are written in turn;
+a place outside the tensor is none, where TVM's operators write beside it.
 """
 
 from __future__ import annotations

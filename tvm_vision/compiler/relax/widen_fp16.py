@@ -83,17 +83,16 @@ class _Widener(relax.PyExprMutator):
 
     def _wide(self, value: Any) -> Any:
         """Float32 in place of float16, in tuples, too."""
-        return self._converted(value, lambda index, dtype: _wider(dtype))
+        value = self.builder_.normalize(value)
+        return self._converted(value, [_wider(dtype) for dtype in _types(value.ty)])
 
     def _like(self, value: Any, kind: Any) -> Any:
         """With float16 where ``kind`` has it."""
-        dtypes = _types(kind)
-        return self._converted(value, lambda index, dtype: dtypes[index])
+        return self._converted(value, _types(kind))
 
-    def _converted(self, value: Any, dtype_of: Callable[[int, str], str]) -> Any:
+    def _converted(self, value: Any, wanted: list[str]) -> Any:
         value = self.builder_.normalize(value)
         dtypes = _types(value.ty)
-        wanted = [dtype_of(index, dtype) for index, dtype in enumerate(dtypes)]
         if dtypes == wanted:
             return value
         if not isinstance(value.ty, relax.TupleType):
@@ -103,7 +102,7 @@ class _Widener(relax.PyExprMutator):
             for i in range(len(dtypes))
         ]
         return relax.Tuple(
-            [self._converted(x, lambda _, __, i=i: wanted[i]) for i, x in enumerate(items)]
+            [self._converted(item, [dtype]) for item, dtype in zip(items, wanted, strict=True)]
         )
 
 

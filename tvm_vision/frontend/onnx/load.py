@@ -27,6 +27,7 @@ from ..node_names import name_nodes
 from ..refusals import CUT, NodesRefused, Refusal, RefusedNodes, Remedy
 from ..signature import OpenShape, Signature, spec_of
 from .bounded import ROWS, drop_traced_shapes, undecided
+from .brain_floats import without_bfloat16
 from .checks import check_lists, check_sizes, check_tensors, drop_false_shapes, load_weights
 from .contributed import standard_operators
 from .declared import complete_declarations, declared_somehow
@@ -178,6 +179,7 @@ def named_onnx(model: str | os.PathLike[str] | onnx.ModelProto) -> onnx.ModelPro
         named.CopyFrom(proto)
     write_out_sparse(named.graph)
     put_in_order(named.graph)
+    named = without_bfloat16(named)
     _put_plainly(named)
     name_nodes(named.graph)
     return named

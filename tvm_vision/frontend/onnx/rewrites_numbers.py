@@ -4,6 +4,7 @@ form that loses digits or misses types."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -39,7 +40,7 @@ def power(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     dtype, kind = graph.dtype(node.input[0]), graph.dtype(node.input[1])
     exponent, real = graph.constant(node.input[1]), np.issubdtype(dtype, np.floating)
     steps = NodeBuilder(graph, node)
-    one = None
+    one: Any = None
     # One number in more axes than the base has gives the result those.
     if exponent is not None and exponent.size == 1:
         one = exponent.item() if exponent.ndim <= len(graph.shape(node.input[0])) else None

@@ -76,9 +76,12 @@ def store_as_fp16(model: onnx.ModelProto) -> None:
     graph.node.extend(nodes)
 
 
-def computed_in_float32(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A model with float32 wherever it has float16: its inputs, constants, results and outputs."""
-    half, single = onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT
+def computed_in_float32(
+    model: onnx.ModelProto, half: int = onnx.TensorProto.FLOAT16
+) -> onnx.ModelProto:
+    """A model with float32 wherever it has float16, or another such type: its inputs, constants,
+    results and outputs."""
+    single = onnx.TensorProto.FLOAT
     wide = onnx.ModelProto()
     wide.CopyFrom(model)
     for tensor in tensors_in(wide.graph):
