@@ -161,3 +161,24 @@ def test_no_weights_are_left_to_be_compiled(build, layout, target):
         )
     ]
     assert left == []
+
+
+@pytest.mark.parametrize("operator", ["mean", "sum", "variance"])
+@pytest.mark.parametrize("axis", [None, [1]], ids=str)
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_sums_of_constants_lose_nothing(operator, axis, dtype):
+    """Of 3000 numbers near a half, which stand still at 1024 where they are added up in float16."""
+    numbers = (np.random.default_rng(SEED).random((4, 3000)) + 0.01).astype(dtype)
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType([4, 1], dtype))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            found = getattr(relax.op, operator)(relax.const(numbers, dtype), axis, True)
+            result = builder.emit_output(relax.op.add(x, builder.emit(found)))
+        builder.emit_func_output(result)
+    module = fold_constants(builder.get())
+    assert operators(module) == ["relax.add"]
+    folded = next(value for _, value in bindings_of(module["main"]))
+    known = {"mean": np.mean, "sum": np.sum, "variance": np.var}[operator]
+    expected = known(numbers.astype(np.float64), axis=None if axis is None else 1, keepdims=True)
+    np.testing.assert_allclose(constant_of(folded, lambda _: None), expected, rtol=2e-3)

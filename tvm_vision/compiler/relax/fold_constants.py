@@ -23,7 +23,24 @@ Array = Any
 # What a Relax operator with some attributes makes of constants, before it has the result's shape;
 # None where it is not known here.
 Fold = Callable[[Sequence[Array], Any], Array | None]
+
+
+def _of_sums(numbers: Callable[..., Array]) -> Fold:
+    """Of real numbers, added up in float64: LLVM would do it in their own type, float16 for one."""
+
+    def fold(args: Sequence[Array], attrs: Any) -> Array | None:
+        if not np.issubdtype(args[0].dtype, np.floating):
+            return None
+        axes = None if attrs.axis is None else tuple(int(axis) for axis in attrs.axis)
+        return numbers(args[0].astype(np.float64), axis=axes, keepdims=bool(attrs.keepdims))
+
+    return fold
+
+
 FOLDS: dict[str, Fold] = {
+    "relax.mean": _of_sums(np.mean),
+    "relax.sum": _of_sums(np.sum),
+    "relax.variance": _of_sums(np.var),
     "relax.isnan": lambda args, attrs: np.isnan(args[0]),
     "relax.where": lambda args, attrs: np.where(*args),
     "relax.reshape": lambda args, attrs: args[0],
