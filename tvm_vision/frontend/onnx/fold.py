@@ -13,6 +13,7 @@ import onnx
 from .branches import inline_known
 from .empty import known_of_nothing
 from .graph import GraphEditor, Unsupported, attribute, constant_value, infer_values, reads
+from .known_sizes import NOT_OF_SIZES
 from .tools import SMALL, ToolError, run
 
 # Larger results are weights rather than shapes; they stay computations.
@@ -116,7 +117,7 @@ def _computed(node: onnx.NodeProto, graph: GraphEditor, sizes: bool) -> list[np.
         return None
     if _is_large(node.output, graph, MAX_ELEMENTS):
         return None
-    if sizes and _is_large([*names, *node.output], graph, SMALL):
+    if sizes and (node.op_type in NOT_OF_SIZES or _is_large([*names, *node.output], graph, SMALL)):
         return None
     if all(name in graph.computed for name in node.output if name):
         return [graph.computed[name] if name else np.zeros(0) for name in node.output]

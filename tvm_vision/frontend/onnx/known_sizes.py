@@ -19,7 +19,15 @@ from onnx.shape_inference import infer_node_outputs
 
 # Elements; larger values are no sizes.
 MOST = 1024
-_UNKNOWN = frozenset(
+# What computes no size, and takes ONNX's reference seconds for a thousand elements, written in
+# Python as it is: positions that are resized took it 15.
+NOT_OF_SIZES = frozenset(
+    {"Resize", "Upsample", "GridSample", "AffineGrid", "RoiAlign", "MaxRoiPool", "DeformConv"}
+    | {"Conv", "ConvInteger", "ConvTranspose", "QLinearConv", "Col2Im", "MaxUnpool", "LRN"}
+    | {"AveragePool", "MaxPool", "LpPool", "GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"}
+    | {"LSTM", "GRU", "RNN", "DFT", "STFT", "NonMaxSuppression", "Attention"}
+)
+_UNKNOWN = NOT_OF_SIZES | frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"}
     | {"RandomUniformLike", "Dropout"}
 )
@@ -52,7 +60,9 @@ class KnownSizes:
     def _learn(self, node: onnx.NodeProto) -> None:
         if any(shape_of(self.types.get(name)) is None for name in node.output if name):
             self._infer(node)
-        if node.op_type in _UNKNOWN or not all(map(self._is_small, filter(None, node.output))):
+        if node.op_type in _UNKNOWN | NOT_OF_SIZES or not all(
+            map(self._is_small, filter(None, node.output))
+        ):
             return
         if node.op_type == "Constant" and node.attribute[0].HasField("t"):
             self._data[node.output[0]] = node.attribute[0].t
