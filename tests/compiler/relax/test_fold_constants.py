@@ -173,12 +173,14 @@ def test_sums_of_constants_lose_nothing(operator, axis, dtype):
     x = relax.Var("x", relax.TensorType([4, 1], dtype))
     with builder.function("main", [x]):
         with builder.dataflow():
-            found = getattr(relax.op, operator)(relax.const(numbers, dtype), axis, True)
-            result = builder.emit_output(relax.op.add(x, builder.emit(found)))
+            made = getattr(relax.op, operator)(relax.const(numbers, dtype), axis, True)
+            result = builder.emit_output(relax.op.add(x, builder.emit(made)))
         builder.emit_func_output(result)
     module = fold_constants(builder.get())
     assert operators(module) == ["relax.add"]
     folded = next(value for _, value in bindings_of(module["main"]))
-    known = {"mean": np.mean, "sum": np.sum, "variance": np.var}[operator]
+    known = getattr(np, {"variance": "var"}.get(operator, operator))
     expected = known(numbers.astype(np.float64), axis=None if axis is None else 1, keepdims=True)
-    np.testing.assert_allclose(constant_of(folded, lambda _: None), expected, rtol=2e-3)
+    found = constant_of(folded, lambda _: None)
+    assert found is not None
+    np.testing.assert_allclose(found, expected, rtol=2e-3)
