@@ -84,7 +84,7 @@ def check(
             wanted = reference.run(given)
             errors = _errors(executor, wanted)
             if not all(error.within(tolerance) for error in errors):
-                own = _own_differences(executor, model, given, wanted)
+                own = _own_differences(executor, model, given, wanted, reference.fp16)
         frames = frame_agreements(executor, reference, image)
     if as_json:
         document: Any = [error.to_dict() for error in errors]
@@ -120,10 +120,11 @@ def check(
 
 
 def _reference(
-    executor: GraphExecutor, model: Path, optimized: bool = True
+    executor: GraphExecutor, model: Path, optimized: bool = True, in_float32: bool = False
 ) -> Reference | LiteRtReference:
     """What the package is held to. Of a model that was cut it gives the values that are outputs of
-    the package alone. optimized: whether onnxruntime may fuse and reorder what the model says."""
+    the package alone. optimized: whether onnxruntime may fuse and reorder what the model says.
+    in_float32: whether it computes in float32 what the model does in float16."""
     from tvm_vision.errors import InputError
     from tvm_vision.evaluate import Reference, reference_of
 
@@ -131,8 +132,9 @@ def _reference(
     if not cut:
         fixed = _fixed(executor)
         return reference_of(
-            model, raw_io=has_raw_io(executor), input_values=fixed, optimized=optimized
-        )
+            model, raw_io=has_raw_io(executor), input_values=fixed, optimized=optimized,
+            in_float32=in_float32,
+        )  # fmt: skip
     whole, outputs = _whole(executor, model)
     known = {name for node in whole.graph.node for name in node.output if name}
     # Rows that the data counts come with their number, which is no value of the model.
@@ -144,7 +146,9 @@ def _reference(
             f"the package was cut from a model that has '{lacking[0]}', and '{model}' has not: is "
             "it the model that the package was made from?"
         )
-    return Reference(whole, values=executor.output_names, optimized=optimized)
+    return Reference(
+        whole, values=executor.output_names, optimized=optimized, in_float32=in_float32
+    )
 
 
 def _whole(executor: GraphExecutor, model: Path) -> tuple[onnx.ModelProto, list[str]]:
@@ -189,16 +193,22 @@ def _own_differences(
     model: Path,
     given: dict[str, np.ndarray],
     wanted: dict[str, np.ndarray],
+    fp16: bool,
 ) -> dict[str, float]:
     """By how much the reference's outputs differ from themselves where it computes what the model
     says in another order: where all of an output is next to 0, say behind a sigmoid that has
-    nothing to find, that may be as much as the largest of it."""
+    nothing to find, that may be as much as the largest of it. fp16: the model computes in float16,
+    after each of whose steps the reference rounds; in float32 it says what that costs."""
     from tvm_vision.evaluate import Reference, compare_outputs
 
-    other = _reference(executor, model, optimized=False)
-    if not isinstance(other, Reference):
-        return {}
-    return {error.name: error.error for error in compare_outputs(other.run(given), wanted)}
+    found: dict[str, float] = {}
+    for in_float32 in (False, True) if fp16 else (False,):
+        other = _reference(executor, model, optimized=False, in_float32=in_float32)
+        if not isinstance(other, Reference):
+            continue
+        for error in compare_outputs(other.run(given), wanted):
+            found[error.name] = max(found.get(error.name, 0.0), error.error)
+    return found
 
 
 def _is_close(error: OutputError, tolerance: float, own: Mapping[str, float]) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from onnx import helper
 
 from support.onnx_models import make_model
-from tvm_vision.evaluate import OutputError
+from tvm_vision.evaluate import OutputError, Reference
 from tvm_vision.tools.check import error_lines
 
 
@@ -37,6 +37,33 @@ def test_what_onnxruntime_does_not_know_itself_is_no_error(command, tmp_path) ->
     said = command("compile", tmp_path / "n.onnx", "-o", package, "--target", "llvm", "--check")
     assert said.exit_code == 0, said.output
     assert "y: onnxruntime differs from itself by" in said.output
+
+
+def test_what_onnxruntime_rounds_to_float16_on_the_way_is_known() -> None:
+    """A small number beside a large one, of which float16 keeps no digit, and float32 all. Between
+    its casts it rounds nothing, but before what it has for float16, as a Reshape and a Slice."""
+    weights = [
+        ("large", np.array([900], np.float16)), ("small", np.array([0.2], np.float16)),
+        ("shape", np.array([64], np.int64)),
+        ("first", np.array([1], np.int64)), ("end", np.array([50], np.int64)),
+    ]  # fmt: skip
+    nodes = [
+        helper.make_node("Mul", ["x", "large"], ["a"]),
+        helper.make_node("Add", ["a", "small"], ["b"]),
+        helper.make_node("Reshape", ["a", "shape"], ["ar"]),
+        helper.make_node("Reshape", ["b", "shape"], ["br"]),
+        helper.make_node("Slice", ["ar", "first", "end"], ["as"]),
+        helper.make_node("Slice", ["br", "first", "end"], ["bs"]),
+        helper.make_node("Sub", ["bs", "as"], ["y"]),
+    ]
+    model = make_model(nodes, [("x", (1, 64))], [("y", (49,))], weights)
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+    x = {"x": np.linspace(0.5, 1, 64, dtype=np.float16)[np.newaxis]}
+    exact = Reference(model, in_float32=True).run(x)["y"]
+    rounded = Reference(model, optimized=False).run(x)["y"]
+    np.testing.assert_allclose(exact, 0.2, atol=1e-3)
+    assert np.max(np.abs(rounded - exact)) > 0.1
 
 
 @pytest.mark.parametrize(

@@ -40,10 +40,12 @@ class Reference:
         optimized: bool = True,
         raw_io: bool = False,
         input_values: InputValues | None = None,
+        in_float32: bool = False,
     ) -> None:
         """model: a file, or a model already loaded. values: names to give beside the outputs.
         optimized: whether onnxruntime may fuse and reorder what the model says. raw_io: of a TFLite
         file, see ``tvm_vision.compile``. input_values: of inputs that are no longer asked for.
+        in_float32: what the model computes in float16 is computed in float32.
 
         Raises InputError where onnxruntime or the file is missing, UnsupportedModelError where it
         cannot run the model.
@@ -75,6 +77,8 @@ class Reference:
         bfloat16 = computes_in_bfloat16(known)
         if bfloat16:  # which it has hardly an operator for
             source = computed_in_float32(_loaded(source), BFLOAT16)
+        if in_float32:
+            source = computed_in_float32(_loaded(source))
         source = _with_outputs(source, values) if values else source
 
         def session(source: Path | onnx.ModelProto) -> onnxruntime.InferenceSession:
@@ -104,7 +108,9 @@ class Reference:
             for value in self._session.get_inputs()
             if value.name in (input_values or {})
         }
-        names = [value.name for value in self._session.get_inputs()]
+        given = self._session.get_inputs()
+        self._single = {value.name for value in given if value.type == "tensor(float)"}
+        names = [value.name for value in given]
         self.inputs = [name for name in names if name not in self._fixed]
         self.outputs = [value.name for value in self._session.get_outputs()]
 
@@ -117,7 +123,7 @@ class Reference:
         from ..frontend.onnx.sequences import MEMBER
 
         try:
-            values = self._session.run(None, {**_widened(inputs), **self._fixed})
+            values = self._session.run(None, {**self._wide(inputs), **self._fixed})
         except Exception as error:
             raise InputError(
                 f"onnxruntime cannot run the model ({_reason(error)}): {OTHER_INPUTS}"
@@ -130,13 +136,14 @@ class Reference:
                 found[name] = value
         return found
 
-
-def _widened(inputs: Mapping[str, np.ndarray]) -> Arrays:
-    """Inputs of bfloat16, which onnxruntime takes none of, as float32."""
-    return {
-        name: value.astype(np.float32) if value.dtype.name == "bfloat16" else value
-        for name, value in inputs.items()
-    }
+    def _wide(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
+        """Inputs of float16 and bfloat16 as float32, where it is computed in that."""
+        return {
+            name: value.astype(np.float32)
+            if name in self._single and value.dtype.name in ("bfloat16", "float16")
+            else value
+            for name, value in inputs.items()
+        }
 
 
 def reference_of(
@@ -146,18 +153,20 @@ def reference_of(
     raw_io: bool = False,
     input_values: InputValues | None = None,
     optimized: bool = True,
+    in_float32: bool = False,
 ) -> Reference | LiteRtReference:
     """What the results of a file are held to: LiteRT for TFLite files where it is installed and
     gives all that a package does; otherwise onnxruntime, which gives ``values`` beside the outputs,
-    ``optimized`` or not. input_values: of inputs that are no longer asked for. Raises what these
-    raise."""
+    ``optimized`` or not, ``in_float32`` or as the file says. input_values: of inputs that are no
+    longer asked for. Raises what these raise."""
     if kind_of(model) is TFLITE and has_litert():
         found = LiteRtReference(model, raw_io=raw_io, input_values=input_values)
         if not found.states:
             return found
     return Reference(
-        model, values=values, raw_io=raw_io, input_values=input_values, optimized=optimized
-    )
+        model, values=values, raw_io=raw_io, input_values=input_values, optimized=optimized,
+        in_float32=in_float32,
+    )  # fmt: skip
 
 
 def _nodes_of(model: Path | onnx.ModelProto) -> onnx.ModelProto:
