@@ -44,8 +44,8 @@ def layer_of(kind, scale):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("scale", [1.0, 1e-3, 1e-5, 1e-6, 1e-9, 1e-30])
 def test_scaled_layers_are_right_in_fp16(kind, scale):
-    """With weights of fp16, which have their digits. A convolution's result may be stored as fp16 in
-    another order before it is given, and a step of fp16 is 2^-24 there."""
+    """With weights of fp16, which have their digits. A convolution's result may be stored as fp16
+    in another order before it is given, and a step of fp16 is 2^-24 there."""
     module, signature, weights, biases, scales = layer_of(kind, scale)
     compiled = compile_model(module, signature, target="llvm", precision="fp16")
     stored = {value.dtype.name for value in compiled.params.values() if value.size == IN * OUT}

@@ -49,17 +49,29 @@ def image(model):
 
 CASES = [
     # Upsampling: windows side by side, of two and four; of generators; with a rest on one side.
-    dict(kernel=[2, 2], strides=[2, 2], sizes=[5, 7]),
-    dict(kernel=[4, 4], strides=[4, 4], sizes=[3, 4], batch=2),
-    dict(kernel=[4, 4], strides=[2, 2], sizes=[5, 4], pads=[1, 1, 1, 1]),
-    dict(kernel=[3, 3], strides=[2, 2], sizes=[5, 4], pads=[1, 1, 1, 1], output_padding=[1, 1]),
-    dict(kernel=[5, 3], strides=[3, 2], sizes=[4, 6], pads=[2, 0, 1, 1], output_padding=[2, 0]),
-    dict(kernel=[1, 1], strides=[2, 2], sizes=[4, 4]),
-    dict(kernel=[3, 2], strides=[1, 2], sizes=[4, 4], pads=[1, 0, 1, 0]),
-    dict(kernel=[4], strides=[2], sizes=[9], pads=[1, 1]),
-    dict(kernel=[7], strides=[5], sizes=[6], pads=[3, 2], batch=3),
-    dict(kernel=[2, 3, 4], strides=[2, 2, 3], sizes=[3, 4, 2], pads=[0, 1, 1, 0, 1, 2]),
-    dict(kernel=[2, 2], strides=[3, 3], sizes=[3, 3]),  # pixels that nothing is added to
+    {"kernel": [2, 2], "strides": [2, 2], "sizes": [5, 7]},
+    {"kernel": [4, 4], "strides": [4, 4], "sizes": [3, 4], "batch": 2},
+    {"kernel": [4, 4], "strides": [2, 2], "sizes": [5, 4], "pads": [1, 1, 1, 1]},
+    {
+        "kernel": [3, 3],
+        "strides": [2, 2],
+        "sizes": [5, 4],
+        "pads": [1, 1, 1, 1],
+        "output_padding": [1, 1],
+    },
+    {
+        "kernel": [5, 3],
+        "strides": [3, 2],
+        "sizes": [4, 6],
+        "pads": [2, 0, 1, 1],
+        "output_padding": [2, 0],
+    },
+    {"kernel": [1, 1], "strides": [2, 2], "sizes": [4, 4]},
+    {"kernel": [3, 2], "strides": [1, 2], "sizes": [4, 4], "pads": [1, 0, 1, 0]},
+    {"kernel": [4], "strides": [2], "sizes": [9], "pads": [1, 1]},
+    {"kernel": [7], "strides": [5], "sizes": [6], "pads": [3, 2], "batch": 3},
+    {"kernel": [2, 3, 4], "strides": [2, 2, 3], "sizes": [3, 4, 2], "pads": [0, 1, 1, 0, 1, 2]},
+    {"kernel": [2, 2], "strides": [3, 3], "sizes": [3, 3]},  # pixels that nothing is added to
 ]
 
 
@@ -72,14 +84,18 @@ def test_phases_are_the_transposed_convolution(case):
     assert_right(model, run_on_cpu(module, x)[0], x)
 
 
+# Kernels, strides and sizes: from, and below.
+DRAWN = [(1, 6), (1, 4), (7, 11)]
+
+
 def test_of_any_sizes():
     """40 drawn at random, those included that stay as they are."""
     for _ in range(40):
         count = int(RANDOM.integers(1, 4))
-        draw = lambda low, high: [int(n) for n in RANDOM.integers(low, high, count)]  # noqa: B023, E731
-        kernel, strides = draw(1, 6), draw(1, 4)
+        kernel, strides, sizes = (
+            [int(n) for n in RANDOM.integers(low, high, count)] for low, high in DRAWN
+        )
         pads = [int(RANDOM.integers(0, k)) for k in (*kernel, *kernel)]
-        sizes = [s + 6 for s in draw(1, 5)]
         model = model_of(kernel, strides, sizes, pads=pads)
         module, transposed = left(model)
         assert transposed == (max(strides) == 1)
@@ -90,10 +106,24 @@ def test_of_any_sizes():
 @pytest.mark.parametrize(
     "case",
     [
-        dict(kernel=[3, 3], strides=[1, 1], sizes=[4, 4]),
-        dict(kernel=[3, 3], strides=[2, 2], sizes=[4, 4], dilations=[2, 2]),
-        dict(kernel=[4, 4], strides=[2, 2], sizes=[4, 4], inputs=6, outputs=6, group=6),
-        dict(kernel=[2, 2], strides=[2, 2], sizes=[4, 4], inputs=6, outputs=4, group=2),
+        {"kernel": [3, 3], "strides": [1, 1], "sizes": [4, 4]},
+        {"kernel": [3, 3], "strides": [2, 2], "sizes": [4, 4], "dilations": [2, 2]},
+        {
+            "kernel": [4, 4],
+            "strides": [2, 2],
+            "sizes": [4, 4],
+            "inputs": 6,
+            "outputs": 6,
+            "group": 6,
+        },
+        {
+            "kernel": [2, 2],
+            "strides": [2, 2],
+            "sizes": [4, 4],
+            "inputs": 6,
+            "outputs": 4,
+            "group": 2,
+        },
     ],
     ids=str,
 )

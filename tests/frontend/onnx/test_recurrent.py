@@ -185,8 +185,8 @@ def test_on_a_vulkan_device(operator):
     assert_equal(executor(import_onnx(model), "vulkan")(x), expected(model, x))
 
 
-# (batch, size): of one number, less than a vector, with a rest, of several slices, of several numbers
-# a thread where there are few; batches that blocks do not divide.
+# (batch, size): of one number, less than a vector, with a rest, of several slices, of several
+# numbers a thread where there are few; batches that blocks do not divide.
 SIZES = [(1, 1), (3, 7), (9, 48), (5, 130), (1, 128), (2, 300)]
 
 

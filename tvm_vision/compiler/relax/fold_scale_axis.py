@@ -4,8 +4,8 @@ A convolution followed by additions and products with one constant a channel (a 
 taken apart) computes ``(w * x) * scale + shift``; that is ``(w * scale) * x + shift``, one addition
 instead of four operators. Products with constant weights are treated alike.
 
-A layer scale that has not learned much, as 1e-5, would leave weights that fp16 has no digits for. One
-number, a power of 2, is then left out of them and multiplies the sums.
+A layer scale that has not learned much, as 1e-5, would leave weights that fp16 has no digits for.
+One number, a power of 2, is then left out of them and multiplies the sums.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Transposed convolutions as convolutions of their phases.
 
-A transposed convolution with stride s adds, at place s·q + r of an axis, the terms x[q - t] · w[s·t + r]:
-for each of its s phases r an ordinary convolution with every s-th weight, over the same pixels. So one
-convolution with s times the channels, along each axis, has all phases, and they are put side by
-side after it. Computed by itself it would multiply with the zeros between pixels, s² - 1 of s² terms.
+A transposed convolution with stride s adds, at place s·q + r of an axis, the terms
+x[q - t] · w[s·t + r]: for each of its s phases r an ordinary convolution with every s-th weight,
+over the same pixels. So one convolution with s times the channels, along each axis, has all phases,
+and they are put side by side after it. Computed by itself it would multiply with the zeros between
+pixels, s² - 1 of s² terms.
 
 After Shi et al., "Is the deconvolution layer the same as a convolutional layer?", 2016.
 """
