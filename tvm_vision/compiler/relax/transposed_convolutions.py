@@ -90,8 +90,7 @@ class _Rewriter(relax.PyExprMutator):
         return self._side_by_side(phases, axes, weights.shape[1])
 
     def _side_by_side(self, phases: Any, axes: Sequence[_Axis], channels: int) -> relax.Expr:
-        batch = fixed_shape(phases)[0]
-        count = len(axes)
+        batch, count = phases.ty.shape.values[0], len(axes)
         strides, steps = [a.stride for a in axes], [a.steps for a in axes]
         apart = relax.op.reshape(phases, [batch, *strides, channels, *steps])
         # Each phase behind the place that it is of.
@@ -118,7 +117,7 @@ def _axes_of(call: Any) -> list[_Axis] | None:
     _, layout, kernel_layout, _ = _CONVOLUTIONS[name]
     layouts = (str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout or layout))
     image, weights, result = (fixed_shape(e) for e in (*call.args, call))
-    if layouts != (layout, kernel_layout, layout) or None in (image, weights, result):
+    if layouts != (layout, kernel_layout, layout) or not (image and weights and result):
         return None
     strides = [int(n) for n in attrs.strides]
     plain = int(attrs.groups) == 1 and all(int(n) == 1 for n in attrs.dilation)
