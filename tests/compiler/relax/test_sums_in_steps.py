@@ -27,6 +27,8 @@ CASES = [
     ((260, 1, 260), [0, 2]),
     ((256, 2, 256), [0, 2]),  # an axis between them stays
     ((8, 100, 100), [1, 2]),  # short, and many
+    ((1, 190, 200, 20), [1, 2]),  # channels last
+    ((2, 40000, 9), [1]),
 ]
 REDUCED: dict[str, Any] = {"sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min}
 REDUCED["variance"] = np.var
@@ -62,14 +64,32 @@ def test_a_variance_far_from_0_keeps_its_digits(precision: str) -> None:
 
 @pytest.mark.parametrize("name", REDUCED)
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
-def test_many_threads_share_them(name: str, precision: str) -> None:
-    module, _ = module_of(network(name, [1, 2, 3], False), (1, 3, 1024, 1024))
+@pytest.mark.parametrize(
+    ("shape", "axes", "steps", "of_variance"),
+    [
+        ((1, 3, 1024, 1024), [1, 2, 3], 256, 512),
+        # A thread for each channel of each part; 8 channels would share a workgroup otherwise.
+        ((1, 512, 512, 32), [1, 2], 260, 1030),
+    ],
+)
+def test_many_threads_share_them(
+    name: str, precision: str, shape: Any, axes: list[int], steps: int, of_variance: int
+) -> None:
+    module, _ = module_of(network(name, axes, False), shape)
     found = launches_of(module, parse_target(MATRIX_GPU), precision=precision)
     assert max(launch.threads for launch in found) >= LANES
-    assert max(launch.steps for launch in found) < (512 if name == "variance" else 256)
+    assert max(launch.steps for launch in found) < (of_variance if name == "variance" else steps)
 
 
-@pytest.mark.parametrize(("shape", "axes"), [((256, 2, 256), [0, 2]), ((8, 100, 100), [1, 2])])
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((256, 2, 256), [0, 2]),
+        ((8, 100, 100), [1, 2]),
+        ((1, 112, 112, 32), [1, 2]),  # over before another launch begins
+        ((1, 512, 512, 96), [1, 2]),  # a workgroup for each of enough lines
+    ],
+)
 def test_others_stay_as_they_are(shape, axes) -> None:
     module, _ = module_of(network("sum", axes, False), shape)
     assert str(sums_in_steps(module)) == str(module)

@@ -21,6 +21,9 @@ MOST_ROWS = 4
 LEAST_TERMS = 1 << 16
 LEAST_OF_VARIANCE = 1 << 17  # it takes two launches more
 MOST_PARTS = 1 << 10
+# Rows that lie beside each other, channels that come last, share a workgroup: so many do, and so
+# much of them all is worth it. No more workgroups than these would be idle beside them.
+LINE, LEAST_IN_LINES, MOST_LINES = 8, 1 << 18, 8
 _SUMS = {
     "relax.sum": relax.op.sum,
     "relax.mean": relax.op.mean,
@@ -66,11 +69,12 @@ def _row_of(call: Any) -> tuple[int, int, int, int] | None:
     gone = sorted({axis % len(shape) for axis in axes if shape[axis] > 1})
     terms = math.prod(shape[axis] for axis in gone)
     least = LEAST_OF_VARIANCE if operator_of(call) == _VARIANCE else LEAST_TERMS
-    if terms < least or math.prod(shape) > MOST_ROWS * terms:
+    if not gone or math.prod(shape[gone[0] : gone[-1] + 1]) != terms:
         return None
-    first, last = gone[0], gone[-1]
-    if math.prod(shape[first : last + 1]) != terms:
+    before, after = math.prod(shape[: gone[0]]), math.prod(shape[gone[-1] + 1 :])
+    few = before * after <= MOST_ROWS and terms >= least
+    lines = after > 1 and before * -(-after // LINE) <= MOST_LINES
+    if not few and not (lines and terms * min(after, LINE) >= LEAST_IN_LINES):
         return None
     parts = max(n for n in range(1, MOST_PARTS + 1) if terms % n == 0)
-    before, after = math.prod(shape[:first]), math.prod(shape[last + 1 :])
     return (before, parts, terms, after) if parts > 1 else None
