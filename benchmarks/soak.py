@@ -6,17 +6,20 @@
 The same few inputs come again and again, drawn from a fixed seed; their outputs must be those of
 the first time to the last bit. Memory is the private one of the process, looked at every second;
 its slope is that of the straight line that fits best, without the first tenth. Exit code 1 where an
-output differs, or memory grows by more than --most-growth.
+output differs, or memory grows by more than --most-growth. What came of it so far is in --json's
+file from minute to minute, and Ctrl-C ends a run as the end of its time does.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import math
 import re
 import sys
 from array import array
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
@@ -29,11 +32,13 @@ import numpy as np
 import tvm_vision
 from tvm_vision.errors import TvmVisionError
 from tvm_vision.runtime.inputs import input_specs
+from tvm_vision.whole_files import write_whole
 
 LIBC = ctypes.CDLL(None)
 SEED = 7
 INPUTS = 4
 LOOK_SECONDS = 1.0
+TELL_SECONDS = 60.0
 BEGIN = 0.1  # of the looks, in which caches fill
 LEAST_SECONDS = 1e-6
 BIN = 1.01
@@ -123,40 +128,52 @@ def draw_inputs(executor: Any) -> list[dict[Any, np.ndarray]]:
     return [{spec.name: value(spec) for spec in specs} for _ in range(INPUTS)]
 
 
-def soak(executor: Any, seconds: float, frames: int) -> Soak:
-    """Run until the time or the number of frames is over, whichever comes first."""
+def soak(
+    executor: Any, seconds: float, frames: int, tell: Callable[[Soak], object] = lambda _: None
+) -> Soak:
+    """Run until the time or the number of frames is over, or Ctrl-C, whichever comes first; tell:
+    gets what came of it so far, once a minute."""
     inputs = draw_inputs(executor)
     first = [_bytes(executor.frame(values)) for values in inputs]
     times, different = Times(), 0
     at, kib = array("d", [0.0]), array("d", [private_kib()])
     start = perf_counter()
-    for number in count():
-        begin = perf_counter()
-        if begin - start > seconds or number >= frames:
-            break
-        outputs = executor.frame(inputs[number % INPUTS])
-        end = perf_counter()
-        times.add(end - begin)
-        different += _bytes(outputs) != first[number % INPUTS]
-        if end - start - at[-1] >= LOOK_SECONDS:
-            at.append(end - start)
-            kib.append(private_kib())
-    at.append(perf_counter() - start)
-    kib.append(private_kib())
-    return Soak(
-        device=executor.device_description,
-        frames=times.frames,
-        seconds=perf_counter() - start,
-        different=different,
-        median_ms=times.milliseconds(50),
-        p99_ms=times.milliseconds(99),
-        p99_9_ms=times.milliseconds(99.9),
-        longest_ms=1e3 * times.longest,
-        first_kib=int(kib[0]),
-        last_kib=int(kib[-1]),
-        slope_kib_per_hour=slope(at, kib),
-        device_bytes=executor.memory_bytes,
-    )
+
+    def found() -> Soak:
+        at.append(perf_counter() - start)
+        kib.append(private_kib())
+        return Soak(
+            device=executor.device_description,
+            frames=times.frames,
+            seconds=at[-1],
+            different=different,
+            median_ms=times.milliseconds(50),
+            p99_ms=times.milliseconds(99),
+            p99_9_ms=times.milliseconds(99.9),
+            longest_ms=1e3 * times.longest,
+            first_kib=int(kib[0]),
+            last_kib=int(kib[-1]),
+            slope_kib_per_hour=slope(at, kib),
+            device_bytes=executor.memory_bytes,
+        )
+
+    told = start
+    with contextlib.suppress(KeyboardInterrupt):
+        for number in count():
+            begin = perf_counter()
+            if begin - start > seconds or number >= frames:
+                break
+            outputs = executor.frame(inputs[number % INPUTS])
+            end = perf_counter()
+            times.add(end - begin)
+            different += _bytes(outputs) != first[number % INPUTS]
+            if end - start - at[-1] >= LOOK_SECONDS:
+                at.append(end - start)
+                kib.append(private_kib())
+            if end - told >= TELL_SECONDS:
+                told = end
+                tell(found())
+    return found()
 
 
 def _bytes(outputs: dict[str, np.ndarray]) -> list[bytes]:
@@ -174,13 +191,17 @@ def main(
     package: str, minutes: float, frames: int, device: str, most_growth: float, json_path: str
 ) -> None:
     """Run PACKAGE for some minutes: memory slope, p99.9, results equal to the first."""
+
+    def write(so_far: Soak) -> None:
+        if json_path:
+            write_whole(Path(json_path), f"{json.dumps(asdict(so_far), indent=1)}\n".encode())
+
     try:
-        found = soak(tvm_vision.load(package, device), 60.0 * minutes, frames)
+        found = soak(tvm_vision.load(package, device), 60.0 * minutes, frames, write)
     except TvmVisionError as error:
         raise SystemExit(f"benchmarks.soak: {error}") from None
     print(found.describe())
-    if json_path:
-        Path(json_path).write_text(json.dumps(asdict(found), indent=1) + "\n")
+    write(found)
     grown = found.slope_kib_per_hour * found.seconds / 3600.0
     sys.exit(1 if found.different or grown > most_growth else 0)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.soak import Times, slope, soak
+from benchmarks.soak import Soak, Times, slope, soak
 
 
 class FakeExecutor:
@@ -41,6 +41,27 @@ def test_one_bit_in_one_frame_is_seen(wrong: int, different: int) -> None:
     found = soak(FakeExecutor(wrong), 60.0, 20)
     assert (found.frames, found.different) == (20, different)
     assert "20 frames" in found.describe()
+
+
+def test_what_came_of_it_so_far_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.soak.TELL_SECONDS", 0.0)
+    told: list[Soak] = []
+    found = soak(FakeExecutor(0), 60.0, 5, told.append)
+    assert [one.frames for one in told] == [1, 2, 3, 4, 5]
+    assert found.frames == 5 and found.seconds >= told[-1].seconds
+
+
+def test_an_interrupt_ends_it_as_its_time_does() -> None:
+    executor = FakeExecutor(0)
+    frame = executor.frame
+
+    def interrupted(inputs: Any) -> dict[str, np.ndarray]:
+        if executor._left < -8:
+            raise KeyboardInterrupt
+        return frame(inputs)
+
+    executor.frame = interrupted  # type: ignore[method-assign]
+    assert soak(executor, 60.0, 1000).frames == 5
 
 
 def test_times_are_within_a_percent() -> None:
