@@ -26,6 +26,11 @@ from tvm.script.ir_builder import tirx as T
 from .barrier import barrier
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+# On a loop: it stays one. Written out, its weights, the same in each step, are fetched once before
+# all steps, into registers: so many of them there are.
+KEEP_LOOP, MOST_KEPT = "keep_loop", 192
+# Vectors of weights of a column that are on their way together, where they divide a slice's.
+TOGETHER = (2, 1)
 # Multiplications of a sequence: fewer are done before other threads have woken up.
 WORTH_THREADS = 1 << 13
 
@@ -143,6 +148,10 @@ class RecurrentTile:
     def width(self) -> int:
         """Columns of weights beside one another in memory of a processor."""
         return self.lanes * self.vectors
+
+    def keeps_weights(self, form: RecurrentForm, size: int) -> bool:
+        """Whether a thread of a GPU has registers for its weights of all steps."""
+        return sum(form.products) * size // self.slices <= MOST_KEPT
 
     def shared_numbers(self, form: RecurrentForm, size: int) -> int:
         """Numbers of a workgroup in shared memory: states, and the sums of its slices."""
@@ -416,7 +425,7 @@ class _Workgroup:
             self.scratch = layer.local(form.gates)
             self.sums = layer.local(form.gates * count)
             gates = max(form.products)
-            self.fetched = layer.local(gates * layer.tile.vector)
+            self.fetched = layer.local(gates * layer.tile.vector * TOGETHER[0])
             if layer.tile.slices > 1:
                 parts = layer.tile.threads * gates * self.sequences
                 self.parts = layer.local(parts, "shared")
@@ -518,16 +527,21 @@ class _Workgroup:
         for place in places:
             sums[place] = tirx.const(0.0, layer.dtype)
         vectors = layer.size // vector
-        with T.serial(0, vectors // slices) as turn:
-            block = self.slice * (vectors // slices) + turn
-            for gate in gates:
+        of_slice = vectors // slices
+        together = next(n for n in TOGETHER if of_slice % n == 0)
+        marks = {} if layer.tile.keeps_weights(layer.form, layer.size) else {KEEP_LOOP: True}
+        with T.serial(0, of_slice // together, annotations=marks) as turn:
+            first = self.slice * of_slice + turn * together
+            for block, gate in itertools.product(range(together), gates):
                 with T.vectorized(0, vector) as lane:
-                    at = (self.direction, gate * vectors + block, self._unit(number), lane)
-                    self.fetched[gate * vector + lane] = layer.read(weights, *at)
-            for lane, row, gate in itertools.product(range(vector), rows, gates):
+                    row = gate * vectors + first + block
+                    at = (self.direction, row, self._unit(number), lane)
+                    place = (gate * together + block) * vector + lane
+                    self.fetched[place] = layer.read(weights, *at)
+            for k, row, gate in itertools.product(range(together * vector), rows, gates):
                 place = self._sum(number, before + gate, row)
-                state = self.shared[row * layer.size + block * vector + lane]
-                sums[place] = sums[place] + self.fetched[gate * vector + lane] * state
+                state = self.shared[row * layer.size + first * vector + k]
+                sums[place] = sums[place] + self.fetched[gate * together * vector + k] * state
         if slices > 1:
             self._add_slices(places)
 

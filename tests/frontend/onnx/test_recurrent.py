@@ -10,6 +10,7 @@ import pytest
 from onnx import helper, numpy_helper
 from onnxruntime.quantization import quantize_dynamic
 
+import tvm_vision
 from support.conformance.conformance_worker import executor
 from support.onnx_models import make_model
 from tvm_vision.errors import UnsupportedModelError
@@ -187,7 +188,7 @@ def test_on_a_vulkan_device(operator):
 
 # (batch, size): of one number, less than a vector, with a rest, of several slices, of several
 # numbers a thread where there are few; batches that blocks do not divide.
-SIZES = [(1, 1), (3, 7), (9, 48), (5, 130), (1, 128), (2, 300)]
+SIZES = [(1, 1), (3, 7), (9, 48), (5, 130), (1, 128), (1, 256), (2, 300)]
 
 
 @pytest.mark.parametrize("target", ["llvm", "vulkan", "vulkan -max_threads_per_block=64"])
@@ -201,6 +202,15 @@ def test_sizes_and_batches(operator, options, batch, size, target):
     scale_weights(model, np.float32(1 / np.sqrt(size)))
     x = numbers(LENGTH, batch, FEATURES)
     assert_equal(executor(import_onnx(model), target)(x), expected(model, x))
+
+
+@pytest.mark.parametrize(("operator", "size", "kept"), [("LSTM", 256, True), ("GRU", 64, False)])
+def test_loops_over_more_weights_than_registers_stay_loops(operator, size, kept, tmp_path):
+    """Written out, they are fetched before the first step: a driver spilled 591 registers."""
+    model = layer(operator, size=size, results=("y",))
+    tvm_vision.compile(model, tmp_path / "net.tar", target="renoir", dump_shaders=tmp_path)
+    (source,) = tmp_path.glob("recurrence*.comp")
+    assert ("[[dont_unroll]]" in source.read_text()) == kept
 
 
 def scale_weights(model, scale):

@@ -22,7 +22,7 @@ GROUPS_OF_UNIT = 1
 MOST_THREADS = 1024
 # Weights that a thread fetches at once, and groups of threads that share a sum, where these divide
 # a state and what is left; fewer vectors of a slice are not worth the barrier.
-VECTORS, SLICES, LEAST_VECTORS = (4, 2, 1), (8, 4, 2), 16
+VECTORS, SLICES, LEAST_VECTORS = (4, 2, 1), (1, 2, 4, 8), 16
 # Of a number of a state.
 SHARED_BYTES = 4
 # Rows and vectors of a processor's tile: those that it holds in registers beside what they read.
@@ -84,10 +84,17 @@ def _of_workgroup(
     if size > threads or directions * -(-batch // tile.sequences) > enough:
         return tile
     vectors = size // vector
-    for slices in SLICES:
-        sliced = replace(tile, threads=threads * slices, slices=slices)
-        shared = sliced.shared_numbers(form, size) * SHARED_BYTES
-        fits = sliced.threads <= most_threads and shared <= limits.shared_bytes
-        if fits and vectors % slices == 0 and vectors >= slices * LEAST_VECTORS:
-            return sliced
-    return tile
+    sliced = [
+        replace(tile, threads=threads * slices, slices=slices)
+        for slices in SLICES
+        if vectors % slices == 0 and threads * slices <= most_threads
+    ]
+    fitting_tiles = [
+        each
+        for each in sliced
+        if each.shared_numbers(form, size) * SHARED_BYTES <= limits.shared_bytes
+    ]
+    # No more than keep their weights in registers; else as many as have enough to do.
+    kept = (each for each in fitting_tiles if each.keeps_weights(form, size))
+    busy = (each for each in reversed(fitting_tiles) if vectors >= each.slices * LEAST_VECTORS)
+    return next(kept, next(busy, tile))

@@ -32,6 +32,7 @@ ATOMICS = ("tirx.atomic_add",)
 SELECT_LOADS = "pragma_select_loads"
 SUBGROUP = "pragma_subgroup"
 KEEP_LOOPS = "pragma_keep_loops"
+KEEP_LOOP = "keep_loop"  # the same of one loop, which has it as an annotation
 MATRIX_MEMORY = ("tirx.tvm_load_matrix_sync", "tirx.tvm_store_matrix_sync")
 
 

@@ -14,6 +14,7 @@ from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.vulkan.codegen.glsl import cooperative_matrix, types
 from tvm_vision.vulkan.codegen.glsl.analysis import (
     BARRIER,
+    KEEP_LOOP,
     Access,
     Analysis,
     handle,
@@ -229,7 +230,9 @@ class StatementPrinter(ExpressionPrinter):
             self.unrolls = True
             self.statements = before + copies
             hint.append("[[unroll]]")
-        elif self.analysis.keeps_loops and handle(stmt) in self.analysis.with_barrier:
+        elif KEEP_LOOP in stmt.annotations or (
+            self.analysis.keeps_loops and handle(stmt) in self.analysis.with_barrier
+        ):
             self.unrolls = True
             hint.append("[[dont_unroll]]")
 
