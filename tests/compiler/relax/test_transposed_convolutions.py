@@ -103,27 +103,16 @@ def test_of_any_sizes():
         assert_right(model, run_on_cpu(module, x)[0], x)
 
 
+TWICE = {"strides": [2, 2], "sizes": [4, 4]}
+
+
 @pytest.mark.parametrize(
     "case",
     [
         {"kernel": [3, 3], "strides": [1, 1], "sizes": [4, 4]},
-        {"kernel": [3, 3], "strides": [2, 2], "sizes": [4, 4], "dilations": [2, 2]},
-        {
-            "kernel": [4, 4],
-            "strides": [2, 2],
-            "sizes": [4, 4],
-            "inputs": 6,
-            "outputs": 6,
-            "group": 6,
-        },
-        {
-            "kernel": [2, 2],
-            "strides": [2, 2],
-            "sizes": [4, 4],
-            "inputs": 6,
-            "outputs": 4,
-            "group": 2,
-        },
+        {"kernel": [3, 3], **TWICE, "dilations": [2, 2]},
+        {"kernel": [4, 4], **TWICE, "inputs": 6, "outputs": 6, "group": 6},
+        {"kernel": [2, 2], **TWICE, "inputs": 6, "outputs": 4, "group": 2},
     ],
     ids=str,
 )

@@ -94,9 +94,9 @@ class _Folder(PyExprMutator):
         weights = constant_of(call.args[1], self._bound.get)
         assert weights is not None
         axis = _CHANNELS[call.op.name][1]
-        left = _left_out(weights, weights * _along(chain.scale, weights.ndim, axis))
-        scale = _along(chain.scale / left, weights.ndim, axis)
-        folded = relax.const((weights * scale).astype(weights.dtype))
+        scaled = weights * _along(chain.scale, weights.ndim, axis)
+        left = _left_out(weights, scaled)
+        folded = relax.const((scaled / left).astype(weights.dtype))
         linear = self.builder_.emit(
             relax.Call(call.op, [data, folded], call.attrs, call.ty_args), str(chain.start.name)
         )

@@ -85,16 +85,13 @@ def _of_workgroup(
         return tile
     vectors = size // vector
     sliced = [
-        replace(tile, threads=threads * slices, slices=slices)
-        for slices in SLICES
-        if vectors % slices == 0 and threads * slices <= most_threads
-    ]
-    fitting_tiles = [
         each
-        for each in sliced
-        if each.shared_numbers(form, size) * SHARED_BYTES <= limits.shared_bytes
+        for each in (replace(tile, threads=threads * n, slices=n) for n in SLICES)
+        if vectors % each.slices == 0
+        and each.threads <= most_threads
+        and each.shared_numbers(form, size) * SHARED_BYTES <= limits.shared_bytes
     ]
     # No more than keep their weights in registers; else as many as have enough to do.
-    kept = (each for each in fitting_tiles if each.keeps_weights(form, size))
-    busy = (each for each in reversed(fitting_tiles) if vectors >= each.slices * LEAST_VECTORS)
+    kept = (each for each in sliced if each.keeps_weights(form, size))
+    busy = (each for each in reversed(sliced) if vectors >= each.slices * LEAST_VECTORS)
     return next(kept, next(busy, tile))

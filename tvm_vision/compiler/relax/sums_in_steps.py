@@ -21,8 +21,8 @@ MOST_ROWS = 4
 LEAST_TERMS = 1 << 16
 LEAST_OF_VARIANCE = 1 << 17  # it takes two launches more
 MOST_PARTS = 1 << 10
-# Rows that lie beside each other, channels that come last, share a workgroup: so many do, and so
-# much of them all is worth it. No more workgroups than these would be idle beside them.
+# Rows that lie beside each other, channels that come last, share a workgroup: how many do, how many
+# terms of all of them are worth two steps, and of how many workgroups at most.
 LINE, LEAST_IN_LINES, MOST_LINES = 8, 1 << 18, 8
 _SUMS = {
     "relax.sum": relax.op.sum,

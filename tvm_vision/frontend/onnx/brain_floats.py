@@ -5,12 +5,10 @@ TVM has few operators for bfloat16, GPUs hardly any. float32 has all of its numb
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import onnx
 from onnx import helper
 
-from .graph import graph_inputs, nodes_in
+from .graph import graph_inputs, nodes_in, put_nodes
 from .storage import computed_in_float32
 
 BFLOAT16, FLOAT = onnx.TensorProto.BFLOAT16, onnx.TensorProto.FLOAT
@@ -44,14 +42,8 @@ def without_bfloat16(model: onnx.ModelProto) -> onnx.ModelProto:
         value.name = names.get(value.name, value.name)
     first = [_cast(name, names[name], FLOAT) for name in sorted(given)]
     last = [_cast(names[name], name, BFLOAT16) for name in sorted(made - given)]
-    _put_nodes(wide.graph, [*first, *wide.graph.node, *last])
+    put_nodes(wide.graph, [*first, *wide.graph.node, *last])
     return wide
-
-
-def _put_nodes(graph: onnx.GraphProto, nodes: Sequence[onnx.NodeProto]) -> None:
-    copies = onnx.GraphProto(node=nodes)
-    del graph.node[:]
-    graph.node.extend(copies.node)
 
 
 def _is_narrow(value: onnx.ValueInfoProto) -> bool:

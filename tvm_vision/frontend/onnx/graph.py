@@ -66,6 +66,13 @@ def graph_inputs(proto: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     return [value for value in proto.graph.input if value.name not in weights]
 
 
+def put_nodes(graph: onnx.GraphProto, nodes: Sequence[onnx.NodeProto]) -> None:
+    """Give a graph these nodes for its own, of which they may be."""
+    copies = onnx.GraphProto(node=nodes)
+    del graph.node[:]
+    graph.node.extend(copies.node)
+
+
 def inner_graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
     """The branches or the body of a node."""
     for entry in node.attribute:

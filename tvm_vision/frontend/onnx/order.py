@@ -10,7 +10,7 @@ import heapq
 
 import onnx
 
-from .graph import inner_graphs, reads
+from .graph import inner_graphs, put_nodes, reads
 
 
 def put_in_order(graph: onnx.GraphProto) -> None:
@@ -38,8 +38,4 @@ def put_in_order(graph: onnx.GraphProto) -> None:
             if not left[reader]:
                 heapq.heappush(ready, reader)
     if len(order) == len(before):
-        nodes = [graph.node[place] for place in order]
-        copies = onnx.GraphProto()
-        copies.node.extend(nodes)
-        del graph.node[:]
-        graph.node.extend(copies.node)
+        put_nodes(graph, [graph.node[place] for place in order])

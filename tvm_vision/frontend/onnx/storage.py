@@ -4,6 +4,7 @@ no longer than need be."""
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from itertools import chain, count
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from onnx.external_data_helper import uses_external_data
 
 from ...file_kinds import TFLITE, kind_of
 from .checks import tensors_in, tensors_of
-from .graph import inner_graphs, nodes_in
+from .graph import inner_graphs, nodes_in, put_nodes
 from .light import load_light
 
 # Of fewer elements, the node that converts them takes more than it saves.
@@ -29,20 +30,20 @@ def file_bytes(path: Path) -> int:
     if kind_of(path) is TFLITE:
         return size
     model = onnx.load(path, load_external_data=False)
-    inside = (tensors_of(function.node) for function in model.functions)
-    constants = chain(tensors_in(model.graph), *inside)
-    return size + sum(_size(tensor) for tensor in constants if uses_external_data(tensor))
+    return size + sum(map(_size, _constants_elsewhere(model)))
 
 
 def weight_files(path: Path) -> list[str]:
     """The files that an ONNX model keeps constants in, as it names them from its folder."""
-    model = load_light(path)
-    inside = (tensors_of(function.node) for function in model.functions)
-    constants = chain(tensors_in(model.graph), *inside)
-    entries = chain.from_iterable(
-        tensor.external_data for tensor in constants if uses_external_data(tensor)
-    )
+    constants = _constants_elsewhere(load_light(path))
+    entries = chain.from_iterable(tensor.external_data for tensor in constants)
     return sorted({entry.value for entry in entries if entry.key == "location"})
+
+
+def _constants_elsewhere(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Those that are kept in other files."""
+    inside = (tensors_of(function.node) for function in model.functions)
+    return filter(uses_external_data, chain(tensors_in(model.graph), *inside))
 
 
 def _size(tensor: onnx.TensorProto) -> int:
@@ -71,9 +72,7 @@ def store_as_fp16(model: onnx.ModelProto) -> None:
         tensor.CopyFrom(numpy_helper.from_array(short, stored))
         cast = helper.make_node("Cast", [stored], [name], stored, to=onnx.TensorProto.FLOAT)
         casts.append(cast)
-    nodes = [*casts, *graph.node]
-    del graph.node[:]
-    graph.node.extend(nodes)
+    put_nodes(graph, [*casts, *graph.node])
 
 
 def computed_in_float32(
