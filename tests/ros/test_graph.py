@@ -68,10 +68,8 @@ def pixels_of(message):
 
 
 def test_detections_have_the_header_and_the_box_of_their_image(graph, camera, detections):
-    graph.wait_for_subscriber(camera)
     sent = graph.image(scene())
-    camera.publish(sent)
-    message = detections.next()
+    message = send_until(graph, camera, detections, lambda: sent)
     assert message.header == sent.header
     (ball,) = message.detections
     assert ball.header == sent.header

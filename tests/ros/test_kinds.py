@@ -12,6 +12,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from support import SUPPORT, kind_networks, onnx_models
+from support.ros import SURE
 from tvm_vision.api import compile as compile_network
 from tvm_vision.exporters.describe import Wishes, describe
 from tvm_vision.frontend.signature import TensorSpec
@@ -92,7 +93,7 @@ def uyvy(shown):
 def test_a_network_that_takes_gray_sees_every_form_of_a_frame(graph, start, classifier):
     from vision_msgs.msg import Classification
 
-    start(f"model:={classifier}", program=PROGRAM)
+    start(f"model:={classifier}", SURE, program=PROGRAM)
     graph.wait_for_state("active")
     model = load_model(classifier)
     with graph.listen(Classification, "classification") as inbox, graph.camera() as camera:
@@ -141,7 +142,7 @@ def test_a_network_of_each_kind_says_what_the_library_finds(graph, start, tmp_pa
     package = packed(path, inputs, specs, **asked)
     shown = np.full((48, 96, 3), 90, np.uint8)
     expected = load_model(package, confidence=0.3)(shown)
-    start(f"model:={package}", "confidence:=0.3", program=PROGRAM)
+    start(f"model:={package}", "confidence:=0.3", SURE, program=PROGRAM)
     graph.wait_for_state("active")
     name, topic = PARTS[kind]
     message_type = {"Image": Image, "Detection2DArray": Detection2DArray}[name]

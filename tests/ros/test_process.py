@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from support import SUPPORT
+from support.ros import SURE
 
 LOADED = "a processor of the tests"
 
@@ -228,7 +229,7 @@ def test_a_file_of_parameters_for_any_namespace(graph, start, tmp_path):
 def test_two_nodes_in_one_domain(graph, start):
     from vision_msgs.msg import Detection2DArray
 
-    start("model:=fake", ros=("-r", "__ns:=/left"))
+    start("model:=fake", SURE, ros=("-r", "__ns:=/left"))
     start("model:=fake", ros=("-r", "__ns:=/right"))
     twin = start("model:=fake", ros=("-r", "__ns:=/right"))
     graph.wait_for_state("active", "/left/vision")
@@ -257,7 +258,7 @@ def test_signals_end_it_cleanly_at_any_moment(start, number, delay):
 def test_signals_in_the_middle_of_a_frame(graph, start):
     from vision_msgs.msg import Detection2DArray
 
-    process = start("model:=fake:300")
+    process = start("model:=fake:300", SURE)
     graph.wait_for_state("active")
     with graph.listen(Detection2DArray, "detections"), graph.camera() as camera:
         graph.wait_for_subscriber(camera)

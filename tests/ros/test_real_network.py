@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from support import SUPPORT, handmade, packages, yoeo_networks
+from support.ros import SURE
 from tvm_vision import vulkan
 from tvm_vision.api import compile as compile_network
 from tvm_vision.devices import DeviceDescription
@@ -54,7 +55,7 @@ def test_the_node_publishes_what_the_library_finds(graph, start, package):
     shown = yoeo_networks.random_image()
     expected = load_model(package, confidence=0.3)(shown)
     assert isinstance(expected.detections, Detections) and len(expected.detections)
-    start(f"model:={package}", "confidence:=0.3", program=PROGRAM)
+    start(f"model:={package}", "confidence:=0.3", SURE, program=PROGRAM)
     graph.wait_for_state("active")
     with (
         graph.listen(Detection2DArray, "detections") as detections,

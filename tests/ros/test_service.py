@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from support import ROOT
+from support.ros import SURE
 from tvm_vision.vulkan.device import OPENING_SECONDS
 from tvm_vision_ros.main import PATIENCE_SECONDS, WRONG_START
 from tvm_vision_ros.service_manager import ServiceManager
@@ -201,7 +202,7 @@ def test_the_node_tells_of_its_start_its_life_and_its_end(
 def test_a_node_whose_frame_hangs_gives_no_sign(graph, start, listener, monkeypatch) -> None:
     for name, value in surroundings(listener, WATCHDOG_USEC="1000000").items():
         monkeypatch.setenv(name, value)
-    start("model:=fake:6000", "lazy:=false")
+    start("model:=fake:6000", "lazy:=false", SURE)
     listener.wait_for("READY=1")
     with graph.camera() as camera:
         graph.wait_for_subscriber(camera)

@@ -92,7 +92,8 @@ def test_two_cameras_in_one_process(graph, start, models, tmp_path):
 
     path = tmp_path / "parameters.yaml"
     path.write_text(
-        f"/**/vision:\n  ros__parameters: {{model: '{models('fake:20')}'}}\n"
+        "/**/vision:\n  ros__parameters: "
+        f"{{model: '{models('fake:20')}', input_reliability: reliable}}\n"
         "/right/vision:\n  ros__parameters: {confidence: 0.95}\n"
     )
     command = ("--cameras", "left,right", "--ros-args", "--params-file", str(path))

@@ -247,7 +247,13 @@ class Graph:
             time.sleep(0.005)
 
     def wait_for_subscriber(self, publisher: Any) -> None:
+        """Until this side knows of a subscriber, and as long as that one needs to know of this side.
+
+        Nothing here shows that it does, and one of best effort gets nothing before. A node that is
+        to get the only image starts with :data:`support.ros.SURE`.
+        """
         self.wait_until(lambda: publisher.get_subscription_count() > 0, "a subscriber")
+        time.sleep(DISCOVERED)
 
     def call(self, kind: type, name: str, request: Any, timeout: float = WAIT) -> Any:
         """The answer of a service.

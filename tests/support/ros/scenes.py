@@ -15,7 +15,7 @@ def scene(x=100, y=200, size=20, shape=(480, 640)):
 
 def send_until(graph, camera, inbox, make, accept=lambda message: True):
     """Publish images until a result is accepted; best effort may lose the first ones."""
-    graph.wait_for_subscriber(camera)
+    graph.wait_until(lambda: camera.get_subscription_count() > 0, "a subscriber")
     end = time.monotonic() + 20
     while time.monotonic() < end:
         camera.publish(make())
