@@ -19,17 +19,23 @@ from tvm_vision.schedules.gpu.contraction import as_product
 
 GPU = {"kind": "vulkan", "keys": ["vulkan", "gpu"], "thread_warp_size": 64}
 IMAGE = (1, 16, 9, 11)
+# By the axes of the window.
+IMAGES = {1: (1, 16, 23), 2: IMAGE, 3: (1, 16, 5, 6, 7)}
 
 
 def network(*weights: int, **options: Any) -> Any:
-    def build(builder: Any, x: Any) -> Any:
-        return builder.emit(relax.op.nn.conv2d(x, constant(7, *weights)[0], **options))
+    axes = len(weights) - 2
+    convolution = getattr(relax.op.nn, f"conv{axes}d")
 
-    return module_of(build, IMAGE)
+    def build(builder: Any, x: Any) -> Any:
+        return builder.emit(convolution(x, constant(7, *weights)[0], **options))
+
+    return module_of(build, IMAGES[axes])
 
 
 def layouts(module: tvm.IRModule) -> list[str]:
-    return [str(call.attrs.kernel_layout) for call in calls_of(module, "relax.nn.conv2d")]
+    calls = [call for axes in IMAGES for call in calls_of(module, f"relax.nn.conv{axes}d")]
+    return [str(call.attrs.kernel_layout) for call in calls]
 
 
 @pytest.mark.parametrize(
@@ -40,6 +46,13 @@ def layouts(module: tvm.IRModule) -> list[str]:
         ((8, 16, 1, 1), {}, "OIHW"),  # one place: as it is
         ((16, 1, 3, 3), {"groups": 16}, "OIHW"),
         ((16, 8, 3, 3), {"groups": 2}, "OIHW"),
+        ((1, 16, 3, 3), {}, "OIHW"),  # no product
+        ((8, 16, 3), {"padding": 1}, "OWI"),
+        ((8, 16, 1), {}, "OIW"),
+        ((16, 1, 3), {"groups": 16}, "OIW"),
+        ((8, 16, 3, 3, 3), {"padding": 1}, "ODHWI"),
+        ((8, 16, 3, 1, 1), {"strides": [2, 1, 1]}, "ODHWI"),
+        ((8, 16, 1, 1, 1), {}, "OIDHW"),
     ],
 )
 def test_dense_convolutions_with_windows(
@@ -98,6 +111,10 @@ def test_for_whom(device_type: str, lanes: int, option: bool, changed: bool) -> 
         ((8, 16, 3, 3), {"padding": 1}),
         ((24, 16, 3, 3), {"strides": 2, "padding": [1, 0, 2, 1]}),
         ((8, 16, 2, 5), {"strides": [2, 1], "dilation": [1, 2], "padding": [0, 3, 1, 2]}),
+        ((8, 16, 5), {"padding": 2}),
+        ((24, 16, 3), {"strides": 2, "dilation": 2, "padding": [1, 3]}),
+        ((8, 16, 3, 3, 3), {"padding": 1}),
+        ((24, 16, 2, 1, 3), {"strides": [1, 2, 1], "padding": [1, 0, 2, 0, 1, 1]}),
     ],
 )
 def test_results_equal_those_of_the_models_order(
@@ -105,7 +122,7 @@ def test_results_equal_those_of_the_models_order(
 ) -> None:
     module, signature = network(*weights, **options)
     target = {"kind": "vulkan", "from_device": 0, "device_type": "integrated"}
-    image = np.random.default_rng(4).random(IMAGE, "float32")
+    image = np.random.default_rng(4).random(IMAGES[len(weights) - 2], "float32")
     found = []
     for on in (False, True):
         made = compile_model(
