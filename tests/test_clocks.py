@@ -47,7 +47,7 @@ IN_C = re.compile(
 )
 ORDERS = "which files of a cache were used last; those of a time to come are taken for old"
 MAY_READ = {
-    "tvm_vision/kept_files.py time.time": ORDERS,
+    "tvm_vision/cache/files.py time.time": ORDERS,
     "tvm_vision/vulkan/csrc/cache_file.cc system_clock::now": ORDERS,
     "tvm_vision/vulkan/csrc/cache_file.cc file_time_type::clock": ORDERS,
     "tvm_vision/tuning/calibrate.py datetime.date.today": "the date in a description, for people",

@@ -15,10 +15,10 @@ from support.imports import circles, imports, modules
 # of this list.
 LAYERS = (
     "version errors error_lines lazy interrupts environment target_keys target_lists hosts "
-    "processors side_threads standard_streams child_processes freed_memory makers collecting",
+    "processors side_threads standard_streams child_processes freed_memory cache collecting",
     "with_tvm",
     "plain_files whole_files drivers options",
-    "kept_files",
+    "cache.files",
     "package.container",
     "file_kinds linking",
     "package",
@@ -27,7 +27,7 @@ LAYERS = (
     "vulkan.codegen.glsl",
     "vulkan.codegen",
     "vulkan",
-    "devices devices_here",
+    "devices cache.devices_here",
     "runtime",
     "models",
     # From here on a robot needs none of it.
@@ -48,7 +48,7 @@ LAYERS = (
     "report",
     "exporters",
     "tuning",
-    "kept_packages",
+    "cache.packages",
     "api",
     "fleets",
     "doctor",

@@ -311,7 +311,7 @@ def test_temporary_files_of_others_go_with_the_scratch_folder() -> None:
 def test_who_only_reads_a_cache_removes_what_a_killed_one_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tvm_vision import kept_files
+    from tvm_vision.cache import files as kept_files
 
     monkeypatch.setenv("TVM_VISION_CACHE_DIR", str(tmp_path))
     files = kept_files.KeptFiles("kind", ".bin", 100, 1000)

@@ -38,7 +38,7 @@ from .table import data_size
 from .verbosity import note
 
 if TYPE_CHECKING:
-    from tvm_vision.kept_packages import CompileReport
+    from tvm_vision.cache.packages import CompileReport
     from tvm_vision.package import PackageInfo
 
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from .cache.packages import CompileReport, Description, asked_for, heard, put
 from .collecting import collected_seldom
 from .drivers import driver_of
 from .errors import InputError, PackageError
 from .freed_memory import FreedMemory
-from .kept_packages import CompileReport, Description, asked_for, heard, put
 from .options import CompileOptions
 from .whole_files import need_place, write_whole
 

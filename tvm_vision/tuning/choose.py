@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from ..cache.files import KeptFiles
 from ..compiler.kernels.key import makers
 from ..errors import InputError
-from ..kept_files import KeptFiles
 from ..schedules import Limits, ScheduleConfig, is_offered, kernel_key
 from .records import Record, Records, TuningKey, merge
 

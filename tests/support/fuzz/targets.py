@@ -117,7 +117,7 @@ def _read_records() -> Read:
 
 
 def _read_cache() -> Read:
-    from tvm_vision import kept_files
+    from tvm_vision.cache import files as kept_files
 
     def read(path: Path) -> None:
         """As an entry of a cache: whatever it holds, none is given that is damaged."""

@@ -247,7 +247,7 @@ class Graph:
             time.sleep(0.005)
 
     def wait_for_subscriber(self, publisher: Any) -> None:
-        """Until this side knows of a subscriber, and as long as that one needs to know of this side.
+        """Until this side knows of a subscriber, and as long as that one needs to know of it.
 
         Nothing here shows that it does, and one of best effort gets nothing before. A node that is
         to get the only image starts with :data:`support.ros.SURE`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 
-from ...kept_files import KeptFiles
+from ...cache.files import KeptFiles
 from .code import KernelCode
 
 # A kernel takes 10 to 40 KB; the largest networks have some 500.

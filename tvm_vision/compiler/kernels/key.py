@@ -18,7 +18,7 @@ import tvm_ffi
 from tvm import tirx
 from tvm.target import Target
 
-from ...makers import SOURCES
+from ...cache.makers import SOURCES
 from ...schedules import ScheduleConfig, TargetLimits
 from ...version import __version__
 from ...vulkan.codegen.spirv import tool_versions

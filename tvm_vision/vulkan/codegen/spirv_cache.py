@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...kept_files import KeptFiles
+from ...cache.files import KeptFiles
 
 # The largest kernels have some 100 KB, those of fifty networks 60 MB.
 SHADERS = KeptFiles("spirv", ".spv", most_bytes=16 << 20, most_total=64 << 20)

@@ -12,8 +12,8 @@ import sys
 from multiprocessing.connection import Connection
 from typing import Any
 
-from .child_processes import start_python
-from .errors import TvmVisionError
+from ..child_processes import start_python
+from ..errors import TvmVisionError
 
 # Seconds; a driver that takes longer is waited for, and named, by who compiles for it.
 PATIENCE = 20.0
@@ -40,7 +40,7 @@ def facts() -> list[Any] | None:
 
 
 def _facts() -> list[Any]:
-    from . import vulkan
+    from .. import vulkan
 
     found: list[Any] = json.loads(json.dumps([device.properties for device in vulkan.devices()]))
     return found

@@ -1,6 +1,6 @@
 """Packages that were made before: what ``compile`` was asked for, as a key, and what came of it.
 
-Kept in files beside kernels (``kept_files``), for all processes of this user. A hit needs neither
+Kept in files beside kernels (``files``), for all processes of this user. A hit needs neither
 TVM nor a model that is parsed: files are told apart by their content. KEYED below is the one place
 that says what a package depends on; a test holds it to the parameters of ``compile``.
 
@@ -24,14 +24,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from . import devices_here, environment
-from .errors import PackageError, TvmVisionError
-from .kept_files import KeptFiles
+from .. import environment
+from ..errors import PackageError, TvmVisionError
+from ..options import CompileOptions, variable_of
+from ..plain_files import open_plain
+from ..processors import CPU_INFO
+from ..whole_files import ScratchFolder, whole
+from . import devices_here
+from .files import KeptFiles
 from .makers import installation
-from .options import CompileOptions, variable_of
-from .plain_files import open_plain
-from .processors import CPU_INFO
-from .whole_files import ScratchFolder, whole
 
 LOG = "tvm_vision"
 # As large as half of all: one network that is tuned does not put out all others.
@@ -187,7 +188,7 @@ def _described(value: Any, files: _Files) -> Any:
 def _samples(values: Any, files: _Files) -> Any:
     if not values:
         return []
-    from .models.samples import sample_paths
+    from ..models.samples import sample_paths
 
     try:
         return [(path.suffix, files.digest(path)) for path in sample_paths(values)]
@@ -311,7 +312,7 @@ def put(package: BinaryIO, output: Path) -> None:
     if output.suffix == ".tar":
         _copy(package, output)
         return
-    from .package import unpack_package
+    from ..package import unpack_package
 
     with ScratchFolder() as scratch:
         _copy(package, scratch / "package.tar")
@@ -326,7 +327,7 @@ def _copy(package: BinaryIO, path: Path) -> None:
 @contextmanager
 def _tar_of(package: Path) -> Iterator[BinaryIO]:
     """A package that was written, as a tar. Raises OSError and PackageError."""
-    from .package import repack_package
+    from ..package import repack_package
 
     if not package.is_dir():
         with open_plain(package) as stream:
@@ -398,10 +399,10 @@ def _machine() -> list[Any]:
 
 def _weights_of(model: Path) -> list[str]:
     """The files that an ONNX model keeps its weights in, from its folder."""
-    from .file_kinds import ONNX, kind_of
+    from ..file_kinds import ONNX, kind_of
 
     if kind_of(model) is not ONNX:
         return []
-    from .frontend.onnx.storage import weight_files
+    from ..frontend.onnx.storage import weight_files
 
     return weight_files(model)

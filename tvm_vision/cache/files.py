@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from . import environment
-from .errors import InputError
-from .plain_files import open_plain
-from .whole_files import clear_leftovers_once, whole, write_whole
+from .. import environment
+from ..errors import InputError
+from ..plain_files import open_plain
+from ..whole_files import clear_leftovers_once, whole, write_whole
 
 _DAY = 86400.0
 _DIGEST_BYTES = 32

@@ -14,9 +14,9 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from .version import __version__
+from ..version import __version__
 
-_PACKAGE = Path(__file__).parent
+_PACKAGE = Path(__file__).parent.parent
 # What code of the compiler, records and descriptions of devices are written as.
 _WRITTEN = (".py", ".json", ".jsonl")
 _INSTALLED = (".dist-info", ".egg-info")

@@ -24,8 +24,11 @@ from onnx import numpy_helper
 
 import tvm_vision
 from support.small_network import model as small_network
-from tvm_vision import api, devices_here, kept_files, kept_packages, makers
-from tvm_vision.kept_packages import CompileReport, asked_for
+from tvm_vision import api
+from tvm_vision.cache import devices_here, makers
+from tvm_vision.cache import files as kept_files
+from tvm_vision.cache import packages as kept_packages
+from tvm_vision.cache.packages import CompileReport, asked_for
 from tvm_vision.options import CompileOptions, variable_of
 from tvm_vision.package import ModelInfo
 from tvm_vision.tools.cli import main
@@ -138,7 +141,7 @@ def test_devices_are_the_same_for_a_process_that_only_runs() -> None:
     here = devices_here.facts()
     assert here
     told = subprocess.run(
-        [sys.executable, "-c", "from tvm_vision import devices_here as d; import json; "
+        [sys.executable, "-c", "from tvm_vision.cache import devices_here as d; import json; "
          "print(json.dumps(d.facts()))"],
         capture_output=True, text=True, check=True, timeout=100,
     )  # fmt: skip
