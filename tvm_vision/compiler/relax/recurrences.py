@@ -12,7 +12,8 @@ from tvm.target import Target
 
 from ...schedules import TargetLimits
 from ...schedules.cpu.processor import Processor
-from ...topi.recurrence import RecurrentForm, RecurrentTile, packed, recurrence
+from ...topi.recurrence.form import RecurrentForm, RecurrentTile
+from ...topi.recurrence.kernel import packed, recurrence
 from ..tir.cast_buffers import LOADS_AND_STORES
 
 # Most sequences of a workgroup: each takes registers for all gates of a number of its state.

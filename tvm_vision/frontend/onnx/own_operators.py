@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 from tvm import relax, te, tirx, topi
 
-from ...topi.recurrence import RecurrentForm
+from ...topi.recurrence.form import RecurrentForm
 from .graph import Unsupported
 
 # The operator of numbers that are rounded to a type of fewer bits.

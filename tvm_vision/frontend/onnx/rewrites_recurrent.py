@@ -4,7 +4,7 @@ Formulas and the order of gates are those of ONNX's operators LSTM-22, GRU-22 an
 not depend on a state is computed for all steps at once. Few steps, and those of large states, whose
 weights a whole device has to read, are written out one after the other: they are the same but for
 the rows of it that they take, by indices that are data. Others are one operator
-(topi/recurrence.py), so that neither a compilation nor what is launched grows with their number.
+(topi/recurrence/), so that neither a compilation nor what is launched grows with their number.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from ...topi.recurrence import Activation, RecurrentForm
+from ...topi.recurrence.form import Activation, RecurrentForm
 from .graph import GraphEditor, NodeBuilder, Rewrite, Unsupported, attribute, given
 from .own_operators import RECURRENCE
 

@@ -1,0 +1,1 @@
+"""LSTM, GRU and RNN: all steps of a layer in one kernel."""
