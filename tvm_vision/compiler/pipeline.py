@@ -61,6 +61,7 @@ from .relax.pads_into_windows import pads_into_windows
 from .relax.pool_before_concat import pools_before_concats
 from .relax.qdq.legalize_int8 import WORD, integer_kernels
 from .relax.qdq.to_int8 import bytes_wanted, in_bytes
+from .relax.rows_as_images import rows_as_images
 from .relax.rows_in_order import rows_in_order
 from .relax.scale_products import scale_products
 from .relax.scatters import scatters_as_gathers
@@ -323,6 +324,7 @@ PHASES: tuple[Phase, ...] = (
     # In blocks of channels weights have to be numbers by then, of networks of bytes, too.
     Phase("fold_weights", RELAX, _relax(fold_moves), 1, lambda n: not n.on_gpu and not n.int8),
     Phase("common_subexpressions", RELAX, _relax(relax.transform.EliminateCommonSubexpr()), 1),
+    Phase("rows_as_images", RELAX, _relax_on(rows_as_images), 3),
     Phase("fold_scale_axis", RELAX, _relax(fold_scales), 3),
     Phase("transposed_convolutions", RELAX, _relax_on(transposed_convolutions), 3,
           lambda n: n.on_gpu),

@@ -15,7 +15,7 @@ from tvm_vision.compiler.relax.operators import operator_of
 from tvm_vision.compiler.relax.rewriting import constant_of
 
 KINDS = ("product", "convolution", "transposed")
-IN, OUT = 24, 32
+IN, OUT = 32, 32  # whole blocks of any processor
 
 
 def layer_of(kind, scale):

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tvm import relax
 
-from tvm_vision.compiler.relax.layout_choice import microseconds_gained
+from support.relax_models import constant, module_of
+from tvm_vision.compiler.relax.channels_last import calls_of
+from tvm_vision.compiler.relax.layout_choice import layout_on_gpu, microseconds_gained
 
 RESULTS = Path(__file__).resolve().parents[3] / "benchmarks" / "results"
 MEASURED = json.loads((RESULTS / "nvidia-h100-layouts.json").read_text())["rows"]
@@ -34,3 +37,20 @@ def test_each_part_counts_in_one_direction(kind, worse):
     row = {"dense": 10**9, "grouped": 10**8, "gates": 4, "turns": 0}
     more = microseconds_gained(**{**row, kind: 2 * row[kind]})
     assert (more < microseconds_gained(**row)) == worse
+
+
+@pytest.mark.parametrize(("rows", "turned"), [(1, False), (16, True)])
+def test_rows_keep_their_order_where_nobody_measured(rows, turned):
+    """Dense convolutions one after the other, whose ends are turned."""
+    size, kernel = (1, 16, rows, 64), (min(rows, 3), 3)
+
+    def build(builder, x):
+        for seed in range(12):
+            weights = constant(seed, 16, 16, *kernel)[0]
+            padding = [kernel[0] // 2, 1]
+            x = builder.emit(relax.op.nn.conv2d(x, weights, padding=padding))
+        return x
+
+    module, _ = module_of(build, size)
+    made = layout_on_gpu(module, "auto", matrices=True, measured=False)
+    assert (str(calls_of(made, "relax.nn.conv2d")[0].attrs.data_layout) == "NHWC") == turned

@@ -247,32 +247,6 @@ def test_transposed_convolutions_that_stay(groups):
     assert not any("interleave" in kernel for kernel in assert_same(build, (1, 8, 5, 4)))
 
 
-@pytest.mark.parametrize(
-    ("kernel", "stride", "padding", "dilation", "groups", "channels"),
-    [
-        (3, 1, 1, 1, 1, (12, 20)),
-        (5, 2, 2, 1, 1, (3, 9)),
-        (3, 1, (2, 0), 2, 4, (16, 16)),
-        (3, 1, 1, 1, 16, (16, 16)),
-        (1, 1, 0, 1, 1, (8, 8)),
-    ],
-)
-def test_convolutions_of_rows(kernel, stride, padding, dilation, groups, channels):
-    """As networks of sound have them, and of sequences of frames."""
-    inputs, outputs = channels
-
-    def build(builder, x):
-        weights, bias = (
-            constant(1, outputs, inputs // groups, kernel)[0],
-            constant(2, outputs, 1)[0],
-        )
-        y = OP.nn.conv1d(x, weights, stride, padding, dilation, groups)
-        return builder.emit(OP.nn.gelu(builder.emit(OP.add(builder.emit(y), bias))))
-
-    kernels = assert_same(build, (2, inputs, 33))
-    assert any("conv2d_c" in kernel for kernel in kernels)
-
-
 @pytest.mark.parametrize("of_channels", [False, True])
 def test_a_network_of_bytes_in_float32(of_channels):
     """Weights of bytes are numbers in time, and what rounds in between stays in blocks, where it

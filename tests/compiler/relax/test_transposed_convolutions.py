@@ -68,8 +68,6 @@ CASES = [
     },
     {"kernel": [1, 1], "strides": [2, 2], "sizes": [4, 4]},
     {"kernel": [3, 2], "strides": [1, 2], "sizes": [4, 4], "pads": [1, 0, 1, 0]},
-    {"kernel": [4], "strides": [2], "sizes": [9], "pads": [1, 1]},
-    {"kernel": [7], "strides": [5], "sizes": [6], "pads": [3, 2], "batch": 3},
     {"kernel": [2, 3, 4], "strides": [2, 2, 3], "sizes": [3, 4, 2], "pads": [0, 1, 1, 0, 1, 2]},
     {"kernel": [2, 2], "strides": [3, 3], "sizes": [3, 3]},  # pixels that nothing is added to
 ]
@@ -91,7 +89,7 @@ DRAWN = [(1, 6), (1, 4), (7, 11)]
 def test_of_any_sizes():
     """40 drawn at random, those included that stay as they are."""
     for _ in range(40):
-        count = int(RANDOM.integers(1, 4))
+        count = int(RANDOM.integers(2, 4))
         kernel, strides, sizes = (
             [int(n) for n in RANDOM.integers(low, high, count)] for low, high in DRAWN
         )
@@ -120,7 +118,7 @@ def test_others_stay_as_they_are(case):
     assert left(model_of(**case))[1] == 1
 
 
-@pytest.mark.parametrize("case", [CASES[0], CASES[2], CASES[7], CASES[9]], ids=str)
+@pytest.mark.parametrize("case", [CASES[0], CASES[2], CASES[7], CASES[8]], ids=str)
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_on_a_vulkan_device(case, precision, tmp_path):
     import tvm_vision

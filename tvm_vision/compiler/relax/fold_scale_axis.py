@@ -29,10 +29,8 @@ Array = np.ndarray
 # Operator -> (axis of channels in the result, axis of channels in the weights); axes of the result
 # count from its end where they are negative. The layouts are checked, not assumed.
 _CHANNELS = {
-    "relax.nn.conv1d": (1, 0),
     "relax.nn.conv2d": (1, 0),
     "relax.nn.conv3d": (1, 0),
-    "relax.nn.conv1d_transpose": (1, 1),
     "relax.nn.conv2d_transpose": (1, 1),
     "relax.nn.conv3d_transpose": (1, 1),
     "relax.matmul": (-1, -1),

@@ -78,15 +78,18 @@ def channels_last_pays(mod: tvm.IRModule, transposed: tvm.IRModule, measured: bo
     over the image have few threads then, and so does each turn of axes that the network's own order
     needs not, a kernel by itself. Of bytes, and with few convolutions, dense ones must prevail, and
     axes be turned at the network's ends alone; so must they on devices that nobody measured: their
-    memory holds up what is not dense, which gains nothing then and pays for the turn at its input
-    (benchmarks/static.md).
+    memory holds up what is not dense, and what is of one row, which gains nothing then and pays for
+    the turns at its ends (benchmarks/static.md).
     """
     convolutions = calls_of(transposed, "relax.nn.conv2d")
     ends = len(_tensors(mod["main"].params)) + len(_tensors([mod["main"].body]))
     own = transposes(mod)
     within = transposes(transposed) - own - ends
     if not measured or len(convolutions) < FEW or _mostly_of_bytes(mod):
-        dense = sum(int(call.attrs.groups) == 1 or is_int8(call) for call in convolutions)
+        dense = sum(
+            (int(call.attrs.groups) == 1 and _rows(call) > 1) or is_int8(call)
+            for call in convolutions
+        )
         return TURNS_PAY * within <= len(convolutions) <= DENSE_PAYS * dense
     # Two convolutions of one pixel each: to few channels, and back to all.
     gates = sum(int(call.ty.shape[1]) * int(call.ty.shape[2]) == 1 for call in convolutions) // 2
@@ -100,6 +103,11 @@ def microseconds_gained(dense: int, grouped: int, gates: int, turns: int) -> flo
     of those in groups, gates, and kernels that turn axes in one order and not in the other."""
     lost = GROUPS_LOSE * grouped + GATE_LOSES * gates + TURN_LOSES * turns
     return DENSE_GAIN * dense - lost
+
+
+def _rows(call: relax.Call) -> int:
+    """Of what a convolution with channels last reads or of its window, whichever are more."""
+    return max(int(call.args[0].ty.shape[1]), int(call.args[1].ty.shape[0]))
 
 
 def _multiplications(call: relax.Call) -> int:

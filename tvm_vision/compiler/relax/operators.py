@@ -6,6 +6,13 @@ from typing import Any
 
 from tvm import relax
 
+# Of one tensor, and of two, element by element; names without "relax.".
+UNARY = (
+    "abs ceil clip cos erf exp floor log negative round rsqrt sigmoid sign sin sqrt square tanh "
+    "nn.gelu nn.gelu_tanh nn.leakyrelu nn.relu nn.relu6 nn.selu nn.silu nn.softplus"
+).split()
+BINARY = "add subtract multiply divide maximum minimum power".split()
+
 
 def operator_of(expr: Any) -> str:
     """The name of the operator that an expression calls, "relax.add" for one; "" for any other."""

@@ -21,7 +21,7 @@ _OF_ONE = {f"relax.{name}" for name in ("nn.relu", "nn.silu", "sigmoid", "tanh",
 _OF_TWO = {
     f"relax.{name}" for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 }
-_SUMS = {f"relax.{name}" for name in ("matmul", "nn.conv1d", "nn.conv2d", "nn.conv2d_transpose")}
+_SUMS = {f"relax.{name}" for name in ("matmul", "nn.conv2d", "nn.conv2d_transpose")}
 
 
 def sink_reshapes(mod: tvm.IRModule) -> tvm.IRModule:

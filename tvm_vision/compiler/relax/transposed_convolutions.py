@@ -25,7 +25,6 @@ from .rewriting import constant_of, rewritten
 
 # Operator -> the convolution, its layouts, and those of the weights of both.
 _CONVOLUTIONS: dict[str, tuple[Callable[..., relax.Expr], str, str, str]] = {
-    "relax.nn.conv1d_transpose": (relax.op.nn.conv1d, "NCW", "IOW", "OIW"),
     "relax.nn.conv2d_transpose": (relax.op.nn.conv2d, "NCHW", "IOHW", "OIHW"),
     "relax.nn.conv3d_transpose": (relax.op.nn.conv3d, "NCDHW", "IODHW", "OIDHW"),
 }

@@ -1,9 +1,9 @@
 """Weights of convolutions with the channels of each place of the window side by side.
 
-A product takes its terms in the order in which the weights have them. In the model's order (OIW,
-OIHW, OIDHW) the places of the window come first, and each term's pixel and channel have to be found
-by division, its padding decided. With OWI, OHWI, ODHWI a tile of terms is of one place of the
-window: all that differs between its terms is the channel, and the image stays in its order.
+A product takes its terms in the order in which the weights have them. In the model's order (OIHW,
+OIDHW) the places of the window come first, and each term's pixel and channel have to be found by
+division, its padding decided. With OHWI or ODHWI a tile of terms is of one place of the window: all
+that differs between its terms is the channel, and the image stays in its order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from .rewriting import constant_of, rewritten
 LEAST_CHANNELS = 8  # of the image: fewer than a tile of terms has
 VECTOR = 4  # channels that are fetched at once
 _CONVOLUTIONS = {
-    "relax.nn.conv1d": (relax.op.nn.conv1d, "W"),
     "relax.nn.conv2d": (relax.op.nn.conv2d, "HW"),
     "relax.nn.conv3d": (relax.op.nn.conv3d, "DHW"),
 }

@@ -17,7 +17,7 @@ from tvm_vision.topi import nchwc as blocked
 from tvm_vision.topi.nchwc import SlidingWindow
 
 from ..kernel_calls import INJECTIVE, OUT_FUSABLE
-from ..operators import operator_of
+from ..operators import BINARY, UNARY, operator_of
 from .rewriter import NchwcRewriter
 from .values import NchwcTensor, Picked
 
@@ -41,21 +41,6 @@ def convolution(blocks: NchwcRewriter, call: Any) -> Any:
         return None
     window = _window(attrs, weights.shape[2:])
     return _windows(blocks, call.args[0], weights, window, result, int(attrs.groups))
-
-
-def row_convolution(blocks: NchwcRewriter, call: Any) -> Any:
-    """Of a row: of an image of one row, in the model's order behind it."""
-    weights, shape, attrs = blocks.constant(call.args[1]), blocks.shape(call.args[0]), call.attrs
-    result = blocks.shape(call)
-    usual = _has_layout(attrs, "NCW", "OIW")
-    if weights is None or shape is None or result is None or not usual:
-        return None
-    (stride,), (left, _), (dilation,) = attrs.strides, attrs.padding, attrs.dilation
-    window = SlidingWindow.of_list([1, weights.shape[2], 1, stride, 0, left, 1, dilation])
-    image = blocks.emit(OP.reshape(blocks.plain(call.args[0]), (*shape[:2], 1, shape[2])))
-    size = (*result[:2], 1, result[2])
-    value = _windows(blocks, image, weights[:, :, None], window, size, int(attrs.groups))
-    return None if value is None else OP.reshape(blocks.emit(blocks.unpacked(value)), result)
 
 
 def transposed_convolution(blocks: NchwcRewriter, call: Any) -> Any:
@@ -444,20 +429,12 @@ def _result(blocks: NchwcRewriter, expr: Any, shape: Any) -> Any:
     return NchwcTensor(blocks.emit(expr), tuple(shape))
 
 
-_UNARY = (
-    "abs ceil clip cos erf exp floor log negative round rsqrt sigmoid sign sin sqrt square tanh "
-    "nn.gelu nn.gelu_tanh nn.leakyrelu nn.relu nn.relu6 nn.selu nn.silu nn.softplus"
-)
-_BINARY = {
-    f"relax.{name}": getattr(OP, name)
-    for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power")
-}
+_BINARY = {f"relax.{name}": getattr(OP, name) for name in BINARY}
 
 RULES: dict[str, Rule] = {
-    **{f"relax.{name}": unary for name in _UNARY.split()},
+    **{f"relax.{name}": unary for name in UNARY},
     **dict.fromkeys(_BINARY, binary),
     **dict.fromkeys(("relax.quantize", "relax.dequantize"), quantization),
-    "relax.nn.conv1d": row_convolution,
     "relax.nn.conv2d": convolution,
     "relax.nn.conv2d_transpose": transposed_convolution,
     "relax.matmul": product,

@@ -1,0 +1,200 @@
+"""Networks over rows become networks over images of one row, and give what onnxruntime gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import helper
+from tvm import relax
+
+from support.onnx_models import make_model, run_on_cpu
+from support.relax_models import constant, module_of
+from tvm_vision.compiler.relax.fold_constants import fold_constants
+from tvm_vision.compiler.relax.kernel_calls import bindings_of
+from tvm_vision.compiler.relax.operators import operator_of
+from tvm_vision.compiler.relax.rows_as_images import rows_as_images
+from tvm_vision.frontend.onnx.load import import_onnx
+
+CHANNELS, LENGTH = 6, 23
+
+
+class Network:
+    """An ONNX network over rows, made operator by operator."""
+
+    def __init__(self, seed, batch=2, channels=CHANNELS):
+        self.random = np.random.default_rng(seed)
+        self.batch, self.channels, self.shape = batch, channels, (batch, channels, LENGTH)
+        self.nodes, self.weights, self.last = [], [], "x"
+
+    def add(self, operator, *others, **attributes):
+        name = f"t{len(self.nodes)}"
+        self.nodes.append(helper.make_node(operator, [self.last, *others], [name], **attributes))
+        self.last = name
+        return self
+
+    def number(self, value):
+        name = f"w{len(self.weights)}"
+        self.weights.append((name, np.asarray(value)))
+        return name
+
+    def weight(self, *shape):
+        return self.number(self.random.standard_normal(shape).astype("float32") / 4)
+
+    def conv(self, out, kernel, group=1, **attributes):
+        weights = self.weight(out, self.channels // group, kernel), self.weight(out)
+        self.channels = out
+        return self.add("Conv", *weights, group=group, **attributes)
+
+    def transposed(self, out, kernel, group=1, **attributes):
+        weights = self.weight(self.channels, out // group, kernel), self.weight(out)
+        self.channels = out
+        return self.add("ConvTranspose", *weights, group=group, **attributes)
+
+    def model(self):
+        return make_model(self.nodes, [("x", self.shape)], [(self.last, None)], self.weights)
+
+
+def plain(net):
+    return net.conv(9, 3, pads=[1, 1]).add("Relu").conv(20, 5, strides=[2], pads=[2, 0])
+
+
+def depthwise(net):
+    return net.conv(12, 3, group=2, dilations=[2]).add("Tanh").conv(12, 3, group=12).conv(7, 1)
+
+
+def upwards(net):
+    net.transposed(8, 4, strides=[2], pads=[1, 1]).add("Elu")
+    net.transposed(8, 3, group=4, strides=[3], output_padding=[1])
+    return net.transposed(5, 3, dilations=[2])
+
+
+def pooled(net):
+    net.conv(8, 3).add("MaxPool", kernel_shape=[3], strides=[2], pads=[1, 1])
+    net.add("AveragePool", kernel_shape=[2], strides=[2], pads=[0, 1], count_include_pad=1)
+    return net.add("GlobalAveragePool")
+
+
+def broadcast(net):
+    net.conv(8, 3, pads=[1, 1])
+    net.add("Mul", net.weight(8, 1)).add("Add", net.weight(1, 8, 1)).add("Sub", net.weight(LENGTH))
+    net.add("Add", net.weight(1)).add("Div", net.weight(2, 1, 1)).add("Max", net.weight(8, LENGTH))
+    return net.conv(4, 3)
+
+
+def joined(net):
+    first = net.conv(8, 3, pads=[1, 1]).last
+    net.conv(8, 1).add("Concat", first, "x", axis=1)
+    net.channels = 16 + net.shape[1]
+    second = net.conv(4, 3, pads=[1, 1]).last
+    return (
+        net.add("Concat", second, axis=2).add("Add", net.weight(1)).add("Concat", second, axis=-1)
+    )
+
+
+def summed(net):
+    return net.conv(8, 3).add("ReduceMax", axes=[2], keepdims=0)
+
+
+def padded(net):
+    width = net.number(np.array([0, 0, 2, 0, 0, 1]))
+    return net.conv(8, 3).add("Pad", width).add("Relu").add("Pad", width).conv(4, 3)
+
+
+def turned(net):
+    """What has another axis last, or has no such form, goes on as a row, and comes back."""
+    width = net.number(np.array([0, 0, 2, 0, 0, 1]))
+    net.conv(8, 3).add("Pad", width, mode="edge").conv(8, 3).add("Transpose", perm=[0, 2, 1]).add(
+        "Softmax", axis=-1
+    )
+    return net.add("Transpose", perm=[0, 2, 1]).conv(4, 3)
+
+
+NETWORKS = [
+    plain, depthwise, upwards, pooled, broadcast, joined, summed, padded, turned,
+]  # fmt: skip
+
+
+def names_of(module):
+    return [operator_of(value).removeprefix("relax.") for _, value in bindings_of(module["main"])]
+
+
+def assert_right(model, found, shape, bound=3e-6):
+    x = np.random.default_rng(8).standard_normal(shape).astype("float32")
+    (wanted,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    got = found(x)
+    assert got.shape == wanted.shape
+    np.testing.assert_allclose(got, wanted, rtol=0, atol=bound * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("build", NETWORKS)
+@pytest.mark.parametrize("batch", [1, 2])
+def test_the_form_is_another_and_results_are_the_same(build, batch):
+    net = build(Network(3, batch))
+    module = rows_as_images(import_onnx(net.model())[0])
+    assert not [name for name in names_of(module) if "1d" in name]
+    assert_right(net.model(), lambda x: run_on_cpu(module, x)[0], net.shape)
+
+
+@pytest.mark.parametrize("build", [plain, depthwise, upwards, pooled, broadcast, joined])
+def test_nothing_is_reshaped_but_at_the_ends(build):
+    module = fold_constants(import_onnx(build(Network(3)).model())[0])
+    names = names_of(rows_as_images(module))
+    ends = 1 + (build is joined)  # whose input is joined, too
+    assert names.count("reshape") <= 1 + ends, names
+    assert names[0] == names[-2] == "reshape"  # and the last is a name
+
+
+@pytest.mark.parametrize("build", NETWORKS)
+@pytest.mark.parametrize(
+    ("target", "precision"), [("llvm", "fp32"), ("vulkan", "fp32"), ("vulkan", "fp16")]
+)
+def test_compiled(build, target, precision, tmp_path):
+    import tvm_vision
+
+    net = build(Network(4, channels=16))
+    tvm_vision.compile(net.model(), tmp_path / "n.tar", target=target, precision=precision)
+    network = tvm_vision.load(tmp_path / "n.tar", device="cpu" if target == "llvm" else target)
+
+    def run(x):
+        return next(iter(network.frame({"x": x}).values()))
+
+    assert_right(net.model(), run, net.shape, 1e-2 if precision == "fp16" else 1e-5)
+
+
+def test_weights_that_come_as_an_input():
+    def build(builder, x, w):
+        return builder.emit(relax.op.nn.conv1d(x, w, padding=1))
+
+    module, _ = module_of(build, (1, 4, 9), (5, 4, 3))
+    x, w = (np.random.default_rng(1).random(s, "float32") for s in ((1, 4, 9), (5, 4, 3)))
+    made = rows_as_images(module)
+    assert "nn.conv2d" in names_of(made)
+    before, after = (run_on_cpu(m, x, w)[0] for m in (module, made))
+    np.testing.assert_allclose(after, before, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect"])
+def test_padding_as_pytorch_has_it(mode):
+    def build(builder, x):
+        y = builder.emit(relax.op.nn.conv1d(x, constant(1, 5, 4, 3)[0]))
+        y = builder.emit(relax.op.nn.pad(y, [0, 0, 0, 0, 2, 1], mode, 0.5))
+        return builder.emit(relax.op.nn.conv1d(y, constant(2, 3, 5, 3)[0]))
+
+    module, _ = module_of(build, (1, 4, 9))
+    made = rows_as_images(module)
+    assert names_of(made)[:4] == ["reshape", "nn.conv2d", "nn.pad", "nn.conv2d"]
+    x = np.random.default_rng(1).random((1, 4, 9), "float32")
+    before, after = (run_on_cpu(m, x)[0] for m in (module, made))
+    np.testing.assert_allclose(after, before, atol=1e-6)
+
+
+@pytest.mark.parametrize("axes", [2, 3])
+def test_networks_without_rows_stay_as_they_are(axes):
+    def build(builder, x):
+        convolution = getattr(relax.op.nn, f"conv{axes}d")
+        y = builder.emit(convolution(x, constant(1, 5, 4, *[3] * axes)[0]))
+        return builder.emit(relax.op.nn.relu(y))
+
+    module, _ = module_of(build, (1, 4, *[9] * axes))
+    assert rows_as_images(module) is module
