@@ -317,6 +317,7 @@ PHASES: tuple[Phase, ...] = (
     # Operators.
     Phase("widen_fp16", RELAX, _relax_on(widen_fp16), 0, lambda n: not _runs_on_gpu(n)),
     Phase("pads_into_windows", RELAX, _relax_on(pads_into_windows), 3),
+    Phase("rows_as_images", RELAX, _relax_on(rows_as_images), 3),
     Phase("fold_constants_of_qdq", RELAX, _relax(fold_constants), 3, lambda n: n.int8),
     Phase("qdq_to_int8", RELAX, _relax(in_bytes), 3, lambda n: n.int8),
     Phase("decompose", RELAX, _relax(relax.transform.DecomposeOpsForInference())),
@@ -324,7 +325,6 @@ PHASES: tuple[Phase, ...] = (
     # In blocks of channels weights have to be numbers by then, of networks of bytes, too.
     Phase("fold_weights", RELAX, _relax(fold_moves), 1, lambda n: not n.on_gpu and not n.int8),
     Phase("common_subexpressions", RELAX, _relax(relax.transform.EliminateCommonSubexpr()), 1),
-    Phase("rows_as_images", RELAX, _relax_on(rows_as_images), 3),
     Phase("fold_scale_axis", RELAX, _relax(fold_scales), 3),
     Phase("transposed_convolutions", RELAX, _relax_on(transposed_convolutions), 3,
           lambda n: n.on_gpu),

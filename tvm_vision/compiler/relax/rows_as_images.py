@@ -17,7 +17,7 @@ from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from .operators import BINARY, UNARY, fixed_shape, operator_of
-from .rewriting import constant_of, rebind, rewritten
+from .rewriting import constant_of, is_constant, rebind, rewritten, value_of
 
 OP = relax.op
 _ROW, _IMAGE = "NCW", "NCHW"
@@ -39,9 +39,11 @@ class _Rewriter(PyExprMutator):
 
     def __init__(self, mod: tvm.IRModule) -> None:
         super().__init__(mod)
-        # By variables as they were: what they are as images, and as rows again.
+        # By variables as they were: what they are as images, and as rows again; and normalizations,
+        # which give several tensors.
         self._images: dict[Any, Any] = {}
         self._rows: dict[Any, Any] = {}
+        self._normalized: dict[Any, Any] = {}
 
     # What rules use.
 
@@ -69,14 +71,24 @@ class _Rewriter(PyExprMutator):
         value = constant_of(expr, self.lookup_binding)
         if value is not None:
             return relax.const(np.ascontiguousarray(value.reshape(wider)))
+        made = value_of(expr, self.lookup_binding)
+        name = operator_of(made)
+        if name == "relax.reshape":
+            expr = made.args[0]
+        elif name in _QUANTIZATION and is_constant(made.args[0], self.lookup_binding):
+            return self.builder_.emit(_quantized(made, self._with_axis(made.args[0])))
         return self.builder_.emit(OP.reshape(expr, wider))
 
     # The walk.
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
         var, value = binding.var, binding.value
+        if operator_of(value) == "relax.nn.batch_norm" and self.known(value.args[0]) is not None:
+            self._normalized[var] = self.builder_.emit(_normalized(self, value))
+        found = self._first_of(value)
         rule = _RULES.get(operator_of(value))
-        found = rule(self, value) if rule else None
+        if rule is not None:
+            found = rule(self, value)
         if found is None:
             super().visit_var_binding_(binding)
             return
@@ -85,6 +97,13 @@ class _Rewriter(PyExprMutator):
             self._images[var] = image
         else:
             rebind(self, var, OP.reshape(image, var.ty.shape))
+
+    def _first_of(self, value: Any) -> Any:
+        """Of a normalization the tensor itself; None for anything else."""
+        if not isinstance(value, relax.TupleGetItem) or value.index != 0:
+            return None
+        whole = self._normalized.get(value.tuple_value)
+        return None if whole is None else relax.TupleGetItem(whole, 0)
 
     def visit_var_(self, op: Any) -> Any:
         return self._row(op) if op in self._images else super().visit_var_(op)
@@ -159,6 +178,32 @@ def _unary(rows: _Rewriter, call: Any) -> Any:
     return relax.Call(call.op, [image, *call.args[1:]], call.attrs, call.ty_args)
 
 
+def _wider(axis: int) -> int:
+    """The axis of an image that one of a row becomes."""
+    return axis % 3 + (axis % 3 == 2)
+
+
+def _quantization(rows: _Rewriter, call: Any) -> Any:
+    image = rows.known(call.args[0])
+    return None if image is None else _quantized(call, image)
+
+
+def _quantized(call: Any, image: Any) -> Any:
+    """Of an image what a call makes of a row; its scales are numbers or of one axis."""
+    attrs = call.attrs
+    make = _QUANTIZATION[operator_of(call)]
+    return make(image, *call.args[1:], _wider(int(attrs.axis)), str(attrs.out_dtype))
+
+
+def _normalized(rows: _Rewriter, call: Any) -> Any:
+    attrs = call.attrs
+    return OP.nn.batch_norm(
+        rows.image(call.args[0]), *map(rows.visit_expr, call.args[1:]), _wider(int(attrs.axis)),
+        float(attrs.epsilon), bool(attrs.center), bool(attrs.scale), float(attrs.momentum),
+        bool(attrs.training),
+    )  # fmt: skip
+
+
 def _binary(rows: _Rewriter, call: Any) -> Any:
     """Of images of the result's size, at least one of which is known, and what is broadcast."""
     size = fixed_shape(call)
@@ -173,10 +218,10 @@ def _binary(rows: _Rewriter, call: Any) -> Any:
 def _concatenation(rows: _Rewriter, call: Any) -> Any:
     if not isinstance(call.args[0], relax.Tuple):
         return None
-    parts, axis = list(call.args[0].fields), int(call.attrs.axis) % 3
+    parts, axis = list(call.args[0].fields), int(call.attrs.axis)
     if all(rows.known(part) is None for part in parts) or not all(map(fixed_shape, parts)):
         return None
-    return OP.concat([rows.image(part) for part in parts], axis + (axis == 2))
+    return OP.concat([rows.image(part) for part in parts], _wider(axis))
 
 
 def _padding(rows: _Rewriter, call: Any) -> Any:
@@ -201,12 +246,14 @@ def _reduction(reduction: Any) -> Rule:
     return rule
 
 
+_QUANTIZATION = {"relax.quantize": OP.quantize, "relax.dequantize": OP.dequantize}
 _CONVOLUTIONS = {"relax.nn.conv1d", "relax.nn.conv1d_transpose"}
 _RULES: dict[str, Rule] = {
     "relax.nn.conv1d": _convolution(OP.nn.conv2d, "OI"),
     "relax.nn.conv1d_transpose": _convolution(OP.nn.conv2d_transpose, "IO"),
     "relax.nn.max_pool1d": _pool(OP.nn.max_pool2d),
     "relax.nn.avg_pool1d": _pool(OP.nn.avg_pool2d),
+    **dict.fromkeys(_QUANTIZATION, _quantization),
     "relax.nn.pad": _padding,
     "relax.concat": _concatenation,
     **{f"relax.{name}": _unary for name in UNARY},
