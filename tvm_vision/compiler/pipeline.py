@@ -69,6 +69,7 @@ from .relax.sink_reshapes import sink_reshapes
 from .relax.sums_in_steps import sums_in_steps
 from .relax.top_k import top_k_by_rank
 from .relax.transposed_convolutions import transposed_convolutions
+from .relax.volumes_as_images import volumes_as_images
 from .relax.weights_by_window import weights_by_window
 from .relax.widen_fp16 import widen_fp16
 from .relax.winograd import winograd
@@ -175,6 +176,10 @@ def _relax_on(change: Callable[[Any], Any]) -> Callable[[Compilation], None]:
 
 def _joins_moves(network: Compilation) -> bool:
     return network.on_gpu and network.options.join_moves
+
+
+def _volumes_as_images(network: Compilation) -> None:
+    network.module = volumes_as_images(transposed_convolutions(network.module, least=3))
 
 
 def _blocks_of_channels(network: Compilation) -> None:
@@ -318,6 +323,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("widen_fp16", RELAX, _relax_on(widen_fp16), 0, lambda n: not _runs_on_gpu(n)),
     Phase("pads_into_windows", RELAX, _relax_on(pads_into_windows), 3),
     Phase("rows_as_images", RELAX, _relax_on(rows_as_images), 3),
+    Phase("volumes_as_images", RELAX, _volumes_as_images, 3, lambda n: not n.on_gpu),
     Phase("fold_constants_of_qdq", RELAX, _relax(fold_constants), 3, lambda n: n.int8),
     Phase("qdq_to_int8", RELAX, _relax(in_bytes), 3, lambda n: n.int8),
     Phase("decompose", RELAX, _relax(relax.transform.DecomposeOpsForInference())),

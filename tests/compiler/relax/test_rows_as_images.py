@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import onnxruntime
 import pytest
-from onnx import helper
 from tvm import relax
 
-from support.onnx_models import make_model, run_on_cpu
+from support.onnx_chains import Chain, assert_right
+from support.onnx_models import run_on_cpu
 from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.relax.fold_constants import fold_constants
@@ -17,43 +16,11 @@ from tvm_vision.compiler.relax.operators import operator_of
 from tvm_vision.compiler.relax.rows_as_images import rows_as_images
 from tvm_vision.frontend.onnx.load import import_onnx
 
-CHANNELS, LENGTH = 6, 23
+LENGTH = 23
 
 
-class Network:
-    """An ONNX network over rows, made operator by operator."""
-
-    def __init__(self, seed, batch=2, channels=CHANNELS):
-        self.random = np.random.default_rng(seed)
-        self.batch, self.channels, self.shape = batch, channels, (batch, channels, LENGTH)
-        self.nodes, self.weights, self.last = [], [], "x"
-
-    def add(self, operator, *others, **attributes):
-        name = f"t{len(self.nodes)}"
-        self.nodes.append(helper.make_node(operator, [self.last, *others], [name], **attributes))
-        self.last = name
-        return self
-
-    def number(self, value):
-        name = f"w{len(self.weights)}"
-        self.weights.append((name, np.asarray(value)))
-        return name
-
-    def weight(self, *shape):
-        return self.number(self.random.standard_normal(shape).astype("float32") / 4)
-
-    def conv(self, out, kernel, group=1, **attributes):
-        weights = self.weight(out, self.channels // group, kernel), self.weight(out)
-        self.channels = out
-        return self.add("Conv", *weights, group=group, **attributes)
-
-    def transposed(self, out, kernel, group=1, **attributes):
-        weights = self.weight(self.channels, out // group, kernel), self.weight(out)
-        self.channels = out
-        return self.add("ConvTranspose", *weights, group=group, **attributes)
-
-    def model(self):
-        return make_model(self.nodes, [("x", self.shape)], [(self.last, None)], self.weights)
+def chain(seed, batch=2, channels=6):
+    return Chain(seed, (LENGTH,), batch, channels)
 
 
 def plain(net):
@@ -144,28 +111,20 @@ def names_of(module):
     return [operator_of(value).removeprefix("relax.") for _, value in bindings_of(module["main"])]
 
 
-def assert_right(model, found, shape, bound=3e-6):
-    x = np.random.default_rng(8).standard_normal(shape).astype("float32")
-    (wanted,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
-    got = found(x)
-    assert got.shape == wanted.shape
-    np.testing.assert_allclose(got, wanted, rtol=0, atol=bound * np.abs(wanted).max())
-
-
 @pytest.mark.parametrize("build", NETWORKS)
 @pytest.mark.parametrize("batch", [1, 2])
 def test_the_form_is_another_and_results_are_the_same(build, batch):
-    net = build(Network(3, batch))
+    net = build(chain(3, batch))
     module = rows_as_images(import_onnx(net.model())[0])
     assert not [name for name in names_of(module) if "1d" in name]
-    assert_right(net.model(), lambda x: run_on_cpu(module, x)[0], net.shape)
+    assert_right(net, lambda x: run_on_cpu(module, x)[0])
 
 
 @pytest.mark.parametrize(
     "build", [plain, depthwise, upwards, pooled, broadcast, joined, normalized]
 )
 def test_nothing_is_reshaped_but_at_the_ends(build):
-    module = fold_constants(import_onnx(build(Network(3)).model())[0])
+    module = fold_constants(import_onnx(build(chain(3)).model())[0])
     names = names_of(rows_as_images(module))
     ends = 1 + (build is joined)  # whose input is joined, too
     assert names.count("reshape") <= 1 + ends, names
@@ -173,7 +132,7 @@ def test_nothing_is_reshaped_but_at_the_ends(build):
 
 
 def test_bytes_are_summed_as_those_of_images_are(tmp_path):
-    net = of_bytes(Network(4, channels=16))
+    net = of_bytes(chain(4, channels=16))
     imported = import_onnx(net.model())
     kernels = compile_model(*imported, target="vulkan", int8="on").graph["kernels"]
     assert sum("int8" in kernel["function"] for kernel in kernels) == 3
@@ -186,7 +145,7 @@ def test_bytes_are_summed_as_those_of_images_are(tmp_path):
 def test_compiled(build, target, precision, tmp_path):
     import tvm_vision
 
-    net = build(Network(4, channels=16))
+    net = build(chain(4, channels=16))
     tvm_vision.compile(net.model(), tmp_path / "n.tar", target=target, precision=precision)
     network = tvm_vision.load(tmp_path / "n.tar", device="cpu" if target == "llvm" else target)
 
@@ -195,7 +154,7 @@ def test_compiled(build, target, precision, tmp_path):
 
     bound = 1e-2 if precision == "fp16" else 1e-5
     # A sum of halves that is between two bytes may round to either.
-    assert_right(net.model(), run, net.shape, bound * (1 + 2 * (build is of_bytes)))
+    assert_right(net, run, bound * (1 + 2 * (build is of_bytes)))
 
 
 def test_weights_that_come_as_an_input():

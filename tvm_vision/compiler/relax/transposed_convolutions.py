@@ -30,9 +30,12 @@ _CONVOLUTIONS: dict[str, tuple[Callable[..., relax.Expr], str, str, str]] = {
 }
 
 
-def transposed_convolutions(mod: tvm.IRModule) -> tvm.IRModule:
-    """``main`` with convolutions for dense transposed ones whose weights are constants."""
-    return rewritten(mod, _Rewriter(mod))
+def transposed_convolutions(mod: tvm.IRModule, least: int = 2) -> tvm.IRModule:
+    """``main`` with convolutions for dense transposed ones of ``least`` axes and more whose weights
+    are constants."""
+    rewriter = _Rewriter(mod)
+    rewriter.least = least
+    return rewritten(mod, rewriter)
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,8 @@ class _Axis:
 
 @relax.expr_functor.mutator
 class _Rewriter(relax.PyExprMutator):
+    least: int
+
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
         self._name = str(binding.var.name)
         super().visit_var_binding_(binding)
@@ -75,7 +80,7 @@ class _Rewriter(relax.PyExprMutator):
         call = self.visit_expr_post_order(call)
         axes = _axes_of(call)
         weights = constant_of(call.args[1], self.lookup_binding) if axes else None
-        if axes is None or weights is None:
+        if axes is None or weights is None or len(axes) < self.least:
             return call
         operator, layout, _, kernel_layout = _CONVOLUTIONS[operator_of(call)]
         phases = self.builder_.emit(

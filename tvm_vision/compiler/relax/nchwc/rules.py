@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tvm import relax
+from tvm import relax, topi
 
 from tvm_vision.topi import nchwc as blocked
 from tvm_vision.topi.nchwc import SlidingWindow
 
-from ..kernel_calls import INJECTIVE, OUT_FUSABLE
+from ..kernel_calls import INJECTIVE, OPAQUE, OUT_FUSABLE
 from ..operators import BINARY, UNARY, operator_of
 from .rewriter import NchwcRewriter
 from .values import NchwcTensor, Picked
@@ -206,6 +206,27 @@ def product(blocks: NchwcRewriter, call: Any) -> Any:
     if lanes != out:
         flat = OP.strided_slice(blocks.emit(flat), [1], [0], [out])
     return flat if len(outer) == 1 else OP.reshape(blocks.emit(flat), result)
+
+
+def of_images(blocks: NchwcRewriter, call: Any) -> Any:
+    """A selection of whole images, or more images around them."""
+    value, result = blocks.blocked(call.args[0], pack=False), blocks.shape(call)
+    if value is None or result is None or tuple(result[1:]) != tuple(value.shape[1:]):
+        return None
+    if operator_of(call) == "relax.nn.pad":
+        widths = [int(width) for width in call.attrs.pad_width]
+        if any(widths[2:]) or str(call.attrs.pad_mode) != "constant":
+            return None
+        before, after = [widths[0], 0, 0, 0, 0], [widths[1], 0, 0, 0, 0]
+        # By itself: each place of a window reads it, and would make it anew.
+        around = blocks.compute(
+            lambda x: topi.nn.pad(x, before, after, float(call.attrs.pad_value)),
+            [value.var], "pad", OPAQUE,
+        )  # fmt: skip
+        return _result(blocks, around, result)
+    if [int(axis) for axis in call.args[1].fields] != [0]:
+        return None
+    return _result(blocks, relax.Call(call.op, [value.var, *call.args[1:]], call.attrs), result)
 
 
 def unary(blocks: NchwcRewriter, call: Any) -> Any:
@@ -444,6 +465,7 @@ RULES: dict[str, Rule] = {
     **{f"relax.{name}": reduction for name in ("mean", "max", "min", "sum")},
     "relax.image.resize2d": resize,
     "relax.concat": concatenation,
+    **dict.fromkeys(("relax.strided_slice", "relax.nn.pad"), of_images),
     "relax.split": split,
     "tuple_item": tuple_item,
     "relax.reshape": reshape,
