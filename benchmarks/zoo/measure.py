@@ -47,7 +47,7 @@ def cuda_graph(module: Any, precision: str, image: Image) -> tuple[np.ndarray, d
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
     layouts = [torch.contiguous_format]
-    if precision == "fp16":
+    if precision == "fp16" and image.ndim == 4:
         layouts.insert(0, torch.channels_last)
     found = [_recorded(_placed(module, precision, of), precision, of, image) for of in layouts]
     return min(found, key=lambda one: one[1]["frame"])

@@ -1,4 +1,5 @@
-"""The networks of the zoo: families of torchvision, timm and transformers, weights random.
+"""The networks of the zoo: families of torchvision, timm and transformers, and some of our own that
+these lack (``own``), weights random.
 
 Trained weights say nothing about time. Batch normalizations are moved from their initial values, so
 that what is folded into weights shows in the results.
@@ -13,7 +14,24 @@ from typing import Any
 
 SEED = 0
 OPSET = 17
-LICENCES = {"torchvision": "BSD-3-Clause", "timm": "Apache-2.0", "transformers": "Apache-2.0"}
+LICENCES = {
+    "torchvision": "BSD-3-Clause",
+    "timm": "Apache-2.0",
+    "transformers": "Apache-2.0",
+    "own": "Apache-2.0",
+}
+# Networks of our own and their inputs: pictures, rows, sequences and volumes.
+OWN = {
+    "unet": (1, 3, 256, 256),
+    "super_resolution": (1, 3, 128, 128),
+    "style_transfer": (1, 3, 256, 256),
+    "dilated_rows": (1, 64, 1000),
+    "diffusion_unet": (1, 16, 64),
+    "pointnet": (1, 3, 2048),
+    "lstm": (1, 50, 64),
+    "gru": (1, 50, 64),
+    "stereo_volume": (1, 64, 16, 32, 64),
+}
 
 
 @dataclass(frozen=True)
@@ -23,7 +41,8 @@ class Network:
     Attributes:
         source: the library, which is its licence's too (LICENCES).
         model: its name there.
-        shape: of the one input, (n, 3, height, width).
+        shape: of the one input; of those of libraries (n, 3, height, width), or (n, 3, frames,
+            height, width).
     """
 
     source: str
@@ -71,9 +90,17 @@ class Network:
         written.rename(path)
 
 
+def _of_our_own(model: str) -> Any:
+    from .own import build
+
+    return build(model)
+
+
 def _of_torchvision(model: str) -> Any:
     import torchvision
 
+    if model in _OF_CLIPS:
+        return getattr(torchvision.models.video, model)(weights=None)
     if model in _SEGMENTERS:
         whole = getattr(torchvision.models.segmentation, model)(weights=None, weights_backbone=None)
         return _one_output(whole, lambda found: found["out"])
@@ -130,7 +157,9 @@ _BUILDERS: dict[str, Callable[[str], Any]] = {
     "torchvision": _of_torchvision,
     "timm": _of_timm,
     "transformers": _of_transformers,
+    "own": _of_our_own,
 }
+_OF_CLIPS = ("r3d_18", "r2plus1d_18")
 _SEGMENTERS = ("deeplabv3_mobilenet_v3_large", "lraspp_mobilenet_v3_large", "fcn_resnet50")
 
 
@@ -165,4 +194,6 @@ NETWORKS = (
     *_all("transformers", 512, "segformer_b0"),
     *_all("transformers", 266, "depth_anything_small"),
     *_all("transformers", 224, "dinov2_small"),
+    *(Network("torchvision", model, (1, 3, 8, 112, 112)) for model in _OF_CLIPS),
+    *(Network("own", model, shape) for model, shape in OWN.items()),
 )  # fmt: skip
