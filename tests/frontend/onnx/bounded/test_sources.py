@@ -1,6 +1,7 @@
 """Suppression, places and conditions: results whose number data decides, against onnxruntime."""
 
 import numpy as np
+import onnx
 import pytest
 import tvm
 from onnx import helper
@@ -184,6 +185,90 @@ def test_one_mask_counts_once():
         "m2",
     ]
     assert by_numpy(fixed(model), feeds)[0]["y_count"] == (feeds[0]["s"] > 0).sum()
+
+
+# What a mask (3, 4) becomes before its places are taken; how often it then has each element.
+LAID_OUT = {
+    "as it is": ([node("Identity", ["m"], ["l"])], 1),
+    "other sizes": ([node("Reshape", ["m", "flat"], ["l"])], 1),
+    "other order": ([node("Transpose", ["m"], ["l"], perm=[1, 0])], 1),
+    "new axis": ([node("Unsqueeze", ["m", "last"], ["l"])], 1),
+    "for a row of results": (
+        [node("Unsqueeze", ["m", "last"], ["u"]), node("Expand", ["u", "rows"], ["l"])],
+        2,
+    ),
+    "copies": ([node("Tile", ["m", "times"], ["l"])], 6),
+    "numbers": ([node("Cast", ["m"], ["l"], to=onnx.TensorProto.UINT8)], 1),
+}
+
+
+def summed_mask(before, factor, axes=(), summed="m", opset=17):
+    """y has 1 more than there stands at each place of a mask; as many ones as the mask's sum."""
+    nodes = [
+        node("Greater", ["s", "zero"], ["m"]),
+        *before,
+        node("NonZero", ["l"], ["p"]),
+        node("Transpose", ["p"], ["q"], perm=[1, 0]),
+        node("Gather", ["q", "first"], ["v"], axis=1),
+        node("Cast", [summed], ["c"], to=onnx.TensorProto.INT64),
+        node("ReduceSum", ["c", *(["axes"] if axes else [])], ["n"], keepdims=1),
+        node("Reshape", ["n", "flat"], ["o"]),
+        node("Mul", ["o", "factor"], ["k"]),
+        node("Expand", ["one", "k"], ["e"]),
+        node("Add", ["v", "e"], ["y"]),
+    ]
+    weights = {
+        "zero": np.float32(0),
+        "one": np.array([1]),
+        "first": np.array(0),
+        "flat": np.array([-1]),
+        "last": np.array([-1]),
+        "rows": np.array([3, 4, 2]),
+        "times": np.array([2, 3]),
+        "factor": np.array([factor]),
+        "axes": np.array(axes, np.int64),
+        "shifted": np.array([True, False, True, False]),
+    }
+    outputs = [("y", "i8", ("n",)), ("o", "i8", (1,))]
+    return model_of(nodes, [("s", "f4", (3, 4))], outputs, weights, opset)
+
+
+@pytest.mark.parametrize("axes", [(), (0, -1)])
+@pytest.mark.parametrize("layout", LAID_OUT)
+def test_a_mask_that_is_summed_counts_its_places(layout, axes):
+    """PyTorch's exporter writes x[mask] = 1 so: as many ones as the sum of the mask says."""
+    rng = np.random.default_rng(2)
+    feeds = [{"s": s.astype(np.float32)} for s in (rng.normal(size=(3, 4)), -np.ones((3, 4)))]
+    assert_rules_right(summed_mask(*LAID_OUT[layout], axes=axes), feeds)
+
+
+@pytest.mark.parametrize(
+    ("more", "changes"),
+    [
+        ([node("Not", ["m"], ["other"])], {"summed": "other"}),
+        ([node("And", ["m", "shifted"], ["other"])], {"summed": "other"}),
+        ([], {"factor": 2}),
+    ],
+)
+def test_the_sum_of_another_mask_counts_other_places(more, changes):
+    before = [*more, node("Identity", ["m"], ["l"])]
+    model = summed_mask(before, **{"factor": 1, **changes})
+    with pytest.raises(UnsupportedModelError, match="numbers of rows that are not known to be equ"):
+        import_onnx(model)
+
+
+def test_an_axis_of_a_mask_is_summed_as_numbers():
+    nodes = [
+        node("Greater", ["s", "zero"], ["m"]),
+        node("NonZero", ["m"], ["p"]),
+        node("Cast", ["m"], ["c"], to=onnx.TensorProto.INT64),
+        node("ReduceSum", ["c", "axis"], ["y"], keepdims=0),
+    ]
+    outputs = [("p", "i8", (2, "n")), ("y", "i8", (3,))]
+    weights = {"zero": np.float32(0), "axis": np.array([1])}
+    model = model_of(nodes, [("s", "f4", (3, 4))], outputs, weights)
+    rng = np.random.default_rng(2)
+    assert_rules_right(model, [{"s": rng.standard_normal((3, 4)).astype(np.float32)}])
 
 
 @pytest.mark.parametrize("axis", [None, 1, -2])

@@ -10,6 +10,7 @@ from ...refusals import Remedy
 from ..graph import Unsupported
 from .extents import Extent
 from .graph import REMEDY, Axes, BoundedGraph
+from .masks import true_count
 
 # Rows that a tensor may have because data might fill them.
 MOST_ROWS = 1 << 24
@@ -34,7 +35,7 @@ def compacted(graph: BoundedGraph, wanted: str, below: Sequence[Extent] = ()) ->
 
     def places_and_count() -> tuple[str, Extent]:
         ends = graph("CumSum", graph.cast(wanted, np.int32), _ZERO)
-        count = graph.count(graph.cast(_last(graph, ends), np.int64), 0, size, below)
+        count = true_count(graph, wanted, below, lambda: graph.cast(_last(graph, ends), np.int64))
         found = _first_reaching(graph, ends, size)
         inside = graph("Where", graph.real(count, size), found, np.array(0, np.int32))
         return graph.cast(inside, np.int64), count

@@ -48,6 +48,7 @@ class BoundedGraph:
         self._axes: dict[str, dict[int, Extent]] = {}
         self._other_names: dict[str, str] = {}
         self._made: dict[Any, Any] = {}
+        self._producers: dict[str, onnx.NodeProto] = {}
 
     # -- values ---------------------------------------------------------------
 
@@ -207,7 +208,7 @@ class BoundedGraph:
 
     def keep(self, node: onnx.NodeProto) -> Sequence[str]:
         """Add a node of the model as it is; the names of its results."""
-        self.nodes.append(node)
+        self._write(node)
         return node.output
 
     def add(self, node: onnx.NodeProto) -> None:
@@ -236,7 +237,15 @@ class BoundedGraph:
 
     def _append(self, node: onnx.NodeProto) -> None:
         node.name = self.editor.fresh(f"{self.node.name}/{node.op_type}")
+        self._write(node)
+
+    def _write(self, node: onnx.NodeProto) -> None:
         self.nodes.append(node)
+        self._producers.update(dict.fromkeys(node.output, node))
+
+    def producer(self, value: str) -> onnx.NodeProto | None:
+        """The node that was written for a value; None of inputs, constants and integers."""
+        return self._producers.get(value)
 
     def constant_of(self, value: np.ndarray) -> str:
         """The name of a constant."""

@@ -17,6 +17,7 @@ from .along import ALONG
 from .choices import choice, needed_by
 from .graph import REMEDY, BoundedGraph
 from .integers import followed
+from .masks import counted_mask
 from .rowwise import ROWWISE
 from .rules import Results, Rule
 from .shapes import SHAPES
@@ -130,6 +131,9 @@ def _key(node: onnx.NodeProto, graph: BoundedGraph) -> Any:
 def _results(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
     if is_choice(node):
         return choice(node, graph)
+    counted = counted_mask(node, graph)
+    if counted is not None:
+        return [counted]
     names = [name for name in graph.inputs(node) if name]
     if any(name in graph.integers for name in names):
         result = followed(node, graph)

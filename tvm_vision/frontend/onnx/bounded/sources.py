@@ -12,6 +12,7 @@ from ..graph import Unsupported, attribute
 from .compaction import MOST_ROWS, compacted, segments
 from .extents import Extent
 from .graph import REMEDY, BoundedGraph
+from .masks import is_true, real_and_true
 from .rules import Results, Rule, given
 
 # No float32 is less, but for the infinite one.
@@ -23,9 +24,7 @@ def non_zero(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
     """NonZero: the places of what is not zero, (rank, count), by row."""
     (value,) = graph.inputs(node)
     shape = graph.shape(value)
-    wanted = _true(graph, value)
-    for axis in graph.axes(wanted):
-        wanted = graph.masked(wanted, axis, False)
+    wanted = real_and_true(graph, is_true(graph, value))
     below = [graph.extents(value)[0]] if len(shape) == 1 else []
     places, count = compacted(graph, graph.reshape(wanted, [math.prod(shape)]), below)
     size = max(len(shape), 1)
@@ -38,18 +37,6 @@ def non_zero(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
         rows.append(graph.reshape(place, [1, graph.shape(place)[0]]))
     found = rows[0] if len(rows) == 1 else graph("Concat", *rows, axis=0)
     return [graph.set_axes(found, {1: count})]
-
-
-def _true(graph: BoundedGraph, value: str) -> str:
-    """What of a value is not zero, as bool."""
-    dtype = graph.dtype(value)
-    if dtype == np.bool_:
-        return value
-    if dtype in (np.uint8, np.int8, np.int16, np.uint16):
-        value = graph.cast(value, np.int32)
-    zero = np.zeros((), graph.dtype(value))
-    rows = graph.axes(value)
-    return graph("Not", graph("Equal", value, zero, rows=rows), rows=rows)
 
 
 def compress(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
