@@ -256,6 +256,10 @@ def _on_graph(change: Callable[[StaticGraph], StaticGraph]) -> Callable[[Compila
     return run
 
 
+def _bound_kernels(network: Compilation) -> None:
+    network.graph = bound_kernels(network.graph, network.limits.tensors)
+
+
 def _find_concats(network: Compilation) -> None:
     network.concat_axes = concat_axes(network.graph)
 
@@ -373,7 +377,7 @@ PHASES: tuple[Phase, ...] = (
     # Kernels over tensors.
     Phase("lower", GRAPH, _lower),
     Phase("guard_indices", GRAPH, _on_graph(guard_indices)),
-    Phase("bound_kernels", GRAPH, _on_graph(bound_kernels)),
+    Phase("bound_kernels", GRAPH, _bound_kernels),
     Phase("find_concats", GRAPH, _find_concats),
     Phase("convert_fp16", GRAPH, _convert_fp16, 0, lambda n: n.fp16),
     Phase("concat_in_place", GRAPH, _concat_in_place, 2, lambda n: n.options.concat_in_place),

@@ -15,6 +15,7 @@ from tvm_vision.compiler.graph.bound_kernels import MOST_REPEATED, bound_kernels
 from tvm_vision.compiler.graph.lower import lower_to_graph
 from tvm_vision.evaluate.reference import Reference
 from tvm_vision.frontend.onnx.load import import_onnx
+from tvm_vision.schedules.common import FEW_TENSORS
 
 SEED = 3
 SHAPE = (1, 4, 6, 8)
@@ -117,7 +118,26 @@ def straight(levels):
     return make.model(value)
 
 
+def attended(steps):
+    """The sum of weighted means that go on from step to step, with weights of their own: more
+    tensors than one kernel may have."""
+    make = Chain()
+    rng = np.random.default_rng(SEED)
+    total, number, largest = "x", make.constant(1), make.constant(-1)
+    result = "x"
+    for _ in range(steps):
+        key, value = (make.constant(rng.uniform(-1, 1, SHAPE)) for _ in range(2))
+        above = make("Max", largest, make("Add", key, "x"))
+        old, new = (make("Exp", make("Sub", part, above)) for part in (largest, key))
+        total = make("Add", make("Mul", old, total), make("Mul", new, value))
+        number = make("Add", make("Mul", old, number), new)
+        largest = above
+        result = make("Add", result, make("Div", total, number))
+    return make.model(result)
+
+
 MODELS = {
+    "attended": attended(12),
     "add": repeated("Add", 40),
     "multiply": repeated("Mul", 25, 1.5),
     "larger": repeated("Max", 30, 0.9),
@@ -132,11 +152,12 @@ MODELS = {
 }
 
 
+QUICK = ("ladder", "attended")
 # What is found is the same for all targets.
 ON_TARGETS = [
     *(("llvm", name) for name in MODELS),
     *(
-        pytest.param("vulkan", name, marks=[] if name.startswith("ladder") else [pytest.mark.slow])
+        pytest.param("vulkan", name, marks=[] if name.startswith(QUICK) else [pytest.mark.slow])
         for name in MODELS
     ),
 ]
@@ -170,7 +191,16 @@ def graph_of(model, target="llvm"):
 def test_only_what_grows_is_cut(model, kernels):
     """Four sums load 16 values where 8 would do, which is within the bound; the fifth is not."""
     assert MOST_REPEATED == 16
-    assert len(bound_kernels(graph_of(model)).kernels) == kernels
+    assert len(bound_kernels(graph_of(model), FEW_TENSORS).kernels) == kernels
+
+
+@pytest.mark.parametrize("most", [5, 8, 16, 32])
+@pytest.mark.parametrize("model", [attended(12), ladder(60)])
+def test_what_is_cut_has_no_more_tensors_than_a_kernel_may(model, most):
+    whole = set(graph_of(model).functions)
+    parts = [k for k in bound_kernels(graph_of(model), most).kernels if k.function not in whole]
+    assert parts
+    assert all(len(k.inputs) + len(k.outputs) <= most for k in parts)
 
 
 def test_functions_that_are_alike_are_cut_once():

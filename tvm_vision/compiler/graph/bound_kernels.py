@@ -4,7 +4,8 @@ Fusion joins whatever follows element by element, and schedules compute what is 
 where it is read. A value that is read twice is computed twice, those before it four times: twenty
 of ``t = t + t`` would be a million additions for each element, in one expression. Here a function
 is looked at before it has a schedule; what would be computed too often gets memory and a kernel of
-its own.
+its own. What a kernel then reads of others counts against the tensors that a device lets it see, so
+that more may get memory.
 """
 
 from __future__ import annotations
@@ -27,10 +28,15 @@ from .static_graph import KernelCall, StaticGraph
 MOST_REPEATED = 16
 
 
-def bound_kernels(graph: StaticGraph) -> StaticGraph:
+def bound_kernels(graph: StaticGraph, most: int) -> StaticGraph:
     """The same graph, its functions cut where they would load more than MOST_REPEATED values again
-    for one result."""
-    parts = {name: _cut(name, func, graph.functions) for name, func in graph.functions.items()}
+    for one result.
+
+    most: tensors that a kernel may read and write. Parts that do not fit by any cut stay larger.
+    """
+    parts = {
+        name: _cut(name, func, graph.functions, most) for name, func in graph.functions.items()
+    }
     if not any(parts.values()):
         return graph
     kernels: list[KernelCall] = []
@@ -78,13 +84,13 @@ class _Stage:
     inlined: bool = True
 
 
-def _cut(name: str, func: Any, taken: Any) -> list[_Piece]:
+def _cut(name: str, func: Any, taken: Any, most: int) -> list[_Piece]:
     """The parts of a function, in order; none where it stays whole."""
     stages = _stages(func)
     kept = _to_keep(stages)
     if not kept:
         return []
-    kept |= set(func.params)
+    kept = _with_few_tensors(stages, kept | set(func.params), most)
     names = dict.fromkeys(taken)
     pieces: list[_Piece] = []
     for buffer in stages:
@@ -189,6 +195,35 @@ def _with_shared_sums(stages: dict[Any, _Stage], kept: set[Any]) -> set[Any]:
         kept |= shared
 
 
+def _with_few_tensors(stages: dict[Any, _Stage], kept: set[Any], most: int) -> set[Any]:
+    """What is kept, and what more has to be so that no kernel has more tensors than ``most``."""
+    while True:
+        large = (b for b in stages if b in kept and len(_read(b, stages, kept)) + 1 > most)
+        more = next((m for end in large if (m := _cut_off(end, stages, kept, most))), None)
+        if more is None:
+            return kept
+        kept = _with_shared_sums(stages, kept | more)
+
+
+def _cut_off(end: Any, stages: dict[Any, _Stage], kept: set[Any], most: int) -> set[Any]:
+    """A buffer to keep so that a kernel reads the least, and the one that makes it is small enough;
+    none where no such buffer helps."""
+    inside = _needed(end, stages, kept) - {end}
+    fitting = (b for b in stages if b in inside and len(_read(b, stages, kept)) + 1 <= most)
+    left = {b: len(_read(end, stages, kept | {b})) for b in fitting}
+    best = min(left, key=lambda b: left[b], default=None)
+    # Where the last step alone fits, what is as many tensors now is fewer with the next.
+    fits = len(stages[end].loads) + 1 <= most
+    enough = len(_read(end, stages, kept)) - (not fits)
+    return {best} if best is not None and left[best] <= enough else set()
+
+
+def _read(end: Any, stages: dict[Any, _Stage], kept: set[Any]) -> set[Any]:
+    """What a kernel reads for a result: what is kept, and inputs of the whole."""
+    inside = _needed(end, stages, kept)
+    return {b for stage in inside for b in stages[stage].loads} - inside
+
+
 def _is_read(buffer: Any, stages: dict[Any, _Stage]) -> bool:
     return any(buffer in s.loads for s in stages.values() if not s.buffer.same_as(buffer))
 
@@ -207,7 +242,7 @@ def _needed(end: Any, stages: dict[Any, _Stage], kept: set[Any]) -> set[Any]:
 def _piece(name: str, func: Any, stages: dict[Any, _Stage], result: Any, kept: set[Any]) -> _Piece:
     """The function that makes one buffer from what is kept and from the whole's inputs."""
     inside = [b for b in stages if b in _needed(result, stages, kept)]
-    read = {b for stage in inside for b in stages[stage].loads} - set(inside)
+    read = _read(result, stages, kept)
     inputs = [b for b in [*func.params, *stages] if b in read]
     numbers = sorted(n for b in inside for n in stages[b].statements)
     statements = [parts_of(func)[n] for n in numbers]
