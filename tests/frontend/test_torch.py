@@ -60,7 +60,7 @@ def test_variables_are_named_after_the_layers(torch, network):
 
     module, _ = import_torch(network, (torch.rand(1, 3, 16, 16),))
     names = {node_name(b.var.name) for b in module["main"].body.blocks[0].bindings}
-    assert {"features.0/convolution", "head/addmm"} <= names
+    assert {"features.1/_native_batch_norm_legit_no_training", "head/linear"} <= names
 
 
 def test_an_exported_program_and_its_file(torch, network, tmp_path):
@@ -76,10 +76,73 @@ def test_an_operator_that_tvm_lacks_is_named(torch: Any) -> None:
             return torch.linalg.qr(x)[1]
 
     with pytest.raises(
-        UnsupportedModelError, match=r"cannot be imported: aten.*qr.* at '"
+        UnsupportedModelError,
+        match=r"cannot be imported: aten\.linalg_qr\.default .*exporter.* at 'linalg_qr': end the",
     ) as caught:
         import_torch(Triangle().eval(), (torch.rand(3, 3),))
     assert "\n" not in str(caught.value)
+
+
+def test_places_masks_and_sums_by_index(torch: Any) -> None:
+    """What the importer of ONNX files has rules of its own for."""
+
+    class Voxels(torch.nn.Module):
+        def forward(self, x, places):
+            largest = torch.zeros(8).scatter_reduce(0, places, x, "amax", include_self=False)
+            sums = torch.zeros(8).index_add(0, places, x)
+            clipped = x.clone()
+            clipped[x < 0] = -1
+            return largest.max(), sums, clipped, places // 3, torch.nonzero(x > 0)
+
+    x, places = torch.randn(12), torch.randint(0, 8, (12,))
+    module, signature = import_torch(Voxels().eval(), (x, places))
+    found = run_on_cpu(module, x.numpy(), places.numpy())
+    names = [spec.name for spec in signature.outputs]
+    assert names == [*(f"output_{number}" for number in range(5)), "output_4_count"]
+    *expected, positive = (part.numpy() for part in Voxels()(x, places))
+    for result, reference in zip(found, expected, strict=False):
+        np.testing.assert_allclose(result, reference, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(found[4][: found[5]], positive)
+
+
+def test_open_sizes_and_small_inputs_are_given(torch: Any) -> None:
+    class Scaled(torch.nn.Module):
+        def forward(self, x, factor):
+            return x.sum(1) * factor
+
+    given = (torch.randn(3, 5), torch.tensor(2.0))
+    sizes = {"x": {0: torch.export.Dim("batch"), 1: torch.export.Dim("width")}, "factor": {}}
+    program = torch.export.export(Scaled().eval(), given, dynamic_shapes=sizes)
+    with pytest.raises(UnsupportedModelError, match=r"input 'x' is .*--input-shape"):
+        import_torch(program)
+    x = torch.randn(2, 7)
+    module, signature = import_torch(
+        program, input_shapes={"x": (2, 7)}, input_values={"factor": 3.0}
+    )
+    assert [str(spec) for spec in signature.inputs] == ["x: float32[2, 7]"]
+    np.testing.assert_allclose(run_on_cpu(module, x.numpy())[0], x.numpy().sum(1) * 3, rtol=1e-5)
+
+
+def test_nodes_of_one_module_have_names_of_their_own(torch: Any) -> None:
+    from tvm_vision.frontend.node_names import node_name
+
+    class Twice(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 4)
+
+        def forward(self, x):
+            return torch.sigmoid(self.layer(torch.tanh(self.layer(x))))
+
+    module, _ = import_torch(Twice().eval(), (torch.rand(2, 4),))
+    names = {node_name(b.var.name) for b in module["main"].body.blocks[0].bindings}
+    assert {"layer/linear", "layer/linear_1", "tanh", "sigmoid"} <= names
+
+
+def test_without_a_part_of_the_exporter_the_extra_is_named(torch, network, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    with pytest.raises(InputError, match=r"onnxscript.*pip install 'tvm_vision\[export\]'"):
+        import_torch(network, (torch.rand(1, 3, 16, 16),))
 
 
 def test_what_is_no_model_of_pytorch(torch, network, tmp_path):

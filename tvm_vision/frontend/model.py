@@ -48,7 +48,7 @@ def import_model(
     model: an ONNX file or onnx.ModelProto, a TFLite file, a torch.nn.Module (with
         ``example_inputs``), a torch.export.ExportedProgram or a file of one (.pt2), or what an
         importer has returned.
-    input_shapes: input name -> shape, for inputs that an ONNX or TFLite model leaves open.
+    input_shapes: input name -> shape, for inputs that a model leaves open.
     input_values: input name -> value, for small inputs of these that become constants: a number for
         all of its elements, or as many as it has.
     example_inputs: tensors of the shapes and types to compile a torch.nn.Module for.
@@ -70,11 +70,9 @@ def import_model(
     if _is_from_torch(model):
         from .torch import import_torch
 
-        if input_shapes:
-            raise InputError("input_shapes are for ONNX models: export PyTorch models of that size")
-        if input_values:
-            raise InputError("input_values are for ONNX models: export PyTorch models with them")
-        return import_torch(model, example_inputs)
+        return import_torch(
+            model, example_inputs, input_shapes=input_shapes, input_values=input_values
+        )
     if is_file or type(model).__name__ == "ModelProto":
         from .onnx.load import import_onnx
 

@@ -1,19 +1,26 @@
-"""PyTorch to Relax, through torch.export. PyTorch is an extra: it is imported when it is needed."""
+"""PyTorch by way of ONNX: torch.export, PyTorch's own exporter, then the importer of ONNX files.
+
+One way for all networks: what is read, rewritten and refused of an ONNX file is so of a program.
+PyTorch is an extra: it is imported when it is needed.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from ..error_lines import first_line
 from ..errors import InputError, UnsupportedModelError
 from ..file_kinds import TORCH_PROGRAM, ZIP, need
-from ..interrupts import ctrl_c_as_itself
+from .input_values import InputValues
 from .refusals import OTHERWISE, NodesRefused, Refusal, Remedy
-from .signature import Signature, spec_of
+from .signature import Signature
 
 if TYPE_CHECKING:
     import torch
@@ -21,32 +28,39 @@ if TYPE_CHECKING:
 
 # No command cuts a program of torch.export.
 BY_HAND = Remedy("end the model before it", OTHERWISE)
+LACKING = "PyTorch's exporter has no ONNX operator for it"
+# Where PyTorch's exporter notes the modules that a node is of, and what it was made from.
+_SCOPES = "pkg.torch.onnx.name_scopes"
 
 
 def import_torch(
     model: torch.nn.Module | torch.export.ExportedProgram | str | os.PathLike[str],
     example_inputs: Sequence[Any] = (),
+    *,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    input_values: InputValues | None = None,
 ) -> tuple[tvm.IRModule, Signature]:
     """Import a PyTorch model as a Relax module with the function ``main`` and bound weights.
 
     model: a module in eval mode, a program that torch.export made, or a file of torch.export.save.
     example_inputs: tensors of the shapes and types to compile for; only a module needs them.
+    input_shapes: input name -> shape, for inputs that a program leaves open.
+    input_values: input name -> value, for small inputs that become constants.
 
     The variables of the module are named after the layers ("layer1.0.conv1/conv2d_4"); outputs are
     called output_0, output_1 and so on.
 
-    Raises InputError where PyTorch or the examples are missing or the module trains,
-    UnsupportedModelError for a model that torch.export or TVM cannot take, in one line that names
+    Raises InputError where PyTorch, its exporter or the examples are missing or the module trains,
+    UnsupportedModelError for a model that cannot be exported or imported, in one line that names
     each operator.
     """
-    program = _without_aliases(_exported(model, example_inputs))
-    _refuse_unknown_operators(program)
-    module = _convert(program)
-    names = [str(name) for name in program.graph_signature.user_inputs]
-    main = module["main"]
-    inputs = [spec_of(name, param.ty) for name, param in zip(names, main.params, strict=True)]
-    outputs = [spec_of(f"output_{i}", field) for i, field in enumerate(main.ret_ty.fields)]
-    return module, Signature(tuple(inputs), tuple(outputs))
+    from .onnx.load import import_onnx
+
+    program = _exported(model, example_inputs)
+    with TemporaryDirectory(prefix="tvm_vision-torch-") as folder:
+        path = Path(folder) / "program.onnx"
+        _write_onnx(program, path)
+        return import_onnx(path, input_shapes=input_shapes, input_values=input_values)
 
 
 def _exported(model: Any, example_inputs: Sequence[Any]) -> Any:
@@ -93,73 +107,61 @@ def _loaded(path: Path) -> Any:
         ) from None
 
 
-def _without_aliases(program: Any) -> Any:
-    """The program in PyTorch's core operators, as TVM's importer reads it."""
+def _write_onnx(program: Any, path: Path) -> None:
+    """Write an exported program as an ONNX file, its nodes called after the layers."""
+    import torch
+
+    try:
+        import_module("onnxscript")
+    except ImportError as error:
+        raise InputError(
+            f"onnxscript is needed to import PyTorch models, and it cannot be imported "
+            f"({first_line(error)}): pip install 'tvm_vision[export]'"
+        ) from None
+    outputs = [f"output_{number}" for number in range(len(program.graph_signature.user_outputs))]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return program.run_decompositions()
-    except Exception as error:  # operators may bring their own decompositions
-        raise UnsupportedModelError(
-            f"torch.export cannot decompose the model ({first_line(error)}): change what stops it"
-        ) from None
+            made = torch.onnx.export(program, dynamo=True, verbose=False, output_names=outputs)
+        assert made is not None
+        _name_nodes(made.model.graph)
+        made.save(path, external_data=True)
+    except Exception as error:  # the exporter runs rules of every operator
+        raise _refused(error) from None
 
 
-def _importer() -> Any:
-    from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
-
-    return ExportedProgramImporter()
-
-
-def _refuse_unknown_operators(program: Any) -> None:
-    known = _importer().convert_map
-    refusals = [
-        Refusal(str(node.target), layer_name(node), "TVM has no such operator", BY_HAND)
-        for node in program.graph.nodes
-        if node.op == "call_function" and node.target.__name__ not in known
-    ]
-    if refusals:
-        raise NodesRefused(refusals)
+def _refused(error: BaseException) -> UnsupportedModelError:
+    """What an exporter's exception says: the operator that it lacks, or its own reason."""
+    reasons = list(_causes(error))
+    nodes = [found for reason in reasons if (found := _NODE.search(str(reason)))]
+    if nodes and "No ONNX function found" in str(reasons[-1]):
+        node, operator = nodes[-1].groups()
+        return NodesRefused([Refusal(operator, node, LACKING, BY_HAND)])
+    return UnsupportedModelError(
+        f"PyTorch cannot export the model as ONNX ({first_line(reasons[-1])}): change what stops it"
+    )
 
 
-def _convert(program: Any) -> tvm.IRModule:
-    from .relax_names import name_bindings
-
-    importer = _importer()
-    layers: dict[Any, str] = {}
-    importer.convert_map = {
-        name: _recording(converter, layers) for name, converter in importer.convert_map.items()
-    }
-    try:
-        with ctrl_c_as_itself(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            module = importer.from_exported_program(
-                program,
-                keep_params_as_input=False,
-                unwrap_unit_return_tuple=False,
-                no_bind_return_tuple=False,
-                custom_convert_map=None,
-            )
-    except Exception as error:  # the importer raises every kind there is
-        raise UnsupportedModelError(
-            f"TVM cannot import the model ({first_line(error)}): export it as ONNX"
-        ) from None
-    return name_bindings(module, lambda var: layers.get(var))
+# How an exporter's exception describes a node of a program.
+_NODE = re.compile(r"%(\w+) : .*?target=(?:torch\.ops\.)?([\w.]+)\]")
 
 
-def _recording(converter: Any, layers: dict[Any, str]) -> Any:
-    """``converter``, which also notes the layer whose result each variable is."""
-
-    def convert(node: Any) -> Any:
-        value = converter(node)
-        layers.setdefault(value, layer_name(node))
-        return value
-
-    return convert
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
 
 
-def layer_name(node: Any) -> str:
-    """Path of the module that a node of the graph belongs to, and the node's own name."""
-    stack = node.meta.get("nn_module_stack") or {}
-    path = next(reversed(list(stack.values())), ("",))[0]
-    return f"{path}/{node.name}" if path else str(node.name)
+def _name_nodes(graph: Any) -> None:
+    """Call the nodes of an exporter's graph by the path of the module that each is of, and the name
+    in the program of what it was made from."""
+    taken: set[str] = set()
+    for node in graph:
+        found = re.findall(r"'([^']*)'", node.metadata_props.get(_SCOPES, ""))
+        name = "/".join(part for part in found[-2:] if part) or node.name
+        number, own = 0, name
+        while own in taken:
+            number += 1
+            own = f"{name}.{number}"
+        taken.add(own)
+        node.name = own
