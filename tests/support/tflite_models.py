@@ -17,10 +17,15 @@ _TYPES = {name: number for number, name in DTYPES.items()} | {"complex64": 8, "r
 _NUMBERS = {name: number for number, name in builtin_names().items()}
 # Of those whose first version LiteRT does not have.
 _VERSIONS = {"BROADCAST_TO": 2}
+# Where the schema numbers the tables of attributes: what it gained lately has numbers of its own.
+_TABLES = (tflite.BuiltinOptions, tflite.BuiltinOptions2)
 # What the attributes of an operator are called where its name does not say it.
 _OPTIONS = {
     "CONV_2D": "Conv2DOptions",
     "DEPTHWISE_CONV_2D": "DepthwiseConv2DOptions",
+    "STABLEHLO_COMPOSITE": "StableHLOCompositeOptions",
+    "CONV_3D": "Conv3DOptions",
+    "CONV_3D_TRANSPOSE": "Conv3DOptions",
     "AVERAGE_POOL_2D": "Pool2DOptions",
     "MAX_POOL_2D": "Pool2DOptions",
     "L2_POOL_2D": "Pool2DOptions",
@@ -285,8 +290,10 @@ def _operator(builder: Any, operator: _Operator, code: int) -> int:
         fields["CustomOptions"] = builder.CreateByteVector(operator.custom)
     elif (name := options_name(operator.kind)) is not None:
         values = {key: _field(builder, value) for key, value in operator.options.items()}
-        fields["BuiltinOptions"] = _table(builder, name, values)
-        fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, name)
+        second = hasattr(tflite.BuiltinOptions2, name)
+        place, numbers = ("BuiltinOptions", "BuiltinOptions2")[second], _TABLES[second]
+        fields[place] = _table(builder, name, values)
+        fields[f"{place}Type"] = getattr(numbers, name)
     return _table(builder, "Operator", {**fields, "OpcodeIndex": code})
 
 
@@ -296,6 +303,8 @@ def _field(builder: Any, value: Any) -> Any:
         return builder.CreateString(value)
     if isinstance(value, (list, tuple)):
         return builder.CreateNumpyVector(np.array(value, np.int32))
+    if isinstance(value, np.ndarray):
+        return builder.CreateNumpyVector(value)
     return value
 
 
@@ -303,7 +312,7 @@ def options_name(kind: str) -> str | None:
     """The schema's table of an operator's attributes; None where it has none."""
     plain = "".join(word.capitalize() for word in kind.split("_")) + "Options"
     name = _OPTIONS.get(kind, plain)
-    return name if hasattr(tflite.BuiltinOptions, name) else None
+    return name if any(hasattr(table, name) for table in _TABLES) else None
 
 
 def _code(builder: Any, kind: str, custom: bool) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from flatbuffers.flexbuffers import Dumps
 
 from support.tflite_models import Graph
 from tvm_vision.errors import UnsupportedModelError
@@ -90,6 +91,19 @@ def test_a_call_is_the_graph_that_it_calls(tmp_path):
     graph.operator("CALL", [first, x], [last, y], Subgraph=1)
     path = graph.write(tmp_path / "call.tflite", [x], [y], body("MUL"))
     np.testing.assert_array_equal(Reference(path).run({"x": X})["y"], X * X)
+
+
+@pytest.mark.skipif(not has_litert(), reason="ai-edge-litert is not installed")
+def test_a_composite_is_the_graph_that_it_is_made_of(tmp_path):
+    """Whatever it is called: converters of PyTorch and JAX mark norms and attention so."""
+    graph = Graph()
+    x, y = graph.tensor((2, 3), name="x"), graph.tensor((2, 3), name="y")
+    first, last = graph.tensor(data=np.array(0, np.int32)), graph.tensor((), "int32")
+    graph.operator(
+        "STABLEHLO_COMPOSITE", [first, x], [last, y], Name="odml.squares",
+        DecompositionSubgraphIndex=1, CompositeAttributes=np.frombuffer(Dumps({}), np.uint8),
+    )  # fmt: skip
+    check(graph.write(tmp_path / "made.tflite", [x], [y], body("MUL")), feeds=[{"x": X}])
 
 
 def test_a_loop_that_the_data_ends_is_refused(tmp_path):

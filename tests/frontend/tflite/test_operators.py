@@ -72,6 +72,20 @@ def conv(shape, weights, stride, padding, *, dilation=1, activation=0):
     )  # fmt: skip
 
 
+def volume(padding, stride, dilation):
+    extents, kernel = (7, 9, 8), (3, 2, 3)
+    out = [
+        -(-n // stride) if padding == SAME else -(-(n - (k - 1) * dilation) // stride)
+        for n, k in zip(extents, kernel, strict=True)
+    ]
+    steps = {f"Stride{axis}": stride for axis in "DHW"}
+    apart = {f"Dilation{axis}Factor": dilation for axis in "DHW"}
+    return case(
+        "CONV_3D", [Fed((1, *extents, 2)), numbers(*kernel, 2, 4), numbers(4)],
+        (1, *out, 4), Padding=padding, FusedActivationFunction=RELU, **steps, **apart,
+    )  # fmt: skip
+
+
 def depthwise(shape, kernel, multiplier, stride, padding, dilation=1):
     channels = shape[3] * multiplier
     out = [
@@ -114,6 +128,13 @@ CASES = [
     depthwise((1, 7, 8, 3), 3, 1, 2, SAME),
     depthwise((1, 6, 6, 2), 3, 2, 1, VALID),
     depthwise((1, 9, 9, 2), 3, 1, 1, SAME, dilation=2),
+    *(volume(padding, stride, dilation)
+      for padding, stride, dilation in ((SAME, 2, 1), (VALID, 1, 2), (SAME, 1, 1))),
+    case("CONV_3D_TRANSPOSE", [ints(1, 4, 8, 10, 3), numbers(3, 3, 3, 3, 2), Fed((1, 2, 4, 5, 2))],
+         (1, 4, 8, 10, 3), Padding=SAME, StrideD=2, StrideH=2, StrideW=2),
+    case("CONV_3D_TRANSPOSE", [ints(1, 5, 9, 7, 3), numbers(3, 3, 2, 3, 2), Fed((1, 3, 4, 3, 2)),
+                               numbers(3)],
+         (1, 5, 9, 7, 3), Padding=VALID, StrideD=1, StrideH=2, StrideW=2),
     case("TRANSPOSE_CONV", [ints(1, 8, 10, 3), numbers(3, 3, 3, 2), Fed((1, 4, 5, 2))],
          (1, 8, 10, 3), Padding=SAME, StrideH=2, StrideW=2),
     case("TRANSPOSE_CONV", [ints(1, 9, 9, 3), numbers(3, 3, 3, 2), Fed((1, 4, 4, 2)), numbers(3)],
@@ -142,6 +163,8 @@ CASES = [
         "ZEROS_LIKE", "LOG_SOFTMAX")),
     *(case(kind, [S], tuple(S), fed="positive") for kind in ("LOG", "SQRT", "RSQRT")),
     case("GELU", [S], tuple(S)),
+    case("ATAN2", [S, S], tuple(S)),
+    case("ATAN2", [Fed((40,)), np.tile(np.array([-2, 0, 0, 2], np.float32), 10)], (40,)),
     case("GELU", [S], tuple(S), Approximate=True),
     case("LEAKY_RELU", [S], tuple(S), Alpha=0.2),
     case("PRELU", [S, numbers(1, 1, 4)], tuple(S)),
@@ -203,6 +226,32 @@ CASES = [
     strided(S, (0, 1), (0, 3), (1, 1), (1, 5, 6, 2), EllipsisMask=1),
     strided(V, (0, 0, 1), (0, 0, 3), (1, 1, 1), (1, 2, 2), NewAxisMask=1, EndMask=2),
     case("GATHER", [S, ints(3, 0, 2)], (1, 5, 3, 4), Axis=2),
+    case("GATHER", [Fed((2, 5, 3)), np.array([[4, 0], [1, 1]], np.int32)], (2, 2, 3), Axis=1,
+         BatchDims=1),
+    case("GATHER", [Fed((2, 4, 5, 3)), np.array([[[4], [0]], [[1], [1]]], np.int32)],
+         (2, 4, 2, 1, 3), Axis=2, BatchDims=1),
+    case("GATHER", [Fed((2, 3, 5)), np.array([[0, 4, 4], [1, 2, 3]], np.int32)], (2, 3),
+         Axis=2, BatchDims=2),
+    case("GATHER", [Fed((2, 5)), np.array([[0, 4, 4], [1, 2, 3]], np.int32)], (2, 3),
+         Axis=1, BatchDims=-1),
+    case("SCATTER_ND", [np.array([[1, 0], [0, 2], [1, 0]], np.int32), Fed((3,)), ints(2, 3)],
+         (2, 3)),
+    case("SCATTER_ND", [np.array([[3], [0]], np.int32), Fed((2, 4)), ints(5, 4)], (5, 4)),
+    case("SEGMENT_SUM", [Fed((5, 3)), ints(0, 0, 1, 1, 2)], (3, 3)),
+    *(case(f"UNSORTED_SEGMENT_{kind}", [Fed((5, 3)), ints(3, 0, 3, -1, 1), np.array(5, np.int32)],
+           (5, 3), dtypes=(dtype,), fed=dtype)
+      for kind in ("SUM", "PROD", "MAX", "MIN") for dtype in ("float32", "int32")),
+    case("UNSORTED_SEGMENT_MAX", [Fed((2, 2, 3)), np.array([[1, 0], [0, 1]], np.int32),
+                                  np.array(2, np.int32)], (2, 3)),
+    *(case("DYNAMIC_UPDATE_SLICE", [S, Fed(part), ints(*start)], tuple(S))
+      for part, start in (((1, 2, 6, 4), (0, 1, 0, 0)), ((1, 1, 3, 2), (0, 9, 1, -4)),
+                          ((1, 5, 6, 4), (0, 0, 0, 0)), ((1, 5, 6, 1), (0, 0, 0, 2)))),
+    *(case("REVERSE_SEQUENCE", [S, ints(*lengths)], tuple(S), SeqDim=time, BatchDim=batch)
+      for lengths, time, batch in (((3,), 1, 0), ((0, 1, 2, 3, 4), 2, 1), ((6, 2, 1, 5), 2, 3))),
+    case("MATRIX_DIAG", [V], (2, 3, 3)),
+    *(case("MATRIX_SET_DIAG", [Fed(shape), Fed((2, min(shape[1:])))], shape)
+      for shape in ((2, 3, 3), (2, 2, 4), (2, 4, 3))),
+    case("BUCKETIZE", [V], (2, 3), dtypes=("int32",), Boundaries=np.array([-1, 0, 2.5], "f4")),
     case("GATHER_ND", [V, np.array([[1, 0], [0, 2]], np.int32)], (2,)),
     case("EMBEDDING_LOOKUP", [ints(1, 0, 1), V], (3, 3)),
     case("TILE", [V, ints(2, 3)], (4, 9)),

@@ -96,4 +96,17 @@ def call(step: Step) -> None:
         step.keep(value, place=place)
 
 
-CONTROL: dict[str, Converter] = {"CALL": call, "IF": condition, "WHILE": loop}
+def composite(step: Step) -> None:
+    """STABLEHLO_COMPOSITE: the graph that says what it computes, whatever it is called."""
+    given = [step.stored(place) for place in range(step.count)]
+    graph = _graph(step, step.options.DecompositionSubgraphIndex())
+    for place, value in enumerate(_called(step, graph, given)):
+        step.keep(value, place=place)
+
+
+CONTROL: dict[str, Converter] = {
+    "CALL": call,
+    "IF": condition,
+    "STABLEHLO_COMPOSITE": composite,
+    "WHILE": loop,
+}

@@ -132,6 +132,20 @@ def or_equal(step: Step, kind: str) -> None:
     step.give(step.emit("Or", step.emit(kind, *pair), step.emit("Equal", *pair)), order)
 
 
+def atan2(step: Step) -> None:
+    """The angle of (x, y), of which y is the first; 0 where both are 0."""
+    order = _common_order(step, 0, 1)
+    y, x = _broadcast(step, 0, order), _broadcast(step, 1, order)
+    dtype = step.network.dtype(y)
+    zero, half, pi = (np.array(n, dtype) for n in (0, np.pi / 2, np.pi))
+    no_x = step.emit("Equal", x, zero)
+    slope = step.emit("Atan", step.emit("Div", y, step.emit("Where", no_x, pi, x)))
+    turn = step.emit("Where", step.emit("Less", y, zero), -pi, pi)
+    behind = step.emit("Where", step.emit("Less", x, zero), step.emit("Add", slope, turn), slope)
+    upright = step.emit("Mul", step.emit("Sign", y), half)
+    step.give(step.emit("Where", no_x, upright, behind), order)
+
+
 def add_n(step: Step) -> None:
     order = step.order(*range(step.count))
     step.give(step.emit("Sum", *(step.real(i, order) for i in range(step.count))), order)
@@ -197,6 +211,7 @@ ELEMENTWISE: dict[str, Converter] = {
     "NOT_EQUAL": not_equal,
     "GREATER_EQUAL": partial(or_equal, kind="Greater"),
     "LESS_EQUAL": partial(or_equal, kind="Less"),
+    "ATAN2": atan2,
     "ADD_N": add_n,
     "SELECT": select,
     "SELECT_V2": select,

@@ -283,33 +283,6 @@ def _ends(
     return first, -_BIG if last < 0 else last
 
 
-def gather(step: Step) -> None:
-    options = step.options
-    if options.BatchDims():
-        raise Unsupported("it has batch dimensions", "gather from each batch by itself")
-    rank = len(step.shape(0))
-    moved = Moved(step)
-    axis = step.axis(options.Axis(), rank)
-    moved.give(step.emit("Gather", moved.value, step.stored(1), axis=axis))
-
-
-def gather_nd(step: Step) -> None:
-    moved = Moved(step)
-    moved.give(step.emit("GatherND", moved.value, _wide(step, step.stored(1))))
-
-
-def embedding_lookup(step: Step) -> None:
-    moved = Moved(step, 1)
-    moved.give(step.emit("Gather", moved.value, step.stored(0), axis=0))
-
-
-def _wide(step: Step, value: str) -> str:
-    """Indices as int64, which is what ONNX takes."""
-    if step.network.dtype(value) == np.int64:
-        return value
-    return step.emit("Cast", value, to=7)
-
-
 def tile(step: Step) -> None:
     moved = Moved(step)
     counts = np.array(step.numbers(1, "its counts"), np.int64)
@@ -342,9 +315,6 @@ MOVES: dict[str, Converter] = {
     "SPLIT_V": split_v,
     "SLICE": slice_,
     "STRIDED_SLICE": strided_slice,
-    "GATHER": gather,
-    "GATHER_ND": gather_nd,
-    "EMBEDDING_LOOKUP": embedding_lookup,
     "TILE": tile,
     "BROADCAST_TO": broadcast_to,
     "REVERSE_V2": reverse,

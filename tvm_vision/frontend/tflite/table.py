@@ -7,6 +7,7 @@ from .complex_numbers import COMPLEX_NUMBERS
 from .control import CONTROL
 from .detection import CUSTOM_DETECTION
 from .elementwise import ELEMENTWISE
+from .indexed import INDEXED
 from .moves import MOVES
 from .pads import PADS
 from .read import Operator
@@ -21,6 +22,7 @@ BUILT_IN: dict[str, Converter] = {
     **WINDOWS,
     **ELEMENTWISE,
     **MOVES,
+    **INDEXED,
     **PADS,
     **SUMS,
     **TYPES,

@@ -16,24 +16,37 @@ from .values import FIRST
 SAME, VALID = 0, 1
 
 
+# Along the axes of an image, and of a volume.
+PLANE, VOLUME = "HW", "DHW"
+
+
 def conv_2d(step: Step) -> None:
-    options = step.options
-    weights = step.weights(1, [0, 3, 1, 2])
-    _convolution(step, weights, step.shape(1)[1:3], options)
+    _convolution(step, step.weights(1, [0, 3, 1, 2]), step.shape(1)[1:3], PLANE)
 
 
 def depthwise_conv_2d(step: Step) -> None:
-    weights = step.weights(1, [3, 0, 1, 2])
-    _convolution(step, weights, step.shape(1)[1:3], step.options)
+    _convolution(step, step.weights(1, [3, 0, 1, 2]), step.shape(1)[1:3], PLANE)
 
 
-def _convolution(step: Step, weights: str, kernel: Sequence[int], options: Any) -> None:
+def conv_3d(step: Step) -> None:
+    _convolution(step, step.weights(1, [4, 3, 0, 1, 2]), step.shape(1)[:3], VOLUME)
+
+
+def _strides(options: Any, axes: str) -> list[int]:
+    return _positive(*(getattr(options, f"Stride{axis}")() for axis in axes))
+
+
+def _dilations(options: Any, axes: str) -> list[int]:
+    return _positive(*(getattr(options, f"Dilation{axis}Factor")() for axis in axes))
+
+
+def _convolution(step: Step, weights: str, kernel: Sequence[int], axes: str) -> None:
+    options = step.options
     x = step.real(0, FIRST)
     channels, taken = step.network.shape(x)[1], step.network.shape(weights)[1]
     if not taken or channels % taken:
         raise Unsupported(f"it has {channels} channels and weights for {taken}", EXPORT)
-    strides = _positive(options.StrideH(), options.StrideW())
-    dilations = _positive(options.DilationHFactor(), options.DilationWFactor())
+    strides, dilations = _strides(options, axes), _dilations(options, axes)
     result = step.emit(
         "Conv", x, weights, step.bias(2),
         kernel_shape=_positive(*kernel), strides=strides, dilations=dilations,
@@ -47,9 +60,21 @@ def transpose_conv(step: Step) -> None:
     options = step.options
     activation = getattr(options, "FusedActivationFunction", int)()
     _transposed(
-        step, x=2, bias=3, strides=(options.StrideH(), options.StrideW()),
-        padding=options.Padding(), sizes=step.numbers(0, "the sizes of its result")[1:3],
-        activation=activation,
+        step, step.weights(1, [3, 0, 1, 2]), step.shape(1)[1:3], x=2, bias=3,
+        strides=_strides(options, PLANE), padding=options.Padding(),
+        sizes=step.numbers(0, "the sizes of its result")[1:-1], activation=activation,
+    )  # fmt: skip
+
+
+def conv_3d_transpose(step: Step) -> None:
+    options = step.options
+    if max(_dilations(options, VOLUME)) > 1:
+        raise Unsupported("its window is dilated", EXPORT)
+    _transposed(
+        step, step.weights(1, [4, 3, 0, 1, 2]), step.shape(1)[:3], x=2, bias=3,
+        strides=_strides(options, VOLUME), padding=options.Padding(),
+        sizes=step.numbers(0, "the sizes of its result")[1:-1],
+        activation=options.FusedActivationFunction(),
     )  # fmt: skip
 
 
@@ -66,21 +91,21 @@ def convolution_2d_transpose_bias(step: Step) -> None:
         for extent, stride, size in zip(extents, (height, width), kernel, strict=True)
     ]
     _transposed(
-        step, x=0, bias=2, strides=(height, width), padding=padding, sizes=sizes, activation=0
+        step, step.weights(1, [3, 0, 1, 2]), kernel, x=0, bias=2,
+        strides=_positive(height, width), padding=padding, sizes=sizes, activation=0,
     )  # fmt: skip
 
 
 def _transposed(
-    step: Step, *, x: int, bias: int, strides: Sequence[int], padding: int,
-    sizes: Sequence[int], activation: int,
+    step: Step, weights: str, kernel: Sequence[int], *, x: int, bias: int, strides: Sequence[int],
+    padding: int, sizes: Sequence[int], activation: int,
 ) -> None:  # fmt: skip
-    value, weights = step.real(x, FIRST), step.weights(1, [3, 0, 1, 2])
-    kernel, strides = step.shape(1)[1:3], _positive(*strides)
-    pads = _pads(sizes, kernel, strides, [1, 1], padding)
+    value = step.real(x, FIRST)
+    pads = _pads(sizes, kernel, strides, [1] * len(kernel), padding)
     extents = step.network.shape(value)[2:]
     spread = [s * (e - 1) + k for s, e, k in zip(strides, extents, kernel, strict=True)]
     beyond = [
-        size - (full - pads[axis] - pads[axis + 2])
+        size - (full - pads[axis] - pads[axis + len(sizes)])
         for axis, (size, full) in enumerate(zip(sizes, spread, strict=True))
     ]
     if min(beyond) < 0 or any(b >= s for b, s in zip(beyond, strides, strict=True)):
@@ -167,7 +192,7 @@ def _pads(
     """Begins, then ends: SAME gives ⌈extent / stride⌉ places, with the odd one of what is added at
     the end."""
     if padding == VALID:
-        return [0, 0, 0, 0]
+        return [0] * (2 * len(kernel))
     if padding != SAME:
         raise Unsupported(f"padding {padding} is neither SAME nor VALID", EXPORT)
     totals = [
@@ -189,6 +214,8 @@ WINDOWS: dict[str, Converter] = {
     "CONV_2D": conv_2d,
     "DEPTHWISE_CONV_2D": depthwise_conv_2d,
     "TRANSPOSE_CONV": transpose_conv,
+    "CONV_3D": conv_3d,
+    "CONV_3D_TRANSPOSE": conv_3d_transpose,
     "AVERAGE_POOL_2D": average_pool_2d,
     "MAX_POOL_2D": max_pool_2d,
     "L2_POOL_2D": l2_pool_2d,
