@@ -1,4 +1,5 @@
-"""What fusion makes one kernel: nothing larger than its sum, nothing of more tensors than fit."""
+"""What fusion makes one kernel: nothing of another size than its sum, nothing of more tensors than
+fit."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def weights(*shape: int, seed: int = 1) -> np.ndarray:
 
 
 # name -> the nodes after s, which a sum makes of x, and their constants; y is the result.
-GROWING: dict[str, tuple[list[Any], dict[str, Any]]] = {
+RESIZING: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "pad of channels": (
         [node("Pad", "s pads", "y")],
         {"pads": np.array([0, 0, 0, 0, 0, 4, 0, 0])},
@@ -71,6 +72,14 @@ GROWING: dict[str, tuple[list[Any], dict[str, Any]]] = {
         [node("Slice", "s from to axes", "y")],
         {"from": np.array([1]), "to": np.array([5]), "axes": np.array([1])},
     ),
+    "cut behind": (
+        [node("Slice", "s from to axes", "a"), node("Relu", "a", "y")],
+        {"from": np.array([0, 0]), "to": np.array([5, 5]), "axes": np.array([1, 3])},
+    ),
+    "cut behind the last column": (
+        [node("Slice", "s from to axes", "y")],
+        {"from": np.array([0]), "to": np.array([-1]), "axes": np.array([3])},
+    ),
     "one part of a split": ([node("Split", "s", "a b", axis=1), node("Relu", "b", "y")], {}),
 }  # fmt: skip
 SUMS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -100,12 +109,17 @@ def model(nodes: list[Any], constants: dict[str, Any]) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("sum_", SUMS)
-@pytest.mark.parametrize("after", GROWING)
+@pytest.mark.parametrize("after", RESIZING)
 def test_what_follows_a_sum_is_all_written(
-    device_info: Any, monkeypatch: pytest.MonkeyPatch, sum_: str, after: str
+    device_info: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    sum_: str,
+    after: str,
 ) -> None:
+    """And by the schedule that is meant for the sum: none is passed over for a fault."""
     first, constants = SUMS[sum_]
-    nodes, more = GROWING[after]
+    nodes, more = RESIZING[after]
     made = model([node("Relu", "input", "x"), first, *nodes], {**constants, **more})
     x = np.random.default_rng(0).standard_normal(SHAPE).astype("float32")
     (expected,) = reference(made, x)
@@ -114,6 +128,7 @@ def test_what_follows_a_sum_is_all_written(
     executor.run(input=x)
     found = executor.get_output(0).numpy()
     assert np.abs(found - expected).max() <= 1e-5 * max(1.0, np.abs(expected).max())
+    assert "passed over" not in caplog.text
 
 
 def kernels_of(build: Build, *shapes: tuple[int, ...], tensors: int = 64) -> list[list[str]]:

@@ -4,7 +4,8 @@ TVM's FuseOps decides by the kind of each function, and takes one for elementwis
 are those of what it reads, whatever the sizes: a pad behind the last channel, an image times one
 value a channel. After a sum that makes a kernel whose end is larger than its sum. Every schedule
 spreads such a kernel by the sum's values: the padding would never be written, and the image
-multiplied by as many threads as there are channels. Nor does FuseOps count what a kernel reads,
+multiplied by as many threads as there are channels; and what a slice leaves out at the end of an
+axis would be written where the next row begins. Nor does FuseOps count what a kernel reads,
 while devices limit how many buffers a shader sees.
 
 Nor may sums be one that cancel (cancelling.py).
@@ -46,11 +47,11 @@ Cuts = dict[Any, set[Any]]
 def fuse(mod: tvm.IRModule, most_tensors: int) -> tuple[tvm.IRModule, list[list[str]]]:
     """``main`` as calls of groups of TensorIR functions, and the nodes in each call, in order.
 
-    No group ends larger than a sum within it or takes a sum within it back, and none of several
-    calls has more tensors, inputs and results, than ``most_tensors``; a call by itself may have.
+    No group ends larger or smaller than a sum within it or takes a sum within it back, and none of
+    several calls has more tensors, inputs and results, than ``most_tensors``; a call by itself may.
     """
     mod = _leave_alone(mod, most_tensors)
-    mod = _with_walls(mod, _growing(mod))
+    mod = _with_walls(mod, _resizing(mod))
     mod = _with_walls(mod, cancelling(mod))
     grouped = _fused(mod)
     while _too_large(grouped, most_tensors):
@@ -66,8 +67,8 @@ def _fused(mod: tvm.IRModule) -> tvm.IRModule:
     return tvm.transform.Sequential(passes)(mod)
 
 
-def _growing(mod: tvm.IRModule) -> Cuts:
-    """Where something is made of a sum, or of what was made of one, that is larger."""
+def _resizing(mod: tvm.IRModule) -> Cuts:
+    """Where something is made of a sum, or of what was made of one, that is larger or smaller."""
     patterns = patterns_of(_functions(mod))
     of_sum: set[Any] = set()
     cuts: Cuts = {}
@@ -75,9 +76,9 @@ def _growing(mod: tvm.IRModule) -> Cuts:
         sums = of_sum.intersection(relax.analysis.free_vars(value))
         pattern = patterns.get(value.args[0], OPAQUE) if is_kernel_call(value) else BROADCAST
         if pattern <= BROADCAST:
-            larger = {source for source in sums if _elements(source) < _elements(var)}
-            cuts[var] = larger
-            of_sum.update([var] if sums - larger else [])
+            others = {source for source in sums if _elements(source) != _elements(var)}
+            cuts[var] = others
+            of_sum.update([var] if sums - others else [])
         elif pattern == OUT_FUSABLE:
             of_sum.add(var)
     return cuts
