@@ -88,14 +88,20 @@ def of_bytes(zeros=True, mask=False, past=False):
     return model_of("QAttention", names, inputs, weights, outputs, **options), inputs
 
 
-def grouped(past=0, new=NEW, groups=2, turned=None, batch=2, keys=None, fixed=True, **attributes):
-    """``turned``: whether pairs that are turned lie side by side; None for none."""
-    heads, width, total = 4, 16, past + new
+def grouped(
+    past=0, new=NEW, groups=2, turned=None, batch=2, keys=None, total=None, fixed=True, **attributes
+):
+    """``turned``: whether pairs that are turned lie side by side; None for none. ``keys``: how many
+    count, of each batch or of all. ``total``: how many go out."""
+    heads, width, total = 4, 16, total or past + new
     inputs = {"q": real(batch, new, heads * width)}
     inputs |= {name: real(batch, new, groups * width) for name in "kv"}
     if past:
         inputs |= {name: real(batch, groups, past, width) for name in ("pk", "pv")}
-    weights = {"last": np.full(batch, (keys or total) - 1, np.int32), "total": np.int32(total)}
+    weights = {
+        "last": np.full(batch, np.array(keys or total) - 1, np.int32),
+        "total": np.int32(total),
+    }
     names = ["q", "k", "v", *(["pk", "pv"] if past else ["", ""]), "last", "total"]
     if turned is not None:
         angles = np.outer(np.arange(16), 0.3 ** np.arange(width // 2))
@@ -104,7 +110,7 @@ def grouped(past=0, new=NEW, groups=2, turned=None, batch=2, keys=None, fixed=Tr
         attributes |= {"do_rotary": 1, "rotary_interleaved": int(turned)}
     if not fixed:
         inputs["last"] = weights.pop("last")
-    kept = (batch, groups, total, width)
+    kept = (batch, groups, max(total, past), width)
     outputs = {"y": (batch, new, heads * width), "k1": kept, "v1": kept}
     options = {"num_heads": heads, "kv_num_heads": groups, **attributes}
     return model_of("GroupQueryAttention", names, inputs, weights, outputs, **options), inputs
@@ -130,6 +136,20 @@ FORMS = {
     "groups, turned in pairs": lambda: grouped(turned=True),
     "groups, turned behind former ones": lambda: grouped(past=PAST, new=1, turned=False),
     "groups in a window": lambda: grouped(new=6, local_window_size=2),
+    "groups, few of the former keys": lambda: grouped(past=PAST, new=1, keys=(3, 2)),
+    "groups, as many as are said at run time": lambda: grouped(
+        past=PAST, new=1, keys=(PAST + 1, 2), fixed=False, turned=False
+    ),
+    "groups, several words behind few keys": lambda: grouped(
+        past=PAST, new=3, batch=1, keys=(5,), fixed=False, turned=True
+    ),
+    "groups in a buffer that is full at last": lambda: grouped(
+        past=PAST, new=1, total=PAST, keys=(PAST, 1), fixed=False
+    ),
+    "groups, few keys in a window": lambda: grouped(
+        past=6, new=1, keys=(5, 3), fixed=False, local_window_size=2
+    ),
+    "groups, first words": lambda: grouped(keys=NEW, fixed=False, turned=False),
     "groups, one word in a window": lambda: grouped(past=PAST, new=1, local_window_size=3),
 }
 
@@ -171,7 +191,14 @@ def test_one_behind_another_of_undeclared_types():
     np.testing.assert_allclose(found[0], wanted, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("form", ["groups, turned behind former ones", "bytes behind former keys"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "groups, turned behind former ones",
+        "groups, as many as are said at run time",
+        "bytes behind former keys",
+    ],
+)
 def test_on_vulkan(form):
     assert_as_onnxruntime_has_it(form, "vulkan")
 
@@ -179,8 +206,6 @@ def test_on_vulkan(form):
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        ({"keys": 2}, r"\(its seqlens_k is \[1, 1\], and there are 3 keys\) at .*: give 2, the"),
-        ({"fixed": False}, r"\(its input 5 is computed at run time\) at .*: .*make it a constant"),
         (
             {"softcap": 30.0},
             r"\(its scores are changed, by softcap\) at .*: let the model be saved",

@@ -35,10 +35,39 @@ class _Builder(LayerBuilder):
         """The keys or values of former calls, and behind them those of this one."""
         return self("Concat", past, new, axis=2) if past else new
 
-    def looking_back(self, q: str, k: str, window: int = -1) -> str:
+    def among(self, past: str, new: str, before: str, total: int) -> str:
+        """The first keys or values of former calls, ``before`` of each batch, behind them those of
+        this call, and zeros up to ``total``."""
+        old, length = self.graph.shape(past)[2], self.graph.shape(self.node.input[0])[1]
+        places = np.arange(total, dtype=np.int64)
+        first = self.axes("Unsqueeze", before, [1])
+        own = self("Sub", places, first)
+        inner = self("Min", self("Max", own, np.array(0, np.int64)), np.array(length - 1, np.int64))
+        place = self(
+            "Where", self("Less", places, first), places, self("Add", inner, np.array(old))
+        )
+        batch, heads, _, width = self.graph.shape(past)
+        wide = np.array([batch, heads, total, width], np.int64)
+        found = self(
+            "GatherElements",
+            self.behind(past, new),
+            self("Expand", self.axes("Unsqueeze", place, [1, 3]), wide),
+            axis=2,
+        )
+        inside = self.axes("Unsqueeze", self("Less", own, np.array(length, np.int64)), [1, 3])
+        return self("Where", inside, found, self.number(0))
+
+    def looking_back(self, q: str, k: str, window: int = -1, before: str = "") -> str:
         """What is added to scores so that a query sees no key behind its own, which is as far from
-        the last key as the query is from the last query, and of those before only ``window``."""
-        size = self("Sub", self._count(k), self._count(q))
+        the last key as the query is from the last query, and of those before only ``window``.
+
+        before: how many keys are before the first query's own, of each batch, where those are less
+        than all.
+        """
+        if before:
+            size = self.axes("Unsqueeze", before, [1, 2, 3])
+        else:
+            size = self("Sub", self._count(k), self._count(q))
         queries = self("Add", self.places(q, 2, [1]), size)
         keys = self.places(k, 2, [0])
         hidden = self("Less", queries, keys)
@@ -181,28 +210,32 @@ def _grouped(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     query sees no key behind it.
 
     Queries are (batch, length, heads · width), keys and values alike; those of former calls are
-    in heads. How many keys count is known when the model is imported, and all of them do.
+    in heads. How many of these count may be known only at run time, of each batch.
     """
     build = _Builder(graph, node)
     if not given(node, 1) or not given(node, 2):
         raise Unsupported("queries, keys and values are packed", PLAIN)
-    _check_grouped(node, graph)
+    _check_grouped(node)
     heads, fewer = attribute(node, "num_heads"), attribute(node, "kv_num_heads")
     q, k, v = node.input[:3]
     past, width = _length_of_past(node, graph), graph.shape(q)[-1] // heads
+    total = _total(node, graph, past)
+    before = _before(build, past, total)
     if attribute(node, "do_rotary", 0):
-        q, k = _turned(build, q, heads, past), _turned(build, k, fewer, past)
+        q, k = (_turned(build, x, n, past, before) for x, n in ((q, heads), (k, fewer)))
     q, k, v = build.heads(q, heads), build.heads(k, fewer), build.heads(v, fewer)
-    if past:
+    if past and before:
+        k, v = (build.among(node.input[3 + i], x, before, total) for i, x in enumerate((k, v)))
+    elif past:
         k, v = build.behind(node.input[3], k), build.behind(node.input[4], v)
     many = [_of_each_query(build, x, heads // fewer, width) for x in (k, v)]
     window = attribute(node, "local_window_size", -1)
     scale = attribute(node, "scale", 0.0) or width**-0.5
-    added = build.looking_back(q, many[0], window)
+    added = build.looking_back(q, many[0], window, before)
     return build.give(build.attend(q, many[0], many[1], scale, added), k, v)
 
 
-def _check_grouped(node: onnx.NodeProto, graph: GraphEditor) -> None:
+def _check_grouped(node: onnx.NodeProto) -> None:
     """Raise Unsupported for what is said beyond queries, keys, values and their numbers."""
     none_of(node, position_ids=9, attention_bias=10, head_sink=11)
     if any(node.output[3:]):
@@ -210,24 +243,46 @@ def _check_grouped(node: onnx.NodeProto, graph: GraphEditor) -> None:
     for name, plain in (("softcap", 0.0), ("smooth_softmax", 0)):
         if attribute(node, name, plain) not in (plain, -1):
             raise Unsupported(f"its scores are changed, by {name}", PLAIN)
-    length, past = graph.shape(node.input[0])[1], _length_of_past(node, graph)
-    last = constant_input(node, graph, 5)
-    if last is not None and np.any(last != past + length - 1):
-        raise Unsupported(
-            f"its seqlens_k is {last.reshape(-1).tolist()}, and there are {past + length} keys",
-            f"give {past + length - 1}, the place of the last key, for each batch",
-        )
 
 
 def _length_of_past(node: onnx.NodeProto, graph: GraphEditor) -> int:
     return graph.shape(node.input[3])[2] if given(node, 3) else 0
 
 
-def _turned(build: _Builder, x: str, heads: int, past: int) -> str:
+def _total(node: onnx.NodeProto, graph: GraphEditor, past: int) -> int:
+    """The length of the keys that go out: of a buffer that all keys fit into, its own."""
+    length = graph.shape(node.input[0])[1]
+    said = constant_input(node, graph, 6) if past else None
+    return past + length if said is None else max(int(said.reshape(-1)[0]), past, length)
+
+
+def _before(build: _Builder, past: int, total: int) -> str:
+    """How many former keys count, (batch,); "" where all do. What stands behind the last word of a
+    first call reads no key that is not there, and nobody reads it."""
+    node, graph = build.node, build.graph
+    length = graph.shape(node.input[0])[1]
+    last = graph.constant(given(node, 5))
+    if not past or not given(node, 5):
+        return ""
+    if last is not None and total == past + length and np.all(last == total - 1):
+        return ""
+    counts = build.reshape(build.cast(node.input[5], np.int64), (-1,))
+    first = build("Sub", counts, np.array(length - 1, np.int64))
+    most = np.array(min(past, total - length), np.int64)
+    return build("Min", build("Max", first, np.array(0, np.int64)), most)
+
+
+def _turned(build: _Builder, x: str, heads: int, past: int, before: str) -> str:
     """Queries or keys turned by the angles of their places, which begin behind those of the past:
     onnxruntime's operator for it."""
     graph, node = build.graph, build.node
     first = graph.make_constant(np.array([past], np.int64), x)
+    if before:
+        steps = np.arange(graph.shape(node.input[0])[1], dtype=np.int64)
+        first = build("Add", build.axes("Unsqueeze", before, [1]), steps)
+        sizes = graph.shape(node.input[0])[:2]
+        kind = onnx.helper.make_tensor_type_proto(onnx.TensorProto.INT64, sizes)
+        graph.set_type(first, kind.tensor_type)
     turn = onnx.helper.make_node(
         "RotaryEmbedding",
         [x, first, *node.input[7:9]],
