@@ -8,6 +8,7 @@ from onnx import TensorProto, helper
 
 from support.onnx_models import OPSET, RNG_SEED, conv_model, make_model, relu_model, run_on_cpu
 from tvm_vision.errors import InputError, UnsupportedModelError
+from tvm_vision.frontend.onnx.cut import cut_onnx
 from tvm_vision.frontend.onnx.fold import folded
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.frontend.signature import Signature, TensorSpec
@@ -189,6 +190,42 @@ def test_a_model_that_is_not_valid_is_refused():
     model = relu_model((1, 3))
     model.graph.node[0].input[0] = "nowhere"
     with pytest.raises(UnsupportedModelError, match="the model is not valid ONNX: .*nowhere"):
+        import_onnx(model)
+
+
+@pytest.mark.parametrize(
+    ("operator", "line"),
+    [
+        (
+            "Erfc",
+            r"Erfc \(ONNX has no such operator, and the exporter .*\) at 'own': end the model",
+        ),
+        (
+            "Gelu",
+            r"Gelu \(ONNX has it from operator set 20 on, and .* 13\) at 'own': export .* 20,",
+        ),
+    ],
+)
+def test_operators_that_the_operator_set_has_not_are_named(operator, line):
+    """As Keras's exporter writes what it cannot convert; what comes before them can be had."""
+    weight = np.ones((2, 2, 1, 1), np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], name="first"),
+        helper.make_node(operator, ["c"], ["d"], name="own"),
+        helper.make_node("Relu", ["d"], ["y"], name="last"),
+    ]
+    shape = (1, 2, 3, 3)
+    model = make_model(nodes, [("x", shape)], [("y", shape)], [("w", weight)])
+    model.opset_import[0].version = 13
+    with pytest.raises(UnsupportedModelError, match=line):
+        import_onnx(model)
+    made = cut_onnx(model)
+    assert [spec.name for spec in made.imported[1].outputs] == ["c"]
+    del model.graph.node[0]
+    model.graph.node[0].input[0] = "x"
+    with pytest.raises(UnsupportedModelError, match=r"express it by other operators$"):
+        import_onnx(model)
+    with pytest.raises(UnsupportedModelError, match=r"^((?!use onnxruntime).)*$"):
         import_onnx(model)
 
 

@@ -24,7 +24,7 @@ from ...interrupts import ctrl_c_as_itself
 from ...package.build import image_layout
 from ..input_values import InputValues, plain_values
 from ..node_names import name_nodes
-from ..refusals import CUT, NodesRefused, Refusal, RefusedNodes, Remedy
+from ..refusals import NodesRefused, Refusal, RefusedNodes, Remedy
 from ..signature import OpenShape, Signature, spec_of
 from .bounded import ROWS, drop_traced_shapes, undecided
 from .brain_floats import without_bfloat16
@@ -35,9 +35,10 @@ from .fixed_inputs import advice, naming_inputs, with_input_values
 from .fixed_shape import of_fixed_shape
 from .fold import folded
 from .graph import graph_inputs, inferred, nodes_in, with_input_shapes
+from .known_operators import check_domains, check_names
 from .order import put_in_order
 from .parts import ENGINE, behind, has_work, opened, with_possible_cuts
-from .rewrites import PREVIEW, expand_functions, rewrite
+from .rewrites import expand_functions, rewrite
 from .simplify import simplified
 from .sparse import write_out_sparse
 from .tools import ToolError, light_step, without_large_values
@@ -53,14 +54,6 @@ OWN_OPSET = 17
 IR_OF_WEIGHTS = 4
 # Attributes that onnxruntime compares with 1.
 FLAGS = frozenset({"exclusive", "keepdims", "noop_with_empty_axes", "reverse"})
-
-# What to do about domains that somebody knows more of.
-FOREIGN = {
-    "com.microsoft.nchwc": Remedy(
-        "these are for one processor: save the model from onnxruntime with the optimization level "
-        "ORT_ENABLE_EXTENDED instead of ORT_ENABLE_ALL, or take the one it was made from"
-    )
-}
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -143,8 +136,9 @@ def checked_onnx(
     prepared = named_onnx(model)
     input_shapes = with_input_values(prepared, input_values or {}, input_shapes)
     prepared = _of_standard_operators(prepared, input_shapes)
-    _check_operators(prepared)
+    check_domains(prepared)
     prepared = _of_known_opset(prepared)
+    check_names(prepared)
     prepared = complete_declarations(prepared, input_shapes)
     _check(prepared)
     shapes = _fixed_shapes(prepared, input_shapes)
@@ -254,22 +248,6 @@ def _load(path: Path) -> onnx.ModelProto:
         ) from None
     except (OSError, ValueError, onnx.checker.ValidationError) as error:
         raise InputError(f"'{path}' cannot be read ({first_line(error)}): check the file") from None
-
-
-def _check_operators(proto: onnx.ModelProto) -> None:
-    """Raise UnsupportedModelError unless the operators are those of a known operator set."""
-    foreign = [
-        Refusal(
-            f"{node.domain}.{node.op_type}",
-            node.name or node.output[0],
-            "not a standard ONNX operator",
-            FOREIGN.get(node.domain, CUT),
-        )
-        for node in nodes_in(proto.graph)
-        if node.domain not in ("", PREVIEW)
-    ]
-    if foreign:
-        raise NodesRefused(with_possible_cuts(proto, foreign))
 
 
 def _of_known_opset(proto: onnx.ModelProto) -> onnx.ModelProto:

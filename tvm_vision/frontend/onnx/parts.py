@@ -43,13 +43,19 @@ def has_work(graph: onnx.GraphProto) -> bool:
     return any(node.op_type in _WORK for node in nodes_in(graph))
 
 
-def with_possible_cuts(model: onnx.ModelProto, refusals: Sequence[Refusal]) -> list[Refusal]:
+def with_possible_cuts(
+    model: onnx.ModelProto, refusals: Sequence[Refusal], *, engine: bool = True
+) -> list[Refusal]:
     """``refusals`` of the nodes of a model, whose remedies say nothing of ``--cut`` where that has
-    nothing to compile before them."""
+    nothing to compile before them. engine: whether onnxruntime takes the model, which they then
+    say."""
     known = {node.name for node in model.graph.node}
     refused = {node_called(refusal.node, known) for refusal in refusals} - {""}
     lost = {node.name for node in behind(model.graph.node, refused)}
     kept = onnx.GraphProto(node=[node for node in model.graph.node if node.name not in lost])
     if not refused or has_work(kept):
         return list(refusals)
-    return [replace(one, remedy=one.remedy.with_engine(ENGINE)) for one in refusals]
+    return [
+        replace(one, remedy=one.remedy.with_engine(ENGINE) if engine else one.remedy.without_cut())
+        for one in refusals
+    ]
