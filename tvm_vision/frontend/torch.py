@@ -122,7 +122,10 @@ def _write_onnx(program: Any, path: Path) -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            made = torch.onnx.export(program, dynamo=True, verbose=False, output_names=outputs)
+            # Its optimizer takes sums with 1e-10 for sums with nothing, and logarithms of 0 follow.
+            made = torch.onnx.export(
+                program, dynamo=True, verbose=False, optimize=False, output_names=outputs
+            )
         assert made is not None
         _name_nodes(made.model.graph)
         made.save(path, external_data=True)
